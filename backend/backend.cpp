@@ -1,0 +1,1 @@
+// Anchor of the library until its parts stand.

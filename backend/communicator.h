@@ -1,0 +1,58 @@
+// Collectives among the ranks of a group. One contract, several implementations (shared memory, MPI, a group of one; NCCL
+// follows), one test suite for all.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+/// Memory that a communicator supplied; moves, and gives the memory back when it goes.
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  virtual std::byte* data() const = 0;  ///< page-aligned, zeroed
+  virtual Bytes size() const = 0;
+};
+
+/// Blocking collectives, called from one thread (the communication thread) in the same order on all ranks of the group.
+///
+/// Reductions add over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+..., an odd one out is carried
+/// up; every rank gets the same bits, and runs repeat bit for bit. Buffers may be anywhere; those inside the arena are read
+/// in place by peers where the implementation can. A lost peer, or a wait over the deadline, throws Error with
+/// ExitCode::rank_lost that names the rank, the operation and the bytes.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;  ///< in the group
+  virtual int size() const = 0;
+  virtual std::string description() const = 0;  ///< "shared_memory, 2 ranks"
+
+  /// Collective over the group that was there at the start: every rank allocates the same size. Once per communicator tree.
+  virtual std::unique_ptr<Arena> allocate_arena(Bytes size) = 0;
+
+  /// out[i * in.size() ...] = rank i's `in`. `in` may be its own part of `out`. Bytes, any dtype.
+  virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out) = 0;
+  /// out = this rank's part (1/size) of the sum of all `in`. `out` may be its own part of `in`. float32 or float64.
+  virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, Dtype dtype) = 0;
+  /// data = the sum of all, on every rank. float32, float64 or int64.
+  virtual void all_reduce(std::span<std::byte> data, Dtype dtype) = 0;
+  virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  virtual void send(std::span<const std::byte> data, int to) = 0;
+  virtual void receive(std::span<std::byte> data, int from) = 0;
+  virtual void barrier() = 0;
+
+  /// Collective: ranks that give the same color form a group, ordered by their rank here.
+  virtual std::unique_ptr<Communicator> split(int color) = 0;
+};
+
+}  // namespace shardscope

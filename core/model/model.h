@@ -1,0 +1,150 @@
+// A model: a tree of modules with named parameters, as its framework names them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+using Shape = std::vector<std::int64_t>;
+/// Product of the dimensions; 1 for a scalar.
+std::int64_t elements_of(const Shape& shape);
+
+struct ParameterTag;
+using ParameterId = Id<ParameterTag>;  ///< index into Model::parameters
+
+/// How a fresh parameter is drawn.
+struct Initialization {
+  enum class Kind : std::uint8_t { zeros, ones, normal };
+  Kind kind = Kind::normal;
+  double standard_deviation = 0.02;  ///< normal only
+  bool operator==(const Initialization&) const = default;
+};
+
+struct Parameter {
+  std::string name;  ///< as named_parameters() gives it
+  Shape shape;
+  Dtype dtype = Dtype::float32;
+  bool trainable = true;
+  Initialization initialization;
+
+  std::int64_t elements() const { return elements_of(shape); }
+  bool operator==(const Parameter&) const = default;
+};
+
+/// A parameter that is an earlier one again, in named_parameters(remove_duplicate=False) order.
+struct TiedName {
+  std::string later;
+  std::string first;
+  bool operator==(const TiedName&) const = default;
+};
+
+struct ModelBuffer {
+  std::string name;
+  Shape shape;
+  Dtype dtype = Dtype::float32;
+  bool persistent = true;
+  bool operator==(const ModelBuffer&) const = default;
+};
+
+struct Module {
+  std::string name;  ///< "" is the root
+  std::string class_name;
+  bool operator==(const Module&) const = default;
+};
+
+// What the native runtime needs to know of a decoder-only transformer to run it. A model family fills this in; the
+// lowering (core/lower) and nothing else reads it, so that a new family of this shape is one file.
+
+/// in_out: y = x W (GPT-2's Conv1D); out_in: y = x W^T (torch.nn.Linear).
+enum class WeightLayout : std::uint8_t { in_out, out_in };
+
+struct Linear {
+  std::string module;  ///< "transformer.h.0.attn.c_attn"
+  ParameterId weight;
+  ParameterId bias;  ///< none if there is no bias
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  WeightLayout layout = WeightLayout::out_in;
+};
+
+enum class NormKind : std::uint8_t { layer_norm, rms_norm };
+
+struct Norm {
+  std::string module;
+  NormKind kind = NormKind::layer_norm;
+  ParameterId weight;
+  ParameterId bias;  ///< layer_norm only
+  double epsilon = 1e-5;
+};
+
+enum class MlpKind : std::uint8_t { gelu_tanh, swiglu };
+
+struct DecoderBlock {
+  std::string module;  ///< "transformer.h.0": the wrapping unit's name
+  Norm attention_norm;
+  std::vector<Linear> qkv;  ///< one fused (columns q, k, v) or three: q, k, v
+  Linear attention_out;
+  Norm mlp_norm;
+  MlpKind mlp = MlpKind::gelu_tanh;
+  std::vector<Linear> mlp_in;  ///< gelu_tanh: one; swiglu: gate, up
+  Linear mlp_out;
+};
+
+/// Rotary embedding: element i pairs with i + head_dim/2; angle = position * inverse frequency.
+struct Rope {
+  double theta = 10000;
+  struct Llama3 {
+    double factor = 8;
+    double low_freq_factor = 1;
+    double high_freq_factor = 4;
+    std::int64_t original_max_position_embeddings = 8192;
+    bool operator==(const Llama3&) const = default;
+  };
+  std::optional<Llama3> llama3;
+  std::optional<double> linear_factor;  ///< rope_type linear: every frequency divided by it
+  bool operator==(const Rope&) const = default;
+};
+
+struct Decoder {
+  std::int64_t vocabulary = 0;
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t max_positions = 0;
+  double attention_scale = 0;  ///< of q k^T, usually 1/sqrt(head_dim)
+  std::vector<double> attention_scale_by_layer;  ///< empty: attention_scale everywhere
+  ParameterId token_embedding;
+  ParameterId position_embedding;  ///< none under RoPE
+  std::optional<Rope> rope;
+  std::vector<DecoderBlock> blocks;
+  Norm final_norm;
+  Linear head;  ///< weight may be the token embedding (tied); never a bias
+};
+
+struct Model {
+  std::string family;      ///< model_type: "gpt2", "llama"
+  std::string class_name;  ///< "GPT2LMHeadModel"
+  Dtype dtype = Dtype::float32;
+  std::vector<Parameter> parameters;  ///< named_parameters() order, a shared one once
+  std::vector<TiedName> tied;
+  std::vector<ModelBuffer> buffers;
+  std::vector<Module> modules;  ///< named_modules() order
+  std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class
+  std::string why_no_decoder;      ///< then: the reason, for the user ("activation_function relu", ...)
+
+  std::int64_t parameter_elements() const;
+  std::int64_t trainable_elements() const;
+  /// By first or tied name; none if there is no such parameter.
+  ParameterId find(std::string_view name) const;
+};
+
+}  // namespace shardscope

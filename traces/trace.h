@@ -1,0 +1,84 @@
+// Trace: spans on tracks and memory over time, predicted, profiled or imported. One value per rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/quantities.h"
+#include "core/schedule.h"
+
+namespace shardscope {
+
+enum class TraceKind : std::uint8_t { predicted, profiled, imported };
+std::string_view name_of(TraceKind kind);
+
+/// What a span counts as in the accounting. Memset counts as a copy; `host` and `annotation` count nowhere.
+enum class SpanClass : std::uint8_t { compute, communication, copy, host, annotation };
+
+/// One operation's run on one track. Names are interned in the trace.
+struct Span {
+  Duration start;     ///< since Trace::base
+  Duration duration;
+  std::uint32_t name = 0;   ///< index into Trace::names
+  std::uint16_t track = 0;  ///< index into Trace::tracks
+  SpanClass span_class = SpanClass::compute;
+  OperationId operation;    ///< of the schedule; none for imported spans
+  std::int32_t step = 0;    ///< training step, from 1; 0: not known
+
+  Duration end() const { return start + duration; }
+};
+
+struct Track {
+  std::string name;  ///< "compute", "unshard", ...
+  Stream stream = Stream::compute;
+};
+
+/// Live bytes from `time` on.
+struct MemorySample {
+  Duration time;
+  OperationId operation;  ///< that changed it; none if unknown
+  CategoryBytes live;
+};
+
+/// Facts of an operation that a reader of the trace needs without the schedule (one per operation id that occurs).
+struct OperationFacts {
+  OperationId operation;
+  std::string name;
+  OperationKind kind = OperationKind::compute;
+  Phase phase = Phase::other;
+  std::int32_t micro_batch = 0;
+  std::string unit;
+  Bytes bytes;
+  Flops flops;
+  std::string group;         ///< collectives
+  std::vector<int> ranks;
+  std::int64_t elements_in = 0;
+  std::int64_t elements_out = 0;
+  Dtype dtype = Dtype::float32;
+};
+
+struct Trace {
+  TraceKind kind = TraceKind::profiled;
+  int rank = 0;
+  int world = 1;
+  std::int64_t base_ns = 0;  ///< wall clock of time 0, Unix nanoseconds; 0 for predictions
+  std::string device;        ///< "cpu: AMD EPYC, 1 thread"
+  std::vector<std::string> names;
+  std::vector<Track> tracks;
+  std::vector<Span> spans;   ///< by start within a track
+  std::vector<MemorySample> memory;
+  std::vector<OperationFacts> facts;
+};
+
+/// span = compute + exposed_communication + exposed_copy + idle, always.
+struct Accounting {
+  Duration span, compute, exposed_communication, exposed_copy, idle;
+  Duration communication;  ///< union of collectives
+  Duration overlap;        ///< of communication with compute
+  bool operator==(const Accounting&) const = default;
+};
+
+}  // namespace shardscope
