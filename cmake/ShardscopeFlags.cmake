@@ -1,6 +1,24 @@
-# Compile flags of every room, as an interface target.
+# shardscope::flags: what every target of every room is compiled with.
+set(SHARDSCOPE_SANITIZER "" CACHE STRING "Runtime checks: empty, address (with undefined) or thread")
+set_property(CACHE SHARDSCOPE_SANITIZER PROPERTY STRINGS "" address thread)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
 add_library(shardscope_flags INTERFACE)
 add_library(shardscope::flags ALIAS shardscope_flags)
 target_include_directories(shardscope_flags INTERFACE ${PROJECT_SOURCE_DIR})
-target_compile_options(shardscope_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                       -Wno-sign-conversion -fno-omit-frame-pointer)
+target_compile_features(shardscope_flags INTERFACE cxx_std_20)
+target_compile_options(shardscope_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -fno-omit-frame-pointer>)
+
+if(SHARDSCOPE_SANITIZER STREQUAL "address")
+  set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+elseif(SHARDSCOPE_SANITIZER STREQUAL "thread")
+  set(sanitizer_flags -fsanitize=thread)
+elseif(SHARDSCOPE_SANITIZER)
+  message(FATAL_ERROR "SHARDSCOPE_SANITIZER=${SHARDSCOPE_SANITIZER}: give address, thread or nothing")
+endif()
+target_compile_options(shardscope_flags INTERFACE ${sanitizer_flags})
+target_link_options(shardscope_flags INTERFACE ${sanitizer_flags})

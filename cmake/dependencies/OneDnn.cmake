@@ -1,0 +1,28 @@
+# shardscope::onednn: matrix products on the CPU. Looked for by file: the package's own CMake file insists on OpenCL, which
+# the CPU engine does not need.
+shardscope_option(ONEDNN "oneDNN (matrix products on the CPU)")
+set(onednn_found FALSE)
+if(SHARDSCOPE_WANTS_ONEDNN)
+  find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+  find_library(ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(ONEDNN_INCLUDE_DIR ONEDNN_LIBRARY)
+  if(ONEDNN_INCLUDE_DIR AND ONEDNN_LIBRARY)
+    set(onednn_found TRUE)
+    set(onednn_version "")
+    file(STRINGS ${ONEDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h onednn_lines
+         REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+    foreach(line ${onednn_lines})
+      string(REGEX REPLACE ".* ([0-9]+)$" "\\1" number "${line}")
+      list(APPEND onednn_version ${number})
+    endforeach()
+    list(JOIN onednn_version "." onednn_version)
+  endif()
+endif()
+shardscope_conclude(ONEDNN ${onednn_found} "version ${onednn_version}"
+                    "dnnl was not found, our own products are used - install libdnnl-dev")
+if(SHARDSCOPE_HAS_ONEDNN)
+  add_library(shardscope_onednn INTERFACE)
+  add_library(shardscope::onednn ALIAS shardscope_onednn)
+  target_include_directories(shardscope_onednn SYSTEM INTERFACE ${ONEDNN_INCLUDE_DIR})
+  target_link_libraries(shardscope_onednn INTERFACE ${ONEDNN_LIBRARY})
+endif()
