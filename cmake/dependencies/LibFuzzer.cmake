@@ -7,7 +7,7 @@ if(SHARDSCOPE_WANTS_LIBFUZZER AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   check_cxx_source_compiles("
     #include <cstddef>
     #include <cstdint>
-    extern \"C\" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) { return 0 - }" SHARDSCOPE_LIBFUZZER_LINKS)
+    extern \"C\" int LLVMFuzzerTestOneInput(const uint8_t*, size_t) { return 0; }" SHARDSCOPE_LIBFUZZER_LINKS)
   unset(CMAKE_REQUIRED_FLAGS)
   set(libfuzzer_found ${SHARDSCOPE_LIBFUZZER_LINKS})
 endif()
