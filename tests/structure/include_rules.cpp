@@ -1,0 +1,177 @@
+#include "tests/structure/include_rules.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace shardscope::structure {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+struct RoomRule {
+  std::string_view room;
+  Names may_include;
+};
+
+const std::vector<RoomRule>& room_rules() {
+  static const std::vector<RoomRule> rules{
+      {"core", {"core"}},
+      {"traces", {"traces", "core"}},
+      {"sim", {"sim", "core", "traces"}},
+      {"backend", {"backend", "core", "traces"}},
+      {"gui", {"gui", "core", "traces", "sim"}},
+      {"cli", {"cli", "core", "traces", "sim", "backend", "gui"}},
+      {"tests", {"tests", "core", "traces", "sim", "backend", "gui", "cli"}},
+  };
+  return rules;
+}
+
+/// A library, by how its headers' names begin, and the folders that may include it.
+struct LibraryRule {
+  std::string_view name;
+  Names prefixes;
+  Names folders;
+  bool in_headers = false;  ///< of those folders; tests may always
+};
+
+const std::vector<LibraryRule>& library_rules() {
+  static const std::vector<LibraryRule> rules{
+      {"fmt", {"fmt/"}, {"core/", "traces/", "sim/", "backend/", "gui/", "cli/", "tests/"}, true},
+      {"nlohmann/json", {"nlohmann/"}, {"core/", "traces/", "sim/", "backend/", "cli/", "tests/"}},
+      {"yaml-cpp", {"yaml-cpp/"}, {"core/", "tests/core/"}},
+      {"CLI11", {"CLI/"}, {"cli/"}, true},
+      {"zlib", {"zlib.h"}, {"traces/", "tests/traces/"}},
+      {"MPI", {"mpi.h"}, {"backend/comm/", "tests/backend/"}, true},
+      {"CUDA",
+       {"cuda", "cublas", "cudnn", "nvtx3/", "nvml"},
+       {"backend/cuda/", "backend/comm/", "tests/gpu/"},
+       true},
+      {"NCCL", {"nccl"}, {"backend/cuda/", "backend/comm/", "tests/gpu/"}, true},
+      {"CUPTI", {"cupti"}, {"backend/cuda/", "backend/comm/", "tests/gpu/"}, true},
+      {"oneDNN", {"oneapi/", "dnnl"}, {"backend/cpu/", "tests/backend/"}, true},
+      {"OpenMP", {"omp.h"}, {"backend/", "tests/backend/"}},
+      {"intrinsics", {"immintrin.h", "arm_neon.h"}, {"backend/cpu/"}, true},
+      {"Qt", {"Qt"}, {"gui/", "tests/gui/"}, true},
+      {"Google Test", {"gtest/", "gmock/"}, {"tests/"}, true},
+      {"Google Benchmark", {"benchmark/"}, {"tests/"}, true},
+      {"the system",
+       {"sys/", "netinet/", "arpa/", "linux/"},
+       {"core/", "traces/", "sim/", "backend/", "gui/", "cli/", "tests/"}},
+  };
+  return rules;
+}
+
+bool starts_with_any(std::string_view text, const Names& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return text.starts_with(prefix); });
+}
+
+/// <QWidget>, <QtCore/QString>: Qt names its headers after its classes.
+bool is_qt(std::string_view target) {
+  return target.size() > 1 && target[0] == 'Q' &&
+         ((target[1] >= 'A' && target[1] <= 'Z') || target[1] == 't');
+}
+
+const LibraryRule* library_of(std::string_view target) {
+  for (const LibraryRule& rule : library_rules()) {
+    if (starts_with_any(target, rule.prefixes) || (rule.name == "Qt" && is_qt(target)))
+      return &rule;
+  }
+  return nullptr;
+}
+
+class Checker {
+ public:
+  explicit Checker(const std::vector<SourceFile>& files) {
+    for (const SourceFile& file : files) paths_.insert(file.path);
+  }
+
+  std::vector<std::string> breaches(const std::vector<SourceFile>& files) {
+    for (const SourceFile& file : files) check(file);
+    return std::move(breaches_);
+  }
+
+ private:
+  void check(const SourceFile& file) {
+    for (const Include& include : file.includes) {
+      include.quoted ? check_own(file, include) : check_library(file, include);
+    }
+    check_own_header_first(file);
+    check_text(file);
+  }
+
+  void report(const SourceFile& file, int line, std::string_view what) {
+    breaches_.push_back(file.path + ":" + std::to_string(line) + ": " + std::string(what));
+  }
+
+  void check_own(const SourceFile& file, const Include& include) {
+    const std::string quoted = "\"" + include.target + "\"";
+    if (!paths_.contains(include.target)) {
+      report(file, include.line,
+             quoted + " is no file of this project; include from its root, libraries in <>");
+      return;
+    }
+    const std::string room = include.target.substr(0, include.target.find('/'));
+    for (const RoomRule& rule : room_rules()) {
+      if (rule.room != file.room()) continue;
+      if (std::find(rule.may_include.begin(), rule.may_include.end(), room) ==
+          rule.may_include.end()) {
+        report(file, include.line, file.room() + " must not see " + room + ": " + quoted);
+      }
+    }
+  }
+
+  void check_library(const SourceFile& file, const Include& include) {
+    const std::string bracketed = "<" + include.target + ">";
+    const LibraryRule* rule = library_of(include.target);
+    if (rule == nullptr) {
+      if (include.target.find('/') != std::string::npos) {
+        report(file, include.line, bracketed + " belongs to no library that the rules know");
+      }
+      return;
+    }
+    const std::string name(rule->name);
+    if (!starts_with_any(file.path, rule->folders)) {
+      report(file, include.line, name + " does not belong in this folder: " + bracketed);
+    } else if (file.is_header() && !rule->in_headers && file.room() != "tests") {
+      report(file, include.line, name + " belongs in a source file, not in a header: " + bracketed);
+    }
+  }
+
+  void check_own_header_first(const SourceFile& file) {
+    const std::string header = file.stem() + ".h";
+    if (file.is_header() || !paths_.contains(header)) return;
+    if (file.includes.empty() || file.includes.front().target != header) {
+      report(file, file.includes.empty() ? 1 : file.includes.front().line,
+             "the first include must be its own header, \"" + header + "\"");
+    }
+  }
+
+  void check_text(const SourceFile& file) {
+    if (file.is_header() && file.text.find("#pragma once\n") == std::string::npos) {
+      report(file, 1, "a header needs #pragma once");
+    }
+    const auto position = file.text.find("defined(SHARDSCOPE_HAS_") != std::string::npos
+                              ? file.text.find("defined(SHARDSCOPE_HAS_")
+                              : file.text.find("#ifdef SHARDSCOPE_HAS_");
+    if (position != std::string::npos && file.room() != "tests") {
+      const auto lines = std::count(
+          file.text.begin(), file.text.begin() + static_cast<std::ptrdiff_t>(position), '\n');
+      report(file, static_cast<int>(lines) + 1,
+             "an absent dependency is a second source file, not an #if");
+    }
+  }
+
+  std::set<std::string> paths_;
+  std::vector<std::string> breaches_;
+};
+
+}  // namespace
+
+std::vector<std::string> include_breaches(const std::vector<SourceFile>& files) {
+  return Checker(files).breaches(files);
+}
+
+}  // namespace shardscope::structure

@@ -1,0 +1,52 @@
+// The rules, held against this project's own files. SOURCE_ROOT and HEADER_CHECK come from CMake.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "tests/structure/include_circles.h"
+#include "tests/structure/include_rules.h"
+#include "tests/structure/source_tree.h"
+
+namespace shardscope::structure {
+namespace {
+
+using testing::IsEmpty;
+
+const std::vector<SourceFile>& our_tree() {
+  static const std::vector<SourceFile> tree = read_source_tree(SOURCE_ROOT);
+  return tree;
+}
+
+std::string lines(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += text + "\n";
+  return all;
+}
+
+TEST(OurTree, IsFound) { EXPECT_GT(our_tree().size(), 50U); }
+
+TEST(OurTree, KeepsTheIncludeRules) { EXPECT_EQ(lines(include_breaches(our_tree())), ""); }
+
+TEST(OurTree, HasNoCircleOfHeaders) { EXPECT_EQ(lines(header_circles(our_tree())), ""); }
+
+TEST(OurTree, HasNoCircleOfRooms) { EXPECT_EQ(lines(room_circles(our_tree())), ""); }
+
+// A header with a source file is that file's first include and so compiles alone there; the others
+// are compiled here.
+TEST(OurTree, HeadersWithoutASourceCompileAlone) {
+  std::set<std::string> sources;
+  for (const SourceFile& file : our_tree()) {
+    if (!file.is_header()) sources.insert(file.stem());
+  }
+  std::string command = HEADER_CHECK;
+  for (const SourceFile& file : our_tree()) {
+    if (file.path.ends_with(".h") && !sources.contains(file.stem())) command += " " + file.path;
+  }
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+}
+
+}  // namespace
+}  // namespace shardscope::structure
