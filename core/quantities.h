@@ -102,8 +102,9 @@ struct Id {
   static constexpr Id of(std::size_t index) { return {static_cast<std::uint32_t>(index)}; }
 };
 
-/// Text with a unit ("80 GiB", "1.5 MB", "512 B") to bytes; a bare number, a negative one, a fraction of a byte or an
-/// unknown unit throws Error whose `where` is `where` (a key path or option name).
+/// Text with a unit ("80 GiB", "1.5 MB", "512 B") to bytes; a bare number, a negative one, a
+/// fraction of a byte or an unknown unit throws Error whose `where` is `where` (a key path or
+/// option name).
 Bytes parse_bytes(std::string_view text, std::string_view where);
 /// "5 us", "7ms", "1.5 s" to a duration; same errors.
 Duration parse_duration(std::string_view text, std::string_view where);

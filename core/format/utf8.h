@@ -1,0 +1,27 @@
+// UTF-8: decoding with all of its rules, and encoding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace shardscope {
+
+struct CodePoint {
+  std::uint32_t value = 0;
+  std::size_t bytes = 0;  ///< length in the text; 0: not valid UTF-8 there
+};
+
+/// The code point at the start of `text`; overlong forms, surrogates and values over U+10FFFF are
+/// not valid.
+CodePoint first_code_point(std::string_view text);
+/// The whole text is valid.
+bool is_utf8(std::string_view text);
+void append_utf8(std::string& text, std::uint32_t code_point);
+
+/// At most `max_bytes` of `text` for a message: cut between code points with "..." behind, control
+/// characters and invalid bytes replaced by '?'.
+std::string shown(std::string_view text, std::size_t max_bytes = 60);
+
+}  // namespace shardscope
