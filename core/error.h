@@ -9,16 +9,17 @@ namespace shardscope {
 /// Exit codes of every program here (docs/cli.md).
 enum class ExitCode {
   done = 0,
-  no = 1,           ///< the answer is no: does not fit, out of tolerance, verify failed
-  bad_input = 2,    ///< bad usage or bad input
-  outside = 3,      ///< disk, device, missing library
-  rank_lost = 4,    ///< a rank died or hung
-  not_finite = 5,   ///< the numbers went bad
+  no = 1,          ///< the answer is no: does not fit, out of tolerance, verify failed
+  bad_input = 2,   ///< bad usage or bad input
+  outside = 3,     ///< disk, device, missing library
+  rank_lost = 4,   ///< a rank died or hung
+  not_finite = 5,  ///< the numbers went bad
   interrupted = 130,
 };
 
 /// An expected failure: one line that says where, what (with numbers and units), and the way out.
-/// Thrown where it is found, caught in `main`, in a rank's main and in the GUI's task runner; never for control flow.
+/// Thrown where it is found, caught in `main`, in a rank's main and in the GUI's task runner; never
+/// for control flow.
 class Error : public std::runtime_error {
  public:
   struct Parts {

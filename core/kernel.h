@@ -1,9 +1,11 @@
-// The operators of the `native` implementation: what a device can be asked to run, with the cost of each.
+// The operators of the `native` implementation: what a device can be asked to run, with the cost of
+// each.
 //
-// Operands stand in a fixed order per kind (see `KernelKind`); one that a call does not need is absent (a null pointer at
-// the device). [..] is the shape, fp32 row-major unless said otherwise. R = batch * length rows, C = width, V = vocabulary,
-// H/K = query/key-value heads, D = head_dim, T = length, B = batch. "acc" = added to what is there when the kernel's
-// `accumulate` is set, else overwritten. The last operand of every kind is `workspace` (bytes as the device asks for).
+// Operands stand in a fixed order per kind (see `KernelKind`); one that a call does not need is
+// absent (a null pointer at the device). [..] is the shape, fp32 row-major unless said otherwise. R
+// = batch * length rows, C = width, V = vocabulary, H/K = query/key-value heads, D = head_dim, T =
+// length, B = batch. "acc" = added to what is there when the kernel's `accumulate` is set, else
+// overwritten. The last operand of every kind is `workspace` (bytes as the device asks for).
 #pragma once
 
 #include <array>
@@ -20,13 +22,16 @@ namespace shardscope {
 enum class KernelKind : std::uint8_t {
   /// in tokens int32[R], wte[V,C], wpe[P,C]?; out x[R,C]
   embedding_forward,
-  /// in tokens, dx[R,C]; out acc dwte[V,C]?, acc dwpe[P,C]? (rows of no token become 0 when not accumulating)
+  /// in tokens, dx[R,C]; out acc dwte[V,C]?, acc dwpe[P,C]? (rows of no token become 0 when not
+  /// accumulating)
   embedding_backward,
   /// in x[R,C], weight[C], bias[C]?; out y[R,C], mean[R]? (layer norm only), rstd[R]
   norm_forward,
-  /// in dy[R,C], x[R,C], weight[C], mean[R]?, rstd[R]; out dx[R,C]? (added when `accumulate_input`), acc dweight[C]?, acc dbias[C]?
+  /// in dy[R,C], x[R,C], weight[C], mean[R]?, rstd[R]; out dx[R,C]? (added when
+  /// `accumulate_input`), acc dweight[C]?, acc dbias[C]?
   norm_backward,
-  /// in x[R,in], weight, bias[out]?, residual[R,out]?; out y[R,out] = x W (+ bias) (+ residual); residual may be y itself
+  /// in x[R,in], weight, bias[out]?, residual[R,out]?; out y[R,out] = x W (+ bias) (+ residual);
+  /// residual may be y itself
   linear_forward,
   /// in dy[R,out], weight; out dx[R,in] (added when `accumulate_input`)
   linear_backward_input,
@@ -50,14 +55,18 @@ enum class KernelKind : std::uint8_t {
   swiglu_forward,
   /// in dy[R,F]; in-out gate, up become dgate, dup
   swiglu_backward,
-  /// in targets int32[R] (-100: ignored); in-out logits[R,V] become their gradient times `scale` / (rows not ignored);
+  /// in targets int32[R] (-100: ignored); in-out logits[R,V] become their gradient times `scale` /
+  /// (rows not ignored);
   /// in-out loss float64[1] += `scale` * mean row loss
   cross_entropy,
-  /// in g (slices); out pieces float64: sum of squares of each 256-element piece of each slice, at its `piece`
+  /// in g (slices); out pieces float64: sum of squares of each 256-element piece of each slice, at
+  /// its `piece`
   sum_of_squares,
-  /// in pieces float64[n]; out clip float64[2] = {norm, min(1, `clip` / (norm + 1e-6)) or 1 without a limit}
+  /// in pieces float64[n]; out clip float64[2] = {norm, min(1, `clip` / (norm + 1e-6)) or 1 without
+  /// a limit}
   clip_coefficient,
-  /// in clip float64[2]?, g (slices); in-out p, m, v (slices): AdamW, decoupled decay where a slice has `decay`
+  /// in clip float64[2]?, g (slices); in-out p, m, v (slices): AdamW, decoupled decay where a slice
+  /// has `decay`
   adamw,
   /// in clip float64[2]?, g (slices); in-out p, momentum? (slices): torch.optim.SGD
   sgd,
@@ -81,29 +90,32 @@ struct Kernel {
   bool has_weight_gradient = true;
   bool has_residual = false;
   bool nesterov = false;
-  bool has_clip = false;          ///< a limit was given
-  std::int64_t rows = 0;          ///< R
-  std::int64_t in = 0;            ///< linear: in; norm, embedding: C; gelu, swiglu: F
-  std::int64_t out = 0;           ///< linear: out; cross_entropy, embedding: V
+  bool has_clip = false;  ///< a limit was given
+  std::int64_t rows = 0;  ///< R
+  std::int64_t in = 0;    ///< linear: in; norm, embedding: C; gelu, swiglu: F
+  std::int64_t out = 0;   ///< linear: out; cross_entropy, embedding: V
   std::int64_t batch = 0, length = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t q_stride = 0, kv_stride = 0;  ///< elements between rows of q and of k, v (fused QKV: 3C)
-  std::int64_t elements = 0;      ///< add, fill_zero, clip_coefficient (pieces); sum over slices for optimizer kernels
-  std::int64_t positions = 0;     ///< embedding: rows of wpe, 0 without
+  std::int64_t q_stride = 0,
+               kv_stride = 0;  ///< elements between rows of q and of k, v (fused QKV: 3C)
+  std::int64_t elements =
+      0;  ///< add, fill_zero, clip_coefficient (pieces); sum over slices for optimizer kernels
+  std::int64_t positions = 0;  ///< embedding: rows of wpe, 0 without
   double epsilon = 0;
-  double scale = 1;               ///< attention scale; cross_entropy: 1 / (accumulation * data-parallel ranks)
-  double beta1 = 0, beta2 = 0;    ///< adamw; sgd: beta1 is the momentum
+  double scale = 1;  ///< attention scale; cross_entropy: 1 / (accumulation * data-parallel ranks)
+  double beta1 = 0, beta2 = 0;  ///< adamw; sgd: beta1 is the momentum
   double weight_decay = 0;
-  double clip = 0;                ///< clip_coefficient: the largest norm
-  Rope rope;                      ///< rope_table
+  double clip = 0;  ///< clip_coefficient: the largest norm
+  Rope rope;        ///< rope_table
 
   bool operator==(const Kernel&) const = default;
 };
 
-/// Part of one parameter inside a rank's shard, for optimizer kernels. Starts lie on multiples of 256 elements of the
-/// parameter, so that the pieces of the gradient norm are the same in every sharding.
+/// Part of one parameter inside a rank's shard, for optimizer kernels. Starts lie on multiples of
+/// 256 elements of the parameter, so that the pieces of the gradient norm are the same in every
+/// sharding.
 struct Slice {
   ParameterId parameter;
-  std::int64_t offset = 0;            ///< elements from the start of the operand
+  std::int64_t offset = 0;  ///< elements from the start of the operand
   std::int64_t elements = 0;
   std::int64_t parameter_offset = 0;  ///< elements from the start of the parameter
   std::int64_t piece = 0;             ///< index of the slice's first piece in `pieces`
@@ -118,7 +130,8 @@ struct StepState {
   std::int64_t step = 1;  ///< AdamW's t, from 1
 };
 
-/// Floating-point operations of one call: 2 m n k for matrix products; attention counts the causal half; others by element.
+/// Floating-point operations of one call: 2 m n k for matrix products; attention counts the causal
+/// half; others by element.
 Flops flops_of(const Kernel& kernel);
 /// Bytes that one call must read and write at least (every operand once).
 Bytes bytes_of(const Kernel& kernel);

@@ -1,5 +1,5 @@
-// Schedule: for one rank, the operations on streams with their dependencies, and the buffers they allocate, use and free.
-// The simulator and the executor walk the same one.
+// Schedule: for one rank, the operations on streams with their dependencies, and the buffers they
+// allocate, use and free. The simulator and the executor walk the same one.
 #pragma once
 
 #include <array>
@@ -20,14 +20,21 @@ namespace shardscope {
 
 /// The memory categories, everywhere in this order.
 enum class MemoryCategory : std::uint8_t {
-  parameters, gradients, optimizer_states, activations, communication, temporaries, workspace, inputs
+  parameters,
+  gradients,
+  optimizer_states,
+  activations,
+  communication,
+  temporaries,
+  workspace,
+  inputs
 };
 inline constexpr int memory_category_count = 8;
 std::string_view name_of(MemoryCategory category);
 inline constexpr std::array<MemoryCategory, memory_category_count> memory_categories{
-    MemoryCategory::parameters,    MemoryCategory::gradients,   MemoryCategory::optimizer_states,
-    MemoryCategory::activations,   MemoryCategory::communication, MemoryCategory::temporaries,
-    MemoryCategory::workspace,     MemoryCategory::inputs};
+    MemoryCategory::parameters,  MemoryCategory::gradients,     MemoryCategory::optimizer_states,
+    MemoryCategory::activations, MemoryCategory::communication, MemoryCategory::temporaries,
+    MemoryCategory::workspace,   MemoryCategory::inputs};
 
 /// Bytes by category.
 struct CategoryBytes {
@@ -39,8 +46,20 @@ struct CategoryBytes {
 };
 
 enum class OperationKind : std::uint8_t {
-  compute, all_gather, reduce_scatter, all_reduce, reduce, broadcast, scatter, all_to_all, send, receive, barrier,
-  copy, host, optimizer
+  compute,
+  all_gather,
+  reduce_scatter,
+  all_reduce,
+  reduce,
+  broadcast,
+  scatter,
+  all_to_all,
+  send,
+  receive,
+  barrier,
+  copy,
+  host,
+  optimizer
 };
 std::string_view name_of(OperationKind kind);
 bool is_collective(OperationKind kind);  ///< all_gather ... barrier
@@ -81,25 +100,29 @@ struct Operand {
 };
 
 struct Operation {
-  std::uint32_t name = 0;       ///< index into Schedule::names
+  std::uint32_t name = 0;  ///< index into Schedule::names
   OperationKind kind = OperationKind::compute;
   Stream stream = Stream::compute;
   Phase phase = Phase::forward;
   std::int16_t micro_batch = 0;
-  std::int16_t stage = 0;       ///< pipeline stage
-  std::int32_t step = 0;        ///< index into Schedule::steps
-  UnitId unit;                  ///< none: belongs to no unit
-  std::uint32_t detail = 0;     ///< compute, optimizer: index into kernels; collectives: into collectives
-  IndexRange operands;          ///< into Schedule::operands; for kernels in the kernel's order;
-                                ///< for collectives: the rank's input, then its output (one operand if in place whole)
-  IndexRange after;             ///< into Schedule::after: operations that must have ended, beyond stream order
-  IndexRange slices;            ///< into Schedule::slices, optimizer kernels
-  Bytes bytes;                  ///< read and written; of a collective its payload (out of the gather, into the reduction)
+  std::int16_t stage = 0;  ///< pipeline stage
+  std::int32_t step = 0;   ///< index into Schedule::steps
+  UnitId unit;             ///< none: belongs to no unit
+  std::uint32_t detail =
+      0;                ///< compute, optimizer: index into kernels; collectives: into collectives
+  IndexRange operands;  ///< into Schedule::operands; for kernels in the kernel's order;
+                        ///< for collectives: the rank's input, then its output (one operand if in
+                        ///< place whole)
+  IndexRange after;  ///< into Schedule::after: operations that must have ended, beyond stream order
+  IndexRange slices;  ///< into Schedule::slices, optimizer kernels
+  Bytes bytes;  ///< read and written; of a collective its payload (out of the gather, into the
+                ///< reduction)
   Flops flops;
 };
 
-/// `elements_in` = what this rank puts in, `elements_out` = what it holds afterwards. All-gather: out = in * group size,
-/// rank i's part at i * in; reduce-scatter: in = out * group size. Reductions are sums.
+/// `elements_in` = what this rank puts in, `elements_out` = what it holds afterwards. All-gather:
+/// out = in * group size, rank i's part at i * in; reduce-scatter: in = out * group size.
+/// Reductions are sums.
 struct Collective {
   GroupId group;
   std::int64_t elements_in = 0;
@@ -126,7 +149,8 @@ struct Buffer {
 /// A unit's place in the flat storage of one parameter.
 struct FlatSlot {
   ParameterId parameter;
-  std::int64_t offset = 0;  ///< elements from the start of the unit's flat storage, a multiple of piece_elements
+  std::int64_t offset =
+      0;  ///< elements from the start of the unit's flat storage, a multiple of piece_elements
   bool operator==(const FlatSlot&) const = default;
 };
 
@@ -142,13 +166,15 @@ struct Unit {
   std::vector<std::int64_t> padding_elements_by_rank;
 };
 
-/// One distinct step. The native runtime is steady: its schedule has one step that every training step repeats.
+/// One distinct step. The native runtime is steady: its schedule has one step that every training
+/// step repeats.
 struct Step {
   std::string label;  ///< "steady", "1", "2"
   IndexRange operations;
 };
 
-/// One rank's program and memory. Ids are dense; operations are in issue order, the same on all ranks.
+/// One rank's program and memory. Ids are dense; operations are in issue order, the same on all
+/// ranks.
 struct Schedule {
   Strategy strategy;
   Workload workload;
@@ -171,8 +197,12 @@ struct Schedule {
   std::span<const Operand> operands_of(const Operation& op) const {
     return {operands.data() + op.operands.begin, op.operands.size()};
   }
-  std::span<const OperationId> after_of(const Operation& op) const { return {after.data() + op.after.begin, op.after.size()}; }
-  std::span<const Slice> slices_of(const Operation& op) const { return {slices.data() + op.slices.begin, op.slices.size()}; }
+  std::span<const OperationId> after_of(const Operation& op) const {
+    return {after.data() + op.after.begin, op.after.size()};
+  }
+  std::span<const Slice> slices_of(const Operation& op) const {
+    return {slices.data() + op.slices.begin, op.slices.size()};
+  }
   const Operation& at(OperationId id) const { return operations[id.value]; }
   const Buffer& at(BufferId id) const { return buffers[id.value]; }
 };
@@ -180,15 +210,17 @@ struct Schedule {
 /// Scratch that the device wants for a kernel; none by default. The CPU device's comes from oneDNN.
 using WorkspaceQuery = std::function<Bytes(const Kernel&)>;
 
-/// The native runtime's schedule of one rank. `strategy` is resolved. Throws Error where the model has no decoder, the
-/// sequence is longer than the model allows, or a size is not positive.
-Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload, int rank,
-                         const WorkspaceQuery& workspace = {});
+/// The native runtime's schedule of one rank. `strategy` is resolved. Throws Error where the model
+/// has no decoder, the sequence is longer than the model allows, or a size is not positive.
+Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
+                         int rank, const WorkspaceQuery& workspace = {});
 
-/// Live bytes by category while each operation runs, in issue order (index = operation). For `native` this is exact.
+/// Live bytes by category while each operation runs, in issue order (index = operation). For
+/// `native` this is exact.
 std::vector<CategoryBytes> live_bytes(const Schedule& schedule);
 
-/// Where each buffer lies in the one arena. Two buffers overlap only if one is freed before the other is allocated.
+/// Where each buffer lies in the one arena. Two buffers overlap only if one is freed before the
+/// other is allocated.
 struct ArenaLayout {
   std::vector<Bytes> offset;  ///< by buffer
   Bytes size;

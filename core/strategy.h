@@ -13,11 +13,20 @@ namespace shardscope {
 enum class Runtime : std::uint8_t { native, fsdp1, fsdp2, ddp, deepspeed };
 std::string_view name_of(Runtime runtime);
 
-/// The native runtime's strategies: no_shard (DDP), zero1, shard_grad_op (ZeRO-2), full_shard (ZeRO-3), hybrid_shard.
-enum class ShardingStrategy : std::uint8_t { no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2 };
+/// The native runtime's strategies: no_shard (DDP), zero1, shard_grad_op (ZeRO-2), full_shard
+/// (ZeRO-3), hybrid_shard.
+enum class ShardingStrategy : std::uint8_t {
+  no_shard,
+  zero1,
+  shard_grad_op,
+  full_shard,
+  hybrid_shard,
+  hybrid_shard_zero2
+};
 std::string_view name_of(ShardingStrategy strategy);
 
-/// Ranks as a grid, shard varying fastest: rank = (pipeline * replicate_count + replicate) * shard_count + shard.
+/// Ranks as a grid, shard varying fastest: rank = (pipeline * replicate_count + replicate) *
+/// shard_count + shard.
 struct Mesh {
   int pipeline = 1;
   int replicate = 1;
@@ -29,11 +38,15 @@ struct Mesh {
 enum class WrapPolicy : std::uint8_t { transformer, size, none };
 struct Wrap {
   WrapPolicy policy = WrapPolicy::transformer;
-  std::int64_t min_elements = 0;  ///< size: neighbouring blocks are joined until a unit has this many elements
+  std::int64_t min_elements =
+      0;  ///< size: neighbouring blocks are joined until a unit has this many elements
   bool operator==(const Wrap&) const = default;
 };
 
-enum class Checkpointing : std::uint8_t { none, full };  ///< full: every block is run again in the backward
+enum class Checkpointing : std::uint8_t {
+  none,
+  full
+};  ///< full: every block is run again in the backward
 
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
 std::string_view name_of(OptimizerKind kind);
@@ -53,12 +66,14 @@ struct Strategy {
   Wrap wrap;
   bool prefetch = true;  ///< the next unit is gathered while this one computes
   Checkpointing checkpointing = Checkpointing::none;
-  /// Gradients are reduced in every micro-batch (keeps only shards between them) or only in the last.
+  /// Gradients are reduced in every micro-batch (keeps only shards between them) or only in the
+  /// last.
   bool reduce_every_micro_batch = false;
   bool operator==(const Strategy&) const = default;
 };
 
-/// Text as on the command line: "full_shard", "hybrid_shard"; throws Error naming `where` and the choices.
+/// Text as on the command line: "full_shard", "hybrid_shard"; throws Error naming `where` and the
+/// choices.
 ShardingStrategy parse_sharding_strategy(std::string_view text, std::string_view where);
 Runtime parse_runtime(std::string_view text, std::string_view where);
 OptimizerKind parse_optimizer(std::string_view text, std::string_view where);
@@ -69,20 +84,22 @@ Mesh parse_mesh(std::string_view text, std::string_view where);
 std::string text_of(const Wrap& wrap);
 std::string text_of(const Mesh& mesh);
 
-/// The strategies that the native runtime can run at this commit: one list for train, simulate and plan.
+/// The strategies that the native runtime can run at this commit: one list for train, simulate and
+/// plan.
 const std::vector<ShardingStrategy>& native_strategies();
 
-/// Throws Error if `strategy` cannot run on `world` ranks (mesh does not multiply to it, negative sizes, a hybrid without
-/// both axes, ...). A mesh of 1 x 1 x 1 means "as the strategy and the world say" and is filled in.
+/// Throws Error if `strategy` cannot run on `world` ranks (mesh does not multiply to it, negative
+/// sizes, a hybrid without both axes, ...). A mesh of 1 x 1 x 1 means "as the strategy and the
+/// world say" and is filled in.
 Strategy resolved(Strategy strategy, int world, std::string_view where);
 
 /// What is trained on, for one rank.
 struct Workload {
-  std::int64_t batch = 1;       ///< sequences per rank and micro-batch
-  std::int64_t length = 128;    ///< tokens of a sequence
-  int micro_batches = 1;        ///< gradient accumulation
+  std::int64_t batch = 1;     ///< sequences per rank and micro-batch
+  std::int64_t length = 128;  ///< tokens of a sequence
+  int micro_batches = 1;      ///< gradient accumulation
   Optimizer optimizer;
-  double clip = 0;              ///< largest gradient norm; 0: no clipping (the norm is still measured)
+  double clip = 0;  ///< largest gradient norm; 0: no clipping (the norm is still measured)
   bool operator==(const Workload&) const = default;
 };
 

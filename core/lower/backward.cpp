@@ -1,0 +1,244 @@
+#include "core/lower/backward.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+class BackwardBuilder {
+ public:
+  BackwardBuilder(OperatorGraph& graph, const Model& model)
+      : graph_(graph),
+        model_(model),
+        needs_gradient_(graph.values.size(), false),
+        gradient_(graph.values.size()),
+        parameter_gradient_(model.parameters.size()) {}
+
+  void build() {
+    for (const Operator& op : graph_.forward) mark_needs(op);
+    for (auto op = graph_.forward.rbegin(); op != graph_.forward.rend(); ++op) derive(*op);
+  }
+
+ private:
+  bool trainable(ValueId value) const {
+    return value && model_.parameters[graph_.values[value.value].parameter.value].trainable;
+  }
+  bool needs(ValueId value) const { return value && needs_gradient_[value.value]; }
+
+  void mark_needs(const Operator& op) {
+    bool any = false;
+    for (const GraphOperand& operand : op.operands) {
+      if (!operand.value || operand.access == Access::write) continue;
+      const bool is_parameter = graph_.values[operand.value.value].role == ValueRole::parameter;
+      any = any || (is_parameter ? trainable(operand.value) : needs(operand.value));
+    }
+    for (const GraphOperand& operand : op.operands)
+      if (operand.value && operand.access != Access::read)
+        needs_gradient_[operand.value.value] = any;
+  }
+
+  ValueId add_value(std::string name, ValueRole role, Bytes bytes, ParameterId parameter) {
+    graph_.values.push_back({std::move(name), role, bytes, parameter});
+    gradient_.emplace_back();
+    needs_gradient_.push_back(false);
+    return ValueId::of(graph_.values.size() - 1);
+  }
+  ValueId gradient_of_parameter(ValueId parameter) {
+    if (!trainable(parameter)) return {};
+    const Value value = graph_.values[parameter.value];
+    ValueId& gradient = parameter_gradient_[value.parameter.value];
+    if (!gradient)
+      gradient = add_value(value.name, ValueRole::parameter_gradient, value.bytes, value.parameter);
+    return gradient;
+  }
+  /// The gradient of an activation; `fresh` tells whether this is its first contribution.
+  ValueId gradient_of(ValueId value, bool& fresh) {
+    fresh = !gradient_[value.value];
+    if (fresh) {
+      const ValueId created = add_value("d." + graph_.values[value.value].name, ValueRole::gradient,
+                                        graph_.values[value.value].bytes, {});
+      gradient_[value.value] = created;
+    }
+    return gradient_[value.value];
+  }
+
+  GraphOperand whole(ValueId value, Access access) const {
+    if (!value) return {};
+    return {value, {}, graph_.values[value.value].bytes, access};
+  }
+  GraphOperand read(ValueId value) const { return whole(value, Access::read); }
+  GraphOperand write(ValueId value) const { return whole(value, Access::write); }
+  GraphOperand update(ValueId value) const { return whole(value, Access::read_write); }
+  /// The same part of another value of the same shape.
+  static GraphOperand same_part(const GraphOperand& part, ValueId value, Access access) {
+    return {value, part.offset, part.bytes, access};
+  }
+
+  void emit(const Operator& of, Kernel kernel, std::vector<GraphOperand> operands) {
+    graph_.backward.push_back({of.name, kernel, of.place, std::move(operands), {}});
+  }
+
+  void derive(const Operator& op) {
+    switch (op.kernel.kind) {
+      case KernelKind::cross_entropy:
+        return derive_loss(op);
+      case KernelKind::linear_forward:
+        return derive_linear(op);
+      case KernelKind::norm_forward:
+        return derive_norm(op);
+      case KernelKind::attention_forward:
+        return derive_attention(op);
+      case KernelKind::rope_forward:
+        return derive_rope(op);
+      case KernelKind::gelu_forward:
+        return derive_gelu(op);
+      case KernelKind::swiglu_forward:
+        return derive_swiglu(op);
+      case KernelKind::embedding_forward:
+        return derive_embedding(op);
+      default:
+        throw Error({.where = op.name,
+                     .what = "no backward is known for " + std::string(name_of(op.kernel.kind)),
+                     .code = ExitCode::outside});
+    }
+  }
+
+  /// The loss leaves the gradient of the logits in their place.
+  void derive_loss(const Operator& op) {
+    const ValueId logits = op.operands[1].value;
+    if (needs(logits)) gradient_[logits.value] = logits;
+  }
+
+  void derive_linear(const Operator& op) {
+    const ValueId x = op.operands[0].value;
+    const ValueId weight = op.operands[1].value;
+    const ValueId bias = op.operands[2].value;
+    const ValueId residual = op.operands[3].value;
+    const ValueId y = op.operands[4].value;
+    if (!needs(y)) return;
+    const ValueId dy = gradient_[y.value];
+    Kernel kernel = op.kernel;
+    kernel.has_residual = false;
+    if (trainable(weight) || trainable(bias)) {
+      kernel.kind = KernelKind::linear_backward_weight;
+      kernel.has_weight_gradient = trainable(weight);
+      kernel.has_bias = trainable(bias);
+      const ValueId dweight = gradient_of_parameter(weight);
+      const ValueId dbias = gradient_of_parameter(bias);
+      emit(op, kernel, {read(x), read(dy), write(dweight), write(dbias)});
+    }
+    if (needs(x)) {
+      bool fresh = true;
+      const ValueId dx = gradient_of(x, fresh);
+      kernel.kind = KernelKind::linear_backward_input;
+      kernel.has_weight_gradient = true;
+      kernel.has_bias = false;
+      kernel.accumulate_input = !fresh;
+      emit(op, kernel, {read(dy), read(weight), fresh ? write(dx) : update(dx)});
+    }
+    // The branch has read dy; from here on the same storage is the gradient of what was added to
+    // it.
+    if (needs(residual)) gradient_[residual.value] = dy;
+  }
+
+  void derive_norm(const Operator& op) {
+    const ValueId x = op.operands[0].value;
+    const ValueId weight = op.operands[1].value;
+    const ValueId bias = op.operands[2].value;
+    const ValueId y = op.operands[3].value;
+    if (!needs(y)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::norm_backward;
+    kernel.has_bias = trainable(bias);
+    kernel.has_weight_gradient = trainable(weight);
+    GraphOperand dx;
+    if (needs(x)) {
+      bool fresh = true;
+      const ValueId gradient = gradient_of(x, fresh);
+      kernel.accumulate_input = !fresh;
+      dx = fresh ? write(gradient) : update(gradient);
+    }
+    const ValueId dweight = gradient_of_parameter(weight);
+    const ValueId dbias = gradient_of_parameter(bias);
+    emit(op, kernel,
+         {read(gradient_[y.value]), read(x), read(weight), read(op.operands[4].value),
+          read(op.operands[5].value), dx, write(dweight), write(dbias)});
+  }
+
+  void derive_attention(const Operator& op) {
+    const GraphOperand& q = op.operands[0];
+    const GraphOperand& k = op.operands[1];
+    const GraphOperand& v = op.operands[2];
+    const ValueId y = op.operands[3].value;
+    if (!needs(y)) return;
+    bool fresh = true;
+    const ValueId dq = gradient_of(q.value, fresh);
+    const ValueId dk = gradient_of(k.value, fresh);
+    const ValueId dv = gradient_of(v.value, fresh);
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::attention_backward;
+    emit(op, kernel,
+         {read(gradient_[y.value]), q, k, v, read(y), read(op.operands[4].value),
+          same_part(q, dq, Access::write), same_part(k, dk, Access::write),
+          same_part(v, dv, Access::write)});
+  }
+
+  void derive_rope(const Operator& op) {
+    const GraphOperand& q = op.operands[1];
+    const GraphOperand& k = op.operands[2];
+    if (!needs(q.value)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::rope_backward;
+    emit(op, kernel,
+         {op.operands[0], same_part(q, gradient_[q.value.value], Access::read_write),
+          same_part(k, gradient_[k.value.value], Access::read_write)});
+  }
+
+  void derive_gelu(const Operator& op) {
+    const ValueId h = op.operands[0].value;
+    const ValueId y = op.operands[1].value;
+    if (!needs(y)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::gelu_backward;
+    emit(op, kernel, {read(h), update(gradient_[y.value])});
+    gradient_[h.value] = gradient_[y.value];
+  }
+
+  void derive_swiglu(const Operator& op) {
+    const ValueId gate = op.operands[0].value;
+    const ValueId up = op.operands[1].value;
+    const ValueId y = op.operands[2].value;
+    if (!needs(y)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::swiglu_backward;
+    emit(op, kernel, {read(gradient_[y.value]), update(gate), update(up)});
+    gradient_[gate.value] = gate;
+    gradient_[up.value] = up;
+  }
+
+  void derive_embedding(const Operator& op) {
+    const ValueId x = op.operands[3].value;
+    if (!needs(x)) return;
+    const ValueId dwte = gradient_of_parameter(op.operands[1].value);
+    const ValueId dwpe = gradient_of_parameter(op.operands[2].value);
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::embedding_backward;
+    emit(op, kernel, {op.operands[0], read(gradient_[x.value]), write(dwte), write(dwpe)});
+  }
+
+  OperatorGraph& graph_;
+  const Model& model_;
+  std::vector<bool> needs_gradient_;         // by forward value
+  std::vector<ValueId> gradient_;            // by value: the storage of its gradient so far
+  std::vector<ValueId> parameter_gradient_;  // by parameter
+};
+
+}  // namespace
+
+void differentiate(OperatorGraph& graph, const Model& model) {
+  BackwardBuilder(graph, model).build();
+}
+
+}  // namespace shardscope

@@ -1,0 +1,742 @@
+// The native runtime's rules: what is gathered, reduced, kept and freed when, for each strategy.
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "core/lower/checkpointing.h"
+#include "core/lower/operator_graph.h"
+#include "core/schedule.h"
+#include "core/schedule_builder.h"
+#include "core/units.h"
+
+namespace shardscope {
+namespace {
+
+constexpr auto persistent = ScheduleBuilder::Life::persistent;
+
+/// What a strategy shards.
+struct Sharding {
+  bool parameters = false;
+  bool gradients = false;
+  bool optimizer_states = false;
+  bool replicas = false;  ///< shards are summed over replicas (hybrid)
+};
+
+Sharding sharding_of(const Strategy& strategy) {
+  const bool many = strategy.mesh.shard > 1;
+  switch (strategy.sharding) {
+    case ShardingStrategy::no_shard:
+      return {};
+    case ShardingStrategy::zero1:
+      return {.optimizer_states = many};
+    case ShardingStrategy::shard_grad_op:
+      return {.gradients = many, .optimizer_states = many};
+    case ShardingStrategy::full_shard:
+      return {.parameters = many, .gradients = many, .optimizer_states = many};
+    case ShardingStrategy::hybrid_shard:
+    case ShardingStrategy::hybrid_shard_zero2:
+      return {.parameters = many,
+              .gradients = many,
+              .optimizer_states = many,
+              .replicas = strategy.mesh.replicate > 1};
+  }
+  return {};
+}
+
+/// Operators of one micro-batch that belong to one unit and follow each other.
+struct Visit {
+  UnitId unit;
+  int micro_batch = 0;
+  Phase phase = Phase::forward;
+  std::vector<const Operator*> operators;
+};
+
+class NativeScheduler {
+ public:
+  NativeScheduler(const Model& model, const Strategy& strategy, const Workload& workload, int rank,
+                  const WorkspaceQuery& workspace)
+      : model_(model),
+        strategy_(strategy),
+        workload_(workload),
+        workspace_(workspace),
+        sharding_(sharding_of(strategy)),
+        shard_(shard_position(strategy, rank)),
+        plan_(plan_units(model, strategy)),
+        graph_(lower(model, batch_shape())),
+        builder_(empty_schedule(rank)),
+        units_(plan_.units.size()),
+        step_values_(graph_.values.size()) {
+    if (strategy.checkpointing == Checkpointing::full) checkpoint_blocks(graph_);
+    step_values_.resize(graph_.values.size());
+    builder_.schedule().units = plan_.units;
+    make_groups(rank);
+  }
+
+  Schedule build() {
+    make_persistent_buffers();
+    run_setup();
+    const auto first = static_cast<std::uint32_t>(builder_.schedule().operations.size());
+    zero_loss();
+    run_visits(make_visits());
+    while (!pending_.empty()) finish_oldest_reduction();
+    reduce_loss();
+    optimize();
+    Schedule schedule = builder_.finish();
+    schedule.steps = {{"steady", {first, static_cast<std::uint32_t>(schedule.operations.size())}}};
+    for (std::uint32_t i = first; i < schedule.operations.size(); ++i)
+      schedule.operations[i].step = 0;
+    return schedule;
+  }
+
+ private:
+  using Label = ScheduleBuilder::Label;
+
+  /// What there is of a unit's storage at this point of the step.
+  struct UnitState {
+    bool trainable = false;
+    BufferId parameters;  ///< shard or whole, kept
+    BufferId unsharded;   ///< gathered, if it is now
+    BufferId gradients;   ///< reduced shard, or the whole local gradient where it is not sharded
+    BufferId unsharded_gradients;  ///< being written by the backward
+    std::vector<bool> written;     ///< by parameter slot: has a gradient in the current storage
+    BufferId first_state, second_state;
+  };
+  /// A reduction that was issued and not yet waited for.
+  struct Pending {
+    UnitId unit;
+    OperationId last;
+    BufferId to_add;  ///< a later micro-batch's reduced shard, to be added to the unit's gradients
+    int micro_batch = 0;
+  };
+
+  int data_parallel_ranks() const { return strategy_.mesh.replicate * strategy_.mesh.shard; }
+  BatchShape batch_shape() const {
+    return {
+        .batch = workload_.batch,
+        .length = workload_.length,
+        .loss_scale = 1.0 / (static_cast<double>(workload_.micro_batches) * data_parallel_ranks())};
+  }
+  Schedule empty_schedule(int rank) const {
+    Schedule schedule;
+    schedule.strategy = strategy_;
+    schedule.workload = workload_;
+    schedule.rank = rank;
+    schedule.world = strategy_.mesh.world();
+    return schedule;
+  }
+  const Unit& unit_at(UnitId id) const { return plan_.units[id.value]; }
+  UnitState& state_of(UnitId id) { return units_[id.value]; }
+  std::string named(const char* what, UnitId unit) const {
+    const std::string& name = unit_at(unit).name;
+    return std::string(what) + ":" + (name.empty() ? "root" : name);
+  }
+
+  void make_groups(int rank) {
+    std::vector<int> world(static_cast<std::size_t>(data_parallel_ranks()));
+    for (std::size_t i = 0; i < world.size(); ++i) world[i] = static_cast<int>(i);
+    if (world.size() > 1) world_ = builder_.add_group({"world", world});
+    if (shard_.count > 1) {
+      std::vector<int> ranks;
+      for (int i = 0; i < shard_.count; ++i) ranks.push_back(rank - shard_.index + i);
+      shard_group_ = ranks.size() == world.size() ? world_ : builder_.add_group({"shard", ranks});
+    }
+    if (sharding_.replicas) {
+      std::vector<int> ranks;
+      for (int i = 0; i < strategy_.mesh.replicate; ++i)
+        ranks.push_back(i * shard_.count + shard_.index);
+      replicate_group_ = builder_.add_group({"replicate", ranks});
+    }
+  }
+
+  // ---- storage that outlives the step
+
+  BufferId keep(std::string name, MemoryCategory category, Bytes bytes, UnitId unit = {}) {
+    return builder_.add_buffer(std::move(name), category, bytes, unit, persistent);
+  }
+  std::int64_t stored_elements(const Unit& unit, bool sharded) const {
+    return sharded ? unit.shard_elements : unit.padded_elements;
+  }
+  Bytes floats(std::int64_t elements) const { return bytes_of(elements, Dtype::float32); }
+
+  void make_persistent_buffers() {
+    const std::int64_t tokens = batch_shape().rows() * workload_.micro_batches;
+    tokens_ = keep("tokens", MemoryCategory::inputs, bytes_of(tokens, Dtype::int32));
+    targets_ = keep("targets", MemoryCategory::inputs, bytes_of(tokens, Dtype::int32));
+    for (std::size_t u = 0; u < units_.size(); ++u) make_unit_storage(UnitId::of(u));
+    // The mean loss, and a number that ranks sum with it (the request to stop).
+    loss_ = keep("loss", MemoryCategory::temporaries, bytes_of(2, Dtype::float64));
+    clip_ = keep("clip", MemoryCategory::temporaries, bytes_of(2, Dtype::float64));
+  }
+
+  void make_unit_storage(UnitId id) {
+    const Unit& unit = unit_at(id);
+    UnitState& state = state_of(id);
+    state.parameters = keep(named("parameters", id), MemoryCategory::parameters,
+                            floats(stored_elements(unit, sharding_.parameters)), id);
+    for (const FlatSlot& slot : unit.slots)
+      state.trainable = state.trainable || model_.parameters[slot.parameter.value].trainable;
+    if (!state.trainable) return;
+    const Bytes bytes = floats(stored_elements(unit, sharding_.optimizer_states));
+    const auto category = MemoryCategory::optimizer_states;
+    if (workload_.optimizer.kind == OptimizerKind::adamw) {
+      state.first_state = keep(named("adam_m", id), category, bytes, id);
+      state.second_state = keep(named("adam_v", id), category, bytes, id);
+    } else if (workload_.optimizer.momentum != 0) {
+      state.first_state = keep(named("momentum", id), category, bytes, id);
+    }
+  }
+
+  void run_setup() {
+    for (const Operator& op : graph_.setup) {
+      const ValueId table = op.operands[0].value;
+      step_values_[table.value] = keep(graph_.values[table.value].name, MemoryCategory::inputs,
+                                       graph_.values[table.value].bytes);
+      emit(op, {.unit = UnitId::of(0), .micro_batch = 0, .phase = Phase::init, .operators = {}});
+    }
+  }
+
+  void zero_loss() {
+    builder_.add_kernel({.name = "zero loss", .phase = Phase::zero_grad},
+                        {.kind = KernelKind::fill_zero, .elements = 2},
+                        {ScheduleBuilder::floats(loss_, 0, 2, Access::write), {}});
+  }
+
+  // ---- forward and backward
+
+  UnitId unit_of(const Place& place) const {
+    const bool in_block = place.block >= 0 && place.block < graph_.blocks;
+    return in_block ? plan_.unit_of_block[static_cast<std::size_t>(place.block)] : UnitId::of(0);
+  }
+
+  std::vector<Visit> make_visits() const {
+    std::vector<Visit> visits;
+    for (int m = 0; m < workload_.micro_batches; ++m) {
+      for (const auto& [operators, phase] :
+           {std::pair{&graph_.forward, Phase::forward}, {&graph_.backward, Phase::backward}}) {
+        for (const Operator& op : *operators) {
+          const UnitId unit = unit_of(op.place);
+          const bool same = !visits.empty() && visits.back().unit == unit &&
+                            visits.back().micro_batch == m && visits.back().phase == phase;
+          if (!same) visits.push_back({unit, m, phase, {}});
+          visits.back().operators.push_back(&op);
+        }
+      }
+    }
+    return visits;
+  }
+
+  /// Index of the last visit of each unit's backward, by micro-batch: there its gradient is
+  /// complete.
+  std::vector<bool> completes_gradient(const std::vector<Visit>& visits) const {
+    std::vector<bool> completes(visits.size(), false);
+    std::vector<int> seen(units_.size(),
+                          workload_.micro_batches);  // micro-batch whose last visit was found
+    for (std::size_t i = visits.size(); i-- > 0;) {
+      const Visit& visit = visits[i];
+      if (visit.phase != Phase::backward || seen[visit.unit.value] == visit.micro_batch) continue;
+      seen[visit.unit.value] = visit.micro_batch;
+      completes[i] = true;
+    }
+    return completes;
+  }
+
+  void run_visits(const std::vector<Visit>& visits) {
+    const std::vector<bool> completes = completes_gradient(visits);
+    for (std::size_t i = 0; i < visits.size(); ++i) {
+      const Visit& visit = visits[i];
+      gather(visit);
+      if (strategy_.prefetch && i + 1 < visits.size()) gather(visits[i + 1]);
+      for (const Operator* op : visit.operators) emit(*op, visit);
+      if (!kept_after(visits, i)) state_of(visit.unit).unsharded = {};
+      if (completes[i]) reduce_gradients(visit);
+    }
+  }
+
+  /// The root stays gathered through the step, and so does a unit whose next use comes before any
+  /// other unit's.
+  bool kept_after(const std::vector<Visit>& visits, std::size_t i) const {
+    if (visits[i].unit == UnitId::of(0)) return true;
+    for (std::size_t next = i + 1; next < visits.size(); ++next)
+      if (visits[next].unit != UnitId::of(0)) return visits[next].unit == visits[i].unit;
+    return false;
+  }
+
+  void gather(const Visit& visit) {
+    UnitState& state = state_of(visit.unit);
+    if (!sharding_.parameters || state.unsharded) return;
+    const Unit& unit = unit_at(visit.unit);
+    state.unsharded =
+        builder_.add_buffer(named("unsharded_parameters", visit.unit), MemoryCategory::parameters,
+                            floats(unit.padded_elements), visit.unit);
+    builder_.add_collective(label_of(visit, named("all_gather", visit.unit),
+                                     OperationKind::all_gather, Stream::unshard),
+                            {shard_group_, unit.shard_elements, unit.padded_elements},
+                            {builder_.whole(state.parameters, Access::read),
+                             builder_.whole(state.unsharded, Access::write)});
+  }
+
+  static Label label_of(const Visit& visit, std::string name,
+                        OperationKind kind = OperationKind::compute,
+                        Stream stream = Stream::compute) {
+    return {.name = std::move(name),
+            .kind = kind,
+            .stream = stream,
+            .phase = visit.phase,
+            .micro_batch = visit.micro_batch,
+            .unit = visit.unit};
+  }
+
+  void emit(const Operator& op, const Visit& visit) {
+    Kernel kernel = op.kernel;
+    settle_accumulation(op, kernel, visit);
+    std::vector<Operand> operands;
+    operands.reserve(op.operands.size() + 1);
+    for (const GraphOperand& operand : op.operands) operands.push_back(place(operand, visit));
+    add_workspace(kernel, operands);
+    std::string name = op.name + " " + std::string(name_of(kernel.kind));
+    if (op.recomputed) name += " again";
+    builder_.add_kernel(label_of(visit, std::move(name)), kernel, operands);
+    forget_ended_values(op, visit);
+  }
+
+  void add_workspace(const Kernel& kernel, std::vector<Operand>& operands) {
+    const Bytes bytes = workspace_ ? workspace_(kernel) : Bytes{};
+    if (bytes.count == 0) {
+      operands.emplace_back();
+      return;
+    }
+    const BufferId scratch = builder_.add_buffer("workspace", MemoryCategory::workspace, bytes);
+    operands.push_back(builder_.whole(scratch, Access::read_write));
+  }
+
+  Operand place(const GraphOperand& operand, const Visit& visit) {
+    if (!operand.value) return {};
+    const Value& value = graph_.values[operand.value.value];
+    const auto part = [&](BufferId buffer, Bytes base) {
+      return Operand{buffer, base + operand.offset, operand.bytes, operand.access};
+    };
+    switch (value.role) {
+      case ValueRole::input: {
+        const BufferId buffer = value.name == "tokens" ? tokens_ : targets_;
+        return part(buffer, value.bytes * visit.micro_batch);
+      }
+      case ValueRole::loss:
+        return part(loss_, {});
+      case ValueRole::table:
+        return part(step_values_[operand.value.value], {});
+      case ValueRole::parameter: {
+        const UnitState& state = state_of(visit.unit);
+        const BufferId storage = sharding_.parameters ? state.unsharded : state.parameters;
+        return part(storage, floats(slot_of(visit.unit, value.parameter).offset));
+      }
+      case ValueRole::parameter_gradient:
+        return part(state_of(visit.unit).unsharded_gradients,
+                    floats(slot_of(visit.unit, value.parameter).offset));
+      case ValueRole::activation:
+      case ValueRole::gradient:
+        break;
+    }
+    BufferId& buffer = step_values_[operand.value.value];
+    if (!buffer) {
+      const auto category = value.role == ValueRole::activation ? MemoryCategory::activations
+                                                                : MemoryCategory::temporaries;
+      buffer = builder_.add_buffer(value.name, category, value.bytes, visit.unit);
+    }
+    return part(buffer, {});
+  }
+
+  /// A micro-batch's values are gone when its backward has ended; the next one gets buffers of its
+  /// own.
+  void forget_ended_values(const Operator& op, const Visit& visit) {
+    if (visit.phase != Phase::backward || &op != &graph_.backward.back()) return;
+    for (std::size_t v = 0; v < graph_.values.size(); ++v)
+      if (graph_.values[v].role == ValueRole::activation ||
+          graph_.values[v].role == ValueRole::gradient)
+        step_values_[v] = {};
+  }
+
+  std::size_t slot_index(UnitId unit, ParameterId parameter) const {
+    const auto& slots = unit_at(unit).slots;
+    const auto found =
+        std::lower_bound(slots.begin(), slots.end(), parameter,
+                         [](const FlatSlot& slot, ParameterId id) { return slot.parameter < id; });
+    return static_cast<std::size_t>(found - slots.begin());
+  }
+  const FlatSlot& slot_of(UnitId unit, ParameterId parameter) const {
+    return unit_at(unit).slots[slot_index(unit, parameter)];
+  }
+
+  // ---- gradients
+
+  /// Decides whether a kernel adds to the parameter gradients it writes. Where it adds to one and
+  /// would be the first to write another (GPT-2's tied embedding and its positions), the other is
+  /// cleared first.
+  void settle_accumulation(const Operator& op, Kernel& kernel, const Visit& visit) {
+    std::vector<ParameterId> fresh;
+    bool adds = false;
+    for (const GraphOperand& operand : op.operands) {
+      if (!operand.value ||
+          graph_.values[operand.value.value].role != ValueRole::parameter_gradient)
+        continue;
+      start_gradients(visit);
+      const ParameterId parameter = graph_.values[operand.value.value].parameter;
+      std::vector<bool>& written = state_of(visit.unit).written;
+      const std::size_t slot = slot_index(visit.unit, parameter);
+      if (written[slot])
+        adds = true;
+      else
+        fresh.push_back(parameter);
+      written[slot] = true;
+    }
+    kernel.accumulate = adds;
+    if (!adds) return;
+    for (ParameterId parameter : fresh) clear_gradient(visit, parameter);
+  }
+
+  void clear_gradient(const Visit& visit, ParameterId parameter) {
+    const std::int64_t elements = model_.parameters[parameter.value].elements();
+    builder_.add_kernel(
+        label_of(visit, model_.parameters[parameter.value].name + " clear gradient"),
+        {.kind = KernelKind::fill_zero, .elements = elements},
+        {ScheduleBuilder::floats(state_of(visit.unit).unsharded_gradients,
+                                 slot_of(visit.unit, parameter).offset, elements, Access::write),
+         {}});
+  }
+
+  /// The storage that the backward writes a unit's gradient to. While it is written at most one
+  /// other unit's sharded gradient is still being reduced, so that besides the root's no more than
+  /// two unsharded gradients exist at once.
+  void start_gradients(const Visit& visit) {
+    UnitState& state = state_of(visit.unit);
+    if (state.unsharded_gradients) return;
+    const Unit& unit = unit_at(visit.unit);
+    state.written.assign(unit.slots.size(), false);
+    if (!sharding_.gradients) {
+      state.gradients =
+          builder_.add_buffer(named("gradients", visit.unit), MemoryCategory::gradients,
+                              floats(unit.padded_elements), visit.unit);
+      state.unsharded_gradients = state.gradients;
+      return;
+    }
+    while (pending_.size() > 1) finish_oldest_reduction();
+    state.unsharded_gradients =
+        builder_.add_buffer(named("unsharded_gradients", visit.unit), MemoryCategory::gradients,
+                            floats(unit.padded_elements), visit.unit);
+  }
+
+  void reduce_gradients(const Visit& visit) {
+    UnitState& state = state_of(visit.unit);
+    const bool last = visit.micro_batch + 1 == workload_.micro_batches;
+    if (!state.unsharded_gradients || !(last || strategy_.reduce_every_micro_batch)) return;
+    const Unit& unit = unit_at(visit.unit);
+    for (std::size_t slot = 0; slot < unit.slots.size(); ++slot)
+      if (!state.written[slot] && model_.parameters[unit.slots[slot].parameter.value].trainable)
+        clear_gradient(visit, unit.slots[slot].parameter);
+    if (sharding_.gradients)
+      reduce_scatter_gradients(visit);
+    else
+      reduce_whole_gradients(visit);
+  }
+
+  /// ZeRO-1 sums the part whose optimizer states this rank holds, in place; without sharding all of
+  /// it.
+  void reduce_whole_gradients(const Visit& visit) {
+    UnitState& state = state_of(visit.unit);
+    const Unit& unit = unit_at(visit.unit);
+    if (!world_) return;
+    if (sharding_.optimizer_states) {
+      builder_.add_collective(label_of(visit, named("reduce_scatter", visit.unit),
+                                       OperationKind::reduce_scatter, Stream::reduce),
+                              {shard_group_, unit.padded_elements, unit.shard_elements},
+                              {builder_.whole(state.gradients, Access::read),
+                               own_part(state.gradients, unit, Access::write)});
+    } else {
+      builder_.add_collective(label_of(visit, named("all_reduce", visit.unit),
+                                       OperationKind::all_reduce, Stream::reduce),
+                              {world_, unit.padded_elements, unit.padded_elements},
+                              {builder_.whole(state.gradients, Access::read_write)});
+    }
+  }
+
+  Operand own_part(BufferId buffer, const Unit& unit, Access access) const {
+    return ScheduleBuilder::floats(buffer, shard_.index * unit.shard_elements, unit.shard_elements,
+                                   access);
+  }
+
+  void reduce_scatter_gradients(const Visit& visit) {
+    UnitState& state = state_of(visit.unit);
+    const Unit& unit = unit_at(visit.unit);
+    const BufferId unsharded = std::exchange(state.unsharded_gradients, {});
+    const bool first = !state.gradients;
+    const BufferId shard =
+        builder_.add_buffer(named(first ? "gradients" : "reduced_gradients", visit.unit),
+                            MemoryCategory::gradients, floats(unit.shard_elements), visit.unit);
+    if (first) state.gradients = shard;
+    OperationId last = builder_.add_collective(
+        label_of(visit, named("reduce_scatter", visit.unit), OperationKind::reduce_scatter,
+                 Stream::reduce),
+        {shard_group_, unit.padded_elements, unit.shard_elements},
+        {builder_.whole(unsharded, Access::read), builder_.whole(shard, Access::write)});
+    if (sharding_.replicas) {
+      last = builder_.add_collective(label_of(visit, named("all_reduce", visit.unit),
+                                              OperationKind::all_reduce, Stream::reduce),
+                                     {replicate_group_, unit.shard_elements, unit.shard_elements},
+                                     {builder_.whole(shard, Access::read_write)});
+    }
+    pending_.push_back({visit.unit, last, first ? BufferId{} : shard, visit.micro_batch});
+  }
+
+  /// The compute stream waits for the oldest reduction; its unsharded gradient is free from here
+  /// on.
+  void finish_oldest_reduction() {
+    const Pending done = pending_.front();
+    pending_.pop_front();
+    const Visit at{done.unit, done.micro_batch, Phase::backward, {}};
+    builder_.add_wait(label_of(at, named("wait", done.unit), OperationKind::host), {done.last});
+    if (!done.to_add) return;
+    const std::int64_t elements = unit_at(done.unit).shard_elements;
+    builder_.add_kernel(label_of(at, named("add", done.unit)),
+                        {.kind = KernelKind::add, .elements = elements},
+                        {builder_.whole(done.to_add, Access::read),
+                         builder_.whole(state_of(done.unit).gradients, Access::read_write),
+                         {}});
+  }
+
+  void reduce_loss() {
+    if (!world_) return;
+    builder_.add_collective({.name = "all_reduce:loss",
+                             .kind = OperationKind::all_reduce,
+                             .stream = Stream::reduce,
+                             .phase = Phase::other},
+                            {world_, 2, 2, Dtype::float64},
+                            {builder_.whole(loss_, Access::read_write)});
+  }
+
+  // ---- clipping and the optimizer
+
+  /// A rank's part of a unit's flat storage for the optimizer: its shard, or all of it.
+  struct Part {
+    std::int64_t first = 0;
+    std::int64_t elements = 0;
+  };
+  Part optimizer_part(const Unit& unit) const {
+    if (!sharding_.optimizer_states) return {0, unit.padded_elements};
+    return {shard_.index * unit.shard_elements, unit.shard_elements};
+  }
+  std::int64_t optimizer_elements(const Unit& unit) const {
+    return sharding_.optimizer_states ? unit.shard_elements : unit.padded_elements;
+  }
+
+  /// Pieces of the gradient norm: all ranks' pieces one rank after the other, a rank's unit after
+  /// unit.
+  struct Pieces {
+    std::int64_t by_rank = 0;
+    std::vector<std::int64_t> first_of_unit;  ///< within a rank's
+  };
+  Pieces count_pieces() const {
+    Pieces pieces;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      pieces.first_of_unit.push_back(pieces.by_rank);
+      if (units_[u].trainable)
+        pieces.by_rank += optimizer_elements(plan_.units[u]) / piece_elements;
+    }
+    return pieces;
+  }
+
+  /// The gradient operand and the offset of this rank's part in it.
+  Operand gradient_operand(UnitId id, Access access) {
+    const Unit& unit = unit_at(id);
+    const BufferId gradients = state_of(id).gradients;
+    if (sharding_.gradients || !sharding_.optimizer_states)
+      return builder_.whole(gradients, access);
+    return own_part(gradients, unit, access);
+  }
+
+  static std::int64_t elements_of(const std::vector<Slice>& slices) {
+    std::int64_t sum = 0;
+    for (const Slice& slice : slices) sum += slice.elements;
+    return sum;
+  }
+
+  std::vector<UnitId> units_in_reduction_order() const {
+    std::vector<UnitId> order;
+    for (std::size_t u = units_.size(); u-- > 0;)
+      if (units_[u].trainable && units_[u].gradients) order.push_back(UnitId::of(u));
+    return order;
+  }
+
+  void optimize() {
+    const std::vector<UnitId> order = units_in_reduction_order();
+    if (order.empty()) return;
+    const Pieces pieces = count_pieces();
+    const int parts = sharding_.optimizer_states ? shard_.count : 1;
+    const int part = sharding_.optimizer_states ? shard_.index : 0;
+    const BufferId storage =
+        builder_.add_buffer("gradient_norm_pieces", MemoryCategory::temporaries,
+                            bytes_of(pieces.by_rank * parts, Dtype::float64));
+    const Operand own{storage, bytes_of(pieces.by_rank * part, Dtype::float64),
+                      bytes_of(pieces.by_rank, Dtype::float64), Access::write};
+    for (UnitId id : order) add_sum_of_squares(id, pieces, own);
+    if (parts > 1) {
+      Operand input = own;
+      input.access = Access::read;
+      builder_.add_collective(
+          {.name = "all_gather:gradient_norm_pieces",
+           .kind = OperationKind::all_gather,
+           .stream = Stream::unshard,
+           .phase = Phase::clip},
+          {shard_group_, pieces.by_rank, pieces.by_rank * parts, Dtype::float64},
+          {input, builder_.whole(storage, Access::write)});
+    }
+    add_clip_coefficient(pieces, storage, parts);
+    for (auto id = order.rbegin(); id != order.rend(); ++id) update(*id);
+  }
+
+  void add_sum_of_squares(UnitId id, const Pieces& pieces, const Operand& own) {
+    const Part part = optimizer_part(unit_at(id));
+    const auto slices =
+        slices_in(model_, unit_at(id), part.first, part.elements, pieces.first_of_unit[id.value]);
+    builder_.add_kernel({.name = named("sum_of_squares", id), .phase = Phase::clip, .unit = id},
+                        {.kind = KernelKind::sum_of_squares, .elements = elements_of(slices)},
+                        {gradient_operand(id, Access::read), own, {}}, slices);
+  }
+
+  /// All parameters' pieces in the order of the model, wherever the sharding put them: so that the
+  /// sum is the same everywhere.
+  void add_clip_coefficient(const Pieces& pieces, BufferId storage, int parts) {
+    std::vector<Slice> slices;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      if (!units_[u].trainable) continue;
+      const Unit& unit = plan_.units[u];
+      const std::int64_t elements = optimizer_elements(unit);
+      for (int part = 0; part < parts; ++part) {
+        const std::int64_t first_piece = part * pieces.by_rank + pieces.first_of_unit[u];
+        const auto more = slices_in(model_, unit, part * elements, elements, first_piece);
+        slices.insert(slices.end(), more.begin(), more.end());
+      }
+    }
+    std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+      return std::pair{a.parameter, a.parameter_offset} <
+             std::pair{b.parameter, b.parameter_offset};
+    });
+    builder_.add_kernel(
+        {.name = "clip_coefficient", .phase = Phase::clip},
+        {.kind = KernelKind::clip_coefficient,
+         .has_clip = workload_.clip > 0,
+         .elements = pieces.by_rank * parts,
+         .clip = workload_.clip},
+        {builder_.whole(storage, Access::read), builder_.whole(clip_, Access::write), {}}, slices);
+  }
+
+  Operand parameter_operand(UnitId id) {
+    const Unit& unit = unit_at(id);
+    const BufferId parameters = state_of(id).parameters;
+    if (sharding_.parameters || !sharding_.optimizer_states)
+      return builder_.whole(parameters, Access::read_write);
+    return own_part(parameters, unit, Access::read_write);
+  }
+
+  void update(UnitId id) {
+    const Unit& unit = unit_at(id);
+    UnitState& state = state_of(id);
+    const Part part = optimizer_part(unit);
+    const auto slices = slices_in(model_, unit, part.first, part.elements, 0);
+    const Optimizer& optimizer = workload_.optimizer;
+    Kernel kernel{.has_clip = workload_.clip > 0,
+                  .elements = elements_of(slices),
+                  .weight_decay = optimizer.weight_decay};
+    std::vector<Operand> operands{builder_.whole(clip_, Access::read),
+                                  gradient_operand(id, Access::read), parameter_operand(id)};
+    const auto add_state = [&](BufferId buffer) {
+      operands.push_back(buffer ? builder_.whole(buffer, Access::read_write) : Operand{});
+    };
+    add_state(state.first_state);
+    if (optimizer.kind == OptimizerKind::adamw) {
+      kernel.kind = KernelKind::adamw;
+      kernel.beta1 = optimizer.beta1;
+      kernel.beta2 = optimizer.beta2;
+      kernel.epsilon = optimizer.epsilon;
+      add_state(state.second_state);
+    } else {
+      kernel.kind = KernelKind::sgd;
+      kernel.beta1 = optimizer.momentum;
+      kernel.nesterov = optimizer.nesterov;
+    }
+    operands.emplace_back();
+    const Label label{.name = named(std::string(name_of(kernel.kind)).c_str(), id),
+                      .kind = OperationKind::optimizer,
+                      .phase = Phase::optimizer,
+                      .unit = id};
+    builder_.add_kernel(label, kernel, operands, slices);
+    if (sharding_.optimizer_states && !sharding_.parameters) gather_updated(id);
+  }
+
+  /// ZeRO-1 and ZeRO-2 keep whole parameters: each rank's updated part goes to all.
+  void gather_updated(UnitId id) {
+    const Unit& unit = unit_at(id);
+    const BufferId parameters = state_of(id).parameters;
+    builder_.add_collective(
+        {.name = named("all_gather", id),
+         .kind = OperationKind::all_gather,
+         .stream = Stream::unshard,
+         .phase = Phase::optimizer,
+         .unit = id},
+        {shard_group_, unit.shard_elements, unit.padded_elements},
+        {own_part(parameters, unit, Access::read), builder_.whole(parameters, Access::write)});
+  }
+
+  const Model& model_;
+  Strategy strategy_;
+  Workload workload_;
+  const WorkspaceQuery& workspace_;
+  Sharding sharding_;
+  ShardPosition shard_;
+  UnitPlan plan_;
+  OperatorGraph graph_;
+  ScheduleBuilder builder_;
+  std::vector<UnitState> units_;
+  std::vector<BufferId> step_values_;  // by graph value: its buffer in this micro-batch
+  std::deque<Pending> pending_;
+  GroupId world_, shard_group_, replicate_group_;
+  BufferId tokens_, targets_, loss_, clip_;
+};
+
+void check_workload(const Workload& workload) {
+  const auto positive = [](std::int64_t n, const char* option) {
+    if (n > 0) return;
+    throw Error({.where = option,
+                 .what = "must be positive, got " + std::to_string(n),
+                 .way_out = "give at least 1"});
+  };
+  positive(workload.batch, "--batch");
+  positive(workload.length, "--seq");
+  positive(workload.micro_batches, "--accumulate");
+  constexpr std::int64_t most_rows = std::int64_t{1} << 31;
+  if (workload.batch > most_rows / workload.length || workload.micro_batches > 4096) {
+    throw Error({.where = "--batch",
+                 .what = std::to_string(workload.batch) + " sequences of " +
+                         std::to_string(workload.length) + " tokens in " +
+                         std::to_string(workload.micro_batches) +
+                         " micro-batches are more than one step can hold",
+                 .way_out = "give at most 2^31 tokens a micro-batch and 4096 micro-batches"});
+  }
+}
+
+}  // namespace
+
+Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
+                         int rank, const WorkspaceQuery& workspace) {
+  check_workload(workload);
+  if (rank < 0 || rank >= strategy.mesh.world()) {
+    throw Error({.where = "--rank",
+                 .what = "rank " + std::to_string(rank) + " is not in a world of " +
+                         std::to_string(strategy.mesh.world()),
+                 .way_out = "give 0 to " + std::to_string(strategy.mesh.world() - 1)});
+  }
+  return NativeScheduler(model, strategy, workload, rank, workspace).build();
+}
+
+}  // namespace shardscope

@@ -1,0 +1,209 @@
+#include "core/strategy.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::array<std::pair<Runtime, std::string_view>, 5> runtimes{
+    {{Runtime::native, "native"},
+     {Runtime::fsdp1, "fsdp1"},
+     {Runtime::fsdp2, "fsdp2"},
+     {Runtime::ddp, "ddp"},
+     {Runtime::deepspeed, "deepspeed"}}};
+constexpr std::array<std::pair<ShardingStrategy, std::string_view>, 6> shardings{
+    {{ShardingStrategy::no_shard, "no_shard"},
+     {ShardingStrategy::zero1, "zero1"},
+     {ShardingStrategy::shard_grad_op, "shard_grad_op"},
+     {ShardingStrategy::full_shard, "full_shard"},
+     {ShardingStrategy::hybrid_shard, "hybrid_shard"},
+     {ShardingStrategy::hybrid_shard_zero2, "hybrid_shard_zero2"}}};
+constexpr std::array<std::pair<OptimizerKind, std::string_view>, 2> optimizers{
+    {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::sgd, "sgd"}}};
+
+template <class Table, class Value>
+std::string_view name_in(const Table& table, Value value) {
+  for (const auto& [candidate, name] : table)
+    if (candidate == value) return name;
+  return "?";
+}
+
+template <class Table>
+auto parse_in(const Table& table, std::string_view text, std::string_view where) {
+  std::string choices;
+  for (const auto& [value, name] : table) {
+    if (name == text) return value;
+    choices += (choices.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(
+      {.where = std::string(where), .what = "\"" + std::string(text) + "\" is none of " + choices});
+}
+
+std::optional<std::int64_t> positive_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
+  return value;
+}
+
+int* axis_of(Mesh& mesh, std::string_view name) {
+  if (name == "pipeline") return &mesh.pipeline;
+  if (name == "replicate") return &mesh.replicate;
+  if (name == "shard") return &mesh.shard;
+  return nullptr;
+}
+
+Mesh implied_mesh(ShardingStrategy sharding, int world) {
+  return sharding == ShardingStrategy::no_shard ? Mesh{.replicate = world} : Mesh{.shard = world};
+}
+
+void check_mesh(const Strategy& strategy, int world, std::string_view where) {
+  const auto fail = [&](std::string what, std::string way_out) {
+    throw Error(
+        {.where = std::string(where), .what = std::move(what), .way_out = std::move(way_out)});
+  };
+  const Mesh& mesh = strategy.mesh;
+  if (mesh.pipeline < 1 || mesh.replicate < 1 || mesh.shard < 1)
+    fail("a mesh axis must be positive, got " + text_of(mesh),
+         "give for example replicate=2,shard=2");
+  if (static_cast<std::int64_t>(mesh.pipeline) * mesh.replicate * mesh.shard != world)
+    fail("mesh " + text_of(mesh) + " is not " + std::to_string(world) + " ranks",
+         "make the axes multiply to the world size");
+  if (mesh.pipeline != 1) fail("the native runtime has no pipeline", "drop the pipeline axis");
+  const std::string name(name_of(strategy.sharding));
+  if (strategy.sharding == ShardingStrategy::no_shard && mesh.shard != 1)
+    fail("no_shard has nothing to shard over " + std::to_string(mesh.shard) + " ranks",
+         "give replicate=" + std::to_string(world));
+  const bool hybrid = strategy.sharding == ShardingStrategy::hybrid_shard;
+  if (hybrid && (mesh.shard < 2 || mesh.replicate < 2))
+    fail("hybrid_shard needs at least 2 replicas of at least 2 shards, got " + text_of(mesh),
+         "give for example --mesh replicate=2,shard=2 on 4 ranks, or use full_shard");
+  if (!hybrid && strategy.sharding != ShardingStrategy::no_shard && mesh.replicate != 1)
+    fail(name + " shards over all ranks, got " + text_of(mesh),
+         "use hybrid_shard, or drop the replicate axis");
+}
+
+}  // namespace
+
+std::string_view name_of(Runtime runtime) { return name_in(runtimes, runtime); }
+std::string_view name_of(ShardingStrategy strategy) { return name_in(shardings, strategy); }
+std::string_view name_of(OptimizerKind kind) { return name_in(optimizers, kind); }
+
+ShardingStrategy parse_sharding_strategy(std::string_view text, std::string_view where) {
+  return parse_in(shardings, text, where);
+}
+Runtime parse_runtime(std::string_view text, std::string_view where) {
+  return parse_in(runtimes, text, where);
+}
+OptimizerKind parse_optimizer(std::string_view text, std::string_view where) {
+  return parse_in(optimizers, text, where);
+}
+
+Wrap parse_wrap(std::string_view text, std::string_view where) {
+  if (text == "transformer") return {.policy = WrapPolicy::transformer};
+  if (text == "none") return {.policy = WrapPolicy::none};
+  if (text.starts_with("size:")) {
+    if (const auto elements = positive_integer(text.substr(5)))
+      return {.policy = WrapPolicy::size, .min_elements = *elements};
+  }
+  throw Error({.where = std::string(where),
+               .what = "\"" + std::string(text) + "\" is none of transformer, none, size:N",
+               .way_out = "give for example size:1000000 (elements of a unit)"});
+}
+
+std::string text_of(const Wrap& wrap) {
+  switch (wrap.policy) {
+    case WrapPolicy::transformer:
+      return "transformer";
+    case WrapPolicy::size:
+      return "size:" + std::to_string(wrap.min_elements);
+    case WrapPolicy::none:
+      return "none";
+  }
+  return "?";
+}
+
+Mesh parse_mesh(std::string_view text, std::string_view where) {
+  const auto fail = [&](std::string what) -> Error {
+    return Error({.where = std::string(where),
+                  .what = std::move(what),
+                  .way_out = "give axes as in pipeline=1,replicate=2,shard=4"});
+  };
+  Mesh mesh;
+  std::vector<std::string_view> seen;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const std::string_view part = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    const auto equals = part.find('=');
+    const std::string_view name = part.substr(0, equals);
+    int* axis = axis_of(mesh, name);
+    if (axis == nullptr)
+      throw fail("\"" + std::string(name) + "\" is none of pipeline, replicate, shard");
+    for (std::string_view earlier : seen)
+      if (earlier == name) throw fail("axis " + std::string(name) + " stands twice");
+    seen.push_back(name);
+    const auto size =
+        equals == std::string_view::npos ? std::nullopt : positive_integer(part.substr(equals + 1));
+    if (!size || *size > 1'000'000)
+      throw fail("axis " + std::string(name) + " needs a size from 1 to 1000000, got \"" +
+                 std::string(part) + "\"");
+    *axis = static_cast<int>(*size);
+  }
+  if (seen.empty()) throw fail("the mesh has no axis");
+  return mesh;
+}
+
+std::string text_of(const Mesh& mesh) {
+  std::string text =
+      "replicate=" + std::to_string(mesh.replicate) + ",shard=" + std::to_string(mesh.shard);
+  return mesh.pipeline == 1 ? text : "pipeline=" + std::to_string(mesh.pipeline) + "," + text;
+}
+
+const std::vector<ShardingStrategy>& native_strategies() {
+  static const std::vector<ShardingStrategy> strategies{
+      ShardingStrategy::no_shard, ShardingStrategy::zero1, ShardingStrategy::shard_grad_op,
+      ShardingStrategy::full_shard, ShardingStrategy::hybrid_shard};
+  return strategies;
+}
+
+Strategy resolved(Strategy strategy, int world, std::string_view where) {
+  if (world < 1) {
+    throw Error({.where = std::string(where),
+                 .what = "a world of " + std::to_string(world) + " ranks cannot be",
+                 .way_out = "give at least 1"});
+  }
+  if (strategy.runtime != Runtime::native) {
+    throw Error({.where = std::string(where),
+                 .what = "runtime " + std::string(name_of(strategy.runtime)) +
+                         " is not modelled by this version",
+                 .way_out = "use --runtime native"});
+  }
+  bool known = false;
+  for (ShardingStrategy s : native_strategies()) known = known || s == strategy.sharding;
+  if (!known) {
+    throw Error({.where = std::string(where),
+                 .what = "the native runtime cannot run " + std::string(name_of(strategy.sharding)),
+                 .way_out = "use no_shard, zero1, shard_grad_op, full_shard or hybrid_shard"});
+  }
+  if (strategy.mesh == Mesh{}) strategy.mesh = implied_mesh(strategy.sharding, world);
+  check_mesh(strategy, world, where);
+  const bool keeps_whole_gradients = strategy.sharding == ShardingStrategy::no_shard ||
+                                     strategy.sharding == ShardingStrategy::zero1;
+  if (strategy.reduce_every_micro_batch && keeps_whole_gradients) {
+    throw Error(
+        {.where = std::string(where),
+         .what = std::string(name_of(strategy.sharding)) +
+                 " keeps whole gradients and reduces them once a step",
+         .way_out =
+             "drop reduce_every_micro_batch, or use shard_grad_op, full_shard or hybrid_shard"});
+  }
+  return strategy;
+}
+
+}  // namespace shardscope
