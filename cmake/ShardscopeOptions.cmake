@@ -1,8 +1,13 @@
 # Options that are AUTO (used if found), ON (an error if not found) or OFF, and the summary that says what came of each.
 
-# shardscope_option(KEY "what it is for"): declares SHARDSCOPE_<KEY> and sets SHARDSCOPE_WANTS_<KEY> (false if OFF).
+# shardscope_option(KEY "what it is for" [DEFAULT]): declares SHARDSCOPE_<KEY>, AUTO unless told otherwise, and sets
+# SHARDSCOPE_WANTS_<KEY> (false if OFF).
 function(shardscope_option key purpose)
-  set(SHARDSCOPE_${key} AUTO CACHE STRING "${purpose}: AUTO, ON or OFF")
+  set(default AUTO)
+  if(ARGC GREATER 2)
+    set(default ${ARGV2})
+  endif()
+  set(SHARDSCOPE_${key} ${default} CACHE STRING "${purpose}: AUTO, ON or OFF")
   set_property(CACHE SHARDSCOPE_${key} PROPERTY STRINGS AUTO ON OFF)
   if(SHARDSCOPE_${key} STREQUAL "OFF")
     set(SHARDSCOPE_WANTS_${key} FALSE PARENT_SCOPE)
