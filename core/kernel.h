@@ -62,8 +62,9 @@ enum class KernelKind : std::uint8_t {
   /// in g (slices); out pieces float64: sum of squares of each 256-element piece of each slice, at
   /// its `piece`
   sum_of_squares,
-  /// in pieces float64[n]; out clip float64[2] = {norm, min(1, `clip` / (norm + 1e-6)) or 1 without
-  /// a limit}
+  /// in pieces float64[n] (slices, in the order of summation: each slice's pieces, one after the
+  /// other, into one running
+  /// sum); out clip float64[2] = {norm, min(1, `clip` / (norm + 1e-6)) or 1 without a limit}
   clip_coefficient,
   /// in clip float64[2]?, g (slices); in-out p, m, v (slices): AdamW, decoupled decay where a slice
   /// has `decay`

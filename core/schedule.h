@@ -149,8 +149,9 @@ struct Buffer {
 /// A unit's place in the flat storage of one parameter.
 struct FlatSlot {
   ParameterId parameter;
-  std::int64_t offset =
-      0;  ///< elements from the start of the unit's flat storage, a multiple of piece_elements
+  std::int64_t elements = 0;  ///< of the parameter
+  std::int64_t offset = 0;    ///< elements from the start of the unit's flat storage, a multiple of
+                              ///< piece_elements
   bool operator==(const FlatSlot&) const = default;
 };
 

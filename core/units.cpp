@@ -61,10 +61,10 @@ std::vector<std::pair<int, int>> block_ranges(const Wrap& wrap,
 void lay_out(Unit& unit, const Model& model, const Strategy& strategy) {
   std::int64_t offset = 0;
   for (FlatSlot& slot : unit.slots) {
-    const std::int64_t elements = model.parameters[slot.parameter.value].elements();
+    slot.elements = model.parameters[slot.parameter.value].elements();
     slot.offset = offset;
-    unit.elements += elements;
-    offset = round_up(offset + elements, piece_elements);
+    unit.elements += slot.elements;
+    offset = round_up(offset + slot.elements, piece_elements);
   }
   const std::int64_t ranks = strategy.mesh.replicate * strategy.mesh.shard;
   unit.unpadded_elements = offset;
@@ -120,7 +120,7 @@ std::vector<Slice> slices_in(const Model& model, const Unit& unit, std::int64_t 
   for (const FlatSlot& slot : unit.slots) {
     const Parameter& parameter = model.parameters[slot.parameter.value];
     const std::int64_t begin = std::max(slot.offset, first);
-    const std::int64_t end = std::min(slot.offset + parameter.elements(), first + elements);
+    const std::int64_t end = std::min(slot.offset + slot.elements, first + elements);
     if (!parameter.trainable || begin >= end) continue;
     slices.push_back({.parameter = slot.parameter,
                       .offset = begin - first,

@@ -1,0 +1,47 @@
+// The closed forms of the ZeRO paper (Rajbhandari et al., 2020, arXiv:1910.02054, section 3.1 and
+// figure 1): bytes of P, G and OS per rank, beside which the schedule's own accounting is laid.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "core/quantities.h"
+#include "core/schedule.h"
+#include "core/strategy.h"
+
+namespace shardscope {
+
+/// fp32: everything in float32. mixed: parameters in 2 bytes, and the optimizer keeps a float32
+/// copy of them.
+enum class StatePrecision : std::uint8_t { fp32, mixed };
+
+/// Bytes of model states, whole or of one rank.
+struct ModelStates {
+  Bytes parameters;
+  Bytes gradients;
+  Bytes optimizer_states;
+  bool operator==(const ModelStates&) const = default;
+};
+
+/// Optimizer bytes per element, the paper's K. Adam and AdamW: two float32 moments = 8; SGD: 4 with
+/// momentum, else 0; in mixed precision 4 more for the float32 copy of the parameters, so K = 12
+/// for Adam.
+std::int64_t optimizer_bytes_per_element(const Optimizer& optimizer, StatePrecision precision);
+
+/// Of a model of `elements` trainable parameters on one rank: with ZeRO-1 OS, with ZeRO-2 also G,
+/// with ZeRO-3 also P are divided by `shards` (rounded up to whole elements). Hybrid sharding
+/// divides by its shard axis only. Example: 7.5e9 elements, mixed, Adam, bfloat16 gradients, 64
+/// ranks: 120 GB, 31.4, 16.6 and 1.9 GB (the paper's figure 1).
+ModelStates zero_paper_states(std::int64_t elements, ShardingStrategy sharding, int shards,
+                              const Optimizer& optimizer, StatePrecision precision,
+                              Dtype gradient_dtype);
+
+/// The same of a native schedule: what its kept storage holds, unsharded copies of gathered or not
+/// yet reduced units apart.
+ModelStates states_of(const Schedule& schedule);
+
+/// The share of `states_of` that is alignment and padding of the FlatParameters (bytes of no
+/// parameter).
+ModelStates padding_of(const Schedule& schedule);
+
+}  // namespace shardscope
