@@ -60,8 +60,9 @@ struct Module {
   bool operator==(const Module&) const = default;
 };
 
-// What the native runtime needs to know of a decoder-only transformer to run it. A model family fills this in; the
-// lowering (core/lower) and nothing else reads it, so that a new family of this shape is one file.
+// What the native runtime needs to know of a decoder-only transformer to run it. A model family
+// fills this in; the lowering (core/lower) and nothing else reads it, so that a new family of this
+// shape is one file.
 
 /// in_out: y = x W (GPT-2's Conv1D); out_in: y = x W^T (torch.nn.Linear).
 enum class WeightLayout : std::uint8_t { in_out, out_in };
@@ -120,7 +121,7 @@ struct Decoder {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t max_positions = 0;
-  double attention_scale = 0;  ///< of q k^T, usually 1/sqrt(head_dim)
+  double attention_scale = 0;                    ///< of q k^T, usually 1/sqrt(head_dim)
   std::vector<double> attention_scale_by_layer;  ///< empty: attention_scale everywhere
   ParameterId token_embedding;
   ParameterId position_embedding;  ///< none under RoPE
@@ -137,14 +138,21 @@ struct Model {
   std::vector<Parameter> parameters;  ///< named_parameters() order, a shared one once
   std::vector<TiedName> tied;
   std::vector<ModelBuffer> buffers;
-  std::vector<Module> modules;  ///< named_modules() order
+  std::vector<Module> modules;    ///< named_modules() order
+  std::string base_model_prefix;  ///< attribute that holds the base model: "transformer", "model"
+  std::vector<std::string>
+      no_split_classes;  ///< _no_split_modules: what FSDP wraps by default, sorted
+  double dropout =
+      0;  ///< largest dropout probability of the config; the native runtime trains without
   std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class
-  std::string why_no_decoder;      ///< then: the reason, for the user ("activation_function relu", ...)
+  std::string why_no_decoder;  ///< then: the reason, for the user ("activation_function relu", ...)
 
   std::int64_t parameter_elements() const;
   std::int64_t trainable_elements() const;
   /// By first or tied name; none if there is no such parameter.
   ParameterId find(std::string_view name) const;
+  /// state_dict() order: parameters under every name they have, and persistent buffers.
+  std::vector<std::string> state_dict_keys() const;
 };
 
 }  // namespace shardscope

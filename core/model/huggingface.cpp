@@ -1,0 +1,101 @@
+#include "core/model/huggingface.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/format/utf8.h"
+#include "core/model/family.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t largest_config_bytes = 16 << 20;
+constexpr double most_elements =
+    9e15;  // 2^53: far above any model, and 16 bytes of each still fit an int64
+
+std::vector<std::string_view> known_types() {
+  std::vector<std::string_view> types;
+  for (const ModelFamily& family : model_families()) types.push_back(family.model_type);
+  return types;
+}
+
+const ModelFamily& family_of_type(const JsonValue& model_type) {
+  const std::string name = model_type.string();
+  for (const ModelFamily& family : model_families())
+    if (family.model_type == name) return family;
+  throw model_type.error(fmt::format("unknown model_type \"{}\"", shown(name)),
+                         fmt::format("known are {}", fmt::join(known_types(), ", ")));
+}
+
+bool builds(const ModelFamily& family, std::string_view class_name) {
+  return std::find(family.classes.begin(), family.classes.end(), class_name) !=
+         family.classes.end();
+}
+
+const ModelFamily& family_of_class(const JsonValue& config, std::string_view class_name) {
+  for (const ModelFamily& family : model_families())
+    if (builds(family, class_name)) return family;
+  throw config.error("the key \"model_type\" is missing",
+                     fmt::format("known are {}", fmt::join(known_types(), ", ")));
+}
+
+/// architectures[0], where the file names one.
+std::optional<JsonValue> architecture_of(const JsonValue& config) {
+  const auto architectures = config.find("architectures");
+  if (!architectures || architectures->size() == 0) return std::nullopt;
+  return (*architectures)[0];
+}
+
+Dtype dtype_of(const JsonValue& config) {
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (const auto value = config.find(key)) return parse_dtype(value->string(), value->where());
+  return Dtype::float32;
+}
+
+void check_size(const JsonValue& config, const Model& model) {
+  double elements = 0;
+  for (const Parameter& parameter : model.parameters)
+    elements += static_cast<double>(parameter.elements());
+  if (elements > most_elements)
+    throw config.error(fmt::format("the model would have {:.3g} parameters", elements));
+}
+
+}  // namespace
+
+Model model_of_config(const JsonValue& config, const ModelOptions& options) {
+  const auto architecture = architecture_of(config);
+  std::string class_name = options.class_name;
+  if (class_name.empty() && architecture) class_name = architecture->string();
+  const auto model_type = config.find("model_type");
+  const ModelFamily& family =
+      model_type ? family_of_type(*model_type) : family_of_class(config, class_name);
+  if (class_name.empty()) class_name = family.default_class;
+  if (!builds(family, class_name))
+    throw(architecture && options.class_name.empty() ? *architecture : config)
+        .error(fmt::format("unknown architecture \"{}\" of model_type {}", shown(class_name),
+                           family.model_type),
+               fmt::format("known are {}", fmt::join(family.classes, ", ")));
+  Model model{.family = std::string(family.model_type),
+              .class_name = class_name,
+              .dtype = options.dtype ? *options.dtype : dtype_of(config)};
+  family.build(ConfigReader(config), model);
+  check_size(config, model);
+  return model;
+}
+
+std::filesystem::path config_path(const std::filesystem::path& folder_or_config) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(folder_or_config, ignored) ? folder_or_config / "config.json"
+                                                                  : folder_or_config;
+}
+
+Model read_model(const std::filesystem::path& folder_or_config, const ModelOptions& options) {
+  const std::filesystem::path path = config_path(folder_or_config);
+  // transformers reads with Python's json, where the last of two equal keys wins.
+  return model_of_config(JsonValue::read_file(path, DuplicateKeys::last_wins, largest_config_bytes),
+                         options);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,29 @@
+// A model from a Hugging Face folder or config.json, exactly as transformers 5 builds it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+
+namespace shardscope {
+
+struct ModelOptions {
+  std::string class_name;  ///< empty: the config's architectures[0], else the family's causal
+                           ///< language model
+  std::optional<Dtype>
+      dtype;  ///< of the parameters; absent: the config's dtype or torch_dtype, else float32
+};
+
+/// `folder_or_config` is a folder with a config.json, or such a file. Throws Error with file, line
+/// and key: unknown model_type or architecture (names those known), wrong type, shapes that do not
+/// divide.
+Model read_model(const std::filesystem::path& folder_or_config, const ModelOptions& options = {});
+/// The same of a config that was read already.
+Model model_of_config(const JsonValue& config, const ModelOptions& options = {});
+/// The config.json that `folder_or_config` names.
+std::filesystem::path config_path(const std::filesystem::path& folder_or_config);
+
+}  // namespace shardscope

@@ -1,0 +1,48 @@
+// Adds PyTorch's and transformers' standard modules, with their parameters, to a model under
+// construction.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/model/model.h"
+
+namespace shardscope {
+
+/// "prefix.name", or "name" under the root.
+std::string joined(std::string_view prefix, std::string_view name);
+
+void add_module(Model& model, std::string name, std::string_view class_name);
+
+/// torch.nn.Embedding: weight (rows, width).
+struct EmbeddingShape {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+};
+ParameterId add_embedding(Model& model, std::string name, EmbeddingShape shape,
+                          double standard_deviation);
+
+/// torch.nn.Linear (out_in) or transformers' Conv1D (in_out), with a bias of zeros if wanted.
+struct LinearShape {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  bool bias = true;
+  WeightLayout layout = WeightLayout::out_in;
+};
+Linear add_linear(Model& model, std::string name, LinearShape shape, double standard_deviation);
+
+/// torch.nn.LayerNorm (weight and bias) or an RMS norm (weight), drawn as ones and zeros.
+struct NormShape {
+  NormKind kind = NormKind::layer_norm;
+  std::string_view class_name = "LayerNorm";
+  std::int64_t width = 0;
+  double epsilon = 1e-5;
+};
+Norm add_norm(Model& model, std::string name, const NormShape& shape);
+
+/// The class that transformers' ACT2FN gives for an activation's name; empty if there is none
+/// without parameters.
+std::string_view activation_class(std::string_view activation);
+
+}  // namespace shardscope
