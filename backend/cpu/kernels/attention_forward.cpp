@@ -1,0 +1,157 @@
+#include <cmath>
+#include <limits>
+
+#include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/operands.h"
+#include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/team.h"
+
+namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
+namespace {
+
+/// One member's scratch, in this order in its workspace.
+struct Scratch {
+  float* keys;     ///< [blocks][head_dim][block], transposed
+  float* values;   ///< [blocks * block][width]
+  float* weights;  ///< [block][block]
+  float* sums;     ///< [block][width]: the outputs before division
+  float* largest;  ///< [block]: largest score of each row so far
+  float* totals;   ///< [block]: sum of exponentials of each row so far
+};
+
+std::int64_t scratch_floats(const Kernel& kernel) {
+  const std::int64_t length = blocks_of(kernel.length) * block;
+  const std::int64_t width = padded_width(kernel.head_dim);
+  return length * kernel.head_dim + length * width + block * block + block * width + 2 * block;
+}
+
+Scratch scratch_of(const Kernel& kernel, float* workspace, int member) {
+  const std::int64_t length = blocks_of(kernel.length) * block;
+  const std::int64_t width = padded_width(kernel.head_dim);
+  Scratch s{};
+  s.keys = workspace + member * scratch_floats(kernel);
+  s.values = s.keys + length * kernel.head_dim;
+  s.weights = s.values + length * width;
+  s.sums = s.weights + block * block;
+  s.largest = s.sums + block * width;
+  s.totals = s.largest + block;
+  return s;
+}
+
+/// Scales and masks one row of scores; returns the largest.
+SHARDSCOPE_INLINE float mask_and_scale(float* scores, float scale, std::int64_t row,
+                                       bool diagonal) {
+  const Floats hidden = broadcast(-std::numeric_limits<float>::infinity());
+  Floats largest = hidden;
+  for (std::int64_t i = 0; i < block; i += lanes) {
+    Floats value = load(scores + i) * scale;
+    if (diagonal) value = select(visible(i, row), value, hidden);
+    store(scores + i, value);
+    largest = larger(largest, value);
+  }
+  return largest_of(largest);
+}
+
+/// Turns one block of scores into weights relative to each row's largest score so far (online
+/// softmax; Milakov and Gimelshein 2018, arXiv 1805.02867), and rescales what was summed before.
+void update_rows(const Scratch& s, float scale, std::int64_t rows, std::int64_t width,
+                 bool diagonal) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* scores = s.weights + row * block;
+    const float old = s.largest[row];
+    const float in_block = mask_and_scale(scores, scale, row, diagonal);
+    const float now = old > in_block ? old : in_block;
+    Floats total{};
+    for (std::int64_t i = 0; i < block; i += lanes) {
+      const Floats weight = exp(load(scores + i) - now);
+      store(scores + i, weight);
+      total += weight;
+    }
+    const float correction = exp(broadcast(old - now))[0];
+    s.largest[row] = now;
+    s.totals[row] = s.totals[row] * correction + sum_of(total);
+    float* sums = s.sums + row * width;
+    if (correction != 1.0f)
+      for (std::int64_t i = 0; i < width; i += lanes) store(sums + i, load(sums + i) * correction);
+  }
+}
+
+void finish_rows(const Scratch& s, const Kernel& kernel, std::int64_t rows, HeadRows<float> y,
+                 float* lse) {
+  const std::int64_t width = padded_width(kernel.head_dim);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* sums = s.sums + row * width;
+    const float total = s.totals[row];
+    for_vectors(0, kernel.head_dim, [&](std::int64_t i, auto part) {
+      store(y.row(row) + i, load(sums + i) / total, part);
+    });
+    lse[row] = s.largest[row] + std::log(total);
+  }
+}
+
+struct Head {
+  HeadRows<const float> q;
+  HeadRows<float> y;
+  float* lse;  ///< [length]
+};
+
+void attend(const Kernel& kernel, const Scratch& s, const Head& head) {
+  const std::int64_t width = padded_width(kernel.head_dim);
+  const float scale = static_cast<float>(kernel.scale);
+  for (std::int64_t i = 0; i < blocks_of(kernel.length); ++i) {
+    const std::int64_t first = i * block;
+    const std::int64_t left = kernel.length - first;
+    const std::int64_t rows = left < block ? left : block;
+    const HeadRows<const float> q{head.q.row(first), head.q.stride};
+    zero(s.sums, block * width);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      s.largest[row] = -std::numeric_limits<float>::infinity();
+      s.totals[row] = 0.0f;
+    }
+    for (std::int64_t j = 0; j <= i; ++j) {
+      block_scores(q, s.keys + j * kernel.head_dim * block, s.weights, kernel.head_dim, rows,
+                   j == i);
+      update_rows(s, scale, rows, width, j == i);
+      add_weighted_values(s.weights, s.values + j * block * width, s.sums, width, rows, j == i);
+    }
+    finish_rows(s, kernel, rows, {head.y.row(first), head.y.stride}, head.lse + first);
+  }
+}
+
+}  // namespace
+
+Bytes attention_forward_workspace(const Kernel& kernel, int threads) {
+  return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
+}
+
+void attention_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  const float* q = operand(call, 0);
+  const float* k = operand(call, 1);
+  const float* v = operand(call, 2);
+  float* y = operand(call, 3);
+  float* lse = operand(call, 4);
+  float* workspace = operand(call, 5);
+  const std::int64_t group = kernel.heads / kernel.kv_heads;
+  parallel(threads, [&](Member member) {
+    const Scratch s = scratch_of(kernel, workspace, member.index);
+    // Keys beyond the length are masked, but their values are multiplied by the weight 0: they must
+    // be finite.
+    zero(s.values, blocks_of(kernel.length) * block * padded_width(kernel.head_dim));
+    zero(s.weights, block * block);
+    const Range items = share(kernel.batch * kernel.kv_heads, member);
+    for (std::int64_t item = items.begin; item < items.end; ++item) {
+      const auto [batch, kv_head] = key_value_head(kernel, item);
+      pack_transposed(head_rows(k, kernel, kernel.kv_stride, batch, kv_head), kernel, s.keys);
+      pack_rows(head_rows(v, kernel, kernel.kv_stride, batch, kv_head), kernel, s.values);
+      for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+        attend(kernel, s,
+               {.q = head_rows(q, kernel, kernel.q_stride, batch, head),
+                .y = head_rows(y, kernel, kernel.heads * kernel.head_dim, batch, head),
+                .lse = lse + (batch * kernel.heads + head) * kernel.length});
+      }
+    }
+  });
+}
+
+}  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

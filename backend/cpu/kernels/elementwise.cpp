@@ -1,0 +1,88 @@
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/operands.h"
+#include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/team.h"
+
+namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
+namespace {
+
+/// Splits `elements` over the team in whole cache lines and calls `body(i, whole or part)` for
+/// every vector.
+template <class Body>
+void for_elements(std::int64_t elements, int threads, const Body& body) {
+  parallel(threads, [&](Member member) {
+    const Range range = share(elements, member, 64);
+    for_vectors(range.begin, range.end, body);
+  });
+}
+
+/// gelu_tanh(h) = h * sigmoid(2 u) with u = sqrt(2 / pi) (h + 0.044715 h^3).
+constexpr float two_root_two_over_pi = 1.5957691216057308f;
+constexpr float gelu_cubic = 0.044715f;
+
+SHARDSCOPE_INLINE Sigmoid gelu_gate(Floats h) {
+  return sigmoid(two_root_two_over_pi * h * (1.0f + gelu_cubic * h * h));
+}
+
+}  // namespace
+
+void gelu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  const float* h = operand(call, 0);
+  float* y = operand(call, 1);
+  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    const Floats value = load(h + i, part);
+    store(y + i, value * gelu_gate(value).value, part);
+  });
+}
+
+void gelu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+  const float* h = operand(call, 0);
+  float* dy = operand(call, 1);
+  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    const Floats value = load(h + i, part);
+    const Sigmoid gate = gelu_gate(value);
+    const Floats slope = two_root_two_over_pi * (1.0f + 3.0f * gelu_cubic * value * value);
+    const Floats derivative = gate.value + value * (gate.value * gate.complement) * slope;
+    store(dy + i, load(dy + i, part) * derivative, part);
+  });
+}
+
+void swiglu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  const float* gate = operand(call, 0);
+  const float* up = operand(call, 1);
+  float* y = operand(call, 2);
+  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    const Floats g = load(gate + i, part);
+    store(y + i, g * sigmoid(g).value * load(up + i, part), part);
+  });
+}
+
+void swiglu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+  const float* dy = operand(call, 0);
+  float* gate = operand(call, 1);
+  float* up = operand(call, 2);
+  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    const Floats g = load(gate + i, part);
+    const Floats gradient = load(dy + i, part);
+    const Sigmoid s = sigmoid(g);
+    const Floats dgate = gradient * load(up + i, part) * s.value * (1.0f + g * s.complement);
+    store(up + i, gradient * (g * s.value), part);
+    store(gate + i, dgate, part);
+  });
+}
+
+void add(const Kernel& kernel, const KernelCall& call, int threads) {
+  const float* a = operand(call, 0);
+  float* b = operand(call, 1);
+  for_elements(kernel.elements, threads, [=](std::int64_t i, auto part) {
+    store(b + i, load(b + i, part) + load(a + i, part), part);
+  });
+}
+
+void fill_zero(const Kernel& kernel, const KernelCall& call, int threads) {
+  float* a = operand(call, 0);
+  for_elements(kernel.elements, threads,
+               [=](std::int64_t i, auto part) { store(a + i, Floats{}, part); });
+}
+
+}  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

@@ -1,0 +1,122 @@
+// Vectors of fp32 as wide as the instruction set has them, with tails: the same arithmetic for
+// every element, so that a result does not depend on where in a buffer an element lies.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "backend/cpu/kernels/isa.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int lanes = 16;
+#elif defined(__AVX2__)
+inline constexpr int lanes = 8;
+#else
+inline constexpr int lanes = 4;
+#endif
+
+using Floats = float __attribute__((vector_size(lanes * 4)));
+using Ints = std::int32_t __attribute__((vector_size(lanes * 4)));
+/// Half a vector of floats, and as many doubles: a pair of the latter is what a vector of floats
+/// widens to.
+using HalfFloats = float __attribute__((vector_size(lanes * 2)));
+using Doubles = double __attribute__((vector_size(lanes * 4)));
+
+#define SHARDSCOPE_INLINE inline __attribute__((always_inline))
+
+/// How much of a vector a load or store touches: all of it, or the first `count` elements.
+struct Whole {};
+struct Part {
+  int count;
+};
+
+SHARDSCOPE_INLINE Floats broadcast(float value) { return Floats{} + value; }
+
+SHARDSCOPE_INLINE Floats load(const float* from, Whole = {}) {
+  Floats v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+SHARDSCOPE_INLINE void store(float* to, Floats v, Whole = {}) { std::memcpy(to, &v, sizeof v); }
+
+#ifdef __AVX512F__
+SHARDSCOPE_INLINE Floats load(const float* from, Part part) {
+  return (Floats)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << part.count) - 1u), from);
+}
+SHARDSCOPE_INLINE void store(float* to, Floats v, Part part) {
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << part.count) - 1u), (__m512)v);
+}
+#else
+SHARDSCOPE_INLINE Floats load(const float* from, Part part) {
+  Floats v{};
+  for (int i = 0; i < part.count; ++i) v[i] = from[i];
+  return v;
+}
+SHARDSCOPE_INLINE void store(float* to, Floats v, Part part) {
+  for (int i = 0; i < part.count; ++i) to[i] = v[i];
+}
+#endif
+
+/// Elements beyond the part become 0, so that they do not count in sums.
+SHARDSCOPE_INLINE Floats keep(Floats v, Whole) { return v; }
+SHARDSCOPE_INLINE Floats keep(Floats v, Part part) {
+  float kept[lanes] = {};
+  std::memcpy(kept, &v, sizeof(float) * static_cast<std::size_t>(part.count));
+  return load(kept);
+}
+
+/// Calls `body(index, whole or part)` for every vector of [begin, end).
+template <class Body>
+SHARDSCOPE_INLINE void for_vectors(std::int64_t begin, std::int64_t end, const Body& body) {
+  std::int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) body(i, Whole{});
+  if (i < end) body(i, Part{static_cast<int>(end - i)});
+}
+
+/// Where the condition holds `a`, else `b`. Comparisons with NaN do not hold.
+SHARDSCOPE_INLINE Floats select(Ints condition, Floats a, Floats b) { return condition ? a : b; }
+/// The larger of each pair; `b` where one is NaN.
+SHARDSCOPE_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+
+SHARDSCOPE_INLINE Floats absolute(Floats v) { return (Floats)((Ints)v & 0x7fffffff); }
+
+/// Sum of all elements in a fixed order (halves, quarters, ...).
+SHARDSCOPE_INLINE float sum_of(Floats v) {
+  float x[lanes];
+  std::memcpy(x, &v, sizeof v);
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) x[i] += x[i + half];
+  return x[0];
+}
+SHARDSCOPE_INLINE double sum_of(Doubles v) {
+  double sum = 0;
+  for (int i = 0; i < lanes / 2; ++i) sum += v[i];
+  return sum;
+}
+SHARDSCOPE_INLINE float largest_of(Floats v) {
+  float x[lanes];
+  std::memcpy(x, &v, sizeof v);
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int i = 0; i < half; ++i) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
+  return x[0];
+}
+
+/// The lower and the upper half of a vector in double precision.
+SHARDSCOPE_INLINE Doubles widen_low(Floats v) {
+  HalfFloats half;
+  std::memcpy(&half, &v, sizeof half);
+  return __builtin_convertvector(half, Doubles);
+}
+SHARDSCOPE_INLINE Doubles widen_high(Floats v) {
+  HalfFloats half;
+  std::memcpy(&half, reinterpret_cast<const char*>(&v) + sizeof half, sizeof half);
+  return __builtin_convertvector(half, Doubles);
+}
+
+}  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA
