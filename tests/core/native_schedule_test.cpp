@@ -1,0 +1,382 @@
+// The native runtime's schedule: what is issued in which order, what lives when, and that nothing
+// can overtake its data.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/schedule.h"
+#include "core/units.h"
+#include "tests/core/small_models.h"
+
+namespace shardscope {
+namespace {
+
+using ::testing::ElementsAre;
+
+struct Setting {
+  ShardingStrategy sharding = ShardingStrategy::full_shard;
+  int world = 2;
+  Mesh mesh = {};
+  Wrap wrap = {};
+  bool prefetch = true;
+  Checkpointing checkpointing = Checkpointing::none;
+  int micro_batches = 1;
+  bool reduce_every_micro_batch = false;
+  int rank = 0;
+};
+
+Schedule schedule_of(const Model& model, const Setting& setting,
+                     const WorkspaceQuery& workspace = {}) {
+  const Strategy strategy = resolved({.sharding = setting.sharding,
+                                      .mesh = setting.mesh,
+                                      .wrap = setting.wrap,
+                                      .prefetch = setting.prefetch,
+                                      .checkpointing = setting.checkpointing,
+                                      .reduce_every_micro_batch = setting.reduce_every_micro_batch},
+                                     setting.world, "test");
+  return native_schedule(
+      model, strategy,
+      {.batch = 2, .length = 4, .micro_batches = setting.micro_batches, .clip = 1.0}, setting.rank,
+      workspace);
+}
+
+std::vector<std::string> collectives_of(const Schedule& schedule) {
+  std::vector<std::string> names;
+  for (const Operation& op : schedule.operations)
+    if (is_collective(op.kind)) names.emplace_back(schedule.name(op));
+  return names;
+}
+
+std::vector<std::string> names_where(const Schedule& schedule, const std::string& part) {
+  std::vector<std::string> names;
+  for (const Operation& op : schedule.operations)
+    if (std::string(schedule.name(op)).find(part) != std::string::npos)
+      names.emplace_back(schedule.name(op));
+  return names;
+}
+
+std::size_t index_of(const Schedule& schedule, const std::string& name) {
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i)
+    if (schedule.name(schedule.operations[i]) == name) return i;
+  ADD_FAILURE() << "no operation " << name;
+  return 0;
+}
+
+TEST(NativeSchedule, FullShardGathersAheadAndKeepsTheLastUnit) {
+  // Three blocks. Forward gathers the root, h.0 and, ahead of each block, the next. The last block
+  // stays for its backward; the others are gathered again, each ahead of the backward before it;
+  // reductions follow in backward order, root last.
+  EXPECT_THAT(
+      collectives_of(schedule_of(testing::small_gpt2(3), {})),
+      ElementsAre("all_gather:root", "all_gather:transformer.h.0", "all_gather:transformer.h.1",
+                  "all_gather:transformer.h.2", "all_gather:transformer.h.1",
+                  "reduce_scatter:transformer.h.2", "all_gather:transformer.h.0",
+                  "reduce_scatter:transformer.h.1", "reduce_scatter:transformer.h.0",
+                  "reduce_scatter:root", "all_reduce:loss", "all_gather:gradient_norm_pieces"));
+}
+
+TEST(NativeSchedule, WithoutPrefetchAUnitIsGatheredWhenItIsNeeded) {
+  const Schedule schedule = schedule_of(testing::small_gpt2(2), {.prefetch = false});
+  // h.1 is gathered only after h.0's last forward operator was issued.
+  EXPECT_GT(index_of(schedule, "all_gather:transformer.h.1"),
+            index_of(schedule, "transformer.h.0.mlp.c_proj linear_forward"));
+  const Schedule ahead = schedule_of(testing::small_gpt2(2), {.prefetch = true});
+  EXPECT_LT(index_of(ahead, "all_gather:transformer.h.1"),
+            index_of(ahead, "transformer.h.0.ln_1 norm_forward"));
+}
+
+TEST(NativeSchedule, NoShardOnlyReduces) {
+  EXPECT_THAT(
+      collectives_of(schedule_of(testing::small_gpt2(2), {.sharding = ShardingStrategy::no_shard})),
+      ElementsAre("all_reduce:transformer.h.1", "all_reduce:transformer.h.0", "all_reduce:root",
+                  "all_reduce:loss"));
+}
+
+TEST(NativeSchedule, Zero1ScattersGradientsAndGathersWhatWasUpdated) {
+  EXPECT_THAT(
+      collectives_of(schedule_of(testing::small_gpt2(1), {.sharding = ShardingStrategy::zero1})),
+      ElementsAre("reduce_scatter:transformer.h.0", "reduce_scatter:root", "all_reduce:loss",
+                  "all_gather:gradient_norm_pieces", "all_gather:root",
+                  "all_gather:transformer.h.0"));
+}
+
+TEST(NativeSchedule, HybridSumsShardsOverReplicas) {
+  const Schedule schedule =
+      schedule_of(testing::small_gpt2(1), {.sharding = ShardingStrategy::hybrid_shard,
+                                           .world = 4,
+                                           .mesh = {.replicate = 2, .shard = 2},
+                                           .rank = 3});
+  // Rank 3 is shard 1 of replica 1: it shards with rank 2 and replicates rank 1.
+  std::map<std::string, std::vector<int>> groups;
+  for (const Group& group : schedule.groups) groups[group.name] = group.ranks;
+  EXPECT_THAT(groups["shard"], ElementsAre(2, 3));
+  EXPECT_THAT(groups["replicate"], ElementsAre(1, 3));
+  EXPECT_THAT(groups["world"], ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(names_where(schedule, "_re"),  // all_reduce only
+              ElementsAre("all_reduce:transformer.h.0", "all_reduce:root", "all_reduce:loss"));
+}
+
+TEST(NativeSchedule, OneRankNeedsNoCollective) {
+  for (ShardingStrategy sharding : {ShardingStrategy::no_shard, ShardingStrategy::full_shard})
+    EXPECT_THAT(
+        collectives_of(schedule_of(testing::small_llama(2), {.sharding = sharding, .world = 1})),
+        ElementsAre());
+}
+
+TEST(NativeSchedule, UnitsArePaddedToPiecesOfEveryShard) {
+  // Llama block, by hand, each parameter rounded up to 256: 9 parameters of at most 96 elements = 9
+  // * 256 = 2304 = unpadded; a multiple of 256 * 4 ranks: 3072; a shard of 4: 768. Padding: all in
+  // the last shard (3072 - 2304 = 768).
+  const Schedule schedule = schedule_of(testing::small_llama(1), {.world = 4});
+  ASSERT_EQ(schedule.units.size(), 2u);
+  const Unit& block = schedule.units[1];
+  EXPECT_EQ(block.name, "model.layers.0");
+  EXPECT_EQ(block.elements, 496);
+  EXPECT_EQ(block.unpadded_elements, 2304);
+  EXPECT_EQ(block.padded_elements, 3072);
+  EXPECT_EQ(block.shard_elements, 768);
+  EXPECT_THAT(block.padding_elements_by_rank, ElementsAre(0, 0, 0, 768));
+}
+
+TEST(NativeSchedule, WrapBySizeJoinsNeighbours) {
+  // Blocks of 872 elements: two reach 1000, so units of two, and the fifth alone.
+  const Schedule schedule = schedule_of(
+      testing::small_gpt2(5), {.wrap = {.policy = WrapPolicy::size, .min_elements = 1000}});
+  std::vector<std::string> names;
+  for (const Unit& unit : schedule.units) names.push_back(unit.name);
+  EXPECT_THAT(names, ElementsAre("", "transformer.h.0..transformer.h.1",
+                                 "transformer.h.2..transformer.h.3", "transformer.h.4"));
+}
+
+TEST(NativeSchedule, MatrixProductFlopsAreSixPerParameterAndToken) {
+  // GPT-2, 2 blocks: products of 12 C^2 = 768 elements a block and the head's 128: (2 * 768 + 128)
+  // * 8 tokens * 6 flops; residual and bias additions come on top and are left out here.
+  const Schedule schedule = schedule_of(testing::small_gpt2(2), {.world = 1});
+  std::int64_t flops = 0;
+  for (const Operation& op : schedule.operations) {
+    if (op.kind != OperationKind::compute) continue;
+    const Kernel& k = schedule.kernels[op.detail];
+    const bool product = k.kind == KernelKind::linear_forward ||
+                         k.kind == KernelKind::linear_backward_input ||
+                         k.kind == KernelKind::linear_backward_weight;
+    if (product) flops += 2 * k.rows * k.in * k.out;
+  }
+  EXPECT_EQ(flops, (2 * 768 + 128) * 8 * 6);
+}
+
+TEST(NativeSchedule, ATiedEmbeddingAddsToTheHeadsGradientAndPositionsStartFromZero) {
+  const Schedule schedule = schedule_of(testing::small_gpt2(1), {.world = 1});
+  const Operation& head = schedule.operations[index_of(schedule, "lm_head linear_backward_weight")];
+  EXPECT_FALSE(schedule.kernels[head.detail].accumulate);
+  const std::size_t embedding = index_of(schedule, "transformer.wte embedding_backward");
+  EXPECT_TRUE(schedule.kernels[schedule.operations[embedding].detail].accumulate);
+  EXPECT_LT(index_of(schedule, "transformer.wpe.weight clear gradient"), embedding);
+}
+
+TEST(NativeSchedule, LaterMicroBatchesAddToGradientsAndReduceOnce) {
+  const Schedule schedule = schedule_of(testing::small_gpt2(1), {.micro_batches = 2});
+  std::vector<bool> accumulate;
+  for (const Operation& op : schedule.operations)
+    if (schedule.name(op) == "transformer.h.0.mlp.c_fc linear_backward_weight")
+      accumulate.push_back(schedule.kernels[op.detail].accumulate);
+  EXPECT_THAT(accumulate, ElementsAre(false, true));
+  EXPECT_EQ(names_where(schedule, "reduce_scatter:transformer.h.0").size(), 1u);
+}
+
+TEST(NativeSchedule, ReducingEveryMicroBatchAddsShards) {
+  const Schedule schedule =
+      schedule_of(testing::small_gpt2(1), {.micro_batches = 3, .reduce_every_micro_batch = true});
+  EXPECT_EQ(names_where(schedule, "reduce_scatter:transformer.h.0").size(), 3u);
+  EXPECT_EQ(names_where(schedule, "add:transformer.h.0").size(), 2u);
+}
+
+TEST(NativeSchedule, CheckpointingKeepsOnlyBlockInputs) {
+  const auto activations_at_loss = [](Checkpointing checkpointing) {
+    const Schedule schedule =
+        schedule_of(testing::small_gpt2(2), {.world = 1, .checkpointing = checkpointing});
+    return live_bytes(
+        schedule)[index_of(schedule, "loss cross_entropy")][MemoryCategory::activations];
+  };
+  // R 8, C 8, float32. At the loss live with checkpointing: embedding (input of h.0) and h.0's
+  // output (input of h.1), h.1's output (input of the final norm), its output, each 8*8*4 = 256;
+  // mean and rstd 32 each; logits 8*16*4 = 512.
+  EXPECT_EQ(activations_at_loss(Checkpointing::full).count, 4 * 256 + 2 * 32 + 512);
+  // Without, each block adds: two norms' outputs 512 and statistics 128, qkv 768, attention 256 and
+  // lse 8*2*4 = 64, the middle residual 256, c_fc's output and gelu 2 * 8*32*4 = 2048: 4032 a
+  // block.
+  EXPECT_EQ(activations_at_loss(Checkpointing::none).count, 4 * 256 + 2 * 32 + 512 + 2 * 4032);
+}
+
+TEST(NativeSchedule, FrozenParametersGetNoGradientOrState) {
+  Model model = testing::small_llama(2);
+  for (Parameter& p : model.parameters) p.trainable = p.name.find("layers.1") != std::string::npos;
+  const Schedule schedule = schedule_of(model, {});
+  EXPECT_TRUE(names_where(schedule, "reduce_scatter:root").empty());
+  EXPECT_TRUE(names_where(schedule, "adamw:model.layers.0").empty());
+  EXPECT_EQ(names_where(schedule, "adamw:model.layers.1").size(), 1u);
+  // Nothing below the trainable block needs a backward.
+  EXPECT_TRUE(names_where(schedule, "layers.0.mlp.down_proj linear_backward").empty());
+}
+
+TEST(NativeSchedule, SaysWhatCannotBe) {
+  EXPECT_THROW(
+      schedule_of(testing::small_gpt2(1), {.sharding = ShardingStrategy::hybrid_shard, .world = 2}),
+      Error);
+  EXPECT_THROW(schedule_of(testing::small_gpt2(1), {.world = 0}), Error);
+  EXPECT_THROW(schedule_of(testing::small_gpt2(1), {.mesh = {.shard = 3}}), Error);
+  Model no_decoder = testing::small_gpt2(1);
+  no_decoder.decoder.reset();
+  EXPECT_THROW(schedule_of(no_decoder, {}), Error);
+}
+
+// ---- properties over all settings
+
+std::vector<Setting> all_settings() {
+  std::vector<Setting> settings;
+  for (ShardingStrategy sharding : native_strategies())
+    for (int world : {1, 2, 3, 4, 6})
+      for (int micro_batches : {1, 2})
+        for (bool prefetch : {true, false})
+          for (Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full}) {
+            Setting s{.sharding = sharding,
+                      .world = world,
+                      .prefetch = prefetch,
+                      .checkpointing = checkpointing,
+                      .micro_batches = micro_batches,
+                      .rank = world - 1};
+            if (sharding == ShardingStrategy::hybrid_shard) {
+              if (world < 4) continue;
+              s.mesh = {.replicate = 2, .shard = world / 2};
+            }
+            settings.push_back(s);
+            const bool shards_gradients =
+                sharding != ShardingStrategy::no_shard && sharding != ShardingStrategy::zero1;
+            if (micro_batches > 1 && shards_gradients) {
+              s.reduce_every_micro_batch = true;
+              settings.push_back(s);
+            }
+          }
+  return settings;
+}
+
+const WorkspaceQuery some_workspace = [](const Kernel& kernel) {
+  return kernel.kind == KernelKind::attention_backward ? 192_B : 0_B;
+};
+
+/// happens_before[i] holds the operations that have ended when i starts, from stream order and
+/// `after` alone.
+std::vector<std::vector<bool>> happens_before(const Schedule& schedule) {
+  const std::size_t n = schedule.operations.size();
+  std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
+  std::map<Stream, std::size_t> last;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Operation& op = schedule.operations[i];
+    const auto add = [&](std::size_t j) {
+      before[i][j] = true;
+      for (std::size_t k = 0; k < j; ++k)
+        if (before[j][k]) before[i][k] = true;
+    };
+    if (last.contains(op.stream)) add(last[op.stream]);
+    for (OperationId id : schedule.after_of(op)) add(id.value);
+    last[op.stream] = i;
+  }
+  return before;
+}
+
+TEST(NativeScheduleProperty, ConflictingUsesOfABufferAreOrdered) {
+  for (const Setting& setting : all_settings()) {
+    const Schedule schedule = schedule_of(testing::small_gpt2(2), setting, some_workspace);
+    const auto before = happens_before(schedule);
+    for (std::size_t i = 0; i < schedule.operations.size(); ++i)
+      for (std::size_t j = 0; j < i; ++j)
+        for (const Operand& a : schedule.operands_of(schedule.operations[i]))
+          for (const Operand& b : schedule.operands_of(schedule.operations[j])) {
+            if (!a.buffer || a.buffer != b.buffer ||
+                (a.access == Access::read && b.access == Access::read))
+              continue;
+            ASSERT_TRUE(before[i][j]) << schedule.name(schedule.operations[j]) << " | "
+                                      << schedule.name(schedule.operations[i]);
+          }
+  }
+}
+
+TEST(NativeScheduleProperty, MemoryIsUsedAgainOnlyAfterItsLastUse) {
+  for (const Setting& setting : all_settings()) {
+    const Schedule schedule = schedule_of(testing::small_llama(2), setting, some_workspace);
+    const auto before = happens_before(schedule);
+    const ArenaLayout layout = arena_layout(schedule);
+    std::vector<std::vector<std::size_t>> uses(schedule.buffers.size());
+    for (std::size_t i = 0; i < schedule.operations.size(); ++i)
+      for (const Operand& operand : schedule.operands_of(schedule.operations[i]))
+        if (operand.buffer) uses[operand.buffer.value].push_back(i);
+    for (std::size_t a = 0; a < schedule.buffers.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        const bool overlap = layout.offset[a] < layout.offset[b] + schedule.buffers[b].bytes &&
+                             layout.offset[b] < layout.offset[a] + schedule.buffers[a].bytes;
+        if (!overlap) continue;
+        const Buffer& x = schedule.buffers[a];
+        const Buffer& y = schedule.buffers[b];
+        ASSERT_TRUE(x.allocated_by && y.allocated_by) << x.name << " over kept " << y.name;
+        const std::size_t first = x.allocated_by < y.allocated_by ? a : b;
+        const std::size_t second = first == a ? b : a;
+        for (std::size_t use : uses[first])
+          ASSERT_TRUE(before[uses[second].front()][use])
+              << schedule.buffers[first].name << " then " << schedule.buffers[second].name;
+      }
+    }
+  }
+}
+
+TEST(NativeScheduleProperty, TheArenaHoldsThePeakWithLittleWaste) {
+  for (const Setting& setting : all_settings()) {
+    const Schedule schedule = schedule_of(testing::small_gpt2(3), setting, some_workspace);
+    Bytes peak;
+    for (const CategoryBytes& live : live_bytes(schedule)) peak = std::max(peak, live.total());
+    const ArenaLayout layout = arena_layout(schedule);
+    EXPECT_GE(layout.size, peak);
+    EXPECT_LE(static_cast<double>(layout.size.count), 1.08 * static_cast<double>(peak.count));
+  }
+}
+
+TEST(NativeScheduleProperty, EveryRankIssuesTheSameOperations) {
+  for (Setting setting : all_settings()) {
+    setting.rank = 0;
+    const Schedule first = schedule_of(testing::small_gpt2(2), setting);
+    const ArenaLayout layout = arena_layout(first);
+    for (int rank = 1; rank < setting.world; ++rank) {
+      setting.rank = rank;
+      const Schedule other = schedule_of(testing::small_gpt2(2), setting);
+      ASSERT_EQ(first.operations.size(), other.operations.size());
+      for (std::size_t i = 0; i < first.operations.size(); ++i) {
+        ASSERT_EQ(first.name(first.operations[i]), other.name(other.operations[i]));
+        ASSERT_EQ(first.operations[i].stream, other.operations[i].stream);
+      }
+      EXPECT_EQ(layout.offset,
+                arena_layout(other).offset);  // so that peers may read each other's arena in place
+    }
+  }
+}
+
+TEST(NativeScheduleProperty, EveryRankSumsTheSamePiecesInTheSameOrder) {
+  // The pieces of the gradient norm, as (parameter, offset) in the order of summation, must not
+  // depend on the sharding.
+  std::set<std::vector<std::pair<std::uint32_t, std::int64_t>>> orders;
+  for (const Setting& setting : all_settings()) {
+    const Schedule schedule = schedule_of(testing::small_gpt2(2), setting);
+    std::vector<std::pair<std::uint32_t, std::int64_t>> order;
+    for (const Slice& slice :
+         schedule.slices_of(schedule.operations[index_of(schedule, "clip_coefficient")]))
+      for (std::int64_t at = 0; at < slice.elements; at += piece_elements)
+        order.emplace_back(slice.parameter.value, slice.parameter_offset + at);
+    orders.insert(order);
+  }
+  EXPECT_EQ(orders.size(), 1u);
+}
+
+}  // namespace
+}  // namespace shardscope

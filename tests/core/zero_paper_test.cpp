@@ -1,0 +1,95 @@
+#include "core/zero_paper.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/small_models.h"
+
+namespace shardscope {
+namespace {
+
+TEST(ZeroPaper, FigureOneOfThePaper) {
+  // Figure 1: 7.5 billion parameters, Adam in mixed precision (K = 12), 64 ranks: 120 GB; P_os 31.4
+  // GB; P_os+g 16.6 GB; P_os+g+p 1.9 GB. By hand: 2 + 2 + 12 = 16 bytes * 7.5e9 = 120e9; 4 * 7.5e9
+  // + 12 * 7.5e9 / 64 = 31.40625e9; ...
+  const std::int64_t elements = 7'500'000'000;
+  const auto total = [&](ShardingStrategy sharding) {
+    const ModelStates s =
+        zero_paper_states(elements, sharding, 64, {}, StatePrecision::mixed, Dtype::bfloat16);
+    return (s.parameters + s.gradients + s.optimizer_states).count;
+  };
+  EXPECT_EQ(total(ShardingStrategy::no_shard), 120'000'000'000);
+  EXPECT_EQ(total(ShardingStrategy::zero1), 31'406'250'000);
+  EXPECT_EQ(total(ShardingStrategy::shard_grad_op), 16'640'625'000);
+  EXPECT_EQ(total(ShardingStrategy::full_shard), 1'875'000'000);
+}
+
+TEST(ZeroPaper, OptimizerBytes) {
+  const Optimizer adamw;
+  const Optimizer sgd{.kind = OptimizerKind::sgd, .momentum = 0.9};
+  const Optimizer plain{.kind = OptimizerKind::sgd, .momentum = 0};
+  EXPECT_EQ(optimizer_bytes_per_element(adamw, StatePrecision::mixed), 12);
+  EXPECT_EQ(optimizer_bytes_per_element(adamw, StatePrecision::fp32), 8);
+  EXPECT_EQ(optimizer_bytes_per_element(sgd, StatePrecision::fp32), 4);
+  EXPECT_EQ(optimizer_bytes_per_element(plain, StatePrecision::fp32), 0);
+  EXPECT_EQ(optimizer_bytes_per_element(sgd, StatePrecision::mixed), 8);
+}
+
+TEST(ZeroPaper, GradientDtypeIsAnArgument) {
+  const auto gradients = [](Dtype dtype) {
+    return zero_paper_states(1000, ShardingStrategy::no_shard, 1, {}, StatePrecision::mixed, dtype)
+        .gradients;
+  };
+  EXPECT_EQ(gradients(Dtype::bfloat16), 2000_B);
+  EXPECT_EQ(gradients(Dtype::float32), 4000_B);
+}
+
+TEST(ZeroPaperProperty, TheScheduleAgreesForEveryStrategyAndWorld) {
+  const Model model = testing::small_gpt2(3);
+  const std::int64_t elements = 3 * 872 + 208;
+  for (const Optimizer& optimizer : {Optimizer{}, Optimizer{.kind = OptimizerKind::sgd},
+                                     Optimizer{.kind = OptimizerKind::sgd, .momentum = 0}}) {
+    for (ShardingStrategy sharding : native_strategies()) {
+      for (int world = 1; world <= 8; ++world) {
+        Strategy strategy{.sharding = sharding};
+        if (sharding == ShardingStrategy::hybrid_shard) {
+          if (world < 4 || world % 2 != 0) continue;
+          strategy.mesh = {.replicate = 2, .shard = world / 2};
+        }
+        strategy = resolved(strategy, world, "test");
+        const int shards = strategy.mesh.shard;
+        ModelStates of_parameters;  // over the ranks of one replica, padding taken away
+        for (int rank = 0; rank < world; ++rank) {
+          const Schedule schedule = native_schedule(
+              model, strategy, {.batch = 1, .length = 4, .optimizer = optimizer}, rank);
+          const ModelStates states = states_of(schedule);
+          const ModelStates padding = padding_of(schedule);
+          // A rank holds what the paper says of the padded sizes, to the byte.
+          std::int64_t padded = 0;
+          for (const Unit& unit : schedule.units) padded += unit.padded_elements;
+          EXPECT_EQ(states, zero_paper_states(padded, sharding, shards, optimizer,
+                                              StatePrecision::fp32, Dtype::float32))
+              << name_of(sharding) << " world " << world;
+          if (rank >= shards) continue;
+          of_parameters.parameters += states.parameters - padding.parameters;
+          of_parameters.gradients += states.gradients - padding.gradients;
+          of_parameters.optimizer_states += states.optimizer_states - padding.optimizer_states;
+        }
+        // And all ranks of a replica together hold each element once, or once a rank where it is
+        // not sharded.
+        const auto copies = [&](bool sharded) { return sharded ? 1 : shards; };
+        const bool zero3 =
+            sharding == ShardingStrategy::full_shard || sharding == ShardingStrategy::hybrid_shard;
+        const bool zero2 = zero3 || sharding == ShardingStrategy::shard_grad_op;
+        const bool zero1 = zero2 || sharding == ShardingStrategy::zero1;
+        EXPECT_EQ(of_parameters.parameters, 4_B * elements * copies(zero3));
+        EXPECT_EQ(of_parameters.gradients, 4_B * elements * copies(zero2));
+        EXPECT_EQ(of_parameters.optimizer_states,
+                  Bytes{optimizer_bytes_per_element(optimizer, StatePrecision::fp32)} * elements *
+                      copies(zero1));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shardscope
