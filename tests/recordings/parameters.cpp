@@ -1,0 +1,111 @@
+// What Hugging Face models consist of: parameters, ties, buffers, modules, checkpoint files.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "core/model/huggingface.h"
+#include "tests/recordings/json_difference.h"
+#include "tests/recordings/recorded_file.h"
+#include "tests/recordings/recordings.h"
+
+namespace shardscope::recordings {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::vector<std::string> compared_fields{"class",
+                                               "total_parameters",
+                                               "parameter_bytes",
+                                               "base_model_prefix",
+                                               "no_split_modules",
+                                               "frozen",
+                                               "tied",
+                                               "parameters",
+                                               "buffers",
+                                               "modules"};
+
+Model built(const Json& recorded) {
+  ModelOptions options{.class_name = recorded.at("class").get<std::string>()};
+  if (recorded.at("build") == "constructor") options.dtype = Dtype::float32;
+  return model_of_config(
+      JsonValue::parse(recorded.at("given").dump(), "given", DuplicateKeys::last_wins), options);
+}
+
+Json parameters_of(const Model& model) {
+  Json rows = Json::array();
+  for (const Parameter& p : model.parameters)
+    rows.push_back(Json::array({p.name, p.shape, name_of(p.dtype)}));
+  return rows;
+}
+
+Json frozen_of(const Model& model) {
+  Json names = Json::array();
+  for (const Parameter& p : model.parameters)
+    if (!p.trainable) names.push_back(p.name);
+  return names;
+}
+
+Json tied_of(const Model& model) {
+  Json pairs = Json::array();
+  for (const TiedName& t : model.tied) pairs.push_back(Json::array({t.later, t.first}));
+  return pairs;
+}
+
+Json buffers_of(const Model& model) {
+  Json rows = Json::array();
+  for (const ModelBuffer& b : model.buffers)
+    rows.push_back(Json::array({b.name, b.shape, name_of(b.dtype), b.persistent}));
+  return rows;
+}
+
+Json modules_of(const Model& model) {
+  Json rows = Json::array();
+  for (const Module& m : model.modules) rows.push_back(Json::array({m.name, m.class_name}));
+  return rows;
+}
+
+std::int64_t parameter_bytes(const Model& model) {
+  Bytes bytes;
+  for (const Parameter& p : model.parameters) bytes += bytes_of(p.elements(), p.dtype);
+  return bytes.count;
+}
+
+Json got_of(const Model& model) {
+  return {{"class", model.class_name},
+          {"total_parameters", model.parameter_elements()},
+          {"parameter_bytes", parameter_bytes(model)},
+          {"base_model_prefix", model.base_model_prefix},
+          {"no_split_modules", model.no_split_classes},
+          {"frozen", frozen_of(model)},
+          {"tied", tied_of(model)},
+          {"parameters", parameters_of(model)},
+          {"buffers", buffers_of(model)},
+          {"modules", modules_of(model)}};
+}
+
+Outcome check(const std::filesystem::path& folder, const std::string& name,
+              const Options& options) {
+  const Json recorded = recorded_json(folder, name);
+  const Json got = got_of(built(recorded));
+  for (const auto& [field, value] : got.items()) {
+    if (options.leaves_out(field)) continue;
+    if (!recorded.contains(field))
+      return {.difference = field + ": not recorded", .worst_share = {}, .worst = {}};
+    const std::string difference = json_difference(field, recorded.at(field), value);
+    if (!difference.empty()) return {.difference = difference, .worst_share = {}, .worst = {}};
+  }
+  return {};
+}
+
+std::vector<std::string> cases(const std::filesystem::path& folder) {
+  return recorded_names(folder, {"cases"});
+}
+
+}  // namespace
+
+Kind parameters_kind() {
+  return {.name = "parameters", .fields = compared_fields, .cases = cases, .check = check};
+}
+
+}  // namespace shardscope::recordings
