@@ -15,25 +15,29 @@ namespace shardscope {
 enum class TraceKind : std::uint8_t { predicted, profiled, imported };
 std::string_view name_of(TraceKind kind);
 
-/// What a span counts as in the accounting. Memset counts as a copy; `host` and `annotation` count nowhere.
+/// What a span counts as in the accounting. Memset counts as a copy; `host` and `annotation` count
+/// nowhere.
 enum class SpanClass : std::uint8_t { compute, communication, copy, host, annotation };
+std::string_view name_of(SpanClass span_class);
 
 /// One operation's run on one track. Names are interned in the trace.
 struct Span {
-  Duration start;     ///< since Trace::base
+  Duration start;  ///< since Trace::base
   Duration duration;
   std::uint32_t name = 0;   ///< index into Trace::names
   std::uint16_t track = 0;  ///< index into Trace::tracks
   SpanClass span_class = SpanClass::compute;
-  OperationId operation;    ///< of the schedule; none for imported spans
-  std::int32_t step = 0;    ///< training step, from 1; 0: not known
+  OperationId operation;  ///< of the schedule; none for imported spans
+  std::int32_t step = 0;  ///< training step, from 1; 0: not known
 
   Duration end() const { return start + duration; }
+  bool operator==(const Span&) const = default;
 };
 
 struct Track {
   std::string name;  ///< "compute", "unshard", ...
   Stream stream = Stream::compute;
+  bool operator==(const Track&) const = default;
 };
 
 /// Live bytes from `time` on.
@@ -41,9 +45,11 @@ struct MemorySample {
   Duration time;
   OperationId operation;  ///< that changed it; none if unknown
   CategoryBytes live;
+  bool operator==(const MemorySample&) const = default;
 };
 
-/// Facts of an operation that a reader of the trace needs without the schedule (one per operation id that occurs).
+/// Facts of an operation that a reader of the trace needs without the schedule (one per operation
+/// id that occurs).
 struct OperationFacts {
   OperationId operation;
   std::string name;
@@ -53,24 +59,43 @@ struct OperationFacts {
   std::string unit;
   Bytes bytes;
   Flops flops;
-  std::string group;         ///< collectives
+  std::string group;  ///< collectives
   std::vector<int> ranks;
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;
+  bool operator==(const OperationFacts&) const = default;
 };
 
 struct Trace {
   TraceKind kind = TraceKind::profiled;
   int rank = 0;
   int world = 1;
+  int local_rank = 0;        ///< ordinal of the rank's device on its host
+  Bytes arena;               ///< size of the arena that the live bytes lie in; 0 if not known
   std::int64_t base_ns = 0;  ///< wall clock of time 0, Unix nanoseconds; 0 for predictions
   std::string device;        ///< "cpu: AMD EPYC, 1 thread"
   std::vector<std::string> names;
   std::vector<Track> tracks;
-  std::vector<Span> spans;   ///< by start within a track
-  std::vector<MemorySample> memory;
+  std::vector<Span> spans;           ///< by start within a track
+  std::vector<MemorySample> memory;  ///< by time
   std::vector<OperationFacts> facts;
+
+  std::string_view name(const Span& span) const { return names[span.name]; }
+  bool operator==(const Trace&) const = default;
+};
+
+/// Does the span occupy the device: compute, communication or a copy, on any track but the host's.
+bool is_on_device(const Trace& trace, const Span& span);
+
+/// Looks up operations' facts by id; refers to the trace it was made of, which must outlive it.
+class FactsTable {
+ public:
+  explicit FactsTable(const Trace& trace);
+  const OperationFacts* find(OperationId operation) const;  ///< null if the trace has none
+
+ private:
+  std::vector<const OperationFacts*> by_operation_;  ///< ascending
 };
 
 /// span = compute + exposed_communication + exposed_copy + idle, always.

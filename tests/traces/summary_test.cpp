@@ -1,0 +1,98 @@
+#include "traces/summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "tests/traces/sample_traces.h"
+
+namespace shardscope {
+namespace {
+
+using samples::two_steps;
+
+RunFacts run_facts() {
+  RunFacts facts;
+  facts.strategy = "full_shard";
+  facts.device_memory = 10_kB;
+  facts.tokens_per_step = 200;
+  facts.outside = 100_B;
+  facts.model_flops = {50'000};
+  facts.peak = {1e9};
+  facts.mfu_formula = "6 N T";
+  facts.low_factor = 0.9;
+  facts.high_factor = 1.2;
+  facts.assumed = {"dropout off"};
+  return facts;
+}
+
+TEST(Summary, GivesRatesOfTheSteadyStep) {
+  const Summary summary = summarize(two_steps(), run_facts());
+  EXPECT_EQ(summary.step_time, 100_us);
+  EXPECT_EQ(summary.step_time_low, 90_us);
+  EXPECT_EQ(summary.step_time_high, 120_us);
+  EXPECT_DOUBLE_EQ(summary.tokens_per_s, 2e6);  // 200 tokens in 100 us, of the whole job
+  EXPECT_DOUBLE_EQ(summary.tokens_per_s_per_device, 1e6);
+  EXPECT_DOUBLE_EQ(*summary.mfu_share, 0.5);  // 50,000 flops in 100 us are 0.5 of 1 GFLOP/s
+}
+
+TEST(Summary, GivesMemoryWithTheArenaAsReserved) {
+  const Summary summary = summarize(two_steps(), run_facts());
+  EXPECT_EQ(summary.memory.peak_allocated, 1800_B);
+  EXPECT_EQ(summary.memory.peak_reserved, 2000_B);
+  EXPECT_EQ(summary.memory.at_operation, "h.0.backward");
+}
+
+TEST(Summary, FitsWhenArenaAndOutsideBytesDo) {
+  RunFacts facts = run_facts();
+  facts.device_memory = 2100_B;  // 2000 of arena and 100 outside
+  EXPECT_TRUE(summarize(two_steps(), facts).fits);
+  facts.device_memory = 2099_B;
+  EXPECT_FALSE(summarize(two_steps(), facts).fits);
+}
+
+TEST(Summary, HasTheKeysOfTheContract) {
+  const auto json = nlohmann::json::parse(to_json(summarize(two_steps(), run_facts()), "simulate"));
+  EXPECT_EQ(json["schema"], "shardscope.simulate/1");
+  EXPECT_EQ(json["time"]["compute_ns"], 60000);
+  EXPECT_EQ(json["time"]["exposed_communication_ns"], 35000);
+  EXPECT_EQ(json["time"]["exposed_copy_ns"], 5000);
+  EXPECT_EQ(json["time"]["idle_ns"], 0);
+  EXPECT_DOUBLE_EQ(json["time"]["overlap_share"], 0.3);  // 15 of 50
+  EXPECT_EQ(json["memory"]["at_peak"]["gradients_bytes"], 500);
+  EXPECT_EQ(json["memory"]["maximum"]["communication_bytes"], 400);
+  EXPECT_EQ(json["steps"].size(), 3u);
+  EXPECT_EQ(json["steps"][2]["label"], "steady");
+  EXPECT_EQ(json["by_unit"][0]["unit"], "h.0");
+  for (const char* key :
+       {"strategy", "runtime", "world", "precision", "fits", "device_memory_bytes", "assumed",
+        "step_time_ns", "step_time_low_ns", "step_time_high_ns", "tokens_per_s",
+        "tokens_per_s_per_device", "mfu_share", "mfu_formula"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  for (const char* key : {"peak_allocated_bytes", "peak_active_bytes", "peak_reserved_bytes",
+                          "arena_bytes", "outside_bytes", "at_operation", "at_peak", "maximum"}) {
+    EXPECT_TRUE(json["memory"].contains(key)) << key;
+  }
+}
+
+TEST(Summary, ReadsBackWhatItWrites) {
+  const Summary summary = summarize(two_steps(TraceKind::predicted), run_facts());
+  EXPECT_EQ(parse_summary(to_json(summary, "simulate"), "summary.json"), summary);
+}
+
+TEST(Summary, NamesFileAndKeyOfWhatIsWrong) {
+  std::string text = to_json(summarize(two_steps(), run_facts()), "simulate");
+  text.replace(text.find("\"world\": 2"), 10, "\"world\": \"\"");
+  try {
+    (void)parse_summary(text, "summary.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("summary.json:6: world"));
+  }
+}
+
+}  // namespace
+}  // namespace shardscope

@@ -1,0 +1,169 @@
+#include "traces/analysis.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+namespace shardscope {
+namespace {
+
+constexpr std::string_view step_prefix = "ProfilerStep#";
+
+/// The number of a step annotation "ProfilerStep#12".
+std::optional<int> annotated_step(std::string_view name) {
+  if (!name.starts_with(step_prefix)) return std::nullopt;
+  name.remove_prefix(step_prefix.size());
+  int step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc{} || end != name.data() + name.size() || step < 0) return std::nullopt;
+  return step;
+}
+
+void widen(std::map<int, TimeWindow>& windows, int step, TimeWindow window) {
+  const auto [at, is_new] = windows.try_emplace(step, window);
+  if (is_new) return;
+  at->second.begin = std::min(at->second.begin, window.begin);
+  at->second.end = std::max(at->second.end, window.end);
+}
+
+/// Device spans of one class inside a window.
+IntervalUnion union_of(const Trace& trace, TimeWindow window, SpanClass span_class) {
+  std::vector<TimeWindow> windows;
+  for (const Span& span : trace.spans) {
+    if (span.span_class != span_class || !is_on_device(trace, span)) continue;
+    windows.push_back(clipped({.begin = span.start, .end = span.end()}, window));
+  }
+  return IntervalUnion(std::move(windows));
+}
+
+IntervalUnion joined(const IntervalUnion& a, const IntervalUnion& b) {
+  std::vector<TimeWindow> windows = a.windows();
+  windows.insert(windows.end(), b.windows().begin(), b.windows().end());
+  return IntervalUnion(std::move(windows));
+}
+
+struct UnitWindows {
+  std::vector<TimeWindow> compute;
+  std::vector<TimeWindow> communication;
+  Bytes communication_bytes;
+};
+
+}  // namespace
+
+TimeWindow device_window(const Trace& trace) {
+  std::optional<TimeWindow> result;
+  for (const Span& span : trace.spans) {
+    if (!is_on_device(trace, span)) continue;
+    if (!result) result = TimeWindow{.begin = span.start, .end = span.end()};
+    result->begin = std::min(result->begin, span.start);
+    result->end = std::max(result->end, span.end());
+  }
+  return result.value_or(TimeWindow{});
+}
+
+Accounting account(const Trace& trace, TimeWindow window) {
+  const IntervalUnion compute = union_of(trace, window, SpanClass::compute);
+  const IntervalUnion communication = union_of(trace, window, SpanClass::communication);
+  const IntervalUnion copies = union_of(trace, window, SpanClass::copy);
+  const IntervalUnion compute_or_communication = joined(compute, communication);
+  const IntervalUnion busy = joined(compute_or_communication, copies);
+  const Duration span = std::max(Duration{}, window.length());
+  return {.span = span,
+          .compute = compute.length(),
+          .exposed_communication = compute_or_communication.length() - compute.length(),
+          .exposed_copy = busy.length() - compute_or_communication.length(),
+          .idle = span - busy.length(),
+          .communication = communication.length(),
+          .overlap = overlap(communication, compute)};
+}
+
+std::vector<StepWindow> step_windows(const Trace& trace) {
+  std::map<int, TimeWindow> annotated;
+  std::map<int, TimeWindow> tagged;
+  for (const Span& span : trace.spans) {
+    const TimeWindow window{.begin = span.start, .end = span.end()};
+    if (span.span_class == SpanClass::annotation) {
+      if (const auto step = annotated_step(trace.name(span))) widen(annotated, *step, window);
+    } else if (span.step > 0) {
+      widen(tagged, span.step, window);
+    }
+  }
+  for (const auto& [step, window] : annotated) tagged[step] = window;
+  std::vector<StepWindow> result;
+  for (const auto& [step, window] : tagged) result.push_back({.step = step, .window = window});
+  if (result.empty()) result.push_back({.step = 0, .window = device_window(trace)});
+  return result;
+}
+
+std::size_t steady_step(const std::vector<StepWindow>& steps) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = steps.size() >= 3 ? 1 : 0; i < steps.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return steps[a].window.length() < steps[b].window.length();
+  });
+  return order[(order.size() - 1) / 2];
+}
+
+std::vector<UnitAccounting> account_by_unit(const Trace& trace, TimeWindow window) {
+  const FactsTable facts(trace);
+  std::vector<std::string> order;
+  std::map<std::string_view, UnitWindows> units;
+  for (const OperationFacts& operation : trace.facts) {
+    if (units.try_emplace(operation.unit).second) order.push_back(operation.unit);
+  }
+  for (const Span& span : trace.spans) {
+    const OperationFacts* operation = facts.find(span.operation);
+    if (operation == nullptr || !is_on_device(trace, span)) continue;
+    UnitWindows& unit = units.find(operation->unit)->second;
+    const TimeWindow part = clipped({.begin = span.start, .end = span.end()}, window);
+    if (span.span_class == SpanClass::compute) unit.compute.push_back(part);
+    if (span.span_class != SpanClass::communication) continue;
+    unit.communication.push_back(part);
+    const bool starts_inside = window.begin <= span.start && span.start < window.end;
+    if (starts_inside) unit.communication_bytes += operation->bytes;
+  }
+  const IntervalUnion compute = union_of(trace, window, SpanClass::compute);
+  std::vector<UnitAccounting> result;
+  for (const std::string& name : order) {
+    UnitWindows& unit = units.find(name)->second;
+    const IntervalUnion communication(std::move(unit.communication));
+    result.push_back(
+        {.unit = name,
+         .compute = IntervalUnion(std::move(unit.compute)).length(),
+         .communication = communication.length(),
+         .exposed_communication = communication.length() - overlap(communication, compute),
+         .communication_bytes = unit.communication_bytes});
+  }
+  return result;
+}
+
+MemoryPeak memory_peak(const Trace& trace, TimeWindow window) {
+  auto sample =
+      std::lower_bound(trace.memory.begin(), trace.memory.end(), window.begin,
+                       [](const MemorySample& s, Duration time) { return s.time < time; });
+  // What is live at the window's begin was set by the last sample before it, unless one falls on
+  // the begin itself.
+  const bool is_set_at_begin = sample != trace.memory.end() && sample->time == window.begin;
+  if (!is_set_at_begin && sample != trace.memory.begin()) --sample;
+  MemoryPeak peak;
+  bool is_first = true;
+  for (;
+       sample != trace.memory.end() && (sample->time <= window.begin || sample->time < window.end);
+       ++sample) {
+    const Bytes total = sample->live.total();
+    if (is_first || total > peak.total) {
+      peak.total = total;
+      peak.time = std::max(sample->time, window.begin);
+      peak.operation = sample->operation;
+      peak.at_peak = sample->live;
+    }
+    for (const MemoryCategory category : memory_categories) {
+      peak.maximum[category] = std::max(peak.maximum[category], sample->live[category]);
+    }
+    is_first = false;
+  }
+  return peak;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,248 @@
+#include "traces/chrome_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+#include "core/format/atomic_file.h"
+#include "core/format/json_reader.h"
+#include "traces/gzip.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t max_file_bytes = std::int64_t{1} << 30;
+constexpr std::int64_t max_time_ns =
+    std::int64_t{1} << 50;  // 13 days: below it a double of microseconds is exact to the ns
+constexpr std::int64_t max_count = std::int64_t{1} << 59;  // eight of them do not overflow
+constexpr std::int64_t max_int = std::numeric_limits<std::int32_t>::max();
+
+/// The value in [0, `count`) whose name_of is the text.
+template <class Enum>
+std::optional<Enum> enum_named(std::string_view text, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (name_of(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+template <class Enum>
+Enum required_enum(const JsonValue& value, int count) {
+  const std::string text = value.string();
+  if (const auto found = enum_named<Enum>(text, count)) return *found;
+  throw value.error(fmt::format("\"{}\" is not known here", text));
+}
+
+constexpr int operation_kinds = static_cast<int>(OperationKind::optimizer) + 1;
+constexpr int phases = static_cast<int>(Phase::other) + 1;
+constexpr int trace_kinds = static_cast<int>(TraceKind::imported) + 1;
+constexpr int span_classes = static_cast<int>(SpanClass::annotation) + 1;
+
+// Fields of events, where a wrong one is counted and not an error.
+
+std::optional<std::int64_t> integer_in(const JsonValue& object, std::string_view key,
+                                       std::int64_t min, std::int64_t max) {
+  const auto value = object.find(key);
+  if (!value || !value->is_integer()) return std::nullopt;
+  const std::int64_t integer = value->integer();
+  if (integer < min || integer > max) return std::nullopt;
+  return integer;
+}
+
+std::optional<Duration> time_in(const JsonValue& object, std::string_view key) {
+  const auto value = object.find(key);
+  if (!value || !value->is_number()) return std::nullopt;
+  const double ns = value->number() * 1000;
+  if (!(std::abs(ns) <= static_cast<double>(max_time_ns))) return std::nullopt;
+  return Duration{std::llround(ns)};
+}
+
+std::optional<std::string> text_in(const JsonValue& object, std::string_view key) {
+  const auto value = object.find(key);
+  if (!value || !value->is_string()) return std::nullopt;
+  return value->string();
+}
+
+std::optional<JsonValue> object_in(const JsonValue& object, std::string_view key) {
+  const auto value = object.find(key);
+  return value && value->is_object() ? value : std::nullopt;
+}
+
+/// Absent is none (and fine); out of range is not.
+bool read_operation(const JsonValue& own, OperationId& operation) {
+  if (!own.has("operation")) return true;
+  const auto id = integer_in(own, "operation", 0, OperationId::none_value - 1);
+  if (id) operation = OperationId::of(static_cast<std::size_t>(*id));
+  return id.has_value();
+}
+
+class Reader {
+ public:
+  explicit Reader(const JsonValue& document) : document_(document) {}
+
+  ImportedTrace read() {
+    const auto own = document_.is_object() ? object_in(document_, "shardscope") : std::nullopt;
+    if (!own) {
+      throw document_.error("not a trace that shardscope wrote (no \"shardscope\" object)",
+                            "give a trace.<rank>.json.gz of a run folder");
+    }
+    read_header(*own);
+    trace().base_ns = document_.at("baseTimeNanoseconds").integer();
+    const JsonValue events = document_.at("traceEvents");
+    const std::size_t count = events.size();
+    for (std::size_t i = 0; i < count; ++i) read_event(events[i]);
+    std::stable_sort(trace().memory.begin(), trace().memory.end(),
+                     [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
+    return std::move(result_);
+  }
+
+ private:
+  Trace& trace() { return result_.trace; }
+
+  void read_header(const JsonValue& own) {
+    own.at("version").integer(1, 1);
+    trace().kind = required_enum<TraceKind>(own.at("kind"), trace_kinds);
+    trace().rank = static_cast<int>(own.at("rank").integer(0, max_int));
+    trace().world = static_cast<int>(own.at("world").integer(1, max_int));
+    trace().local_rank = static_cast<int>(own.at("local_rank").integer(0, max_int));
+    trace().arena = {own.at("arena_bytes").integer(0, max_count)};
+    trace().device = own.at("device").string();
+    for (const JsonValue& track : own.at("tracks").elements()) {
+      trace().tracks.push_back({.name = track.at("name").string(),
+                                .stream = required_enum<Stream>(track.at("stream"), stream_count)});
+    }
+    for (const JsonValue& name : own.at("names").elements()) intern(name.string());
+    for (const JsonValue& group : own.at("groups").elements()) read_group(group);
+    for (const JsonValue& operation : own.at("operations").elements())
+      read_operation_facts(operation);
+  }
+
+  void read_group(const JsonValue& group) {
+    std::vector<int> ranks;
+    for (const JsonValue& rank : group.at("ranks").elements()) {
+      ranks.push_back(static_cast<int>(rank.integer(0, max_int)));
+    }
+    groups_.push_back({group.at("name").string(), std::move(ranks)});
+  }
+
+  void read_operation_facts(const JsonValue& value) {
+    OperationFacts facts;
+    facts.operation = OperationId::of(
+        static_cast<std::size_t>(value.at("id").integer(0, OperationId::none_value - 1)));
+    facts.name = value.at("name").string();
+    facts.kind = required_enum<OperationKind>(value.at("kind"), operation_kinds);
+    facts.phase = required_enum<Phase>(value.at("phase"), phases);
+    facts.micro_batch = static_cast<std::int32_t>(value.at("micro_batch").integer(0, max_int));
+    facts.unit = value.at("unit").string();
+    facts.bytes = {value.at("bytes").integer(0, max_count)};
+    facts.flops = {value.at("flops").integer(0)};
+    facts.elements_in = value.at("elements_in").integer(0, max_count);
+    facts.elements_out = value.at("elements_out").integer(0, max_count);
+    facts.dtype = parse_dtype(value.at("dtype").string(), value.at("dtype").where());
+    const JsonValue group = value.at("group");
+    const std::int64_t index = group.integer(-1, static_cast<std::int64_t>(groups_.size()) - 1);
+    if (index >= 0) {
+      facts.group = groups_[static_cast<std::size_t>(index)].first;
+      facts.ranks = groups_[static_cast<std::size_t>(index)].second;
+    }
+    trace().facts.push_back(std::move(facts));
+  }
+
+  std::uint32_t intern(const std::string& name) {
+    const auto [at, is_new] =
+        name_index_.try_emplace(name, static_cast<std::uint32_t>(trace().names.size()));
+    if (is_new) trace().names.push_back(name);
+    return at->second;
+  }
+
+  void read_event(const JsonValue& event) {
+    ++result_.statistics.events_read;
+    const std::string_view problem = keep(event);
+    if (problem.empty()) {
+      ++result_.statistics.events_kept;
+    } else {
+      ++result_.statistics.skipped[std::string(problem)];
+    }
+  }
+
+  /// Empty when the event was kept, else why not.
+  std::string_view keep(const JsonValue& event) {
+    if (!event.is_object()) return "not an object";
+    const auto phase = text_in(event, "ph");
+    if (!phase) return "no phase";
+    if (*phase == "M" || *phase == "s" || *phase == "f" || *phase == "C")
+      return "follows from other events";
+    const auto args = object_in(event, "args");
+    const auto own = args ? object_in(*args, "shardscope") : std::nullopt;
+    if (!own) return "not written by shardscope";
+    if (own->has("derived")) return "follows from other events";
+    if (*phase == "X") return keep_span(event, *own);
+    if (*phase == "i") return keep_memory(event, *own);
+    return "unknown phase";
+  }
+
+  std::string_view keep_span(const JsonValue& event, const JsonValue& own) {
+    const auto start = time_in(event, "ts");
+    const auto duration = time_in(event, "dur");
+    if (!start || !duration || duration->ns < 0) return "a span without a usable time";
+    const auto track =
+        integer_in(own, "track", 0, static_cast<std::int64_t>(trace().tracks.size()) - 1);
+    const auto step = integer_in(own, "step", 0, max_int);
+    const auto name = text_in(own, "name");
+    const auto class_text = text_in(own, "class");
+    const auto span_class =
+        class_text ? enum_named<SpanClass>(*class_text, span_classes) : std::nullopt;
+    Span span{.start = *start, .duration = *duration};
+    if (!track || !step || !name || !span_class || !read_operation(own, span.operation))
+      return "a span with a wrong field";
+    span.name = intern(*name);
+    span.track = static_cast<std::uint16_t>(*track);
+    span.step = static_cast<std::int32_t>(*step);
+    span.span_class = *span_class;
+    trace().spans.push_back(span);
+    return {};
+  }
+
+  std::string_view keep_memory(const JsonValue& event, const JsonValue& own) {
+    const auto time = time_in(event, "ts");
+    if (!time) return "a memory sample without a usable time";
+    MemorySample sample{.time = *time};
+    const auto live = own.find("live_bytes");
+    const bool has_categories = live && live->is_array() && live->size() == memory_category_count;
+    if (!has_categories || !read_operation(own, sample.operation))
+      return "a memory sample with a wrong field";
+    for (std::size_t i = 0; i < memory_category_count; ++i) {
+      const JsonValue bytes = (*live)[i];
+      if (!bytes.is_integer()) return "a memory sample with a wrong field";
+      const std::int64_t count = bytes.integer();
+      if (count < -max_count || count > max_count) return "a memory sample with a wrong field";
+      sample.live.by[i] = {count};
+    }
+    trace().memory.push_back(sample);
+    return {};
+  }
+
+  const JsonValue& document_;
+  ImportedTrace result_;
+  std::vector<std::pair<std::string, std::vector<int>>> groups_;
+  std::unordered_map<std::string, std::uint32_t> name_index_;
+};
+
+}  // namespace
+
+ImportedTrace parse_chrome_trace(std::string_view text, std::string_view file_name) {
+  const JsonValue document = JsonValue::parse(text, file_name);
+  return Reader(document).read();
+}
+
+ImportedTrace read_chrome_trace(const std::filesystem::path& path, std::int64_t max_text_bytes) {
+  std::string content = read_whole(path, std::min(max_file_bytes, max_text_bytes));
+  if (is_gzip(content)) content = gunzip(content, max_text_bytes, path.string());
+  return parse_chrome_trace(content, path.string());
+}
+
+}  // namespace shardscope

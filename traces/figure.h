@@ -1,0 +1,38 @@
+// Pictures of traces as SVG, 1200 px wide, light, in colours that colour-blind readers tell apart.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/side_by_side.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+/// Memory over time of the steady step, stacked by category: the profiled trace filled, the
+/// predicted outline over it, both peaks flagged. A null pointer leaves that side out (then the
+/// other one is filled); both null throws Error.
+std::string memory_figure(Predicted<const Trace*> predicted, Profiled<const Trace*> profiled,
+                          std::string_view title);
+
+/// Streams of the steady step: a predicted lane above the profiled lane of each stream, exposed
+/// communication hatched, with a ribbon of compute, overlapped, exposed and idle time for each
+/// side. A null pointer leaves that side out.
+std::string streams_figure(Predicted<const Trace*> predicted, Profiled<const Trace*> profiled,
+                           std::string_view title);
+
+/// One strategy's bars; an absent side draws nothing.
+struct StrategyBars {
+  std::string label;  ///< "full_shard x2"
+  std::optional<Predicted<Bytes>> predicted_peak;
+  std::optional<Profiled<Bytes>> profiled_peak;
+  std::optional<Predicted<Duration>> predicted_step;
+  std::optional<Profiled<Duration>> profiled_step;
+};
+
+/// Peak memory and step time per strategy: predicted hollow, profiled solid.
+std::string strategies_figure(const std::vector<StrategyBars>& strategies, std::string_view title);
+
+}  // namespace shardscope

@@ -1,0 +1,89 @@
+// The figures of one run, predicted or profiled: what `simulate --json` prints and summary.json
+// holds (docs/cli.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "traces/analysis.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+/// What a summary needs beyond the trace.
+struct RunFacts {
+  std::string strategy;  ///< "full_shard"
+  std::string runtime = "native";
+  std::string precision = "fp32";
+  std::optional<Bytes> device_memory;  ///< of one device; none: not known, so that everything fits
+  std::vector<std::string> assumed;
+  std::int64_t tokens_per_step = 0;  ///< of the whole job
+  Flops model_flops;                 ///< of one rank and step; 0: no MFU
+  FlopRate peak;                     ///< of one device; 0: no MFU
+  std::string mfu_formula;
+  Bytes arena;            ///< 0: the trace's own
+  Bytes outside;          ///< of the process, not in the arena
+  double low_factor = 1;  ///< on the step time, for its lower and upper bound
+  double high_factor = 1;
+};
+
+struct MemorySummary {
+  Bytes peak_allocated;
+  Bytes peak_active;
+  Bytes peak_reserved;
+  Bytes arena;
+  Bytes outside;
+  std::string at_operation;  ///< name of the operation at the peak; "" if before the step
+  CategoryBytes at_peak;
+  CategoryBytes maximum;
+  bool operator==(const MemorySummary&) const = default;
+};
+
+struct StepSummary {
+  std::string label;  ///< "1", "2" or "steady"
+  int step = 0;
+  Accounting time;  ///< time.span is the step time
+  MemorySummary memory;
+  bool operator==(const StepSummary&) const = default;
+};
+
+struct Summary {
+  TraceKind kind = TraceKind::predicted;
+  std::string strategy;
+  std::string runtime;
+  int world = 1;
+  std::string precision;
+  bool fits = true;
+  std::optional<Bytes> device_memory;
+  std::vector<std::string> assumed;
+  Duration step_time, step_time_low, step_time_high;  ///< of the steady step
+  double tokens_per_s = 0;                            ///< whole job
+  double tokens_per_s_per_device = 0;
+  std::optional<double> mfu_share;
+  std::string mfu_formula;
+  Accounting time;
+  MemorySummary memory;
+  std::vector<StepSummary> steps;  ///< 1 and 2 where a longer trace has them, then the steady one
+  std::vector<UnitAccounting> by_unit;
+  bool operator==(const Summary&) const = default;
+};
+
+/// Figures of the trace's steady step (`steady_step`). It fits if each listed step's reserved and
+/// outside bytes do.
+Summary summarize(const Trace& trace, const RunFacts& facts);
+
+/// JSON with the keys of docs/cli.md; its `schema` is "shardscope.<verb>/1".
+std::string to_json(const Summary& summary, std::string_view verb);
+/// Written atomically, with a newline at the end.
+void write_summary(const Summary& summary, std::string_view verb,
+                   const std::filesystem::path& path);
+/// Reads what `to_json` writes; keys it does not know are ignored. Throws Error with file, line and
+/// key.
+Summary read_summary(const std::filesystem::path& path);
+Summary parse_summary(std::string_view text, std::string_view file_name);
+
+}  // namespace shardscope

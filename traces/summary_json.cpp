@@ -1,0 +1,210 @@
+// Summary to JSON and back: the keys of docs/cli.md stand here and nowhere else.
+#include <fmt/format.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/format/atomic_file.h"
+#include "core/format/json_reader.h"
+#include "traces/summary.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string category_key(MemoryCategory category) {
+  return fmt::format("{}_bytes", name_of(category));
+}
+
+Json categories_json(const CategoryBytes& bytes) {
+  Json json = Json::object();
+  for (const MemoryCategory category : memory_categories)
+    json[category_key(category)] = bytes[category].count;
+  return json;
+}
+
+/// 0 where there is no communication.
+double overlap_share(const Accounting& time) {
+  if (time.communication.ns == 0) return 0;
+  return static_cast<double>(time.overlap.ns) / static_cast<double>(time.communication.ns);
+}
+
+Json time_json(const Accounting& time) {
+  return {{"compute_ns", time.compute.ns},
+          {"exposed_communication_ns", time.exposed_communication.ns},
+          {"exposed_copy_ns", time.exposed_copy.ns},
+          {"idle_ns", time.idle.ns},
+          {"communication_ns", time.communication.ns},
+          {"overlap_ns", time.overlap.ns},
+          {"overlap_share", overlap_share(time)}};
+}
+
+Json memory_json(const MemorySummary& memory) {
+  return {{"peak_allocated_bytes", memory.peak_allocated.count},
+          {"peak_active_bytes", memory.peak_active.count},
+          {"peak_reserved_bytes", memory.peak_reserved.count},
+          {"arena_bytes", memory.arena.count},
+          {"outside_bytes", memory.outside.count},
+          {"at_operation", memory.at_operation},
+          {"at_peak", categories_json(memory.at_peak)},
+          {"maximum", categories_json(memory.maximum)}};
+}
+
+Json step_json(const StepSummary& step) {
+  return {{"label", step.label},
+          {"step", step.step},
+          {"step_time_ns", step.time.span.ns},
+          {"time", time_json(step.time)},
+          {"memory", memory_json(step.memory)}};
+}
+
+Json unit_json(const UnitAccounting& unit) {
+  return {{"unit", unit.unit},
+          {"compute_ns", unit.compute.ns},
+          {"communication_ns", unit.communication.ns},
+          {"exposed_communication_ns", unit.exposed_communication.ns},
+          {"communication_bytes", unit.communication_bytes.count}};
+}
+
+template <class Values, class Convert>
+Json array_json(const Values& values, Convert convert) {
+  Json json = Json::array();
+  for (const auto& value : values) json.push_back(convert(value));
+  return json;
+}
+
+Json summary_json(const Summary& summary, std::string_view verb) {
+  Json json;
+  json["schema"] = fmt::format("shardscope.{}/1", verb);
+  json["kind"] = name_of(summary.kind);
+  json["strategy"] = summary.strategy;
+  json["runtime"] = summary.runtime;
+  json["world"] = summary.world;
+  json["precision"] = summary.precision;
+  json["fits"] = summary.fits;
+  json["device_memory_bytes"] =
+      summary.device_memory ? Json(summary.device_memory->count) : Json(nullptr);
+  json["assumed"] = summary.assumed;
+  json["step_time_ns"] = summary.step_time.ns;
+  json["step_time_low_ns"] = summary.step_time_low.ns;
+  json["step_time_high_ns"] = summary.step_time_high.ns;
+  json["tokens_per_s"] = summary.tokens_per_s;
+  json["tokens_per_s_per_device"] = summary.tokens_per_s_per_device;
+  json["mfu_share"] = summary.mfu_share ? Json(*summary.mfu_share) : Json(nullptr);
+  json["mfu_formula"] = summary.mfu_formula;
+  json["time"] = time_json(summary.time);
+  json["memory"] = memory_json(summary.memory);
+  json["steps"] = array_json(summary.steps, step_json);
+  json["by_unit"] = array_json(summary.by_unit, unit_json);
+  return json;
+}
+
+// Reading.
+
+Duration duration_at(const JsonValue& object, std::string_view key) {
+  return {object.at(key).integer()};
+}
+Bytes bytes_at(const JsonValue& object, std::string_view key) { return {object.at(key).integer()}; }
+
+CategoryBytes read_categories(const JsonValue& object) {
+  CategoryBytes bytes;
+  for (const MemoryCategory category : memory_categories)
+    bytes[category] = bytes_at(object, category_key(category));
+  return bytes;
+}
+
+Accounting read_time(const JsonValue& object, Duration span) {
+  return {.span = span,
+          .compute = duration_at(object, "compute_ns"),
+          .exposed_communication = duration_at(object, "exposed_communication_ns"),
+          .exposed_copy = duration_at(object, "exposed_copy_ns"),
+          .idle = duration_at(object, "idle_ns"),
+          .communication = duration_at(object, "communication_ns"),
+          .overlap = duration_at(object, "overlap_ns")};
+}
+
+MemorySummary read_memory(const JsonValue& object) {
+  MemorySummary memory;
+  memory.peak_allocated = bytes_at(object, "peak_allocated_bytes");
+  memory.peak_active = bytes_at(object, "peak_active_bytes");
+  memory.peak_reserved = bytes_at(object, "peak_reserved_bytes");
+  memory.arena = bytes_at(object, "arena_bytes");
+  memory.outside = bytes_at(object, "outside_bytes");
+  memory.at_operation = object.at("at_operation").string();
+  memory.at_peak = read_categories(object.at("at_peak"));
+  memory.maximum = read_categories(object.at("maximum"));
+  return memory;
+}
+
+StepSummary read_step(const JsonValue& object) {
+  return {.label = object.at("label").string(),
+          .step = static_cast<int>(object.at("step").integer(0, std::numeric_limits<int>::max())),
+          .time = read_time(object.at("time"), duration_at(object, "step_time_ns")),
+          .memory = read_memory(object.at("memory"))};
+}
+
+UnitAccounting read_unit(const JsonValue& object) {
+  return {.unit = object.at("unit").string(),
+          .compute = duration_at(object, "compute_ns"),
+          .communication = duration_at(object, "communication_ns"),
+          .exposed_communication = duration_at(object, "exposed_communication_ns"),
+          .communication_bytes = bytes_at(object, "communication_bytes")};
+}
+
+TraceKind read_kind(const JsonValue& value) {
+  const std::string text = value.string();
+  for (const TraceKind kind : {TraceKind::predicted, TraceKind::profiled, TraceKind::imported}) {
+    if (name_of(kind) == text) return kind;
+  }
+  throw value.error(fmt::format("expected predicted, profiled or imported, got \"{}\"", text));
+}
+
+Summary summary_of(const JsonValue& object) {
+  Summary summary;
+  summary.kind = read_kind(object.at("kind"));
+  summary.strategy = object.at("strategy").string();
+  summary.runtime = object.at("runtime").string();
+  summary.world = static_cast<int>(object.at("world").integer(1, std::numeric_limits<int>::max()));
+  summary.precision = object.at("precision").string();
+  summary.fits = object.at("fits").boolean();
+  if (const auto memory = object.find("device_memory_bytes"))
+    summary.device_memory = Bytes{memory->integer(0)};
+  for (const JsonValue& text : object.at("assumed").elements())
+    summary.assumed.push_back(text.string());
+  summary.step_time = duration_at(object, "step_time_ns");
+  summary.step_time_low = duration_at(object, "step_time_low_ns");
+  summary.step_time_high = duration_at(object, "step_time_high_ns");
+  summary.tokens_per_s = object.at("tokens_per_s").number();
+  summary.tokens_per_s_per_device = object.at("tokens_per_s_per_device").number();
+  if (const auto share = object.find("mfu_share")) summary.mfu_share = share->number();
+  summary.mfu_formula = object.at("mfu_formula").string();
+  summary.time = read_time(object.at("time"), summary.step_time);
+  summary.memory = read_memory(object.at("memory"));
+  for (const JsonValue& step : object.at("steps").elements())
+    summary.steps.push_back(read_step(step));
+  for (const JsonValue& unit : object.at("by_unit").elements())
+    summary.by_unit.push_back(read_unit(unit));
+  return summary;
+}
+
+}  // namespace
+
+std::string to_json(const Summary& summary, std::string_view verb) {
+  return summary_json(summary, verb).dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+void write_summary(const Summary& summary, std::string_view verb,
+                   const std::filesystem::path& path) {
+  write_atomically(path, to_json(summary, verb) + "\n");
+}
+
+Summary parse_summary(std::string_view text, std::string_view file_name) {
+  return summary_of(JsonValue::parse(text, file_name));
+}
+
+Summary read_summary(const std::filesystem::path& path) {
+  return summary_of(JsonValue::read_file(path));
+}
+
+}  // namespace shardscope

@@ -1,0 +1,54 @@
+#include "traces/trace.h"
+
+#include <algorithm>
+
+namespace shardscope {
+
+std::string_view name_of(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::predicted:
+      return "predicted";
+    case TraceKind::profiled:
+      return "profiled";
+    case TraceKind::imported:
+      return "imported";
+  }
+  return "imported";
+}
+
+std::string_view name_of(SpanClass span_class) {
+  switch (span_class) {
+    case SpanClass::compute:
+      return "compute";
+    case SpanClass::communication:
+      return "communication";
+    case SpanClass::copy:
+      return "copy";
+    case SpanClass::host:
+      return "host";
+    case SpanClass::annotation:
+      return "annotation";
+  }
+  return "annotation";
+}
+
+bool is_on_device(const Trace& trace, const Span& span) {
+  if (span.span_class == SpanClass::host || span.span_class == SpanClass::annotation) return false;
+  return trace.tracks[span.track].stream != Stream::host;
+}
+
+FactsTable::FactsTable(const Trace& trace) {
+  by_operation_.reserve(trace.facts.size());
+  for (const OperationFacts& facts : trace.facts) by_operation_.push_back(&facts);
+  std::stable_sort(by_operation_.begin(), by_operation_.end(),
+                   [](const auto* a, const auto* b) { return a->operation < b->operation; });
+}
+
+const OperationFacts* FactsTable::find(OperationId operation) const {
+  const auto at =
+      std::lower_bound(by_operation_.begin(), by_operation_.end(), operation,
+                       [](const auto* facts, OperationId id) { return facts->operation < id; });
+  return at != by_operation_.end() && (*at)->operation == operation ? *at : nullptr;
+}
+
+}  // namespace shardscope
