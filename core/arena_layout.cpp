@@ -114,7 +114,7 @@ std::size_t highest(const Items& items, const ArenaLayout& layout,
 
 /// How often packing is tried again; a pass costs the square of the number of buffers.
 int attempts_for(std::size_t count) {
-  constexpr std::int64_t budget = 200'000'000;
+  constexpr std::int64_t budget = 50'000'000;
   const auto n = static_cast<std::int64_t>(std::max<std::size_t>(count, 1));
   return static_cast<int>(std::clamp<std::int64_t>(budget / (n * n), 4, 200));
 }

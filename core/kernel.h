@@ -121,9 +121,23 @@ struct Slice {
   std::int64_t parameter_offset = 0;  ///< elements from the start of the parameter
   std::int64_t piece = 0;             ///< index of the slice's first piece in `pieces`
   bool decay = false;                 ///< weight decay applies
+  /// clip_coefficient: pieces lie in runs of `piece_run`, `piece_stride` apart (one run a rank); 0:
+  /// one run. Then `piece` is where the unit's first run starts, and `offset` counts from the start
+  /// of the unit's flat storage.
+  std::int64_t piece_run = 0;
+  std::int64_t piece_stride = 0;
+
+  /// Index of this slice's i-th piece.
+  std::int64_t piece_index(std::int64_t i) const;
   bool operator==(const Slice&) const = default;
 };
 inline constexpr std::int64_t piece_elements = 256;
+
+inline std::int64_t Slice::piece_index(std::int64_t i) const {
+  if (piece_run == 0) return piece + i;
+  const std::int64_t in_unit = offset / piece_elements + i;
+  return piece + in_unit / piece_run * piece_stride + in_unit % piece_run;
+}
 
 /// What changes from step to step.
 struct StepState {

@@ -611,17 +611,15 @@ class NativeScheduler {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       if (!units_[u].trainable) continue;
       const Unit& unit = plan_.units[u];
-      const std::int64_t elements = optimizer_elements(unit);
-      for (int part = 0; part < parts; ++part) {
-        const std::int64_t first_piece = part * pieces.by_rank + pieces.first_of_unit[u];
-        const auto more = slices_in(model_, unit, part * elements, elements, first_piece);
-        slices.insert(slices.end(), more.begin(), more.end());
+      for (Slice slice : slices_in(model_, unit, 0, unit.padded_elements, 0)) {
+        slice.piece = pieces.first_of_unit[u];
+        slice.piece_run = optimizer_elements(unit) / piece_elements;
+        slice.piece_stride = pieces.by_rank;
+        slices.push_back(slice);
       }
     }
-    std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
-      return std::pair{a.parameter, a.parameter_offset} <
-             std::pair{b.parameter, b.parameter_offset};
-    });
+    std::stable_sort(slices.begin(), slices.end(),
+                     [](const Slice& a, const Slice& b) { return a.parameter < b.parameter; });
     builder_.add_kernel(
         {.name = "clip_coefficient", .phase = Phase::clip},
         {.kind = KernelKind::clip_coefficient,

@@ -363,16 +363,32 @@ TEST(NativeScheduleProperty, EveryRankIssuesTheSameOperations) {
 }
 
 TEST(NativeScheduleProperty, EveryRankSumsTheSamePiecesInTheSameOrder) {
-  // The pieces of the gradient norm, as (parameter, offset) in the order of summation, must not
-  // depend on the sharding.
-  std::set<std::vector<std::pair<std::uint32_t, std::int64_t>>> orders;
-  for (const Setting& setting : all_settings()) {
+  // Who wrote which piece of the gathered norm, from every rank's sum_of_squares; then the order in
+  // which clip_coefficient reads them, as (parameter, offset), must be the same in every sharding.
+  using Piece = std::pair<std::uint32_t, std::int64_t>;
+  std::set<std::vector<Piece>> orders;
+  for (Setting setting : all_settings()) {
+    std::map<std::int64_t, Piece> written;
+    for (setting.rank = 0; setting.rank < setting.world; ++setting.rank) {
+      const Schedule schedule = schedule_of(testing::small_gpt2(2), setting);
+      for (const Operation& op : schedule.operations) {
+        if (op.phase != Phase::clip || op.kind != OperationKind::compute || op.slices.size() == 0)
+          continue;
+        if (schedule.kernels[op.detail].kind != KernelKind::sum_of_squares) continue;
+        const std::int64_t first = schedule.operands_of(op)[1].offset.count / 8;
+        for (const Slice& slice : schedule.slices_of(op))
+          for (std::int64_t i = 0; i * piece_elements < slice.elements; ++i)
+            written[first + slice.piece + i] = {slice.parameter.value,
+                                                slice.parameter_offset + i * piece_elements};
+      }
+    }
+    setting.rank = 0;
     const Schedule schedule = schedule_of(testing::small_gpt2(2), setting);
-    std::vector<std::pair<std::uint32_t, std::int64_t>> order;
+    std::vector<Piece> order;
     for (const Slice& slice :
          schedule.slices_of(schedule.operations[index_of(schedule, "clip_coefficient")]))
-      for (std::int64_t at = 0; at < slice.elements; at += piece_elements)
-        order.emplace_back(slice.parameter.value, slice.parameter_offset + at);
+      for (std::int64_t i = 0; i * piece_elements < slice.elements; ++i)
+        order.push_back(written.at(slice.piece_index(i)));
     orders.insert(order);
   }
   EXPECT_EQ(orders.size(), 1u);

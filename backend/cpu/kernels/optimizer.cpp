@@ -68,10 +68,9 @@ void clip_coefficient(const Kernel& kernel, const KernelCall& call, int) {
   const double* pieces = operand<const double>(call, 0);
   double* clip = operand<double>(call, 1);
   double sum = 0;
-  for (const Slice& slice : call.slices) {
-    const double* of_slice = pieces + slice.piece;
-    for (std::int64_t i = 0; i < pieces_of(slice.elements); ++i) sum += of_slice[i];
-  }
+  for (const Slice& slice : call.slices)
+    for (std::int64_t i = 0; i < pieces_of(slice.elements); ++i)
+      sum += pieces[slice.piece_index(i)];
   const double norm = std::sqrt(sum);
   const double factor = kernel.clip / (norm + 1e-6);
   clip[0] = norm;
