@@ -1,0 +1,160 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <utility>
+
+#include "cli/terminal.h"
+#include "core/format/nearest_word.h"
+
+namespace shardscope {
+namespace {
+
+Error unreadable(std::string_view name, std::string_view text, std::string_view expected) {
+  return Error(
+      {.where = std::string(name), .what = fmt::format("expected {}, got \"{}\"", expected, text)});
+}
+
+template <class Number>
+Number parse_number(std::string_view name, const std::string& text, std::string_view expected) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw unreadable(name, text, expected);
+  return value;
+}
+
+/// The options of a CLI11 app as they are typed.
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+Error unexpected(const CLI::App& app, const std::string& argument) {
+  const std::vector<std::string> names = option_names(app);
+  const std::string_view typed = std::string_view(argument).substr(0, argument.find('='));
+  const auto near = nearest_word(typed, {names.begin(), names.end()});
+  if (!argument.starts_with("-"))
+    return Error({.where = argument, .what = "one argument too many", .way_out = "see --help"});
+  return Error({.where = argument,
+                .what = "unknown option",
+                .way_out = near ? fmt::format("did you mean {}?", *near) : "--help lists them"});
+}
+
+}  // namespace
+
+struct Command::Impl {
+  explicit Impl(std::string_view verb, std::string_view summary)
+      : app(std::string(summary), "shardscope " + std::string(verb)) {}
+
+  CLI::App app;
+  std::string group = "Options";
+  std::function<ExitCode()> action;
+
+  CLI::Option* add(std::string_view name, std::function<void(const std::string&)> store,
+                   const OptionHelp& help) {
+    auto* option =
+        app.add_option_function<std::string>(std::string(name), std::move(store), help.text);
+    return option->type_name(help.value)->group(group);
+  }
+};
+
+Command::Command(std::string_view verb, std::string_view summary)
+    : impl_(std::make_unique<Impl>(verb, summary)) {
+  CLI::App& app = impl_->app;
+  app.get_formatter()->column_width(36);
+  app.set_help_flag("-h,--help", "prints this")->group("All verbs");
+  app.allow_extras();
+}
+
+Command::~Command() = default;
+
+void Command::heading(std::string_view text) { impl_->group = text; }
+
+void Command::option(std::string_view name, std::optional<std::string>& value,
+                     const OptionHelp& help) {
+  impl_->add(
+      name, [&value](const std::string& text) { value = text; }, help);
+}
+
+void Command::option(std::string_view name, std::optional<std::int64_t>& value,
+                     const OptionHelp& help) {
+  const auto store = [&value, where = std::string(name)](const std::string& text) {
+    value = parse_number<std::int64_t>(where, text, "an integer");
+  };
+  impl_->add(name, store, help);
+}
+
+void Command::option(std::string_view name, std::optional<double>& value, const OptionHelp& help) {
+  const auto store = [&value, where = std::string(name)](const std::string& text) {
+    value = parse_number<double>(where, text, "a number");
+  };
+  impl_->add(name, store, help);
+}
+
+void Command::flag(std::string_view name, bool& value, std::string_view text) {
+  impl_->app.add_flag(std::string(name), value, std::string(text))->group(impl_->group);
+}
+
+void Command::positional(std::string_view name, std::optional<std::string>& value,
+                         std::string_view text) {
+  impl_->app
+      .add_option_function<std::string>(
+          std::string(name), [&value](const std::string& given) { value = given; },
+          std::string(text))
+      ->type_name("");
+}
+
+void Command::positionals(std::string_view name, std::vector<std::string>& values,
+                          std::string_view text) {
+  impl_->app.add_option(std::string(name), values, std::string(text))->type_name("");
+}
+
+void Command::not_yet(std::string_view name, std::string_view what, std::string_view way_out) {
+  const auto refuse = [parts = Error::Parts{.where = std::string(name),
+                                            .what = std::string(what) + " at this commit",
+                                            .way_out = std::string(way_out)}](const std::string&) {
+    throw Error(parts);
+  };
+  impl_->app.add_option_function<std::string>(std::string(name), refuse)->expected(0, 1)->group("");
+}
+
+void Command::fixed(std::string_view name, std::string_view only, const OptionHelp& help) {
+  const auto check = [where = std::string(name),
+                      known = std::string(only)](const std::string& text) {
+    if (text == known) return;
+    throw Error({.where = where,
+                 .what = fmt::format("\"{}\" is not supported at this commit", text),
+                 .way_out = fmt::format("{} is", known)});
+  };
+  impl_->add(name, check, help);
+}
+
+void Command::examples(const std::vector<std::pair<std::string, std::string>>& lines) {
+  std::string text = "Examples:";
+  for (const auto& [line, shows] : lines) text += fmt::format("\n  {}\n      {}", line, shows);
+  impl_->app.footer(text);
+}
+
+void Command::action(std::function<ExitCode()> action) { impl_->action = std::move(action); }
+
+ExitCode Command::run(const std::vector<std::string>& arguments) {
+  CLI::App& app = impl_->app;
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return ExitCode::done;
+  } catch (const CLI::ParseError& error) {
+    throw Error({.what = error.what(), .way_out = "see --help"});
+  }
+  if (const auto extra = app.remaining(); !extra.empty()) throw unexpected(app, extra.front());
+  return impl_->action();
+}
+
+}  // namespace shardscope

@@ -1,0 +1,167 @@
+#include "cli/job_options.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/strategy.h"
+
+namespace shardscope {
+namespace {
+
+/// Larger sizes are typing errors, and products of them would overflow.
+constexpr std::int64_t largest_size = std::int64_t{1} << 31;
+
+void set_size(const std::optional<std::int64_t>& option, std::string_view name,
+              std::int64_t& value) {
+  if (!option) return;
+  if (*option < 1 || *option >= largest_size) {
+    throw Error({.where = std::string(name),
+                 .what = fmt::format("expected 1 to {}, got {}", largest_size - 1, *option)});
+  }
+  value = *option;
+}
+
+bool parse_on_off(std::string_view text, std::string_view where) {
+  if (text == "on") return true;
+  if (text == "off") return false;
+  throw Error(
+      {.where = std::string(where), .what = fmt::format("\"{}\" is none of on, off", text)});
+}
+
+Checkpointing parse_checkpointing(std::string_view text) {
+  if (text == "none") return Checkpointing::none;
+  if (text == "full") return Checkpointing::full;
+  throw Error(
+      {.where = "--checkpointing",
+       .what = fmt::format("\"{}\" is none of none, full, which are what this commit has", text)});
+}
+
+void apply_strategy(const JobOptions& options, Strategy& strategy) {
+  if (options.strategy) {
+    strategy.sharding = parse_sharding_strategy(*options.strategy, "--strategy");
+    strategy.mesh = {};  // the job's mesh belongs to the job's strategy
+  }
+  if (options.mesh) strategy.mesh = parse_mesh(*options.mesh, "--mesh");
+  if (options.wrap) strategy.wrap = parse_wrap(*options.wrap, "--wrap");
+  if (options.checkpointing) strategy.checkpointing = parse_checkpointing(*options.checkpointing);
+  if (options.prefetch) strategy.prefetch = parse_on_off(*options.prefetch, "--prefetch");
+}
+
+void apply_optimizer(const JobOptions& options, Job& job) {
+  if (options.optimizer) job.optimizer.kind = parse_optimizer(*options.optimizer, "--optimizer");
+  if (!options.clip) return;
+  if (!std::isfinite(*options.clip) || *options.clip < 0) {
+    throw Error({.where = "--clip",
+                 .what = fmt::format("expected a norm of 0 or more, got {}", *options.clip),
+                 .way_out = "0 turns clipping off"});
+  }
+  job.clip = *options.clip;
+}
+
+}  // namespace
+
+void declare_job_options(Command& command, JobOptions& options) {
+  command.heading("What is trained");
+  command.option("--job", options.job, {"FILE", "a job file; the options below override its keys"});
+  command.option("--model", options.model, {"PATH", "Hugging Face folder or config.json"});
+  command.option("--batch", options.batch, {"B", "sequences per rank and micro-batch"});
+  command.option("--seq", options.seq, {"T", "tokens of a sequence"});
+  command.option("--accumulate", options.accumulate, {"K", "micro-batches of a step"});
+  command.option("--tokens-per-batch", options.tokens_per_batch,
+                 {"N", "tokens of a step of all ranks; sets K"});
+  command.option("--optimizer", options.optimizer,
+                 {"adamw|sgd", "its other settings come from the job"});
+  command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
+  command.option("--seed", options.seed, {"N", "of the start weights"});
+  command.fixed("--precision", "fp32", {"fp32", "this commit has no other"});
+  command.fixed("--transformers", "5", {"5", "this commit has no other"});
+  command.fixed("--dropout", "off", {"off", "this commit has no other"});
+  command.fixed("--loss", "outside",
+                {"outside", "cross-entropy after the model; this commit has no other"});
+
+  command.heading("How");
+  command.option("--strategy", options.strategy,
+                 {"NAME", "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard"});
+  command.option("--mesh", options.mesh, {"AXES", "replicate=2,shard=4; what hybrid_shard needs"});
+  command.option("--wrap", options.wrap, {"POLICY", "transformer, size:N (elements), none"});
+  command.option("--prefetch", options.prefetch,
+                 {"on|off", "gathers the next unit while one computes"});
+  command.option("--checkpointing", options.checkpointing,
+                 {"none|full", "full runs each block again for its backward"});
+  command.fixed("--runtime", "native", {"native", "this commit has no other"});
+
+  command.not_yet("--accelerate", "accelerate's files are not read",
+                  "say it with --strategy, --mesh and --wrap");
+  command.not_yet("--deepspeed", "DeepSpeed's files are not read",
+                  "say it with --strategy, --mesh and --wrap");
+  command.not_yet("--pytorch", "PyTorch's runtimes are not predicted",
+                  "leave it out: the runtime is native");
+  command.not_yet("--attention", "PyTorch's attention kernels are not predicted",
+                  "leave it out: the runtime is native");
+  command.not_yet("--optimizer-implementation", "PyTorch's optimizers are not predicted",
+                  "leave it out: the runtime is native");
+}
+
+Job job_of(const JobOptions& options) {
+  Job job = options.job ? read_job(*options.job) : Job{};
+  if (options.model) job.model = *options.model;
+  set_size(options.batch, "--batch", job.batch);
+  set_size(options.seq, "--seq", job.seq);
+  set_size(options.steps, "--steps", job.steps);
+  std::int64_t accumulate = job.accumulate;
+  set_size(options.accumulate, "--accumulate", accumulate);
+  job.accumulate = static_cast<int>(accumulate);
+  if (options.seed) {
+    if (*options.seed < 0) {
+      throw Error(
+          {.where = "--seed", .what = fmt::format("expected 0 or more, got {}", *options.seed)});
+    }
+    job.seed = static_cast<std::uint64_t>(*options.seed);
+  }
+  apply_optimizer(options, job);
+  apply_strategy(options, job.strategy);
+  return job;
+}
+
+void apply_tokens_per_batch(const JobOptions& options, int world, Job& job) {
+  if (!options.tokens_per_batch) return;
+  std::int64_t wanted = 0;
+  set_size(options.tokens_per_batch, "--tokens-per-batch", wanted);
+  const double micro_batch = static_cast<double>(job.batch) * static_cast<double>(job.seq) * world;
+  const double times = static_cast<double>(wanted) / micro_batch;
+  if (times < 1 || times != std::floor(times)) {
+    throw Error({.where = "--tokens-per-batch",
+                 .what = fmt::format("{} tokens are not a whole number of micro-batches of {} "
+                                     "sequences x {} tokens x {} ranks",
+                                     wanted, job.batch, job.seq, world),
+                 .way_out = fmt::format("give a multiple of {:.0f}", micro_batch)});
+  }
+  if (options.accumulate && *options.accumulate != static_cast<std::int64_t>(times)) {
+    throw Error({.where = "--tokens-per-batch",
+                 .what = fmt::format("{} tokens are {:.0f} micro-batches, --accumulate says {}",
+                                     wanted, times, *options.accumulate),
+                 .way_out = "give one of the two"});
+  }
+  job.accumulate = static_cast<int>(times);
+}
+
+std::vector<std::string> assumptions(const JobOptions& options, const Job& job) {
+  if (options.job) return {};
+  std::vector<std::string> result;
+  const auto assume = [&](bool given, std::string text) {
+    if (!given) result.push_back(std::move(text));
+  };
+  assume(options.batch.has_value(), fmt::format("batch {} (--batch)", job.batch));
+  assume(options.seq.has_value(), fmt::format("sequences of {} tokens (--seq)", job.seq));
+  assume(options.strategy.has_value(),
+         fmt::format("strategy {} (--strategy)", name_of(job.strategy.sharding)));
+  assume(options.optimizer.has_value(),
+         fmt::format("optimizer {} (--optimizer)", name_of(job.optimizer.kind)));
+  return result;
+}
+
+}  // namespace shardscope

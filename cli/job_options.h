@@ -1,0 +1,36 @@
+// Options about what is trained and how; each overrides a key of the job file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "core/config/job.h"
+
+namespace shardscope {
+
+struct JobOptions {
+  std::optional<std::string> job, model;
+  std::optional<std::int64_t> batch, seq, accumulate, tokens_per_batch, steps, seed;
+  std::optional<std::string> optimizer;
+  std::optional<double> clip;
+  std::optional<std::string> strategy, mesh, wrap, checkpointing, prefetch;
+};
+
+void declare_job_options(Command& command, JobOptions& options);
+
+/// The job file, or a job of defaults where there is none, with what the options say. Throws Error
+/// naming the option.
+Job job_of(const JobOptions& options);
+
+/// Sets `job.accumulate` so that a step of `world` ranks takes --tokens-per-batch tokens, where
+/// that was given.
+void apply_tokens_per_batch(const JobOptions& options, int world, Job& job);
+
+/// What nobody said, neither an option nor a job file, and so had to be assumed: "batch 1
+/// (--batch)".
+std::vector<std::string> assumptions(const JobOptions& options, const Job& job);
+
+}  // namespace shardscope

@@ -1,0 +1,89 @@
+#include "cli/scenario.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "backend/cpu/cpu_device.h"
+#include "backend/train/trainable.h"
+#include "core/error.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+/// Ranks are symmetric, so that the world is only a number; this bounds the lists of ranks that
+/// groups carry.
+constexpr std::int64_t largest_world = 1 << 20;
+
+int checked(std::int64_t value, std::string_view name, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) {
+    throw Error({.where = std::string(name),
+                 .what = fmt::format("expected {} to {}, got {}", low, high, value)});
+  }
+  return static_cast<int>(value);
+}
+
+int world_of(const JobOptions& options, const PlaceOptions& place, const Job& job,
+             std::vector<std::string>& assumed) {
+  if (place.world) return checked(*place.world, "--world", 1, largest_world);
+  if (options.mesh) return job.strategy.mesh.world();
+  if (!options.job) assumed.push_back("1 rank (--world)");
+  return options.job ? job.ranks : 1;
+}
+
+}  // namespace
+
+Scenario scenario_of(const Job& job, int world, int rank) {
+  if (job.model.empty()) {
+    throw Error({.where = "--model",
+                 .what = "no model was given",
+                 .way_out = "give a Hugging Face folder or config.json"});
+  }
+  Scenario scenario{.job = job, .model = read_model(job.model), .world = world, .rank = rank};
+  freeze_all_but(scenario.model, job.trainable);
+  scenario.strategy = resolved(job.strategy, world, "strategy");
+  scenario.workload = {.batch = job.batch,
+                       .length = job.seq,
+                       .micro_batches = job.accumulate,
+                       .optimizer = job.optimizer,
+                       .clip = job.clip};
+  return scenario;
+}
+
+Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place) {
+  Job job = job_of(options);
+  std::vector<std::string> assumed = assumptions(options, job);
+  const int world = world_of(options, place, job, assumed);
+  const int rank = checked(place.rank.value_or(0), "--rank", 0, world - 1);
+  apply_tokens_per_batch(options, world, job);
+  Scenario scenario = scenario_of(job, world, rank);
+  scenario.assumed = std::move(assumed);
+  return scenario;
+}
+
+std::string parse_device(const std::string& text) {
+  if (text == "cpu" || text == "cuda") return text;
+  throw Error({.where = "--device", .what = fmt::format("\"{}\" is none of cpu, cuda", text)});
+}
+
+Schedule schedule_of(const Scenario& scenario, const std::string& device) {
+  WorkspaceQuery workspace;
+  if (device == "cpu") {
+    workspace = [cpu = std::shared_ptr<Device>(make_cpu_device({.threads = scenario.job.threads}))](
+                    const Kernel& kernel) { return cpu->workspace(kernel); };
+  }
+  Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
+                                      scenario.rank, workspace);
+  schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
+                          scenario.assumed.end());
+  return schedule;
+}
+
+std::int64_t tokens_per_step(const Scenario& scenario) {
+  return scenario.workload.batch * scenario.workload.length * scenario.workload.micro_batches *
+         scenario.world;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,44 @@
+// What a verb is asked about, resolved: model, strategy, workload, world, and what had to be
+// assumed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/job_options.h"
+#include "cli/place_options.h"
+#include "core/config/job.h"
+#include "core/model/model.h"
+#include "core/schedule.h"
+#include "core/strategy.h"
+
+namespace shardscope {
+
+struct Scenario {
+  Job job;
+  Model model;        ///< with the job's parameters frozen
+  Strategy strategy;  ///< resolved for `world`
+  Workload workload;
+  int world = 1;
+  int rank = 0;
+  std::vector<std::string> assumed;
+};
+
+/// Reads the model and checks everything that can be checked without a machine. Throws Error naming
+/// option or key.
+Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place);
+
+/// The same of a job that is complete, on `world` ranks.
+Scenario scenario_of(const Job& job, int world, int rank);
+
+/// "cpu" or "cuda"; throws Error naming --device.
+std::string parse_device(const std::string& text);
+
+/// The schedule of the scenario's rank on a device of that kind ("cpu", "cuda"): on the CPU with
+/// the scratch that its kernels want.
+Schedule schedule_of(const Scenario& scenario, const std::string& device);
+
+/// Tokens of one step of the whole job.
+std::int64_t tokens_per_step(const Scenario& scenario);
+
+}  // namespace shardscope

@@ -1,0 +1,24 @@
+// A verb of the program: a name, a line about it, and what declares its command line.
+#pragma once
+
+#include <string_view>
+
+#include "cli/command.h"
+
+namespace shardscope {
+
+struct Verb {
+  std::string_view name;
+  std::string_view summary;
+  void (*declare)(Command& command);
+};
+
+void declare_model(Command& command);
+void declare_schedule(Command& command);
+void declare_simulate(Command& command);
+void declare_calibrate(Command& command);
+void declare_train(Command& command);
+void declare_compare(Command& command);
+void declare_data(Command& command);
+
+}  // namespace shardscope
