@@ -1,47 +1,77 @@
-// HardwareProfile: what the cost model knows of a machine. JSON on disk; every figure says whether a vendor stated it or
-// this program measured it.
+// HardwareProfile: what the cost model knows of a machine. JSON on disk; every figure says whether
+// a vendor stated it, this program measured it, or somebody assumed it, with source and date.
 #pragma once
 
-#include <cstdint>
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/format/json_reader.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
+#include "core/samples.h"
 #include "core/schedule.h"
 
 namespace shardscope {
 
-/// One timed kernel.
-struct KernelSample {
-  Kernel kernel;
-  Duration time;
+/// Where a figure comes from.
+enum class Origin : std::uint8_t { measured, vendor, assumed };
+std::string_view name_of(Origin origin);
+
+struct Provenance {
+  Origin origin = Origin::measured;
+  std::string source;  ///< "AMD EPYC, 2 cores" or the data sheet's title
+  std::string date;    ///< "2026-11-21"
+  bool operator==(const Provenance&) const = default;
 };
 
-/// One timed collective among `ranks` ranks of one host.
-struct CollectiveSample {
-  OperationKind kind = OperationKind::all_gather;
-  int ranks = 2;
-  Bytes bytes;    ///< payload as Operation::bytes
-  Duration time;  ///< alone
+/// One direction of one ring through the devices of a node, or between nodes.
+struct Link {
+  Bandwidth bandwidth;  ///< that the ring keeps up
+  Duration latency;     ///< of one hop
+  bool operator==(const Link&) const = default;
 };
 
+/// A machine's figures. A profile that was measured has samples; one from a data sheet has links
+/// instead.
 struct HardwareProfile {
-  std::string name;         ///< "this machine", "h100_sxm"
-  std::string source;       ///< "measured 2026-11-21 on AMD EPYC" or a data sheet
-  std::string device;       ///< "cpu" or "cuda"
+  std::string name;    ///< "this machine", "h100_sxm"
+  std::string source;  ///< one line for people: "measured 2026-11-21 on AMD EPYC" or a data sheet
+  std::string device;  ///< "cpu" or "cuda"
   int threads_per_rank = 1;
-  int ranks = 1;            ///< that ran side by side while measuring
-  Bytes memory;             ///< of one device
-  FlopRate peak;            ///< best matrix product seen (measured) or stated
+  int ranks = 1;  ///< that ran side by side while measuring
+  Bytes memory;   ///< of one device
+  FlopRate peak;  ///< best matrix product seen (measured) or stated
   Bandwidth memory_bandwidth;
   Duration operation_overhead;  ///< of issuing one kernel
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
+  std::optional<Link> link;        ///< among the ranks of one node
+  std::optional<Link> network;     ///< among nodes: all adapters of a node together
+  int ranks_per_node = 0;          ///< 0: all ranks are in one node
   double compute_slowdown = 1;     ///< factor on compute while a collective runs
   double collective_slowdown = 1;  ///< factor on a collective while compute runs
-  bool collectives_serial = true;  ///< one communication thread: collectives run one after the other, in issue order
+  bool collectives_serial = true;  ///< collectives run one after the other, in issue order
+  /// By figure ("memory", "peak", "kernels", ...): every figure of the file has one.
+  std::map<std::string, Provenance, std::less<>> provenance;
+
+  bool operator==(const HardwareProfile&) const = default;
 };
+
+/// Reads a profile (docs/hardware_profile.md describes the file). Quantities carry units; a bare
+/// number, an unknown key, a missing figure or a value out of range throws Error with file, line
+/// and key.
+HardwareProfile read_hardware_profile(const std::filesystem::path& path);
+HardwareProfile read_hardware_profile(const JsonValue& document);
+
+/// The text that `read_hardware_profile` reads back to an equal profile.
+std::string to_json(const HardwareProfile& profile);
+
+/// A profile by the name of one that is built in ("h100_sxm") or by file; Error lists the names
+/// otherwise.
+HardwareProfile find_hardware_profile(std::string_view name_or_path, std::string_view where);
 
 }  // namespace shardscope

@@ -1,0 +1,58 @@
+// CostModel: how long an operation of a schedule takes on a machine, when it runs alone.
+#pragma once
+
+#include <array>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/kernel.h"
+#include "core/quantities.h"
+#include "core/schedule.h"
+#include "sim/hardware_profile.h"
+#include "sim/rate_table.h"
+
+namespace shardscope {
+
+/// Costs from a profile's samples where it has some, from its data sheet otherwise. Refers to the
+/// profile, which must outlive it.
+class CostModel {
+ public:
+  explicit CostModel(const HardwareProfile& profile);
+
+  /// A kernel that was measured: its time. Else by the rate measured at the nearest ones of its
+  /// kind (sim/rate_table.h). Else a roofline: the larger of flops / peak and bytes / memory
+  /// bandwidth (Williams, Waterman, Patterson: Roofline, CACM 52, 2009).
+  Duration kernel_time(const Kernel& kernel) const;
+
+  /// By the samples of this kind and number of ranks, straight in log-log over bytes; of the
+  /// nearest number of ranks scaled by (n-1)/n where this one was not measured; of all-gather where
+  /// the kind was not (a barrier as the smallest all-reduce, a reduce as a reduce-scatter); by the
+  /// ring's closed form where there are links. In a group of one: nothing. Throws Error where the
+  /// profile knows neither.
+  Duration collective_time(OperationKind kind, Bytes payload, const Group& group) const;
+
+  /// Read once and written once at memory bandwidth.
+  Duration copy_time(Bytes read_and_written) const;
+
+ private:
+  Duration measured_collective_time(const std::map<int, TimeCurve>& by_ranks, Bytes payload,
+                                    int ranks) const;
+
+  const HardwareProfile& profile_;
+  std::array<std::vector<KernelSample>, kernel_kind_count> samples_;  ///< with cost keys as kernels
+  std::array<RateTable, kernel_kind_count> rates_;
+  std::map<OperationKind, std::map<int, TimeCurve>> collectives_;  ///< by kind and ranks
+};
+
+/// Payload of a collective: what comes out of a gather, what goes into a reduction.
+Bytes payload_of(const Collective& collective);
+
+/// Nodes that a group's ranks sit on, `ranks_per_node` consecutive ranks in each; 0: all in one.
+int nodes_of(const Group& group, int ranks_per_node);
+
+/// Time of every operation when it runs alone; each distinct kernel and collective is costed once.
+std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model);
+
+}  // namespace shardscope

@@ -1,0 +1,104 @@
+#include "sim/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+/// 1 TFLOP/s, 100 GB/s, no samples.
+HardwareProfile data_sheet() {
+  return {.name = "test", .device = "cuda", .peak = {1e12}, .memory_bandwidth = {100e9}};
+}
+
+Group ranks(int count) {
+  Group group{.name = "world", .ranks = std::vector<int>(static_cast<std::size_t>(count))};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return group;
+}
+
+TEST(KernelTime, IsFlopsOverPeakWhereTheProductIsLarge) {
+  // 2 x 1024^3 flops at 1 TFLOP/s = 2147.48 us; its 12 MiB take 126 us.
+  const HardwareProfile profile = data_sheet();
+  EXPECT_EQ(CostModel(profile).kernel_time(
+                {.kind = KernelKind::linear_forward, .rows = 1024, .in = 1024, .out = 1024}),
+            2147484_ns);
+}
+
+TEST(KernelTime, IsBytesOverBandwidthWhereLittleIsComputed) {
+  // 25e6 floats written = 100 MB at 100 GB/s = 1 ms.
+  const HardwareProfile profile = data_sheet();
+  EXPECT_EQ(CostModel(profile).kernel_time({.kind = KernelKind::fill_zero, .elements = 25'000'000}),
+            1_ms);
+}
+
+TEST(KernelTime, IsTheMeasuredOneWhateverTheScale) {
+  HardwareProfile profile = data_sheet();
+  Kernel kernel{.kind = KernelKind::cross_entropy, .rows = 64, .out = 256};
+  profile.kernels.push_back({kernel, 77_us});
+  kernel.scale = 0.25;
+  EXPECT_EQ(CostModel(profile).kernel_time(kernel), 77_us);
+}
+
+TEST(KernelTime, FollowsTheRateOfTheNearestMeasuredOne) {
+  // fill_zero of 1000 floats in 1 us is 4 GB/s; 3000 floats take 3 us, not the data sheet's 0.12
+  // us.
+  HardwareProfile profile = data_sheet();
+  profile.kernels.push_back({{.kind = KernelKind::fill_zero, .elements = 1000}, 1_us});
+  EXPECT_EQ(CostModel(profile).kernel_time({.kind = KernelKind::fill_zero, .elements = 3000}),
+            3_us);
+}
+
+TEST(CollectiveTime, ComesFromSamplesOfTheSameRanks) {
+  HardwareProfile profile = data_sheet();
+  profile.collectives = {{OperationKind::all_gather, 2, 1_MB, 100_us},
+                         {OperationKind::all_gather, 4, 1_MB, 300_us}};
+  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(2)), 100_us);
+  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(4)), 300_us);
+}
+
+TEST(CollectiveTime, ScalesTheNearestRanksByTheForeignShare) {
+  // 2 ranks take half of the payload from others, 8 take 7/8: 100 us x (7/8) / (1/2) = 175 us.
+  HardwareProfile profile = data_sheet();
+  profile.collectives = {{OperationKind::all_gather, 2, 1_MB, 100_us}};
+  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(8)), 175_us);
+}
+
+TEST(CollectiveTime, FallsBackOnTheLink) {
+  // 3 hops x 2 us + 3/4 x 8 MB / 100 GB/s = 6 + 60 us.
+  HardwareProfile profile = data_sheet();
+  profile.link = Link{.bandwidth = {100e9}, .latency = 2_us};
+  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 8_MB, ranks(4)), 66_us);
+}
+
+TEST(CollectiveTime, WithoutAnyFigureIsAnError) {
+  const HardwareProfile profile = data_sheet();
+  EXPECT_THROW(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(4)),
+               Error);
+}
+
+TEST(CollectiveTime, AcrossNodesNeedsANetwork) {
+  HardwareProfile profile = data_sheet();
+  profile.link = Link{.bandwidth = {100e9}, .latency = 2_us};
+  profile.ranks_per_node = 2;
+  EXPECT_THROW(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(4)),
+               Error);
+  EXPECT_NO_THROW(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(2)));
+}
+
+TEST(CollectiveTime, InAGroupOfOneIsNothing) {
+  const HardwareProfile profile = data_sheet();
+  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_reduce, 1_MB, ranks(1)), 0_ns);
+}
+
+TEST(NodesOf, CountsNodesThatRanksSitOn) {
+  EXPECT_EQ(nodes_of({.ranks = {0, 8, 16}}, 8), 3);
+  EXPECT_EQ(nodes_of({.ranks = {6, 7, 8}}, 8), 2);
+  EXPECT_EQ(nodes_of({.ranks = {0, 8, 16}}, 0), 1);
+}
+
+}  // namespace
+}  // namespace shardscope

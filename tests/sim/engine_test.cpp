@@ -1,0 +1,191 @@
+// Timelines worked out by hand. Each test states the operations, the expectation, and then runs the
+// engine.
+#include "sim/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/sim/schedule_by_hand.h"
+
+namespace shardscope {
+namespace {
+
+using testing::ScheduleByHand;
+using testing::text_of;
+
+constexpr EngineOptions gpu{.host = HostRole::issues};
+constexpr EngineOptions cpu{.host = HostRole::computes};
+
+TEST(Engine, StreamsRunInOrderAndSideBySide) {
+  // compute: A 10, B 5; unshard: G 7. Nothing waits across streams.
+  // compute  |A 0-10      |B 10-15|
+  // unshard  |G 0-7  |
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.all_gather(7_us);
+  s.compute(5_us);
+  EXPECT_EQ(text_of(s.play(gpu)), "0-10 0-7 10-15");
+}
+
+TEST(Engine, AnOperationWaitsForWhatItIsAfter) {
+  // G 7 on unshard; A 3 needs G; B 4 follows A on its stream; R 2 on reduce needs A only.
+  // unshard  |G 0-7      |
+  // compute              |A 7-10|B 10-14|
+  // reduce                      |R 10-12|
+  ScheduleByHand s;
+  const OperationId gather = s.all_gather(7_us);
+  const OperationId a = s.compute(3_us, {gather});
+  s.compute(4_us);
+  s.reduce_scatter(2_us, {a});
+  EXPECT_EQ(text_of(s.play(gpu)), "0-7 7-10 10-14 10-12");
+}
+
+TEST(Engine, SerialCollectivesShareOneChannelInIssueOrder) {
+  // R 5 (reduce) is issued before G 3 (unshard) but must wait for A 10: G waits behind it.
+  // compute  |A 0-10|
+  // reduce          |R 10-15|
+  // unshard                 |G 15-18|
+  ScheduleByHand s;
+  const OperationId a = s.compute(10_us);
+  s.reduce_scatter(5_us, {a});
+  s.all_gather(3_us);
+  EXPECT_EQ(text_of(s.play(gpu)), "0-10 10-15 15-18");
+}
+
+TEST(Engine, CollectivesOfDifferentStreamsOverlapWhereTheChannelIsNotSerial) {
+  ScheduleByHand s;
+  const OperationId a = s.compute(10_us);
+  s.reduce_scatter(5_us, {a});
+  s.all_gather(3_us);
+  EngineOptions options = gpu;
+  options.collectives_serial = false;
+  EXPECT_EQ(text_of(s.play(options)), "0-10 10-15 0-3");
+}
+
+TEST(Engine, AHostThatComputesIssuesNothingBeforeItsComputeHasEnded) {
+  // The same three on a CPU: G is issued when A has ended and R is submitted. On a GPU it would
+  // start at 0. host     |A 0-10|C 10-12| channel         |G 10-13|
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.all_gather(3_us);
+  s.compute(2_us);
+  EXPECT_EQ(text_of(s.play(cpu)), "0-10 10-13 10-12");
+  EXPECT_EQ(text_of(s.play(gpu)), "0-10 0-3 10-12");
+}
+
+TEST(Engine, AHostThatComputesIsHeldUpByAWaitingKernel) {
+  // G1 6; A 2 needs G1; G2 4 is issued after A. The host stands in A's wait until 6, so G2 starts
+  // at 8, not at 6. host            |A 6-8| channel  |G1 0-6|     |G2 8-12|
+  ScheduleByHand s;
+  const OperationId first = s.all_gather(6_us);
+  s.compute(2_us, {first});
+  s.all_gather(4_us);
+  EXPECT_EQ(text_of(s.play(cpu)), "0-6 6-8 8-12");
+}
+
+TEST(Engine, TheHostIssuesOneOperationEveryOverhead) {
+  // Overhead 4: A 10 is issued at 4, B 1 at 8, G 1 at 12. B follows A on the stream.
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.compute(1_us);
+  s.all_gather(1_us);
+  EngineOptions options = gpu;
+  options.issue_overhead = 4_us;
+  const Timeline timeline = s.play(options);
+  EXPECT_EQ(text_of(timeline), "4-14 14-15 12-13");
+  EXPECT_THAT(timeline.issued, ::testing::ElementsAre(4_us, 8_us, 12_us));
+}
+
+TEST(Engine, AHostThatComputesPaysTheOverheadBetweenKernels) {
+  // 2 + A 10, 2 + B 5: the device is idle in between.
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.compute(5_us);
+  EngineOptions options = cpu;
+  options.issue_overhead = 2_us;
+  EXPECT_EQ(text_of(s.play(options)), "2-12 14-19");
+}
+
+TEST(Engine, AHostOperationHoldsUpWhatIsIssuedAfterIt) {
+  // A 10; H 1 on the host waits for A; B 5 on unshard needs nothing but is issued after H.
+  ScheduleByHand s;
+  const OperationId a = s.compute(10_us);
+  s.add({.kind = OperationKind::host, .stream = Stream::host, .time = 1_us, .after = {a}});
+  s.all_gather(5_us);
+  EXPECT_EQ(text_of(s.play(gpu)), "0-10 10-11 11-16");
+}
+
+TEST(Engine, ComputeIsSlowedOnlyWhileACollectiveRuns) {
+  // A 10 and G 4 together, compute slowed by 2. In 4 us A has done 2, then 8 are left: A 0-12.
+  ScheduleByHand s;
+  s.all_gather(4_us);
+  s.compute(10_us);
+  EngineOptions options = cpu;
+  options.compute_slowdown = 2;
+  EXPECT_EQ(text_of(s.play(options)), "0-4 0-12");
+}
+
+TEST(Engine, ACollectiveIsSlowedOnlyWhileComputeRuns) {
+  // G 10 and A 6 together, collectives slowed by 3. In 6 us G has done 2, then 8 are left: G 0-14.
+  ScheduleByHand s;
+  s.all_gather(10_us);
+  s.compute(6_us);
+  EngineOptions options = cpu;
+  options.collective_slowdown = 3;
+  EXPECT_EQ(text_of(s.play(options)), "0-14 0-6");
+}
+
+TEST(Engine, SlowdownsFollowEveryChangeOfWhatRuns) {
+  // G 6, A 4, then B 4 after G; both slowed by 2.
+  // 0-8: A and G together, A done at 8 (4 x 2), G has 2 left; 8-10: G alone, done at 10; B alone
+  // 10-14.
+  ScheduleByHand s;
+  const OperationId gather = s.all_gather(6_us);
+  s.compute(4_us);
+  s.compute(4_us, {gather});
+  EngineOptions options = cpu;
+  options.compute_slowdown = 2;
+  options.collective_slowdown = 2;
+  EXPECT_EQ(text_of(s.play(options)), "0-10 0-8 10-14");
+}
+
+TEST(Engine, CopiesSlowNothingDown) {
+  ScheduleByHand s;
+  s.add({.kind = OperationKind::copy, .stream = Stream::copy, .time = 7_us});
+  s.compute(5_us);
+  EngineOptions options = gpu;
+  options.compute_slowdown = 2;
+  options.collective_slowdown = 2;
+  EXPECT_EQ(text_of(s.play(options)), "0-7 0-5");
+}
+
+TEST(Engine, FractionsOfANanosecondAreRoundedUpOnce) {
+  // A 3 ns slowed by 1.5 while G 10 ns runs: 4.5 ns, so it ends at 5 ns.
+  ScheduleByHand s;
+  s.all_gather(10_ns);
+  s.compute(3_ns);
+  EngineOptions options = cpu;
+  options.compute_slowdown = 1.5;
+  EXPECT_EQ(s.play(options).end[1], 5_ns);
+}
+
+TEST(Engine, OperationsWithoutLengthEndWhenTheyStart) {
+  ScheduleByHand s;
+  const OperationId a = s.compute(3_us);
+  const OperationId wait = s.compute(0_us, {a});
+  s.compute(2_us, {wait});
+  EXPECT_EQ(text_of(s.play(gpu)), "0-3 3-3 3-5");
+}
+
+TEST(Engine, AnEmptyScheduleTakesNoTime) { EXPECT_EQ(ScheduleByHand().play(cpu).span, 0_ns); }
+
+TEST(Engine, OperationsThatWaitForEachOtherAreAnError) {
+  ScheduleByHand s;
+  s.compute(1_us, {OperationId::of(1)});
+  s.compute(1_us);
+  EXPECT_THROW(s.play(gpu), Error);
+}
+
+}  // namespace
+}  // namespace shardscope

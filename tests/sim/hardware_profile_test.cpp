@@ -1,0 +1,125 @@
+#include "sim/hardware_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace shardscope {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string marks = R"("origin": "vendor", "source": "a data sheet", "date": "2026-01-02")";
+
+/// A profile file with `more` members at its end.
+std::string profile_text(const std::string& memory, const std::string& more = "") {
+  return R"({"schema": "shardscope.hardware/1", "name": "test", "source": "a data sheet", "device": "cuda",
+    "memory": {"value": )" +
+         memory + ", " + marks + R"(},
+    "peak": {"value": "2 TFLOP/s", )" +
+         marks + R"(},
+    "memory_bandwidth": {"value": "900 GB/s", )" +
+         marks + R"(},
+    "operation_overhead": {"value": "5 us", )" +
+         marks + "}" + more + "}";
+}
+
+HardwareProfile read(const std::string& text) {
+  return read_hardware_profile(JsonValue::parse(text, "test.json"));
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(HardwareProfile, ReadsQuantitiesWithUnits) {
+  const HardwareProfile profile = read(profile_text("\"80 GiB\""));
+  EXPECT_EQ(profile.memory, 80_GiB);
+  EXPECT_EQ(profile.peak.flops_per_s, 2e12);
+  EXPECT_EQ(profile.memory_bandwidth.bytes_per_s, 900e9);
+  EXPECT_EQ(profile.operation_overhead, 5_us);
+}
+
+TEST(HardwareProfile, KeepsWhereAFigureComesFrom) {
+  EXPECT_EQ(read(profile_text("\"80 GiB\"")).provenance.at("memory"),
+            (Provenance{Origin::vendor, "a data sheet", "2026-01-02"}));
+}
+
+TEST(HardwareProfile, RefusesABareNumber) {
+  EXPECT_THAT(error_of(profile_text("80")), ::testing::AllOf(HasSubstr("test.json:2: memory.value"),
+                                                             HasSubstr("without a unit")));
+}
+
+TEST(HardwareProfile, RefusesAnUnknownKey) {
+  EXPECT_THAT(error_of(profile_text("\"80 GiB\"", ", \"memory_bandwith\": 1")),
+              HasSubstr("memory_bandwidth"));
+}
+
+TEST(HardwareProfile, RefusesAFigureThatIsNotGreaterThanZero) {
+  EXPECT_THAT(error_of(profile_text("\"0 B\"")), HasSubstr("greater than zero"));
+}
+
+TEST(HardwareProfile, RefusesAFigureWithoutSource) {
+  std::string text = profile_text("\"80 GiB\"");
+  text.replace(text.find("\"source\": \"a data sheet\", \"date\""), 24 + 2, "");
+  EXPECT_THAT(error_of(text), HasSubstr("source"));
+}
+
+TEST(HardwareProfile, RefusesACollectiveOfOneRank) {
+  EXPECT_THAT(
+      error_of(profile_text("\"80 GiB\"", R"(, "collectives": {)" + marks + R"(, "samples": [
+        {"kind": "all_gather", "ranks": 1, "bytes": "1 MB", "time": "1 ms"}]})")),
+      HasSubstr("collectives.samples[0].ranks"));
+}
+
+TEST(HardwareProfile, RefusesAnUnknownKernel) {
+  EXPECT_THAT(error_of(profile_text("\"80 GiB\"", R"(, "kernels": {)" + marks + R"(, "samples": [
+        {"kernel": {"kind": "linear_sideways"}, "time": "1 ms"}]})")),
+              HasSubstr("linear_sideways"));
+}
+
+TEST(HardwareProfile, ReadsBackWhatItWrites) {
+  HardwareProfile profile = read(profile_text("\"80 GiB\""));
+  profile.name = "quoted \"name\" \\ with\ttab";
+  profile.link = Link{.bandwidth = {370.8e9}, .latency = 3400_ns};
+  profile.compute_slowdown = 1.2345678901234567;
+  profile.collectives_serial = false;
+  profile.kernels = {
+      {{.kind = KernelKind::linear_backward_weight,
+        .layout = WeightLayout::in_out,
+        .accumulate = true,
+        .has_weight_gradient = false,
+        .rows = 2048,
+        .in = 384,
+        .out = 1152},
+       1234567_ns},
+      {{.kind = KernelKind::norm_forward, .norm = NormKind::rms_norm, .rows = 7}, 1_ns}};
+  profile.collectives = {{OperationKind::reduce_scatter, 4, 1536_B, 42_us}};
+  for (const char* key : {"link", "kernels", "collectives", "contention"})
+    profile.provenance[key] = {Origin::measured, "here", "2026-11-21"};
+  EXPECT_EQ(read(to_json(profile)), profile);
+}
+
+TEST(HardwareProfile, BuiltInDataSheetsCanBeRead) {
+  const HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
+  EXPECT_EQ(profile.memory, 80_GB);
+  EXPECT_EQ(profile.ranks_per_node, 8);
+}
+
+TEST(HardwareProfile, AnUnknownNameListsTheBuiltInOnes) {
+  try {
+    find_hardware_profile("h1000", "--cluster");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("h100_sxm"));
+  }
+}
+
+}  // namespace
+}  // namespace shardscope
