@@ -11,64 +11,60 @@ constexpr std::int64_t most_layers = 4096;
 
 }  // namespace
 
-std::optional<JsonValue> ConfigReader::first_of(
-    std::initializer_list<std::string_view> keys) const {
-  for (const std::string_view key : keys)
-    if (auto value = config_.find(key)) return value;
-  return std::nullopt;
+std::optional<JsonValue> ConfigReader::find(std::string_view key) const {
+  auto value = config_.find(key);
+  return value ? value : defaults_.find(key);
 }
 
-std::int64_t ConfigReader::size(std::initializer_list<std::string_view> keys,
-                                std::int64_t otherwise) const {
-  const auto value = first_of(keys);
-  return value ? value->integer(1, largest_size) : otherwise;
+JsonValue ConfigReader::first_of(std::initializer_list<std::string_view> keys) const {
+  for (const JsonValue& source : {config_, defaults_})
+    for (const std::string_view key : keys)
+      if (const auto value = source.find(key)) return *value;
+  return config_.at(*keys.begin());
+}
+
+std::int64_t ConfigReader::size(std::initializer_list<std::string_view> keys) const {
+  return first_of(keys).integer(1, largest_size);
 }
 
 std::optional<std::int64_t> ConfigReader::optional_size(std::string_view key) const {
-  const auto value = config_.find(key);
+  const auto value = find(key);
   if (!value) return std::nullopt;
   return value->integer(1, largest_size);
 }
 
-std::int64_t ConfigReader::layers(std::initializer_list<std::string_view> keys,
-                                  std::int64_t otherwise) const {
-  const auto value = first_of(keys);
-  return value ? value->integer(1, most_layers) : otherwise;
+std::int64_t ConfigReader::layers(std::initializer_list<std::string_view> keys) const {
+  return first_of(keys).integer(1, most_layers);
 }
 
-double ConfigReader::positive(std::string_view key, double otherwise) const {
-  const auto value = config_.find(key);
-  if (!value) return otherwise;
-  const double number = value->number(0);
-  if (number == 0) throw value->error("expected a number above 0, got 0");
-  return number;
+double ConfigReader::positive(std::string_view key) const {
+  return positive_number(first_of({key}));
 }
 
-double ConfigReader::probability(std::string_view key, double otherwise) const {
-  const auto value = config_.find(key);
-  return value ? value->number(0, 1) : otherwise;
+double ConfigReader::probability(std::string_view key) const {
+  return first_of({key}).number(0, 1);
 }
 
-bool ConfigReader::flag(std::string_view key, bool otherwise) const {
-  const auto value = config_.find(key);
-  return value ? value->boolean() : otherwise;
-}
+bool ConfigReader::flag(std::string_view key) const { return first_of({key}).boolean(); }
 
-std::string ConfigReader::text(std::string_view key, std::string_view otherwise) const {
-  const auto value = config_.find(key);
-  return value ? value->string() : std::string(otherwise);
-}
+std::string ConfigReader::text(std::string_view key) const { return first_of({key}).string(); }
 
 std::int64_t ConfigReader::labels() const {
   if (const auto count = optional_size("num_labels")) return *count;
   constexpr std::int64_t transformers_default = 2;
-  const auto names = config_.find("id2label");
+  const auto names = find("id2label");
   return names ? static_cast<std::int64_t>(names->size()) : transformers_default;
 }
 
 Error ConfigReader::error(std::string_view key, std::string what, std::string way_out) const {
   const auto value = config_.find(key);
   return (value ? *value : config_).error(std::move(what), std::move(way_out));
+}
+
+double positive_number(const JsonValue& value) {
+  const double number = value.number(0);
+  if (number == 0) throw value.error("expected a number above 0, got 0");
+  return number;
 }
 
 }  // namespace shardscope

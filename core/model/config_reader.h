@@ -7,39 +7,46 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/format/json_reader.h"
 
 namespace shardscope {
 
-/// A view of config.json. A key that is missing or null has its default; a wrong type is an Error
-/// with file, line and key.
+/// A view of config.json over the defaults of its family. A key that is missing or null has its
+/// default; a wrong type is an Error with file, line and key.
 class ConfigReader {
  public:
-  explicit ConfigReader(JsonValue config) : config_(std::move(config)) {}
+  ConfigReader(JsonValue config, JsonValue defaults)
+      : config_(std::move(config)), defaults_(std::move(defaults)) {}
 
-  /// A size from 1 to 2^26, under the first of `keys` that is there (a family's own name, then the
-  /// common one).
-  std::int64_t size(std::initializer_list<std::string_view> keys, std::int64_t otherwise) const;
+  /// A size from 1 to 2^26, under the first of `keys` that is there: a family's own name, then the
+  /// common one.
+  std::int64_t size(std::initializer_list<std::string_view> keys) const;
   std::optional<std::int64_t> optional_size(std::string_view key) const;
   /// A number of layers, 1 to 4096.
-  std::int64_t layers(std::initializer_list<std::string_view> keys, std::int64_t otherwise) const;
-  double positive(std::string_view key, double otherwise) const;
+  std::int64_t layers(std::initializer_list<std::string_view> keys) const;
+  double positive(std::string_view key) const;
   /// From 0 to 1.
-  double probability(std::string_view key, double otherwise) const;
-  bool flag(std::string_view key, bool otherwise) const;
-  std::string text(std::string_view key, std::string_view otherwise) const;
+  double probability(std::string_view key) const;
+  bool flag(std::string_view key) const;
+  std::string text(std::string_view key) const;
   /// num_labels, or the number of entries of id2label, or 2.
   std::int64_t labels() const;
 
-  std::optional<JsonValue> find(std::string_view key) const { return config_.find(key); }
+  /// In the config, else in the defaults; none if missing or null in both.
+  std::optional<JsonValue> find(std::string_view key) const;
   /// "file:line: key" of a key that is there, else of the whole config.
   Error error(std::string_view key, std::string what, std::string way_out = {}) const;
 
  private:
-  std::optional<JsonValue> first_of(std::initializer_list<std::string_view> keys) const;
+  JsonValue first_of(std::initializer_list<std::string_view> keys) const;
 
   JsonValue config_;
+  JsonValue defaults_;
 };
+
+/// A number above 0, or an Error.
+double positive_number(const JsonValue& value);
 
 }  // namespace shardscope

@@ -7,4 +7,14 @@ const std::vector<ModelFamily>& model_families() {
   return families;
 }
 
+const ModelFamily* find_family(std::string_view model_type) {
+  for (const ModelFamily& family : model_families())
+    if (family.model_type == model_type) return &family;
+  return nullptr;
+}
+
+JsonValue defaults_of(const ModelFamily& family) {
+  return JsonValue::parse(family.default_config, std::string(family.model_type) + "'s defaults");
+}
+
 }  // namespace shardscope

@@ -22,23 +22,23 @@ struct Gpt2Config {
 
 Gpt2Config read_config(const ConfigReader& config) {
   Gpt2Config c{};
-  c.vocabulary = config.size({"vocab_size"}, 50257);
-  c.positions = config.size({"n_positions", "max_position_embeddings"}, 1024);
-  c.width = config.size({"n_embd", "hidden_size"}, 768);
-  c.layers = config.layers({"n_layer", "num_hidden_layers"}, 12);
-  c.heads = config.size({"n_head", "num_attention_heads"}, 12);
+  c.vocabulary = config.size({"vocab_size"});
+  c.positions = config.size({"n_positions", "max_position_embeddings"});
+  c.width = config.size({"n_embd", "hidden_size"});
+  c.layers = config.layers({"n_layer", "num_hidden_layers"});
+  c.heads = config.size({"n_head", "num_attention_heads"});
   c.inner = config.optional_size("n_inner").value_or(4 * c.width);
-  c.activation = config.text("activation_function", "gelu_new");
-  c.epsilon = config.positive("layer_norm_epsilon", 1e-5);
-  c.conv_deviation = config.probability("initializer_range", 0.02);
+  c.activation = config.text("activation_function");
+  c.epsilon = config.positive("layer_norm_epsilon");
+  c.conv_deviation = config.probability("initializer_range");
   c.deviation = c.conv_deviation == 0
                     ? 0.02
                     : c.conv_deviation;  // PreTrainedModel._init_weights: "range or 0.02"
   c.residual_deviation = c.conv_deviation / std::sqrt(2.0 * static_cast<double>(c.layers));
-  c.scale_attention = config.flag("scale_attn_weights", true);
-  c.scale_by_layer = config.flag("scale_attn_by_inverse_layer_idx", false);
-  c.cross_attention = config.flag("add_cross_attention", false);
-  c.tied = config.flag("tie_word_embeddings", true);
+  c.scale_attention = config.flag("scale_attn_weights");
+  c.scale_by_layer = config.flag("scale_attn_by_inverse_layer_idx");
+  c.cross_attention = config.flag("add_cross_attention");
+  c.tied = config.flag("tie_word_embeddings");
   if (c.width % c.heads != 0)
     throw config.error("n_embd",
                        fmt::format("n_embd {} is not a multiple of n_head {}", c.width, c.heads));
@@ -170,9 +170,8 @@ void build_gpt2(const ConfigReader& config, Model& model) {
   const Gpt2Config gpt2 = read_config(config);
   model.base_model_prefix = "transformer";
   model.no_split_classes = {"GPT2Block"};
-  model.dropout =
-      std::max({config.probability("resid_pdrop", 0.1), config.probability("embd_pdrop", 0.1),
-                config.probability("attn_pdrop", 0.1)});
+  model.dropout = std::max({config.probability("resid_pdrop"), config.probability("embd_pdrop"),
+                            config.probability("attn_pdrop")});
   add_module(model, "", model.class_name);
   Gpt2Builder builder(gpt2, model);
   builder.build_base(model.class_name == "GPT2Model" ? "" : "transformer");
@@ -187,6 +186,16 @@ void build_gpt2(const ConfigReader& config, Model& model) {
   }
 }
 
+/// Source: transformers 5.23, configuration_gpt2.py, class GPT2Config.
+constexpr std::string_view default_config = R"({
+  "activation_function": "gelu_new", "add_cross_attention": false, "attn_pdrop": 0.1, "bos_token_id": 50256,
+  "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
+  "model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_inner": null, "n_layer": 12, "n_positions": 1024,
+  "pad_token_id": null, "reorder_and_upcast_attn": false, "resid_pdrop": 0.1,
+  "scale_attn_by_inverse_layer_idx": false, "scale_attn_weights": true, "summary_activation": null,
+  "summary_first_dropout": 0.1, "summary_proj_to_labels": true, "summary_type": "cls_index",
+  "summary_use_proj": true, "tie_word_embeddings": true, "use_cache": true, "vocab_size": 50257})";
+
 }  // namespace
 
 ModelFamily gpt2_family() {
@@ -194,6 +203,11 @@ ModelFamily gpt2_family() {
           .default_class = "GPT2LMHeadModel",
           .classes = {"GPT2LMHeadModel", "GPT2Model", "GPT2ForSequenceClassification",
                       "GPT2ForTokenClassification", "GPT2ForQuestionAnswering"},
+          .default_config = default_config,
+          .config_aliases = {{"hidden_size", "n_embd"},
+                             {"max_position_embeddings", "n_positions"},
+                             {"num_attention_heads", "n_head"},
+                             {"num_hidden_layers", "n_layer"}},
           .build = build_gpt2};
 }
 

@@ -23,8 +23,7 @@ std::vector<std::string_view> known_types() {
 
 const ModelFamily& family_of_type(const JsonValue& model_type) {
   const std::string name = model_type.string();
-  for (const ModelFamily& family : model_families())
-    if (family.model_type == name) return family;
+  if (const ModelFamily* family = find_family(name)) return *family;
   throw model_type.error(fmt::format("unknown model_type \"{}\"", shown(name)),
                          fmt::format("known are {}", fmt::join(known_types(), ", ")));
 }
@@ -80,7 +79,7 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   Model model{.family = std::string(family.model_type),
               .class_name = class_name,
               .dtype = options.dtype ? *options.dtype : dtype_of(config)};
-  family.build(ConfigReader(config), model);
+  family.build(ConfigReader(config, defaults_of(family)), model);
   check_size(config, model);
   return model;
 }

@@ -21,13 +21,13 @@ struct LlamaConfig {
 
 LlamaConfig read_config(const ConfigReader& config) {
   LlamaConfig c{};
-  c.vocabulary = config.size({"vocab_size"}, 32000);
-  c.positions = config.size({"max_position_embeddings"}, 2048);
-  c.width = config.size({"hidden_size"}, 4096);
-  c.inner = config.size({"intermediate_size"}, 11008);
-  c.layers = config.layers({"num_hidden_layers"}, 32);
-  c.heads = config.size({"num_attention_heads"}, 32);
-  c.kv_heads = config.size({"num_key_value_heads"}, c.heads);
+  c.vocabulary = config.size({"vocab_size"});
+  c.positions = config.size({"max_position_embeddings"});
+  c.width = config.size({"hidden_size"});
+  c.inner = config.size({"intermediate_size"});
+  c.layers = config.layers({"num_hidden_layers"});
+  c.heads = config.size({"num_attention_heads"});
+  c.kv_heads = config.optional_size("num_key_value_heads").value_or(c.heads);
   if (c.width % c.heads != 0)
     throw config.error("hidden_size",
                        fmt::format("hidden_size {} is not a multiple of num_attention_heads {}",
@@ -37,17 +37,17 @@ LlamaConfig read_config(const ConfigReader& config) {
         "num_key_value_heads",
         fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", c.heads,
                     c.kv_heads));
-  c.head_dim = config.size({"head_dim"}, c.width / c.heads);
-  c.activation = config.text("hidden_act", "silu");
+  c.head_dim = config.optional_size("head_dim").value_or(c.width / c.heads);
+  c.activation = config.text("hidden_act");
   if (activation_class(c.activation).empty())
     throw config.error("hidden_act", fmt::format("unknown activation \"{}\"", c.activation),
                        "for example \"silu\"");
-  c.epsilon = config.positive("rms_norm_eps", 1e-6);
-  const double range = config.probability("initializer_range", 0.02);
+  c.epsilon = config.positive("rms_norm_eps");
+  const double range = config.probability("initializer_range");
   c.deviation = range == 0 ? 0.02 : range;  // PreTrainedModel._init_weights: "range or 0.02"
-  c.attention_bias = config.flag("attention_bias", false);
-  c.mlp_bias = config.flag("mlp_bias", false);
-  c.tied = config.flag("tie_word_embeddings", false);
+  c.attention_bias = config.flag("attention_bias");
+  c.mlp_bias = config.flag("mlp_bias");
+  c.tied = config.flag("tie_word_embeddings");
   c.rope = read_rope_parameters(config, c.head_dim, c.positions);
   return c;
 }
@@ -163,7 +163,7 @@ void build_llama(const ConfigReader& config, Model& model) {
   const bool questions = model.class_name == "LlamaForQuestionAnswering";
   model.base_model_prefix = questions ? "transformer" : "model";
   model.no_split_classes = {"LlamaDecoderLayer"};
-  model.dropout = config.probability("attention_dropout", 0);
+  model.dropout = config.probability("attention_dropout");
   add_module(model, "", model.class_name);
   LlamaBuilder builder(llama, model);
   builder.build_base(model.class_name == "LlamaModel" ? "" : model.base_model_prefix);
@@ -173,10 +173,20 @@ void build_llama(const ConfigReader& config, Model& model) {
     builder.build_head("score", config.labels(), false);
   if (questions) builder.build_head("qa_outputs", 2, true);
   if (model.class_name == "LlamaForTokenClassification") {
+    const auto bias = config.find("token_classification_bias");
     add_module(model, "dropout", "Dropout");
-    builder.build_head("score", config.labels(), config.flag("token_classification_bias", true));
+    builder.build_head("score", config.labels(), !bias || bias->boolean());
   }
 }
+
+/// Source: transformers 5.23, configuration_llama.py, class LlamaConfig.
+constexpr std::string_view default_config = R"({
+  "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "head_dim": null,
+  "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008,
+  "max_position_embeddings": 2048, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32,
+  "num_hidden_layers": 32, "num_key_value_heads": null, "pad_token_id": null, "pretraining_tp": 1,
+  "rms_norm_eps": 1e-06, "rope_parameters": null,
+  "tie_word_embeddings": false, "use_cache": true, "vocab_size": 32000})";
 
 }  // namespace
 
@@ -185,6 +195,8 @@ ModelFamily llama_family() {
           .default_class = "LlamaForCausalLM",
           .classes = {"LlamaForCausalLM", "LlamaModel", "LlamaForSequenceClassification",
                       "LlamaForTokenClassification", "LlamaForQuestionAnswering"},
+          .default_config = default_config,
+          .config_aliases = {},
           .build = build_llama};
 }
 

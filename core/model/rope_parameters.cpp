@@ -22,27 +22,24 @@ std::string type_of(const std::optional<JsonValue>& parameters) {
   return "default";
 }
 
-double positive(const JsonValue& value) {
-  const double number = value.number(0);
-  if (number == 0) throw value.error("expected a number above 0, got 0");
-  return number;
-}
-
 double theta_of(const ConfigReader& config, const std::optional<JsonValue>& parameters) {
   const auto theta = parameters ? parameters->find("rope_theta") : std::nullopt;
-  return theta ? positive(*theta) : config.positive("rope_theta", default_theta);
+  if (theta) return positive_number(*theta);
+  const auto outer = config.find("rope_theta");
+  return outer ? positive_number(*outer) : default_theta;
 }
 
 double partial_factor_of(const ConfigReader& config, const std::optional<JsonValue>& parameters) {
   const auto inner = parameters ? parameters->find("partial_rotary_factor") : std::nullopt;
-  return inner ? inner->number(0, 1) : config.probability("partial_rotary_factor", 1);
+  const auto factor = inner ? inner : config.find("partial_rotary_factor");
+  return factor ? factor->number(0, 1) : 1;
 }
 
 Rope::Llama3 llama3_of(const ConfigReader& config, const JsonValue& parameters,
                        std::int64_t max_positions) {
-  Rope::Llama3 llama3{.factor = positive(parameters.at("factor")),
-                      .low_freq_factor = positive(parameters.at("low_freq_factor")),
-                      .high_freq_factor = positive(parameters.at("high_freq_factor")),
+  Rope::Llama3 llama3{.factor = positive_number(parameters.at("factor")),
+                      .low_freq_factor = positive_number(parameters.at("low_freq_factor")),
+                      .high_freq_factor = positive_number(parameters.at("high_freq_factor")),
                       .original_max_position_embeddings = max_positions};
   if (llama3.high_freq_factor <= llama3.low_freq_factor)
     throw parameters.error(fmt::format("high_freq_factor {} is not above low_freq_factor {}",
@@ -65,7 +62,7 @@ RopeParameters read_rope_parameters(const ConfigReader& config, std::int64_t hea
   result.frequencies = (static_cast<std::int64_t>(static_cast<double>(head_dim) * partial) + 1) / 2;
   Rope rope{.theta = theta_of(config, parameters)};
   if (type == "linear")
-    rope.linear_factor = positive(parameters->at("factor"));
+    rope.linear_factor = positive_number(parameters->at("factor"));
   else if (type == "llama3")
     rope.llama3 = llama3_of(config, *parameters, max_positions);
   else if (type != "default")

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/model/checkpoint_files.h"
+#include "core/model/config_text.h"
 #include "core/model/huggingface.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recorded_file.h"
@@ -23,13 +25,18 @@ const std::vector<std::string> compared_fields{"class",
                                                "tied",
                                                "parameters",
                                                "buffers",
-                                               "modules"};
+                                               "modules",
+                                               "config",
+                                               "checkpoint"};
+
+JsonValue given(const Json& recorded) {
+  return JsonValue::parse(recorded.at("given").dump(), "given", DuplicateKeys::last_wins);
+}
 
 Model built(const Json& recorded) {
   ModelOptions options{.class_name = recorded.at("class").get<std::string>()};
   if (recorded.at("build") == "constructor") options.dtype = Dtype::float32;
-  return model_of_config(
-      JsonValue::parse(recorded.at("given").dump(), "given", DuplicateKeys::last_wins), options);
+  return model_of_config(given(recorded), options);
 }
 
 Json parameters_of(const Model& model) {
@@ -71,23 +78,76 @@ std::int64_t parameter_bytes(const Model& model) {
   return bytes.count;
 }
 
-Json got_of(const Model& model) {
-  return {{"class", model.class_name},
-          {"total_parameters", model.parameter_elements()},
-          {"parameter_bytes", parameter_bytes(model)},
-          {"base_model_prefix", model.base_model_prefix},
-          {"no_split_modules", model.no_split_classes},
-          {"frozen", frozen_of(model)},
-          {"tied", tied_of(model)},
-          {"parameters", parameters_of(model)},
-          {"buffers", buffers_of(model)},
-          {"modules", modules_of(model)}};
+Json files_of(const CheckpointFiles& checkpoint) {
+  Json files = Json::object();
+  for (const CheckpointFile& file : checkpoint.files) {
+    Json tensors = Json::array();
+    for (const SafetensorsTensor& t : file.header.tensors)
+      tensors.push_back(
+          Json::array({t.name, t.shape, safetensors_name_of(t.dtype), t.begin, t.end}));
+    Json metadata = Json::object();
+    for (const auto& [key, value] : file.header.metadata) metadata[key] = value;
+    files[file.name] = {
+        {"metadata", metadata}, {"file_bytes", file.header.file_bytes}, {"tensors", tensors}};
+  }
+  return files;
+}
+
+Json only_in_state_dict(const Model& model) {
+  Json names = Json::array();
+  for (const TiedName& tied : model.tied) names.push_back(tied.later);
+  return names;
+}
+
+Json other_files(const CheckpointFiles& checkpoint, bool generates) {
+  Json names = Json::array({"config.json"});
+  if (generates) names.push_back("generation_config.json");
+  if (!checkpoint.index.empty()) names.push_back("model.safetensors.index.json");
+  return names;
+}
+
+/// max_shard_size of save_pretrained: it stands in the list of cases, not in what was recorded.
+Bytes max_shard_of(const std::filesystem::path& folder, const std::string& name) {
+  if (!std::filesystem::exists(folder / "cases.json")) return default_max_shard;
+  for (const Json& row : recorded_json(folder, "cases"))
+    if (row.value("name", "") == name && row.contains("max_shard"))
+      return parse_bytes(row.at("max_shard").get<std::string>(), "max_shard");
+  return default_max_shard;
+}
+
+Json checkpoint_of(const Json& recorded, const Model& model, Bytes max_shard) {
+  const CheckpointFiles checkpoint = checkpoint_files(model, max_shard);
+  const bool generates = !generation_config_text(given(recorded), model).empty();
+  return {{"state_dict", model.state_dict_keys()},
+          {"only_in_state_dict", only_in_state_dict(model)},
+          {"only_in_files", Json::array()},
+          {"other_files", other_files(checkpoint, generates)},
+          {"index", checkpoint.index.empty() ? Json() : Json::parse(checkpoint.index)},
+          {"files", files_of(checkpoint)}};
+}
+
+Json got_of(const Json& recorded, Bytes max_shard) {
+  const Model model = built(recorded);
+  Json got{{"class", model.class_name},
+           {"total_parameters", model.parameter_elements()},
+           {"parameter_bytes", parameter_bytes(model)},
+           {"base_model_prefix", model.base_model_prefix},
+           {"no_split_modules", model.no_split_classes},
+           {"frozen", frozen_of(model)},
+           {"tied", tied_of(model)},
+           {"parameters", parameters_of(model)},
+           {"buffers", buffers_of(model)},
+           {"modules", modules_of(model)},
+           {"config", Json::parse(config_text(given(recorded), model))}};
+  if (recorded.contains("checkpoint"))
+    got["checkpoint"] = checkpoint_of(recorded, model, max_shard);
+  return got;
 }
 
 Outcome check(const std::filesystem::path& folder, const std::string& name,
               const Options& options) {
   const Json recorded = recorded_json(folder, name);
-  const Json got = got_of(built(recorded));
+  const Json got = got_of(recorded, max_shard_of(folder, name));
   for (const auto& [field, value] : got.items()) {
     if (options.leaves_out(field)) continue;
     if (!recorded.contains(field))

@@ -1,5 +1,7 @@
 #include "tests/recordings/recordings.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
 namespace shardscope::recordings {
@@ -14,21 +16,7 @@ bool Options::leaves_out(const std::string& field) const {
 }
 
 bool matches(const std::string& pattern, const std::string& text) {
-  std::size_t p = 0, t = 0, star = std::string::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p, ++t;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string::npos;
+  return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
 }
 
 }  // namespace shardscope::recordings

@@ -44,7 +44,7 @@ const std::vector<Kind>& kinds();
 
 Kind parameters_kind();
 
-/// Shell pattern with * and ?, over the whole text.
+/// Shell pattern (*, ?, [a-z]) over the whole text.
 bool matches(const std::string& pattern, const std::string& text);
 
 }  // namespace shardscope::recordings
