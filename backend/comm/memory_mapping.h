@@ -1,0 +1,36 @@
+// Mapped memory and its owner.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "backend/launch/file_descriptor.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+/// Pages that are unmapped when their owner goes; page-aligned, zero until written.
+class MemoryMapping {
+ public:
+  MemoryMapping() = default;
+  /// The first `size` bytes of a memory file, shared with every process that maps it.
+  MemoryMapping(const FileDescriptor& file, Bytes size);
+  /// Memory of this process alone.
+  static MemoryMapping anonymous(Bytes size);
+  MemoryMapping(MemoryMapping&& other) noexcept;
+  MemoryMapping& operator=(MemoryMapping&& other) noexcept;
+  ~MemoryMapping();
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void map(int descriptor, Bytes size);
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A file of zeros that has no name and lives as long as somebody holds or maps it.
+FileDescriptor memory_file(const char* label, Bytes size);
+
+}  // namespace shardscope

@@ -1,0 +1,21 @@
+// Collectives over MPI, across hosts.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "backend/communicator.h"
+#include "backend/launch/environment.h"
+
+namespace shardscope {
+
+/// Whether this program was built with MPI.
+bool has_mpi();
+
+/// Collective: the group of all ranks that mpirun or srun started; they must be those of
+/// `environment`. Initialises MPI; it is finalised when the process exits in order, and aborts the
+/// job when it exits after a failure.
+std::unique_ptr<Communicator> make_mpi_communicator(const Environment& environment,
+                                                    std::chrono::milliseconds deadline);
+
+}  // namespace shardscope

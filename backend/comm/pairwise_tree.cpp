@@ -1,0 +1,111 @@
+#include "backend/comm/pairwise_tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+/// One register of T. Wider ones gain nothing where memory is the limit, and spill with four
+/// sources.
+template <class T>
+struct Lanes {
+  typedef T Vector __attribute__((vector_size(16)));
+  static constexpr std::size_t count = 16 / sizeof(T);
+};
+
+/// Calls `element(lanes or scalar at i)` so that all loads of an element precede its store: `out`
+/// may alias a source.
+template <class T, std::size_t n, class Combine>
+void combine(const T* const (&sources)[n], std::size_t count, T* out, Combine sum) {
+  using Vector = typename Lanes<T>::Vector;
+  std::size_t i = 0;
+  for (; i + Lanes<T>::count <= count; i += Lanes<T>::count) {
+    Vector values[n];
+#pragma GCC unroll 4
+    for (std::size_t s = 0; s < n; ++s) std::memcpy(&values[s], sources[s] + i, sizeof(Vector));
+    sum(values);
+    std::memcpy(out + i, &values[0], sizeof(Vector));
+  }
+  for (; i < count; ++i) {
+    T values[n];
+    for (std::size_t s = 0; s < n; ++s) values[s] = sources[s][i];
+    sum(values);
+    out[i] = values[0];
+  }
+}
+
+template <class T>
+void sum_of_two(const T* a, const T* b, std::size_t count, T* out) {
+  combine<T, 2>({a, b}, count, out, [](auto& v) { v[0] = v[0] + v[1]; });
+}
+
+constexpr std::size_t block_bytes = 2048;
+
+template <class T>
+void sum_block(std::span<const T* const> sources, std::size_t at, std::size_t count, T* out) {
+  const auto source = [&](std::size_t s) { return sources[s] + at; };
+  switch (sources.size()) {
+    case 1:
+      if (out != source(0)) std::memmove(out, source(0), count * sizeof(T));
+      return;
+    case 2:
+      return sum_of_two(source(0), source(1), count, out);
+    case 3:
+      return combine<T, 3>({source(0), source(1), source(2)}, count, out,
+                           [](auto& v) { v[0] = (v[0] + v[1]) + v[2]; });
+    case 4:
+      return combine<T, 4>({source(0), source(1), source(2), source(3)}, count, out,
+                           [](auto& v) { v[0] = (v[0] + v[1]) + (v[2] + v[3]); });
+    default:
+      break;
+  }
+  alignas(64) T left[block_bytes / sizeof(T)];
+  alignas(64) T right[block_bytes / sizeof(T)];
+  const std::size_t half = pairwise_left_half(sources.size());
+  sum_block<T>(sources.first(half), at, count, left);
+  sum_block<T>(sources.subspan(half), at, count, right);
+  sum_of_two<T>(left, right, count, out);
+}
+
+template <class T>
+void sum_all(std::span<const std::byte* const> sources, std::span<std::byte> out) {
+  // Spans of pointers to T over pointers to bytes: both are plain object pointers of one
+  // representation.
+  const std::span<const T* const> typed(reinterpret_cast<const T* const*>(sources.data()),
+                                        sources.size());
+  const std::size_t count = out.size() / sizeof(T);
+  T* const to = reinterpret_cast<T*>(out.data());
+  const std::size_t block = sources.size() <= 4 ? count : block_bytes / sizeof(T);
+  for (std::size_t at = 0; at < count; at += block) {
+    sum_block<T>(typed, at, std::min(block, count - at), to + at);
+  }
+}
+
+}  // namespace
+
+std::size_t pairwise_left_half(std::size_t sources) { return std::bit_floor(sources - 1); }
+
+void pairwise_sum(Dtype dtype, std::span<const std::byte* const> sources,
+                  std::span<std::byte> out) {
+  switch (dtype) {
+    case Dtype::float32:
+      return sum_all<float>(sources, out);
+    case Dtype::float64:
+      return sum_all<double>(sources, out);
+    case Dtype::int64:
+      return sum_all<std::uint64_t>(sources, out);
+    default:
+      throw Error({.where = "sum over ranks",
+                   .what = fmt::format("{} cannot be summed", name_of(dtype)),
+                   .way_out = "use float32, float64 or int64"});
+  }
+}
+
+}  // namespace shardscope

@@ -1,0 +1,267 @@
+#include "backend/launch/launcher.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "backend/launch/child_process.h"
+#include "backend/launch/environment.h"
+#include "backend/launch/rank_log.h"
+#include "backend/launch/tcp_store_server.h"
+#include "backend/launch/time_limit.h"
+
+namespace shardscope {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A rank that says "I lost a peer" is given so much time to be overtaken by that peer's own
+/// failure.
+constexpr milliseconds wait_for_cause{1000};
+
+constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
+
+/// SIGINT, SIGTERM and SIGHUP as a descriptor, and back to what they were at the end.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    sigset_t watched;
+    ::sigemptyset(&watched);
+    for (const int number : stop_signals) ::sigaddset(&watched, number);
+    ::pthread_sigmask(SIG_BLOCK, &watched, &before_);
+    descriptor_ = FileDescriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+  ~SignalWatch() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  const FileDescriptor& descriptor() const { return descriptor_; }
+  /// The next signal that came; 0: none.
+  int take() const {
+    signalfd_siginfo info;
+    if (::read(descriptor_.get(), &info, sizeof info) != sizeof info) return 0;
+    return static_cast<int>(info.ssi_signo);
+  }
+
+ private:
+  sigset_t before_;
+  FileDescriptor descriptor_;
+};
+
+struct Rank {
+  ChildProcess process;
+  RankLog log;
+};
+
+struct Failure {
+  int rank = 0;
+  ProcessEnd end;
+
+  bool says_peer_lost() const {
+    return end.signal == 0 && end.exit_code == static_cast<int>(ExitCode::rank_lost);
+  }
+};
+
+Variables variables_of_rank(const Variables& ours, int rank, int ranks, int port) {
+  Variables variables;
+  for (const auto& [name, value] : ours) {
+    if (!name.starts_with("TORCHELASTIC_")) variables.emplace(name, value);
+  }
+  for (const auto& [name, value] : Variables{{"RANK", std::to_string(rank)},
+                                             {"WORLD_SIZE", std::to_string(ranks)},
+                                             {"LOCAL_RANK", std::to_string(rank)},
+                                             {"LOCAL_WORLD_SIZE", std::to_string(ranks)},
+                                             {"MASTER_ADDR", "127.0.0.1"},
+                                             {"MASTER_PORT", std::to_string(port)},
+                                             {launcher_variable, "1"}}) {
+    variables[name] = value;
+  }
+  return variables;
+}
+
+/// The ranks of one launch, from their start to the end of the last one.
+class RunningJob {
+ public:
+  RunningJob(const LaunchPlan& plan, int port) : plan_(plan) {
+    const Variables ours = process_variables();
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      RankLog log = plan.log_folder.empty()
+                        ? RankLog()
+                        : RankLog(plan.log_folder / fmt::format("log.{}.txt", rank));
+      ChildProcess process({.program = plan.program,
+                            .arguments = plan.arguments,
+                            .variables = variables_of_rank(ours, rank, plan.ranks, port),
+                            .keeps_output = rank == 0});
+      ranks_.push_back({std::move(process), std::move(log)});
+    }
+  }
+
+  ExitCode watch(const SignalWatch& signals) {
+    while (anyone_runs()) {
+      wait_for_news(signals);
+      read_outputs();
+      while (const int number = signals.take()) pass_on(number);
+      collect_ended();
+      decide();
+    }
+    read_outputs();
+    if (!failures_.empty()) throw error_of(cause());
+    return interrupted_ ? ExitCode::interrupted : ExitCode::done;
+  }
+
+ private:
+  bool anyone_runs() const {
+    return std::any_of(ranks_.begin(), ranks_.end(),
+                       [](const Rank& rank) { return rank.process.running(); });
+  }
+
+  void wait_for_news(const SignalWatch& signals) {
+    polls_.clear();
+    polls_.push_back({signals.descriptor().get(), POLLIN, 0});
+    for (const Rank& rank : ranks_) {
+      // Descriptors that are closed are -1, which poll passes over.
+      polls_.push_back({rank.process.process().get(), POLLIN, 0});
+      polls_.push_back({rank.process.output().get(), POLLIN, 0});
+    }
+    ::poll(polls_.data(), polls_.size(), next_step_.milliseconds_left(milliseconds(1000)));
+  }
+
+  void read_outputs() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) read_output(ranks_[i], i == 0);
+  }
+
+  /// A bounded amount, so that a rank that writes without end does not keep the others waiting.
+  void read_output(Rank& rank, bool is_first) {
+    char bytes[65536];
+    if (!rank.process.output().valid()) return;
+    const ssize_t got = ::read(rank.process.output().get(), bytes, sizeof bytes);
+    if (got == 0) rank.process.close_output();
+    if (got <= 0) return;
+    const std::string_view text(bytes, static_cast<std::size_t>(got));
+    rank.log.write(text);
+    if (is_first) write_whole(STDERR_FILENO, text);
+  }
+
+  void signal_all(int number) const {
+    for (const Rank& rank : ranks_) rank.process.signal(number);
+  }
+
+  void pass_on(int number) {
+    if (interrupted_) {
+      take_down();
+      return;
+    }
+    interrupted_ = true;
+    signal_all(number);
+  }
+
+  void collect_ended() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      Rank& rank = ranks_[i];
+      if (!rank.process.running()) continue;
+      const std::optional<ProcessEnd> end = rank.process.collect();
+      if (!end) continue;
+      drain(rank, i == 0);
+      note_end({static_cast<int>(i), *end});
+    }
+  }
+
+  /// What an ended rank had written last, which is no more than a pipe holds; the pipe is then
+  /// closed even if somebody else still has its other end.
+  void drain(Rank& rank, bool is_first) {
+    for (int pieces = 0; pieces < 16; ++pieces) read_output(rank, is_first);
+    rank.process.close_output();
+  }
+
+  void note_end(const Failure& ended) {
+    const ProcessEnd& end = ended.end;
+    if (end == ProcessEnd{}) return;
+    if (end.signal == 0 && end.exit_code == static_cast<int>(ExitCode::interrupted)) {
+      interrupted_ = true;
+      return;
+    }
+    const bool stopped = std::count(stop_signals.begin(), stop_signals.end(), end.signal) != 0;
+    if (!going_down_ && !(interrupted_ && stopped)) failures_.push_back(ended);
+  }
+
+  /// The failure that the others follow from: the first one that is not "I lost a peer".
+  const Failure& cause() const {
+    const auto first = std::find_if(failures_.begin(), failures_.end(),
+                                    [](const Failure& f) { return !f.says_peer_lost(); });
+    return first == failures_.end() ? failures_.front() : *first;
+  }
+
+  void decide() {
+    if (going_down_) {
+      if (next_step_.passed()) kill_all();
+    } else if (!failures_.empty()) {
+      if (!cause().says_peer_lost() || (awaits_cause_ && next_step_.passed())) {
+        take_down();
+      } else if (!awaits_cause_) {
+        awaits_cause_ = true;
+        next_step_ = TimeLimit(wait_for_cause);
+      }
+    }
+  }
+
+  void take_down() {
+    if (going_down_) {
+      kill_all();
+      return;
+    }
+    going_down_ = true;
+    signal_all(SIGTERM);
+    next_step_ = TimeLimit(plan_.grace);
+  }
+
+  void kill_all() {
+    signal_all(SIGKILL);
+    next_step_ = TimeLimit(plan_.grace);
+  }
+
+  Error error_of(const Failure& failure) const {
+    const RankLog& log = ranks_[static_cast<std::size_t>(failure.rank)].log;
+    const std::string last = log.last_line();
+    ExitCode code = ExitCode::rank_lost;
+    for (const ExitCode own : {ExitCode::bad_input, ExitCode::outside, ExitCode::not_finite}) {
+      if (failure.end.signal == 0 && failure.end.exit_code == static_cast<int>(own)) code = own;
+    }
+    return Error({.where = fmt::format("rank {}", failure.rank),
+                  .what = text_of(failure.end) + (last.empty() ? "" : "; its last line: " + last),
+                  .way_out = log.file().empty() ? "" : "see " + log.file().string(),
+                  .code = code});
+  }
+
+  const LaunchPlan& plan_;
+  std::vector<Rank> ranks_;
+  std::vector<pollfd> polls_;
+  std::vector<Failure> failures_;  ///< in the order seen; not of ranks that we took down
+  TimeLimit next_step_{std::chrono::hours(1)};  ///< when to decide again, where nothing happens
+  bool awaits_cause_ = false;
+  bool interrupted_ = false;
+  bool going_down_ = false;
+};
+
+}  // namespace
+
+ExitCode launch(const LaunchPlan& plan) {
+  if (plan.ranks < 1) {
+    throw Error({.where = "--ranks",
+                 .what = fmt::format("{} ranks cannot be started", plan.ranks),
+                 .way_out = "give 1 or more"});
+  }
+  const SignalWatch signals;
+  const TcpStoreServer store(ListeningSocket(ListeningSocket::Reach::loopback, 0));
+  RunningJob job(plan, store.port());
+  return job.watch(signals);
+}
+
+}  // namespace shardscope

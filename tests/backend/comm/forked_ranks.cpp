@@ -1,0 +1,81 @@
+#include "tests/backend/comm/forked_ranks.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <exception>
+
+#include "backend/launch/file_descriptor.h"
+#include "backend/launch/tcp_store_server.h"
+#include "core/error.h"
+
+namespace shardscope::testing {
+namespace {
+
+int outcome_of(const std::function<void(const Environment&)>& body, const Environment& place,
+               std::string* message) {
+  try {
+    body(place);
+    return 0;
+  } catch (const Error& error) {
+    *message = error.what();
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    *message = error.what();
+    return 99;
+  }
+}
+
+struct Child {
+  pid_t id = 0;
+  FileDescriptor messages;
+};
+
+Child start(const Environment& place, const std::function<void(const Environment&)>& body) {
+  int ends[2];
+  if (::pipe(ends) != 0) std::abort();
+  const pid_t id = ::fork();
+  if (id == 0) {
+    std::string message;
+    const int code = outcome_of(body, place, &message);
+    [[maybe_unused]] const ssize_t written = ::write(ends[1], message.data(), message.size());
+    // The exit handlers of the test program are the parent's.
+    ::_exit(code);
+  }
+  ::close(ends[1]);
+  return {id, FileDescriptor(ends[0])};
+}
+
+}  // namespace
+
+std::vector<RankOutcome> run_ranks(int ranks, const std::function<void(const Environment&)>& body) {
+  const int port = free_port();
+  std::vector<Child> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Environment place;
+    place.rank = place.local_rank = rank;
+    place.world = place.local_world = ranks;
+    place.meeting_point.port = port;
+    children.push_back(start(place, body));
+  }
+  std::vector<RankOutcome> outcomes;
+  for (Child& child : children) {
+    RankOutcome outcome;
+    char bytes[1024];
+    while (true) {
+      const ssize_t got = ::read(child.messages.get(), bytes, sizeof bytes);
+      if (got <= 0) break;
+      outcome.message.append(bytes, static_cast<std::size_t>(got));
+    }
+    int status = 0;
+    ::waitpid(child.id, &status, 0);
+    if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+    if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
+}
+
+int free_port() { return ListeningSocket(ListeningSocket::Reach::loopback, 0).port(); }
+
+}  // namespace shardscope::testing
