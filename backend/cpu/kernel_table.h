@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "backend/device.h"
@@ -30,9 +31,9 @@ struct KernelTable {
   }
 };
 
-/// The table of the widest instruction set that this processor has.
-const KernelTable& best_kernel_table();
 /// The table of every instruction set that this processor has, narrowest first.
 std::span<const KernelTable* const> usable_kernel_tables();
+/// The table of the widest one.
+inline const KernelTable& best_kernel_table() { return *usable_kernel_tables().back(); }
 
 }  // namespace shardscope::cpu
