@@ -1,4 +1,5 @@
-// A training job as its JSON file describes it (`shardscope train --help-job` lists every key with its default).
+// A training job as its JSON file describes it (`shardscope train --help-job` lists every key with
+// its default).
 #pragma once
 
 #include <cstdint>
@@ -7,56 +8,49 @@
 #include <string>
 #include <vector>
 
+#include "core/config/learning_rate.h"
 #include "core/strategy.h"
 
 namespace shardscope {
-
-/// Learning rate of step s, counted from 0. The formulas are in core/config/learning_rate.h.
-struct LearningRate {
-  enum class Kind : std::uint8_t { constant, hf_cosine, nanogpt_cosine };
-  Kind kind = Kind::constant;
-  double peak = 3e-4;
-  double min = 0;            ///< nanogpt_cosine
-  std::int64_t warmup = 0;   ///< steps
-  std::int64_t total = 0;    ///< steps; 0: the job's steps
-  bool operator==(const LearningRate&) const = default;
-};
 
 enum class StartWeights : std::uint8_t { random, pretrained };
 enum class CommunicatorChoice : std::uint8_t { automatic, shared_memory, mpi };
 enum class TokenFormat : std::uint8_t { automatic, text, uint16, llm_c };
 
 struct Job {
-  std::filesystem::path model;   ///< Hugging Face folder or config.json
+  std::filesystem::path model;  ///< Hugging Face folder or config.json
   StartWeights weights = StartWeights::random;
   std::vector<std::filesystem::path> data;  ///< text files or folders (as bytes), .bin token files
   TokenFormat token_format = TokenFormat::automatic;
   std::int64_t token_start = 0;  ///< global token offset of the first batch
   std::int64_t steps = 10;
-  std::int64_t batch = 1;        ///< sequences per rank and micro-batch
+  std::int64_t batch = 1;  ///< sequences per rank and micro-batch
   std::int64_t seq = 128;
   int accumulate = 1;
   std::uint64_t seed = 1;
   Optimizer optimizer;
   LearningRate learning_rate;
-  double clip = 1.0;             ///< 0: no clipping (JSON: null)
+  double clip = 1.0;                   ///< 0: no clipping (JSON: null)
   std::vector<std::string> trainable;  ///< regular expressions on parameter names; empty: all
   Strategy strategy;
-  int ranks = 1;                 ///< processes to start on this host
+  int ranks = 1;  ///< processes to start on this host
   CommunicatorChoice communicator = CommunicatorChoice::automatic;
   std::string device = "cpu";
-  int threads = 0;               ///< compute threads per rank; 0: cores / ranks of this host
-  bool check = false;            ///< checking mode: canaries, poison, allocation count
+  int threads = 0;     ///< compute threads per rank; 0: cores / ranks of this host
+  bool check = false;  ///< checking mode: canaries, poison, allocation count
   bool save_model = true;
   double timeout_s = 60;         ///< longest wait in a collective
-  std::filesystem::path output;  ///< run folder
+  std::filesystem::path output;  ///< run folder; empty: the caller chooses one
 };
 
-/// Reads and checks a job file. Relative paths in it are relative to the file's folder. Throws Error with file, line, key.
+/// Reads and checks a job file. Relative paths in it are relative to the file's folder. Throws
+/// Error with file, line, key. Where it starts several `ranks`, the strategy must fit them; else
+/// that is checked when the ranks are known (`resolved`).
 Job read_job(const std::filesystem::path& path);
 /// Every key, resolved; `read_job` of it gives the same job (paths absolute).
 std::string to_json(const Job& job);
-/// The documented schema, one key a line with type, default and meaning, generated from the same table as the reader.
+/// The documented schema, one key a line with type, default and meaning, generated from the same
+/// table as the reader.
 std::string job_help();
 
 }  // namespace shardscope
