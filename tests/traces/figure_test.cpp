@@ -1,0 +1,116 @@
+#include "traces/figure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "tests/traces/sample_traces.h"
+#include "traces/svg.h"
+
+namespace shardscope {
+namespace {
+
+using samples::two_steps;
+using testing::HasSubstr;
+using testing::Not;
+
+std::size_t count_of(std::string_view text, std::string_view part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+/// Every element is closed or empty, no attribute is not a number.
+void expect_well_formed(const std::string& svg) {
+  EXPECT_EQ(count_of(svg, "<"), count_of(svg, ">"));
+  EXPECT_EQ(count_of(svg, "<text"), count_of(svg, "</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf\"")));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+}
+
+TEST(Svg, EscapesText) {
+  Svg svg(10, 10);
+  svg.text({1, 2}, "a<b & \"c\"\x01");
+  EXPECT_THAT(svg.str(), HasSubstr(">a&lt;b &amp; &quot;c&quot; </text>"));
+}
+
+TEST(Svg, WritesCoordinatesWithAtMostTwoDecimals) {
+  Svg svg(10, 10);
+  svg.line({1.005, 2.5}, {-0.001, 100}, {.stroke = "#000"});
+  EXPECT_THAT(svg.str(), HasSubstr("y1=\"2.5\" x2=\"0\" y2=\"100\""));
+}
+
+TEST(Svg, CutsTextThatDoesNotFit) {
+  EXPECT_EQ(fitted("größe", 10, 1000), "größe");
+  EXPECT_EQ(fitted("größer", 10, 5 * 5.8),
+            "größ…");  // five letters of 5.8 px, the last one the ellipsis
+  EXPECT_EQ(fitted("transformer", 10, 10), "");
+}
+
+TEST(MemoryFigure, FlagsBothPeaks) {
+  Trace predicted = two_steps(TraceKind::predicted);
+  const Trace profiled = two_steps();
+  for (MemorySample& sample : predicted.memory) sample.live[MemoryCategory::workspace] = 1000_B;
+  const std::string svg = memory_figure({&predicted}, {&profiled}, "A <title>");
+  expect_well_formed(svg);
+  EXPECT_THAT(svg, HasSubstr("A &lt;title&gt;"));
+  EXPECT_THAT(svg, HasSubstr("predicted peak " + rounded_text(2800_B)));
+  EXPECT_THAT(svg, HasSubstr("profiled peak " + rounded_text(1800_B)));
+  EXPECT_THAT(svg, HasSubstr("h.0.backward"));
+}
+
+TEST(MemoryFigure, DrawsABandForEachCategoryInUse) {
+  const Trace trace = two_steps();  // parameters, gradients, activations, communication
+  EXPECT_EQ(count_of(memory_figure({nullptr}, {&trace}, ""), "<polygon"), 4u);
+}
+
+TEST(MemoryFigure, NeedsATrace) { EXPECT_THROW(memory_figure({nullptr}, {nullptr}, ""), Error); }
+
+TEST(MemoryFigure, OfAnEmptyTraceIsAnEmptyFrame) {
+  const Trace trace = samples::empty_trace();
+  expect_well_formed(memory_figure({&trace}, {nullptr}, ""));
+}
+
+TEST(StreamsFigure, StatesTheIdentityOfEachSide) {
+  const Trace predicted = two_steps(TraceKind::predicted), profiled = two_steps();
+  const std::string svg = streams_figure({&predicted}, {&profiled}, "streams");
+  expect_well_formed(svg);
+  EXPECT_EQ(count_of(svg, ">compute 45.0 us (45.0%)<"), 2u);  // 60 us less 15 us overlapped
+  EXPECT_EQ(count_of(svg, ">overlapped 15.0 us (15.0%)<"), 2u);
+  EXPECT_EQ(count_of(svg, ">exposed communication 35.0 us (35.0%)<"), 2u);
+  EXPECT_EQ(count_of(svg, ">exposed copy 5.00 us (5.0%)<"), 2u);
+}
+
+TEST(StreamsFigure, OfManyTinySpansStaysSmall) {
+  Trace trace = samples::empty_trace();
+  for (int i = 0; i < 200000; ++i)
+    samples::add_span(trace, SpanClass::compute, 1, 10 * i, 10 * i + 9);
+  const std::string svg = streams_figure({&trace}, {nullptr}, "");
+  expect_well_formed(svg);
+  EXPECT_LT(svg.size(), 1'000'000u);
+}
+
+TEST(StreamsFigure, OfAnEmptyTraceIsAnEmptyFrame) {
+  const Trace trace = samples::empty_trace();
+  expect_well_formed(streams_figure({nullptr}, {&trace}, ""));
+}
+
+TEST(StrategiesFigure, PutsTheSignedErrorBesideThePrediction) {
+  const std::string svg =
+      strategies_figure({{.label = "full_shard",
+                          .predicted_peak = Predicted<Bytes>{90_MiB},
+                          .profiled_peak = Profiled<Bytes>{100_MiB},
+                          .predicted_step = Predicted<Duration>{110_ms},
+                          .profiled_step = Profiled<Duration>{100_ms}},
+                         {.label = "zero1", .predicted_step = Predicted<Duration>{50_ms}}},
+                        "strategies");
+  expect_well_formed(svg);
+  EXPECT_THAT(svg, HasSubstr("90.0 MiB  (-10.0%)"));
+  EXPECT_THAT(svg, HasSubstr("110 ms  (+10.0%)"));
+  EXPECT_THAT(svg, HasSubstr(">50.0 ms<"));
+}
+
+}  // namespace
+}  // namespace shardscope
