@@ -89,6 +89,12 @@ std::vector<StepWindow> step_windows(const Trace& trace) {
       widen(tagged, span.step, window);
     }
   }
+  // The host needs time before the first operation of a prediction starts.
+  const bool begins_at_zero = trace.kind == TraceKind::predicted && !tagged.empty();
+  if (begins_at_zero) {
+    TimeWindow& first = tagged.begin()->second;
+    first.begin = std::min(first.begin, Duration{});
+  }
   for (const auto& [step, window] : annotated) tagged[step] = window;
   std::vector<StepWindow> result;
   for (const auto& [step, window] : tagged) result.push_back({.step = step, .window = window});

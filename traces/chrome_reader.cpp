@@ -16,9 +16,14 @@ namespace shardscope {
 namespace {
 
 constexpr std::int64_t max_file_bytes = std::int64_t{1} << 30;
-constexpr std::int64_t max_time_ns =
-    std::int64_t{1} << 50;  // 13 days: below it a double of microseconds is exact to the ns
-constexpr std::int64_t max_count = std::int64_t{1} << 59;  // eight of them do not overflow
+// Bounds on what an event may say, so that nothing overflows however many of them are added up: a
+// text within the JSON reader's limits holds fewer than 2^20 events.
+constexpr std::int64_t max_time_ns = std::int64_t{1}
+                                     << 50;  // 13 days: a double of us is exact to the ns
+constexpr std::int64_t max_busy_ns = std::int64_t{1} << 43;  // 2.4 hours in one operation
+constexpr std::int64_t max_payload = std::int64_t{1} << 42;  // 4 TiB in one operation
+constexpr std::int64_t max_count = std::int64_t{1} << 58;
+constexpr std::size_t max_tracks = std::size_t{1} << 16;  // Span::track
 constexpr std::int64_t max_int = std::numeric_limits<std::int32_t>::max();
 
 /// The value in [0, `count`) whose name_of is the text.
@@ -80,6 +85,13 @@ bool read_operation(const JsonValue& own, OperationId& operation) {
   return id.has_value();
 }
 
+bool read_span_class(const JsonValue& own, SpanClass& span_class) {
+  const auto text = text_in(own, "class");
+  const auto found = text ? enum_named<SpanClass>(*text, span_classes) : std::nullopt;
+  if (found) span_class = *found;
+  return found.has_value();
+}
+
 class Reader {
  public:
   explicit Reader(const JsonValue& document) : document_(document) {}
@@ -111,7 +123,9 @@ class Reader {
     trace().local_rank = static_cast<int>(own.at("local_rank").integer(0, max_int));
     trace().arena = {own.at("arena_bytes").integer(0, max_count)};
     trace().device = own.at("device").string();
-    for (const JsonValue& track : own.at("tracks").elements()) {
+    const JsonValue tracks = own.at("tracks");
+    if (tracks.size() > max_tracks) throw tracks.error("more than 65536 tracks");
+    for (const JsonValue& track : tracks.elements()) {
       trace().tracks.push_back({.name = track.at("name").string(),
                                 .stream = required_enum<Stream>(track.at("stream"), stream_count)});
     }
@@ -138,7 +152,7 @@ class Reader {
     facts.phase = required_enum<Phase>(value.at("phase"), phases);
     facts.micro_batch = static_cast<std::int32_t>(value.at("micro_batch").integer(0, max_int));
     facts.unit = value.at("unit").string();
-    facts.bytes = {value.at("bytes").integer(0, max_count)};
+    facts.bytes = {value.at("bytes").integer(0, max_payload)};
     facts.flops = {value.at("flops").integer(0)};
     facts.elements_in = value.at("elements_in").integer(0, max_count);
     facts.elements_out = value.at("elements_out").integer(0, max_count);
@@ -193,16 +207,15 @@ class Reader {
         integer_in(own, "track", 0, static_cast<std::int64_t>(trace().tracks.size()) - 1);
     const auto step = integer_in(own, "step", 0, max_int);
     const auto name = text_in(own, "name");
-    const auto class_text = text_in(own, "class");
-    const auto span_class =
-        class_text ? enum_named<SpanClass>(*class_text, span_classes) : std::nullopt;
     Span span{.start = *start, .duration = *duration};
-    if (!track || !step || !name || !span_class || !read_operation(own, span.operation))
-      return "a span with a wrong field";
+    const bool is_complete = track && step && name && read_span_class(own, span.span_class) &&
+                             read_operation(own, span.operation);
+    if (!is_complete) return "a span with a wrong field";
+    const bool is_busy = span.span_class != SpanClass::annotation;
+    if (is_busy && span.duration > Duration{max_busy_ns}) return "a span without a usable time";
     span.name = intern(*name);
     span.track = static_cast<std::uint16_t>(*track);
     span.step = static_cast<std::int32_t>(*step);
-    span.span_class = *span_class;
     trace().spans.push_back(span);
     return {};
   }

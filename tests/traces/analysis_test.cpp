@@ -132,6 +132,15 @@ TEST(StepWindows, FollowAnnotationsWhereThereAreSome) {
   EXPECT_EQ(step_windows(trace).front(), (StepWindow{1, {Duration{-5000}, 99_us}}));
 }
 
+TEST(StepWindows, OfAPredictionBeginAtZero) {
+  for (const auto& [kind, begin] :
+       {std::pair{TraceKind::predicted, 0_ns}, std::pair{TraceKind::profiled, 10_ns}}) {
+    Trace trace = empty_trace(kind);
+    add_span(trace, SpanClass::compute, compute_track, 10, 20).step = 1;
+    EXPECT_EQ(step_windows(trace).front().window.begin, begin);
+  }
+}
+
 TEST(StepWindows, OfAnUntaggedTraceAreOneStepZero) {
   Trace trace = empty_trace();
   add_span(trace, SpanClass::compute, compute_track, 10, 20);
