@@ -120,6 +120,9 @@ void differentiate(const Kernel& kernel, const Scratch& s, const Head& head) {
       const bool diagonal = j == i;
       block_scores(q, s.keys_transposed + packed, s.weights, kernel.head_dim, rows, diagonal);
       block_scores(dy, s.values_transposed + packed, s.dscores, kernel.head_dim, rows, diagonal);
+      // The first row sees one key, whose weight is 1: its dot is that key's own product, to the
+      // last bit.
+      if (i == 0) s.dots[0] = s.dscores[0];
       softmax_backward(s, head.lse + first, scale, rows, diagonal);
       add_transposed_weighted(s.weights, dy.data, s.dvalues + key_rows, width, rows, keys,
                               diagonal);
