@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "sim/collective_time.h"
-#include "sim/kernel_json.h"
 
 namespace shardscope {
 namespace {

@@ -8,10 +8,6 @@
 
 namespace shardscope {
 
-/// The kernel without the factors that do not change its cost (epsilon, scale, betas, decay, clip,
-/// rope frequencies).
-Kernel cost_key(const Kernel& kernel);
-
 /// {"kind": "linear_forward", "rows": 2048, "in": 384, "out": 1152, "has_bias": true}: fields of
 /// `cost_key` that differ from their default.
 std::string kernel_json(const Kernel& kernel);

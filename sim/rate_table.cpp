@@ -4,8 +4,6 @@
 #include <bit>
 #include <cmath>
 
-#include "sim/kernel_json.h"
-
 namespace shardscope {
 namespace {
 
