@@ -221,9 +221,16 @@ class PeakTable {
     y_ += row_height;
     svg_.text({panel_x, y_}, fmt::format("{} peak at", side),
               {.size = 12, .colour = std::string(palette::faint_ink)});
+    // Names read "module kernel": a line for each, where both together are too long.
+    const std::string_view name = curve->at_operation;
+    const bool is_one_line = text_width(name, 12) <= profiled_right - panel_x;
+    const std::size_t split = is_one_line ? name.npos : name.rfind(' ');
+    small_line(name.substr(0, split));
+    if (split != name.npos) small_line(name.substr(split + 1));
+  }
+  void small_line(std::string_view text) {
     y_ += 17;
-    svg_.text({panel_x, y_}, fitted(curve->at_operation, 12, profiled_right - panel_x),
-              {.size = 12});
+    svg_.text({panel_x, y_}, fitted(text, 12, profiled_right - panel_x), {.size = 12});
   }
 
   Svg& svg_;
