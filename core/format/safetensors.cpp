@@ -149,6 +149,25 @@ void SafetensorsFile::read_header() {
     throw error("cannot be read: " + std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode)) throw error("is no regular file");
   header_.file_bytes = status.st_size;
+  const std::string text = read_header_text();
+  for (const auto& [name, value] : JsonValue::parse(text, path_.string()).members()) {
+    if (name == metadata_key)
+      header_.metadata = read_metadata(value);
+    else
+      header_.tensors.push_back(read_tensor(name, value));
+  }
+  const auto place = [](const SafetensorsTensor& t) { return std::tie(t.begin, t.end, t.name); };
+  std::sort(
+      header_.tensors.begin(), header_.tensors.end(),
+      [&](const SafetensorsTensor& a, const SafetensorsTensor& b) { return place(a) < place(b); });
+  check_layout();
+  by_name_.resize(header_.tensors.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](auto a, auto b) { return header_.tensors[a].name < header_.tensors[b].name; });
+}
+
+std::string SafetensorsFile::read_header_text() {
   if (header_.file_bytes < length_bytes)
     throw error(fmt::format("has {} bytes, too few for a safetensors file", header_.file_bytes));
   std::uint64_t length = 0;
@@ -163,33 +182,22 @@ void SafetensorsFile::read_header() {
   std::string text(length, '\0');
   read_at(length_bytes, std::as_writable_bytes(std::span(text)));
   if (!text.starts_with('{')) throw error("the header does not start with '{'");
+  return text;
+}
 
-  for (const auto& [name, value] : JsonValue::parse(text, path_.string()).members()) {
-    if (name == metadata_key)
-      header_.metadata = read_metadata(value);
-    else
-      header_.tensors.push_back(read_tensor(name, value));
-  }
-  std::sort(header_.tensors.begin(), header_.tensors.end(),
-            [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
-              return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-            });
+void SafetensorsFile::check_layout() const {
   std::int64_t expected = 0;
   for (const SafetensorsTensor& tensor : header_.tensors) {
     if (tensor.begin != expected)
-      throw error(fmt::format("tensor {} begins at {}, {} the end of the one before it at {}",
-                              shown(tensor.name), tensor.begin,
-                              tensor.begin < expected ? "inside, before" : "behind a hole after",
-                              expected));
+      throw error(fmt::format("tensor {} begins at byte {}, the one before it ends at {}: {}",
+                              shown(tensor.name), tensor.begin, expected,
+                              tensor.begin < expected ? "they overlap" : "there is a hole"));
     expected = tensor.end;
   }
-  if (const std::int64_t bytes = header_.file_bytes - header_.data_begin; bytes != expected)
+  const std::int64_t bytes = header_.file_bytes - header_.data_begin;
+  if (bytes != expected)
     throw error(fmt::format("the tensors take {} bytes, the file holds {} behind the header",
                             expected, bytes));
-  by_name_.resize(header_.tensors.size());
-  std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [&](auto a, auto b) { return header_.tensors[a].name < header_.tensors[b].name; });
 }
 
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {

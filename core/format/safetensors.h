@@ -71,6 +71,8 @@ class SafetensorsFile {
 
  private:
   void read_header();
+  std::string read_header_text();
+  void check_layout() const;
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
   Error error(std::string what) const;
 

@@ -1,0 +1,151 @@
+#include "core/config/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/core/complaint.h"
+#include "tests/core/temporary_folder.h"
+
+namespace shardscope {
+namespace {
+
+using testing::HasSubstr;
+
+class JobTest : public testing::Test {
+ protected:
+  Job read(std::string_view text) { return read_job(folder_.write("job.json", text)); }
+  /// A job of "model", "data" and `more`.
+  Job job(std::string_view more) { return read(whole(more)); }
+  std::string complaint(std::string_view more) {
+    return complaint_of([&] { job(more); });
+  }
+  static std::string whole(std::string_view more) {
+    return "{\"model\": \"m\", \"data\": \"d\"" + std::string(more.empty() ? "" : ",\n") +
+           std::string(more) + "}";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(JobTest, PathsAreRelativeToTheFile) {
+  const Job job = read(R"({"model": "../m", "data": ["a.txt", "/b"], "output": "runs/x"})");
+  EXPECT_EQ(job.model, folder_.path().parent_path() / "m");
+  EXPECT_EQ(job.data, (std::vector<std::filesystem::path>{folder_.path() / "a.txt", "/b"}));
+  EXPECT_EQ(job.output, folder_.path() / "runs" / "x");
+}
+
+TEST_F(JobTest, EveryKeyIsRead) {
+  const Job job = read(
+      R"({"model": "m", "data": "d", "weights": "pretrained", "tokens": "llm_c", "token_start": 7,
+    "steps": 50, "batch": 2, "seq": 64, "accumulate": 3, "seed": 9,
+    "optimizer": {"kind": "sgd", "betas": [0.8, 0.99], "eps": 1e-6, "weight_decay": 0.2, "momentum": 0.5, "nesterov": true},
+    "lr": {"kind": "nanogpt_cosine", "peak": 0.01, "min": 0.001, "warmup": 4, "total": 40},
+    "clip": 0.5, "trainable": ["ln_", "bias$"], "strategy": "hybrid_shard", "mesh": {"replicate": 2, "shard": 3},
+    "wrap": "size:1000", "prefetch": false, "checkpointing": "full", "reduce_every_micro_batch": true, "ranks": 6,
+    "communicator": "mpi", "device": "cpu", "threads": 4, "check": true, "save_model": false, "timeout": "1.5 s"})");
+  EXPECT_EQ(job.weights, StartWeights::pretrained);
+  EXPECT_EQ(job.token_format, TokenFormat::llm_c);
+  EXPECT_EQ(job.token_start, 7);
+  EXPECT_EQ(job.steps, 50);
+  EXPECT_EQ(job.batch, 2);
+  EXPECT_EQ(job.seq, 64);
+  EXPECT_EQ(job.accumulate, 3);
+  EXPECT_EQ(job.seed, 9u);
+  EXPECT_EQ(job.optimizer, (Optimizer{.kind = OptimizerKind::sgd,
+                                      .beta1 = 0.8,
+                                      .beta2 = 0.99,
+                                      .epsilon = 1e-6,
+                                      .momentum = 0.5,
+                                      .nesterov = true,
+                                      .weight_decay = 0.2}));
+  EXPECT_EQ(job.learning_rate, (LearningRate{.kind = LearningRate::Kind::nanogpt_cosine,
+                                             .peak = 0.01,
+                                             .min = 0.001,
+                                             .warmup = 4,
+                                             .total = 40}));
+  EXPECT_EQ(job.clip, 0.5);
+  EXPECT_EQ(job.trainable, (std::vector<std::string>{"ln_", "bias$"}));
+  EXPECT_EQ(job.strategy.sharding, ShardingStrategy::hybrid_shard);
+  EXPECT_EQ(job.strategy.mesh, (Mesh{.replicate = 2, .shard = 3}));
+  EXPECT_EQ(job.strategy.wrap, (Wrap{.policy = WrapPolicy::size, .min_elements = 1000}));
+  EXPECT_FALSE(job.strategy.prefetch);
+  EXPECT_EQ(job.strategy.checkpointing, Checkpointing::full);
+  EXPECT_TRUE(job.strategy.reduce_every_micro_batch);
+  EXPECT_EQ(job.ranks, 6);
+  EXPECT_EQ(job.communicator, CommunicatorChoice::mpi);
+  EXPECT_EQ(job.threads, 4);
+  EXPECT_TRUE(job.check);
+  EXPECT_FALSE(job.save_model);
+  EXPECT_EQ(job.timeout_s, 1.5);
+}
+
+TEST_F(JobTest, ItsOwnTextGivesTheSameJob) {
+  for (const char* more :
+       {"",
+        R"("clip": null, "lr": {"peak": 1e-05}, "timeout": "90 s", "strategy": "hybrid_shard")"}) {
+    const std::string text = to_json(job(more));
+    EXPECT_EQ(to_json(read(text)), text);
+  }
+}
+
+TEST_F(JobTest, ClipNullIsNoClipping) {
+  EXPECT_EQ(job("\"clip\": null").clip, 0);
+  EXPECT_EQ(job("").clip, 1);
+  EXPECT_THAT(complaint("\"clip\": 0"), HasSubstr("write null for no clipping"));
+}
+
+TEST_F(JobTest, ComplaintsNameFileLineAndKey) {
+  EXPECT_THAT(complaint("\"step\": 5"),
+              HasSubstr("job.json:2: step: unknown key; did you mean \"steps\"?"));
+  EXPECT_THAT(complaint("\"lr\": {\"peek\": 5}"),
+              HasSubstr("job.json:2: lr.peek: unknown key; did you mean \"peak\"?"));
+  EXPECT_THAT(complaint("\"steps\": \"ten\""), HasSubstr("job.json:2: steps: expected an integer"));
+  EXPECT_THAT(complaint("\"steps\": 0"),
+              HasSubstr("job.json:2: steps: expected an integer from 1"));
+  EXPECT_THAT(complaint("\"batch\": -1"), HasSubstr("job.json:2: batch: expected"));
+  EXPECT_THAT(complaint("\"ranks\": 0"), HasSubstr("job.json:2: ranks: expected"));
+  EXPECT_THAT(complaint("\"steps\": 5, \"steps\": 6"), HasSubstr("\"steps\" stands twice"));
+  EXPECT_THAT(complaint("\"weights\": \"none\""),
+              HasSubstr("weights: expected one of \"random\", \"pretrained\""));
+  EXPECT_THAT(complaint("\"strategy\": \"zero4\""), HasSubstr("job.json:2: strategy: "));
+  EXPECT_THAT(complaint("\"timeout\": 60"), HasSubstr("timeout: expected a string"));
+  EXPECT_THAT(complaint("\"timeout\": \"60\""), HasSubstr("timeout: \"60\" has no unit"));
+  EXPECT_THAT(complaint("\"optimizer\": {\"betas\": [0.9, 1]}"),
+              HasSubstr("optimizer.betas[1]: expected a number below 1"));
+  EXPECT_THAT(complaint("\"optimizer\": 5"), HasSubstr("optimizer: expected an object"));
+  EXPECT_THAT(complaint("\"trainable\": [\"(\"]"),
+              HasSubstr("trainable[0]: \"(\" is no regular expression"));
+  EXPECT_THAT(complaint("\"data\": \"e\""), HasSubstr("\"data\" stands twice"));
+  EXPECT_THAT(complaint("\"lr\": {\"min\": 1}"),
+              HasSubstr("job.json:2: lr: min 1 is above peak 0.0003"));
+}
+
+TEST_F(JobTest, MissingKeysAreNamed) {
+  EXPECT_THAT(complaint_of([&] { read("{\"data\": \"d\"}"); }),
+              HasSubstr("job.json:1: the key \"model\" is missing"));
+  EXPECT_THAT(complaint_of([&] { read("{\"model\": \"m\"}"); }),
+              HasSubstr("job.json:1: the key \"data\" is missing"));
+  EXPECT_THAT(complaint_of([&] { read("{\"model\": \"m\", \"data\": []}"); }),
+              HasSubstr("at least one file or folder"));
+}
+
+TEST_F(JobTest, AStrategyThatCannotBeIsNamed) {
+  EXPECT_THAT(complaint("\"ranks\": 4,\n\"mesh\": {\"shard\": 3}"),
+              HasSubstr("job.json:3: mesh: "));
+  EXPECT_THAT(complaint("\"mesh\": {\"shard\": 0}"),
+              HasSubstr("job.json:2: mesh.shard: expected an integer from 1"));
+  EXPECT_THAT(complaint("\"ranks\": 2, \"strategy\": \"hybrid_shard\""),
+              HasSubstr("job.json:2: strategy: hybrid_shard"));
+}
+
+TEST(JobHelp, NamesEveryKeyWithItsDefault) {
+  const std::string help = job_help();
+  for (const char* key :
+       {"model ", "steps ", "optimizer.betas ", "lr.warmup ", "mesh.shard ", "timeout "})
+    EXPECT_THAT(help, HasSubstr("\n" + std::string(key)));
+  EXPECT_THAT(help, HasSubstr("\"60 s\""));
+  EXPECT_THAT(help, HasSubstr("required"));
+}
+
+}  // namespace
+}  // namespace shardscope
