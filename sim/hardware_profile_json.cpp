@@ -193,7 +193,7 @@ std::string row_json(const CollectiveSample& sample) {
 template <class Sample>
 std::string samples_json(const HardwareProfile& profile, std::string_view key,
                          const std::vector<Sample>& samples) {
-  if (samples.empty()) return {};
+  if (!profile.provenance.contains(key)) return {};
   std::string text = fmt::format("  \"{}\": {{\n    {},\n    \"samples\": [\n", key,
                                  provenance_json(profile, key));
   for (std::size_t i = 0; i < samples.size(); ++i)
@@ -202,9 +202,10 @@ std::string samples_json(const HardwareProfile& profile, std::string_view key,
 }
 
 std::string contention_json(const HardwareProfile& profile) {
+  if (!profile.provenance.contains("contention")) return {};
   return fmt::format(
       "  \"contention\": {{\"compute_slowdown\": {}, \"collective_slowdown\": {}, "
-      "\"collectives_serial\": {}, {}}}\n",
+      "\"collectives_serial\": {}, {}}},\n",
       profile.compute_slowdown, profile.collective_slowdown, profile.collectives_serial,
       provenance_json(profile, "contention"));
 }
@@ -255,10 +256,10 @@ std::string to_json(const HardwareProfile& profile) {
   text += figure_json(profile, "operation_overhead", profile.operation_overhead);
   text += link_json(profile, "link", profile.link);
   text += link_json(profile, "network", profile.network);
-  text += fmt::format("  \"ranks_per_node\": {},\n", profile.ranks_per_node);
   text += samples_json(profile, "kernels", profile.kernels);
   text += samples_json(profile, "collectives", profile.collectives);
-  return text + contention_json(profile) + "}\n";
+  text += contention_json(profile);
+  return text + fmt::format("  \"ranks_per_node\": {}\n}}\n", profile.ranks_per_node);
 }
 
 }  // namespace shardscope
