@@ -93,8 +93,10 @@ bool is_used(const Curve& curve, MemoryCategory category) {
 }
 
 void fill_categories(Svg& svg, const Curve& curve, const Frame& frame) {
-  std::vector<Point> below = {{frame.time.at(0), frame.bytes.at(0)},
-                              {frame.time.at(curve.length.ns), frame.bytes.at(0)}};
+  if (curve.levels.empty()) return;
+  const double ground = frame.bytes.at(0);
+  std::vector<Point> below = {{frame.time.at(curve.levels.front().time.ns), ground},
+                              {frame.time.at(curve.length.ns), ground}};
   for (std::size_t c = 0; c < memory_category_count; ++c) {
     if (!is_used(curve, memory_categories[c])) continue;
     const std::vector<Point> above = edge(curve, frame, c);
