@@ -1,0 +1,136 @@
+#include "backend/calibrate/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "backend/calibrate/collective_timer.h"
+#include "backend/calibrate/kernel_grid.h"
+#include "backend/calibrate/kernel_timer.h"
+#include "backend/calibrate/rank_group.h"
+#include "backend/calibrate/step_timer.h"
+
+namespace shardscope {
+namespace {
+
+constexpr Duration kernel_budget = 30_ms;
+constexpr Duration collective_budget = 40_ms;
+constexpr Duration step_budget = 6_s;
+constexpr Bytes contended_bytes = 8_MiB;
+constexpr std::int64_t streamed_elements = 1 << 24;
+
+class Calibrator {
+ public:
+  Calibrator(Communicator& world, Device& device, const CalibrationPlan& plan,
+             const std::function<void(std::string_view)>& progress)
+      : world_(world), device_(device), plan_(plan), progress_(progress) {}
+
+  Calibration run() {
+    measure_overhead();
+    if (plan_.step) measure_step(*plan_.step);
+    measure_kernels();
+    measure_memory();
+    if (world_.size() > 1) measure_collectives();
+    return std::move(result_);
+  }
+
+ private:
+  bool known(const Kernel& kernel) const {
+    return std::any_of(result_.kernels.begin(), result_.kernels.end(),
+                       [key = cost_key(kernel)](const KernelSample& sample) {
+                         return cost_key(sample.kernel) == key;
+                       });
+  }
+
+  void measure_overhead() {
+    const Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
+    result_.operation_overhead = time_kernel(world_, device_, nothing, 1_ms).time;
+  }
+
+  void measure_step(const Schedule& schedule) {
+    progress_("a training step, kernel by kernel");
+    const StepTimes first = time_step(world_, device_, schedule, 1);
+    Duration step;
+    for (const Operation& op : schedule.operations)
+      for (const KernelSample& sample : first.kernels)
+        if (sample.kernel == schedule.kernels[op.detail]) step += sample.time;
+    const std::int64_t fits = step_budget.ns / std::max<std::int64_t>(step.ns, 1);
+    const StepTimes times = time_step(world_, device_, schedule,
+                                      static_cast<int>(std::clamp<std::int64_t>(fits, 2, 10)));
+    result_.kernels = times.kernels;
+    result_.operation_overhead = times.operation_overhead;
+  }
+
+  void measure_kernels() {
+    progress_("kernels over sizes");
+    std::vector<Kernel> kernels;
+    for (const Schedule& schedule : plan_.schedules)
+      kernels.insert(kernels.end(), schedule.kernels.begin(), schedule.kernels.end());
+    const std::vector<Kernel> grid = kernel_grid();
+    kernels.insert(kernels.end(), grid.begin(), grid.end());
+    for (const Kernel& kernel : kernels)
+      if (!known(kernel))
+        result_.kernels.push_back(time_kernel(world_, device_, kernel, kernel_budget));
+    for (const KernelSample& sample : result_.kernels)
+      if (sample.kernel.kind == KernelKind::linear_forward)
+        result_.peak = std::max(result_.peak, rate_of(sample));
+  }
+
+  static FlopRate rate_of(const KernelSample& sample) {
+    return {static_cast<double>(flops_of(sample.kernel).count) / sample.time.seconds()};
+  }
+
+  void measure_memory() {
+    progress_("memory bandwidth");
+    const Kernel add{.kind = KernelKind::add, .elements = streamed_elements};
+    const Duration time = time_kernel(world_, device_, add, 200_ms).time;
+    result_.memory_bandwidth = {static_cast<double>(bytes_of(add).count) / time.seconds()};
+  }
+
+  std::set<CollectiveCase> collective_cases() const {
+    const std::vector<CollectiveCase> grid = collective_grid(world_.size());
+    std::set<CollectiveCase> cases(grid.begin(), grid.end());
+    for (const Schedule& schedule : plan_.schedules)
+      for (const Operation& op : schedule.operations) {
+        const bool timed = op.kind == OperationKind::all_gather ||
+                           op.kind == OperationKind::reduce_scatter ||
+                           op.kind == OperationKind::all_reduce;
+        if (!timed) continue;
+        const Group& group = schedule.groups[schedule.collectives[op.detail].group.value];
+        const int ranks = static_cast<int>(group.ranks.size());
+        if (ranks > 1) cases.insert({op.kind, ranks, op.bytes});
+      }
+    return cases;
+  }
+
+  void measure_collectives() {
+    progress_("collectives");
+    const std::set<CollectiveCase> cases = collective_cases();
+    Bytes largest = contended_bytes;
+    for (const CollectiveCase& c : cases) largest = std::max(largest, c.bytes);
+    CollectiveTimer timer(world_, largest);
+    for (const CollectiveCase& c : cases)
+      result_.collectives.push_back(timer.time(c, collective_budget));
+    progress_("collectives while compute runs");
+    const Kernel product{.kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};
+    const Slowdowns slowdowns = timer.slowdowns(device_, product, contended_bytes);
+    result_.compute_slowdown = slowdowns.compute;
+    result_.collective_slowdown = slowdowns.collective;
+  }
+
+  Communicator& world_;
+  Device& device_;
+  const CalibrationPlan& plan_;
+  const std::function<void(std::string_view)>& progress_;
+  Calibration result_;
+};
+
+}  // namespace
+
+Calibration calibrate(Communicator& world, Device& device, const CalibrationPlan& plan,
+                      const std::function<void(std::string_view)>& progress) {
+  return Calibrator(world, device, plan, progress).run();
+}
+
+}  // namespace shardscope

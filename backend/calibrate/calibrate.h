@@ -1,0 +1,38 @@
+// Measures this machine: kernels, memory, collectives, and how they slow each other down.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "backend/communicator.h"
+#include "backend/device.h"
+#include "core/samples.h"
+#include "core/schedule.h"
+
+namespace shardscope {
+
+/// What is measured besides the grid.
+struct CalibrationPlan {
+  std::optional<Schedule> step;     ///< of one rank by itself: run in order
+  std::vector<Schedule> schedules;  ///< of this rank: every distinct kernel and collective in them
+};
+
+struct Calibration {
+  std::vector<KernelSample> kernels;          ///< those of the plan first
+  std::vector<CollectiveSample> collectives;  ///< none with one rank
+  FlopRate peak;                              ///< best matrix product
+  Bandwidth memory_bandwidth;                 ///< of one rank while all are at it
+  Duration operation_overhead;
+  double compute_slowdown = 1;
+  double collective_slowdown = 1;
+};
+
+/// All ranks of `world` measure at the same time, and all get the same result. Takes the arena of
+/// `world`; under 30 s where a step of the plan takes under 2 s. `progress` gets a line when
+/// something new begins. Collective.
+Calibration calibrate(Communicator& world, Device& device, const CalibrationPlan& plan,
+                      const std::function<void(std::string_view)>& progress);
+
+}  // namespace shardscope

@@ -1,0 +1,177 @@
+#include "backend/calibrate/kernel_operands.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace shardscope {
+namespace {
+
+constexpr std::size_t alignment = 64;
+
+OperandSpec floats(std::int64_t elements) { return {Bytes{elements * 4}, Content::floats}; }
+OperandSpec floats_if(bool present, std::int64_t elements) {
+  return floats(present ? elements : 0);
+}
+OperandSpec doubles(std::int64_t elements) { return {Bytes{elements * 8}, Content::zeros}; }
+OperandSpec tokens(std::int64_t elements) { return {Bytes{elements * 4}, Content::tokens}; }
+
+std::vector<OperandSpec> embedding_specs(const Kernel& k) {
+  const OperandSpec tables[] = {floats(k.out * k.in),
+                                floats_if(k.positions > 0, k.positions * k.in)};
+  if (k.kind == KernelKind::embedding_forward)
+    return {tokens(k.rows), tables[0], tables[1], floats(k.rows * k.in)};
+  return {tokens(k.rows), floats(k.rows * k.in), tables[0], tables[1]};
+}
+
+std::vector<OperandSpec> norm_specs(const Kernel& k) {
+  const OperandSpec x = floats(k.rows * k.in);
+  const OperandSpec weight = floats(k.in);
+  const OperandSpec bias = floats_if(k.has_bias, k.in);
+  const OperandSpec mean = floats_if(k.norm == NormKind::layer_norm, k.rows);
+  const OperandSpec rstd = floats(k.rows);
+  if (k.kind == KernelKind::norm_forward) return {x, weight, bias, x, mean, rstd};
+  return {x, x, weight, mean, rstd, x, floats_if(k.has_weight_gradient, k.in), bias};
+}
+
+std::vector<OperandSpec> linear_specs(const Kernel& k) {
+  const OperandSpec x = floats(k.rows * k.in);
+  const OperandSpec y = floats(k.rows * k.out);
+  const OperandSpec weight = floats_if(k.has_weight_gradient, k.in * k.out);
+  const OperandSpec bias = floats_if(k.has_bias, k.out);
+  if (k.kind == KernelKind::linear_forward)
+    return {x, floats(k.in * k.out), bias, floats_if(k.has_residual, k.rows * k.out), y};
+  if (k.kind == KernelKind::linear_backward_input) return {y, floats(k.in * k.out), x};
+  return {x, y, weight, bias};
+}
+
+std::vector<OperandSpec> attention_specs(const Kernel& k) {
+  const OperandSpec q = floats(k.rows * k.q_stride);
+  const OperandSpec kv = floats(k.rows * k.kv_stride);
+  const OperandSpec y = floats(k.rows * k.heads * k.head_dim);
+  const OperandSpec lse = floats(k.rows * k.heads);
+  switch (k.kind) {
+    case KernelKind::rope_forward:
+    case KernelKind::rope_backward:
+      return {floats(k.length * k.head_dim), q, kv};
+    case KernelKind::attention_forward:
+      return {q, kv, kv, y, lse};
+    default:
+      return {y, q, kv, kv, y, lse, q, kv, kv};
+  }
+}
+
+std::vector<OperandSpec> optimizer_specs(const Kernel& k) {
+  const OperandSpec shard = floats(k.elements);
+  const OperandSpec clip = doubles(k.has_clip ? 2 : 0);
+  if (k.kind == KernelKind::adamw) return {clip, shard, shard, shard, shard};
+  return {clip, shard, shard, floats_if(k.beta1 != 0, k.elements)};
+}
+
+std::int64_t pieces_of(std::int64_t elements) {
+  return (elements + piece_elements - 1) / piece_elements;
+}
+
+/// Optimizer kernels get all their elements as one slice.
+std::vector<Slice> slices_of(const Kernel& k) {
+  switch (k.kind) {
+    case KernelKind::sum_of_squares:
+    case KernelKind::adamw:
+    case KernelKind::sgd:
+      return {{.parameter = ParameterId::of(0), .elements = k.elements, .decay = true}};
+    case KernelKind::clip_coefficient:
+      return {{.parameter = ParameterId::of(0), .elements = k.elements * piece_elements}};
+    default:
+      return {};
+  }
+}
+
+void fill_floats(std::byte* memory, std::size_t bytes) {
+  auto* values = reinterpret_cast<float*>(memory);
+  for (std::size_t i = 0; i < bytes / sizeof(float); ++i)
+    values[i] = 0.5f + static_cast<float>((i * 7) & 15) / 16.0f;
+}
+
+void fill_tokens(std::byte* memory, std::size_t bytes, std::int64_t vocabulary) {
+  auto* values = reinterpret_cast<std::int32_t*>(memory);
+  const auto below = static_cast<std::uint64_t>(std::max<std::int64_t>(vocabulary, 1));
+  for (std::size_t i = 0; i < bytes / sizeof(std::int32_t); ++i)
+    values[i] = static_cast<std::int32_t>(i * 2654435761u % below);
+}
+
+}  // namespace
+
+std::vector<OperandSpec> operand_specs(const Kernel& k) {
+  switch (k.kind) {
+    case KernelKind::embedding_forward:
+    case KernelKind::embedding_backward:
+      return embedding_specs(k);
+    case KernelKind::norm_forward:
+    case KernelKind::norm_backward:
+      return norm_specs(k);
+    case KernelKind::linear_forward:
+    case KernelKind::linear_backward_input:
+    case KernelKind::linear_backward_weight:
+      return linear_specs(k);
+    case KernelKind::rope_table:
+      return {floats(k.length * k.head_dim)};
+    case KernelKind::rope_forward:
+    case KernelKind::rope_backward:
+    case KernelKind::attention_forward:
+    case KernelKind::attention_backward:
+      return attention_specs(k);
+    case KernelKind::gelu_forward:
+    case KernelKind::gelu_backward:
+      return {floats(k.rows * k.in), floats(k.rows * k.in)};
+    case KernelKind::swiglu_forward:
+    case KernelKind::swiglu_backward:
+      return {floats(k.rows * k.in), floats(k.rows * k.in), floats(k.rows * k.in)};
+    case KernelKind::cross_entropy:
+      return {tokens(k.rows), floats(k.rows * k.out), doubles(1)};
+    case KernelKind::sum_of_squares:
+      return {floats(k.elements), doubles(pieces_of(k.elements))};
+    case KernelKind::clip_coefficient:
+      return {doubles(k.elements), doubles(2)};
+    case KernelKind::adamw:
+    case KernelKind::sgd:
+      return optimizer_specs(k);
+    case KernelKind::add:
+      return {floats(k.elements), floats(k.elements)};
+    case KernelKind::fill_zero:
+      return {floats(k.elements)};
+  }
+  return {};
+}
+
+KernelOperands::KernelOperands(const Kernel& kernel, const Device& device)
+    : slices_(slices_of(kernel)) {
+  for (const OperandSpec& spec : operand_specs(kernel))
+    pointers_.push_back(allocate(spec, kernel.out));
+  pointers_.push_back(allocate({device.workspace(kernel), Content::zeros}, 0));
+}
+
+std::byte* KernelOperands::allocate(const OperandSpec& spec, std::int64_t vocabulary) {
+  if (spec.bytes <= Bytes{}) return nullptr;
+  const auto bytes = static_cast<std::size_t>(spec.bytes.count);
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
+  if (memory == nullptr) throw std::bad_alloc();
+  memory_.emplace_back(memory);
+  switch (spec.content) {
+    case Content::floats:
+      fill_floats(memory, bytes);
+      break;
+    case Content::tokens:
+      fill_tokens(memory, bytes, vocabulary);
+      break;
+    case Content::zeros:
+      std::memset(memory, 0, bytes);
+      break;
+  }
+  return memory;
+}
+
+void KernelOperands::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+}  // namespace shardscope

@@ -1,0 +1,49 @@
+// Memory for a kernel that runs by itself: which operands it wants, how large, and what stands in
+// them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/device.h"
+#include "core/kernel.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+/// What is put into an operand before the kernel runs.
+enum class Content : std::uint8_t {
+  floats,  ///< from 0.5 to 1.5, so that nothing becomes a denormal when a kernel runs on its own
+           ///< output
+  tokens,  ///< int32 below the kernel's `out`
+  zeros,
+};
+
+/// One operand; absent ones have no bytes.
+struct OperandSpec {
+  Bytes bytes;
+  Content content = Content::floats;
+};
+
+/// Operands in the kernel's order (core/kernel.h), without the workspace.
+std::vector<OperandSpec> operand_specs(const Kernel& kernel);
+
+/// The operands of one kernel in memory of their own, ready to run again and again.
+class KernelOperands {
+ public:
+  KernelOperands(const Kernel& kernel, const Device& device);
+  KernelCall call() const { return {.operands = pointers_, .slices = slices_, .state = state_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::byte* allocate(const OperandSpec& spec, std::int64_t vocabulary);
+
+  std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  std::vector<void*> pointers_;
+  std::vector<Slice> slices_;
+  StepState state_{.learning_rate = 1e-4, .step = 1};
+};
+
+}  // namespace shardscope

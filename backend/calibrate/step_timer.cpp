@@ -1,0 +1,116 @@
+#include "backend/calibrate/step_timer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/calibrate/rank_group.h"
+#include "backend/comm/single_communicator.h"
+#include "backend/executor/executor.h"
+
+namespace shardscope {
+namespace {
+
+/// Spread evenly over [-0.02, 0.02), in no order that a product could cancel.
+float made_up_weight(std::size_t index) {
+  const std::uint32_t mixed = static_cast<std::uint32_t>(index) * 2654435761u;
+  return (static_cast<float>(mixed >> 8) / 16777216.0f - 0.5f) * 0.04f;
+}
+
+void fill_weights(std::span<std::byte> memory) {
+  auto* values = reinterpret_cast<float*>(memory.data());
+  for (std::size_t i = 0; i < memory.size() / sizeof(float); ++i) values[i] = made_up_weight(i);
+}
+
+/// Rows of the smallest vocabulary that the schedule's kernels look tokens up in.
+std::int64_t vocabulary_of(const Schedule& schedule) {
+  std::int64_t vocabulary = 1;
+  for (const Kernel& kernel : schedule.kernels)
+    if (kernel.kind == KernelKind::cross_entropy) vocabulary = kernel.out;
+  return vocabulary;
+}
+
+void fill_tokens(std::span<std::byte> memory, std::int64_t vocabulary) {
+  auto* values = reinterpret_cast<std::int32_t*>(memory.data());
+  for (std::size_t i = 0; i < memory.size() / sizeof(std::int32_t); ++i)
+    values[i] = static_cast<std::int32_t>(i * 2654435761u % static_cast<std::uint64_t>(vocabulary));
+}
+
+/// Is the buffer the token input of an operation: operand 0 of embeddings and the loss.
+bool holds_tokens(const Schedule& schedule, BufferId buffer) {
+  return std::any_of(schedule.operations.begin(), schedule.operations.end(),
+                     [&](const Operation& op) {
+                       if (op.kind != OperationKind::compute) return false;
+                       const KernelKind kind = schedule.kernels[op.detail].kind;
+                       const bool reads_tokens = kind == KernelKind::embedding_forward ||
+                                                 kind == KernelKind::embedding_backward ||
+                                                 kind == KernelKind::cross_entropy;
+                       return reads_tokens && schedule.operands_of(op)[0].buffer == buffer;
+                     });
+}
+
+void fill_persistent(Executor& executor) {
+  const Schedule& schedule = executor.schedule();
+  for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
+    const Buffer& buffer = schedule.buffers[i];
+    if (buffer.allocated_by) continue;
+    const auto id = BufferId::of(i);
+    if (buffer.category == MemoryCategory::parameters) fill_weights(executor.bytes(id));
+    if (holds_tokens(schedule, id)) fill_tokens(executor.bytes(id), vocabulary_of(schedule));
+  }
+}
+
+bool is_kernel(const Operation& op) {
+  return op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
+}
+
+/// Durations of every call, by kernel.
+std::vector<std::vector<Duration>> durations_by_kernel(const Executor& executor) {
+  const Schedule& schedule = executor.schedule();
+  std::vector<std::vector<Duration>> durations(schedule.kernels.size());
+  for (const RecordedStep* step : executor.recorder().steps())
+    for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+      const Operation& op = schedule.operations[i];
+      if (!is_kernel(op) || op.phase == Phase::init) continue;
+      durations[op.detail].push_back({step->operations[i].end_ns - step->operations[i].start_ns});
+    }
+  return durations;
+}
+
+Duration overhead_of(const RecordedStep& step, const Schedule& schedule) {
+  std::int64_t rest_ns = step.end_ns - step.begin_ns;
+  std::int64_t operations = 0;
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+    if (schedule.operations[i].phase == Phase::init) continue;
+    rest_ns -= step.operations[i].end_ns - step.operations[i].start_ns;
+    ++operations;
+  }
+  return {std::max<std::int64_t>(rest_ns, 0) / std::max<std::int64_t>(operations, 1)};
+}
+
+}  // namespace
+
+StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule, int steps) {
+  const std::unique_ptr<Communicator> alone = make_single_communicator();
+  Executor executor(schedule, device, *alone, {.recorded_steps = static_cast<std::size_t>(steps)});
+  fill_persistent(executor);
+  executor.run_init();
+  for (int step = 0; step <= steps; ++step) {
+    world.barrier();
+    executor.run_step({.learning_rate = 1e-5, .step = step + 1});
+  }
+
+  StepTimes times;
+  const std::vector<std::vector<Duration>> durations = durations_by_kernel(executor);
+  for (std::size_t i = 0; i < durations.size(); ++i) {
+    if (durations[i].empty()) continue;
+    const Duration time = mean_over_ranks(world, median(durations[i]));
+    times.kernels.push_back({schedule.kernels[i], std::max(time, Duration{1})});
+  }
+  std::vector<Duration> overheads;
+  for (const RecordedStep* step : executor.recorder().steps())
+    overheads.push_back(overhead_of(*step, schedule));
+  times.operation_overhead = mean_over_ranks(world, median(overheads));
+  return times;
+}
+
+}  // namespace shardscope
