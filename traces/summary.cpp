@@ -17,6 +17,7 @@ MemorySummary summarize_memory(const Trace& trace, const FactsTable& facts, cons
   MemorySummary result;
   result.arena = run.arena.count > 0 ? run.arena : trace.arena;
   result.outside = run.outside;
+  result.pss = run.pss;
   result.peak_allocated = peak.total;
   // An arena that is laid out ahead frees nothing late: active is what is allocated, reserved is
   // the arena.

@@ -1,0 +1,213 @@
+#include "backend/executor/executor.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "backend/executor/resident_memory.h"
+
+namespace shardscope {
+namespace {
+
+std::vector<OperationId> operations_of(const Schedule& schedule, bool init) {
+  std::vector<OperationId> ids;
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+    if ((schedule.operations[i].phase == Phase::init) == init) ids.push_back(OperationId::of(i));
+  }
+  return ids;
+}
+
+bool runs_kernel(OperationKind kind) {
+  return kind == OperationKind::compute || kind == OperationKind::optimizer;
+}
+
+std::size_t count_collectives(const Schedule& schedule) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      schedule.operations, [](const Operation& op) { return is_collective(op.kind); }));
+}
+
+}  // namespace
+
+Executor::Executor(const Schedule& schedule, Device& device, Communicator& world,
+                   ExecutorOptions options)
+    : schedule_(schedule),
+      device_(device),
+      options_(options),
+      groups_(schedule, world),
+      layout_(arena_layout(schedule, options.check ? canary_bytes : Bytes{})),
+      init_{operations_of(schedule, true),
+            LiveBytesCounter(schedule, operations_of(schedule, true))},
+      step_{operations_of(schedule, false),
+            LiveBytesCounter(schedule, operations_of(schedule, false))},
+      expected_(options.check ? shardscope::live_bytes(schedule) : std::vector<CategoryBytes>()),
+      live_(schedule.operations.size()),
+      recorder_(schedule.operations.size(), options.recorded_steps),
+      tickets_(schedule.operations.size()),
+      queue_(count_collectives(schedule) + 1) {
+  prepare_kernels();
+  take_arena(world);
+}
+
+void Executor::prepare_kernels() {
+  for (const Kernel& kernel : schedule_.kernels) device_.prepare(kernel);
+}
+
+void Executor::take_arena(Communicator& world) {
+  facts_ = {.arena = layout_.size,
+            .pss_before = proportional_set_size(),
+            .pss_after = {},
+            .outside = heap_in_use()};
+  arena_ = world.allocate_arena(layout_.size);
+  bound_.emplace(schedule_, groups_, layout_, arena_->data());
+  if (options_.check) {
+    guard_.emplace(schedule_, layout_, std::span(arena_->data(), layout_.size.count));
+  }
+}
+
+std::span<std::byte> Executor::bytes(BufferId buffer) const {
+  return {arena_->data() + layout_.offset[buffer.value].count,
+          static_cast<std::size_t>(schedule_.at(buffer).bytes.count)};
+}
+
+std::optional<BufferId> Executor::find(std::string_view name) const {
+  for (std::size_t b = 0; b < schedule_.buffers.size(); ++b) {
+    const Buffer& buffer = schedule_.buffers[b];
+    if (!buffer.allocated_by && buffer.name == name) return BufferId::of(b);
+  }
+  return std::nullopt;
+}
+
+BufferId Executor::required(std::string_view name) const {
+  const std::optional<BufferId> found = find(name);
+  if (!found) broken(fmt::format("the schedule has no persistent buffer \"{}\"", name));
+  return *found;
+}
+
+void Executor::run_init() { run(init_, {}); }
+
+void Executor::run_step(const StepState& state) {
+  recorder_.begin(state.step);
+  run(step_, state);
+  recorder_.end();
+  if (options_.check) check_step(state.step);
+}
+
+void Executor::run(Pass& pass, const StepState& state) {
+  if (!options_.check) return walk(pass, state);
+  const CountAllocations counting(compute_allocations_);
+  walk(pass, state);
+}
+
+void Executor::walk(Pass& pass, const StepState& state) {
+  pass.counter.restart();
+  for (const OperationId id : pass.operations) issue(pass, id, state);
+}
+
+void Executor::issue(Pass& pass, OperationId id, const StepState& state) {
+  recorder_.at(id).issued_ns = monotonic_ns();
+  note_issued(pass, id);
+  if (is_collective(schedule_.at(id).kind)) {
+    launch_collective(id);
+    return;
+  }
+  wait_for_dependencies(id);
+  run_on_host(id, state);
+  note_ended(pass, id);
+}
+
+/// What it depends on has ended or is queued before it: kernels have ended when the next operation
+/// is issued, and there is one communication thread, which takes collectives in this order.
+void Executor::launch_collective(OperationId id) {
+  tickets_[id.value] = queue_.submit([this, id] { run_collective(id); });
+}
+
+void Executor::run_collective(OperationId id) {
+  OperationTimes& times = recorder_.at(id);
+  times.start_ns = monotonic_ns();
+  if (options_.check) {
+    const CountAllocations counting(communication_allocations_);
+    const LibraryCall library;
+    bound_->collective(id).run();
+  } else {
+    bound_->collective(id).run();
+  }
+  times.end_ns = monotonic_ns();
+}
+
+void Executor::wait_for_dependencies(OperationId id) {
+  for (const OperationId other : schedule_.after_of(schedule_.at(id))) {
+    if (is_collective(schedule_.at(other).kind)) queue_.wait(tickets_[other.value]);
+  }
+}
+
+void Executor::run_on_host(OperationId id, const StepState& state) {
+  const Operation& operation = schedule_.at(id);
+  OperationTimes& times = recorder_.at(id);
+  times.start_ns = monotonic_ns();
+  if (runs_kernel(operation.kind)) {
+    const LibraryCall library;
+    device_.run(schedule_.kernels[operation.detail], {.operands = bound_->operands(id),
+                                                      .slices = schedule_.slices_of(operation),
+                                                      .state = state});
+  }
+  times.end_ns = monotonic_ns();
+}
+
+void Executor::note_issued(Pass& pass, OperationId id) {
+  const std::span<const BufferId> fresh = pass.counter.issued(id);
+  live_[id.value] = pass.counter.live();
+  if (!options_.check) return;
+  for (const BufferId buffer : fresh) guard_->became_live(buffer);
+  if (live_[id.value] == expected_[id.value]) return;
+  broken(fmt::format("{} bytes are live at operation {} ({}), but the schedule says {}",
+                     live_[id.value].total().count, id.value, schedule_.name(schedule_.at(id)),
+                     expected_[id.value].total().count));
+}
+
+void Executor::note_ended(Pass& pass, OperationId id) {
+  for (const BufferId buffer : pass.counter.ended(id)) {
+    if (!guard_ || guard_->became_dead(buffer)) continue;
+    broken(fmt::format(
+        "something was written behind buffer {} ({}), found at the end of operation {} ({})",
+        buffer.value, schedule_.at(buffer).name, id.value, schedule_.name(schedule_.at(id))));
+  }
+}
+
+void Executor::check_step(std::int64_t step) const {
+  if (const auto damaged = guard_->damaged_persistent()) {
+    broken(fmt::format("something was written behind buffer {} ({}) in step {}", damaged->value,
+                       schedule_.at(*damaged).name, step));
+  }
+  const AllocationCounts counts = allocations();
+  if (counts.ours == 0) return;
+  broken(fmt::format("{} allocations of {} bytes in all were made inside step {}, the first by {}",
+                     counts.ours, counts.ours_bytes, step,
+                     describe_code_address(counts.first_caller)));
+}
+
+void Executor::broken(std::string_view what) const {
+  fmt::print(stderr, "shardscope: rank {}: broken invariant: {}\n", schedule_.rank, what);
+  std::fflush(stderr);
+  std::abort();
+}
+
+void Executor::between_steps(const std::function<void()>& call) {
+  queue_.wait(queue_.submit([&call] { call(); }));
+}
+
+AllocationCounts Executor::allocations() const {
+  AllocationCounts sum = compute_allocations_;
+  sum += communication_allocations_;
+  return sum;
+}
+
+MemoryFacts Executor::memory() const {
+  MemoryFacts facts = facts_;
+  facts.pss_after = proportional_set_size();
+  facts.outside = std::max(heap_in_use() - facts_.outside, Bytes{});
+  return facts;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,122 @@
+// Walks a schedule for real: kernels on the calling thread, collectives on the communication
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backend/comm/collective_queue.h"
+#include "backend/communicator.h"
+#include "backend/device.h"
+#include "backend/executor/allocation_counter.h"
+#include "backend/executor/arena_guard.h"
+#include "backend/executor/bound_schedule.h"
+#include "backend/executor/live_bytes_counter.h"
+#include "backend/executor/step_recorder.h"
+#include "core/schedule.h"
+
+namespace shardscope {
+
+struct ExecutorOptions {
+  /// Canaries between buffers, poison in dead ranges, live bytes compared with the schedule's at
+  /// every operation, allocations inside a step counted. What it finds ends the process with a
+  /// message: it is a broken invariant.
+  bool check = false;
+  /// The times of the operations of the last so many steps are kept for the trace.
+  std::size_t recorded_steps = 0;
+};
+
+/// What the process holds in the arena and beside it.
+struct MemoryFacts {
+  Bytes arena;
+  Bytes pss_before;  ///< proportional set size before the arena was touched
+  Bytes pss_after;   ///< now
+  Bytes outside;     ///< heap taken since then: the stated rest
+};
+
+/// Runs one rank's schedule. All memory of a step lies in one arena of the communicator, laid out
+/// when this is constructed; inside a step our code allocates nothing. A lost peer or a failed
+/// device is an Error, after which only destruction is left.
+class Executor {
+ public:
+  /// Collective over `world`: every rank constructs an executor of its own rank's schedule.
+  /// Prepares all kernels and splits the groups off. `schedule`, `device` and `world` must outlive
+  /// the executor.
+  Executor(const Schedule& schedule, Device& device, Communicator& world, ExecutorOptions options);
+
+  /// Memory of a buffer, 64-byte aligned. Only persistent buffers mean something between steps.
+  std::span<std::byte> bytes(BufferId buffer) const;
+  /// The persistent buffer of that name; none if the schedule has none.
+  std::optional<BufferId> find(std::string_view name) const;
+  /// The elements of the persistent buffer `name`, which the schedule must have.
+  template <class Element>
+  std::span<Element> elements(std::string_view name) const {
+    const std::span<std::byte> memory = bytes(required(name));
+    return {reinterpret_cast<Element*>(memory.data()), memory.size() / sizeof(Element)};
+  }
+
+  /// Runs the operations of Phase::init: once, before the first step.
+  void run_init();
+  /// Runs one step; `state.step` counts from 1. When it returns, all of the step has ended on this
+  /// rank.
+  void run_step(const StepState& state);
+  /// Runs the caller's own collective on the communication thread, between steps.
+  void between_steps(const std::function<void()>& call);
+
+  /// Live bytes that were handed to each operation when it last ran, by operation id.
+  const std::vector<CategoryBytes>& live_bytes() const { return live_; }
+  /// Allocations inside steps so far; counted in the checking mode.
+  AllocationCounts allocations() const;
+  MemoryFacts memory() const;
+  Bytes arena_bytes() const { return layout_.size; }
+  const StepRecorder& recorder() const { return recorder_; }
+  const Schedule& schedule() const { return schedule_; }
+
+ private:
+  /// The operations of one pass, init or a step, with the count of what lives meanwhile.
+  struct Pass {
+    std::vector<OperationId> operations;
+    LiveBytesCounter counter;
+  };
+
+  BufferId required(std::string_view name) const;
+  void prepare_kernels();
+  void take_arena(Communicator& world);
+  void run(Pass& pass, const StepState& state);
+  void walk(Pass& pass, const StepState& state);
+  void issue(Pass& pass, OperationId id, const StepState& state);
+  void launch_collective(OperationId id);
+  void run_collective(OperationId id);
+  void run_on_host(OperationId id, const StepState& state);
+  void wait_for_dependencies(OperationId id);
+  void note_issued(Pass& pass, OperationId id);
+  void note_ended(Pass& pass, OperationId id);
+  void check_step(std::int64_t step) const;
+  [[noreturn]] void broken(std::string_view what) const;
+
+  const Schedule& schedule_;
+  Device& device_;
+  ExecutorOptions options_;
+  GroupCommunicators groups_;
+  ArenaLayout layout_;
+  MemoryFacts facts_;
+  std::unique_ptr<Arena> arena_;
+  std::optional<BoundSchedule> bound_;
+  std::optional<ArenaGuard> guard_;
+  Pass init_;
+  Pass step_;
+  std::vector<CategoryBytes> expected_;  ///< checking mode: by operation
+  std::vector<CategoryBytes> live_;
+  StepRecorder recorder_;
+  AllocationCounts compute_allocations_;
+  AllocationCounts communication_allocations_;
+  std::vector<CollectiveQueue::Ticket> tickets_;  ///< by operation
+  CollectiveQueue queue_;                         ///< last: its thread uses what stands above
+};
+
+}  // namespace shardscope

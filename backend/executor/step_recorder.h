@@ -1,0 +1,61 @@
+// Start and end of every operation of the last steps, in memory taken beforehand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/quantities.h"
+#include "core/schedule.h"
+
+namespace shardscope {
+
+/// Nanoseconds on a clock that only goes forward.
+std::int64_t monotonic_ns();
+
+/// When one operation was issued by the host, and when it ran.
+struct OperationTimes {
+  std::int64_t issued_ns = 0;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+struct RecordedStep {
+  std::int64_t step = 0;  ///< training step, from 1
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+  std::vector<OperationTimes> operations;  ///< by operation id
+};
+
+/// Keeps the last `capacity` steps. The two threads write different operations of the step that is
+/// open.
+class StepRecorder {
+ public:
+  StepRecorder(std::size_t operations, std::size_t capacity);
+
+  /// Opens the next step in place of the oldest. Without capacity, times go to a place nobody
+  /// reads.
+  void begin(std::int64_t step);
+  void end();
+  OperationTimes& at(OperationId operation) { return open_->operations[operation.value]; }
+
+  /// Finished steps, in order.
+  std::vector<const RecordedStep*> steps() const;
+  /// Monotonic and wall clock of the same moment, at construction.
+  std::int64_t base_monotonic_ns() const { return base_monotonic_ns_; }
+  std::int64_t base_wall_ns() const { return base_wall_ns_; }
+
+ private:
+  std::size_t place_of(std::size_t nth) const;
+
+  std::vector<RecordedStep> kept_;  ///< without capacity, one place that nobody reads
+  RecordedStep* open_ = nullptr;
+  std::size_t begun_ = 0;
+  std::size_t ended_ = 0;
+  std::size_t capacity_ = 0;
+  std::int64_t base_monotonic_ns_ = 0;
+  std::int64_t base_wall_ns_ = 0;
+};
+
+}  // namespace shardscope

@@ -1,0 +1,41 @@
+// Brings sharded parameters to one rank, piece by piece.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/communicator.h"
+#include "backend/executor/executor.h"
+#include "backend/train/parameter_storage.h"
+#include "core/model/model.h"
+
+namespace shardscope {
+
+/// Gathers pieces of parameters on rank 0 from the ranks that hold the first replica's shards, so
+/// that no rank ever holds more than its shard and one piece. Between steps only.
+class ParameterGather {
+ public:
+  ParameterGather(const Model& model, Executor& executor, Communicator& world);
+
+  /// All ranks call it with the same piece; on rank 0, `out` becomes elements [first, first +
+  /// elements) of the parameter. On other ranks `out` is empty.
+  void gather(ParameterId parameter, std::int64_t first, std::int64_t elements,
+              std::span<float> out);
+
+ private:
+  struct Place {
+    std::size_t unit = 0;
+    std::int64_t offset = 0;  ///< elements from the start of the unit's flat storage
+  };
+
+  void move(int owner, const UnitStorage& storage, std::int64_t begin, std::span<float> out,
+            std::int64_t elements);
+
+  Executor& executor_;
+  Communicator& world_;
+  std::vector<UnitStorage> storages_;
+  std::vector<Place> places_;  ///< by parameter
+};
+
+}  // namespace shardscope

@@ -1,0 +1,18 @@
+// The trained model as a folder that transformers loads.
+#pragma once
+
+#include <filesystem>
+
+#include "backend/communicator.h"
+#include "backend/executor/executor.h"
+#include "core/model/model.h"
+
+namespace shardscope {
+
+/// Collective: rank 0 writes `folder`, the others send it their shards, a piece at a time. `source`
+/// is the folder or config.json that the model was read from. Throws Error (ExitCode::outside)
+/// where rank 0 cannot write.
+void save_model(const std::filesystem::path& folder, const std::filesystem::path& source,
+                const Model& model, Executor& executor, Communicator& world);
+
+}  // namespace shardscope

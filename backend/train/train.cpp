@@ -1,0 +1,151 @@
+#include "backend/train/train.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "backend/comm/make_communicator.h"
+#include "backend/cpu/cpu_device.h"
+#include "backend/executor/profiled_trace.h"
+#include "backend/train/line_file.h"
+#include "backend/train/progress.h"
+#include "backend/train/save_model.h"
+#include "backend/train/stop_request.h"
+#include "backend/train/trainer.h"
+#include "core/format/atomic_file.h"
+#include "traces/chrome_writer.h"
+#include "traces/summary.h"
+
+namespace shardscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t recorded_steps = 12;
+
+std::unique_ptr<Device> make_device(const Job& job, const Environment& environment) {
+  if (job.device != "cpu") {
+    throw Error({.where = "device",
+                 .what = fmt::format("this build cannot train on \"{}\"", job.device),
+                 .way_out = "give \"cpu\""});
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return make_cpu_device(
+      {.threads = job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world)});
+}
+
+/// What rank 0 leaves in the run folder before the first step.
+LineFile start_run_folder(const Job& job, const TrainOptions& options) {
+  write_atomically(job.output / "job.json", to_json(job));
+  if (!options.hardware_profile.empty()) {
+    write_atomically(job.output / "hardware.json", read_whole(options.hardware_profile));
+  }
+  return LineFile(job.output / "metrics.jsonl");
+}
+
+Flops flops_of_step(const Schedule& schedule) {
+  Flops sum;
+  for (const Operation& operation : schedule.operations) {
+    if (operation.phase != Phase::init) sum += operation.flops;
+  }
+  return sum;
+}
+
+RunFacts facts_of(Trainer& trainer) {
+  const Schedule& schedule = trainer.schedule();
+  const MemoryFacts memory = trainer.executor().memory();
+  RunFacts facts;
+  facts.strategy = name_of(schedule.strategy.sharding);
+  facts.assumed = schedule.assumed;
+  facts.tokens_per_step = trainer.tokens_per_step();
+  facts.model_flops = flops_of_step(schedule);
+  facts.arena = memory.arena;
+  facts.outside = memory.outside;
+  facts.pss = memory.pss_after - memory.pss_before;
+  return facts;
+}
+
+void report_memory(Trainer& trainer, int rank) {
+  const MemoryFacts memory = trainer.executor().memory();
+  fmt::print(
+      stderr,
+      "rank {}: arena {} B, outside {} B, proportional set size {} B before and {} B after\n", rank,
+      memory.arena.count, memory.outside.count, memory.pss_before.count, memory.pss_after.count);
+  const AllocationCounts allocations = trainer.executor().allocations();
+  fmt::print(stderr, "rank {}: inside steps {} allocations of ours, {} of libraries ({} B)\n", rank,
+             allocations.ours, allocations.library, allocations.library_bytes);
+}
+
+/// One run of `train`, after its parts have been made.
+class Run {
+ public:
+  Run(const Job& job, const Environment& environment, const TrainOptions& options)
+      : job_(job),
+        environment_(environment),
+        device_(make_device(job, environment)),
+        world_(make_communicator(
+            job.communicator, environment,
+            std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3)))),
+        leads_(environment.rank == 0),
+        progress_(job.steps, options.quiet || !leads_) {
+    create_folder(job.output);
+    if (leads_) metrics_.emplace(start_run_folder(job, options));
+    trainer_.emplace(job, *world_, *device_, recorded_steps);
+    for (const std::string& note : trainer_->tokens().notes()) {
+      if (leads_) fmt::print(stderr, "{}\n", note);
+    }
+  }
+
+  ExitCode steps() {
+    bool stop = false;
+    while (trainer_->steps_done() < job_.steps && !stop) {
+      const Trainer::StepResult result = trainer_->run_step(stop_request_.asked());
+      stop = result.stop;
+      progress_.show(result.metrics);
+      if (metrics_) metrics_->append(to_json(result.metrics));
+    }
+    progress_.finish();
+    return stop ? ExitCode::interrupted : ExitCode::done;
+  }
+
+  void leave_results() {
+    if (job_.check) report_memory(*trainer_, environment_.rank);
+    const RunFacts facts = facts_of(*trainer_);
+    if (job_.save_model)
+      save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
+                 *world_);
+    const Trace trace = profiled_trace(trainer_->executor(), "cpu: " + device_->description(),
+                                       environment_.local_rank);
+    write_chrome_trace(trace, job_.output / fmt::format("trace.{}.json.gz", environment_.rank));
+    if (leads_) write_summary(summarize(trace, facts), "train", job_.output / "summary.json");
+    // Nobody leaves while a peer may still read its memory.
+    trainer_->executor().between_steps([&] { world_->barrier(); });
+  }
+
+ private:
+  const Job& job_;
+  const Environment& environment_;
+  StopRequest stop_request_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Communicator> world_;
+  bool leads_ = false;
+  Progress progress_;
+  std::optional<LineFile> metrics_;
+  std::optional<Trainer> trainer_;
+};
+
+}  // namespace
+
+ExitCode train(const Job& job, const Environment& environment, const TrainOptions& options) {
+  Run run(job, environment, options);
+  const ExitCode code = run.steps();
+  run.leave_results();
+  return code;
+}
+
+}  // namespace shardscope

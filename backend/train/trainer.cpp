@@ -1,0 +1,96 @@
+#include "backend/train/trainer.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "backend/train/start_weights.h"
+#include "backend/train/trainable.h"
+#include "core/config/learning_rate.h"
+#include "core/error.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+Model model_of(const Job& job) {
+  Model model = read_model(job.model, {.class_name = {}, .dtype = Dtype::float32});
+  freeze_all_but(model, job.trainable);
+  return model;
+}
+
+BatchPlan usable_plan(const Job& job, const Model& model, const Communicator& world,
+                      const TokenStream& tokens) {
+  const BatchPlan plan{.token_start = job.token_start,
+                       .batch = job.batch,
+                       .length = job.seq,
+                       .micro_batches = job.accumulate,
+                       .rank = world.rank(),
+                       .ranks = world.size(),
+                       .vocabulary = model.decoder ? model.decoder->vocabulary : 0};
+  require_usable(tokens, plan, job.steps);
+  return plan;
+}
+
+Schedule schedule_of(const Job& job, const Model& model, const Communicator& world,
+                     const Device& device) {
+  const Strategy strategy = resolved(job.strategy, world.size(), "strategy");
+  const Workload workload{.batch = job.batch,
+                          .length = job.seq,
+                          .micro_batches = job.accumulate,
+                          .optimizer = job.optimizer,
+                          .clip = job.clip};
+  return native_schedule(model, strategy, workload, world.rank(),
+                         [&](const Kernel& kernel) { return device.workspace(kernel); });
+}
+
+void require_finite(const StepMetrics& metrics) {
+  if (std::isfinite(metrics.loss) && std::isfinite(metrics.gradient_norm)) return;
+  throw Error({.where = fmt::format("step {}", metrics.step),
+               .what = fmt::format("the loss is {} and the gradient norm {}", metrics.loss,
+                                   metrics.gradient_norm),
+               .way_out = "lower learning_rate.peak, warm up longer, or clip",
+               .code = ExitCode::not_finite});
+}
+
+}  // namespace
+
+Trainer::Trainer(const Job& job, Communicator& world, Device& device, std::size_t recorded_steps)
+    : job_(job),
+      model_(model_of(job)),
+      tokens_(TokenStream::open(job.data, job.token_format)),
+      schedule_(schedule_of(job, model_, world, device)),
+      plan_(usable_plan(job, model_, world, tokens_)),
+      executor_(schedule_, device, world, {.check = job.check, .recorded_steps = recorded_steps}) {
+  load_start_weights(job_, model_, executor_);
+  executor_.run_init();
+}
+
+void Trainer::read_inputs() {
+  read_step(tokens_, plan_, steps_done_, executor_.elements<std::int32_t>("tokens"),
+            executor_.elements<std::int32_t>("targets"));
+}
+
+Trainer::StepResult Trainer::run_step(bool ask_to_stop) {
+  const std::int64_t begin_ns = monotonic_ns();
+  if (!first_step_ns_) first_step_ns_ = begin_ns;
+  read_inputs();
+  const std::span<double> loss = executor_.elements<double>("loss");
+  loss[1] = ask_to_stop ? 1 : 0;  // summed over ranks with the loss
+  const double rate = learning_rate(job_.learning_rate, steps_done_, job_.steps);
+  executor_.run_step({.learning_rate = rate, .step = ++steps_done_});
+
+  const std::int64_t end_ns = monotonic_ns();
+  const auto seconds = [](std::int64_t ns) { return Duration{ns}.seconds(); };
+  const StepMetrics metrics{
+      .step = steps_done_,
+      .loss = loss[0],
+      .gradient_norm = executor_.elements<double>("clip")[0],
+      .learning_rate = rate,
+      .elapsed_s = seconds(end_ns - *first_step_ns_),
+      .tokens_per_s = static_cast<double>(tokens_per_step()) / seconds(end_ns - begin_ns)};
+  require_finite(metrics);
+  return {.metrics = metrics, .stop = loss[1] != 0};
+}
+
+}  // namespace shardscope

@@ -1,0 +1,58 @@
+// One rank's training: model, schedule, executor and data held together, a step at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "backend/communicator.h"
+#include "backend/data/token_batch.h"
+#include "backend/data/token_stream.h"
+#include "backend/device.h"
+#include "backend/executor/executor.h"
+#include "backend/train/step_metrics.h"
+#include "core/config/job.h"
+#include "core/model/model.h"
+#include "core/schedule.h"
+
+namespace shardscope {
+
+class Trainer {
+ public:
+  /// Collective over `world`; each rank gives the same job. Reads model and data, lays out memory,
+  /// loads or draws the start weights. `job`, `world` and `device` must outlive the trainer. Throws
+  /// Error for whatever the job gets wrong.
+  Trainer(const Job& job, Communicator& world, Device& device, std::size_t recorded_steps = 0);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  struct StepResult {
+    StepMetrics metrics;
+    bool stop = false;  ///< a rank asked for it; the same on all ranks
+  };
+  /// Runs the next step; `ask_to_stop` is this rank's wish. Throws Error (ExitCode::not_finite) if
+  /// loss or norm went bad.
+  StepResult run_step(bool ask_to_stop);
+
+  const Model& model() const { return model_; }
+  const Schedule& schedule() const { return schedule_; }
+  Executor& executor() { return executor_; }
+  const TokenStream& tokens() const { return tokens_; }
+  std::int64_t steps_done() const { return steps_done_; }
+  /// Inputs of all ranks in one step.
+  std::int64_t tokens_per_step() const { return plan_.global_inputs() * plan_.micro_batches; }
+
+ private:
+  void read_inputs();
+
+  const Job& job_;
+  Model model_;
+  TokenStream tokens_;
+  Schedule schedule_;  ///< before the plan: it refuses sizes that are not positive
+  BatchPlan plan_;
+  Executor executor_;
+  std::int64_t steps_done_ = 0;
+  std::optional<std::int64_t> first_step_ns_;
+};
+
+}  // namespace shardscope

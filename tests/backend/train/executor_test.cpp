@@ -1,0 +1,132 @@
+#include "backend/executor/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/comm/single_communicator.h"
+#include "backend/executor/profiled_trace.h"
+#include "core/schedule_builder.h"
+#include "traces/analysis.h"
+
+namespace shardscope {
+namespace {
+
+/// Runs what the test gives it instead of kernels.
+class ScriptedDevice : public Device {
+ public:
+  using Script = std::function<void(const Kernel&, const KernelCall&)>;
+  explicit ScriptedDevice(Script script) : script_(std::move(script)) {}
+
+  std::string description() const override { return "scripted"; }
+  Bytes workspace(const Kernel&) const override { return {}; }
+  void prepare(const Kernel&) override { ++prepared; }
+  void run(const Kernel& kernel, const KernelCall& call) override { script_(kernel, call); }
+
+  int prepared = 0;
+
+ private:
+  Script script_;
+};
+
+/// Sets the first operand to the step, and adds it to the second.
+void write_step_and_add(const Kernel& kernel, const KernelCall& call) {
+  auto* first = static_cast<float*>(call.operands[0]);
+  if (kernel.kind == KernelKind::fill_zero) *first = static_cast<float>(call.state.step);
+  if (kernel.kind == KernelKind::add) *static_cast<float*>(call.operands[1]) += *first;
+}
+
+/// transient = step; sum += transient.
+Schedule summing_schedule() {
+  ScheduleBuilder builder{Schedule{}};
+  const BufferId sum = builder.add_buffer("sum", MemoryCategory::parameters, 4_B, {},
+                                          ScheduleBuilder::Life::persistent);
+  const BufferId transient = builder.add_buffer("transient", MemoryCategory::activations, 4_B);
+  builder.add_kernel({.name = "write"}, {.kind = KernelKind::fill_zero, .elements = 1},
+                     {builder.whole(transient, Access::write)});
+  builder.add_kernel(
+      {.name = "add"}, {.kind = KernelKind::add, .elements = 1},
+      {builder.whole(transient, Access::read), builder.whole(sum, Access::read_write)});
+  Schedule schedule = builder.finish();
+  schedule.steps = {{"steady", {0, static_cast<std::uint32_t>(schedule.operations.size())}}};
+  return schedule;
+}
+
+class ExecutorTest : public testing::Test {
+ protected:
+  std::unique_ptr<Communicator> world_ = make_single_communicator();
+  Schedule schedule_ = summing_schedule();
+};
+
+TEST_F(ExecutorTest, RunsKernelsInOrderOnTheirBuffers) {
+  ScriptedDevice device(write_step_and_add);
+  Executor executor(schedule_, device, *world_, {.check = true});
+  EXPECT_EQ(device.prepared, 2);
+  executor.run_step({.learning_rate = 0, .step = 1});
+  executor.run_step({.learning_rate = 0, .step = 2});
+  EXPECT_EQ(executor.elements<float>("sum")[0], 3);
+}
+
+TEST_F(ExecutorTest, PoisonsWhatIsDead) {
+  ScriptedDevice device(write_step_and_add);
+  Executor executor(schedule_, device, *world_, {.check = true});
+  executor.run_step({.learning_rate = 0, .step = 1});
+  const std::span<std::byte> dead = executor.bytes(BufferId{1});
+  EXPECT_TRUE(std::isnan(*reinterpret_cast<const float*>(dead.data())));
+}
+
+TEST_F(ExecutorTest, RecordsTheFirstTwoStepsAndTheLast) {
+  ScriptedDevice device(write_step_and_add);
+  Executor executor(schedule_, device, *world_, {.check = false, .recorded_steps = 4});
+  for (std::int64_t step = 1; step <= 9; ++step)
+    executor.run_step({.learning_rate = 0, .step = step});
+  const Trace trace = profiled_trace(executor, "scripted", 0);
+  std::vector<int> steps;
+  for (const StepWindow& window : step_windows(trace)) steps.push_back(window.step);
+  EXPECT_EQ(steps, (std::vector<int>{1, 2, 8, 9}));
+  // 4 bytes stay, 4 more while the two kernels run.
+  EXPECT_EQ(memory_peak(trace, step_windows(trace)[0].window).total, 8_B);
+}
+
+using ExecutorDeathTest = ExecutorTest;
+
+TEST_F(ExecutorDeathTest, FindsAWriteBehindABuffer) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ScriptedDevice device(
+      [](const Kernel&, const KernelCall& call) { static_cast<float*>(call.operands[0])[1] = 7; });
+  EXPECT_DEATH(
+      {
+        Executor executor(schedule_, device, *world_, {.check = true});
+        executor.run_step({.learning_rate = 0, .step = 1});
+      },
+      "rank 0: broken invariant: something was written behind buffer 1 \\(transient\\)");
+}
+
+TEST_F(ExecutorDeathTest, FindsAnAllocationInAStep) {
+  if (!can_count_allocations()) GTEST_SKIP() << "allocations cannot be seen in this build";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  std::unique_ptr<char[]> taken;
+  ScriptedDevice device(
+      [&](const Kernel&, const KernelCall&) { taken = std::make_unique<char[]>(40); });
+  EXPECT_DEATH(
+      {
+        Executor executor(schedule_, device, *world_, {.check = true});
+        executor.run_step({.learning_rate = 0, .step = 1});
+      },
+      "2 allocations of 80 bytes in all were made inside step 1");
+}
+
+TEST_F(ExecutorDeathTest, FindsALifetimeThatTheOperandsContradict) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ScriptedDevice device(write_step_and_add);
+  schedule_.buffers[1].freed_by = OperationId{2};
+  EXPECT_DEATH(
+      {
+        Executor executor(schedule_, device, *world_, {.check = true});
+        executor.run_step({.learning_rate = 0, .step = 1});
+      },
+      "4 bytes are live at operation 2 \\(end of step\\), but the schedule says 8");
+}
+
+}  // namespace
+}  // namespace shardscope

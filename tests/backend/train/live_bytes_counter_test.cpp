@@ -1,0 +1,115 @@
+#include "backend/executor/live_bytes_counter.h"
+
+#include <gtest/gtest.h>
+
+#include "core/model/huggingface.h"
+#include "core/schedule_builder.h"
+#include "tests/backend/train/tiny_models.h"
+
+namespace shardscope {
+namespace {
+
+std::vector<OperationId> steady_operations(const Schedule& schedule) {
+  std::vector<OperationId> ids;
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+    if (schedule.operations[i].phase != Phase::init) ids.push_back(OperationId::of(i));
+  }
+  return ids;
+}
+
+/// What the counter says while each operation runs.
+std::vector<CategoryBytes> counted(const Schedule& schedule) {
+  const auto operations = steady_operations(schedule);
+  LiveBytesCounter counter(schedule, operations);
+  std::vector<CategoryBytes> live;
+  for (const OperationId id : operations) {
+    counter.issued(id);
+    live.push_back(counter.live());
+    if (!is_collective(schedule.at(id).kind)) counter.ended(id);
+  }
+  return live;
+}
+
+struct Case {
+  std::string_view config;
+  ShardingStrategy sharding;
+  Mesh mesh;
+  bool prefetch;
+  int micro_batches;
+  bool reduce_every_micro_batch;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << name_of(c.sharding) << " " << c.mesh.replicate << "x" << c.mesh.shard << " prefetch "
+       << c.prefetch << " micro " << c.micro_batches << " every " << c.reduce_every_micro_batch;
+}
+
+class LiveBytes : public testing::TestWithParam<Case> {};
+
+// Two ways to the same figure: the schedule's lifetimes, and the operands that are handed over.
+TEST_P(LiveBytes, CountedFromOperandsAreThoseOfTheSchedule) {
+  const Case& c = GetParam();
+  const Model model = model_of_config(JsonValue::parse(c.config, "config.json"));
+  Strategy strategy{.sharding = c.sharding, .mesh = c.mesh, .prefetch = c.prefetch};
+  strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
+  const Workload workload{
+      .batch = 2, .length = 16, .micro_batches = c.micro_batches, .optimizer = {}, .clip = 1};
+  const Schedule schedule = native_schedule(
+      model, strategy, workload, 1, [](const Kernel& kernel) { return Bytes{kernel.rows * 4}; });
+  const auto expected = live_bytes(schedule);
+  const auto operations = steady_operations(schedule);
+  const auto live = counted(schedule);
+  ASSERT_GT(operations.size(), 50U);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    ASSERT_EQ(live[i].total(), expected[operations[i].value].total())
+        << operations[i].value << " " << schedule.name(schedule.at(operations[i]));
+    ASSERT_EQ(live[i], expected[operations[i].value]);
+  }
+}
+
+std::vector<Case> cases() {
+  using enum ShardingStrategy;
+  std::vector<Case> all;
+  for (const std::string_view config : {tiny_gpt2, tiny_llama}) {
+    for (const bool prefetch : {true, false}) {
+      for (const int micro : {1, 3}) {
+        for (const bool every : {false, true}) {
+          all.push_back({config, no_shard, {1, 4, 1}, prefetch, micro, every});
+          all.push_back({config, zero1, {1, 1, 4}, prefetch, micro, every});
+          all.push_back({config, shard_grad_op, {1, 1, 4}, prefetch, micro, every});
+          all.push_back({config, full_shard, {1, 1, 4}, prefetch, micro, every});
+          all.push_back({config, hybrid_shard, {1, 2, 2}, prefetch, micro, every});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStrategy, LiveBytes, testing::ValuesIn(cases()));
+
+// A collective's buffer is in use until the compute stream has waited for it, not until it was
+// issued.
+TEST(LiveBytesCounter, KeepsACollectivesBufferUntilTheHostHasWaited) {
+  ScheduleBuilder builder{Schedule{}};
+  const BufferId kept = builder.add_buffer("kept", MemoryCategory::parameters, 4_B, {},
+                                           ScheduleBuilder::Life::persistent);
+  const BufferId sent = builder.add_buffer("sent", MemoryCategory::gradients, 100_B);
+  const GroupId group = builder.add_group({"world", {0, 1}});
+  const Kernel fill{.kind = KernelKind::fill_zero, .elements = 1};
+  builder.add_kernel({.name = "fill"}, fill, {builder.whole(sent, Access::write)});
+  const OperationId reduced = builder.add_collective(
+      {.name = "reduce", .kind = OperationKind::all_reduce, .stream = Stream::reduce},
+      {group, 25, 25}, {builder.whole(sent, Access::read_write)});
+  builder.add_kernel({.name = "other"}, fill, {builder.whole(kept, Access::write)});
+  builder.add_wait({.name = "wait", .kind = OperationKind::host}, {reduced});
+  builder.add_kernel({.name = "after"}, fill, {builder.whole(kept, Access::write)});
+  const Schedule schedule = builder.finish();
+  std::vector<std::int64_t> totals;
+  for (const CategoryBytes& live : counted(schedule)) totals.push_back(live.total().count);
+  // fill, reduce, other, wait (by whose end it is known), after, end of step
+  EXPECT_EQ(totals, (std::vector<std::int64_t>{104, 104, 104, 104, 4, 4}));
+}
+
+}  // namespace
+}  // namespace shardscope

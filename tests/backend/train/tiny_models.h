@@ -1,0 +1,22 @@
+// Models small enough to train in a test.
+#pragma once
+
+#include <string_view>
+
+namespace shardscope {
+
+// config.json of a GPT-2 and of a Llama with grouped queries and an untied head; 256 tokens, so
+// that bytes fit.
+inline constexpr std::string_view tiny_gpt2 = R"({
+  "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 32, "n_embd": 32,
+  "n_layer": 3, "n_head": 4, "n_inner": null, "activation_function": "gelu_new", "initializer_range": 0.1,
+  "layer_norm_epsilon": 1e-05, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true})";
+
+inline constexpr std::string_view tiny_llama = R"({
+  "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 256, "hidden_size": 32,
+  "intermediate_size": 88, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
+  "max_position_embeddings": 64, "hidden_act": "silu", "rms_norm_eps": 1e-06, "initializer_range": 0.1,
+  "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": false,
+  "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}})";
+
+}  // namespace shardscope
