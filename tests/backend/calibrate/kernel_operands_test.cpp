@@ -1,0 +1,71 @@
+#include "backend/calibrate/kernel_operands.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/calibrate/kernel_grid.h"
+#include "backend/calibrate/kernel_timer.h"
+#include "backend/comm/single_communicator.h"
+#include "backend/cpu/cpu_device.h"
+#include "core/schedule.h"
+#include "tests/core/small_models.h"
+
+namespace shardscope {
+namespace {
+
+Schedule schedule_of(const Model& model, OptimizerKind optimizer) {
+  const Strategy strategy = resolved({.sharding = ShardingStrategy::full_shard}, 2, "test");
+  return native_schedule(model, strategy,
+                         {.batch = 2, .length = 8, .optimizer = {.kind = optimizer}, .clip = 1}, 0);
+}
+
+/// A kernel that runs by itself gets the operands that a schedule gives it: the same ones present,
+/// and at least as large (a schedule's q, k and v may lie in one another's rows).
+void expect_the_schedules_operands(const Schedule& schedule) {
+  for (const Operation& op : schedule.operations) {
+    if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) continue;
+    const Kernel& kernel = schedule.kernels[op.detail];
+    const std::vector<OperandSpec> specs = operand_specs(kernel);
+    const std::span<const Operand> operands = schedule.operands_of(op);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const bool present = i < operands.size() && operands[i].buffer;
+      EXPECT_EQ(specs[i].bytes > Bytes{}, present) << schedule.name(op) << ", operand " << i;
+      // Slices of optimizer kernels stand for the shard's elements without its padding.
+      if (present && schedule.slices_of(op).empty()) {
+        EXPECT_GE(specs[i].bytes, operands[i].bytes) << schedule.name(op) << ", operand " << i;
+      }
+    }
+  }
+}
+
+TEST(KernelOperands, AreThoseOfTheScheduleForGpt2) {
+  expect_the_schedules_operands(schedule_of(testing::small_gpt2(2), OptimizerKind::adamw));
+}
+
+TEST(KernelOperands, AreThoseOfTheScheduleForLlama) {
+  expect_the_schedules_operands(schedule_of(testing::small_llama(2), OptimizerKind::sgd));
+}
+
+TEST(KernelGrid, HoldsEveryKindButTheRopeTable) {
+  std::vector<bool> seen(kernel_kind_count);
+  for (const Kernel& kernel : kernel_grid()) seen[static_cast<std::size_t>(kernel.kind)] = true;
+  for (int kind = 0; kind < kernel_kind_count; ++kind)
+    EXPECT_EQ(seen[static_cast<std::size_t>(kind)],
+              static_cast<KernelKind>(kind) != KernelKind::rope_table)
+        << name_of(static_cast<KernelKind>(kind));
+}
+
+TEST(TimeKernel, TakesMoreTimeForMoreWork) {
+  // 64 times the flops: far beyond what noise can turn round.
+  const auto world = make_single_communicator();
+  const auto device = make_cpu_device({.threads = 1});
+  const auto time = [&](std::int64_t size) {
+    return time_kernel(*world, *device,
+                       {.kind = KernelKind::linear_forward, .rows = size, .in = size, .out = size},
+                       1_ms)
+        .time;
+  };
+  EXPECT_GT(time(256), time(64));
+}
+
+}  // namespace
+}  // namespace shardscope
