@@ -97,6 +97,13 @@ void Command::option(std::string_view name, std::optional<double>& value, const 
   impl_->add(name, store, help);
 }
 
+void Command::options(std::string_view name, std::vector<std::string>& values,
+                      const OptionHelp& help) {
+  impl_->app.add_option(std::string(name), values, help.text)
+      ->type_name(help.value)
+      ->group(impl_->group);
+}
+
 void Command::flag(std::string_view name, bool& value, std::string_view text) {
   impl_->app.add_flag(std::string(name), value, std::string(text))->group(impl_->group);
 }

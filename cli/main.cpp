@@ -18,9 +18,14 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 2> verbs{
+constexpr std::array<Verb, 7> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
-     {"schedule", "the operations and buffers of one rank", declare_schedule}}};
+     {"schedule", "the operations and buffers of one rank", declare_schedule},
+     {"simulate", "time and memory of one strategy, predicted", declare_simulate},
+     {"calibrate", "measures this machine and writes its hardware profile", declare_calibrate},
+     {"train", "predicts, really trains, and compares", declare_train},
+     {"compare", "runs side by side, predicted and profiled", declare_compare},
+     {"data", "text to tokens", declare_data}}};
 
 constexpr std::array<std::string_view, 10> later_verbs{"plan",     "lint",      "convert", "fit",
                                                        "validate", "profile",   "import",  "report",

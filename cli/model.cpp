@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/model_report.h"
+#include "cli/name_pattern.h"
 #include "cli/output_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
@@ -23,23 +24,6 @@ struct ModelOptions {
   OutputOptions output;
   bool modules = false;
 };
-
-/// "transformer.h.3.attn" as "transformer.h.*.attn".
-std::string without_indices(const std::string& name) {
-  std::string result;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    const bool starts_part = i == 0 || name[i - 1] == '.';
-    const std::size_t end = std::min(name.find('.', i), name.size());
-    const bool is_index = starts_part && i < end && name.find_first_not_of("0123456789", i) >= end;
-    if (is_index) {
-      result += '*';
-      i = end - 1;
-    } else {
-      result += name[i];
-    }
-  }
-  return result;
-}
 
 /// Parameters that are alike but for the number of their layer.
 struct ParameterGroup {

@@ -68,10 +68,11 @@ std::string parse_device(const std::string& text) {
   throw Error({.where = "--device", .what = fmt::format("\"{}\" is none of cpu, cuda", text)});
 }
 
-Schedule schedule_of(const Scenario& scenario, const std::string& device) {
+Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
   WorkspaceQuery workspace;
-  if (device == "cpu") {
-    workspace = [cpu = std::shared_ptr<Device>(make_cpu_device({.threads = scenario.job.threads}))](
+  if (device.kind == "cpu") {
+    const int threads = scenario.job.threads > 0 ? scenario.job.threads : device.threads;
+    workspace = [cpu = std::shared_ptr<Device>(make_cpu_device({.threads = threads}))](
                     const Kernel& kernel) { return cpu->workspace(kernel); };
   }
   Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,

@@ -34,9 +34,14 @@ Scenario scenario_of(const Job& job, int world, int rank);
 /// "cpu" or "cuda"; throws Error naming --device.
 std::string parse_device(const std::string& text);
 
-/// The schedule of the scenario's rank on a device of that kind ("cpu", "cuda"): on the CPU with
-/// the scratch that its kernels want.
-Schedule schedule_of(const Scenario& scenario, const std::string& device);
+/// A device as far as the schedule depends on it: which kernels' scratch is counted.
+struct DeviceKind {
+  std::string kind = "cpu";
+  int threads = 1;  ///< of one rank, where the job does not say
+};
+
+/// The schedule of the scenario's rank: on the CPU with the scratch that its kernels want.
+Schedule schedule_of(const Scenario& scenario, const DeviceKind& device);
 
 /// Tokens of one step of the whole job.
 std::int64_t tokens_per_step(const Scenario& scenario);

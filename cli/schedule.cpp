@@ -44,7 +44,8 @@ std::string footer(const Schedule& schedule) {
 
 ExitCode run_schedule(const ScheduleOptions& options) {
   const Scenario scenario = resolve_scenario(options.job, options.place);
-  const Schedule schedule = schedule_of(scenario, parse_device(options.device.value_or("cpu")));
+  const Schedule schedule =
+      schedule_of(scenario, {.kind = parse_device(options.device.value_or("cpu"))});
   if (options.output.json) {
     print(schedule_json(schedule, options.collectives));
     return ExitCode::done;

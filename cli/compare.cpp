@@ -1,0 +1,93 @@
+// shardscope compare: runs side by side, predicted and profiled.
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/compare_report.h"
+#include "cli/finished_run.h"
+#include "cli/output_options.h"
+#include "cli/summary_text.h"
+#include "cli/verb.h"
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "traces/figure.h"
+
+namespace shardscope {
+namespace {
+
+struct CompareOptions {
+  std::vector<std::string> folders;
+  std::optional<std::string> output_folder;
+  std::optional<double> tolerance;
+  OutputOptions output;
+};
+
+std::vector<FinishedRun> read_runs(const CompareOptions& options) {
+  if (options.folders.empty()) {
+    throw Error({.where = "RUN", .what = "no run folder was given", .way_out = "give one or more"});
+  }
+  std::vector<FinishedRun> runs;
+  for (const std::string& folder : options.folders) runs.push_back(read_run({folder}));
+  return runs;
+}
+
+/// One run is shown in full, several as a row each.
+std::string text_of(const std::vector<FinishedRun>& runs, const Painter& painter) {
+  if (runs.size() > 1) {
+    return runs_table(runs, painter) +
+           "\n  peak: live bytes of rank 0; step, exposed: time of a steady step and of its "
+           "exposed communication.\n"
+           "  Left of each \"profiled\" stands what was predicted; error = (predicted - profiled) "
+           "/ profiled.\n";
+  }
+  const FinishedRun& run = runs.front();
+  return painter(Paint::bold, run.label()) + "\n\n" +
+         comparison_text(run.predicted, run.profiled, painter);
+}
+
+void leave_figure(const std::vector<FinishedRun>& runs, const std::filesystem::path& folder) {
+  create_folder(folder);
+  write_atomically(folder / "strategies.svg",
+                   strategies_figure(bars_of(runs), "Predicted and profiled, by strategy"));
+}
+
+ExitCode verdict(const std::vector<FinishedRun>& runs, const CompareOptions& options) {
+  if (!options.tolerance) return ExitCode::done;
+  const std::optional<double> worst = worst_error(runs);
+  if (!worst)
+    throw Error({.where = "--tolerance", .what = "no run has both a prediction and a measurement"});
+  if (*worst <= *options.tolerance) return ExitCode::done;
+  options.output.note(fmt::format("the worst error, {:.1f}%, is above the tolerance of {:.1f}%",
+                                  *worst * 100, *options.tolerance * 100));
+  return ExitCode::no;
+}
+
+ExitCode run_compare(const CompareOptions& options) {
+  const std::vector<FinishedRun> runs = read_runs(options);
+  print(options.output.json ? runs_json(runs) : text_of(runs, options.output.painter()));
+  if (options.output_folder) leave_figure(runs, *options.output_folder);
+  return verdict(runs, options);
+}
+
+}  // namespace
+
+void declare_compare(Command& command) {
+  const auto options = std::make_shared<CompareOptions>();
+  command.positionals("RUN", options->folders, "run folders of train or simulate -o");
+  command.heading("Comparison");
+  command.option("--tolerance", options->tolerance,
+                 {"SHARE", "exit 1 where step time or peak is off by more; 0.15 is 15%"});
+  command.option("-o", options->output_folder, {"PATH", "leaves strategies.svg in this folder"});
+  command.not_yet("--predicted", "foreign traces are not read", "give run folders");
+  command.not_yet("--trace", "foreign traces are not read", "give run folders");
+  declare_output_options(command, options->output);
+  command.examples({{"shardscope compare runs/demo/full_shard", "one run in full"},
+                    {"shardscope compare runs/demo/* -o figures --tolerance 0.15",
+                     "every strategy of the demo, a picture, and exit 1 if a prediction is off by "
+                     "more than 15%"}});
+  command.action([options] { return run_compare(*options); });
+}
+
+}  // namespace shardscope

@@ -1,0 +1,138 @@
+#include "cli/compare_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "cli/summary_text.h"
+#include "cli/table.h"
+#include "core/quantities.h"
+#include "traces/compare.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Duration step_time(const Summary& summary) { return summary.step_time; }
+Bytes peak(const Summary& summary) { return summary.memory.peak_allocated; }
+Duration exposed(const Summary& summary) { return summary.time.exposed_communication; }
+
+template <class Side, class Get>
+std::string side_text(const std::optional<Side>& side, const Get& get) {
+  return side ? rounded_text(get(side->value)) : "-";
+}
+
+template <class Get>
+Cell error_cell(const FinishedRun& run, const Get& get) {
+  const auto error = error_of(run, get);
+  return Cell(error_text(error), error_paint(error));
+}
+
+template <class Side>
+void add_run(Json& runs, const FinishedRun& run, const std::optional<Side>& side) {
+  if (!side) return;
+  Json json{{"run", run.folder.root.string()}};
+  json.update(Json::parse(to_json(side->value, "compare")));
+  runs.push_back(std::move(json));
+}
+
+Json operations_json(const Comparison& comparison) {
+  Json result = Json::array();
+  for (const OperationComparison& op : comparison.operations) {
+    result.push_back({{"id", op.id.value},
+                      {"name", op.name},
+                      {"predicted_ns", op.duration.predicted.value.ns},
+                      {"profiled_ns", op.duration.profiled.value.ns},
+                      {"predicted_bytes", op.bytes.predicted.value.count},
+                      {"profiled_bytes", op.bytes.profiled.value.count}});
+  }
+  return result;
+}
+
+Json number_or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
+
+/// `index` counts the entries of `runs`, where each side of a run is one.
+Json pair_json(const FinishedRun& run, std::size_t index) {
+  Json json{{"run", run.folder.root.string()},
+            {"predicted", index},
+            {"profiled", index + 1},
+            {"step_time_error_share", number_or_null(error_of(run, step_time))},
+            {"peak_error_bytes", (peak(run.predicted->value) - peak(run.profiled->value)).count},
+            {"peak_error_share", number_or_null(error_of(run, peak))},
+            {"operations", Json::array()}};
+  const RunTraces traces = read_traces(run);
+  if (traces.predicted && traces.profiled) {
+    json["operations"] = operations_json(compare(Predicted<const Trace&>{traces.predicted->value},
+                                                 Profiled<const Trace&>{traces.profiled->value}));
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string runs_table(const std::vector<FinishedRun>& runs, const Painter& painter) {
+  Table table({{"strategy"},
+               {"peak", Align::right},
+               {"profiled", Align::right},
+               {"error", Align::right},
+               {"step", Align::right},
+               {"profiled", Align::right},
+               {"error", Align::right},
+               {"exposed", Align::right},
+               {"profiled", Align::right},
+               {"tokens/s", Align::right}});
+  for (const FinishedRun& run : runs) {
+    table.row({run.label(), side_text(run.predicted, peak), side_text(run.profiled, peak),
+               error_cell(run, peak), side_text(run.predicted, step_time),
+               side_text(run.profiled, step_time), error_cell(run, step_time),
+               side_text(run.predicted, exposed), side_text(run.profiled, exposed),
+               fmt::format("{:.0f}", run.summary().tokens_per_s)});
+  }
+  return table.text(painter);
+}
+
+std::string runs_json(const std::vector<FinishedRun>& runs) {
+  Json all = Json::array();
+  Json pairs = Json::array();
+  for (const FinishedRun& run : runs) {
+    if (run.predicted && run.profiled) pairs.push_back(pair_json(run, all.size()));
+    add_run(all, run, run.predicted);
+    add_run(all, run, run.profiled);
+  }
+  const Json json{
+      {"schema", "shardscope.compare/1"}, {"runs", std::move(all)}, {"pairs", std::move(pairs)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<StrategyBars> bars_of(const std::vector<FinishedRun>& runs) {
+  std::vector<StrategyBars> bars;
+  for (const FinishedRun& run : runs) {
+    StrategyBars bar{.label = run.label()};
+    if (run.predicted) {
+      bar.predicted_peak = {peak(run.predicted->value)};
+      bar.predicted_step = {step_time(run.predicted->value)};
+    }
+    if (run.profiled) {
+      bar.profiled_peak = {peak(run.profiled->value)};
+      bar.profiled_step = {step_time(run.profiled->value)};
+    }
+    bars.push_back(std::move(bar));
+  }
+  return bars;
+}
+
+std::optional<double> worst_error(const std::vector<FinishedRun>& runs) {
+  std::optional<double> worst;
+  for (const FinishedRun& run : runs) {
+    for (const auto& error : {error_of(run, step_time), error_of(run, peak)}) {
+      if (error) worst = std::max(worst.value_or(0), std::abs(*error));
+    }
+  }
+  return worst;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,16 @@
+// The pictures of a run folder.
+#pragma once
+
+#include <string>
+
+#include "cli/run_folder.h"
+#include "core/side_by_side.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+/// Writes figures/memory.svg and figures/streams.svg of whichever sides there are.
+void write_figures(Predicted<const Trace*> predicted, Profiled<const Trace*> profiled,
+                   const std::string& title, const RunFolder& folder);
+
+}  // namespace shardscope

@@ -1,0 +1,65 @@
+#include "cli/finished_run.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "cli/figures.h"
+#include "core/error.h"
+#include "traces/chrome_reader.h"
+
+namespace shardscope {
+namespace {
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+const Trace* pointer(const std::optional<Predicted<Trace>>& trace) {
+  return trace ? &trace->value : nullptr;
+}
+const Trace* pointer(const std::optional<Profiled<Trace>>& trace) {
+  return trace ? &trace->value : nullptr;
+}
+
+}  // namespace
+
+std::string FinishedRun::label() const {
+  return fmt::format("{} x{}", summary().strategy, summary().world);
+}
+
+FinishedRun read_run(const RunFolder& folder) {
+  FinishedRun run{.folder = folder};
+  if (is_there(folder.predicted_summary()))
+    run.predicted = {read_summary(folder.predicted_summary())};
+  if (is_there(folder.summary())) run.profiled = {read_summary(folder.summary())};
+  if (run.predicted || run.profiled) return run;
+  throw Error(
+      {.where = folder.root.string(),
+       .what = "is no run folder: neither summary.json nor predicted/summary.json is in it",
+       .way_out = "give a folder that `shardscope train` or `shardscope simulate -o` left"});
+}
+
+RunTraces read_traces(const FinishedRun& run) {
+  RunTraces traces;
+  if (run.predicted && is_there(run.folder.predicted_trace())) {
+    traces.predicted = {read_chrome_trace(run.folder.predicted_trace()).trace};
+  }
+  if (run.profiled && is_there(run.folder.trace(0)))
+    traces.profiled = {read_chrome_trace(run.folder.trace(0)).trace};
+  return traces;
+}
+
+void write_figures(const FinishedRun& run, const RunTraces& traces) {
+  if (!traces.predicted && !traces.profiled) return;
+  const char* sides = !traces.profiled    ? "predicted"
+                      : !traces.predicted ? "profiled"
+                                          : "predicted and profiled";
+  write_figures(
+      {pointer(traces.predicted)}, {pointer(traces.profiled)},
+      fmt::format("{} on {} ranks, {}", run.summary().strategy, run.summary().world, sides),
+      run.folder);
+}
+
+}  // namespace shardscope

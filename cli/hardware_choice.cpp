@@ -1,0 +1,50 @@
+#include "cli/hardware_choice.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "sim/builtin_profiles.h"
+
+namespace shardscope {
+namespace {
+
+std::string builtin_names() {
+  std::string names;
+  for (const BuiltinProfile& profile : builtin_profiles()) {
+    names += (names.empty() ? "" : ", ") + std::string(profile.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::filesystem::path calibrated_profile_path() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/')
+    return std::filesystem::path(cache) / "shardscope/hardware.json";
+  const char* home = std::getenv("HOME");
+  return std::filesystem::path(home != nullptr && *home != '\0' ? home : "/tmp") /
+         ".cache/shardscope/hardware.json";
+}
+
+std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cluster) {
+  if (cluster)
+    return HardwareChoice{find_hardware_profile(*cluster, "--cluster"), "--cluster " + *cluster};
+  const std::filesystem::path path = calibrated_profile_path();
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::nullopt;
+  return HardwareChoice{read_hardware_profile(path), "calibrated: " + path.string()};
+}
+
+HardwareChoice require_hardware(const std::optional<std::string>& cluster) {
+  if (auto choice = find_hardware(cluster)) return *std::move(choice);
+  throw Error({.where = "--cluster",
+               .what = "no machine was given and this one was not measured yet",
+               .way_out = fmt::format(
+                   "run `shardscope calibrate`, or give a hardware profile's file or one of {}",
+                   builtin_names())});
+}
+
+}  // namespace shardscope

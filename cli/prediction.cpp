@@ -1,0 +1,71 @@
+#include "cli/prediction.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/format/atomic_file.h"
+#include "sim/simulate.h"
+#include "traces/chrome_writer.h"
+
+namespace shardscope {
+namespace {
+
+/// Model flops of a step: the backward of a matrix product is twice its forward, and running a
+/// block again counts nothing.
+Flops model_flops(const Schedule& schedule) {
+  Flops forward;
+  for (const Operation& op : schedule.operations) {
+    if (op.phase == Phase::forward) forward += op.flops;
+  }
+  return forward * 3;
+}
+
+struct StepTimeBounds {
+  double low_factor = 1;
+  double high_factor = 1;
+};
+
+StepTimeBounds step_time_bounds(const Schedule& schedule, HardwareProfile profile,
+                                const Accounting& accounting) {
+  profile.compute_slowdown = 1;
+  profile.collective_slowdown = 1;
+  const Accounting undisturbed = simulate(schedule, profile).accounting;
+  const auto span = static_cast<double>(std::max<std::int64_t>(1, accounting.span.ns));
+  const Duration one_by_one = accounting.span + accounting.overlap;
+  return {.low_factor = std::min(1.0, static_cast<double>(undisturbed.span.ns) / span),
+          .high_factor = static_cast<double>(one_by_one.ns) / span};
+}
+
+}  // namespace
+
+Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
+  Prediction result{.schedule = schedule_of(
+                        scenario, {.kind = profile.device, .threads = profile.threads_per_rank})};
+  Simulation simulation = simulate(result.schedule, profile);
+  const StepTimeBounds bounds = step_time_bounds(result.schedule, profile, simulation.accounting);
+  result.trace = std::move(simulation.trace);
+  RunFacts facts;
+  facts.strategy = name_of(scenario.strategy.sharding);
+  facts.runtime = name_of(scenario.strategy.runtime);
+  if (profile.memory.count > 0) facts.device_memory = profile.memory;
+  facts.assumed = result.schedule.assumed;
+  facts.tokens_per_step = tokens_per_step(scenario);
+  facts.model_flops = model_flops(result.schedule);
+  facts.peak = profile.peak;
+  facts.mfu_formula =
+      "3 x flops of the forward kernels of a rank's step / (step time x peak of a device)";
+  facts.arena = arena_layout(result.schedule).size;
+  facts.low_factor = bounds.low_factor;
+  facts.high_factor = bounds.high_factor;
+  result.summary = summarize(result.trace, facts);
+  return result;
+}
+
+void write_prediction(const Prediction& prediction, std::string_view verb,
+                      const RunFolder& folder) {
+  create_folder(folder.predicted_summary().parent_path());
+  write_chrome_trace(prediction.trace, folder.predicted_trace());
+  write_summary(prediction.summary, verb, folder.predicted_summary());
+}
+
+}  // namespace shardscope

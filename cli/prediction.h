@@ -1,0 +1,29 @@
+// What the simulator says of a scenario on a machine.
+#pragma once
+
+#include <string>
+
+#include "cli/run_folder.h"
+#include "cli/scenario.h"
+#include "core/schedule.h"
+#include "sim/hardware_profile.h"
+#include "traces/summary.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+struct Prediction {
+  Schedule schedule;
+  Trace trace;
+  Summary summary;
+};
+
+/// Simulates the scenario's rank. The step time's lower bound is that of a machine on which
+/// communication and compute do not slow each other down, the upper bound that of one on which they
+/// never overlap.
+Prediction predict(const Scenario& scenario, const HardwareProfile& profile);
+
+/// Leaves summary and trace in the run folder's predicted/.
+void write_prediction(const Prediction& prediction, std::string_view verb, const RunFolder& folder);
+
+}  // namespace shardscope

@@ -1,0 +1,25 @@
+// The files of a run folder (docs/cli.md).
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace shardscope {
+
+struct RunFolder {
+  std::filesystem::path root;
+
+  std::filesystem::path job() const { return root / "job.json"; }
+  std::filesystem::path hardware() const { return root / "hardware.json"; }
+  std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return root / "summary.json"; }
+  std::filesystem::path trace(int rank) const {
+    return root / ("trace." + std::to_string(rank) + ".json.gz");
+  }
+  std::filesystem::path predicted_summary() const { return root / "predicted" / "summary.json"; }
+  std::filesystem::path predicted_trace() const { return root / "predicted" / "trace.json.gz"; }
+  std::filesystem::path figures() const { return root / "figures"; }
+  std::filesystem::path model() const { return root / "model"; }
+};
+
+}  // namespace shardscope

@@ -1,0 +1,158 @@
+#include "cli/summary_text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "cli/table.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+namespace {
+
+using Part = std::pair<std::string_view, Duration Accounting::*>;
+constexpr std::array<Part, 4> parts_of_time{
+    {{"compute", &Accounting::compute},
+     {"exposed communication", &Accounting::exposed_communication},
+     {"exposed copies", &Accounting::exposed_copy},
+     {"idle", &Accounting::idle}}};
+
+std::string_view word_for(MemoryCategory category) {
+  return category == MemoryCategory::optimizer_states ? "optimizer states" : name_of(category);
+}
+
+std::string unit_text(const std::string& unit) { return unit.empty() ? "(root)" : unit; }
+
+std::string head_of(const Summary& summary) {
+  std::string text = fmt::format("step time   {}", rounded_text(summary.step_time));
+  if (summary.step_time_low != summary.step_time_high) {
+    text += fmt::format("   ({} if nothing disturbs, {} if nothing overlaps)",
+                        rounded_text(summary.step_time_low), rounded_text(summary.step_time_high));
+  }
+  text += fmt::format("\nthroughput  {:.0f} tokens/s", summary.tokens_per_s);
+  if (summary.world > 1)
+    text += fmt::format(", {:.0f} per device", summary.tokens_per_s_per_device);
+  if (summary.mfu_share) text += fmt::format(", {:.1f}% of peak flops", *summary.mfu_share * 100);
+  return text + "\n";
+}
+
+std::string fit_of(const Summary& summary, const Painter& painter) {
+  if (!summary.device_memory) return "";
+  const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
+  return fmt::format("fits        {}: {} of {}\n",
+                     summary.fits ? painter(Paint::good, "yes") : painter(Paint::bad, "no"),
+                     rounded_text(needed), rounded_text(*summary.device_memory));
+}
+
+std::string time_table(const Accounting& time, const Painter& painter) {
+  Table table({{"time of a step"}, {"", Align::right}, {"share", Align::right}});
+  for (const auto& [name, part] : parts_of_time) {
+    table.row({std::string(name), rounded_text(time.*part), share_text(time.*part, time.span)});
+  }
+  table.rule();
+  table.row({"sum", rounded_text(time.span), share_text(time.span, time.span)});
+  table.row({"communication in all", rounded_text(time.communication),
+             share_text(time.communication, time.span)});
+  table.row({"of it under compute", rounded_text(time.overlap),
+             share_text(time.overlap, time.communication)});
+  return table.text(painter);
+}
+
+std::string memory_table(const MemorySummary& memory, const Painter& painter) {
+  Table table({{"memory"}, {"at the peak", Align::right}, {"its own peak", Align::right}});
+  for (const MemoryCategory category : memory_categories) {
+    table.row({std::string(word_for(category)), rounded_text(memory.at_peak[category]),
+               rounded_text(memory.maximum[category])});
+  }
+  table.rule();
+  table.row({"live bytes", rounded_text(memory.peak_allocated)});
+  table.row({"arena", rounded_text(memory.arena)});
+  if (!memory.at_operation.empty()) table.row({"peak at", memory.at_operation});
+  return table.text(painter);
+}
+
+std::string unit_table(const Summary& summary, const Painter& painter) {
+  Table table({{"unit"},
+               {"compute", Align::right},
+               {"communication", Align::right},
+               {"exposed", Align::right},
+               {"payload", Align::right}});
+  for (const UnitAccounting& unit : summary.by_unit) {
+    table.row({unit_text(unit.unit), rounded_text(unit.compute), rounded_text(unit.communication),
+               rounded_text(unit.exposed_communication), rounded_text(unit.communication_bytes)});
+  }
+  return table.text(painter);
+}
+
+/// A row of the comparison: what it is, and how to get it out of a summary.
+template <class Value, class Get>
+void compare_row(Table& table, std::string_view name,
+                 const std::optional<Predicted<Summary>>& predicted,
+                 const std::optional<Profiled<Summary>>& profiled, const Get& get) {
+  std::vector<Cell> cells{std::string(name)};
+  cells.emplace_back(predicted ? rounded_text(get(predicted->value)) : "-");
+  cells.emplace_back(profiled ? rounded_text(get(profiled->value)) : "-");
+  if (predicted && profiled) {
+    const auto error =
+        error_share(SideBySide<Value>{{get(predicted->value)}, {get(profiled->value)}});
+    cells.emplace_back(error_text(error), error_paint(error));
+  }
+  table.row(std::move(cells));
+}
+
+}  // namespace
+
+std::string summary_text(const Summary& summary, const Painter& painter) {
+  std::string text = head_of(summary) + fit_of(summary, painter) + "\n" +
+                     time_table(summary.time, painter) + "\n" +
+                     memory_table(summary.memory, painter);
+  if (!summary.by_unit.empty()) text += "\n" + unit_table(summary, painter);
+  return text;
+}
+
+std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
+                            const std::optional<Profiled<Summary>>& profiled,
+                            const Painter& painter) {
+  Table table(
+      {{""}, {"predicted", Align::right}, {"profiled", Align::right}, {"error", Align::right}});
+  const auto time_row = [&](std::string_view name, Duration Accounting::*part) {
+    compare_row<Duration>(table, name, predicted, profiled,
+                          [part](const Summary& s) { return s.time.*part; });
+  };
+  const auto bytes_row = [&](std::string_view name, const auto& get) {
+    compare_row<Bytes>(table, name, predicted, profiled, get);
+  };
+  compare_row<Duration>(table, "step time", predicted, profiled,
+                        [](const Summary& s) { return s.step_time; });
+  for (const auto& [name, part] : parts_of_time) time_row("  " + std::string(name), part);
+  time_row("communication in all", &Accounting::communication);
+  table.rule();
+  bytes_row("peak of live bytes", [](const Summary& s) { return s.memory.peak_allocated; });
+  for (const MemoryCategory category : memory_categories) {
+    bytes_row("  " + std::string(word_for(category)),
+              [category](const Summary& s) { return s.memory.at_peak[category]; });
+  }
+  bytes_row("arena", [](const Summary& s) { return s.memory.arena; });
+  return table.text(painter);
+}
+
+std::string error_text(std::optional<double> share) {
+  return share ? fmt::format("{:+.1f}%", *share * 100) : std::string();
+}
+
+Paint error_paint(std::optional<double> share) {
+  if (!share) return Paint::plain;
+  const double size = std::abs(*share);
+  return size <= 0.05 ? Paint::good : size <= 0.15 ? Paint::warning : Paint::bad;
+}
+
+std::string share_text(Duration part, Duration whole) {
+  if (whole.ns == 0) return "-";
+  return fmt::format("{:.1f}%",
+                     100.0 * static_cast<double>(part.ns) / static_cast<double>(whole.ns));
+}
+
+}  // namespace shardscope

@@ -1,0 +1,29 @@
+// A run's figures for people: one run, and the predicted beside the profiled.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/terminal.h"
+#include "core/side_by_side.h"
+#include "traces/summary.h"
+
+namespace shardscope {
+
+/// Step time, time accounting, memory by category, time by unit.
+std::string summary_text(const Summary& summary, const Painter& painter);
+
+/// Step time, accounting and memory of both with signed errors. A side that is absent is left out.
+std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
+                            const std::optional<Profiled<Summary>>& profiled,
+                            const Painter& painter);
+
+/// "+3.2%", "-0.4%"; "" for none.
+std::string error_text(std::optional<double> share);
+/// Good within 5%, a warning within 15%, bad beyond.
+Paint error_paint(std::optional<double> share);
+
+/// "34.5%"; "-" where the whole is 0.
+std::string share_text(Duration part, Duration whole);
+
+}  // namespace shardscope

@@ -1,0 +1,250 @@
+// shardscope train: predicts, really trains, and lays the two over each other.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/data/token_batch.h"
+#include "backend/data/token_stream.h"
+#include "backend/launch/environment.h"
+#include "backend/launch/launcher.h"
+#include "backend/train/train.h"
+#include "cli/finished_run.h"
+#include "cli/hardware_choice.h"
+#include "cli/output_options.h"
+#include "cli/own_arguments.h"
+#include "cli/prediction.h"
+#include "cli/scenario.h"
+#include "cli/summary_text.h"
+#include "cli/verb.h"
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t most_ranks = 1024;
+constexpr std::int64_t most_threads = 4096;
+
+struct TrainCommand {
+  std::optional<std::string> file;
+  JobOptions job;
+  std::vector<std::string> data;
+  std::optional<std::int64_t> ranks, threads;
+  std::optional<std::string> communicator, cluster, folder;
+  bool check = false;
+  bool help_job = false;
+  OutputOptions output;
+};
+
+CommunicatorChoice parse_communicator(const std::string& text) {
+  if (text == "auto") return CommunicatorChoice::automatic;
+  if (text == "shared_memory") return CommunicatorChoice::shared_memory;
+  if (text == "mpi") return CommunicatorChoice::mpi;
+  throw Error({.where = "--communicator",
+               .what = fmt::format("\"{}\" is none of auto, shared_memory, mpi", text)});
+}
+
+int checked(std::int64_t value, std::string_view name, std::int64_t high) {
+  if (value < 1 || value > high) {
+    throw Error(
+        {.where = std::string(name), .what = fmt::format("expected 1 to {}, got {}", high, value)});
+  }
+  return static_cast<int>(value);
+}
+
+/// runs/<job>: a name that all ranks find by themselves.
+std::filesystem::path usual_folder(const TrainCommand& options, const Job& job) {
+  const std::string name = options.file ? std::filesystem::path(*options.file).stem().string()
+                                        : std::string(name_of(job.strategy.sharding));
+  return std::filesystem::path("runs") / name;
+}
+
+/// The job file with everything that the command line and the environment say about it.
+Job resolved_job(const TrainCommand& options, const Environment& environment) {
+  JobOptions job_options = options.job;
+  if (options.file) job_options.job = options.file;
+  Job job = job_of(job_options);
+  if (!options.data.empty()) job.data = {options.data.begin(), options.data.end()};
+  if (job.data.empty()) {
+    throw Error({.where = "--data",
+                 .what = "no data was given",
+                 .way_out = "give text files, folders or token files"});
+  }
+  if (options.ranks) job.ranks = checked(*options.ranks, "--ranks", most_ranks);
+  if (environment.started_by != StartedBy::user) job.ranks = environment.world;
+  if (options.threads) job.threads = checked(*options.threads, "--threads", most_threads);
+  if (options.communicator) job.communicator = parse_communicator(*options.communicator);
+  job.check = job.check || options.check;
+  if (options.folder) job.output = *options.folder;
+  if (job.output.empty()) job.output = usual_folder(options, job);
+  job.output = std::filesystem::absolute(job.output).lexically_normal();
+  apply_tokens_per_batch(job_options, job.ranks, job);
+  return job;
+}
+
+int threads_per_rank(const Job& job, const Environment& environment) {
+  const int local = environment.started_by == StartedBy::user ? job.ranks : environment.local_world;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, local));
+}
+
+/// Everything that a rank would find wrong, found before any is started.
+void check_data(const Scenario& scenario) {
+  const Job& job = scenario.job;
+  const TokenStream tokens = TokenStream::open(job.data, job.token_format);
+  require_usable(tokens,
+                 {.token_start = job.token_start,
+                  .batch = job.batch,
+                  .length = job.seq,
+                  .micro_batches = job.accumulate,
+                  .ranks = scenario.world,
+                  .vocabulary = scenario.model.decoder->vocabulary},
+                 job.steps);
+}
+
+/// What an earlier run left where this one writes, so that no figure of it is taken for one of
+/// this.
+void clear_results(const RunFolder& folder) {
+  std::error_code ignored;
+  for (const auto& path : {folder.summary(), folder.metrics(), folder.hardware(),
+                           folder.predicted_summary(), folder.predicted_trace()}) {
+    std::filesystem::remove(path, ignored);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder.root, ignored)) {
+    if (entry.path().filename().string().starts_with("trace."))
+      std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+std::optional<HardwareChoice> machine_of(const TrainCommand& options, const Job& job) {
+  std::optional<HardwareChoice> hardware = find_hardware(options.cluster);
+  if (hardware && hardware->profile.device != job.device) {
+    if (!options.cluster) return std::nullopt;
+    throw Error({.where = "--cluster",
+                 .what = fmt::format("{} is a {} device, and the job runs on {}",
+                                     hardware->profile.name, hardware->profile.device, job.device),
+                 .way_out = "give the profile that calibrate wrote here"});
+  }
+  return hardware;
+}
+
+/// Checks the job, and leaves the prediction in the run folder where this machine was measured.
+void prepare(const TrainCommand& options, const Job& job, int threads) {
+  Scenario scenario = scenario_of(job, job.ranks, 0);
+  scenario.job.threads = job.threads > 0 ? job.threads : threads;
+  schedule_of(scenario, {.kind = job.device});
+  check_data(scenario);
+  const std::optional<HardwareChoice> hardware = machine_of(options, job);
+  const RunFolder folder{job.output};
+  create_folder(folder.root);
+  clear_results(folder);
+  if (!hardware) {
+    options.output.note(
+        "no prediction: this machine was not measured; `shardscope calibrate` does it");
+    return;
+  }
+  write_prediction(predict(scenario, hardware->profile), "simulate", folder);
+  write_atomically(folder.hardware(), to_json(hardware->profile));
+}
+
+std::string losses_text(const RunFolder& folder) {
+  const std::string lines = read_whole(folder.metrics());
+  if (lines.empty()) return "";
+  const auto loss_of = [&](std::string_view line) {
+    return JsonValue::parse(line, folder.metrics().string()).at("loss").number();
+  };
+  const std::string_view text(lines.data(), lines.size() - 1);
+  const std::string_view first = text.substr(0, text.find('\n'));
+  const std::string_view last = text.substr(text.rfind('\n') + 1);
+  return fmt::format("loss {:.4f} to {:.4f} in {} steps", loss_of(first), loss_of(last),
+                     std::count(lines.begin(), lines.end(), '\n'));
+}
+
+std::string result_json(const FinishedRun& run, ExitCode code) {
+  const auto side = [](const auto& summary) {
+    return summary ? Json::parse(to_json(summary->value, "train")) : Json(nullptr);
+  };
+  const auto error = error_of(run, [](const Summary& summary) { return summary.step_time; });
+  const Json json{{"schema", "shardscope.train/1"},
+                  {"run", run.folder.root.string()},
+                  {"interrupted", code == ExitCode::interrupted},
+                  {"predicted", side(run.predicted)},
+                  {"profiled", side(run.profiled)},
+                  {"step_time_error_share", error ? Json(*error) : Json(nullptr)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+/// Pictures and the comparison, once rank 0 has left its summary.
+void report(const TrainCommand& options, const Job& job, ExitCode code) {
+  const FinishedRun run = read_run({job.output});
+  write_figures(run, read_traces(run));
+  if (options.output.json) return print(result_json(run, code));
+  const Painter painter = options.output.painter();
+  print(painter(Paint::bold, fmt::format("{}: {}, {:.0f} tokens/s", run.label(),
+                                         losses_text(run.folder), run.summary().tokens_per_s)) +
+        "\n\n" + comparison_text(run.predicted, run.profiled, painter) + "\n" +
+        fmt::format("run folder {}, pictures in figures/\n", run.folder.root.string()));
+}
+
+ExitCode launch_ranks(const Job& job) {
+  return launch({.ranks = job.ranks, .arguments = own_arguments(), .log_folder = job.output});
+}
+
+ExitCode run_train(const TrainCommand& options) {
+  if (options.help_job) return print(job_help()), ExitCode::done;
+  const Environment environment = read_environment(process_variables());
+  const Job job = resolved_job(options, environment);
+  const bool is_rank = environment.started_by != StartedBy::user;
+  const bool launched_by_us = environment.started_by == StartedBy::shardscope;
+  const bool leads = !launched_by_us && environment.rank == 0;
+  const TrainOptions rank_options{.quiet = options.output.quiet};
+
+  if (leads) prepare(options, job, threads_per_rank(job, environment));
+  const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
+  if (leads) report(options, job, code);
+  return code;
+}
+
+}  // namespace
+
+void declare_train(Command& command) {
+  const auto options = std::make_shared<TrainCommand>();
+  command.positional("JOB", options->file, "a job file; --help-job lists its keys");
+  declare_job_options(command, options->job);
+  command.heading("Training");
+  command.flag("--help-job", options->help_job, "lists every key of a job file with its default");
+  command.option("--ranks", options->ranks, {"N", "processes to start on this host"});
+  command.option("--steps", options->job.steps, {"N", "optimizer steps"});
+  command.options("--data", options->data, {"PATH...", "text files, folders or token files"});
+  command.option("--threads", options->threads,
+                 {"N", "compute threads per rank; cores / ranks unless given"});
+  command.option("--communicator", options->communicator,
+                 {"auto|shared_memory|mpi", "auto unless given"});
+  command.fixed("--device", "cpu", {"cpu", "this commit has no other"});
+  command.option(
+      "--cluster", options->cluster,
+      {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});
+  command.flag("--check", options->check, "canaries, poison and counted allocations in every step");
+  declare_output_options(command, options->output);
+  command.option("-o", options->folder, {"PATH", "run folder; runs/<job> unless given"});
+  command.examples(
+      {{"shardscope train job.json --ranks 2",
+        "two processes on this host; predicts first if calibrate ran here"},
+       {"shardscope train job.json --ranks 2 --strategy zero1 --steps 20 -o runs/zero1",
+        "the same job otherwise"},
+       {"mpirun -n 4 shardscope train job.json --strategy full_shard",
+        "ranks that mpirun, srun or torchrun starts"},
+       {"shardscope train --model gpt2/ --data text/ --batch 2 --seq 128 --steps 10",
+        "without a job file"}});
+  command.action([options] { return run_train(*options); });
+}
+
+}  // namespace shardscope
