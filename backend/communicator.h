@@ -28,7 +28,9 @@ class Arena {
 /// Reductions add over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+..., an odd one out is carried
 /// up; every rank gets the same bits, and runs repeat bit for bit. Buffers may be anywhere; those inside the arena are read
 /// in place by peers where the implementation can. A lost peer, or a wait over the deadline, throws Error with
-/// ExitCode::rank_lost that names the rank, the operation and the bytes.
+/// ExitCode::rank_lost that names the rank, the operation and the bytes; the communicator is of no use after that. Sizes that
+/// do not fit together throw Error with ExitCode::bad_input before anything moves. The communicators of one tree (`split`)
+/// are used by one thread, in an order that every two ranks agree on for the groups that they share.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -47,11 +49,12 @@ class Communicator {
   /// data = the sum of all, on every rank. float32, float64 or int64.
   virtual void all_reduce(std::span<std::byte> data, Dtype dtype) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
+  /// May wait until the other rank receives; the sizes on both sides must be equal.
   virtual void send(std::span<const std::byte> data, int to) = 0;
   virtual void receive(std::span<std::byte> data, int from) = 0;
   virtual void barrier() = 0;
 
-  /// Collective: ranks that give the same color form a group, ordered by their rank here.
+  /// Collective: ranks that give the same color (0 or more) form a group, ordered by their rank here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 };
 

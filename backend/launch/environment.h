@@ -41,9 +41,12 @@ struct Environment {
 
 /// What was given on the command line; these come first.
 struct RankFlags {
-  std::optional<int> rank, world, local_rank, local_world;
-  std::optional<std::string> address;
-  std::optional<int> port;
+  std::optional<int> rank = {};
+  std::optional<int> world = {};
+  std::optional<int> local_rank = {};
+  std::optional<int> local_world = {};
+  std::optional<std::string> address = {};
+  std::optional<int> port = {};
 };
 
 // Variables that our launcher sets beside torchrun's: it hosts the store itself, and its ranks are

@@ -18,7 +18,7 @@ struct LaunchPlan {
   /// Receives what each rank writes to standard error (and, but for rank 0, to standard output) as
   /// log.<rank>.txt; must exist. Empty: not kept. Rank 0's output also goes where this process's
   /// goes.
-  std::filesystem::path log_folder;
+  std::filesystem::path log_folder = {};
   /// After a failure the other ranks get SIGTERM, and SIGKILL so much later.
   std::chrono::milliseconds grace{3000};
 };

@@ -1,0 +1,121 @@
+// What ranks see when one of them dies, hangs or does something else.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/comm/make_communicator.h"
+#include "tests/backend/comm/forked_ranks.h"
+
+namespace shardscope::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::unique_ptr<Communicator> meet(const Environment& place, milliseconds deadline) {
+  return make_communicator(CommunicatorChoice::shared_memory, place, deadline);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(LostRank, KilledInMidCollectiveIsNamedWithOperationAndBytes) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto outcomes = run_ranks(3, [](const Environment& place) {
+    const auto group = meet(place, std::chrono::seconds(60));
+    std::vector<std::byte> data(4096);
+    for (int turn = 0;; ++turn) {
+      if (place.rank == 1 && turn == 5) ::kill(::getpid(), SIGKILL);
+      group->all_reduce(data, Dtype::float32);
+    }
+  });
+  EXPECT_EQ(outcomes[1].signal, SIGKILL);
+  for (const int survivor : {0, 2}) {
+    const RankOutcome& outcome = outcomes[static_cast<std::size_t>(survivor)];
+    EXPECT_EQ(outcome.exit_code, 4);
+    EXPECT_THAT(outcome.message, AllOf(HasSubstr("all_reduce of 4096 B"), HasSubstr("rank 1")));
+  }
+  EXPECT_LT(seconds_since(start), 2.0);
+}
+
+TEST(LostRank, OneThatLeftInOrderIsNamed) {
+  const auto outcomes = run_ranks(2, [](const Environment& place) {
+    auto group = meet(place, std::chrono::seconds(60));
+    if (place.rank == 1) return;
+    group->barrier();
+  });
+  EXPECT_EQ(outcomes[0].exit_code, 4);
+  EXPECT_THAT(outcomes[0].message, HasSubstr("rank 1 has left the job"));
+}
+
+TEST(LostRank, DeadlineNamesTheRankThatHoldsUpTheOthers) {
+  const auto outcomes = run_ranks(3, [](const Environment& place) {
+    const auto group = meet(place, milliseconds(500));
+    group->barrier();
+    if (place.rank == 2) {
+      std::this_thread::sleep_for(milliseconds(2500));
+      return;
+    }
+    // Rank 0 waits for rank 1, which waits for rank 2.
+    std::vector<std::byte> data(8);
+    if (place.rank == 1) group->receive(data, 2);
+    if (place.rank == 0) group->receive(data, 1);
+  });
+  EXPECT_THAT(outcomes[0].message, AllOf(HasSubstr("receive of 8 B"), HasSubstr("rank 2")));
+  EXPECT_THAT(outcomes[1].message,
+              AllOf(HasSubstr("receive of 8 B"), HasSubstr("rank 2 did not come within 0.5 s")));
+}
+
+TEST(LostRank, MissingAtTheStartIsNamed) {
+  const auto outcomes = run_ranks(3, [](const Environment& place) {
+    if (place.rank == 2) return;
+    meet(place, milliseconds(700));
+  });
+  EXPECT_EQ(outcomes[0].exit_code, 4);
+  EXPECT_THAT(outcomes[0].message, HasSubstr("rank 2 did not come"));
+}
+
+TEST(LostRank, DifferentCallsAreToldApart) {
+  const auto outcomes = run_ranks(2, [](const Environment& place) {
+    const auto group = meet(place, std::chrono::seconds(10));
+    std::vector<std::byte> data(8);
+    if (place.rank == 0) group->all_reduce(data, Dtype::float64);
+    if (place.rank == 1) group->broadcast(data, 0);
+  });
+  EXPECT_EQ(outcomes[0].exit_code, 4);
+  EXPECT_THAT(outcomes[0].message,
+              HasSubstr("calls all_reduce of 8 B, while rank 1 calls broadcast of 8 B"));
+}
+
+TEST(SharedMemory, LeavesNothingInDevShmEvenWhenKilled) {
+  const auto names = [] {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+      all.push_back(entry.path().filename());
+    }
+    return all;
+  };
+  const auto before = names();
+  const auto outcomes = run_ranks(2, [&](const Environment& place) {
+    const auto group = meet(place, std::chrono::seconds(10));
+    const auto arena = group->allocate_arena(1_MiB);
+    group->barrier();
+    if (names() != before) throw std::runtime_error("a name in /dev/shm");
+    ::kill(::getpid(), SIGKILL);
+  });
+  EXPECT_THAT(outcomes,
+              ::testing::Each(RankOutcome{.exit_code = 0, .signal = SIGKILL, .message = ""}));
+  EXPECT_EQ(names(), before);
+}
+
+}  // namespace
+}  // namespace shardscope::testing
