@@ -2,9 +2,16 @@
 // glibc.
 #include "backend/executor/allocation_counter.h"
 
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <new>
+#include <string_view>
+#include <utility>
 
 extern "C" {
 // glibc's own names of its allocator, and the linker's of the program's code.
@@ -26,15 +33,37 @@ bool is_program_code(const void* address) {
   return address >= &__executable_start && address < &etext;
 }
 
+/// A template of the standard library that the program holds a copy of and shares with the
+/// libraries (a weak symbol): std::string's members, for instance.
+bool is_shared_template(const void* address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_sname == nullptr) return false;
+  const std::string_view name = info.dli_sname;
+  return name.starts_with("_ZNSt") || name.starts_with("_ZNKSt") || name.starts_with("_ZSt");
+}
+
+/// Whether the allocation that returns to `caller` was asked for by the program itself.
+bool asked_by_program(const void* caller) {
+  if (!is_program_code(caller)) return false;
+  if (!is_shared_template(caller)) return true;
+  std::array<void*, 32> frames{};
+  const auto end = frames.begin() + backtrace(frames.data(), static_cast<int>(frames.size()));
+  const auto asker =
+      std::find_if_not(std::find(frames.begin(), end, caller), end, is_shared_template);
+  return asker == end || is_program_code(*asker);
+}
+
 void count(std::size_t bytes, const void* caller) {
   if (current == nullptr) return;
-  if (library_depth > 0 && !is_program_code(caller)) {
-    ++current->library;
-    current->library_bytes += static_cast<std::int64_t>(bytes);
-    return;
+  AllocationCounts& counts = *std::exchange(current, nullptr);  // what is called here may allocate
+  if (library_depth > 0 && !asked_by_program(caller)) {
+    ++counts.library;
+    counts.library_bytes += static_cast<std::int64_t>(bytes);
+  } else {
+    if (counts.ours++ == 0) counts.first_caller = caller;
+    counts.ours_bytes += static_cast<std::int64_t>(bytes);
   }
-  if (current->ours++ == 0) current->first_caller = caller;
-  current->ours_bytes += static_cast<std::int64_t>(bytes);
+  current = &counts;
 }
 
 /// What operator new must do: try again through the new-handler, or throw.
@@ -52,7 +81,11 @@ void* allocate_or_throw(std::size_t bytes, std::size_t alignment) {
 
 bool can_count_allocations() { return true; }
 
-CountAllocations::CountAllocations(AllocationCounts& counts) { current = &counts; }
+CountAllocations::CountAllocations(AllocationCounts& counts) {
+  std::array<void*, 1> frame{};
+  backtrace(frame.data(), 1);  // loads its library now
+  current = &counts;
+}
 CountAllocations::~CountAllocations() { current = nullptr; }
 LibraryCall::LibraryCall() { ++library_depth; }
 LibraryCall::~LibraryCall() { --library_depth; }

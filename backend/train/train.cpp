@@ -92,6 +92,7 @@ class Run {
             job.communicator, environment,
             std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3)))),
         leads_(environment.rank == 0),
+        quiet_(options.quiet),
         progress_(job.steps, options.quiet || !leads_) {
     create_folder(job.output);
     if (leads_) metrics_.emplace(start_run_folder(job, options));
@@ -114,7 +115,7 @@ class Run {
   }
 
   void leave_results() {
-    if (job_.check) report_memory(*trainer_, environment_.rank);
+    if (job_.check && !quiet_) report_memory(*trainer_, environment_.rank);
     const RunFacts facts = facts_of(*trainer_);
     if (job_.save_model)
       save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
@@ -134,6 +135,7 @@ class Run {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Communicator> world_;
   bool leads_ = false;
+  bool quiet_ = false;
   Progress progress_;
   std::optional<LineFile> metrics_;
   std::optional<Trainer> trainer_;
