@@ -24,7 +24,7 @@ class Calibrator {
  public:
   Calibrator(Communicator& world, Device& device, const CalibrationPlan& plan,
              const std::function<void(std::string_view)>& progress)
-      : world_(world), device_(device), plan_(plan), progress_(progress) {}
+      : world_(world), device_(device), timer_(world, device), plan_(plan), progress_(progress) {}
 
   Calibration run() {
     measure_overhead();
@@ -45,7 +45,7 @@ class Calibrator {
 
   void measure_overhead() {
     const Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
-    result_.operation_overhead = time_kernel(world_, device_, nothing, 1_ms).time;
+    result_.operation_overhead = timer_.time(nothing, 1_ms).time;
   }
 
   void measure_step(const Schedule& schedule) {
@@ -70,8 +70,7 @@ class Calibrator {
     const std::vector<Kernel> grid = kernel_grid();
     kernels.insert(kernels.end(), grid.begin(), grid.end());
     for (const Kernel& kernel : kernels)
-      if (!known(kernel))
-        result_.kernels.push_back(time_kernel(world_, device_, kernel, kernel_budget));
+      if (!known(kernel)) result_.kernels.push_back(timer_.time(kernel, kernel_budget));
     for (const KernelSample& sample : result_.kernels)
       if (sample.kernel.kind == KernelKind::linear_forward)
         result_.peak = std::max(result_.peak, rate_of(sample));
@@ -84,7 +83,7 @@ class Calibrator {
   void measure_memory() {
     progress_("memory bandwidth");
     const Kernel add{.kind = KernelKind::add, .elements = streamed_elements};
-    const Duration time = time_kernel(world_, device_, add, 200_ms).time;
+    const Duration time = timer_.time(add, 200_ms).time;
     result_.memory_bandwidth = {static_cast<double>(bytes_of(add).count) / time.seconds()};
   }
 
@@ -121,6 +120,7 @@ class Calibrator {
 
   Communicator& world_;
   Device& device_;
+  KernelTimer timer_;
   const CalibrationPlan& plan_;
   const std::function<void(std::string_view)>& progress_;
   Calibration result_;

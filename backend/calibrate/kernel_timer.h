@@ -1,16 +1,33 @@
 // Times kernels, each by itself, on all ranks at once.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "backend/communicator.h"
 #include "backend/device.h"
 #include "core/samples.h"
 
 namespace shardscope {
 
-/// Runs `kernel` on every rank at the same time: once to warm up, then as often as fits into
-/// `budget`, 3 to 25 times. The sample is the mean over ranks of each rank's median. Collective
-/// over `world`.
-KernelSample time_kernel(Communicator& world, Device& device, const Kernel& kernel,
-                         Duration budget);
+/// Collective over `world`: every rank times the same kernels in the same order. `world` and
+/// `device` must outlive it.
+class KernelTimer {
+ public:
+  KernelTimer(Communicator& world, Device& device);
+
+  /// Runs `kernel` on every rank at the same time: once to warm up, then as often as fits into
+  /// `budget`, 3 to 25 times. Optimizer kernels find the caches cold, as after a backward pass; all
+  /// others find their operands there as far as they fit. The sample is the mean over ranks of each
+  /// rank's median.
+  KernelSample time(const Kernel& kernel, Duration budget);
+
+ private:
+  void empty_caches();
+
+  Communicator& world_;
+  Device& device_;
+  std::vector<std::byte> other_data_;  ///< more than the last cache holds
+};
 
 }  // namespace shardscope

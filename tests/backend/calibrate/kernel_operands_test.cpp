@@ -54,14 +54,14 @@ TEST(KernelGrid, HoldsEveryKindButTheRopeTable) {
         << name_of(static_cast<KernelKind>(kind));
 }
 
-TEST(TimeKernel, TakesMoreTimeForMoreWork) {
+TEST(KernelTimer, TakesMoreTimeForMoreWork) {
   // 64 times the flops: far beyond what noise can turn round.
   const auto world = make_single_communicator();
   const auto device = make_cpu_device({.threads = 1});
+  KernelTimer timer(*world, *device);
   const auto time = [&](std::int64_t size) {
-    return time_kernel(*world, *device,
-                       {.kind = KernelKind::linear_forward, .rows = size, .in = size, .out = size},
-                       1_ms)
+    return timer
+        .time({.kind = KernelKind::linear_forward, .rows = size, .in = size, .out = size}, 1_ms)
         .time;
   };
   EXPECT_GT(time(256), time(64));
