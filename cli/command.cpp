@@ -46,6 +46,13 @@ Error unexpected(const CLI::App& app, const std::string& argument) {
                 .way_out = near ? fmt::format("did you mean {}?", *near) : "--help lists them"});
 }
 
+/// CLI11's help without its double blank lines.
+std::string help_of(const CLI::App& app) {
+  std::string text = app.help();
+  for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+  return text + "\n";
+}
+
 }  // namespace
 
 struct Command::Impl {
@@ -68,7 +75,7 @@ Command::Command(std::string_view verb, std::string_view summary)
     : impl_(std::make_unique<Impl>(verb, summary)) {
   CLI::App& app = impl_->app;
   app.get_formatter()->column_width(36);
-  app.set_help_flag("-h,--help", "prints this")->group("All verbs");
+  app.set_help_flag();  // comes last, in `run`
   app.allow_extras();
 }
 
@@ -152,10 +159,11 @@ void Command::action(std::function<ExitCode()> action) { impl_->action = std::mo
 
 ExitCode Command::run(const std::vector<std::string>& arguments) {
   CLI::App& app = impl_->app;
+  app.set_help_flag("-h,--help", "prints this")->group("All verbs");
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
-    print(app.help());
+    print(help_of(app));
     return ExitCode::done;
   } catch (const CLI::ParseError& error) {
     throw Error({.what = error.what(), .way_out = "see --help"});

@@ -1,6 +1,7 @@
 // shardscope compare: runs side by side, predicted and profiled.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,29 @@ struct CompareOptions {
   std::vector<std::string> folders;
   std::optional<std::string> output_folder;
   std::optional<double> tolerance;
+  bool median = false;
   OutputOptions output;
 };
+
+/// Of the runs of each strategy and world the one with the median step time, the lower one of two;
+/// in order of first appearance.
+std::vector<FinishedRun> medians(const std::vector<FinishedRun>& runs) {
+  std::vector<std::vector<FinishedRun>> by_label;
+  for (const FinishedRun& run : runs) {
+    const auto same = [&](const auto& others) { return others.front().label() == run.label(); };
+    auto others = std::find_if(by_label.begin(), by_label.end(), same);
+    if (others == by_label.end()) others = by_label.insert(others, std::vector<FinishedRun>{});
+    others->push_back(run);
+  }
+  std::vector<FinishedRun> result;
+  for (auto& alike : by_label) {
+    std::stable_sort(alike.begin(), alike.end(), [](const FinishedRun& a, const FinishedRun& b) {
+      return a.summary().step_time < b.summary().step_time;
+    });
+    result.push_back(alike[(alike.size() - 1) / 2]);
+  }
+  return result;
+}
 
 std::vector<FinishedRun> read_runs(const CompareOptions& options) {
   if (options.folders.empty()) {
@@ -30,7 +52,7 @@ std::vector<FinishedRun> read_runs(const CompareOptions& options) {
   }
   std::vector<FinishedRun> runs;
   for (const std::string& folder : options.folders) runs.push_back(read_run({folder}));
-  return runs;
+  return options.median ? medians(runs) : runs;
 }
 
 /// One run is shown in full, several as a row each.
@@ -79,6 +101,8 @@ void declare_compare(Command& command) {
   command.heading("Comparison");
   command.option("--tolerance", options->tolerance,
                  {"SHARE", "exit 1 where step time or peak is off by more; 0.15 is 15%"});
+  command.flag("--median", options->median,
+               "of several runs of a strategy, the one with the median step time");
   command.option("-o", options->output_folder, {"PATH", "leaves strategies.svg in this folder"});
   command.not_yet("--predicted", "foreign traces are not read", "give run folders");
   command.not_yet("--trace", "foreign traces are not read", "give run folders");

@@ -21,6 +21,18 @@ std::string unit_name(const Schedule& schedule, UnitId unit) {
   return name.empty() ? "(root)" : name;
 }
 
+/// The operation's name without what its row says already: the unit, and of a collective all but
+/// its kind.
+std::string short_name(const Schedule& schedule, const Operation& op) {
+  if (is_collective(op.kind)) return std::string(name_of(op.kind));
+  const std::string_view name = schedule.name(op);
+  if (!op.unit) return std::string(name);
+  const std::string& unit = schedule.units[op.unit.value].name;
+  const bool repeats = !unit.empty() && name.size() > unit.size() && name.starts_with(unit) &&
+                       name[unit.size()] == '.';
+  return std::string(repeats ? name.substr(unit.size()) : name);
+}
+
 Json unit_json(const Schedule& schedule, UnitId unit) {
   return unit ? Json(schedule.units[unit.value].name) : Json(nullptr);
 }
@@ -135,7 +147,7 @@ std::string schedule_table(const Schedule& schedule, const Painter& painter) {
     const Operation& op = schedule.operations[i];
     const Paint paint = is_collective(op.kind) ? Paint::warning : Paint::plain;
     table.row({std::to_string(i), std::string(name_of(op.stream)), std::string(name_of(op.phase)),
-               unit_name(schedule, op.unit), Cell(std::string(schedule.name(op)), paint),
+               unit_name(schedule, op.unit), Cell(short_name(schedule, op), paint),
                rounded_text(op.bytes), flops_text(op.flops),
                Cell(after_text(schedule, op), Paint::dim), rounded_text(live[i].total())});
   }

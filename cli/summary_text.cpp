@@ -6,7 +6,9 @@
 #include <cmath>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "cli/name_pattern.h"
 #include "cli/table.h"
 #include "core/quantities.h"
 
@@ -23,8 +25,6 @@ constexpr std::array<Part, 4> parts_of_time{
 std::string_view word_for(MemoryCategory category) {
   return category == MemoryCategory::optimizer_states ? "optimizer states" : name_of(category);
 }
-
-std::string unit_text(const std::string& unit) { return unit.empty() ? "(root)" : unit; }
 
 std::string head_of(const Summary& summary) {
   std::string text = fmt::format("step time   {}", rounded_text(summary.step_time));
@@ -74,15 +74,42 @@ std::string memory_table(const MemorySummary& memory, const Painter& painter) {
   return table.text(painter);
 }
 
+/// Units that are alike but for the number of their block stand in one row.
+struct UnitRow {
+  std::string name;
+  std::int64_t count = 0;
+  UnitAccounting sum;
+};
+
+void add(UnitAccounting& sum, const UnitAccounting& unit) {
+  sum.compute += unit.compute;
+  sum.communication += unit.communication;
+  sum.exposed_communication += unit.exposed_communication;
+  sum.communication_bytes += unit.communication_bytes;
+}
+
+std::vector<UnitRow> rows_of(const std::vector<UnitAccounting>& units) {
+  std::vector<UnitRow> rows;
+  for (const UnitAccounting& unit : units) {
+    const std::string name = unit.unit.empty() ? "(root)" : without_indices(unit.unit);
+    if (rows.empty() || rows.back().name != name) rows.push_back({.name = name});
+    ++rows.back().count;
+    add(rows.back().sum, unit);
+  }
+  return rows;
+}
+
 std::string unit_table(const Summary& summary, const Painter& painter) {
   Table table({{"unit"},
+               {"times", Align::right},
                {"compute", Align::right},
                {"communication", Align::right},
                {"exposed", Align::right},
                {"payload", Align::right}});
-  for (const UnitAccounting& unit : summary.by_unit) {
-    table.row({unit_text(unit.unit), rounded_text(unit.compute), rounded_text(unit.communication),
-               rounded_text(unit.exposed_communication), rounded_text(unit.communication_bytes)});
+  for (const UnitRow& row : rows_of(summary.by_unit)) {
+    table.row({row.name, grouped(row.count), rounded_text(row.sum.compute),
+               rounded_text(row.sum.communication), rounded_text(row.sum.exposed_communication),
+               rounded_text(row.sum.communication_bytes)});
   }
   return table.text(painter);
 }
