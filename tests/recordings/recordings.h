@@ -44,6 +44,7 @@ const std::vector<Kind>& kinds();
 
 Kind ops_kind();
 Kind parameters_kind();
+Kind training_kind();
 
 /// Shell pattern (*, ?, [a-z]) over the whole text.
 bool matches(const std::string& pattern, const std::string& text);
