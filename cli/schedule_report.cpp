@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -103,10 +104,15 @@ std::string flops_text(Flops flops) {
   return rate.substr(0, rate.find("/s"));
 }
 
+/// The ids of what an operation waits for, the first few of many.
 std::string after_text(const Schedule& schedule, const Operation& op) {
+  constexpr std::size_t shown = 3;
+  const auto after = schedule.after_of(op);
   std::vector<std::uint32_t> ids;
-  for (const OperationId id : schedule.after_of(op)) ids.push_back(id.value);
-  return fmt::format("{}", fmt::join(ids, " "));
+  for (const OperationId id : after.first(std::min(shown, after.size()))) ids.push_back(id.value);
+  std::string text = fmt::format("{}", fmt::join(ids, " "));
+  if (after.size() > shown) text += fmt::format(" +{}", after.size() - shown);
+  return text;
 }
 
 std::string ranks_text(const Group& group) {
