@@ -7,33 +7,20 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <thread>
 
 #include "backend/train/train.h"
-#include "core/format/json_reader.h"
 #include "core/model/huggingface.h"
 #include "core/model/model_weights.h"
 #include "tests/backend/comm/forked_ranks.h"
-#include "tests/backend/train/temporary_folder.h"
 #include "tests/backend/train/tiny_models.h"
+#include "tests/backend/train/training_fixture.h"
 
 namespace shardscope {
 namespace {
 
 using shardscope::testing::RankOutcome;
 using shardscope::testing::run_ranks;
-
-/// Bytes that look a little like text: a fixed linear congruence over a small alphabet.
-std::string some_text(std::size_t bytes) {
-  std::string text;
-  std::uint32_t state = 1;
-  while (text.size() < bytes) {
-    state = state * 1664525 + 1013904223;
-    text.push_back("the quick brown fox jumps over a lazy dog\n"[(state >> 24) % 42]);
-  }
-  return text;
-}
 
 /// Sends this process a signal in half a second; training has begun by then.
 void raise_after_a_moment(int signal) {
@@ -43,55 +30,6 @@ void raise_after_a_moment(int signal) {
   }).detach();
 }
 
-/// A job of a global batch of 4 sequences, with clipping that really clips.
-class TrainingTest : public ::testing::Test {
- protected:
-  Job job(std::string_view config, int ranks, ShardingStrategy sharding,
-          const std::string& output) const {
-    Job job;
-    job.model = folder_.write(std::string(output) + ".config.json", config);
-    job.data = {folder_.write("data.txt", some_text(8000))};
-    job.steps = 50;
-    job.batch = 4 / ranks;
-    job.seq = 16;
-    job.learning_rate = {
-        .kind = LearningRate::Kind::hf_cosine, .peak = 3e-3, .warmup = 5, .total = 50};
-    job.clip = 0.5;
-    job.strategy.sharding = sharding;
-    if (sharding == ShardingStrategy::hybrid_shard)
-      job.strategy.mesh = {.replicate = ranks == 2 ? 1 : 2, .shard = 2};
-    job.ranks = ranks;
-    job.threads = 1;
-    job.check = true;
-    job.timeout_s = 30;
-    job.output = folder_.path() / output;
-    return job;
-  }
-
-  /// Losses and norms, step by step, as they stand in metrics.jsonl.
-  static std::vector<double> run(const Job& job) {
-    const auto outcomes = run_ranks(job.ranks, [&](const Environment& environment) {
-      train(job, environment, {.quiet = true});
-    });
-    for (const RankOutcome& outcome : outcomes)
-      EXPECT_EQ(outcome, RankOutcome{}) << outcome.message;
-    return metrics(job);
-  }
-
-  static std::vector<double> metrics(const Job& job) {
-    std::vector<double> values;
-    std::ifstream file(job.output / "metrics.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const JsonValue step = JsonValue::parse(line, "metrics.jsonl");
-      values.push_back(step.at("loss").number());
-      values.push_back(step.at("gradient_norm").number());
-    }
-    return values;
-  }
-
-  TemporaryFolder folder_;
-};
-
 struct SameLosses {
   std::string_view name;
   std::string_view config;
@@ -99,20 +37,22 @@ struct SameLosses {
 };
 void PrintTo(const SameLosses& c, std::ostream* out) { *out << c.name << " on " << c.ranks; }
 
-class StrategiesTest : public TrainingTest, public ::testing::WithParamInterface<SameLosses> {};
+using TrainingTest = TrainingFixture;
+
+class StrategiesTest : public TrainingFixture, public ::testing::WithParamInterface<SameLosses> {};
 
 TEST_P(StrategiesTest, GiveBitEqualLossesAndNorms) {
   const auto [name, config, ranks] = GetParam();
   using enum ShardingStrategy;
-  const auto reference = run(job(config, ranks, no_shard, "no_shard"));
+  const auto reference = run_forked(job(config, ranks, no_shard, "no_shard"));
   ASSERT_EQ(reference.size(), 100U);
   EXPECT_LT(reference[98], reference[0] - 1);
   for (const ShardingStrategy sharding : {zero1, shard_grad_op, full_shard, hybrid_shard}) {
     if (sharding == hybrid_shard && ranks < 4) continue;
-    EXPECT_EQ(run(job(config, ranks, sharding, std::string(name_of(sharding)))), reference)
+    EXPECT_EQ(run_forked(job(config, ranks, sharding, std::string(name_of(sharding)))), reference)
         << name_of(sharding);
   }
-  const auto single = run(job(config, 1, no_shard, "single"));
+  const auto single = run_forked(job(config, 1, no_shard, "single"));
   ASSERT_EQ(single.size(), reference.size());
   for (std::size_t i = 0; i < single.size(); ++i)
     ASSERT_NEAR(single[i], reference[i], 1e-5 * reference[i]) << i / 2;
@@ -125,11 +65,11 @@ INSTANTIATE_TEST_SUITE_P(TinyModels, StrategiesTest,
                                            SameLosses{"llama", tiny_llama, 4}));
 
 TEST_F(TrainingTest, AccumulatesOverMicroBatches) {
-  const auto whole = run(job(tiny_gpt2, 2, ShardingStrategy::full_shard, "whole"));
+  const auto whole = run_forked(job(tiny_gpt2, 2, ShardingStrategy::full_shard, "whole"));
   Job parts = job(tiny_gpt2, 2, ShardingStrategy::full_shard, "parts");
   parts.batch = 1;
   parts.accumulate = 2;
-  const auto accumulated = run(parts);
+  const auto accumulated = run_forked(parts);
   ASSERT_EQ(accumulated.size(), whole.size());
   // The same tokens in another order of rows: equal but for rounding.
   for (std::size_t i = 0; i < whole.size(); ++i)
@@ -139,7 +79,7 @@ TEST_F(TrainingTest, AccumulatesOverMicroBatches) {
 TEST_F(TrainingTest, LeavesAModelThatStartsTheNextRun) {
   Job first = job(tiny_llama, 2, ShardingStrategy::full_shard, "first");
   first.steps = 3;
-  run(first);
+  run_forked(first);
   const Model model = read_model(first.output / "model");
   const ModelWeights weights(first.output / "model", model);
   std::vector<float> norm(32);
@@ -154,13 +94,13 @@ TEST_F(TrainingTest, LeavesAModelThatStartsTheNextRun) {
   second.token_start = 3 * 64;
   Job longer = job(tiny_llama, 2, ShardingStrategy::full_shard, "longer");
   longer.steps = 4;
-  EXPECT_NEAR(run(second)[0], run(longer)[6], 1e-6);
+  EXPECT_NEAR(run_forked(second)[0], run_forked(longer)[6], 1e-6);
 }
 
 TEST_F(TrainingTest, LeavesTheRunFolderOfTheContract) {
   Job small = job(tiny_gpt2, 2, ShardingStrategy::full_shard, "run");
   small.steps = 3;
-  run(small);
+  run_forked(small);
   for (const char* name : {"job.json", "metrics.jsonl", "summary.json", "trace.0.json.gz",
                            "trace.1.json.gz", "model/config.json", "model/model.safetensors"}) {
     EXPECT_TRUE(std::filesystem::exists(small.output / name)) << name;

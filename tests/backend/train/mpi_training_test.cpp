@@ -1,0 +1,57 @@
+// The strategies over MPI, against the same over shared memory.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/format/atomic_file.h"
+#include "tests/backend/train/tiny_models.h"
+#include "tests/backend/train/training_fixture.h"
+
+namespace shardscope {
+namespace {
+
+struct MpiCase {
+  std::string_view name;
+  std::string_view config;
+  int ranks;
+};
+void PrintTo(const MpiCase& c, std::ostream* out) { *out << c.name << " on " << c.ranks; }
+
+class MpiTrainingTest : public TrainingFixture, public ::testing::WithParamInterface<MpiCase> {
+ protected:
+  std::vector<double> run_under_mpi(Job job) const {
+    job.communicator = CommunicatorChoice::mpi;
+    const auto path = job.output.string() + ".json";
+    write_atomically(path, to_json(job));
+    // More ranks than cores, possibly as root, in a container without ptrace rights.
+    const std::string command = fmt::format(
+        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 '{}' --oversubscribe --bind-to "
+        "none "
+        "--mca btl_vader_single_copy_mechanism none -np {} '{}' '{}'",
+        SHARDSCOPE_MPIEXEC, job.ranks, SHARDSCOPE_TRAIN_JOB, path);
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return metrics(job);
+  }
+};
+
+TEST_P(MpiTrainingTest, GivesTheBitsOfSharedMemoryInEveryStrategy) {
+  const auto [name, config, ranks] = GetParam();
+  using enum ShardingStrategy;
+  const auto reference = run_forked(job(config, ranks, no_shard, "shared_memory"));
+  ASSERT_EQ(reference.size(), 100U);
+  for (const ShardingStrategy sharding :
+       {no_shard, zero1, shard_grad_op, full_shard, hybrid_shard}) {
+    if (sharding == hybrid_shard && ranks < 4) continue;
+    EXPECT_EQ(run_under_mpi(job(config, ranks, sharding, std::string(name_of(sharding)))),
+              reference)
+        << name_of(sharding);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TinyModels, MpiTrainingTest,
+                         ::testing::Values(MpiCase{"gpt2", tiny_gpt2, 2},
+                                           MpiCase{"llama", tiny_llama, 4}));
+
+}  // namespace
+}  // namespace shardscope
