@@ -20,25 +20,24 @@ struct Lanes {
   static constexpr std::size_t count = 16 / sizeof(T);
 };
 
-/// Calls `element(lanes or scalar at i)` so that all loads of an element precede its store: `out`
-/// may alias a source.
-template <class T, std::size_t n, class Combine>
-void combine(const T* const (&sources)[n], std::size_t count, T* out, Combine sum) {
-  using Vector = typename Lanes<T>::Vector;
+/// One step of `combine` on a register or a single element. All loads come before the store: `out`
+/// may be a source. Sources need not be aligned, so that values are copied as bytes.
+template <class Value, class T, std::size_t n, class Sum>
+void combine_at(const T* const (&sources)[n], std::size_t at, T* out, Sum sum) {
+  Value values[n];
+#pragma GCC unroll 4
+  for (std::size_t s = 0; s < n; ++s) std::memcpy(&values[s], sources[s] + at, sizeof(Value));
+  sum(values);
+  std::memcpy(out + at, &values[0], sizeof(Value));
+}
+
+template <class T, std::size_t n, class Sum>
+void combine(const T* const (&sources)[n], std::size_t count, T* out, Sum sum) {
   std::size_t i = 0;
   for (; i + Lanes<T>::count <= count; i += Lanes<T>::count) {
-    Vector values[n];
-#pragma GCC unroll 4
-    for (std::size_t s = 0; s < n; ++s) std::memcpy(&values[s], sources[s] + i, sizeof(Vector));
-    sum(values);
-    std::memcpy(out + i, &values[0], sizeof(Vector));
+    combine_at<typename Lanes<T>::Vector>(sources, i, out, sum);
   }
-  for (; i < count; ++i) {
-    T values[n];
-    for (std::size_t s = 0; s < n; ++s) values[s] = sources[s][i];
-    sum(values);
-    out[i] = values[0];
-  }
+  for (; i < count; ++i) combine_at<T>(sources, i, out, sum);
 }
 
 template <class T>
