@@ -1,0 +1,164 @@
+// Bad input: one line that names file and key, the right exit code, nothing half written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <ostream>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct BadJob {
+  const char* name;
+  const char* what;  ///< of the good job
+  const char* by;
+  const char* named;  ///< stands in the complaint
+};
+void PrintTo(const BadJob& job, std::ostream* out) { *out << job.name; }
+
+class RefusedJob : public ::testing::TestWithParam<BadJob> {};
+
+TEST_P(RefusedJob, IsOneLineThatNamesTheKeyAndLeavesNothing) {
+  const BadJob& bad = GetParam();
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  workplace.write("job.json", replaced(tiny_job(), bad.what, bad.by));
+  const Outcome outcome = workplace.run("train job.json");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("shardscope train: "));
+  EXPECT_THAT(outcome.errors, HasSubstr(bad.named));
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_EQ(workplace.files(), (std::vector<std::string>{"job.json", "model", "text.txt"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, RefusedJob,
+    ::testing::Values(
+        BadJob{"MissingKey", "\"model\": \"model\",", "",
+               "job.json:1: the key \"model\" is missing"},
+        BadJob{"UnknownKey", "\"steps\"", "\"stepps\"", "job.json:4: stepps"},
+        BadJob{"WrongType", "\"steps\": 3", "\"steps\": \"three\"", "job.json:4: steps"},
+        BadJob{"NegativeSize", "\"batch\": 2", "\"batch\": -2", "job.json:5: batch"},
+        BadJob{"WorldZero", "\"ranks\": 2", "\"ranks\": 0", "job.json:8: ranks"},
+        BadJob{"UnknownStrategy", "full_shard", "fullshard", "job.json:7: strategy"},
+        BadJob{"HybridOnTwoRanks", "full_shard", "hybrid_shard", "job.json:7: strategy"},
+        BadJob{"SequenceLongerThanTheModel", "\"seq\": 8", "\"seq\": 64", "32"},
+        BadJob{"MissingData", "text.txt", "nothing.txt", "nothing.txt"},
+        BadJob{"NotJson", "\"steps\": 3,", "\"steps\": 3", "job.json:5"}),
+    [](const auto& given) { return std::string(given.param.name); });
+
+struct BadModel {
+  const char* name;
+  const char* what;
+  const char* by;
+  const char* named;
+};
+void PrintTo(const BadModel& model, std::ostream* out) { *out << model.name; }
+
+class RefusedModel : public ::testing::TestWithParam<BadModel> {};
+
+TEST_P(RefusedModel, IsOneLineThatNamesTheKey) {
+  const BadModel& bad = GetParam();
+  const Workplace workplace;
+  workplace.write("config.json", replaced(tiny_config(), bad.what, bad.by));
+  const Outcome outcome = workplace.run("model config.json --json");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("config.json"));
+  EXPECT_THAT(outcome.errors, HasSubstr(bad.named));
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_EQ(outcome.output, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, RefusedModel,
+    ::testing::Values(BadModel{"UnknownArchitecture", "GPT2LMHeadModel", "GPT5LMHeadModel",
+                               "GPT5LMHeadModel"},
+                      BadModel{"UnknownFamily", "\"gpt2\"", "\"mamba\"", "model_type"},
+                      BadModel{"HeadsThatDoNotDivide", "\"n_head\": 2", "\"n_head\": 3", "n_head"},
+                      BadModel{"WrongType", "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer"},
+                      BadModel{"ZeroWidth", "\"n_embd\": 16", "\"n_embd\": 0", "n_embd"}),
+    [](const auto& given) { return std::string(given.param.name); });
+
+class RefusedOption : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(RefusedOption, IsOneLineAndExitTwo) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome =
+      workplace.run(std::string("simulate --cluster h100_sxm --model model ") + GetParam());
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_EQ(outcome.output, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, RefusedOption,
+    ::testing::Values("--world 0", "--world -1", "--world 99999999999", "--world two", "--batch -4",
+                      "--seq 0", "--seq 33", "--rank 4 --world 4", "--strategy fsdp",
+                      "--world 3 --strategy hybrid_shard", "--world 4 --mesh replicate=2,shard=3",
+                      "--mesh shard=-2", "--wrap size:-1", "--clip -1", "--clip nan",
+                      "--accumulate 0", "--world 2 --seq 8 --tokens-per-batch 17",
+                      "--checkpointing every:2", "--runtime fsdp2", "--model nowhere",
+                      "--cluster nowhere", "extra"));
+
+TEST(BadInput, DataTooShortForOneBatchNamesTheData) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  workplace.write("text.txt", "short");
+  const Outcome outcome = workplace.run("train job.json");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("data"));
+  EXPECT_FALSE(workplace.has("runs"));
+}
+
+TEST(BadInput, AFolderThatIsNoRunIsRefused) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome = workplace.run("compare model");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("model: is no run folder"));
+}
+
+TEST(BadInput, AFileInTheRunFoldersPlaceIsExitThree) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome = workplace.run("train job.json -o text.txt/run");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.errors, HasSubstr("text.txt"));
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+}
+
+TEST(BadInput, AReadOnlyDiskIsExitThree) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  std::filesystem::create_directory(workplace.path() / "locked");
+  std::filesystem::permissions(workplace.path() / "locked", std::filesystem::perms::owner_read);
+  EXPECT_EQ(workplace.run("simulate --cluster h100_sxm --job job.json -o locked/run").code, 3);
+  std::filesystem::permissions(workplace.path() / "locked", std::filesystem::perms::owner_all);
+}
+
+TEST(BadInput, AFullDiskUnderTheTokensIsExitThree) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome = workplace.run("data encode text.txt -o /dev/full");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.errors, HasSubstr("/dev/full"));
+}
+
+TEST(BadInput, SimulateWithoutAMachineSaysHowToGetOne) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome = workplace.run("simulate --job job.json");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("shardscope calibrate"));
+}
+
+}  // namespace
+}  // namespace shardscope::testing

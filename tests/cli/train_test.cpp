@@ -1,0 +1,129 @@
+// The whole line: predict, train with two processes, compare.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+/// A machine for predictions on the CPU, from a data sheet of nothing.
+std::string cpu_profile() {
+  return R"({
+  "schema": "shardscope.hardware/1", "name": "round numbers", "source": "made up for a test", "device": "cpu",
+  "memory": {"value": "8 GB", "origin": "assumed", "source": "a test", "date": "2026-11-21"},
+  "peak": {"value": "100 GFLOP/s", "origin": "assumed", "source": "a test", "date": "2026-11-21"},
+  "memory_bandwidth": {"value": "10 GB/s", "origin": "assumed", "source": "a test", "date": "2026-11-21"},
+  "operation_overhead": {"value": "1 us", "origin": "assumed", "source": "a test", "date": "2026-11-21"},
+  "link": {"bandwidth": "5 GB/s", "latency": "10 us", "origin": "assumed", "source": "a test", "date": "2026-11-21"},
+  "contention": {"compute_slowdown": 1, "collective_slowdown": 1, "collectives_serial": true, "origin": "assumed",
+                 "source": "a test", "date": "2026-11-21"}
+})";
+}
+
+class Training : public ::testing::Test {
+ protected:
+  Training() {
+    set_up_tiny_job(workplace_);
+    workplace_.write("cpu.json", cpu_profile());
+  }
+  Outcome train(const std::string& arguments) const {
+    return workplace_.run("train job.json --cluster cpu.json " + arguments);
+  }
+  Workplace workplace_;
+};
+
+TEST_F(Training, LeavesTheRunFolderOfTheContract) {
+  const Outcome outcome = train("-o run");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* name :
+       {"run/job.json", "run/metrics.jsonl", "run/summary.json", "run/predicted/summary.json",
+        "run/predicted/trace.json.gz", "run/trace.0.json.gz", "run/trace.1.json.gz",
+        "run/hardware.json", "run/log.0.txt", "run/log.1.txt", "run/model/config.json",
+        "run/model/model.safetensors", "run/figures/memory.svg", "run/figures/streams.svg"}) {
+    EXPECT_TRUE(workplace_.has(name)) << name;
+  }
+  EXPECT_EQ(lines_of(workplace_.read("run/metrics.jsonl")), 3u);
+}
+
+TEST_F(Training, PredictsExactlyTheLiveBytesThatItMeasures) {
+  for (const char* strategy : {"no_shard", "zero1", "shard_grad_op", "full_shard"}) {
+    const Outcome outcome = train(std::string("--json --quiet -o run --strategy ") + strategy);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const Json json = Json::parse(outcome.output);
+    EXPECT_EQ(json["schema"], "shardscope.train/1");
+    for (const char* key :
+         {"peak_allocated_bytes", "arena_bytes", "at_peak", "maximum", "at_operation"}) {
+      EXPECT_EQ(json["predicted"]["memory"][key], json["profiled"]["memory"][key])
+          << strategy << " " << key;
+    }
+  }
+}
+
+TEST_F(Training, TheCheckingModeFindsNothing) {
+  const Outcome outcome = train("-o run --check");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.errors, HasSubstr("inside steps 0 allocations of ours"));
+}
+
+TEST_F(Training, StrategiesGiveTheSameLosses) {
+  ASSERT_EQ(train("-o one --strategy no_shard").code, 0);
+  ASSERT_EQ(train("-o two --strategy full_shard").code, 0);
+  const auto losses = [&](const std::string& name) {
+    std::string text;
+    std::istringstream lines(workplace_.read(name));
+    for (std::string line; std::getline(lines, line);)
+      text += line.substr(0, line.find("\"learning_rate\"")) + "\n";
+    return text;
+  };
+  EXPECT_EQ(losses("one/metrics.jsonl"), losses("two/metrics.jsonl"));
+}
+
+TEST_F(Training, ComparesRunsAndExitsOneBeyondTheTolerance) {
+  ASSERT_EQ(train("-o one --strategy zero1").code, 0);
+  ASSERT_EQ(train("-o two --strategy full_shard").code, 0);
+  const Outcome table = workplace_.run("compare one two -o pictures");
+  EXPECT_EQ(table.code, 0) << table.errors;
+  EXPECT_THAT(table.output, HasSubstr("zero1 x2"));
+  EXPECT_THAT(table.output, HasSubstr("full_shard x2"));
+  EXPECT_TRUE(workplace_.has("pictures/strategies.svg"));
+  EXPECT_EQ(workplace_.run("compare one two --tolerance 0").code, 1);
+}
+
+TEST_F(Training, CompareJsonPairsPredictedAndProfiled) {
+  ASSERT_EQ(train("-o run").code, 0);
+  const Json json = Json::parse(workplace_.run("compare run --json").output);
+  ASSERT_EQ(json["runs"].size(), 2u);
+  ASSERT_EQ(json["pairs"].size(), 1u);
+  const Json& pair = json["pairs"][0];
+  EXPECT_EQ(pair["peak_error_bytes"], 0);
+  const double predicted = json["runs"][0]["step_time_ns"],
+               profiled = json["runs"][1]["step_time_ns"];
+  EXPECT_NEAR(pair["step_time_error_share"], (predicted - profiled) / profiled, 1e-12);
+  ASSERT_FALSE(pair["operations"].empty());
+  for (const Json& op : pair["operations"]) EXPECT_EQ(op["predicted_bytes"], op["profiled_bytes"]);
+}
+
+TEST_F(Training, WithoutAMeasuredMachineItTrainsAndSaysWhyNothingIsPredicted) {
+  const Outcome outcome = workplace_.run("train job.json -o run");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("no prediction"));
+  EXPECT_FALSE(workplace_.has("run/predicted"));
+}
+
+TEST_F(Training, HelpJobListsEveryKey) {
+  const Outcome outcome = workplace_.run("train --help-job");
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* key : {"model", "data", "lr.peak", "optimizer.kind", "ranks", "timeout"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(std::string("\n") + key + " "));
+  }
+}
+
+}  // namespace
+}  // namespace shardscope::testing
