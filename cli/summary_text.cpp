@@ -114,21 +114,43 @@ std::string unit_table(const Summary& summary, const Painter& painter) {
   return table.text(painter);
 }
 
-/// A row of the comparison: what it is, and how to get it out of a summary.
-template <class Value, class Get>
-void compare_row(Table& table, std::string_view name,
-                 const std::optional<Predicted<Summary>>& predicted,
-                 const std::optional<Profiled<Summary>>& profiled, const Get& get) {
-  std::vector<Cell> cells{std::string(name)};
-  cells.emplace_back(predicted ? rounded_text(get(predicted->value)) : "-");
-  cells.emplace_back(profiled ? rounded_text(get(profiled->value)) : "-");
-  if (predicted && profiled) {
-    const auto error =
-        error_share(SideBySide<Value>{{get(predicted->value)}, {get(profiled->value)}});
-    cells.emplace_back(error_text(error), error_paint(error));
+/// The columns of a comparison for the sides that there are, filled a row at a time.
+class ComparisonTable {
+ public:
+  ComparisonTable(const std::optional<Predicted<Summary>>& predicted,
+                  const std::optional<Profiled<Summary>>& profiled)
+      : predicted_(predicted), profiled_(profiled), table_(columns()) {}
+
+  /// `get` takes the figure, a Duration or Bytes, out of a summary.
+  template <class Get>
+  void row(std::string_view name, const Get& get) {
+    std::vector<Cell> cells{std::string(name)};
+    if (predicted_) cells.emplace_back(rounded_text(get(predicted_->value)));
+    if (profiled_) cells.emplace_back(rounded_text(get(profiled_->value)));
+    if (predicted_ && profiled_) {
+      using Value = decltype(get(predicted_->value));
+      const auto error =
+          error_share(SideBySide<Value>{{get(predicted_->value)}, {get(profiled_->value)}});
+      cells.emplace_back(error_text(error), error_paint(error));
+    }
+    table_.row(std::move(cells));
   }
-  table.row(std::move(cells));
-}
+  void rule() { table_.rule(); }
+  std::string text(const Painter& painter) const { return table_.text(painter); }
+
+ private:
+  std::vector<Column> columns() const {
+    std::vector<Column> result{{""}};
+    if (predicted_) result.push_back({"predicted", Align::right});
+    if (profiled_) result.push_back({"profiled", Align::right});
+    if (predicted_ && profiled_) result.push_back({"error", Align::right});
+    return result;
+  }
+
+  const std::optional<Predicted<Summary>>& predicted_;
+  const std::optional<Profiled<Summary>>& profiled_;
+  Table table_;
+};
 
 }  // namespace
 
@@ -143,26 +165,19 @@ std::string summary_text(const Summary& summary, const Painter& painter) {
 std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
                             const std::optional<Profiled<Summary>>& profiled,
                             const Painter& painter) {
-  Table table(
-      {{""}, {"predicted", Align::right}, {"profiled", Align::right}, {"error", Align::right}});
-  const auto time_row = [&](std::string_view name, Duration Accounting::*part) {
-    compare_row<Duration>(table, name, predicted, profiled,
-                          [part](const Summary& s) { return s.time.*part; });
-  };
-  const auto bytes_row = [&](std::string_view name, const auto& get) {
-    compare_row<Bytes>(table, name, predicted, profiled, get);
-  };
-  compare_row<Duration>(table, "step time", predicted, profiled,
-                        [](const Summary& s) { return s.step_time; });
-  for (const auto& [name, part] : parts_of_time) time_row("  " + std::string(name), part);
-  time_row("communication in all", &Accounting::communication);
+  ComparisonTable table(predicted, profiled);
+  table.row("step time", [](const Summary& s) { return s.step_time; });
+  for (const auto& [name, part] : parts_of_time) {
+    table.row("  " + std::string(name), [part = part](const Summary& s) { return s.time.*part; });
+  }
+  table.row("communication in all", [](const Summary& s) { return s.time.communication; });
   table.rule();
-  bytes_row("peak of live bytes", [](const Summary& s) { return s.memory.peak_allocated; });
+  table.row("peak of live bytes", [](const Summary& s) { return s.memory.peak_allocated; });
   for (const MemoryCategory category : memory_categories) {
-    bytes_row("  " + std::string(word_for(category)),
+    table.row("  " + std::string(word_for(category)),
               [category](const Summary& s) { return s.memory.at_peak[category]; });
   }
-  bytes_row("arena", [](const Summary& s) { return s.memory.arena; });
+  table.row("arena", [](const Summary& s) { return s.memory.arena; });
   return table.text(painter);
 }
 
