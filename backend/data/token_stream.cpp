@@ -57,7 +57,7 @@ std::span<const std::byte> uint16_payload(const fs::path& path, std::span<const 
   throw Error(
       {.where = path.string(),
        .what = fmt::format("{} bytes are not a whole number of uint16 tokens", bytes.size()),
-       .way_out = "set token_format to \"text\" if it is text"});
+       .way_out = "set \"tokens\" to \"text\" if it is text"});
 }
 
 std::span<const std::byte> llm_c_payload(const fs::path& path, std::span<const std::byte> bytes) {
@@ -66,14 +66,14 @@ std::span<const std::byte> llm_c_payload(const fs::path& path, std::span<const s
     throw Error({.where = path.string(),
                  .what = fmt::format("{} bytes are too few for llm.c's header of {} bytes",
                                      bytes.size(), sizeof header),
-                 .way_out = "set token_format to \"uint16\" or \"text\""});
+                 .way_out = "set \"tokens\" to \"uint16\" or \"text\""});
   }
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header[0] != llm_c_magic || header[1] != llm_c_version) {
     throw Error({.where = path.string(),
                  .what = fmt::format("magic {} version {} is not llm.c's {} version {}", header[0],
                                      header[1], llm_c_magic, llm_c_version),
-                 .way_out = "set token_format to \"uint16\" if it has no header"});
+                 .way_out = "set \"tokens\" to \"uint16\" if it has no header"});
   }
   const auto payload = bytes.subspan(sizeof header);
   if (header[2] < 0 || payload.size() != 2 * static_cast<std::size_t>(header[2])) {

@@ -49,7 +49,7 @@ void require_finite(const StepMetrics& metrics) {
   throw Error({.where = fmt::format("step {}", metrics.step),
                .what = fmt::format("the loss is {} and the gradient norm {}", metrics.loss,
                                    metrics.gradient_norm),
-               .way_out = "lower learning_rate.peak, warm up longer, or clip",
+               .way_out = "lower lr.peak, warm up longer, or clip",
                .code = ExitCode::not_finite});
 }
 

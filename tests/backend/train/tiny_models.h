@@ -19,4 +19,10 @@ inline constexpr std::string_view tiny_llama = R"({
   "attention_bias": false, "mlp_bias": false, "tie_word_embeddings": false,
   "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}})";
 
+/// Large enough for its arena to stand out of what a process holds anyway: 3.4 million parameters.
+inline constexpr std::string_view medium_gpt2 = R"({
+  "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 256, "n_embd": 256,
+  "n_layer": 4, "n_head": 4, "n_inner": null, "activation_function": "gelu_new", "initializer_range": 0.02,
+  "layer_norm_epsilon": 1e-05, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true})";
+
 }  // namespace shardscope

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +16,7 @@
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
+#include "traces/summary.h"
 
 namespace shardscope {
 namespace {
@@ -145,6 +147,43 @@ TEST_F(TrainingTest, LosesAPeerWithinSeconds) {
   EXPECT_THAT(outcomes[0].message, ::testing::HasSubstr("rank 1"));
   EXPECT_EQ(outcomes[1].signal, SIGKILL);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8));
+}
+
+TEST_F(TrainingTest, HoldsTheArenaAndTheStatedRest) {
+  Job big = job(medium_gpt2, 2, ShardingStrategy::full_shard, "run");
+  big.steps = 2;
+  big.seq = 256;
+  big.check = false;
+  big.save_model = false;
+  run_forked(big);
+  const Summary summary = read_summary(big.output / "summary.json");
+  const double stated = static_cast<double>((summary.memory.arena + summary.memory.outside).count);
+  EXPECT_GT(stated, 40e6);
+  EXPECT_NEAR(static_cast<double>(summary.memory.pss.count), stated, 0.05 * stated);
+}
+
+TEST_F(TrainingTest, SaysWhichFolderCannotBeWritten) {
+  Job nowhere = job(tiny_gpt2, 1, ShardingStrategy::no_shard, "run");
+  nowhere.output = folder().write("file", "not a folder") / "run";
+  const auto outcomes = run_ranks(
+      1, [&](const Environment& environment) { train(nowhere, environment, {.quiet = true}); });
+  EXPECT_EQ(outcomes[0].exit_code, 3);
+  EXPECT_THAT(outcomes[0].message, ::testing::HasSubstr(nowhere.output.string()));
+}
+
+TEST_F(TrainingTest, LeavesNoHalfModelOnAFullDisk) {
+  Job full = job(tiny_gpt2, 1, ShardingStrategy::no_shard, "run");
+  full.steps = 1;
+  const auto outcomes = run_ranks(1, [&](const Environment& environment) {
+    // Files of at most 64 KiB: the weights are larger, and fail half-way as on a full disk.
+    const rlimit limit{.rlim_cur = 64 << 10, .rlim_max = 64 << 10};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);
+    train(full, environment, {.quiet = true});
+  });
+  EXPECT_EQ(outcomes[0].exit_code, 3) << outcomes[0].message;
+  EXPECT_THAT(outcomes[0].message, ::testing::HasSubstr("model.safetensors"));
+  EXPECT_TRUE(std::filesystem::is_empty(full.output / "model"));
 }
 
 }  // namespace
