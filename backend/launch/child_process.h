@@ -1,8 +1,6 @@
 // One process started by this one.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -52,7 +50,7 @@ class ChildProcess {
   std::optional<ProcessEnd> collect();
 
  private:
-  pid_t id_ = -1;
+  int id_ = -1;  ///< process id
   FileDescriptor process_;
   FileDescriptor output_;
 };

@@ -1,13 +1,11 @@
 #include "tests/recordings/recorded_file.h"
 
-#include <zlib.h>
-
-#include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "traces/gzip.h"
 
 namespace shardscope::recordings {
 namespace {
@@ -18,17 +16,11 @@ Error unreadable(const fs::path& path, std::string what) {
   return Error({.where = path.string(), .what = std::move(what), .way_out = {}});
 }
 
-/// The text of a file; zlib passes on what is not gzipped.
+/// The text of a file, gzipped or not.
 std::string text_of(const fs::path& path) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (!file) throw unreadable(path, "cannot be opened");
-  std::string text;
-  char part[1 << 16];
-  int got = 0;
-  while ((got = gzread(file.get(), part, sizeof part)) > 0)
-    text.append(part, static_cast<std::size_t>(got));
-  if (got < 0) throw unreadable(path, "cannot be unpacked");
-  return text;
+  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
+  std::string content = read_whole(path, most_bytes);
+  return is_gzip(content) ? gunzip(content, most_bytes, path.string()) : content;
 }
 
 }  // namespace
