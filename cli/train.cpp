@@ -68,6 +68,19 @@ std::filesystem::path usual_folder(const TrainCommand& options, const Job& job) 
   return std::filesystem::path("runs") / name;
 }
 
+/// As many as the launcher started, else as options or job say.
+int ranks_of(const TrainCommand& options, const Job& job, const Environment& environment) {
+  const int wanted = options.ranks ? checked(*options.ranks, "--ranks", most_ranks) : job.ranks;
+  if (environment.started_by == StartedBy::user) return wanted;
+  if (options.ranks && wanted != environment.world) {
+    throw Error({.where = "--ranks",
+                 .what = fmt::format("{} were asked for, but {} started {}", wanted,
+                                     name_of(environment.started_by), environment.world),
+                 .way_out = "leave --ranks out under a launcher"});
+  }
+  return environment.world;
+}
+
 /// The job file with everything that the command line and the environment say about it.
 Job resolved_job(const TrainCommand& options, const Environment& environment) {
   JobOptions job_options = options.job;
@@ -79,8 +92,7 @@ Job resolved_job(const TrainCommand& options, const Environment& environment) {
                  .what = "no data was given",
                  .way_out = "give text files, folders or token files"});
   }
-  if (options.ranks) job.ranks = checked(*options.ranks, "--ranks", most_ranks);
-  if (environment.started_by != StartedBy::user) job.ranks = environment.world;
+  job.ranks = ranks_of(options, job, environment);
   if (options.threads) job.threads = checked(*options.threads, "--threads", most_threads);
   if (options.communicator) job.communicator = parse_communicator(*options.communicator);
   job.check = job.check || options.check;
@@ -119,7 +131,8 @@ void clear_results(const RunFolder& folder) {
     std::filesystem::remove(path, ignored);
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder.root, ignored)) {
-    if (entry.path().filename().string().starts_with("trace."))
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("trace.") && name.ends_with(".json.gz"))
       std::filesystem::remove(entry.path(), ignored);
   }
 }
