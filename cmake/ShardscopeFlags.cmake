@@ -11,7 +11,7 @@ add_library(shardscope::flags ALIAS shardscope_flags)
 target_include_directories(shardscope_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_features(shardscope_flags INTERFACE cxx_std_20)
 target_compile_options(shardscope_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -fno-omit-frame-pointer>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -fno-omit-frame-pointer>)
 
 if(SHARDSCOPE_SANITIZER STREQUAL "address")
   set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined)

@@ -96,10 +96,10 @@ struct Kernel {
   std::int64_t in = 0;    ///< linear: in; norm, embedding: C; gelu, swiglu: F
   std::int64_t out = 0;   ///< linear: out; cross_entropy, embedding: V
   std::int64_t batch = 0, length = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  std::int64_t q_stride = 0,
-               kv_stride = 0;  ///< elements between rows of q and of k, v (fused QKV: 3C)
-  std::int64_t elements =
-      0;  ///< add, fill_zero, clip_coefficient (pieces); sum over slices for optimizer kernels
+  /// Elements between rows of q and of k, v (fused QKV: 3C).
+  std::int64_t q_stride = 0, kv_stride = 0;
+  /// add, fill_zero: floats; clip_coefficient: pieces; sum_of_squares, adamw, sgd: sum over slices.
+  std::int64_t elements = 0;
   std::int64_t positions = 0;  ///< embedding: rows of wpe, 0 without
   double epsilon = 0;
   double scale = 1;  ///< attention scale; cross_entropy: 1 / (accumulation * data-parallel ranks)

@@ -108,15 +108,16 @@ struct Operation {
   std::int16_t stage = 0;  ///< pipeline stage
   std::int32_t step = 0;   ///< index into Schedule::steps
   UnitId unit;             ///< none: belongs to no unit
-  std::uint32_t detail =
-      0;                ///< compute, optimizer: index into kernels; collectives: into collectives
-  IndexRange operands;  ///< into Schedule::operands; for kernels in the kernel's order;
-                        ///< for collectives: the rank's input, then its output (one operand if in
-                        ///< place whole)
-  IndexRange after;  ///< into Schedule::after: operations that must have ended, beyond stream order
-  IndexRange slices;  ///< into Schedule::slices, optimizer kernels
-  Bytes bytes;  ///< read and written; of a collective its payload (out of the gather, into the
-                ///< reduction)
+  /// Of compute and optimizer: index into kernels; of collectives: into collectives.
+  std::uint32_t detail = 0;
+  /// Into Schedule::operands. Of kernels in the kernel's order; of collectives the rank's input,
+  /// then its output (one operand where the whole is reduced in place).
+  IndexRange operands;
+  /// Into Schedule::after: operations that must have ended, beyond stream order.
+  IndexRange after;
+  IndexRange slices;  ///< into Schedule::slices, of clipping and optimizer kernels
+  /// Read and written; of a collective its payload (out of the gather, into the reduction).
+  Bytes bytes;
   Flops flops;
 };
 
@@ -146,12 +147,11 @@ struct Buffer {
   UnitId unit;
 };
 
-/// A unit's place in the flat storage of one parameter.
+/// A parameter's place in its unit's flat storage.
 struct FlatSlot {
   ParameterId parameter;
   std::int64_t elements = 0;  ///< of the parameter
-  std::int64_t offset = 0;    ///< elements from the start of the unit's flat storage, a multiple of
-                              ///< piece_elements
+  std::int64_t offset = 0;    ///< elements from the start, a multiple of piece_elements
   bool operator==(const FlatSlot&) const = default;
 };
 

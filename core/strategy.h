@@ -38,8 +38,8 @@ struct Mesh {
 enum class WrapPolicy : std::uint8_t { transformer, size, none };
 struct Wrap {
   WrapPolicy policy = WrapPolicy::transformer;
-  std::int64_t min_elements =
-      0;  ///< size: neighbouring blocks are joined until a unit has this many elements
+  /// size: neighbouring blocks are joined until a unit has this many elements.
+  std::int64_t min_elements = 0;
   bool operator==(const Wrap&) const = default;
 };
 

@@ -25,8 +25,8 @@ struct ChildPlan {
   std::filesystem::path program;
   std::vector<std::string> arguments;
   Variables variables;
-  bool keeps_output =
-      false;  ///< writes to this process's standard output, otherwise into the pipe as well
+  /// Writes to this process's standard output, otherwise into the pipe as well.
+  bool keeps_output = false;
 };
 
 /// A child in a process group of its own, with its standard error in a pipe. It dies with the

@@ -68,8 +68,8 @@ struct OperatorGraph {
 struct BatchShape {
   std::int64_t batch = 1;
   std::int64_t length = 1;
-  double loss_scale =
-      1;  ///< 1 / (micro-batches * data-parallel ranks): gradients and losses then simply add up
+  /// 1 / (micro-batches * data-parallel ranks): gradients and losses then simply add up.
+  double loss_scale = 1;
   std::int64_t rows() const { return batch * length; }
 };
 

@@ -140,10 +140,10 @@ struct Model {
   std::vector<ModelBuffer> buffers;
   std::vector<Module> modules;    ///< named_modules() order
   std::string base_model_prefix;  ///< attribute that holds the base model: "transformer", "model"
-  std::vector<std::string>
-      no_split_classes;  ///< _no_split_modules: what FSDP wraps by default, sorted
-  double dropout =
-      0;  ///< largest dropout probability of the config; the native runtime trains without
+  /// _no_split_modules: what FSDP wraps by default, sorted.
+  std::vector<std::string> no_split_classes;
+  /// Largest dropout probability of the config; the native runtime trains without.
+  double dropout = 0;
   std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class
   std::string why_no_decoder;  ///< then: the reason, for the user ("activation_function relu", ...)
 
