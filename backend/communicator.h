@@ -1,5 +1,5 @@
-// Collectives among the ranks of a group. One contract, several implementations (shared memory, MPI, a group of one; NCCL
-// follows), one test suite for all.
+// Collectives among the ranks of a group. One contract, several implementations (shared memory,
+// MPI, a group of one; NCCL follows), one test suite for all.
 #pragma once
 
 #include <chrono>
@@ -23,14 +23,17 @@ class Arena {
   virtual Bytes size() const = 0;
 };
 
-/// Blocking collectives, called from one thread (the communication thread) in the same order on all ranks of the group.
+/// Blocking collectives, called from one thread (the communication thread) in the same order on all
+/// ranks of the group.
 ///
-/// Reductions add over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+..., an odd one out is carried
-/// up; every rank gets the same bits, and runs repeat bit for bit. Buffers may be anywhere; those inside the arena are read
-/// in place by peers where the implementation can. A lost peer, or a wait over the deadline, throws Error with
-/// ExitCode::rank_lost that names the rank, the operation and the bytes; the communicator is of no use after that. Sizes that
-/// do not fit together throw Error with ExitCode::bad_input before anything moves. The communicators of one tree (`split`)
-/// are used by one thread, in an order that every two ranks agree on for the groups that they share.
+/// Reductions add over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+...,
+/// an odd one out is carried up; every rank gets the same bits, and runs repeat bit for bit.
+/// Buffers may be anywhere; those inside the arena are read in place by peers where the
+/// implementation can. A lost peer, or a wait over the deadline, throws Error with
+/// ExitCode::rank_lost that names the rank, the operation and the bytes; the communicator is of no
+/// use after that. Sizes that do not fit together throw Error with ExitCode::bad_input before
+/// anything moves. The communicators of one tree (`split`) are used by one thread, in an order that
+/// every two ranks agree on for the groups that they share.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -39,13 +42,16 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::string description() const = 0;  ///< "shared_memory, 2 ranks"
 
-  /// Collective over the group that was there at the start: every rank allocates the same size. Once per communicator tree.
+  /// Collective over the group that was there at the start: every rank allocates the same size.
+  /// Once per communicator tree.
   virtual std::unique_ptr<Arena> allocate_arena(Bytes size) = 0;
 
   /// out[i * in.size() ...] = rank i's `in`. `in` may be its own part of `out`. Bytes, any dtype.
   virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out) = 0;
-  /// out = this rank's part (1/size) of the sum of all `in`. `out` may be its own part of `in`. float32 or float64.
-  virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, Dtype dtype) = 0;
+  /// out = this rank's part (1/size) of the sum of all `in`. `out` may be its own part of `in`.
+  /// float32 or float64.
+  virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out,
+                              Dtype dtype) = 0;
   /// data = the sum of all, on every rank. float32, float64 or int64.
   virtual void all_reduce(std::span<std::byte> data, Dtype dtype) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
@@ -54,7 +60,8 @@ class Communicator {
   virtual void receive(std::span<std::byte> data, int from) = 0;
   virtual void barrier() = 0;
 
-  /// Collective: ranks that give the same color (0 or more) form a group, ordered by their rank here.
+  /// Collective: ranks that give the same color (0 or more) form a group, ordered by their rank
+  /// here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 };
 

@@ -10,7 +10,8 @@
 
 namespace shardscope {
 
-/// What one call gets besides its kernel: operands in the kernel's order (null: absent), the slices of optimizer kernels.
+/// What one call gets besides its kernel: operands in the kernel's order (null: absent), the slices
+/// of optimizer kernels.
 struct KernelCall {
   std::span<void* const> operands;
   std::span<const Slice> slices;
@@ -21,15 +22,18 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::string description() const = 0;  ///< "AMD EPYC, 1 thread, oneDNN 2.6.3 (avx512_core)"
+  virtual std::string description()
+      const = 0;  ///< "AMD EPYC, 1 thread, oneDNN 2.6.3 (avx512_core)"
 
   /// Scratch bytes that `run` wants as the last operand of this kernel.
   virtual Bytes workspace(const Kernel& kernel) const = 0;
 
-  /// Builds whatever `run` needs for this kernel ahead of time (primitives, thread teams), so that a step allocates nothing.
+  /// Builds whatever `run` needs for this kernel ahead of time (primitives, thread teams), so that
+  /// a step allocates nothing.
   virtual void prepare(const Kernel& kernel) = 0;
 
-  /// Runs the kernel; on the CPU it is done when this returns. Pointers are 64-byte aligned at the start of a buffer.
+  /// Runs the kernel; on the CPU it is done when this returns. Pointers are 64-byte aligned at the
+  /// start of a buffer.
   virtual void run(const Kernel& kernel, const KernelCall& call) = 0;
 };
 

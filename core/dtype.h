@@ -8,7 +8,18 @@
 
 namespace shardscope {
 
-enum class Dtype : std::uint8_t { float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, boolean };
+enum class Dtype : std::uint8_t {
+  float64,
+  float32,
+  float16,
+  bfloat16,
+  int64,
+  int32,
+  int16,
+  int8,
+  uint8,
+  boolean
+};
 
 /// Size of one element.
 Bytes size_of(Dtype dtype);

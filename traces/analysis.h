@@ -28,9 +28,9 @@ struct StepWindow {
   bool operator==(const StepWindow&) const = default;
 };
 
-/// The steps of a trace, ascending. A step spans its annotation "ProfilerStep#N" where the trace has
-/// one, else all spans tagged with it; the first one of a prediction begins at 0. A trace that tags
-/// nothing is one step 0 over `device_window`.
+/// The steps of a trace, ascending. A step spans its annotation "ProfilerStep#N" where the trace
+/// has one, else all spans tagged with it; the first one of a prediction begins at 0. A trace that
+/// tags nothing is one step 0 over `device_window`.
 std::vector<StepWindow> step_windows(const Trace& trace);
 
 /// Index of the step that stands for the run: the lower median by duration, the first step

@@ -25,9 +25,9 @@ struct RunFacts {
   Flops model_flops;                 ///< of one rank and step; 0: no MFU
   FlopRate peak;                     ///< of one device; 0: no MFU
   std::string mfu_formula;
-  Bytes arena;            ///< 0: the trace's own
-  Bytes outside;          ///< of the process, not in the arena
-  Bytes pss;              ///< proportional set size beyond what the process held before; 0: not known
+  Bytes arena;    ///< 0: the trace's own
+  Bytes outside;  ///< of the process, not in the arena
+  Bytes pss;      ///< proportional set size beyond what the process held before; 0: not known
   double low_factor = 1;  ///< on the step time, for its lower and upper bound
   double high_factor = 1;
 };
@@ -38,7 +38,7 @@ struct MemorySummary {
   Bytes peak_reserved;
   Bytes arena;
   Bytes outside;
-  Bytes pss;  ///< as in RunFacts
+  Bytes pss;                 ///< as in RunFacts
   std::string at_operation;  ///< name of the operation at the peak; "" if before the step
   CategoryBytes at_peak;
   CategoryBytes maximum;
