@@ -197,6 +197,12 @@ std::string result_json(const FinishedRun& run, ExitCode code) {
 
 /// Pictures and the comparison, once rank 0 has left its summary.
 void report(const TrainCommand& options, const Job& job, ExitCode code) {
+  if (code == ExitCode::interrupted && !std::filesystem::exists(RunFolder{job.output}.summary())) {
+    throw Error({.where = job.output.string(),
+                 .what = "interrupted before a step was finished; nothing was trained",
+                 .way_out = "start it again",
+                 .code = ExitCode::interrupted});
+  }
   const FinishedRun run = read_run({job.output});
   write_figures(run, read_traces(run));
   if (options.output.json) return print(result_json(run, code));

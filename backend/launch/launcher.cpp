@@ -29,13 +29,20 @@ constexpr milliseconds wait_for_cause{1000};
 
 constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
 
-/// SIGINT, SIGTERM and SIGHUP as a descriptor, and back to what they were at the end.
+bool is_ignored(int number) {
+  struct sigaction action {};
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// SIGINT, SIGTERM and SIGHUP as a descriptor, and back to what they were at the end. What this
+/// process was started to ignore (nohup) stays ignored: a descriptor would deliver it all the same.
 class SignalWatch {
  public:
   SignalWatch() {
     sigset_t watched;
     ::sigemptyset(&watched);
-    for (const int number : stop_signals) ::sigaddset(&watched, number);
+    for (const int number : stop_signals)
+      if (!is_ignored(number)) ::sigaddset(&watched, number);
     ::pthread_sigmask(SIG_BLOCK, &watched, &before_);
     descriptor_ = FileDescriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   }
@@ -113,8 +120,9 @@ class RunningJob {
       decide();
     }
     read_outputs();
-    if (!failures_.empty()) throw error_of(cause());
-    return interrupted_ ? ExitCode::interrupted : ExitCode::done;
+    const bool failed = !failures_.empty() && !(died_of_stop_ && cause().says_peer_lost());
+    if (failed) throw error_of(cause());
+    return interrupted_ || died_of_stop_ ? ExitCode::interrupted : ExitCode::done;
   }
 
  private:
@@ -155,11 +163,12 @@ class RunningJob {
   }
 
   void pass_on(int number) {
-    if (interrupted_) {
+    if (asked_to_stop_) {
+      interrupted_ = true;
       take_down();
       return;
     }
-    interrupted_ = true;
+    asked_to_stop_ = true;
     signal_all(number);
   }
 
@@ -189,7 +198,10 @@ class RunningJob {
       return;
     }
     const bool stopped = std::count(stop_signals.begin(), stop_signals.end(), end.signal) != 0;
-    if (!going_down_ && !(interrupted_ && stopped)) failures_.push_back(ended);
+    if (asked_to_stop_ && stopped)
+      died_of_stop_ = true;
+    else if (!going_down_)
+      failures_.push_back(ended);
   }
 
   /// The failure that the others follow from: the first one that is not "I lost a peer".
@@ -202,6 +214,8 @@ class RunningJob {
   void decide() {
     if (going_down_) {
       if (next_step_.passed()) kill_all();
+    } else if (died_of_stop_) {
+      take_down();  // it was not yet ready to finish its step, so the others never can
     } else if (!failures_.empty()) {
       if (!cause().says_peer_lost() || (awaits_cause_ && next_step_.passed())) {
         take_down();
@@ -246,7 +260,9 @@ class RunningJob {
   std::vector<Failure> failures_;  ///< in the order seen; not of ranks that we took down
   TimeLimit next_step_{std::chrono::hours(1)};  ///< when to decide again, where nothing happens
   bool awaits_cause_ = false;
-  bool interrupted_ = false;
+  bool asked_to_stop_ = false;  ///< a signal was passed on
+  bool interrupted_ = false;    ///< a rank stopped early, in order, or all were taken down for it
+  bool died_of_stop_ = false;   ///< a rank was killed by the signal that was passed on
   bool going_down_ = false;
 };
 

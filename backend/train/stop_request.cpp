@@ -14,13 +14,14 @@ StopRequest::StopRequest() {
   struct sigaction action {};
   action.sa_handler = note_stop;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &old_interrupt_);
-  sigaction(SIGTERM, &action, &old_terminate_);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    sigaction(numbers[i], nullptr, &old_[i]);
+    if (old_[i].sa_handler != SIG_IGN) sigaction(numbers[i], &action, nullptr);
+  }
 }
 
 StopRequest::~StopRequest() {
-  sigaction(SIGINT, &old_interrupt_, nullptr);
-  sigaction(SIGTERM, &old_terminate_, nullptr);
+  for (std::size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &old_[i], nullptr);
 }
 
 bool StopRequest::asked() const { return asked_to_stop != 0; }

@@ -1,11 +1,15 @@
-// Ctrl-C and SIGTERM as a question that the training loop asks between steps.
+// Ctrl-C, SIGTERM and a closed terminal as a question that the training loop asks between steps.
 #pragma once
 
 #include <signal.h>
 
+#include <array>
+#include <cstddef>
+
 namespace shardscope {
 
-/// While this lives, SIGINT and SIGTERM set a flag instead of ending the process. One at a time.
+/// While this lives, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; one that
+/// the process was started to ignore stays ignored. One at a time.
 class StopRequest {
  public:
   StopRequest();
@@ -16,8 +20,8 @@ class StopRequest {
   bool asked() const;
 
  private:
-  struct sigaction old_interrupt_ {};
-  struct sigaction old_terminate_ {};
+  static constexpr std::array numbers{SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, numbers.size()> old_{};
 };
 
 }  // namespace shardscope
