@@ -1,5 +1,6 @@
 // shardscope train: predicts, really trains, and lays the two over each other.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -149,11 +150,26 @@ std::optional<HardwareChoice> machine_of(const TrainCommand& options, const Job&
   return hardware;
 }
 
+/// The ranks of this host hold an arena each: more than its memory would be taken by force, by the
+/// kernel, from whoever is largest.
+void check_memory(const Schedule& schedule, int ranks_here) {
+  const Bytes arenas = arena_layout(schedule).size * ranks_here;
+  const Bytes memory = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  if (arenas <= memory) return;
+  throw Error({.where = "memory",
+               .what = fmt::format("{} ranks of {} do not fit in the {} of this host", ranks_here,
+                                   rounded_text(arenas / ranks_here), rounded_text(memory)),
+               .way_out = "lower batch or seq, shard more, or turn on checkpointing",
+               .code = ExitCode::no});
+}
+
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
-void prepare(const TrainCommand& options, const Job& job, int threads) {
+void prepare(const TrainCommand& options, const Job& job, const Environment& environment) {
   Scenario scenario = scenario_of(job, job.ranks, 0);
-  scenario.job.threads = job.threads > 0 ? job.threads : threads;
-  schedule_of(scenario, {.kind = job.device});
+  scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
+  const bool started_here = environment.started_by == StartedBy::user;
+  check_memory(schedule_of(scenario, {.kind = job.device}),
+               started_here ? job.ranks : environment.local_world);
   check_data(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
   const RunFolder folder{job.output};
@@ -226,7 +242,7 @@ ExitCode run_train(const TrainCommand& options) {
   const bool leads = !launched_by_us && environment.rank == 0;
   const TrainOptions rank_options{.quiet = options.output.quiet};
 
-  if (leads) prepare(options, job, threads_per_rank(job, environment));
+  if (leads) prepare(options, job, environment);
   const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
   if (leads) report(options, job, code);
   return code;

@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"UnknownStrategy", "full_shard", "fullshard", "job.json:7: strategy"},
         BadJob{"HybridOnTwoRanks", "full_shard", "hybrid_shard", "job.json:7: strategy"},
         BadJob{"SequenceLongerThanTheModel", "\"seq\": 8", "\"seq\": 64", "32"},
+        BadJob{"TokenStartBeyondAnyData", "\"seq\": 8",
+               "\"seq\": 8, \"token_start\": 9223372036854775807", "token_start: expected"},
         BadJob{"MissingData", "text.txt", "nothing.txt", "nothing.txt"},
         BadJob{"NotJson", "\"steps\": 3,", "\"steps\": 3", "job.json:5"}),
     [](const auto& given) { return std::string(given.param.name); });
@@ -114,6 +116,18 @@ TEST(BadInput, DataTooShortForOneBatchNamesTheData) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
   EXPECT_THAT(outcome.errors, HasSubstr("data"));
+  EXPECT_FALSE(workplace.has("runs"));
+}
+
+TEST(BadInput, WhatDoesNotFitTheHostIsExitOneBeforeARankStarts) {
+  // 60 million rows of 32 tokens: their token ids alone are 7.7 GB, one activation of width 8 is 61
+  // GB.
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const Outcome outcome = workplace.run("train job.json --batch 60000000 --seq 32");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("do not fit"));
   EXPECT_FALSE(workplace.has("runs"));
 }
 
