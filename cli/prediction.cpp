@@ -4,21 +4,12 @@
 #include <utility>
 
 #include "core/format/atomic_file.h"
+#include "core/model_flops.h"
 #include "sim/simulate.h"
 #include "traces/chrome_writer.h"
 
 namespace shardscope {
 namespace {
-
-/// Model flops of a step: the backward of a matrix product is twice its forward, and running a
-/// block again counts nothing.
-Flops model_flops(const Schedule& schedule) {
-  Flops forward;
-  for (const Operation& op : schedule.operations) {
-    if (op.phase == Phase::forward) forward += op.flops;
-  }
-  return forward * 3;
-}
 
 struct StepTimeBounds {
   double low_factor = 1;
@@ -52,8 +43,7 @@ Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   facts.tokens_per_step = tokens_per_step(scenario);
   facts.model_flops = model_flops(result.schedule);
   facts.peak = profile.peak;
-  facts.mfu_formula =
-      "3 x flops of the forward kernels of a rank's step / (step time x peak of a device)";
+  facts.mfu_formula = mfu_formula;
   facts.arena = arena_layout(result.schedule).size;
   facts.low_factor = bounds.low_factor;
   facts.high_factor = bounds.high_factor;

@@ -26,6 +26,7 @@
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "core/model/model_weights.h"
 
 namespace shardscope {
 namespace {
@@ -163,14 +164,37 @@ void check_memory(const Schedule& schedule, int ranks_here) {
                .code = ExitCode::no});
 }
 
+void tell_machine(const HardwareProfile& profile, TrainOptions& options) {
+  options.peak = profile.peak;
+  if (profile.memory.count > 0) options.device_memory = profile.memory;
+}
+
+/// Weights that are missing or damaged; found before older results are taken away.
+void check_weights(const Scenario& scenario) {
+  if (scenario.job.weights == StartWeights::pretrained)
+    ModelWeights(scenario.job.model, scenario.model);
+}
+
+/// What a prediction takes for granted that this run does otherwise.
+std::vector<std::string> mismatches(const HardwareProfile& profile, int ranks, int threads) {
+  std::vector<std::string> notes;
+  if (profile.ranks != ranks || profile.threads_per_rank != threads)
+    notes.push_back(fmt::format(
+        "the machine was measured with {} ranks of {} threads, and this runs {} of {}: `shardscope "
+        "calibrate --ranks {}` measures that",
+        profile.ranks, profile.threads_per_rank, ranks, threads, ranks));
+  return notes;
+}
+
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
 void prepare(const TrainCommand& options, const Job& job, const Environment& environment) {
   Scenario scenario = scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
   const bool started_here = environment.started_by == StartedBy::user;
-  check_memory(schedule_of(scenario, {.kind = job.device}),
-               started_here ? job.ranks : environment.local_world);
+  const int ranks_here = started_here ? job.ranks : environment.local_world;
+  check_memory(schedule_of(scenario, {.kind = job.device}), ranks_here);
   check_data(scenario);
+  check_weights(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
   const RunFolder folder{job.output};
   create_folder(folder.root);
@@ -180,7 +204,12 @@ void prepare(const TrainCommand& options, const Job& job, const Environment& env
         "no prediction: this machine was not measured; `shardscope calibrate` does it");
     return;
   }
-  write_prediction(predict(scenario, hardware->profile), "simulate", folder);
+  Prediction prediction = predict(scenario, hardware->profile);
+  for (const std::string& note : mismatches(hardware->profile, ranks_here, scenario.job.threads)) {
+    options.output.note(note);
+    prediction.summary.assumed.push_back(note);
+  }
+  write_prediction(prediction, "simulate", folder);
   write_atomically(folder.hardware(), to_json(hardware->profile));
 }
 
@@ -240,7 +269,11 @@ ExitCode run_train(const TrainCommand& options) {
   const bool is_rank = environment.started_by != StartedBy::user;
   const bool launched_by_us = environment.started_by == StartedBy::shardscope;
   const bool leads = !launched_by_us && environment.rank == 0;
-  const TrainOptions rank_options{.quiet = options.output.quiet};
+  TrainOptions rank_options{.quiet = options.output.quiet};
+  if (is_rank && environment.rank == 0) {
+    if (const auto hardware = machine_of(options, job))
+      tell_machine(hardware->profile, rank_options);
+  }
 
   if (leads) prepare(options, job, environment);
   const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);

@@ -46,7 +46,7 @@ Json memory_json(const MemorySummary& memory) {
           {"peak_reserved_bytes", memory.peak_reserved.count},
           {"arena_bytes", memory.arena.count},
           {"outside_bytes", memory.outside.count},
-          {"pss_bytes", memory.pss.count},
+          {"pss_bytes", memory.pss.count > 0 ? Json(memory.pss.count) : Json(nullptr)},
           {"at_operation", memory.at_operation},
           {"at_peak", categories_json(memory.at_peak)},
           {"maximum", categories_json(memory.maximum)}};
@@ -132,7 +132,7 @@ MemorySummary read_memory(const JsonValue& object) {
   memory.peak_reserved = bytes_at(object, "peak_reserved_bytes");
   memory.arena = bytes_at(object, "arena_bytes");
   memory.outside = bytes_at(object, "outside_bytes");
-  if (object.has("pss_bytes")) memory.pss = bytes_at(object, "pss_bytes");
+  if (object.find("pss_bytes")) memory.pss = bytes_at(object, "pss_bytes");
   memory.at_operation = object.at("at_operation").string();
   memory.at_peak = read_categories(object.at("at_peak"));
   memory.maximum = read_categories(object.at("maximum"));

@@ -18,6 +18,7 @@
 #include "backend/train/stop_request.h"
 #include "backend/train/trainer.h"
 #include "core/format/atomic_file.h"
+#include "core/model_flops.h"
 #include "traces/chrome_writer.h"
 #include "traces/summary.h"
 
@@ -40,30 +41,22 @@ std::unique_ptr<Device> make_device(const Job& job, const Environment& environme
 }
 
 /// What rank 0 leaves in the run folder before the first step.
-LineFile start_run_folder(const Job& job, const TrainOptions& options) {
+LineFile start_run_folder(const Job& job) {
   write_atomically(job.output / "job.json", to_json(job));
-  if (!options.hardware_profile.empty()) {
-    write_atomically(job.output / "hardware.json", read_whole(options.hardware_profile));
-  }
   return LineFile(job.output / "metrics.jsonl");
 }
 
-Flops flops_of_step(const Schedule& schedule) {
-  Flops sum;
-  for (const Operation& operation : schedule.operations) {
-    if (operation.phase != Phase::init) sum += operation.flops;
-  }
-  return sum;
-}
-
-RunFacts facts_of(Trainer& trainer) {
+RunFacts facts_of(Trainer& trainer, const TrainOptions& options) {
   const Schedule& schedule = trainer.schedule();
   const MemoryFacts memory = trainer.executor().memory();
   RunFacts facts;
   facts.strategy = name_of(schedule.strategy.sharding);
   facts.assumed = schedule.assumed;
   facts.tokens_per_step = trainer.tokens_per_step();
-  facts.model_flops = flops_of_step(schedule);
+  facts.model_flops = model_flops(schedule);
+  facts.mfu_formula = mfu_formula;
+  facts.peak = options.peak;
+  facts.device_memory = options.device_memory;
   facts.arena = memory.arena;
   facts.outside = memory.outside;
   facts.pss = memory.pss_after - memory.pss_before;
@@ -92,10 +85,10 @@ class Run {
             job.communicator, environment,
             std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3)))),
         leads_(environment.rank == 0),
-        quiet_(options.quiet),
+        options_(options),
         progress_(job.steps, options.quiet || !leads_) {
     create_folder(job.output);
-    if (leads_) metrics_.emplace(start_run_folder(job, options));
+    if (leads_) metrics_.emplace(start_run_folder(job));
     trainer_.emplace(job, *world_, *device_, recorded_steps);
     for (const std::string& note : trainer_->tokens().notes()) {
       if (leads_) fmt::print(stderr, "{}\n", note);
@@ -115,8 +108,8 @@ class Run {
   }
 
   void leave_results() {
-    if (job_.check && !quiet_) report_memory(*trainer_, environment_.rank);
-    const RunFacts facts = facts_of(*trainer_);
+    if (job_.check && !options_.quiet) report_memory(*trainer_, environment_.rank);
+    const RunFacts facts = facts_of(*trainer_, options_);
     if (job_.save_model)
       save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
                  *world_);
@@ -135,7 +128,7 @@ class Run {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Communicator> world_;
   bool leads_ = false;
-  bool quiet_ = false;
+  const TrainOptions& options_;
   Progress progress_;
   std::optional<LineFile> metrics_;
   std::optional<Trainer> trainer_;

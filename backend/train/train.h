@@ -1,17 +1,20 @@
 // A rank's life in a training job.
 #pragma once
 
-#include <filesystem>
+#include <optional>
 
 #include "backend/launch/environment.h"
 #include "core/config/job.h"
 #include "core/error.h"
+#include "core/quantities.h"
 
 namespace shardscope {
 
 struct TrainOptions {
-  bool quiet = false;                      ///< no progress
-  std::filesystem::path hardware_profile;  ///< copied into the run folder; empty: none
+  bool quiet = false;  ///< no progress
+  /// What is known of the machine, for the share of its peak and whether the run fits.
+  FlopRate peak;                       ///< of one device; 0: not known
+  std::optional<Bytes> device_memory;  ///< of one device
 };
 
 /// Trains as one rank of the job and fills the run folder `job.output` (docs/cli.md): job.json,
