@@ -7,7 +7,8 @@
 namespace shardscope::recordings {
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all{ops_kind(), parameters_kind(), training_kind()};
+  static const std::vector<Kind> all{flat_parameters_kind(), ops_kind(), parameters_kind(),
+                                     training_kind()};
   return all;
 }
 
