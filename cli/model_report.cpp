@@ -16,6 +16,45 @@ Schedule smallest_schedule(const Scenario& scenario) {
   return native_schedule(scenario.model, scenario.strategy, workload, scenario.rank);
 }
 
+PlannedUnit planned(const Unit& unit, const Model& model) {
+  PlannedUnit result{.name = unit.name,
+                     .class_name = unit.class_name,
+                     .elements = unit.elements,
+                     .unpadded_elements = unit.unpadded_elements,
+                     .padded_elements = unit.padded_elements,
+                     .shard_elements = unit.shard_elements,
+                     .padding_elements_by_rank = unit.padding_elements_by_rank};
+  for (const FlatSlot& slot : unit.slots)
+    result.parameters.push_back(model.parameters[slot.parameter.value].name);
+  return result;
+}
+
+ModelStates paper_states(const Model& model, const Optimizer& optimizer, ShardingStrategy sharding,
+                         int shards) {
+  return zero_paper_states(model.trainable_elements(), sharding, shards, optimizer,
+                           StatePrecision::fp32, Dtype::float32);
+}
+
+ShardingPlan native_plan(const Scenario& scenario) {
+  const Schedule schedule = smallest_schedule(scenario);
+  const Strategy& strategy = scenario.strategy;
+  const Optimizer& optimizer = scenario.workload.optimizer;
+  ShardingPlan plan{
+      .runtime = Runtime::native,
+      .strategy = std::string(name_of(strategy.sharding)),
+      .mesh = text_of(strategy.mesh),
+      .wrap = text_of(strategy.wrap),
+      .precision = "fp32",
+      .optimizer = std::string(name_of(optimizer.kind)),
+      .world = scenario.world,
+      .whole = paper_states(scenario.model, optimizer, ShardingStrategy::no_shard, 1),
+      .per_rank = states_of(schedule),
+      .padding = padding_of(schedule),
+      .paper = paper_states(scenario.model, optimizer, strategy.sharding, strategy.mesh.shard)};
+  for (const Unit& unit : schedule.units) plan.units.push_back(planned(unit, scenario.model));
+  return plan;
+}
+
 Json model_json(const Model& model) {
   return {{"family", model.family},
           {"class", model.class_name},
@@ -59,22 +98,48 @@ Json modules_json(const Model& model) {
   return result;
 }
 
-Json units_json(const ModelReport& report) {
+Json units_json(const ShardingPlan& plan) {
   Json result = Json::array();
-  for (const Unit& unit : report.units) {
-    Json parameters = Json::array();
-    for (const FlatSlot& slot : unit.slots) {
-      parameters.push_back(report.scenario.model.parameters[slot.parameter.value].name);
+  for (const PlannedUnit& unit : plan.units) {
+    Json json{{"name", unit.name},
+              {"class", unit.class_name},
+              {"parameters", unit.parameters},
+              {"elements", unit.elements},
+              {"unpadded_elements", unit.unpadded_elements},
+              {"padded_elements", unit.padded_elements},
+              {"shard_elements", unit.shard_elements},
+              {"padding_elements_by_rank", unit.padding_elements_by_rank}};
+    if (plan.runtime == Runtime::fsdp2) {
+      json["parameters_sharded"] = Json::array();
+      for (const ShardedParameter& p : unit.parameters_sharded)
+        json["parameters_sharded"].push_back({{"name", p.name},
+                                              {"shard_shape", p.shard_shape},
+                                              {"padded_shard_elements", p.padded_shard_elements}});
     }
-    result.push_back({{"name", unit.name},
-                      {"class", unit.class_name},
-                      {"parameters", std::move(parameters)},
-                      {"elements", unit.elements},
-                      {"unpadded_elements", unit.unpadded_elements},
-                      {"padded_elements", unit.padded_elements},
-                      {"shard_elements", unit.shard_elements},
-                      {"padding_elements_by_rank", unit.padding_elements_by_rank}});
+    result.push_back(std::move(json));
   }
+  return result;
+}
+
+Json buckets_json(const ShardingPlan& plan) {
+  Json result = Json::array();
+  for (const PlannedBucket& bucket : plan.buckets)
+    result.push_back({{"parameters", bucket.parameters},
+                      {"elements", bucket.elements},
+                      {"padded_elements", bucket.padded_elements},
+                      {"shard_elements", bucket.shard_elements}});
+  return result;
+}
+
+Json partitions_json(const ShardingPlan& plan) {
+  Json result = Json::array();
+  for (const PlannedPartition& partition : plan.partitions)
+    result.push_back({{"name", partition.name},
+                      {"elements", partition.elements},
+                      {"shard_elements", partition.shard_elements},
+                      {"padding_elements", partition.padding_elements},
+                      {"persistent", partition.persistent},
+                      {"sub_group", partition.sub_group}});
   return result;
 }
 
@@ -85,47 +150,58 @@ Json states_json(const ModelStates& states) {
 }
 
 Json totals_json(const ModelReport& report) {
-  Json result = states_json(report.whole);
-  result["per_rank"] = states_json(report.rank.schedule);
-  result["per_rank_padding"] = states_json(report.rank.padding);
-  result["per_rank_zero_paper"] = states_json(report.rank.paper);
+  Json result = states_json(report.plan ? report.plan->whole : report.whole);
+  result["per_rank"] = states_json(report.plan ? report.plan->per_rank : report.whole);
+  if (!report.plan) return result;
+  result["per_rank_padding"] = states_json(report.plan->padding);
+  if (report.plan->paper) result["per_rank_zero_paper"] = states_json(*report.plan->paper);
   return result;
+}
+
+/// What a runtime makes of the model; without one, the keys that scripts rely on are empty.
+void add_plan(const ShardingPlan& plan, Json& json) {
+  json["runtime"] = name_of(plan.runtime);
+  json["strategy"] = plan.strategy;
+  json["mesh"] = plan.mesh;
+  json["wrap"] = plan.wrap;
+  json["precision"] = plan.precision;
+  json["world"] = plan.world;
+  json["units"] = units_json(plan);
+  json["buckets"] = buckets_json(plan);
+  json["partitions"] = partitions_json(plan);
 }
 
 }  // namespace
 
-ModelReport report_model(Scenario scenario) {
-  const Schedule schedule = smallest_schedule(scenario);
-  const std::int64_t elements = scenario.model.trainable_elements();
-  const auto paper = [&](ShardingStrategy sharding, int shards) {
-    return zero_paper_states(elements, sharding, shards, scenario.workload.optimizer,
-                             StatePrecision::fp32, Dtype::float32);
-  };
-  ModelReport report{
-      .whole = paper(ShardingStrategy::no_shard, 1),
-      .rank = {.paper = paper(scenario.strategy.sharding, scenario.strategy.mesh.shard),
-               .schedule = states_of(schedule),
-               .padding = padding_of(schedule)},
-      .units = schedule.units};
-  report.scenario = std::move(scenario);
-  return report;
+ModelReport report_native(Scenario scenario) {
+  ShardingPlan plan = native_plan(scenario);
+  return {.model = std::move(scenario.model),
+          .whole = plan.whole,
+          .plan = std::move(plan),
+          .assumed = std::move(scenario.assumed)};
+}
+
+ModelReport report_model(Model model, const Optimizer& optimizer,
+                         std::vector<std::string> assumed) {
+  const ModelStates whole = paper_states(model, optimizer, ShardingStrategy::no_shard, 1);
+  return {.model = std::move(model), .whole = whole, .plan = {}, .assumed = std::move(assumed)};
 }
 
 std::string to_json(const ModelReport& report) {
-  const Scenario& scenario = report.scenario;
-  const Json json{{"schema", "shardscope.model/1"},
-                  {"model", model_json(scenario.model)},
-                  {"parameters", parameters_json(scenario.model)},
-                  {"tied", tied_json(scenario.model)},
-                  {"buffers", buffers_json(scenario.model)},
-                  {"modules", modules_json(scenario.model)},
-                  {"strategy", name_of(scenario.strategy.sharding)},
-                  {"mesh", text_of(scenario.strategy.mesh)},
-                  {"wrap", text_of(scenario.strategy.wrap)},
-                  {"world", scenario.world},
-                  {"units", units_json(report)},
-                  {"totals", totals_json(report)},
-                  {"assumed", scenario.assumed}};
+  Json json{{"schema", "shardscope.model/1"},
+            {"model", model_json(report.model)},
+            {"parameters", parameters_json(report.model)},
+            {"tied", tied_json(report.model)},
+            {"buffers", buffers_json(report.model)},
+            {"modules", modules_json(report.model)}};
+  if (report.plan) {
+    add_plan(*report.plan, json);
+  } else {
+    for (const char* key : {"units", "buckets", "partitions"}) json[key] = Json::array();
+  }
+  json["totals"] = totals_json(report);
+  json["warnings"] = report.plan ? report.plan->warnings : std::vector<std::string>{};
+  json["assumed"] = report.assumed;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,32 +1,27 @@
-// What `shardscope model` says: the model, its units and shards, and the bytes of model states.
+// What `shardscope model` says: the model, and what a runtime makes of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/scenario.h"
-#include "core/schedule.h"
-#include "core/zero_paper.h"
+#include "core/sharding/sharding_plan.h"
 
 namespace shardscope {
 
-/// Bytes of model states of a rank: by the paper's closed forms, and by the schedule's own
-/// accounting.
-struct RankStates {
-  ModelStates paper;
-  ModelStates schedule;
-  ModelStates padding;  ///< of the schedule's: fill and padding of the FlatParameters
-};
-
 struct ModelReport {
-  Scenario scenario;
-  ModelStates whole;
-  RankStates rank;
-  std::vector<Unit> units;
+  Model model;
+  ModelStates whole;                 ///< model states of one device that holds everything
+  std::optional<ShardingPlan> plan;  ///< none: nothing was asked that this model could answer
+  std::vector<std::string> assumed;
 };
 
-/// Throws Error where the native runtime cannot run the model.
-ModelReport report_model(Scenario scenario);
+/// The native runtime's units and bytes. Throws Error where it cannot run the model.
+ModelReport report_native(Scenario scenario);
+
+/// The model alone: float32 throughout with the optimizer's states, on one device.
+ModelReport report_model(Model model, const Optimizer& optimizer, std::vector<std::string> assumed);
 
 /// The report as `model --json` prints it (docs/cli.md).
 std::string to_json(const ModelReport& report);

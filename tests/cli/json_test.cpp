@@ -58,6 +58,20 @@ TEST_F(JsonOutput, ModelCountsTheParametersOfATiedHeadOnce) {
   EXPECT_EQ(json["model"]["dtype"], "float32");
 }
 
+TEST_F(JsonOutput, AModelThatTheNativeRuntimeCannotRunHasItsParametersAndNoUnits) {
+  // 11,200 elements as above; relu has no native kernel. P and G take 4 bytes of each, Adam's
+  // moments 8.
+  std::string config = workplace_.read("model/config.json");
+  config.insert(config.find('{') + 1, R"("activation_function": "relu", )");
+  workplace_.write("relu.json", config);
+  const Json json = answer(workplace_, "model relu.json");
+  EXPECT_EQ(json["parameters"].size(), 28u);
+  EXPECT_EQ(json["units"], Json::array());
+  EXPECT_EQ(json["totals"]["per_rank"],
+            Json::parse(R"({"p_bytes": 44800, "g_bytes": 44800, "os_bytes": 89600})"));
+  EXPECT_EQ(workplace_.run("model relu.json --world 2").code, 2);
+}
+
 TEST_F(JsonOutput, ScheduleHasTheKeysOfTheContract) {
   const Json json = answer(workplace_, "schedule --model model" + on_two_ranks);
   EXPECT_EQ(json["schema"], "shardscope.schedule/1");
