@@ -7,20 +7,24 @@
 namespace shardscope {
 namespace {
 
-Bytes bytes_of_parameter(const Parameter& parameter) {
-  return bytes_of(parameter.elements(), parameter.dtype);
+Dtype dtype_of(const Model& model, const StoredTensor& tensor) {
+  return model.parameters[tensor.parameter.value].dtype;
 }
 
-using Shard = std::vector<const Parameter*>;
+Bytes bytes_of_tensor(const Model& model, const StoredTensor& tensor) {
+  return bytes_of(tensor.elements(), dtype_of(model, tensor));
+}
+
+using Shard = std::vector<StoredTensor>;
 
 std::vector<Shard> shards_of(const Model& model, Bytes max_shard) {
   std::vector<Shard> shards;
   Shard current;
   Bytes filled;
-  for (const Parameter& parameter : model.parameters) {
-    const Bytes bytes = bytes_of_parameter(parameter);
+  for (StoredTensor& tensor : stored_tensors(model)) {
+    const Bytes bytes = bytes_of_tensor(model, tensor);
     if (bytes > max_shard) {
-      shards.push_back({&parameter});
+      shards.push_back({std::move(tensor)});
       continue;
     }
     if (filled + bytes > max_shard) {
@@ -28,24 +32,25 @@ std::vector<Shard> shards_of(const Model& model, Bytes max_shard) {
       current.clear();
       filled = {};
     }
-    current.push_back(&parameter);
+    current.push_back(std::move(tensor));
     filled += bytes;
   }
   if (!current.empty()) shards.push_back(std::move(current));
   return shards;
 }
 
-SafetensorsHeader header_of(const Shard& shard) {
+SafetensorsHeader header_of(const Model& model, const Shard& shard) {
   std::vector<SafetensorsTensor> tensors;
-  for (const Parameter* parameter : shard)
+  for (const StoredTensor& tensor : shard)
     tensors.push_back(
-        {.name = parameter->name, .dtype = parameter->dtype, .shape = parameter->shape});
+        {.name = tensor.key, .dtype = dtype_of(model, tensor), .shape = tensor.shape});
   return safetensors_header(std::move(tensors), {{"format", "pt"}});
 }
 
 std::string index_text(const Model& model, const std::vector<CheckpointFile>& files) {
   Bytes total;
-  for (const Parameter& parameter : model.parameters) total += bytes_of_parameter(parameter);
+  for (const Parameter& parameter : model.parameters)
+    total += bytes_of(parameter.elements(), parameter.dtype);
   nlohmann::json weight_map;  // sorted by key
   for (const CheckpointFile& file : files)
     for (const SafetensorsTensor& tensor : file.header.tensors) weight_map[tensor.name] = file.name;
@@ -58,6 +63,16 @@ std::string index_text(const Model& model, const std::vector<CheckpointFile>& fi
 
 }  // namespace
 
+std::vector<StoredTensor> stored_tensors(const Model& model) {
+  if (!model.stored.empty()) return model.stored;
+  std::vector<StoredTensor> tensors;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i)
+    tensors.push_back({.key = model.parameters[i].name,
+                       .parameter = ParameterId::of(i),
+                       .shape = model.parameters[i].shape});
+  return tensors;
+}
+
 CheckpointFiles checkpoint_files(const Model& model, Bytes max_shard) {
   const std::vector<Shard> shards = shards_of(model, max_shard);
   CheckpointFiles result;
@@ -65,7 +80,7 @@ CheckpointFiles checkpoint_files(const Model& model, Bytes max_shard) {
     const std::string name =
         shards.size() == 1 ? "model.safetensors"
                            : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-    result.files.push_back({.name = name, .header = header_of(shards[i])});
+    result.files.push_back({.name = name, .header = header_of(model, shards[i])});
   }
   if (shards.size() > 1) result.index = index_text(model, result.files);
   return result;

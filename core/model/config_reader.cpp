@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/model/config_defaults.h"
+
 namespace shardscope {
 namespace {
 
@@ -11,16 +13,21 @@ constexpr std::int64_t most_layers = 4096;
 
 }  // namespace
 
+ConfigReader::ConfigReader(JsonValue config, JsonValue defaults, TransformersVersion version)
+    : sources_{std::move(config), std::move(defaults), common_config_defaults(version)},
+      version_(version) {}
+
 std::optional<JsonValue> ConfigReader::find(std::string_view key) const {
-  auto value = config_.find(key);
-  return value ? value : defaults_.find(key);
+  for (const JsonValue& source : sources_)
+    if (auto value = source.find(key)) return value;
+  return std::nullopt;
 }
 
 JsonValue ConfigReader::first_of(std::initializer_list<std::string_view> keys) const {
-  for (const JsonValue& source : {config_, defaults_})
+  for (const JsonValue& source : sources_)
     for (const std::string_view key : keys)
       if (const auto value = source.find(key)) return *value;
-  return config_.at(*keys.begin());
+  return config().at(*keys.begin());
 }
 
 std::int64_t ConfigReader::size(std::initializer_list<std::string_view> keys) const {
@@ -50,15 +57,17 @@ bool ConfigReader::flag(std::string_view key) const { return first_of({key}).boo
 std::string ConfigReader::text(std::string_view key) const { return first_of({key}).string(); }
 
 std::int64_t ConfigReader::labels() const {
-  if (const auto count = optional_size("num_labels")) return *count;
   constexpr std::int64_t transformers_default = 2;
-  const auto names = find("id2label");
+  const auto count = optional_size("num_labels");
+  const auto names = config().find("id2label");
+  const bool by_count = count && (!names || version_ == TransformersVersion::v5);
+  if (by_count) return *count;
   return names ? static_cast<std::int64_t>(names->size()) : transformers_default;
 }
 
 Error ConfigReader::error(std::string_view key, std::string what, std::string way_out) const {
-  const auto value = config_.find(key);
-  return (value ? *value : config_).error(std::move(what), std::move(way_out));
+  const auto value = config().find(key);
+  return (value ? *value : config()).error(std::move(what), std::move(way_out));
 }
 
 double positive_number(const JsonValue& value) {

@@ -7,9 +7,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 #include "core/format/json_reader.h"
+#include "core/model/model.h"
 
 namespace shardscope {
 
@@ -17,8 +18,10 @@ namespace shardscope {
 /// default; a wrong type is an Error with file, line and key.
 class ConfigReader {
  public:
-  ConfigReader(JsonValue config, JsonValue defaults)
-      : config_(std::move(config)), defaults_(std::move(defaults)) {}
+  /// `defaults`: those of the family; those of every config stand behind them.
+  ConfigReader(JsonValue config, JsonValue defaults, TransformersVersion version);
+
+  TransformersVersion version() const { return version_; }
 
   /// A size from 1 to 2^26, under the first of `keys` that is there: a family's own name, then the
   /// common one.
@@ -31,7 +34,8 @@ class ConfigReader {
   double probability(std::string_view key) const;
   bool flag(std::string_view key) const;
   std::string text(std::string_view key) const;
-  /// num_labels, or the number of entries of id2label, or 2.
+  /// The length of id2label, num_labels, or 2. Where both stand and differ transformers 4 believes
+  /// the first, 5 the second.
   std::int64_t labels() const;
 
   /// In the config, else in the defaults; none if missing or null in both.
@@ -42,8 +46,10 @@ class ConfigReader {
  private:
   JsonValue first_of(std::initializer_list<std::string_view> keys) const;
 
-  JsonValue config_;
-  JsonValue defaults_;
+  const JsonValue& config() const { return sources_.front(); }
+
+  std::vector<JsonValue> sources_;  ///< the first that has a key counts
+  TransformersVersion version_;
 };
 
 /// A number above 0, or an Error.

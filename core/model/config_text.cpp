@@ -7,63 +7,47 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "core/model/config_defaults.h"
 #include "core/model/family.h"
 
 namespace shardscope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Fields = std::map<std::string, Json>;
 
-constexpr const char* written_version = "5.23.0";  // the transformers whose files these are like
 constexpr int indent = 2;
+constexpr std::int64_t default_labels = 2, most_labels = 1 << 20;
 
-/// What PreTrainedConfig itself has: written only where it differs.
-const Json& common_defaults() {
-  static const Json defaults = Json::parse(R"({"return_dict": true, "output_hidden_states": false,
-    "output_attentions": false, "chunk_size_feed_forward": 0, "is_encoder_decoder": false, "problem_type": null,
-    "id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}})");
-  return defaults;
+/// The release whose files these are like.
+std::string_view release_of(TransformersVersion version) {
+  return version == TransformersVersion::v4 ? "4.57.6" : "5.23.0";
 }
 
-/// With sorted keys at every level.
-Json sorted(const JsonValue& value) { return Json(nlohmann::json::parse(value.dump())); }
-
-Json default_or(const Fields& fields, const char* key) {
-  const auto found = fields.find(key);
-  return found == fields.end() ? Json() : found->second;
-}
-
-std::string canonical(const ModelFamily& family, const std::string& key) {
-  for (const auto& [alias, name] : family.config_aliases)
-    if (key == alias) return std::string(name);
-  return key;
-}
-
-bool is_written_otherwise(std::string_view key) {
-  constexpr std::string_view keys[] = {"_name_or_path", "torch_dtype", "dtype", "num_labels"};
-  return std::find(std::begin(keys), std::end(keys), key) != std::end(keys);
-}
-
-Fields merged(const JsonValue& config, const ModelFamily& family) {
-  Fields fields;
-  for (const auto& [key, value] : defaults_of(family).members()) fields[key] = sorted(value);
-  for (const auto& [key, value] : config.members()) {
-    if (is_written_otherwise(key)) continue;
-    Json json = sorted(value);
-    if (common_defaults().contains(key) && common_defaults().at(key) == json) continue;
-    fields[canonical(family, key)] = std::move(json);
-  }
+/// The defaults of a config class and of its base.
+ConfigFields class_defaults(const ModelFamily& family, TransformersVersion version) {
+  ConfigFields fields;
+  for (const auto& [key, value] : common_config_defaults(version).members()) fields.set(key, value);
+  for (const auto& [key, value] : defaults_of(family, version).members()) fields.set(key, value);
   return fields;
 }
 
-/// num_labels becomes the two tables; two labels are the default, which is not written.
-void write_labels(const JsonValue& config, Fields& fields) {
-  constexpr std::int64_t default_labels = 2, most_labels = 1 << 20;
-  const auto count = config.find("num_labels");
-  if (!count || fields.contains("id2label")) return;
-  const std::int64_t labels = count->integer(1, most_labels);
-  if (labels == default_labels) return;
+std::string_view canonical(const ModelFamily& family, std::string_view key) {
+  for (const auto& [alias, name] : family.config_aliases)
+    if (key == alias) return name;
+  return key;
+}
+
+/// Fields of the class first: a key under another name is set after them, and wins.
+void set_given(const JsonValue& config, const ModelFamily& family, TransformersVersion version,
+               ConfigFields& fields) {
+  const ConfigFields declared = fields;
+  for (const bool of_class : {true, false})
+    for (const auto& [key, value] : config.members())
+      if (declared.has(key) == of_class && (of_class || !is_dropped_key(key, version)))
+        fields.set(canonical(family, key), value);
+}
+
+void set_labels(std::int64_t labels, ConfigFields& fields) {
   Json names = Json::object();
   nlohmann::json ids = nlohmann::json::object();
   for (std::int64_t i = 0; i < labels; ++i) {
@@ -71,79 +55,126 @@ void write_labels(const JsonValue& config, Fields& fields) {
     names[std::to_string(i)] = label;
     ids[label] = i;
   }
-  fields["id2label"] = names;
-  fields["label2id"] = Json(ids);
+  fields.set("id2label", names.dump());
+  fields.set("label2id", ids.dump());
 }
 
-/// The two keys of Llama's config class that follow from others.
-void fill_derived(Fields& fields) {
-  if (fields.contains("head_dim") && fields["head_dim"].is_null())
-    fields["head_dim"] = fields["hidden_size"].get<std::int64_t>() /
-                         fields["num_attention_heads"].get<std::int64_t>();
-  if (fields.contains("num_key_value_heads") && fields["num_key_value_heads"].is_null())
-    fields["num_key_value_heads"] = fields["num_attention_heads"];
+/// In the order of the numbers, as Python sorts them.
+std::string numbered(const JsonValue& names) {
+  std::map<std::int64_t, Json> by_number;
+  for (const auto& [key, value] : names.members())
+    by_number[JsonValue::parse(key, names.where()).integer()] = Json::parse(value.dump());
+  Json object = Json::object();
+  for (const auto& [number, name] : by_number) object[std::to_string(number)] = name;
+  return object.dump();
 }
 
-void set_default(Json& object, const char* key, const Json& value) {
-  if (!object.contains(key)) object[key] = value;
+/// id2label and num_labels: transformers 4 believes the first, 5 the second.
+void complete_labels(const JsonValue& config, TransformersVersion version, ConfigFields& fields) {
+  const auto names = config.find("id2label");
+  const auto count = config.find("num_labels");
+  const std::int64_t labels = count ? count->integer(1, most_labels) : default_labels;
+  const bool differ = names && count && labels != static_cast<std::int64_t>(names->size());
+  if (!names || (version == TransformersVersion::v5 && differ)) return set_labels(labels, fields);
+  fields.set("id2label", numbered(*names));
+  if (!config.has("label2id")) fields.set("label2id", "null");
 }
 
-/// transformers 5.23, modeling_rope_utils.py: convert_rope_params_to_dict, standardize_rope_params.
-void fold_rope(Fields& fields) {
-  if (!fields.contains("rope_parameters")) return;
-  const Json scaling = default_or(fields, "rope_scaling");
-  Json rope = scaling.is_object() && !scaling.empty() ? scaling : fields["rope_parameters"];
-  if (!rope.is_object()) rope = Json::object();
-  const Json theta = default_or(fields, "rope_theta");
-  const Json partial = default_or(fields, "partial_rotary_factor");
-  set_default(rope, "rope_theta", theta.is_null() ? Json(10000.0) : theta);
-  if (!partial.is_null()) set_default(rope, "partial_rotary_factor", partial);
-  set_default(rope, "rope_type", rope.value("type", "default"));
-  const std::string type = rope["rope_type"].get<std::string>();
-  if (type == "llama3" || type == "yarn" || type == "longrope") {
-    constexpr const char* original = "original_max_position_embeddings";
-    if (fields.contains(original))
-      rope[original] = fields[original];
+void fold_rope(const JsonValue& config, const RopeKeys& keys, const ConfigFields& defaults,
+               ConfigFields& fields) {
+  const auto scaling = config.find("rope_scaling");
+  const bool scaled = scaling && scaling->size() > 0;
+  ConfigFields rope;
+  if (const auto given = scaled ? scaling : config.find("rope_parameters"))
+    for (const auto& [key, value] : given->members()) rope.set(key, value);
+  const auto fold = [&](std::string_view inner, std::string_view outer,
+                        std::string_view otherwise) {
+    const std::string value = config.has(outer) ? fields.text(outer) : std::string(otherwise);
+    if (!value.empty()) rope.set_where_missing(inner, value);
+    fields.erase(outer);
+  };
+  fold("rope_theta", keys.theta, keys.default_theta);
+  fold("partial_rotary_factor", keys.partial, keys.default_partial);
+  rope.set_where_missing("rope_type", rope.has("type") ? rope.text("type") : "\"default\"");
+  const std::string type = rope.text("rope_type");
+  if (type == "\"llama3\"" || type == "\"yarn\"" || type == "\"longrope\"") {
+    constexpr std::string_view original = "original_max_position_embeddings";
+    if (defaults.has(original))
+      rope.set(original, fields.text(original));
     else
-      set_default(rope, original, fields["max_position_embeddings"]);
+      rope.set_where_missing(original, fields.text("max_position_embeddings"));
   }
-  for (const char* key : {"rope_scaling", "rope_theta", "partial_rotary_factor"}) fields.erase(key);
-  fields["rope_parameters"] = Json(nlohmann::json(rope));
+  fields.erase("rope_scaling");
+  fields.set("rope_parameters", rope.object_text());
 }
 
-std::string text_of(const Fields& fields) {
+/// The config object as its class constructs it.
+ConfigFields constructed(const JsonValue& config, const ModelFamily& family,
+                         TransformersVersion version) {
+  const ConfigFields defaults = class_defaults(family, version);
+  ConfigFields fields = defaults;
+  set_given(config, family, version, fields);
+  complete_labels(config, version, fields);
+  if (family.rope && version == TransformersVersion::v5)
+    fold_rope(config, *family.rope, defaults, fields);
+  if (family.complete) family.complete(fields, version);
+  return fields;
+}
+
+/// to_diff_dict: what is as in every config, and in a fresh one of the class, is not written.
+bool is_written(std::string_view key, const std::string& text, const ConfigFields& common,
+                const ConfigFields& defaults) {
+  if (!common.has(key)) return true;
+  const auto differs = [&](const ConfigFields& from) {
+    return nlohmann::json::parse(text) != nlohmann::json::parse(from.text(key));
+  };
+  return differs(common) || differs(defaults);
+}
+
+std::string text_of(const ConfigFields& fields) {
   Json json = Json::object();
-  for (const auto& [key, value] : fields) json[key] = value;
+  for (const auto& [key, value] : fields.all()) json[key] = Json::parse(value);
   return json.dump(indent, ' ', true) + "\n";
 }
 
 const ModelFamily& family_of(const Model& model) { return *find_family(model.family); }
 
+std::string in_quotes(std::string_view text) { return Json(text).dump(); }
+
 }  // namespace
 
 std::string config_text(const JsonValue& config, const Model& model) {
-  Fields fields = merged(config, family_of(model));
-  write_labels(config, fields);
-  fill_derived(fields);
-  fold_rope(fields);
-  fields["architectures"] = Json::array({model.class_name});
-  fields["dtype"] = name_of(model.dtype);
-  fields["model_type"] = model.family;
-  fields["transformers_version"] = written_version;
-  return text_of(fields);
+  const ModelFamily& family = family_of(model);
+  const ConfigFields defaults = class_defaults(family, model.transformers);
+  ConfigFields common;
+  for (const auto& [key, value] : common_config_defaults(model.transformers).members())
+    common.set(key, value);
+  const ConfigFields fields = constructed(config, family, model.transformers);
+  ConfigFields written;
+  for (const auto& [key, text] : fields.all())
+    if (is_written(key, text, common, defaults)) written.set(key, text);
+  written.set("architectures", Json::array({model.class_name}).dump());
+  written.set("dtype", in_quotes(name_of(model.dtype)));
+  written.set("model_type", in_quotes(model.family));
+  written.set("transformers_version", in_quotes(release_of(model.transformers)));
+  return text_of(written);
 }
 
 std::string generation_config_text(const JsonValue& config, const Model& model) {
   const ModelFamily& family = family_of(model);
-  if (model.class_name != family.default_class) return {};
-  const Fields model_fields = merged(config, family);
-  Fields fields{{"_from_model_config", true},
-                {"output_attentions", false},
-                {"output_hidden_states", false},
-                {"transformers_version", written_version}};
+  const auto& classes = family.generating_classes;
+  if (std::find(classes.begin(), classes.end(), model.class_name) == classes.end()) return {};
+  const ConfigFields fields = constructed(config, family, model.transformers);
+  ConfigFields written;
+  written.set("_from_model_config", "true");
+  if (model.transformers == TransformersVersion::v5) {
+    written.set("output_attentions", "false");
+    written.set("output_hidden_states", "false");
+  }
+  written.set("transformers_version", in_quotes(release_of(model.transformers)));
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id", "use_cache"})
-    if (const Json value = default_or(model_fields, key); !value.is_null()) fields[key] = value;
-  return text_of(fields);
+    if (!fields.is_null(key)) written.set(key, fields.text(key));
+  return text_of(written);
 }
 
 }  // namespace shardscope

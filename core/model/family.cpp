@@ -13,8 +13,10 @@ const ModelFamily* find_family(std::string_view model_type) {
   return nullptr;
 }
 
-JsonValue defaults_of(const ModelFamily& family) {
-  return JsonValue::parse(family.default_config, std::string(family.model_type) + "'s defaults");
+JsonValue defaults_of(const ModelFamily& family, TransformersVersion version) {
+  return JsonValue::parse(
+      version == TransformersVersion::v4 ? family.default_config_4 : family.default_config,
+      std::string(family.model_type) + "'s defaults");
 }
 
 }  // namespace shardscope

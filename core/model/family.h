@@ -1,26 +1,45 @@
 // The model families: one file each, listed in family.cpp.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/model/config_fields.h"
 #include "core/model/config_reader.h"
 #include "core/model/model.h"
 
 namespace shardscope {
+
+/// How a config class spells its rotary parameters outside rope_parameters, with their defaults as
+/// JSON (empty: none). Source: transformers 5.23, convert_rope_params_to_dict.
+struct RopeKeys {
+  std::string_view theta = "rope_theta";
+  std::string_view default_theta = "10000.0";
+  std::string_view partial = "partial_rotary_factor";
+  std::string_view default_partial;
+};
 
 struct ModelFamily {
   std::string_view model_type;  ///< config.json's model_type
   std::string_view
       default_class;  ///< where config.json names no architecture: its causal language model
   std::vector<std::string_view> classes;  ///< those that can be built, the default one among them
-  std::string_view default_config;  ///< JSON: every key that the config class has, with its default
+  std::vector<std::string_view> generating_classes;  ///< those with a generation_config.json
+  /// JSON: every key that the config class has, with its default, in transformers 5 and 4.
+  std::string_view default_config;
+  std::string_view default_config_4;
   /// Other names of keys, as the config class's attribute_map: {"hidden_size", "n_embd"}.
   std::vector<std::pair<std::string_view, std::string_view>> config_aliases;
-  /// `model` comes with family, class and dtype; parameters, modules and the decoder are filled in.
+  std::optional<RopeKeys> rope = {};  ///< of a class with rope_parameters
+  /// What the config class makes of its fields when it is constructed, beyond what all do; null:
+  /// nothing.
+  void (*complete)(ConfigFields& fields, TransformersVersion version) = nullptr;
+  /// `model` comes with family, class, version and dtype; parameters, modules and the decoder are
+  /// filled in.
   void (*build)(const ConfigReader& config, Model& model);
 };
 
@@ -28,8 +47,8 @@ struct ModelFamily {
 const std::vector<ModelFamily>& model_families();
 /// Null if there is none.
 const ModelFamily* find_family(std::string_view model_type);
-/// The family's default_config, parsed.
-JsonValue defaults_of(const ModelFamily& family);
+/// The family's default_config of that version, parsed.
+JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
 ModelFamily gpt2_family();
 ModelFamily llama_family();

@@ -104,13 +104,26 @@ class Gpt2Builder {
     add_module(model_, name, "GPT2Block");
     block.attention_norm = norm(name + ".ln_1");
     const std::string attention = name + ".attn";
-    add_module(model_, attention, "GPT2Attention");
+    add_attention(attention);
     block.qkv = {conv(attention + ".c_attn", c_.width, 3 * c_.width, c_.conv_deviation)};
     block.attention_out = build_attention_end(attention);
     block.mlp_norm = norm(name + ".ln_2");
     if (c_.cross_attention) build_cross_attention(name);
     build_mlp(name + ".mlp", block);
     return block;
+  }
+
+  void add_attention(const std::string& attention) {
+    add_module(model_, attention, "GPT2Attention");
+    if (model_.transformers == TransformersVersion::v5) return;
+    model_.buffers.push_back({.name = attention + ".bias",
+                              .shape = {1, 1, c_.positions, c_.positions},
+                              .dtype = Dtype::boolean,
+                              .persistent = false});
+    model_.buffers.push_back({.name = attention + ".masked_bias",
+                              .shape = {},
+                              .dtype = model_.dtype,
+                              .persistent = false});
   }
 
   Linear build_attention_end(const std::string& attention) {
@@ -123,7 +136,7 @@ class Gpt2Builder {
 
   void build_cross_attention(const std::string& block) {
     const std::string attention = block + ".crossattention";
-    add_module(model_, attention, "GPT2Attention");
+    add_attention(attention);
     conv(attention + ".c_attn", c_.width, 2 * c_.width, c_.conv_deviation);
     conv(attention + ".q_attn", c_.width, c_.width, c_.conv_deviation);
     build_attention_end(attention);
@@ -169,7 +182,7 @@ class Gpt2Builder {
 void build_gpt2(const ConfigReader& config, Model& model) {
   const Gpt2Config gpt2 = read_config(config);
   model.base_model_prefix = "transformer";
-  model.no_split_classes = {"GPT2Block"};
+  model.no_split_classes = model.no_split_classes_of_class = {"GPT2Block"};
   model.dropout = std::max({config.probability("resid_pdrop"), config.probability("embd_pdrop"),
                             config.probability("attn_pdrop")});
   add_module(model, "", model.class_name);
@@ -196,6 +209,16 @@ constexpr std::string_view default_config = R"({
   "summary_first_dropout": 0.1, "summary_proj_to_labels": true, "summary_type": "cls_index",
   "summary_use_proj": true, "tie_word_embeddings": true, "use_cache": true, "vocab_size": 50257})";
 
+/// Source: transformers 4.57.6, the same class.
+constexpr std::string_view default_config_4 = R"({
+  "activation_function": "gelu_new", "attn_pdrop": 0.1, "bos_token_id": 50256, "embd_pdrop": 0.1,
+  "eos_token_id": 50256, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2",
+  "n_embd": 768, "n_head": 12, "n_inner": null, "n_layer": 12, "n_positions": 1024,
+  "reorder_and_upcast_attn": false, "resid_pdrop": 0.1, "scale_attn_by_inverse_layer_idx": false,
+  "scale_attn_weights": true, "summary_activation": null, "summary_first_dropout": 0.1,
+  "summary_proj_to_labels": true, "summary_type": "cls_index", "summary_use_proj": true, "use_cache": true,
+  "vocab_size": 50257})";
+
 }  // namespace
 
 ModelFamily gpt2_family() {
@@ -203,7 +226,9 @@ ModelFamily gpt2_family() {
           .default_class = "GPT2LMHeadModel",
           .classes = {"GPT2LMHeadModel", "GPT2Model", "GPT2ForSequenceClassification",
                       "GPT2ForTokenClassification", "GPT2ForQuestionAnswering"},
+          .generating_classes = {"GPT2LMHeadModel"},
           .default_config = default_config,
+          .default_config_4 = default_config_4,
           .config_aliases = {{"hidden_size", "n_embd"},
                              {"max_position_embeddings", "n_positions"},
                              {"num_attention_heads", "n_head"},

@@ -78,8 +78,10 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
                fmt::format("known are {}", fmt::join(family.classes, ", ")));
   Model model{.family = std::string(family.model_type),
               .class_name = class_name,
+              .transformers = options.transformers,
               .dtype = options.dtype ? *options.dtype : dtype_of(config)};
-  family.build(ConfigReader(config, defaults_of(family)), model);
+  family.build(
+      ConfigReader(config, defaults_of(family, options.transformers), options.transformers), model);
   check_size(config, model);
   return model;
 }

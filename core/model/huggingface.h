@@ -1,4 +1,4 @@
-// A model from a Hugging Face folder or config.json, exactly as transformers 5 builds it.
+// A model from a Hugging Face folder or config.json, exactly as transformers builds it.
 #pragma once
 
 #include <filesystem>
@@ -15,6 +15,7 @@ struct ModelOptions {
                            ///< language model
   std::optional<Dtype>
       dtype;  ///< of the parameters; absent: the config's dtype or torch_dtype, else float32
+  TransformersVersion transformers = TransformersVersion::v5;  ///< whose layout and defaults
 };
 
 /// `folder_or_config` is a folder with a config.json, or such a file. Throws Error with file, line

@@ -67,11 +67,7 @@ class LlamaBuilder {
     decoder_.final_norm = norm(at("norm"));
     const std::string rotary = at("rotary_emb");
     add_module(model_, rotary, "LlamaRotaryEmbedding");
-    for (const char* buffer : {"inv_freq", "original_inv_freq"})
-      model_.buffers.push_back({.name = joined(rotary, buffer),
-                                .shape = {c_.rope.frequencies},
-                                .dtype = Dtype::float32,
-                                .persistent = false});
+    add_rotary_buffers(model_, rotary, c_.rope.frequencies);
   }
 
   void build_language_head() {
@@ -162,7 +158,7 @@ void build_llama(const ConfigReader& config, Model& model) {
   const LlamaConfig llama = read_config(config);
   const bool questions = model.class_name == "LlamaForQuestionAnswering";
   model.base_model_prefix = questions ? "transformer" : "model";
-  model.no_split_classes = {"LlamaDecoderLayer"};
+  model.no_split_classes = model.no_split_classes_of_class = {"LlamaDecoderLayer"};
   model.dropout = config.probability("attention_dropout");
   add_module(model, "", model.class_name);
   LlamaBuilder builder(llama, model);
@@ -179,6 +175,12 @@ void build_llama(const ConfigReader& config, Model& model) {
   }
 }
 
+void complete_llama(ConfigFields& fields, TransformersVersion) {
+  fields.set_where_null("head_dim", fmt::format("{}", fields.integer("hidden_size") /
+                                                          fields.integer("num_attention_heads")));
+  fields.set_where_null("num_key_value_heads", fields.text("num_attention_heads"));
+}
+
 /// Source: transformers 5.23, configuration_llama.py, class LlamaConfig.
 constexpr std::string_view default_config = R"({
   "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "head_dim": null,
@@ -188,6 +190,15 @@ constexpr std::string_view default_config = R"({
   "rms_norm_eps": 1e-06, "rope_parameters": null,
   "tie_word_embeddings": false, "use_cache": true, "vocab_size": 32000})";
 
+/// Source: transformers 4.57.6, the same class.
+constexpr std::string_view default_config_4 = R"({
+  "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "head_dim": null,
+  "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 11008,
+  "max_position_embeddings": 2048, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 32,
+  "num_hidden_layers": 32, "num_key_value_heads": null, "pad_token_id": null, "pretraining_tp": 1,
+  "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "use_cache": true, "vocab_size": 32000})";
+
 }  // namespace
 
 ModelFamily llama_family() {
@@ -195,8 +206,11 @@ ModelFamily llama_family() {
           .default_class = "LlamaForCausalLM",
           .classes = {"LlamaForCausalLM", "LlamaModel", "LlamaForSequenceClassification",
                       "LlamaForTokenClassification", "LlamaForQuestionAnswering"},
+          .generating_classes = {"LlamaForCausalLM"},
           .default_config = default_config,
-          .config_aliases = {},
+          .default_config_4 = default_config_4,
+          .rope = RopeKeys{},
+          .complete = complete_llama,
           .build = build_llama};
 }
 

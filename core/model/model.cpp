@@ -1,7 +1,11 @@
 #include "core/model/model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_map>
+
+#include "core/error.h"
 
 namespace shardscope {
 namespace {
@@ -18,6 +22,14 @@ std::int64_t elements_of(const Shape& shape) {
   std::int64_t product = 1;
   for (const std::int64_t dimension : shape) product *= dimension;
   return product;
+}
+
+TransformersVersion parse_transformers_version(std::string_view text, std::string_view where) {
+  if (text == "4") return TransformersVersion::v4;
+  if (text == "5") return TransformersVersion::v5;
+  throw Error({.where = std::string(where),
+               .what = fmt::format("unknown transformers version \"{}\"", text.substr(0, 40)),
+               .way_out = "known are 4 and 5"});
 }
 
 std::int64_t Model::parameter_elements() const {

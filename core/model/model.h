@@ -131,17 +131,43 @@ struct Decoder {
   Linear head;  ///< weight may be the token embedding (tied); never a bias
 };
 
+/// Which release of transformers a model is laid out like: 4.57.6 or 5.23.0.
+enum class TransformersVersion : std::uint8_t { v4, v5 };
+/// "4" or "5"; Error naming `where` otherwise.
+TransformersVersion parse_transformers_version(std::string_view text, std::string_view where);
+
+/// A tensor of the files, where it is not a parameter under that parameter's name: renamed, or a
+/// slice of it.
+struct StoredTensor {
+  std::string key;
+  ParameterId parameter;
+  std::int64_t first = 0;  ///< element of the parameter at which it begins, row-major
+  Shape shape;
+
+  std::int64_t elements() const { return elements_of(shape); }
+  bool operator==(const StoredTensor&) const = default;
+};
+
 struct Model {
   std::string family;      ///< model_type: "gpt2", "llama"
   std::string class_name;  ///< "GPT2LMHeadModel"
+  TransformersVersion transformers = TransformersVersion::v5;
   Dtype dtype = Dtype::float32;
   std::vector<Parameter> parameters;  ///< named_parameters() order, a shared one once
   std::vector<TiedName> tied;
   std::vector<ModelBuffer> buffers;
   std::vector<Module> modules;    ///< named_modules() order
   std::string base_model_prefix;  ///< attribute that holds the base model: "transformer", "model"
-  /// _no_split_modules: what FSDP wraps by default, sorted.
+  /// _no_split_modules: what FSDP wraps by default, sorted; and the same attribute of the class
+  /// alone, before the model's parts are asked.
   std::vector<std::string> no_split_classes;
+  std::vector<std::string> no_split_classes_of_class;
+  /// _keep_in_fp32_modules and _keep_in_fp32_modules_strict, sorted.
+  std::vector<std::string> keep_in_fp32;
+  std::vector<std::string> keep_in_fp32_strict;
+  /// What the files hold, in the order in which they are filled; empty: every parameter under its
+  /// own name.
+  std::vector<StoredTensor> stored;
   /// Largest dropout probability of the config; the native runtime trains without.
   double dropout = 0;
   std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class

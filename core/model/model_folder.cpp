@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 
 #include "core/format/atomic_file.h"
 #include "core/model/checkpoint_files.h"
@@ -20,22 +21,30 @@ Model as_written(Model model) {
   return model;
 }
 
-std::vector<ParameterPiece> pieces_of(const Model& model, const SafetensorsTensor& tensor) {
+/// What the tensors of the files are parts of, by key.
+using Sources = std::unordered_map<std::string, StoredTensor>;
+
+Sources sources_of(const Model& model) {
+  Sources sources;
+  for (StoredTensor& tensor : stored_tensors(model)) sources.emplace(tensor.key, tensor);
+  return sources;
+}
+
+std::vector<ParameterPiece> pieces_of(const StoredTensor& tensor) {
   std::vector<ParameterPiece> pieces;
-  const ParameterId parameter = model.find(tensor.name);
   for (std::int64_t first = 0; first < tensor.elements(); first += piece_elements)
-    pieces.push_back({.parameter = parameter,
-                      .first = first,
+    pieces.push_back({.parameter = tensor.parameter,
+                      .first = tensor.first + first,
                       .elements = std::min(piece_elements, tensor.elements() - first)});
   return pieces;
 }
 
-void write_file(const std::filesystem::path& folder, const CheckpointFile& file, const Model& model,
-                const ParameterSource& source) {
+void write_file(const std::filesystem::path& folder, const CheckpointFile& file,
+                const Sources& sources, const ParameterSource& source) {
   SafetensorsWriter writer(folder / file.name, file.header);
   std::vector<float> values;
   for (const SafetensorsTensor& tensor : file.header.tensors) {
-    for (const ParameterPiece& piece : pieces_of(model, tensor)) {
+    for (const ParameterPiece& piece : pieces_of(sources.at(tensor.name))) {
       values.resize(static_cast<std::size_t>(piece.elements));
       source(piece.parameter, piece.first, values);
       writer.write(std::as_bytes(std::span(values)));
@@ -48,9 +57,11 @@ void write_file(const std::filesystem::path& folder, const CheckpointFile& file,
 
 std::vector<ParameterPiece> pieces_to_write(const Model& model) {
   std::vector<ParameterPiece> pieces;
+  const Sources sources = sources_of(model);
   for (const CheckpointFile& file : checkpoint_files(as_written(model)).files)
     for (const SafetensorsTensor& tensor : file.header.tensors)
-      for (const ParameterPiece& piece : pieces_of(model, tensor)) pieces.push_back(piece);
+      for (const ParameterPiece& piece : pieces_of(sources.at(tensor.name)))
+        pieces.push_back(piece);
   return pieces;
 }
 
@@ -58,8 +69,9 @@ void write_model_folder(const std::filesystem::path& folder, const Model& model,
                         const JsonValue& config, const ParameterSource& source) {
   const Model written = as_written(model);
   const CheckpointFiles checkpoint = checkpoint_files(written);
+  const Sources sources = sources_of(written);
   create_folder(folder);
-  for (const CheckpointFile& file : checkpoint.files) write_file(folder, file, written, source);
+  for (const CheckpointFile& file : checkpoint.files) write_file(folder, file, sources, source);
   if (!checkpoint.index.empty())
     write_atomically(folder / "model.safetensors.index.json", checkpoint.index);
   const std::string generation = generation_config_text(config, written);

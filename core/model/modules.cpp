@@ -61,6 +61,17 @@ Norm add_norm(Model& model, std::string name, const NormShape& shape) {
   return norm;
 }
 
+void add_rotary_buffers(Model& model, const std::string& module, std::int64_t frequencies) {
+  const auto add = [&](std::string_view name) {
+    model.buffers.push_back({.name = joined(module, name),
+                             .shape = {frequencies},
+                             .dtype = Dtype::float32,
+                             .persistent = false});
+  };
+  add("inv_freq");
+  if (model.transformers == TransformersVersion::v5) add("original_inv_freq");
+}
+
 std::string_view activation_class(std::string_view activation) {
   // transformers 5.23, src/transformers/activations.py, ACT2CLS
   constexpr std::pair<std::string_view, std::string_view> classes[] = {

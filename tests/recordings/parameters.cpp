@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/error.h"
 #include "core/model/checkpoint_files.h"
@@ -21,6 +22,9 @@ const std::vector<std::string> compared_fields{"class",
                                                "parameter_bytes",
                                                "base_model_prefix",
                                                "no_split_modules",
+                                               "no_split_modules_of_class",
+                                               "keep_in_fp32_modules",
+                                               "keep_in_fp32_modules_strict",
                                                "frozen",
                                                "tied",
                                                "parameters",
@@ -36,6 +40,8 @@ JsonValue given(const Json& recorded) {
 Model built(const Json& recorded) {
   ModelOptions options{.class_name = recorded.at("class").get<std::string>()};
   if (recorded.at("build") == "constructor") options.dtype = Dtype::float32;
+  options.transformers = parse_transformers_version(
+      recorded.at("transformers").get<std::string>().substr(0, 1), "transformers");
   return model_of_config(given(recorded), options);
 }
 
@@ -93,10 +99,21 @@ Json files_of(const CheckpointFiles& checkpoint) {
   return files;
 }
 
-Json only_in_state_dict(const Model& model) {
+/// Those of `keys` that are not among `others`.
+Json only_in(const std::vector<std::string>& keys, const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
   Json names = Json::array();
-  for (const TiedName& tied : model.tied) names.push_back(tied.later);
+  for (const std::string& key : keys)
+    if (!known.contains(key)) names.push_back(key);
   return names;
+}
+
+/// As the recorder reads them: file by file, each by key.
+std::vector<std::string> keys_of(const CheckpointFiles& checkpoint) {
+  std::vector<std::string> keys;
+  for (const CheckpointFile& file : checkpoint.files)
+    for (const SafetensorsTensor& tensor : file.header.tensors) keys.push_back(tensor.name);
+  return keys;
 }
 
 Json other_files(const CheckpointFiles& checkpoint, bool generates) {
@@ -106,10 +123,18 @@ Json other_files(const CheckpointFiles& checkpoint, bool generates) {
   return names;
 }
 
+/// The list of cases: in the folder, or in that of transformers 5 beside it.
+std::filesystem::path folder_of_cases(const std::filesystem::path& folder) {
+  for (const auto& place : {folder, folder / ".." / "parameters"})
+    if (std::filesystem::exists(place / "cases.json")) return place;
+  return {};
+}
+
 /// max_shard_size of save_pretrained: it stands in the list of cases, not in what was recorded.
 Bytes max_shard_of(const std::filesystem::path& folder, const std::string& name) {
-  if (!std::filesystem::exists(folder / "cases.json")) return default_max_shard;
-  for (const Json& row : recorded_json(folder, "cases"))
+  const std::filesystem::path place = folder_of_cases(folder);
+  if (place.empty()) return default_max_shard;
+  for (const Json& row : recorded_json(place, "cases"))
     if (row.value("name", "") == name && row.contains("max_shard"))
       return parse_bytes(row.at("max_shard").get<std::string>(), "max_shard");
   return default_max_shard;
@@ -118,9 +143,11 @@ Bytes max_shard_of(const std::filesystem::path& folder, const std::string& name)
 Json checkpoint_of(const Json& recorded, const Model& model, Bytes max_shard) {
   const CheckpointFiles checkpoint = checkpoint_files(model, max_shard);
   const bool generates = !generation_config_text(given(recorded), model).empty();
-  return {{"state_dict", model.state_dict_keys()},
-          {"only_in_state_dict", only_in_state_dict(model)},
-          {"only_in_files", Json::array()},
+  const std::vector<std::string> state_dict = model.state_dict_keys();
+  const std::vector<std::string> saved = keys_of(checkpoint);
+  return {{"state_dict", state_dict},
+          {"only_in_state_dict", only_in(state_dict, saved)},
+          {"only_in_files", only_in(saved, state_dict)},
           {"other_files", other_files(checkpoint, generates)},
           {"index", checkpoint.index.empty() ? Json() : Json::parse(checkpoint.index)},
           {"files", files_of(checkpoint)}};
@@ -133,6 +160,9 @@ Json got_of(const Json& recorded, Bytes max_shard) {
            {"parameter_bytes", parameter_bytes(model)},
            {"base_model_prefix", model.base_model_prefix},
            {"no_split_modules", model.no_split_classes},
+           {"no_split_modules_of_class", model.no_split_classes_of_class},
+           {"keep_in_fp32_modules", model.keep_in_fp32},
+           {"keep_in_fp32_modules_strict", model.keep_in_fp32_strict},
            {"frozen", frozen_of(model)},
            {"tied", tied_of(model)},
            {"parameters", parameters_of(model)},
@@ -159,13 +189,17 @@ Outcome check(const std::filesystem::path& folder, const std::string& name,
 }
 
 std::vector<std::string> cases(const std::filesystem::path& folder) {
-  return recorded_names(folder, {"cases"});
+  return recorded_names(folder, {"cases", "differences"});
 }
 
 }  // namespace
 
 Kind parameters_kind() {
   return {.name = "parameters", .fields = compared_fields, .cases = cases, .check = check};
+}
+
+Kind parameters_v4_kind() {
+  return {.name = "parameters_v4", .fields = compared_fields, .cases = cases, .check = check};
 }
 
 }  // namespace shardscope::recordings

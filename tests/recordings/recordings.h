@@ -45,6 +45,7 @@ const std::vector<Kind>& kinds();
 Kind flat_parameters_kind();
 Kind ops_kind();
 Kind parameters_kind();
+Kind parameters_v4_kind();
 Kind training_kind();
 
 /// Shell pattern (*, ?, [a-z]) over the whole text.
