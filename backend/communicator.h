@@ -28,6 +28,7 @@ class Arena {
 ///
 /// Reductions add over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+...,
 /// an odd one out is carried up; every rank gets the same bits, and runs repeat bit for bit.
+/// bfloat16 is added so in float32 and rounded once, at the end.
 /// Buffers may be anywhere; those inside the arena are read in place by peers where the
 /// implementation can. A lost peer, or a wait over the deadline, throws Error with
 /// ExitCode::rank_lost that names the rank, the operation and the bytes; the communicator is of no
@@ -49,10 +50,10 @@ class Communicator {
   /// out[i * in.size() ...] = rank i's `in`. `in` may be its own part of `out`. Bytes, any dtype.
   virtual void all_gather(std::span<const std::byte> in, std::span<std::byte> out) = 0;
   /// out = this rank's part (1/size) of the sum of all `in`. `out` may be its own part of `in`.
-  /// float32 or float64.
+  /// bfloat16, float32 or float64.
   virtual void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out,
                               Dtype dtype) = 0;
-  /// data = the sum of all, on every rank. float32, float64 or int64.
+  /// data = the sum of all, on every rank. bfloat16, float32, float64 or int64.
   virtual void all_reduce(std::span<std::byte> data, Dtype dtype) = 0;
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
   /// May wait until the other rank receives; the sizes on both sides must be equal.

@@ -20,6 +20,10 @@ void check_multiple(std::string_view operation, std::size_t part, std::size_t wh
                               ranks, whole));
 }
 
+bool is_floating(Dtype dtype) {
+  return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::bfloat16;
+}
+
 void check_sum(std::string_view operation, std::size_t bytes, Dtype dtype, bool may_sum) {
   if (!may_sum) fail(operation, fmt::format("{} cannot be summed", name_of(dtype)));
   const auto element = static_cast<std::size_t>(size_of(dtype).count);
@@ -36,12 +40,11 @@ void check_all_gather(std::size_t in_bytes, std::size_t out_bytes, int ranks) {
 
 void check_reduce_scatter(std::size_t in_bytes, std::size_t out_bytes, int ranks, Dtype dtype) {
   check_multiple("reduce_scatter", out_bytes, in_bytes, ranks);
-  check_sum("reduce_scatter", out_bytes, dtype, dtype == Dtype::float32 || dtype == Dtype::float64);
+  check_sum("reduce_scatter", out_bytes, dtype, is_floating(dtype));
 }
 
 void check_all_reduce(std::size_t bytes, Dtype dtype) {
-  check_sum("all_reduce", bytes, dtype,
-            dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::int64);
+  check_sum("all_reduce", bytes, dtype, is_floating(dtype) || dtype == Dtype::int64);
 }
 
 void check_rank(std::string_view operation, int rank, int ranks) {

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "core/bfloat16.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -87,6 +88,40 @@ void sum_all(std::span<const std::byte* const> sources, std::span<std::byte> out
   }
 }
 
+using HalfWords = std::span<const Bfloat16* const>;
+
+/// The same tree over sources that are widened first; float32 is kept until all are added.
+void sum_widened(HalfWords sources, std::size_t at, std::size_t count, float* out) {
+  if (sources.size() == 1) {
+    for (std::size_t i = 0; i < count; ++i) {
+      Bfloat16 value;
+      std::memcpy(&value, sources[0] + at + i, sizeof value);
+      out[i] = to_float(value);
+    }
+    return;
+  }
+  alignas(64) float right[block_bytes / sizeof(float)];
+  const std::size_t half = pairwise_left_half(sources.size());
+  sum_widened(sources.first(half), at, count, out);
+  sum_widened(sources.subspan(half), at, count, right);
+  sum_of_two<float>(out, right, count, out);
+}
+
+void sum_bfloat16(std::span<const std::byte* const> sources, std::span<std::byte> out) {
+  const HalfWords typed(reinterpret_cast<const Bfloat16* const*>(sources.data()), sources.size());
+  const std::size_t count = out.size() / sizeof(Bfloat16);
+  constexpr std::size_t block = block_bytes / sizeof(float);
+  alignas(64) float sums[block];
+  for (std::size_t at = 0; at < count; at += block) {
+    const std::size_t some = std::min(block, count - at);
+    sum_widened(typed, at, some, sums);
+    for (std::size_t i = 0; i < some; ++i) {
+      const Bfloat16 rounded = to_bfloat16(sums[i]);
+      std::memcpy(out.data() + (at + i) * sizeof rounded, &rounded, sizeof rounded);
+    }
+  }
+}
+
 }  // namespace
 
 std::size_t pairwise_left_half(std::size_t sources) { return std::bit_floor(sources - 1); }
@@ -96,6 +131,8 @@ void pairwise_sum(Dtype dtype, std::span<const std::byte* const> sources,
   switch (dtype) {
     case Dtype::float32:
       return sum_all<float>(sources, out);
+    case Dtype::bfloat16:
+      return sum_bfloat16(sources, out);
     case Dtype::float64:
       return sum_all<double>(sources, out);
     case Dtype::int64:
@@ -103,7 +140,7 @@ void pairwise_sum(Dtype dtype, std::span<const std::byte* const> sources,
     default:
       throw Error({.where = "sum over ranks",
                    .what = fmt::format("{} cannot be summed", name_of(dtype)),
-                   .way_out = "use float32, float64 or int64"});
+                   .way_out = "use bfloat16, float32, float64 or int64"});
   }
 }
 

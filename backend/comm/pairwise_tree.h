@@ -14,8 +14,8 @@ namespace shardscope {
 std::size_t pairwise_left_half(std::size_t sources);
 
 /// out = the pairwise-tree sum of `sources`, element by element; each holds `out.size()` bytes.
-/// `out` may be one of the sources. float32, float64 or int64 (which wraps); another dtype throws
-/// Error.
+/// `out` may be one of the sources. float32, float64, int64 (which wraps), or bfloat16 (added in
+/// float32, rounded once at the end); another dtype throws Error.
 void pairwise_sum(Dtype dtype, std::span<const std::byte* const> sources, std::span<std::byte> out);
 
 }  // namespace shardscope

@@ -3,11 +3,11 @@
 #include <bit>
 #include <cmath>
 
+#include "core/bfloat16.h"
+
 namespace shardscope {
 
-float float_of_bfloat16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
+float float_of_bfloat16(std::uint16_t bits) { return to_float(Bfloat16{bits}); }
 
 float float_of_float16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/bfloat16.h"
 #include "core/error.h"
 
 namespace shardscope::testing {
@@ -184,6 +185,19 @@ void all_reduce_of_float64_keeps_its_digits(Communicator& group) {
   group.all_reduce(bytes(data), Dtype::float64);
   const double n = group.size();
   for (const double x : data) expect_equal(x, n + n * 0x1p-40, "sum");
+}
+
+void reductions_of_bfloat16_round_once(Communicator& group) {
+  // 1 + n / 256 in float32 with n - 1 terms of 1/256: rounding at each step would stay at 1, as
+  // 1 + 1/256 lies half-way between 1 and 1 + 2/256.
+  const auto n = static_cast<std::size_t>(group.size());
+  const Bfloat16 mine = to_bfloat16(group.rank() == 0 ? 1.0f : 1.0f / 256);
+  const float sum = to_float(to_bfloat16(1.0f + static_cast<float>(n - 1) / 256));
+  std::vector<Bfloat16> in(5000 * n, mine), out(5000);
+  group.reduce_scatter(bytes(in), bytes(out), Dtype::bfloat16);
+  group.all_reduce(bytes(in), Dtype::bfloat16);
+  for (const Bfloat16 x : out) expect_equal(to_float(x), sum, "scattered sum");
+  for (const Bfloat16 x : in) expect_equal(to_float(x), sum, "sum");
 }
 
 void all_reduce_of_int64_is_exact(Communicator& group) {
@@ -381,6 +395,7 @@ constexpr std::array checks{
     ContractCheck{"all_reduce_sums_everywhere", all_reduce_sums_everywhere},
     ContractCheck{"all_reduce_of_float64_keeps_its_digits", all_reduce_of_float64_keeps_its_digits},
     ContractCheck{"all_reduce_of_int64_is_exact", all_reduce_of_int64_is_exact},
+    ContractCheck{"reductions_of_bfloat16_round_once", reductions_of_bfloat16_round_once},
     ContractCheck{"sums_follow_the_pairwise_tree", sums_follow_the_pairwise_tree},
     ContractCheck{"two_level_sum_equals_the_flat_one", two_level_sum_equals_the_flat_one},
     ContractCheck{"broadcast_gives_the_roots_bytes", broadcast_gives_the_roots_bytes},

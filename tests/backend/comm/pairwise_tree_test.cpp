@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/comm/byte_range.h"
+#include "core/bfloat16.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -111,10 +112,25 @@ TEST(PairwiseTree, ReadsUnalignedSources) {
   EXPECT_THAT(out, ::testing::Each(3.0f));
 }
 
+// bfloat16 has 8 significant bits: at 256 numbers lie 2 apart. Two at a time: 256 + 1 = 257 is
+// half-way and becomes 256, so that rounding after each addition would give 256. In float32
+// 256 + 1 + 1 = 258, which is kept.
+TEST(PairwiseTree, AddsBfloat16InFloat32AndRoundsOnce) {
+  for (const std::size_t count : {1u, 3u, 511u, 513u, 2000u}) {
+    std::vector<std::vector<Bfloat16>> inputs;
+    for (const float value : {256.0f, 1.0f, 1.0f}) inputs.emplace_back(count, to_bfloat16(value));
+    std::vector<const std::byte*> sources;
+    for (const auto& input : inputs)
+      sources.push_back(reinterpret_cast<const std::byte*>(input.data()));
+    pairwise_sum(Dtype::bfloat16, sources, std::as_writable_bytes(std::span(inputs[1])));
+    for (const Bfloat16 sum : inputs[1]) ASSERT_EQ(to_float(sum), 258.0f);
+  }
+}
+
 TEST(PairwiseTree, RefusesOtherDtypes) {
   std::vector<std::byte> out(2);
   const std::vector<const std::byte*> sources{out.data()};
-  EXPECT_THROW(pairwise_sum(Dtype::bfloat16, sources, out), Error);
+  EXPECT_THROW(pairwise_sum(Dtype::float16, sources, out), Error);
 }
 
 TEST(ByteRange, SharesOutWholeCacheLines) {
