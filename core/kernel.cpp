@@ -37,62 +37,101 @@ std::int64_t causal_pairs(const Kernel& k) {
   return k.batch * k.heads * (k.length * (k.length + 1) / 2);
 }
 
-/// Float-sized elements that one call reads and writes.
-std::int64_t floats_of(const Kernel& k) {
+/// What one call reads and writes, by element type.
+struct Moved {
+  std::int64_t elements = 0;   ///< of the kernel's dtype
+  std::int64_t gradients = 0;  ///< of its gradient_dtype
+  std::int64_t words = 0;      ///< of 4 bytes: token ids, statistics, rotary table
+  std::int64_t halves = 0;     ///< of 2 bytes: copies of parameters
+};
+
+Moved embedding_moves(const Kernel& k) {
+  const std::int64_t x = k.rows * k.in;
+  if (k.kind == KernelKind::embedding_forward)
+    return {.elements = x * (k.positions > 0 ? 3 : 2), .words = k.rows};
+  return {.elements = x,
+          .gradients = (k.out + k.positions) * k.in * (k.accumulate ? 2 : 1),
+          .words = k.rows};
+}
+
+Moved norm_moves(const Kernel& k) {
+  const std::int64_t x = k.rows * k.in;
+  const std::int64_t statistics = k.rows * (k.norm == NormKind::layer_norm ? 2 : 1);
+  if (k.kind == KernelKind::norm_forward)
+    return {.elements = 2 * x + k.in * (k.has_bias ? 2 : 1), .words = statistics};
+  return {.elements = x * (k.accumulate_input ? 4 : 3) + k.in,
+          .gradients = k.in * (k.has_bias ? 2 : 1),
+          .words = statistics};
+}
+
+Moved linear_moves(const Kernel& k) {
   const std::int64_t x = k.rows * k.in;
   const std::int64_t y = k.rows * k.out;
   const std::int64_t weight = k.in * k.out;
+  const std::int64_t bias = k.has_bias ? k.out : 0;
+  if (k.kind == KernelKind::linear_forward)
+    return {.elements = x + weight + bias + y * (k.has_residual ? 2 : 1)};
+  if (k.kind == KernelKind::linear_backward_input)
+    return {.elements = y + weight + x * (k.accumulate_input ? 2 : 1)};
+  if (!k.has_weight_gradient) return {.elements = y, .gradients = bias};
+  return {.elements = y + x, .gradients = weight * (k.accumulate ? 2 : 1) + bias};
+}
+
+Moved attention_moves(const Kernel& k) {
+  const std::int64_t heads = q_elements(k) + kv_elements(k);
+  if (k.kind == KernelKind::attention_forward)
+    return {.elements = 2 * heads, .words = k.rows * k.heads};
+  if (k.kind == KernelKind::attention_backward)
+    return {.elements = 4 * heads, .words = k.rows * k.heads};
+  return {.elements = 2 * heads, .words = k.length * k.head_dim};
+}
+
+Moved moves_of(const Kernel& k) {
+  const std::int64_t x = k.rows * k.in;
+  const std::int64_t copies = k.has_copy ? k.elements : 0;
   switch (k.kind) {
     case KernelKind::embedding_forward:
-      return k.rows + x * (k.positions > 0 ? 3 : 2);
     case KernelKind::embedding_backward:
-      return k.rows + x + (k.out + k.positions) * k.in * (k.accumulate ? 2 : 1);
+      return embedding_moves(k);
     case KernelKind::norm_forward:
-      return 2 * x + k.in * (k.has_bias ? 2 : 1) +
-             k.rows * (k.norm == NormKind::layer_norm ? 2 : 1);
     case KernelKind::norm_backward:
-      return x * (k.accumulate_input ? 4 : 3) + k.in * (k.has_bias ? 3 : 2) +
-             k.rows * (k.norm == NormKind::layer_norm ? 2 : 1);
+      return norm_moves(k);
     case KernelKind::linear_forward:
-      return x + weight + (k.has_bias ? k.out : 0) + y * (k.has_residual ? 2 : 1);
     case KernelKind::linear_backward_input:
-      return y + weight + x * (k.accumulate_input ? 2 : 1);
     case KernelKind::linear_backward_weight:
-      return y + (k.has_weight_gradient ? x + weight * (k.accumulate ? 2 : 1) : 0) +
-             (k.has_bias ? k.out : 0);
+      return linear_moves(k);
     case KernelKind::rope_table:
-      return k.length * k.head_dim;
+      return {.words = k.length * k.head_dim};
     case KernelKind::rope_forward:
     case KernelKind::rope_backward:
-      return k.length * k.head_dim + 2 * (q_elements(k) + kv_elements(k));
     case KernelKind::attention_forward:
-      return 2 * q_elements(k) + 2 * kv_elements(k) + k.rows * k.heads;
     case KernelKind::attention_backward:
-      return 4 * q_elements(k) + 4 * kv_elements(k) + k.rows * k.heads;
+      return attention_moves(k);
     case KernelKind::gelu_forward:
-      return 2 * x;
+      return {.elements = 2 * x};
     case KernelKind::gelu_backward:
-      return 3 * x;
     case KernelKind::swiglu_forward:
-      return 3 * x;
+      return {.elements = 3 * x};
     case KernelKind::swiglu_backward:
-      return 5 * x;
+      return {.elements = 5 * x};
     case KernelKind::cross_entropy:
-      return k.rows + 2 * y;
+      return {.elements = 2 * k.rows * k.out, .words = k.rows};
     case KernelKind::sum_of_squares:
-      return k.elements + 2 * (k.elements / piece_elements);
+      return {.gradients = k.elements, .words = 2 * (k.elements / piece_elements)};
     case KernelKind::clip_coefficient:
-      return 2 * k.elements;
+      return {.words = 2 * k.elements};
     case KernelKind::adamw:
-      return 7 * k.elements;
+      return {.elements = 6 * k.elements, .gradients = k.elements, .halves = copies};
     case KernelKind::sgd:
-      return k.beta1 != 0 ? 5 * k.elements : 3 * k.elements;
+      return {.elements = (k.beta1 != 0 ? 4 : 2) * k.elements,
+              .gradients = k.elements,
+              .halves = copies};
     case KernelKind::add:
-      return 3 * k.elements;
+      return {.elements = 3 * k.elements};
     case KernelKind::fill_zero:
-      return k.elements;
+      return {.elements = k.elements};
   }
-  return 0;
+  return {};
 }
 
 }  // namespace
@@ -153,6 +192,10 @@ Flops flops_of(const Kernel& k) {
   return {};
 }
 
-Bytes bytes_of(const Kernel& kernel) { return bytes_of(floats_of(kernel), Dtype::float32); }
+Bytes bytes_of(const Kernel& kernel) {
+  const Moved moved = moves_of(kernel);
+  return bytes_of(moved.elements, kernel.dtype) + bytes_of(moved.gradients, kernel.gradient_dtype) +
+         bytes_of(moved.words, Dtype::float32) + bytes_of(moved.halves, Dtype::bfloat16);
+}
 
 }  // namespace shardscope

@@ -2,10 +2,16 @@
 // each.
 //
 // Operands stand in a fixed order per kind (see `KernelKind`); one that a call does not need is
-// absent (a null pointer at the device). [..] is the shape, fp32 row-major unless said otherwise. R
-// = batch * length rows, C = width, V = vocabulary, H/K = query/key-value heads, D = head_dim, T =
-// length, B = batch. "acc" = added to what is there when the kernel's `accumulate` is set, else
-// overwritten. The last operand of every kind is `workspace` (bytes as the device asks for).
+// absent (a null pointer at the device). [..] is the shape, row-major, of the kernel's `dtype`
+// unless said otherwise. R = batch * length rows, C = width, V = vocabulary, H/K = query/key-value
+// heads, D = head_dim, T = length, B = batch. "acc" = added to what is there when the kernel's
+// `accumulate` is set, else overwritten. The last operand of every kind is `workspace` (bytes as
+// the device asks for).
+//
+// Element types: `dtype` is float32 or bfloat16; gradients of parameters (dwte, dweight, dbias, g)
+// are of `gradient_dtype`, which is `dtype` or float32. Statistics (mean, rstd, lse), the rotary
+// table, what is summed and every intermediate value are float32 (losses and norms float64),
+// whatever the dtype: a kernel rounds what it stores, once (embedding_backward: once a token).
 #pragma once
 
 #include <array>
@@ -14,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/dtype.h"
 #include "core/model/model.h"
 #include "core/quantities.h"
 
@@ -25,7 +32,7 @@ enum class KernelKind : std::uint8_t {
   /// in tokens, dx[R,C]; out acc dwte[V,C]?, acc dwpe[P,C]? (rows of no token become 0 when not
   /// accumulating)
   embedding_backward,
-  /// in x[R,C], weight[C], bias[C]?; out y[R,C], mean[R]? (layer norm only), rstd[R]
+  /// in x[R,C], weight[C], bias[C]?; out y[R,C], float32 mean[R]? (layer norm only), rstd[R]
   norm_forward,
   /// in dy[R,C], x[R,C], weight[C], mean[R]?, rstd[R]; out dx[R,C]? (added when
   /// `accumulate_input`), acc dweight[C]?, acc dbias[C]?
@@ -66,14 +73,15 @@ enum class KernelKind : std::uint8_t {
   /// other, into one running
   /// sum); out clip float64[2] = {norm, min(1, `clip` / (norm + 1e-6)) or 1 without a limit}
   clip_coefficient,
-  /// in clip float64[2]?, g (slices); in-out p, m, v (slices): AdamW, decoupled decay where a slice
-  /// has `decay`
+  /// in clip float64[2]?, g (slices); in-out p, m, v (slices); out copy bfloat16 (slices)?: AdamW,
+  /// decoupled decay where a slice has `decay`. The copy is p rounded, where `has_copy`
   adamw,
-  /// in clip float64[2]?, g (slices); in-out p, momentum? (slices): torch.optim.SGD
+  /// in clip float64[2]?, g (slices); in-out p, momentum? (slices); out copy bfloat16 (slices)?:
+  /// torch.optim.SGD
   sgd,
-  /// in a; in-out b += a, `elements` floats
+  /// in a; in-out b += a, `elements` of `dtype`
   add,
-  /// out a: zeros, `elements` floats
+  /// out a: zeros, `elements` of `dtype`
   fill_zero,
 };
 inline constexpr int kernel_kind_count = static_cast<int>(KernelKind::fill_zero) + 1;
@@ -85,20 +93,24 @@ struct Kernel {
   KernelKind kind = KernelKind::fill_zero;
   WeightLayout layout = WeightLayout::out_in;
   NormKind norm = NormKind::layer_norm;
-  bool accumulate = false;        ///< parameter gradients are added to
-  bool accumulate_input = false;  ///< the input gradient is added to
-  bool has_bias = false;          ///< linear, norm: bias (or its gradient) present
+  Dtype dtype = Dtype::float32;           ///< adamw, sgd: of p and its states
+  Dtype gradient_dtype = Dtype::float32;  ///< of parameter gradients
+  bool accumulate = false;                ///< parameter gradients are added to
+  bool accumulate_input = false;          ///< the input gradient is added to
+  bool has_bias = false;                  ///< linear, norm: bias (or its gradient) present
   bool has_weight_gradient = true;
   bool has_residual = false;
   bool nesterov = false;
   bool has_clip = false;  ///< a limit was given
+  bool has_copy = false;  ///< adamw, sgd: p is float32 and also wanted in bfloat16
   std::int64_t rows = 0;  ///< R
   std::int64_t in = 0;    ///< linear: in; norm, embedding: C; gelu, swiglu: F
   std::int64_t out = 0;   ///< linear: out; cross_entropy, embedding: V
   std::int64_t batch = 0, length = 0, heads = 0, kv_heads = 0, head_dim = 0;
   /// Elements between rows of q and of k, v (fused QKV: 3C).
   std::int64_t q_stride = 0, kv_stride = 0;
-  /// add, fill_zero: floats; clip_coefficient: pieces; sum_of_squares, adamw, sgd: sum over slices.
+  /// add, fill_zero: elements; clip_coefficient: pieces; sum_of_squares, adamw, sgd: sum over
+  /// slices.
   std::int64_t elements = 0;
   std::int64_t positions = 0;  ///< embedding: rows of wpe, 0 without
   double epsilon = 0;

@@ -59,7 +59,9 @@ class CpuDevice : public Device {
   }
 
  private:
-  bool by_library(const Kernel& kernel) const { return library_ && is_linear(kernel.kind); }
+  bool by_library(const Kernel& kernel) const {
+    return library_ && is_linear(kernel.kind) && library_->can_run(kernel);
+  }
 
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
     if (!kernel.has_bias) return;

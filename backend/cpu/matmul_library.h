@@ -13,6 +13,8 @@ class MatmulLibrary {
  public:
   virtual ~MatmulLibrary() = default;
   virtual std::string description() const = 0;  ///< "oneDNN 2.6.3 (avx512_core)"
+  /// False for a product that this processor cannot run with the library (bfloat16 before AVX-512).
+  virtual bool can_run(const Kernel& kernel) const = 0;
   virtual Bytes workspace(const Kernel& kernel) const = 0;
   /// Builds the kernel's primitives; `run` may be called only after this.
   virtual void prepare(const Kernel& kernel) = 0;

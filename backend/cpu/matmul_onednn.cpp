@@ -26,7 +26,9 @@ struct Product {
   bool b_transposed = false;
   bool accumulate = false;  ///< added to what C holds
   bool has_bias = false;
-  bool has_addend = false;  ///< another matrix of C's shape is added
+  bool has_addend = false;        ///< another matrix of C's shape is added
+  Dtype dtype = Dtype::float32;   ///< of A, B, the bias and the addend
+  Dtype result = Dtype::float32;  ///< of C
 
   auto operator<=>(const Product&) const = default;
 };
@@ -41,7 +43,7 @@ struct Arguments {
   void* workspace = nullptr;
 };
 
-Product product_of(const Kernel& kernel) {
+Product shape_of(const Kernel& kernel) {
   const bool out_in = kernel.layout == WeightLayout::out_in;
   switch (kernel.kind) {
     case KernelKind::linear_forward:
@@ -64,6 +66,14 @@ Product product_of(const Kernel& kernel) {
               .a_transposed = true,
               .accumulate = kernel.accumulate};
   }
+}
+
+Product product_of(const Kernel& kernel) {
+  Product product = shape_of(kernel);
+  product.dtype = kernel.dtype;
+  product.result =
+      kernel.kind == KernelKind::linear_backward_weight ? kernel.gradient_dtype : kernel.dtype;
+  return product;
 }
 
 /// The same product where the residual is another matrix than the output.
@@ -94,15 +104,18 @@ Arguments arguments_of(const Kernel& kernel, const KernelCall& call) {
   }
 }
 
-memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed = false) {
+memory::desc matrix(Dtype dtype, std::int64_t rows, std::int64_t columns, bool transposed = false) {
   const memory::dims strides = transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
-  return {memory::dims{rows, columns}, memory::data_type::f32, strides};
+  const auto type = dtype == Dtype::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
+  return {memory::dims{rows, columns}, type, strides};
 }
 
+memory::desc bias_of(const Product& p) { return matrix(p.dtype, 1, p.columns); }
+
 dnnl::matmul::primitive_desc describe(const Product& p, const dnnl::engine& engine) {
-  const memory::desc a = matrix(p.rows, p.depth, p.a_transposed);
-  const memory::desc b = matrix(p.depth, p.columns, p.b_transposed);
-  const memory::desc c = matrix(p.rows, p.columns);
+  const memory::desc a = matrix(p.dtype, p.rows, p.depth, p.a_transposed);
+  const memory::desc b = matrix(p.dtype, p.depth, p.columns, p.b_transposed);
+  const memory::desc c = matrix(p.result, p.rows, p.columns);
   dnnl::post_ops post;
   if (p.accumulate) post.append_sum(1.0f);
   if (p.has_addend) post.append_binary(dnnl::algorithm::binary_add, c);
@@ -110,7 +123,7 @@ dnnl::matmul::primitive_desc describe(const Product& p, const dnnl::engine& engi
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   attributes.set_post_ops(post);
   const dnnl::matmul::desc operation =
-      p.has_bias ? dnnl::matmul::desc(a, b, matrix(1, p.columns), c) : dnnl::matmul::desc(a, b, c);
+      p.has_bias ? dnnl::matmul::desc(a, b, bias_of(p), c) : dnnl::matmul::desc(a, b, c);
   return {operation, attributes, engine};
 }
 
@@ -123,7 +136,7 @@ class PreparedProduct {
     add(DNNL_ARG_WEIGHTS, description_.weights_desc(), engine);
     add(DNNL_ARG_DST, description_.dst_desc(), engine);
     add(DNNL_ARG_SCRATCHPAD, description_.scratchpad_desc(), engine);
-    if (product.has_bias) add(DNNL_ARG_BIAS, matrix(1, product.columns), engine);
+    if (product.has_bias) add(DNNL_ARG_BIAS, bias_of(product), engine);
     if (product.has_addend)
       add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, description_.dst_desc(), engine);
   }
@@ -180,15 +193,37 @@ std::string_view instruction_set() {
   }
 }
 
+bool has_bfloat16(const dnnl::engine& engine) {
+  constexpr std::int64_t some = 16;
+  try {
+    describe({.rows = some,
+              .columns = some,
+              .depth = some,
+              .dtype = Dtype::bfloat16,
+              .result = Dtype::bfloat16},
+             engine);
+  } catch (const dnnl::error&) {
+    return false;
+  }
+  return true;
+}
+
 class OneDnn : public MatmulLibrary {
  public:
   explicit OneDnn(int threads)
-      : threads_(threads), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+      : threads_(threads),
+        engine_(dnnl::engine::kind::cpu, 0),
+        stream_(engine_),
+        has_bfloat16_(has_bfloat16(engine_)) {}
 
   std::string description() const override {
     const dnnl::version_t& version = *dnnl::version();
     return fmt::format("oneDNN {}.{}.{} ({})", version.major, version.minor, version.patch,
                        instruction_set());
+  }
+
+  bool can_run(const Kernel& kernel) const override {
+    return kernel.dtype == Dtype::float32 || has_bfloat16_;
   }
 
   Bytes workspace(const Kernel& kernel) const override {
@@ -223,6 +258,7 @@ class OneDnn : public MatmulLibrary {
   int threads_;
   dnnl::engine engine_;
   dnnl::stream stream_;
+  bool has_bfloat16_;
   std::map<Product, PreparedProduct> prepared_;
 };
 

@@ -44,7 +44,8 @@ HeadRows<T> head_rows(T* matrix, const Kernel& kernel, std::int64_t stride, std:
 }
 
 /// Copies rows to [length][padded width], the padding 0.
-inline void pack_rows(HeadRows<const float> from, const Kernel& kernel, float* to) {
+template <class T>
+void pack_rows(HeadRows<const T> from, const Kernel& kernel, float* to) {
   const std::int64_t width = padded_width(kernel.head_dim);
   for (std::int64_t t = 0; t < kernel.length; ++t, to += width) {
     for_vectors(0, kernel.head_dim,
@@ -53,11 +54,12 @@ inline void pack_rows(HeadRows<const float> from, const Kernel& kernel, float* t
 }
 
 /// Transposes each block of rows to [blocks][head_dim][block], the padding 0.
-inline void pack_transposed(HeadRows<const float> from, const Kernel& kernel, float* to) {
+template <class T>
+void pack_transposed(HeadRows<const T> from, const Kernel& kernel, float* to) {
   for (std::int64_t begin = 0; begin < kernel.length; begin += block) {
     for (std::int64_t d = 0; d < kernel.head_dim; ++d, to += block) {
       for (std::int64_t t = 0; t < block; ++t)
-        to[t] = begin + t < kernel.length ? from.row(begin + t)[d] : 0.0f;
+        to[t] = begin + t < kernel.length ? to_float(from.row(begin + t)[d]) : 0.0f;
     }
   }
 }

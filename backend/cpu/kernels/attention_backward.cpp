@@ -53,12 +53,13 @@ Scratch scratch_of(const Kernel& kernel, float* workspace, int member) {
   return s;
 }
 
+template <class T>
 struct Head {
-  HeadRows<const float> q;
-  HeadRows<const float> dy;
-  HeadRows<const float> y;
+  HeadRows<const T> q;
+  HeadRows<const T> dy;
+  HeadRows<const T> y;
   const float* lse;  ///< [length]
-  HeadRows<float> dq;
+  HeadRows<T> dq;
 };
 
 /// weights = e^(scale scores - lse), dscores = scale weights (dweights - dot); 0 where the key is
@@ -81,8 +82,9 @@ void softmax_backward(const Scratch& s, const float* lse, float scale, std::int6
   }
 }
 
-void dot_rows(HeadRows<const float> a, HeadRows<const float> b, std::int64_t width,
-              std::int64_t rows, float* dots) {
+template <class T>
+void dot_rows(HeadRows<const float> a, HeadRows<const T> b, std::int64_t width, std::int64_t rows,
+              float* dots) {
   for (std::int64_t row = 0; row < rows; ++row) {
     Floats sum{};
     for_vectors(0, width, [&](std::int64_t i, auto part) {
@@ -92,7 +94,8 @@ void dot_rows(HeadRows<const float> a, HeadRows<const float> b, std::int64_t wid
   }
 }
 
-void copy_rows(const float* from, std::int64_t from_stride, HeadRows<float> to, std::int64_t width,
+template <class T>
+void copy_rows(const float* from, std::int64_t from_stride, HeadRows<T> to, std::int64_t width,
                std::int64_t rows) {
   for (std::int64_t row = 0; row < rows; ++row)
     for_vectors(0, width, [&](std::int64_t i, auto part) {
@@ -100,7 +103,8 @@ void copy_rows(const float* from, std::int64_t from_stride, HeadRows<float> to, 
     });
 }
 
-void differentiate(const Kernel& kernel, const Scratch& s, const Head& head) {
+template <class T>
+void differentiate(const Kernel& kernel, const Scratch& s, const Head<T>& head) {
   const std::int64_t width = padded_width(kernel.head_dim);
   const float scale = static_cast<float>(kernel.scale);
   pack_rows(head.q, kernel, s.queries);
@@ -111,7 +115,7 @@ void differentiate(const Kernel& kernel, const Scratch& s, const Head& head) {
     const std::int64_t rows = left < block ? left : block;
     const HeadRows<const float> q{s.queries + first * width, width};
     const HeadRows<const float> dy{s.dy + first * width, width};
-    dot_rows(dy, {head.y.row(first), head.y.stride}, kernel.head_dim, rows, s.dots);
+    dot_rows<T>(dy, {head.y.row(first), head.y.stride}, kernel.head_dim, rows, s.dots);
     zero(s.dqueries, block * width);
     for (std::int64_t j = 0; j <= i; ++j) {
       const std::int64_t keys = j == i ? rows : block;
@@ -129,26 +133,21 @@ void differentiate(const Kernel& kernel, const Scratch& s, const Head& head) {
       add_transposed_weighted(s.dscores, q.data, s.dkeys + key_rows, width, rows, keys, diagonal);
       add_weighted_values(s.dscores, s.keys + key_rows, s.dqueries, width, rows, diagonal);
     }
-    copy_rows(s.dqueries, width, {head.dq.row(first), head.dq.stride}, kernel.head_dim, rows);
+    copy_rows<T>(s.dqueries, width, {head.dq.row(first), head.dq.stride}, kernel.head_dim, rows);
   }
 }
 
-}  // namespace
-
-Bytes attention_backward_workspace(const Kernel& kernel, int threads) {
-  return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
-}
-
-void attention_backward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* dy = operand(call, 0);
-  const float* q = operand(call, 1);
-  const float* k = operand(call, 2);
-  const float* v = operand(call, 3);
-  const float* y = operand(call, 4);
+template <class T>
+void differentiate_all(const Kernel& kernel, const KernelCall& call, int threads) {
+  const T* dy = operand<T>(call, 0);
+  const T* q = operand<T>(call, 1);
+  const T* k = operand<T>(call, 2);
+  const T* v = operand<T>(call, 3);
+  const T* y = operand<T>(call, 4);
   const float* lse = operand(call, 5);
-  float* dq = operand(call, 6);
-  float* dk = operand(call, 7);
-  float* dv = operand(call, 8);
+  T* dq = operand<T>(call, 6);
+  T* dk = operand<T>(call, 7);
+  T* dv = operand<T>(call, 8);
   float* workspace = operand(call, 9);
   const std::int64_t group = kernel.heads / kernel.kv_heads;
   const std::int64_t y_stride = kernel.heads * kernel.head_dim;
@@ -169,12 +168,12 @@ void attention_backward(const Kernel& kernel, const KernelCall& call, int thread
       zero(s.dkeys, packed);
       zero(s.dvalues, packed);
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        differentiate(kernel, s,
-                      {.q = head_rows(q, kernel, kernel.q_stride, batch, head),
-                       .dy = head_rows(dy, kernel, y_stride, batch, head),
-                       .y = head_rows(y, kernel, y_stride, batch, head),
-                       .lse = lse + (batch * kernel.heads + head) * kernel.length,
-                       .dq = head_rows(dq, kernel, kernel.q_stride, batch, head)});
+        differentiate<T>(kernel, s,
+                         {.q = head_rows(q, kernel, kernel.q_stride, batch, head),
+                          .dy = head_rows(dy, kernel, y_stride, batch, head),
+                          .y = head_rows(y, kernel, y_stride, batch, head),
+                          .lse = lse + (batch * kernel.heads + head) * kernel.length,
+                          .dq = head_rows(dq, kernel, kernel.q_stride, batch, head)});
       }
       copy_rows(s.dkeys, width, head_rows(dk, kernel, kernel.kv_stride, batch, kv_head),
                 kernel.head_dim, kernel.length);
@@ -182,6 +181,17 @@ void attention_backward(const Kernel& kernel, const KernelCall& call, int thread
                 kernel.head_dim, kernel.length);
     }
   });
+}
+
+}  // namespace
+
+Bytes attention_backward_workspace(const Kernel& kernel, int threads) {
+  return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
+}
+
+void attention_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_element(kernel.dtype,
+               [&](auto element) { differentiate_all<decltype(element)>(kernel, call, threads); });
 }
 
 }  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

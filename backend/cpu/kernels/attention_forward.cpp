@@ -18,12 +18,15 @@ struct Scratch {
   float* sums;     ///< [block][width]: the outputs before division
   float* largest;  ///< [block]: largest score of each row so far
   float* totals;   ///< [block]: sum of exponentials of each row so far
+  float* queries;  ///< [block][width], where they are not floats already
 };
 
 std::int64_t scratch_floats(const Kernel& kernel) {
   const std::int64_t length = blocks_of(kernel.length) * block;
   const std::int64_t width = padded_width(kernel.head_dim);
-  return length * kernel.head_dim + length * width + block * block + block * width + 2 * block;
+  const std::int64_t queries = kernel.dtype == Dtype::float32 ? 0 : block * width;
+  return length * kernel.head_dim + length * width + block * block + block * width + 2 * block +
+         queries;
 }
 
 Scratch scratch_of(const Kernel& kernel, float* workspace, int member) {
@@ -36,6 +39,7 @@ Scratch scratch_of(const Kernel& kernel, float* workspace, int member) {
   s.sums = s.weights + block * block;
   s.largest = s.sums + block * width;
   s.totals = s.largest + block;
+  s.queries = s.totals + block;
   return s;
 }
 
@@ -77,7 +81,8 @@ void update_rows(const Scratch& s, float scale, std::int64_t rows, std::int64_t 
   }
 }
 
-void finish_rows(const Scratch& s, const Kernel& kernel, std::int64_t rows, HeadRows<float> y,
+template <class T>
+void finish_rows(const Scratch& s, const Kernel& kernel, std::int64_t rows, HeadRows<T> y,
                  float* lse) {
   const std::int64_t width = padded_width(kernel.head_dim);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -90,20 +95,38 @@ void finish_rows(const Scratch& s, const Kernel& kernel, std::int64_t rows, Head
   }
 }
 
+template <class T>
 struct Head {
-  HeadRows<const float> q;
-  HeadRows<float> y;
+  HeadRows<const T> q;
+  HeadRows<T> y;
   float* lse;  ///< [length]
 };
 
-void attend(const Kernel& kernel, const Scratch& s, const Head& head) {
+/// A block of queries as floats: as they lie, or widened into scratch.
+HeadRows<const float> floats_of(HeadRows<const float> q, const Kernel&, std::int64_t,
+                                const Scratch&) {
+  return q;
+}
+HeadRows<const float> floats_of(HeadRows<const Bfloat16> q, const Kernel& kernel, std::int64_t rows,
+                                const Scratch& s) {
+  const std::int64_t width = padded_width(kernel.head_dim);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for_vectors(0, kernel.head_dim, [&](std::int64_t i, auto part) {
+      store(s.queries + row * width + i, load(q.row(row) + i, part));
+    });
+  return {s.queries, width};
+}
+
+template <class T>
+void attend(const Kernel& kernel, const Scratch& s, const Head<T>& head) {
   const std::int64_t width = padded_width(kernel.head_dim);
   const float scale = static_cast<float>(kernel.scale);
   for (std::int64_t i = 0; i < blocks_of(kernel.length); ++i) {
     const std::int64_t first = i * block;
     const std::int64_t left = kernel.length - first;
     const std::int64_t rows = left < block ? left : block;
-    const HeadRows<const float> q{head.q.row(first), head.q.stride};
+    const HeadRows<const float> q =
+        floats_of(HeadRows<const T>{head.q.row(first), head.q.stride}, kernel, rows, s);
     zero(s.sums, block * width);
     for (std::int64_t row = 0; row < rows; ++row) {
       s.largest[row] = -std::numeric_limits<float>::infinity();
@@ -115,21 +138,16 @@ void attend(const Kernel& kernel, const Scratch& s, const Head& head) {
       update_rows(s, scale, rows, width, j == i);
       add_weighted_values(s.weights, s.values + j * block * width, s.sums, width, rows, j == i);
     }
-    finish_rows(s, kernel, rows, {head.y.row(first), head.y.stride}, head.lse + first);
+    finish_rows<T>(s, kernel, rows, {head.y.row(first), head.y.stride}, head.lse + first);
   }
 }
 
-}  // namespace
-
-Bytes attention_forward_workspace(const Kernel& kernel, int threads) {
-  return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
-}
-
-void attention_forward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* q = operand(call, 0);
-  const float* k = operand(call, 1);
-  const float* v = operand(call, 2);
-  float* y = operand(call, 3);
+template <class T>
+void attend_all(const Kernel& kernel, const KernelCall& call, int threads) {
+  const T* q = operand<T>(call, 0);
+  const T* k = operand<T>(call, 1);
+  const T* v = operand<T>(call, 2);
+  T* y = operand<T>(call, 3);
   float* lse = operand(call, 4);
   float* workspace = operand(call, 5);
   const std::int64_t group = kernel.heads / kernel.kv_heads;
@@ -145,13 +163,24 @@ void attention_forward(const Kernel& kernel, const KernelCall& call, int threads
       pack_transposed(head_rows(k, kernel, kernel.kv_stride, batch, kv_head), kernel, s.keys);
       pack_rows(head_rows(v, kernel, kernel.kv_stride, batch, kv_head), kernel, s.values);
       for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        attend(kernel, s,
-               {.q = head_rows(q, kernel, kernel.q_stride, batch, head),
-                .y = head_rows(y, kernel, kernel.heads * kernel.head_dim, batch, head),
-                .lse = lse + (batch * kernel.heads + head) * kernel.length});
+        attend<T>(kernel, s,
+                  {.q = head_rows(q, kernel, kernel.q_stride, batch, head),
+                   .y = head_rows(y, kernel, kernel.heads * kernel.head_dim, batch, head),
+                   .lse = lse + (batch * kernel.heads + head) * kernel.length});
       }
     }
   });
+}
+
+}  // namespace
+
+Bytes attention_forward_workspace(const Kernel& kernel, int threads) {
+  return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
+}
+
+void attention_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_element(kernel.dtype,
+               [&](auto element) { attend_all<decltype(element)>(kernel, call, threads); });
 }
 
 }  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

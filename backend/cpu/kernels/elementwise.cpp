@@ -27,62 +27,80 @@ SHARDSCOPE_INLINE Sigmoid gelu_gate(Floats h) {
 }  // namespace
 
 void gelu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* h = operand(call, 0);
-  float* y = operand(call, 1);
-  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
-    const Floats value = load(h + i, part);
-    store(y + i, value * gelu_gate(value).value, part);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    const T* h = operand<T>(call, 0);
+    T* y = operand<T>(call, 1);
+    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+      const Floats value = load(h + i, part);
+      store(y + i, value * gelu_gate(value).value, part);
+    });
   });
 }
 
 void gelu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* h = operand(call, 0);
-  float* dy = operand(call, 1);
-  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
-    const Floats value = load(h + i, part);
-    const Sigmoid gate = gelu_gate(value);
-    const Floats slope = two_root_two_over_pi * (1.0f + 3.0f * gelu_cubic * value * value);
-    const Floats derivative = gate.value + value * (gate.value * gate.complement) * slope;
-    store(dy + i, load(dy + i, part) * derivative, part);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    const T* h = operand<T>(call, 0);
+    T* dy = operand<T>(call, 1);
+    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+      const Floats value = load(h + i, part);
+      const Sigmoid gate = gelu_gate(value);
+      const Floats slope = two_root_two_over_pi * (1.0f + 3.0f * gelu_cubic * value * value);
+      const Floats derivative = gate.value + value * (gate.value * gate.complement) * slope;
+      store(dy + i, load(dy + i, part) * derivative, part);
+    });
   });
 }
 
 void swiglu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* gate = operand(call, 0);
-  const float* up = operand(call, 1);
-  float* y = operand(call, 2);
-  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
-    const Floats g = load(gate + i, part);
-    store(y + i, g * sigmoid(g).value * load(up + i, part), part);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    const T* gate = operand<T>(call, 0);
+    const T* up = operand<T>(call, 1);
+    T* y = operand<T>(call, 2);
+    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+      const Floats g = load(gate + i, part);
+      store(y + i, g * sigmoid(g).value * load(up + i, part), part);
+    });
   });
 }
 
 void swiglu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* dy = operand(call, 0);
-  float* gate = operand(call, 1);
-  float* up = operand(call, 2);
-  for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
-    const Floats g = load(gate + i, part);
-    const Floats gradient = load(dy + i, part);
-    const Sigmoid s = sigmoid(g);
-    const Floats dgate = gradient * load(up + i, part) * s.value * (1.0f + g * s.complement);
-    store(up + i, gradient * (g * s.value), part);
-    store(gate + i, dgate, part);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    const T* dy = operand<T>(call, 0);
+    T* gate = operand<T>(call, 1);
+    T* up = operand<T>(call, 2);
+    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+      const Floats g = load(gate + i, part);
+      const Floats gradient = load(dy + i, part);
+      const Sigmoid s = sigmoid(g);
+      const Floats dgate = gradient * load(up + i, part) * s.value * (1.0f + g * s.complement);
+      store(up + i, gradient * (g * s.value), part);
+      store(gate + i, dgate, part);
+    });
   });
 }
 
 void add(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* a = operand(call, 0);
-  float* b = operand(call, 1);
-  for_elements(kernel.elements, threads, [=](std::int64_t i, auto part) {
-    store(b + i, load(b + i, part) + load(a + i, part), part);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    const T* a = operand<T>(call, 0);
+    T* b = operand<T>(call, 1);
+    for_elements(kernel.elements, threads, [=](std::int64_t i, auto part) {
+      store(b + i, load(b + i, part) + load(a + i, part), part);
+    });
   });
 }
 
 void fill_zero(const Kernel& kernel, const KernelCall& call, int threads) {
-  float* a = operand(call, 0);
-  for_elements(kernel.elements, threads,
-               [=](std::int64_t i, auto part) { store(a + i, Floats{}, part); });
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    T* a = operand<T>(call, 0);
+    for_elements(kernel.elements, threads,
+                 [=](std::int64_t i, auto part) { store(a + i, Floats{}, part); });
+  });
 }
 
 }  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

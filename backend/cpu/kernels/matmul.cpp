@@ -1,5 +1,8 @@
 // The plain matrix product, where oneDNN is absent or switched off: packed blocks in the manner of
-// Goto and van de Geijn (2008, "Anatomy of high-performance matrix multiplication").
+// Goto and van de Geijn (2008, "Anatomy of high-performance matrix multiplication"). Packing widens
+// to float32, so that bfloat16 runs on every processor.
+#include <type_traits>
+
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/operands.h"
 #include "backend/cpu/kernels/tile.h"
@@ -14,22 +17,27 @@ constexpr std::int64_t panel = std::int64_t{tile_vectors} * lanes;
 constexpr std::int64_t column_block = 8 * panel;
 
 /// A matrix by its strides: element (i, j) stands at data[i * row + j * column].
+template <class T>
 struct View {
-  const float* data = nullptr;
+  const T* data = nullptr;
   std::int64_t row = 0;
   std::int64_t column = 0;
-  const float* at(std::int64_t i, std::int64_t j) const { return data + i * row + j * column; }
+  const T* at(std::int64_t i, std::int64_t j) const { return data + i * row + j * column; }
 };
 
 /// C[rows, columns] (+)= A[rows, depth] B[depth, columns], C row-major without gaps.
+template <class T, class Result>
 struct Product {
-  View a;
-  View b;
-  float* c = nullptr;
+  View<T> a;
+  View<T> b;
+  Result* c = nullptr;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t depth = 0;
   bool accumulate = false;
+  /// Added before a bfloat16 result is rounded; a float32 one starts from them.
+  const T* bias = nullptr;    ///< [columns]
+  const T* addend = nullptr;  ///< [rows, columns]
 };
 
 /// One member's scratch.
@@ -37,34 +45,44 @@ struct Scratch {
   float* a;     ///< [row_block / tile_rows][depth_block][tile_rows]
   float* b;     ///< [column_block / panel][depth_block][panel]
   float* edge;  ///< [tile_rows][panel]
+  float* sums;  ///< [row_block][column_block], where the result is not float32
 };
-constexpr std::int64_t scratch_floats =
+constexpr std::int64_t packed_floats =
     row_block * depth_block + column_block * depth_block + tile_rows * panel;
 
+std::int64_t scratch_floats(Dtype result) {
+  return packed_floats + (result == Dtype::float32 ? 0 : row_block * column_block);
+}
+
+template <class Result>
 Scratch scratch_of(float* workspace, int member) {
+  constexpr bool rounds = std::is_same_v<Result, Bfloat16>;
   Scratch s{};
-  s.a = workspace + member * scratch_floats;
+  s.a = workspace + member * scratch_floats(rounds ? Dtype::bfloat16 : Dtype::float32);
   s.b = s.a + row_block * depth_block;
   s.edge = s.b + column_block * depth_block;
+  s.sums = s.edge + tile_rows * panel;
   return s;
 }
 
 std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 /// A strip of rows with depth varying slowest; missing rows 0.
-void pack_a(View a, std::int64_t rows, std::int64_t depth, float* to) {
+template <class T>
+void pack_a(View<T> a, std::int64_t rows, std::int64_t depth, float* to) {
   for (std::int64_t strip = 0; strip < rows; strip += tile_rows)
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t i = 0; i < tile_rows; ++i)
-        *to++ = strip + i < rows ? *a.at(strip + i, k) : 0.0f;
+        *to++ = strip + i < rows ? to_float(*a.at(strip + i, k)) : 0.0f;
 }
 
 /// Panels of columns with depth varying slowest; missing columns 0.
-void pack_b(View b, std::int64_t depth, std::int64_t columns, float* to) {
+template <class T>
+void pack_b(View<T> b, std::int64_t depth, std::int64_t columns, float* to) {
   for (std::int64_t first = 0; first < columns; first += panel)
     for (std::int64_t k = 0; k < depth; ++k)
       for (std::int64_t j = 0; j < panel; ++j)
-        *to++ = first + j < columns ? *b.at(k, first + j) : 0.0f;
+        *to++ = first + j < columns ? to_float(*b.at(k, first + j)) : 0.0f;
 }
 
 /// A tile that reaches beyond C is made aside, then its valid part is written.
@@ -84,20 +102,27 @@ void multiply_edge(TileProduct t, std::int64_t rows, std::int64_t columns, float
     });
 }
 
-/// The packed blocks' product into C at (row, column).
-void multiply_packed(const Product& p, const Scratch& s, Range rows, Range columns,
-                     std::int64_t depth, bool accumulate) {
-  for (std::int64_t j = columns.begin; j < columns.end; j += panel) {
-    for (std::int64_t i = rows.begin; i < rows.end; i += tile_rows) {
-      const std::int64_t tile_height = smaller(tile_rows, rows.end - i);
-      const std::int64_t tile_width = smaller(panel, columns.end - j);
-      const TileProduct tile{.a = s.a + (i - rows.begin) * depth,
+/// A block of float32 results.
+struct Block {
+  float* c = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+/// The packed blocks' product.
+void multiply_packed(const Scratch& s, const Block& to, std::int64_t depth, bool accumulate) {
+  for (std::int64_t j = 0; j < to.columns; j += panel) {
+    for (std::int64_t i = 0; i < to.rows; i += tile_rows) {
+      const std::int64_t tile_height = smaller(tile_rows, to.rows - i);
+      const std::int64_t tile_width = smaller(panel, to.columns - j);
+      const TileProduct tile{.a = s.a + i * depth,
                              .a_row = 1,
                              .a_depth = tile_rows,
-                             .b = s.b + (j - columns.begin) * depth,
+                             .b = s.b + j * depth,
                              .b_stride = panel,
-                             .c = p.c + i * p.columns + j,
-                             .c_stride = p.columns,
+                             .c = to.c + i * to.stride + j,
+                             .c_stride = to.stride,
                              .depth = depth,
                              .accumulate = accumulate};
       if (tile_width == panel)
@@ -108,24 +133,64 @@ void multiply_packed(const Product& p, const Scratch& s, Range rows, Range colum
   }
 }
 
-void multiply_range(const Product& p, const Scratch& s, Range rows, Range columns) {
+template <class T>
+void multiply_range(const Product<T, float>& p, const Scratch& s, Range rows, Range columns) {
   for (std::int64_t j = columns.begin; j < columns.end; j += column_block) {
     const Range some_columns{j, smaller(j + column_block, columns.end)};
     for (std::int64_t k = 0; k < p.depth; k += depth_block) {
       const std::int64_t depth = smaller(depth_block, p.depth - k);
-      pack_b({p.b.at(k, j), p.b.row, p.b.column}, depth, some_columns.end - j, s.b);
+      pack_b<T>({p.b.at(k, j), p.b.row, p.b.column}, depth, some_columns.end - j, s.b);
       for (std::int64_t i = rows.begin; i < rows.end; i += row_block) {
         const Range some_rows{i, smaller(i + row_block, rows.end)};
-        pack_a({p.a.at(i, k), p.a.row, p.a.column}, some_rows.end - i, depth, s.a);
-        multiply_packed(p, s, some_rows, some_columns, depth, p.accumulate || k > 0);
+        pack_a<T>({p.a.at(i, k), p.a.row, p.a.column}, some_rows.end - i, depth, s.a);
+        multiply_packed(
+            s, {p.c + i * p.columns + j, p.columns, some_rows.end - i, some_columns.end - j}, depth,
+            p.accumulate || k > 0);
       }
     }
   }
 }
 
-void multiply(const Product& p, float* workspace, int threads) {
+/// Rounds one block of sums into C at (row, column), with what is added to it.
+template <class T>
+void round_block(const Product<T, Bfloat16>& p, const Block& sums, std::int64_t row,
+                 std::int64_t column) {
+  const Bfloat16* old = p.accumulate ? p.c : nullptr;
+  for (std::int64_t i = 0; i < sums.rows; ++i) {
+    const std::int64_t at = (row + i) * p.columns + column;
+    for_vectors(0, sums.columns, [&](std::int64_t j, auto part) {
+      Floats value = load(sums.c + i * sums.stride + j, part);
+      if (p.bias) value += load(p.bias + column + j, part);
+      if (p.addend) value += load(p.addend + at + j, part);
+      if (old) value += load(old + at + j, part);
+      store(p.c + at + j, value, part);
+    });
+  }
+}
+
+/// All of the depth is summed in float32 before anything is rounded.
+template <class T>
+void multiply_range(const Product<T, Bfloat16>& p, const Scratch& s, Range rows, Range columns) {
+  for (std::int64_t j = columns.begin; j < columns.end; j += column_block) {
+    const std::int64_t some_columns = smaller(column_block, columns.end - j);
+    for (std::int64_t i = rows.begin; i < rows.end; i += row_block) {
+      const std::int64_t some_rows = smaller(row_block, rows.end - i);
+      const Block sums{s.sums, column_block, some_rows, some_columns};
+      for (std::int64_t k = 0; k < p.depth; k += depth_block) {
+        const std::int64_t depth = smaller(depth_block, p.depth - k);
+        pack_b<T>({p.b.at(k, j), p.b.row, p.b.column}, depth, some_columns, s.b);
+        pack_a<T>({p.a.at(i, k), p.a.row, p.a.column}, some_rows, depth, s.a);
+        multiply_packed(s, sums, depth, k > 0);
+      }
+      round_block(p, sums, i, j);
+    }
+  }
+}
+
+template <class T, class Result>
+void multiply(const Product<T, Result>& p, float* workspace, int threads) {
   parallel(threads, [&](Member member) {
-    const Scratch s = scratch_of(workspace, member.index);
+    const Scratch s = scratch_of<Result>(workspace, member.index);
     if (p.columns >= p.rows)
       multiply_range(p, s, {0, p.rows}, share(p.columns, member, panel));
     else
@@ -134,9 +199,10 @@ void multiply(const Product& p, float* workspace, int threads) {
 }
 
 /// The weight as the matrix [in, out], whichever way it is stored.
-View weight_view(const Kernel& kernel, const float* weight) {
-  return kernel.layout == WeightLayout::in_out ? View{weight, kernel.out, 1}
-                                               : View{weight, 1, kernel.in};
+template <class T>
+View<T> weight_view(const Kernel& kernel, const T* weight) {
+  return kernel.layout == WeightLayout::in_out ? View<T>{weight, kernel.out, 1}
+                                               : View<T>{weight, 1, kernel.in};
 }
 
 /// y = bias + residual, whichever are there.
@@ -156,9 +222,8 @@ void start_output(const Kernel& kernel, const float* bias, const float* residual
   });
 }
 
-}  // namespace
-
-void column_sums(const Kernel& kernel, const float* dy, float* sums, int threads) {
+template <class T, class G>
+void column_sums(const Kernel& kernel, const T* dy, G* sums, int threads) {
   // Rows are summed in blocks, and the blocks then, so that the rounding error grows with neither
   // count alone.
   constexpr std::int64_t rows_of_block = 32;
@@ -177,58 +242,87 @@ void column_sums(const Kernel& kernel, const float* dy, float* sums, int threads
   });
 }
 
-Bytes linear_workspace(const Kernel&, int threads) {
-  return {threads * scratch_floats * static_cast<std::int64_t>(sizeof(float))};
+void multiply_forward(const Kernel& kernel, Product<float, float> p, float* workspace,
+                      int threads) {
+  p.accumulate = p.bias || p.addend;
+  if (p.accumulate) start_output(kernel, p.bias, p.addend, p.c, threads);
+  multiply(p, workspace, threads);
+}
+void multiply_forward(const Kernel&, const Product<Bfloat16, Bfloat16>& p, float* workspace,
+                      int threads) {
+  multiply(p, workspace, threads);
 }
 
-void linear_forward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* x = operand(call, 0);
-  const float* weight = operand(call, 1);
-  const float* bias = operand(call, 2);
-  const float* residual = operand(call, 3);
-  float* y = operand(call, 4);
-  if (bias || residual) start_output(kernel, bias, residual, y, threads);
-  multiply({.a = {x, kernel.in, 1},
-            .b = weight_view(kernel, weight),
-            .c = y,
-            .rows = kernel.rows,
-            .columns = kernel.out,
-            .depth = kernel.in,
-            .accumulate = bias || residual},
-           operand(call, 5), threads);
+template <class T>
+void forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  multiply_forward(kernel,
+                   Product<T, T>{.a = {operand<T>(call, 0), kernel.in, 1},
+                                 .b = weight_view<T>(kernel, operand<T>(call, 1)),
+                                 .c = operand<T>(call, 4),
+                                 .rows = kernel.rows,
+                                 .columns = kernel.out,
+                                 .depth = kernel.in,
+                                 .bias = operand<T>(call, 2),
+                                 .addend = operand<T>(call, 3)},
+                   operand(call, 5), threads);
 }
 
-void linear_backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* dy = operand(call, 0);
-  const View weight = weight_view(kernel, operand(call, 1));
-  multiply({.a = {dy, kernel.out, 1},
-            .b = {weight.data, weight.column, weight.row},
-            .c = operand(call, 2),
-            .rows = kernel.rows,
-            .columns = kernel.in,
-            .depth = kernel.out,
-            .accumulate = kernel.accumulate_input},
+template <class T>
+void backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
+  const View<T> weight = weight_view<T>(kernel, operand<T>(call, 1));
+  multiply(Product<T, T>{.a = {operand<T>(call, 0), kernel.out, 1},
+                         .b = {weight.data, weight.column, weight.row},
+                         .c = operand<T>(call, 2),
+                         .rows = kernel.rows,
+                         .columns = kernel.in,
+                         .depth = kernel.out,
+                         .accumulate = kernel.accumulate_input},
            operand(call, 3), threads);
 }
 
-void linear_backward_weight(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* x = operand(call, 0);
-  const float* dy = operand(call, 1);
-  float* dweight = operand(call, 2);
-  float* dbias = operand(call, 3);
+template <class T, class G>
+void backward_weight(const Kernel& kernel, const KernelCall& call, int threads) {
+  const T* x = operand<T>(call, 0);
+  const T* dy = operand<T>(call, 1);
+  G* dweight = operand<G>(call, 2);
+  G* dbias = operand<G>(call, 3);
   if (dbias) column_sums(kernel, dy, dbias, threads);
   if (!dweight) return;
-  const View by_input{x, 1, kernel.in};
-  const View by_output{dy, 1, kernel.out};
+  const View<T> by_input{x, 1, kernel.in};
+  const View<T> by_output{dy, 1, kernel.out};
   const bool in_out = kernel.layout == WeightLayout::in_out;
-  multiply({.a = in_out ? by_input : by_output,
-            .b = in_out ? View{dy, kernel.out, 1} : View{x, kernel.in, 1},
-            .c = dweight,
-            .rows = in_out ? kernel.in : kernel.out,
-            .columns = in_out ? kernel.out : kernel.in,
-            .depth = kernel.rows,
-            .accumulate = kernel.accumulate},
+  multiply(Product<T, G>{.a = in_out ? by_input : by_output,
+                         .b = in_out ? View<T>{dy, kernel.out, 1} : View<T>{x, kernel.in, 1},
+                         .c = dweight,
+                         .rows = in_out ? kernel.in : kernel.out,
+                         .columns = in_out ? kernel.out : kernel.in,
+                         .depth = kernel.rows,
+                         .accumulate = kernel.accumulate},
            operand(call, 4), threads);
+}
+
+}  // namespace
+
+Bytes linear_workspace(const Kernel& kernel, int threads) {
+  const bool of_weight = kernel.kind == KernelKind::linear_backward_weight;
+  const std::int64_t floats = scratch_floats(of_weight ? kernel.gradient_dtype : kernel.dtype);
+  return {threads * floats * static_cast<std::int64_t>(sizeof(float))};
+}
+
+void linear_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_element(kernel.dtype,
+               [&](auto element) { forward<decltype(element)>(kernel, call, threads); });
+}
+
+void linear_backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_element(kernel.dtype,
+               [&](auto element) { backward_input<decltype(element)>(kernel, call, threads); });
+}
+
+void linear_backward_weight(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_elements(kernel, [&](auto element, auto gradient) {
+    backward_weight<decltype(element), decltype(gradient)>(kernel, call, threads);
+  });
 }
 
 }  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

@@ -31,35 +31,38 @@ Chunks chunks_of(std::int64_t rows) {
   return {size, (rows + size - 1) / size};
 }
 
+template <class T, class G>
 struct Backward {
-  const float* dy;
-  const float* x;
-  const float* weight;
+  const T* dy;
+  const T* x;
+  const T* weight;
   const float* mean;  ///< null: root-mean-square norm
   const float* rstd;
-  float* dx;
-  float* dweight;
-  float* dbias;
+  T* dx;
+  G* dweight;
+  G* dbias;
   float* partials;  ///< [chunks][2][C]: of dweight and dbias
 };
 
-Backward backward_operands(const KernelCall& call) {
-  return {.dy = operand(call, 0),
-          .x = operand(call, 1),
-          .weight = operand(call, 2),
+template <class T, class G>
+Backward<T, G> backward_operands(const KernelCall& call) {
+  return {.dy = operand<T>(call, 0),
+          .x = operand<T>(call, 1),
+          .weight = operand<T>(call, 2),
           .mean = operand(call, 3),
           .rstd = operand(call, 4),
-          .dx = operand(call, 5),
-          .dweight = operand(call, 6),
-          .dbias = operand(call, 7),
+          .dx = operand<T>(call, 5),
+          .dweight = operand<G>(call, 6),
+          .dbias = operand<G>(call, 7),
           .partials = operand(call, 8)};
 }
 
 /// The row's part of dweight and dbias, added to the chunk's sums.
-SHARDSCOPE_INLINE void add_weight_gradients(const Backward& o, std::int64_t row, std::int64_t width,
-                                            float* dweight, float* dbias) {
-  const float* dy = o.dy + row * width;
-  const float* x = o.x + row * width;
+template <class T, class G>
+SHARDSCOPE_INLINE void add_weight_gradients(const Backward<T, G>& o, std::int64_t row,
+                                            std::int64_t width, float* dweight, float* dbias) {
+  const T* dy = o.dy + row * width;
+  const T* x = o.x + row * width;
   const float mean = o.mean ? o.mean[row] : 0.0f;
   const float rstd = o.rstd[row];
   for_vectors(0, width, [&](std::int64_t i, auto part) {
@@ -72,11 +75,12 @@ SHARDSCOPE_INLINE void add_weight_gradients(const Backward& o, std::int64_t row,
 
 /// dx = rstd (w dy - mean(w dy) - xhat mean(w dy xhat)); without the second term for the
 /// root-mean-square norm.
-SHARDSCOPE_INLINE void input_gradient(const Backward& o, std::int64_t row, std::int64_t width,
+template <class T, class G>
+SHARDSCOPE_INLINE void input_gradient(const Backward<T, G>& o, std::int64_t row, std::int64_t width,
                                       bool accumulate) {
-  const float* dy = o.dy + row * width;
-  const float* x = o.x + row * width;
-  float* dx = o.dx + row * width;
+  const T* dy = o.dy + row * width;
+  const T* x = o.x + row * width;
+  T* dx = o.dx + row * width;
   const float mean = o.mean ? o.mean[row] : 0.0f;
   const float rstd = o.rstd[row];
   Floats sum{}, product_sum{};
@@ -98,8 +102,9 @@ SHARDSCOPE_INLINE void input_gradient(const Backward& o, std::int64_t row, std::
 }
 
 /// gradient (+)= sum over chunks of partials[chunk][which].
+template <class G>
 void combine(const float* partials, std::int64_t which, Chunks chunks, std::int64_t width,
-             bool accumulate, float* gradient, Range columns) {
+             bool accumulate, G* gradient, Range columns) {
   for_vectors(columns.begin, columns.end, [&](std::int64_t i, auto part) {
     Floats sum{};
     for (std::int64_t chunk = 0; chunk < chunks.count; ++chunk)
@@ -109,13 +114,12 @@ void combine(const float* partials, std::int64_t which, Chunks chunks, std::int6
   });
 }
 
-}  // namespace
-
-void norm_forward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* x = operand(call, 0);
-  const float* weight = operand(call, 1);
-  const float* bias = operand(call, 2);
-  float* y = operand(call, 3);
+template <class T>
+void normalise(const Kernel& kernel, const KernelCall& call, int threads) {
+  const T* x = operand<T>(call, 0);
+  const T* weight = operand<T>(call, 1);
+  const T* bias = operand<T>(call, 2);
+  T* y = operand<T>(call, 3);
   float* means = operand(call, 4);
   float* rstds = operand(call, 5);
   const std::int64_t width = kernel.in;
@@ -124,8 +128,8 @@ void norm_forward(const Kernel& kernel, const KernelCall& call, int threads) {
   parallel(threads, [&](Member member) {
     const Range rows = share(kernel.rows, member);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      const float* from = x + row * width;
-      float* to = y + row * width;
+      const T* from = x + row * width;
+      T* to = y + row * width;
       const float count = static_cast<float>(width);
       const float mean =
           centred
@@ -147,13 +151,9 @@ void norm_forward(const Kernel& kernel, const KernelCall& call, int threads) {
   });
 }
 
-Bytes norm_backward_workspace(const Kernel& kernel, int) {
-  const std::int64_t floats = 2 * chunks_of(kernel.rows).count * kernel.in;
-  return {floats * static_cast<std::int64_t>(sizeof(float))};
-}
-
-void norm_backward(const Kernel& kernel, const KernelCall& call, int threads) {
-  const Backward o = backward_operands(call);
+template <class T, class G>
+void differentiate(const Kernel& kernel, const KernelCall& call, int threads) {
+  const Backward<T, G> o = backward_operands<T, G>(call);
   const std::int64_t width = kernel.in;
   const Chunks chunks = chunks_of(kernel.rows);
   const bool weight_gradients = o.dweight || o.dbias;
@@ -177,6 +177,24 @@ void norm_backward(const Kernel& kernel, const KernelCall& call, int threads) {
     const Range columns = share(width, member, 64);
     if (o.dweight) combine(o.partials, 0, chunks, width, kernel.accumulate, o.dweight, columns);
     if (o.dbias) combine(o.partials, 1, chunks, width, kernel.accumulate, o.dbias, columns);
+  });
+}
+
+}  // namespace
+
+void norm_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_element(kernel.dtype,
+               [&](auto element) { normalise<decltype(element)>(kernel, call, threads); });
+}
+
+Bytes norm_backward_workspace(const Kernel& kernel, int) {
+  const std::int64_t floats = 2 * chunks_of(kernel.rows).count * kernel.in;
+  return {floats * static_cast<std::int64_t>(sizeof(float))};
+}
+
+void norm_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_elements(kernel, [&](auto element, auto gradient) {
+    differentiate<decltype(element), decltype(gradient)>(kernel, call, threads);
   });
 }
 

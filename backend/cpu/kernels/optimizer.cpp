@@ -12,7 +12,8 @@ std::int64_t pieces_of(std::int64_t elements) {
   return (elements + piece_elements - 1) / piece_elements;
 }
 
-double piece_sum(const float* g, std::int64_t elements) {
+template <class T>
+double piece_sum(const T* g, std::int64_t elements) {
   Doubles low{}, high{};
   for_vectors(0, elements, [&](std::int64_t i, auto part) {
     const Floats v = load(g + i, part);
@@ -46,44 +47,21 @@ SHARDSCOPE_INLINE Floats square_root(Floats v) {
 #endif
 }
 
-}  // namespace
-
-void sum_of_squares(const Kernel&, const KernelCall& call, int threads) {
-  const float* g = operand(call, 0);
-  double* pieces = operand<double>(call, 1);
-  parallel(threads, [&](Member member) {
-    for (const Slice& slice : call.slices) {
-      const Range mine = share(pieces_of(slice.elements), member);
-      for (std::int64_t piece = mine.begin; piece < mine.end; ++piece) {
-        const std::int64_t begin = piece * piece_elements;
-        const std::int64_t left = slice.elements - begin;
-        pieces[slice.piece + piece] =
-            piece_sum(g + slice.offset + begin, left < piece_elements ? left : piece_elements);
-      }
-    }
-  });
+template <class T, class Part>
+SHARDSCOPE_INLINE void store_parameter(T* parameter, Bfloat16* copy, std::int64_t i, Floats value,
+                                       Part part) {
+  store(parameter + i, value, part);
+  if (copy) store(copy + i, value, part);
 }
 
-void clip_coefficient(const Kernel& kernel, const KernelCall& call, int) {
-  const double* pieces = operand<const double>(call, 0);
-  double* clip = operand<double>(call, 1);
-  double sum = 0;
-  for (const Slice& slice : call.slices)
-    for (std::int64_t i = 0; i < pieces_of(slice.elements); ++i)
-      sum += pieces[slice.piece_index(i)];
-  const double norm = std::sqrt(sum);
-  const double factor = kernel.clip / (norm + 1e-6);
-  clip[0] = norm;
-  // Written so that a norm that is not a number makes the factor so, too.
-  clip[1] = !kernel.has_clip || factor > 1.0 ? 1.0 : factor;
-}
-
-void adamw(const Kernel& kernel, const KernelCall& call, int threads) {
+template <class T, class G>
+void step_adamw(const Kernel& kernel, const KernelCall& call, int threads) {
   const float factor = gradient_factor(operand<const double>(call, 0));
-  const float* g = operand(call, 1);
-  float* p = operand(call, 2);
-  float* m = operand(call, 3);
-  float* v = operand(call, 4);
+  const G* g = operand<G>(call, 1);
+  T* p = operand<T>(call, 2);
+  T* m = operand<T>(call, 3);
+  T* v = operand<T>(call, 4);
+  Bfloat16* copy = kernel.has_copy ? operand<Bfloat16>(call, 5) : nullptr;
   const double rate = call.state.learning_rate;
   const double step = static_cast<double>(call.state.step);
   // The scalars are made in double precision and rounded once, as torch.optim.AdamW's are.
@@ -103,15 +81,17 @@ void adamw(const Kernel& kernel, const KernelCall& call, int threads) {
     const Floats denominator = square_root(second) / root + epsilon;
     store(m + i, first, part);
     store(v + i, second, part);
-    store(p + i, parameter - step_size * first / denominator, part);
+    store_parameter(p, copy, i, parameter - step_size * first / denominator, part);
   });
 }
 
-void sgd(const Kernel& kernel, const KernelCall& call, int threads) {
+template <class T, class G>
+void step_sgd(const Kernel& kernel, const KernelCall& call, int threads) {
   const float factor = gradient_factor(operand<const double>(call, 0));
-  const float* g = operand(call, 1);
-  float* p = operand(call, 2);
-  float* buffer = operand(call, 3);
+  const G* g = operand<G>(call, 1);
+  T* p = operand<T>(call, 2);
+  T* buffer = operand<T>(call, 3);
+  Bfloat16* copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr;
   const float rate = static_cast<float>(call.state.learning_rate);
   const float decay = static_cast<float>(kernel.weight_decay);
   const float momentum = static_cast<float>(kernel.beta1);
@@ -127,7 +107,53 @@ void sgd(const Kernel& kernel, const KernelCall& call, int threads) {
       store(buffer + i, average, part);
       direction = nesterov ? gradient + momentum * average : average;
     }
-    store(p + i, parameter - rate * direction, part);
+    store_parameter(p, copy, i, parameter - rate * direction, part);
+  });
+}
+
+}  // namespace
+
+void sum_of_squares(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_element(kernel.gradient_dtype, [&](auto element) {
+    const auto* g = operand<decltype(element)>(call, 0);
+    double* pieces = operand<double>(call, 1);
+    parallel(threads, [&](Member member) {
+      for (const Slice& slice : call.slices) {
+        const Range mine = share(pieces_of(slice.elements), member);
+        for (std::int64_t piece = mine.begin; piece < mine.end; ++piece) {
+          const std::int64_t begin = piece * piece_elements;
+          const std::int64_t left = slice.elements - begin;
+          pieces[slice.piece + piece] =
+              piece_sum(g + slice.offset + begin, left < piece_elements ? left : piece_elements);
+        }
+      }
+    });
+  });
+}
+
+void clip_coefficient(const Kernel& kernel, const KernelCall& call, int) {
+  const double* pieces = operand<const double>(call, 0);
+  double* clip = operand<double>(call, 1);
+  double sum = 0;
+  for (const Slice& slice : call.slices)
+    for (std::int64_t i = 0; i < pieces_of(slice.elements); ++i)
+      sum += pieces[slice.piece_index(i)];
+  const double norm = std::sqrt(sum);
+  const double factor = kernel.clip / (norm + 1e-6);
+  clip[0] = norm;
+  // Written so that a norm that is not a number makes the factor so, too.
+  clip[1] = !kernel.has_clip || factor > 1.0 ? 1.0 : factor;
+}
+
+void adamw(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_elements(kernel, [&](auto element, auto gradient) {
+    step_adamw<decltype(element), decltype(gradient)>(kernel, call, threads);
+  });
+}
+
+void sgd(const Kernel& kernel, const KernelCall& call, int threads) {
+  with_elements(kernel, [&](auto element, auto gradient) {
+    step_sgd<decltype(element), decltype(gradient)>(kernel, call, threads);
   });
 }
 

@@ -35,8 +35,8 @@ float inverse_frequency(const Rope& rope, std::int64_t i, std::int64_t head_dim)
 }
 
 /// Rotates one head: (a, b) becomes (a cos - b sin, b cos + a sin), or its inverse.
-template <bool Inverse>
-SHARDSCOPE_INLINE void rotate(float* head, const float* table, std::int64_t half) {
+template <bool Inverse, class T>
+SHARDSCOPE_INLINE void rotate(T* head, const float* table, std::int64_t half) {
   for_vectors(0, half, [&](std::int64_t i, auto part) {
     const Floats cosine = load(table + i, part);
     const Floats sine = Inverse ? -load(table + half + i, part) : load(table + half + i, part);
@@ -49,19 +49,22 @@ SHARDSCOPE_INLINE void rotate(float* head, const float* table, std::int64_t half
 
 template <bool Inverse>
 void rotate_all(const Kernel& kernel, const KernelCall& call, int threads) {
-  const float* table = operand(call, 0);
-  float* q = operand(call, 1);
-  float* k = operand(call, 2);
-  const std::int64_t dim = kernel.head_dim;
-  parallel(threads, [&](Member member) {
-    const Range rows = share(kernel.rows, member);
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      const float* angles = table + row % kernel.length * dim;
-      for (std::int64_t head = 0; head < kernel.heads; ++head)
-        rotate<Inverse>(q + row * kernel.q_stride + head * dim, angles, dim / 2);
-      for (std::int64_t head = 0; head < kernel.kv_heads; ++head)
-        rotate<Inverse>(k + row * kernel.kv_stride + head * dim, angles, dim / 2);
-    }
+  with_element(kernel.dtype, [&](auto element) {
+    using T = decltype(element);
+    const float* table = operand(call, 0);
+    T* q = operand<T>(call, 1);
+    T* k = operand<T>(call, 2);
+    const std::int64_t dim = kernel.head_dim;
+    parallel(threads, [&](Member member) {
+      const Range rows = share(kernel.rows, member);
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+        const float* angles = table + row % kernel.length * dim;
+        for (std::int64_t head = 0; head < kernel.heads; ++head)
+          rotate<Inverse>(q + row * kernel.q_stride + head * dim, angles, dim / 2);
+        for (std::int64_t head = 0; head < kernel.kv_heads; ++head)
+          rotate<Inverse>(k + row * kernel.kv_stride + head * dim, angles, dim / 2);
+      }
+    });
   });
 }
 

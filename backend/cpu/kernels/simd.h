@@ -1,11 +1,13 @@
 // Vectors of fp32 as wide as the instruction set has them, with tails: the same arithmetic for
-// every element, so that a result does not depend on where in a buffer an element lies.
+// every element, so that a result does not depend on where in a buffer an element lies. In memory
+// elements are float or Bfloat16; a load widens, a store rounds.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
 #include "backend/cpu/kernels/isa.h"
+#include "core/bfloat16.h"
 
 #ifdef __AVX512F__
 #include <immintrin.h>
@@ -23,6 +25,9 @@ inline constexpr int lanes = 4;
 
 using Floats = float __attribute__((vector_size(lanes * 4)));
 using Ints = std::int32_t __attribute__((vector_size(lanes * 4)));
+using Words = std::uint32_t __attribute__((vector_size(lanes * 4)));
+/// As many bfloat16 as a vector has floats.
+using UpperHalves = std::uint16_t __attribute__((vector_size(lanes * 2)));
 /// Half a vector of floats, and as many doubles: a pair of the latter is what a vector of floats
 /// widens to.
 using HalfFloats = float __attribute__((vector_size(lanes * 2)));
@@ -35,6 +40,8 @@ struct Whole {};
 struct Part {
   int count;
 };
+
+SHARDSCOPE_INLINE float to_float(float value) { return value; }
 
 SHARDSCOPE_INLINE Floats broadcast(float value) { return Floats{} + value; }
 
@@ -62,6 +69,36 @@ SHARDSCOPE_INLINE void store(float* to, Floats v, Part part) {
   for (int i = 0; i < part.count; ++i) to[i] = v[i];
 }
 #endif
+
+SHARDSCOPE_INLINE Floats widened(UpperHalves halves) {
+  return (Floats)(__builtin_convertvector(halves, Words) << 16);
+}
+/// As `to_bfloat16`.
+SHARDSCOPE_INLINE UpperHalves rounded(Floats v) {
+  const Words bits = (Words)v;
+  const Words nearest = bits + 0x7FFF + (bits >> 16 & 1);
+  const Words kept = v != v ? bits | 0x400000 : nearest;
+  return __builtin_convertvector(kept >> 16, UpperHalves);
+}
+
+SHARDSCOPE_INLINE Floats load(const Bfloat16* from, Whole = {}) {
+  UpperHalves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  return widened(halves);
+}
+SHARDSCOPE_INLINE void store(Bfloat16* to, Floats v, Whole = {}) {
+  const UpperHalves halves = rounded(v);
+  std::memcpy(to, &halves, sizeof halves);
+}
+SHARDSCOPE_INLINE Floats load(const Bfloat16* from, Part part) {
+  UpperHalves halves{};
+  std::memcpy(&halves, from, sizeof(Bfloat16) * static_cast<std::size_t>(part.count));
+  return widened(halves);
+}
+SHARDSCOPE_INLINE void store(Bfloat16* to, Floats v, Part part) {
+  const UpperHalves halves = rounded(v);
+  std::memcpy(to, &halves, sizeof(Bfloat16) * static_cast<std::size_t>(part.count));
+}
 
 /// Elements beyond the part become 0, so that they do not count in sums.
 SHARDSCOPE_INLINE Floats keep(Floats v, Whole) { return v; }
