@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
 
 #include "core/refusal.h"
 
@@ -22,6 +25,22 @@ void check_class_is_there(const ModuleTree& tree, const std::string& name) {
 }
 
 }  // namespace
+
+WrapPolicy parse_accelerate_wrap(std::string_view text, std::string_view where) {
+  static constexpr std::array<std::pair<std::string_view, WrapPolicy>, 3> policies{
+      {{"TRANSFORMER_BASED_WRAP", WrapPolicy::transformer},
+       {"SIZE_BASED_WRAP", WrapPolicy::size},
+       {"NO_WRAP", WrapPolicy::none}}};
+  std::string upper(text);
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
+  for (const auto& [name, policy] : policies)
+    if (name == upper) return policy;
+  throw Refusal("ValueError",
+                {.where = std::string(where),
+                 .what = fmt::format("accelerate has no wrapping policy \"{}\"", text),
+                 .way_out = "take TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP"});
+}
 
 AutoWrap auto_wrap_of(const AccelerateWrap& wrap, const ModuleTree& tree,
                       const std::vector<std::string>& no_split_classes) {

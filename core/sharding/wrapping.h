@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -68,6 +69,10 @@ struct CustomWrap {
 
 using AutoWrap =
     std::variant<NoWrap, TransformerWrap, ClassWrap, SizeWrap, NameWrap, AlwaysWrap, CustomWrap>;
+
+/// "TRANSFORMER_BASED_WRAP", "size_based_wrap", "NO_WRAP" as accelerate spells its policies, in any
+/// case; Refusal naming `where` for others.
+WrapPolicy parse_accelerate_wrap(std::string_view text, std::string_view where);
 
 /// accelerate's auto_wrap_policy (fsdp_version 1) with its arguments.
 struct AccelerateWrap {
