@@ -37,14 +37,20 @@ std::string_view canonical(const ModelFamily& family, std::string_view key) {
   return key;
 }
 
-/// Fields of the class first: a key under another name is set after them, and wins.
-void set_given(const JsonValue& config, const ModelFamily& family, TransformersVersion version,
-               ConfigFields& fields) {
-  const ConfigFields declared = fields;
-  for (const bool of_class : {true, false})
-    for (const auto& [key, value] : config.members())
-      if (declared.has(key) == of_class && (of_class || !is_dropped_key(key, version)))
-        fields.set(canonical(family, key), value);
+/// Fields of the class, which it then completes.
+void set_declared(const JsonValue& config, const ModelFamily& family, TransformersVersion version,
+                  ConfigFields& fields) {
+  for (const auto& [key, value] : config.members())
+    if (fields.has(key)) fields.set(key, value);
+  if (family.complete) family.complete(fields, version);
+}
+
+/// All others: a field under another name is set after the class's own, and wins.
+void set_others(const JsonValue& config, const ModelFamily& family, const ConfigFields& declared,
+                TransformersVersion version, ConfigFields& fields) {
+  for (const auto& [key, value] : config.members())
+    if (!declared.has(key) && !is_dropped_key(key, version))
+      fields.set(canonical(family, key), value);
 }
 
 void set_labels(std::int64_t labels, ConfigFields& fields) {
@@ -108,16 +114,17 @@ void fold_rope(const JsonValue& config, const RopeKeys& keys, const ConfigFields
   fields.set("rope_parameters", rope.object_text());
 }
 
-/// The config object as its class constructs it.
-ConfigFields constructed(const JsonValue& config, const ModelFamily& family,
-                         TransformersVersion version) {
+/// The config object as its class constructs it, and the model changes it.
+ConfigFields constructed(const JsonValue& config, const ModelFamily& family, const Model& model) {
+  const TransformersVersion version = model.transformers;
   const ConfigFields defaults = class_defaults(family, version);
   ConfigFields fields = defaults;
-  set_given(config, family, version, fields);
+  set_declared(config, family, version, fields);
+  set_others(config, family, defaults, version, fields);
   complete_labels(config, version, fields);
   if (family.rope && version == TransformersVersion::v5)
     fold_rope(config, *family.rope, defaults, fields);
-  if (family.complete) family.complete(fields, version);
+  if (family.construct) family.construct(fields, model);
   return fields;
 }
 
@@ -149,7 +156,7 @@ std::string config_text(const JsonValue& config, const Model& model) {
   ConfigFields common;
   for (const auto& [key, value] : common_config_defaults(model.transformers).members())
     common.set(key, value);
-  const ConfigFields fields = constructed(config, family, model.transformers);
+  const ConfigFields fields = constructed(config, family, model);
   ConfigFields written;
   for (const auto& [key, text] : fields.all())
     if (is_written(key, text, common, defaults)) written.set(key, text);
@@ -164,7 +171,7 @@ std::string generation_config_text(const JsonValue& config, const Model& model) 
   const ModelFamily& family = family_of(model);
   const auto& classes = family.generating_classes;
   if (std::find(classes.begin(), classes.end(), model.class_name) == classes.end()) return {};
-  const ConfigFields fields = constructed(config, family, model.transformers);
+  const ConfigFields fields = constructed(config, family, model);
   ConfigFields written;
   written.set("_from_model_config", "true");
   if (model.transformers == TransformersVersion::v5) {

@@ -3,7 +3,9 @@
 namespace shardscope {
 
 const std::vector<ModelFamily>& model_families() {
-  static const std::vector<ModelFamily> families{gpt2_family(), llama_family()};
+  static const std::vector<ModelFamily> families{bert_family(),  bloom_family(), gpt2_family(),
+                                                 llama_family(), opt_family(),   roberta_family(),
+                                                 t5_family()};
   return families;
 }
 

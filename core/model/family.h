@@ -38,6 +38,8 @@ struct ModelFamily {
   /// What the config class makes of its fields when it is constructed, beyond what all do; null:
   /// nothing.
   void (*complete)(ConfigFields& fields, TransformersVersion version) = nullptr;
+  /// What the model's constructor then writes into its config; null: nothing.
+  void (*construct)(ConfigFields& fields, const Model& model) = nullptr;
   /// `model` comes with family, class, version and dtype; parameters, modules and the decoder are
   /// filled in.
   void (*build)(const ConfigReader& config, Model& model);
@@ -50,7 +52,12 @@ const ModelFamily* find_family(std::string_view model_type);
 /// The family's default_config of that version, parsed.
 JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
+ModelFamily bert_family();
+ModelFamily bloom_family();
 ModelFamily gpt2_family();
 ModelFamily llama_family();
+ModelFamily opt_family();
+ModelFamily roberta_family();
+ModelFamily t5_family();
 
 }  // namespace shardscope

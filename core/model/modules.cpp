@@ -12,16 +12,6 @@ Initialization normal(double standard_deviation) {
   return {.kind = Initialization::Kind::normal, .standard_deviation = standard_deviation};
 }
 
-ParameterId add_parameter(Model& model, std::string name, Shape shape,
-                          Initialization initialization) {
-  model.parameters.push_back({.name = std::move(name),
-                              .shape = std::move(shape),
-                              .dtype = model.dtype,
-                              .trainable = true,
-                              .initialization = initialization});
-  return ParameterId::of(model.parameters.size() - 1);
-}
-
 }  // namespace
 
 std::string joined(std::string_view prefix, std::string_view name) {
@@ -33,6 +23,20 @@ std::string joined(std::string_view prefix, std::string_view name) {
 
 void add_module(Model& model, std::string name, std::string_view class_name) {
   model.modules.push_back({.name = std::move(name), .class_name = std::string(class_name)});
+}
+
+ParameterId add_parameter(Model& model, std::string name, Shape shape,
+                          Initialization initialization) {
+  model.parameters.push_back({.name = std::move(name),
+                              .shape = std::move(shape),
+                              .dtype = model.dtype,
+                              .trainable = true,
+                              .initialization = initialization});
+  return ParameterId::of(model.parameters.size() - 1);
+}
+
+void add_tied(Model& model, std::string name, std::string_view first) {
+  model.tied.push_back({.later = std::move(name), .first = std::string(first)});
 }
 
 ParameterId add_embedding(Model& model, std::string name, EmbeddingShape shape,

@@ -15,6 +15,12 @@ std::string joined(std::string_view prefix, std::string_view name);
 
 void add_module(Model& model, std::string name, std::string_view class_name);
 
+/// A parameter of its own of the module that was added last.
+ParameterId add_parameter(Model& model, std::string name, Shape shape,
+                          Initialization initialization);
+/// A name of the module that was added last for the parameter `first` of an earlier one.
+void add_tied(Model& model, std::string name, std::string_view first);
+
 /// torch.nn.Embedding: weight (rows, width).
 struct EmbeddingShape {
   std::int64_t rows = 0;
