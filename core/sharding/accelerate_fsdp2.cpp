@@ -85,10 +85,9 @@ class Preparation {
     if (std::any_of(tree_.modules.begin(), tree_.modules.end(),
                     [&](const TreeModule& m) { return m.class_name == name; }))
       return;
-    throw Refusal("ValueError",
-                  {.where = "fsdp_transformer_layer_cls_to_wrap",
-                   .what = fmt::format("the model has no module of class {}", name),
-                   .way_out = "name a class of its layers"});
+    throw Refusal("ValueError", {.where = "fsdp_transformer_layer_cls_to_wrap",
+                                 .what = fmt::format("the model has no module of class {}", name),
+                                 .way_out = "name a class of its layers"});
   }
 
   bool is_wanted(std::int32_t id) const {

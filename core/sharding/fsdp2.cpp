@@ -16,10 +16,11 @@ Fsdp2Mesh fsdp2_mesh(const std::vector<std::int64_t>& shape, int world) {
   for (const std::int64_t size : shape)
     ranks = size < 1 || size > world ? std::int64_t{world} + 1 : ranks * size;
   if (ranks != world)
-    throw Refusal(ranks > world ? "RuntimeError" : "IndexError",
-                  {.where = "mesh",
-                   .what = fmt::format("[{}] does not hold {} ranks", fmt::join(shape, ", "), world),
-                   .way_out = "let the product of its sizes be the world size"});
+    throw Refusal(
+        ranks > world ? "RuntimeError" : "IndexError",
+        {.where = "mesh",
+         .what = fmt::format("[{}] does not hold {} ranks", fmt::join(shape, ", "), world),
+         .way_out = "let the product of its sizes be the world size"});
   return {.replicas = shape.size() == 2 ? static_cast<int>(shape[0]) : 1,
           .shards = static_cast<int>(shape.back())};
 }

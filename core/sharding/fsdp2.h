@@ -56,7 +56,7 @@ struct FullyShardCall {
 };
 
 struct Fsdp2Parameter {
-  std::int32_t parameter = 0;         ///< index in ModuleTree::parameters: the name it is kept under
+  std::int32_t parameter = 0;  ///< index in ModuleTree::parameters: the name it is kept under
   std::vector<std::int32_t> aliases;  ///< other names of it inside the group's modules
   int shard_dim = 0;
   bool operator==(const Fsdp2Parameter&) const = default;

@@ -57,10 +57,9 @@ std::optional<Refusal> never_gathered(const ModuleTree& tree, const Groups& grou
   };
   for (const Fsdp2Group* group : groups)
     if (std::all_of(group->modules.begin(), group->modules.end(), is_container))
-      return Refusal("RuntimeError",
-                     {.where = name_of_group(tree, *group),
-                      .what = "is never run itself, so its group is never gathered",
-                      .way_out = "name the modules inside it"});
+      return Refusal("RuntimeError", {.where = name_of_group(tree, *group),
+                                      .what = "is never run itself, so its group is never gathered",
+                                      .way_out = "name the modules inside it"});
   return std::nullopt;
 }
 
@@ -100,7 +99,8 @@ class FirstForward {
     for (const std::int32_t state : states_.of_module) {
       if (state == Fsdp2States::none || initialized_[static_cast<std::size_t>(state)] != 0)
         continue;
-      if (std::optional<Refusal> refusal = initialize(states_.states[static_cast<std::size_t>(state)]))
+      if (std::optional<Refusal> refusal =
+              initialize(states_.states[static_cast<std::size_t>(state)]))
         return refusal;
     }
     return std::nullopt;
@@ -115,12 +115,9 @@ class FirstForward {
                                           root.modules.size()),
                       .way_out = "shard the root module too"});
     const Groups groups = groups_inside(root.modules.front());
-    if (root.automatic_reshard && root.group)
-      plan_.groups[*root.group].post_forward_shards.reset();
-    for (const auto& check : {shared_parameter, mixed_dtypes})
-      if (std::optional<Refusal> refusal = check(tree_, groups)) return refusal;
+    if (root.automatic_reshard && root.group) plan_.groups[*root.group].post_forward_shards.reset();
     if (std::optional<Refusal> refusal = sharded_twice(tree_, states_)) return refusal;
-    for (const auto& check : {never_gathered, not_gathered_again})
+    for (const auto& check : {shared_parameter, mixed_dtypes, never_gathered, not_gathered_again})
       if (std::optional<Refusal> refusal = check(tree_, groups)) return refusal;
     return std::nullopt;
   }

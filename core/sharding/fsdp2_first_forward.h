@@ -19,7 +19,7 @@ struct Fsdp2State {
 
 struct Fsdp2States {
   static constexpr std::int32_t none = -1;
-  std::vector<Fsdp2State> states;      ///< in the order of the calls
+  std::vector<Fsdp2State> states;       ///< in the order of the calls
   std::vector<std::int32_t> of_module;  ///< by module: index in `states`, or none
   /// A parameter that was sharded twice, which only meshes of one rank allow.
   std::optional<std::int32_t> sharded_twice;

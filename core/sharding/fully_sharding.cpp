@@ -42,9 +42,8 @@ FullySharding::FullySharding(const ModuleTree& tree)
 }
 
 void FullySharding::apply(const FullyShardCall& call) {
-  Fsdp2State state{.modules = roots_of(call),
-                   .group = {},
-                   .automatic_reshard = !call.reshard_after_forward};
+  Fsdp2State state{
+      .modules = roots_of(call), .group = {}, .automatic_reshard = !call.reshard_after_forward};
   mark(state.modules);
   if (!call.list) refuse_container(state.modules.front());
   const std::optional<int> post_forward = post_forward_shards(call, plan_);
@@ -123,9 +122,8 @@ std::vector<std::int32_t> FullySharding::roots_of(const FullyShardCall& call) co
                                  .what = "the list of modules is empty",
                                  .way_out = "name at least one"});
   for (const std::int32_t id : objects)
-    if (std::none_of(objects.begin(), objects.end(), [&](std::int32_t other) {
-          return other != id && is_inside(id, other);
-        }))
+    if (std::none_of(objects.begin(), objects.end(),
+                     [&](std::int32_t other) { return other != id && is_inside(id, other); }))
       roots.push_back(id);
   return roots;
 }
@@ -143,11 +141,10 @@ void FullySharding::mark(const std::vector<std::int32_t>& roots) {
 
 void FullySharding::refuse_container(std::int32_t id) const {
   if (!module(id).is("ModuleList") && !module(id).is("ModuleDict")) return;
-  throw Refusal("ValueError",
-                {.where = "fully_shard",
-                 .what = fmt::format("{} is a {}, which has no forward of its own",
-                                     quoted(module(id)), module(id).class_name),
-                 .way_out = "name the modules inside it"});
+  throw Refusal("ValueError", {.where = "fully_shard",
+                               .what = fmt::format("{} is a {}, which has no forward of its own",
+                                                   quoted(module(id)), module(id).class_name),
+                               .way_out = "name the modules inside it"});
 }
 
 /// _get_managed_modules: children before their parent, without modules of earlier calls.
