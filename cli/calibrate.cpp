@@ -194,6 +194,7 @@ ExitCode run_calibrate(const CalibrateOptions& options) {
 void declare_calibrate(Command& command) {
   const auto options = std::make_shared<CalibrateOptions>();
   declare_job_options(command, options->job);
+  declare_native_only(command);
   command.heading("Where");
   command.option("--ranks", options->ranks,
                  {"N", "processes that measure at once, as many as will train; 1 unless given"});

@@ -77,8 +77,6 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"adamw|sgd", "its other settings come from the job"});
   command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option("--seed", options.seed, {"N", "of the start weights"});
-  command.fixed("--precision", "fp32", {"fp32", "this commit has no other"});
-  command.fixed("--transformers", "5", {"5", "this commit has no other"});
   command.fixed("--dropout", "off", {"off", "this commit has no other"});
   command.fixed("--loss", "outside",
                 {"outside", "cross-entropy after the model; this commit has no other"});
@@ -92,18 +90,25 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"on|off", "gathers the next unit while one computes"});
   command.option("--checkpointing", options.checkpointing,
                  {"none|full", "full runs each block again for its backward"});
-  command.fixed("--runtime", "native", {"native", "this commit has no other"});
+}
 
-  command.not_yet("--accelerate", "accelerate's files are not read",
-                  "say it with --strategy, --mesh and --wrap");
-  command.not_yet("--deepspeed", "DeepSpeed's files are not read",
-                  "say it with --strategy, --mesh and --wrap");
-  command.not_yet("--pytorch", "PyTorch's runtimes are not predicted",
-                  "leave it out: the runtime is native");
-  command.not_yet("--attention", "PyTorch's attention kernels are not predicted",
-                  "leave it out: the runtime is native");
+void declare_native_only(Command& command) {
+  command.fixed("--runtime", "native", {"native", "`shardscope model` has the others too"});
+  command.fixed("--precision", "fp32", {"fp32", "this commit has no other"});
+  command.fixed("--transformers", "5", {"5", "`shardscope model` has 4 too"});
+  constexpr std::string_view not_predicted =
+      "the operations of PyTorch's runtimes are not predicted";
+  constexpr std::string_view say_it =
+      "say it with --strategy, --mesh and --wrap for the native runtime; `shardscope model` shows "
+      "units and shards of such a file";
+  command.not_yet("--accelerate", not_predicted, say_it);
+  command.not_yet("--deepspeed", not_predicted, say_it);
+  command.not_yet("--training-arguments", not_predicted, say_it);
+  constexpr std::string_view leave_out = "leave it out: the runtime is native";
+  command.not_yet("--pytorch", not_predicted, leave_out);
+  command.not_yet("--attention", "PyTorch's attention kernels are not predicted", leave_out);
   command.not_yet("--optimizer-implementation", "PyTorch's optimizers are not predicted",
-                  "leave it out: the runtime is native");
+                  leave_out);
 }
 
 Job job_of(const JobOptions& options) {

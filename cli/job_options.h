@@ -20,6 +20,8 @@ struct JobOptions {
 };
 
 void declare_job_options(Command& command, JobOptions& options);
+/// Options that have one value in verbs that follow the native runtime's rules alone.
+void declare_native_only(Command& command);
 
 /// The job file, or a job of defaults where there is none, with what the options say. Throws Error
 /// naming the option.

@@ -7,40 +7,63 @@
 #include "cli/model_report.h"
 #include "cli/model_text.h"
 #include "cli/output_options.h"
+#include "cli/sharding_options.h"
 #include "cli/verb.h"
 
 namespace shardscope {
 namespace {
 
-struct ModelOptions {
+struct ModelCommand {
   std::optional<std::string> model;
   JobOptions job;
+  ShardingOptions sharding;
   PlaceOptions place;
   OutputOptions output;
+  std::optional<std::string> transformers;
   bool modules = false;
+
+  ModelOptions model_options() const {
+    const std::string version = transformers.value_or("5");
+    return {.transformers = parse_transformers_version(version, "--transformers")};
+  }
 };
 
 /// Whether anything is said about how the native runtime is to shard.
-bool asks_for_shards(const ModelOptions& options) {
-  const JobOptions& job = options.job;
-  return job.strategy || job.mesh || job.wrap || options.place.world;
+bool asks_for_shards(const ModelCommand& command) {
+  const JobOptions& job = command.job;
+  return job.strategy || job.mesh || job.wrap || command.place.world || command.sharding.runtime;
 }
 
-ModelReport report(const ModelOptions& options) {
-  Scenario scenario = resolve_scenario(options.job, options.place);
+/// By the native runtime's rules, or the model alone where it cannot run the model and nothing was
+/// asked of it.
+ModelReport native_report(const ModelCommand& command) {
+  Scenario scenario = resolve_scenario(command.job, command.place, command.model_options());
   if (scenario.model.decoder) return report_native(std::move(scenario));
-  if (!asks_for_shards(options))
-    return report_model(std::move(scenario.model), scenario.workload.optimizer,
-                        std::move(scenario.assumed));
-  throw Error({.where = options.job.model.value_or("model"),
+  if (!asks_for_shards(command))
+    return report_model(std::move(scenario.model), scenario.workload.optimizer, {});
+  throw Error({.where = command.job.model.value_or("model"),
                .what = fmt::format("the native runtime cannot run {}: {}",
                                    scenario.model.class_name, scenario.model.why_no_decoder),
-               .way_out = "leave out --strategy, --mesh, --wrap and --world for the model alone"});
+               .way_out = "give --runtime fsdp1, fsdp2, ddp or deepspeed"});
 }
 
-ExitCode run_model(ModelOptions options) {
+/// By the rules of one of the real runtimes.
+ModelReport runtime_report(const ModelCommand& command) {
+  JobOptions job = command.job;
+  job.strategy = job.mesh = job.wrap = std::nullopt;  // the runtime's, not the native one's
+  Model model = trained_model(job_of(job), command.model_options());
+  std::vector<std::string> assumed;
+  ShardingPlan plan = plan_of(model, command.sharding, command.job, command.place, assumed);
+  return {.model = std::move(model),
+          .whole = plan.whole,
+          .plan = std::move(plan),
+          .assumed = std::move(assumed)};
+}
+
+ExitCode run_model(ModelCommand options) {
   if (options.model) options.job.model = options.model;
-  const ModelReport answer = report(options);
+  const ModelReport answer =
+      options.sharding.other_than_native() ? runtime_report(options) : native_report(options);
   if (options.output.json) {
     print(to_json(answer));
     return ExitCode::done;
@@ -53,9 +76,12 @@ ExitCode run_model(ModelOptions options) {
 }  // namespace
 
 void declare_model(Command& command) {
-  const auto options = std::make_shared<ModelOptions>();
+  const auto options = std::make_shared<ModelCommand>();
   command.positional("MODEL", options->model, "Hugging Face folder or config.json");
   declare_job_options(command, options->job);
+  command.option("--transformers", options->transformers,
+                 {"4|5", "whose layout the model has; 5 unless given"});
+  declare_sharding_options(command, options->sharding);
   declare_place_options(command, options->place);
   declare_output_options(command, options->output);
   command.flag("--modules", options->modules, "lists the module tree too");

@@ -35,14 +35,19 @@ int world_of(const JobOptions& options, const PlaceOptions& place, const Job& jo
 
 }  // namespace
 
-Scenario scenario_of(const Job& job, int world, int rank) {
+Model trained_model(const Job& job, const ModelOptions& options) {
   if (job.model.empty()) {
     throw Error({.where = "--model",
                  .what = "no model was given",
                  .way_out = "give a Hugging Face folder or config.json"});
   }
-  Scenario scenario{.job = job, .model = read_model(job.model), .world = world, .rank = rank};
-  freeze_all_but(scenario.model, job.trainable);
+  Model model = read_model(job.model, options);
+  freeze_all_but(model, job.trainable);
+  return model;
+}
+
+Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& options) {
+  Scenario scenario{.job = job, .model = trained_model(job, options), .world = world, .rank = rank};
   scenario.strategy = resolved(job.strategy, world, "strategy");
   scenario.workload = {.batch = job.batch,
                        .length = job.seq,
@@ -52,13 +57,14 @@ Scenario scenario_of(const Job& job, int world, int rank) {
   return scenario;
 }
 
-Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place) {
+Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
+                          const ModelOptions& model) {
   Job job = job_of(options);
   std::vector<std::string> assumed = assumptions(options, job);
   const int world = world_of(options, place, job, assumed);
   const int rank = checked(place.rank.value_or(0), "--rank", 0, world - 1);
   apply_tokens_per_batch(options, world, job);
-  Scenario scenario = scenario_of(job, world, rank);
+  Scenario scenario = scenario_of(job, world, rank, model);
   scenario.assumed = std::move(assumed);
   return scenario;
 }

@@ -8,6 +8,7 @@
 #include "cli/job_options.h"
 #include "cli/place_options.h"
 #include "core/config/job.h"
+#include "core/model/huggingface.h"
 #include "core/model/model.h"
 #include "core/schedule.h"
 #include "core/strategy.h"
@@ -26,10 +27,14 @@ struct Scenario {
 
 /// Reads the model and checks everything that can be checked without a machine. Throws Error naming
 /// option or key.
-Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place);
+Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
+                          const ModelOptions& model = {});
 
 /// The same of a job that is complete, on `world` ranks.
-Scenario scenario_of(const Job& job, int world, int rank);
+Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& model = {});
+
+/// The job's model, what the job does not train frozen. Throws Error where it names none.
+Model trained_model(const Job& job, const ModelOptions& options = {});
 
 /// "cpu" or "cuda"; throws Error naming --device.
 std::string parse_device(const std::string& text);

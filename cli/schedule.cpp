@@ -64,6 +64,7 @@ ExitCode run_schedule(const ScheduleOptions& options) {
 void declare_schedule(Command& command) {
   const auto options = std::make_shared<ScheduleOptions>();
   declare_job_options(command, options->job);
+  declare_native_only(command);
   declare_place_options(command, options->place);
   command.option("--device", options->device,
                  {"cpu|cuda", "whose kernels' scratch is counted; cpu unless given"});

@@ -68,6 +68,7 @@ ExitCode run_simulate(const SimulateOptions& options) {
 void declare_simulate(Command& command) {
   const auto options = std::make_shared<SimulateOptions>();
   declare_job_options(command, options->job);
+  declare_native_only(command);
   declare_place_options(command, options->place);
   command.option("--cluster", options->cluster,
                  {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});

@@ -287,6 +287,7 @@ void declare_train(Command& command) {
   const auto options = std::make_shared<TrainCommand>();
   command.positional("JOB", options->file, "a job file; --help-job lists its keys");
   declare_job_options(command, options->job);
+  declare_native_only(command);
   command.heading("Training");
   command.flag("--help-job", options->help_job, "lists every key of a job file with its default");
   command.option("--ranks", options->ranks, {"N", "processes to start on this host"});

@@ -1,0 +1,35 @@
+// What each of the real runtimes makes of a model: its units, buckets or partitions as the library
+// builds them, and the bytes of P, G and OS that a rank holds between steps.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/sharding/fsdp1.h"
+#include "core/sharding/module_tree.h"
+#include "core/sharding/sharding_plan.h"
+
+namespace shardscope {
+
+/// What a plan is asked about besides the runtime's own settings.
+struct PlanQuestion {
+  int world = 1;
+  int rank = 0;                    ///< whose shards and bytes are shown
+  std::string precision = "fp32";  ///< as it is shown
+  Optimizer optimizer;
+  /// Trainable parameters are held in float32 whatever the model's dtype: what accelerate does
+  /// under mixed precision.
+  bool float32_parameters = false;
+};
+
+/// FSDP1. P = shard x dtype of the original parameters; G the same for units that train; OS = the
+/// optimizer's states in that dtype: of the whole shard, or with use_orig_params of the trainable
+/// elements in it. Alignment and padding count where they are stored. Throws Refusal where the
+/// library refuses, and Error (ExitCode::no) where the ranks would disagree about the units.
+/// Source: torch 2.15 distributed/fsdp/_flat_param.py (FlatParamHandle.shard, prepare_gradient).
+ShardingPlan plan_of(const ModuleTree& tree, const Fsdp1Settings& settings,
+                     const PlanQuestion& question);
+
+}  // namespace shardscope

@@ -1,0 +1,98 @@
+// `shardscope model` by the rules of the real runtimes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class Sharding : public ::testing::Test {
+ protected:
+  Sharding() { set_up_tiny_job(workplace_); }
+  Json model(const std::string& arguments) const {
+    const Outcome outcome = workplace_.run("model " + arguments + " --json");
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return Json::parse(outcome.output);
+  }
+  std::string refusal(const std::string& arguments, int code) const {
+    const Outcome outcome = workplace_.run("model " + arguments + " --quiet");
+    EXPECT_EQ(outcome.code, code) << outcome.errors;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_EQ(outcome.output, "");
+    return outcome.errors;
+  }
+  Workplace workplace_;
+};
+
+// The example of issue 4: BERT base uncased for sequence classification, 2 GPUs, SIZE_BASED_WRAP
+// from 1e7 elements, use_orig_params false.
+TEST_F(Sharding, Fsdp1WrapsBertBySizeAsTheLibraryDoes) {
+  workplace_.write("bert/config.json",
+                   R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"]})");
+  const Json json = model("bert --runtime fsdp1 --wrap size:10000000 --world 2");
+  std::vector<std::int64_t> shards;
+  for (const Json& unit : json["units"]) shards.push_back(unit["shard_elements"]);
+  EXPECT_THAT(shards, ElementsAre(494'209, 11'720'448, 42'527'232));
+}
+
+// Units of 3,272 elements a block (2 * 16 * 2 + 816 + 272 + 1088 + 1040 = 3,280) and a root of
+// 11,200 - 2 * 3,280 = 4,640: on 3 ranks shards of 1,094 and 1,547 elements, 2 and 1 of padding.
+TEST_F(Sharding, Fsdp1PadsTheLastShard) {
+  const Json json = model("model --runtime fsdp1 --world 3");
+  EXPECT_EQ(json["runtime"], "fsdp1");
+  ASSERT_EQ(json["units"].size(), 3u);
+  EXPECT_EQ(json["units"][0]["shard_elements"], 1'547);
+  EXPECT_EQ(json["units"][1]["shard_elements"], 1'094);
+  EXPECT_EQ(json["units"][1]["padding_elements_by_rank"], Json::parse("[0, 0, 2]"));
+  // 1,547 + 2 * 1,094 = 3,735 elements a rank: 4 bytes each of P and G, 8 of OS.
+  EXPECT_EQ(json["totals"]["per_rank"],
+            Json::parse(R"({"p_bytes": 14940, "g_bytes": 14940, "os_bytes": 29880})"));
+}
+
+TEST_F(Sharding, UnitsByHandAreTakenFromAFile) {
+  workplace_.write("units.json", R"([["transformer.h.1"]])");
+  const Json json = model("model --runtime fsdp1 --world 2 --wrap units:units.json");
+  ASSERT_EQ(json["units"].size(), 2u);
+  EXPECT_EQ(json["units"][1]["name"], "transformer.h.1");
+  EXPECT_EQ(json["units"][0]["elements"], 11'200 - 3'280);
+}
+
+TEST_F(Sharding, AModuleThatTheModelDoesNotHaveIsNamedWithTheNearest) {
+  workplace_.write("units.json", R"([["transformer.g.1"]])");
+  EXPECT_THAT(refusal("model --runtime fsdp1 --world 2 --wrap units:units.json", 2),
+              HasSubstr("transformer.h.1"));
+}
+
+TEST_F(Sharding, AUnitOfSeveralModulesIsNoneOfFsdp1s) {
+  workplace_.write("units.json", R"([["transformer.h.0", "transformer.h.1"]])");
+  EXPECT_THAT(refusal("model --runtime fsdp1 --world 2 --wrap units:units.json", 2),
+              HasSubstr("fsdp2"));
+}
+
+TEST_F(Sharding, AModuleInTwoUnitsIsRefusedWithItsLine) {
+  workplace_.write("units.json", "[[\"transformer.h.0\"],\n [\"transformer.h.0\"]]");
+  EXPECT_THAT(refusal("model --runtime fsdp1 --world 2 --wrap units:units.json", 2),
+              HasSubstr("units.json:2"));
+}
+
+TEST_F(Sharding, ZeroOneIsNoStrategyOfFsdp1) {
+  EXPECT_THAT(refusal("model --runtime fsdp1 --world 2 --strategy zero1", 2),
+              HasSubstr("deepspeed"));
+}
+
+TEST_F(Sharding, OtherVerbsSayWhyTheyFollowTheNativeRuntimeOnly) {
+  const Outcome outcome = workplace_.run("simulate --model model --accelerate config.yaml");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("shardscope model"));
+  EXPECT_EQ(lines_of(outcome.errors), 1u);
+}
+
+}  // namespace
+}  // namespace shardscope::testing
