@@ -19,6 +19,10 @@ struct FlatParametersFile {
                    const Options& options);
 };
 
+FlatParametersFile accelerate_v2_recordings();
+FlatParametersFile ddp_assign_recordings();
+FlatParametersFile ddp_run_recordings();
 FlatParametersFile fsdp1_recordings();
+FlatParametersFile fsdp2_recordings();
 
 }  // namespace shardscope::recordings
