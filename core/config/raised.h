@@ -12,14 +12,18 @@ namespace shardscope {
 class Raised : public Error {
  public:
   /// `type` is "ValueError", "KeyError"...
-  Raised(std::string type, Parts parts) : Error(std::move(parts)), type_(std::move(type)) {}
+  /// `line` is that of the value at fault; 0: not known.
+  Raised(std::string type, Parts parts, int line = 0)
+      : Error(std::move(parts)), type_(std::move(type)), line_(line) {}
   Raised(std::string type, std::string what)
       : Raised(std::move(type), Parts{{}, std::move(what), {}}) {}
 
   const std::string& type() const { return type_; }
+  int line() const { return line_; }
 
  private:
   std::string type_;
+  int line_ = 0;
 };
 
 }  // namespace shardscope

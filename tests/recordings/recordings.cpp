@@ -7,8 +7,8 @@
 namespace shardscope::recordings {
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all{flat_parameters_kind(), ops_kind(), parameters_kind(),
-                                     parameters_v4_kind(), training_kind()};
+  static const std::vector<Kind> all{configs_kind(),    flat_parameters_kind(), ops_kind(),
+                                     parameters_kind(), parameters_v4_kind(),   training_kind()};
   return all;
 }
 

@@ -1,0 +1,92 @@
+#include "tests/recordings/configs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "tests/recordings/json_difference.h"
+#include "tests/recordings/recorded_file.h"
+#include "tests/recordings/recordings.h"
+
+namespace shardscope::recordings {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::vector<ConfigsFile>& files() {
+  static const std::vector<ConfigsFile> all{{"accelerate_yaml", accelerate_yaml_result}};
+  return all;
+}
+
+/// The stages that the files record, in their order.
+const std::vector<std::string> stages{"loaded",    "launch",        "plugin",
+                                      "prepared",  "after_process", "after_finalize",
+                                      "effective", "output",        "training_arguments",
+                                      "trainer",   "convert_bytes"};
+
+std::vector<std::string> cases(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const std::string& file : recorded_names(folder, {"cases", "parser_defaults"})) {
+    const Json recording = recorded_json(folder, file);
+    for (const Json& row : recording.at("cases"))
+      names.push_back(file + "/" + row.at("name").get<std::string>());
+  }
+  return names;
+}
+
+Json case_of(const std::filesystem::path& folder, const std::string& file,
+             const std::string& name) {
+  Json recording = recorded_json(folder, file);
+  for (Json& row : recording.at("cases"))
+    if (row.at("name") == name) return std::move(row);
+  throw Error({.where = (folder / (file + ".json")).string(),
+               .what = fmt::format("has no case \"{}\"", name),
+               .way_out = {}});
+}
+
+/// An error's text is the library's own wording: its class must be the same, wherever it stands.
+void drop_messages(Json& value) {
+  if (!value.is_structured()) return;
+  if (value.is_object() && value.contains("error") && value["error"].is_object())
+    value["error"].erase("message");
+  for (Json& child : value) drop_messages(child);
+}
+
+std::string difference(Json recorded, Json got, const Options& options) {
+  drop_messages(recorded);
+  drop_messages(got);
+  recorded.erase("messages");
+  for (const auto& [stage, value] : recorded.items()) {
+    if (options.leaves_out(stage)) continue;
+    if (!got.contains(stage)) return stage + ": is missing";
+    const std::string found = json_difference(stage, value, got.at(stage));
+    if (!found.empty()) return found;
+  }
+  for (const auto& [stage, value] : got.items())
+    if (!recorded.contains(stage)) return stage + ": was not recorded";
+  return {};
+}
+
+Outcome check(const std::filesystem::path& folder, const std::string& name,
+              const Options& options) {
+  const std::size_t slash = std::min(name.find('/'), name.size());
+  const std::string file = name.substr(0, slash);
+  const auto found = std::find_if(files().begin(), files().end(),
+                                  [&](const ConfigsFile& f) { return f.name == file; });
+  if (found == files().end())
+    return {.difference = "nothing computes " + file, .worst_share = {}, .worst = {}};
+  const Json recorded = case_of(folder, file, name.substr(slash + 1));
+  return {
+      .difference = difference(recorded.at("result"), found->result(recorded.at("input")), options),
+      .worst_share = {},
+      .worst = {}};
+}
+
+}  // namespace
+
+Kind configs_kind() {
+  return {.name = "configs", .fields = stages, .cases = cases, .check = check};
+}
+
+}  // namespace shardscope::recordings

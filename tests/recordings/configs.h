@@ -1,0 +1,21 @@
+// The kind `configs`: what accelerate, transformers and DeepSpeed make of configuration files.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace shardscope::recordings {
+
+/// One recorded file of the kind.
+struct ConfigsFile {
+  std::string name;  ///< "accelerate_yaml"
+  /// A case's input to its result, as record.py writes it but without the messages: what is not in
+  /// the result of ours is a difference.
+  nlohmann::ordered_json (*result)(const nlohmann::ordered_json& input);
+};
+
+/// Each takes a case's input.
+nlohmann::ordered_json accelerate_yaml_result(const nlohmann::ordered_json& input);
+
+}  // namespace shardscope::recordings
