@@ -97,6 +97,29 @@ std::string unit_table(const ShardingPlan& plan, const Painter& painter) {
   return table.text(painter);
 }
 
+std::int64_t padding_of_buckets(const ShardingPlan& plan) {
+  std::int64_t padding = 0;
+  for (const PlannedBucket& bucket : plan.buckets)
+    padding += bucket.padded_elements - bucket.elements;
+  return padding;
+}
+
+/// "18 buckets of 592,130 to 23,440,896 elements, 0 of them padding".
+std::string bucket_text(const ShardingPlan& plan) {
+  const auto [least, most] = std::minmax_element(
+      plan.buckets.begin(), plan.buckets.end(),
+      [](const PlannedBucket& a, const PlannedBucket& b) { return a.elements < b.elements; });
+  std::string text =
+      fmt::format("{} bucket{} of {} to {} elements, {} of them padding\n", plan.buckets.size(),
+                  plan.buckets.size() == 1 ? "" : "s", grouped(least->elements),
+                  grouped(most->elements), grouped(padding_of_buckets(plan)));
+  if (plan.runtime == Runtime::ddp)
+    text +=
+        "by DDP's limits of 1 MiB and 25 MiB; without find_unused_parameters the first "
+        "iteration has one bucket, and later ones follow the order of the backward\n";
+  return text;
+}
+
 /// A column of the table of model states.
 struct StatesColumn {
   std::string heading;
@@ -143,6 +166,7 @@ std::string plan_headline(const ShardingPlan& plan) {
 std::string plan_text(const ShardingPlan& plan, const Painter& painter) {
   std::string text = fmt::format("\n{}\n\n", painter(Paint::bold, plan_headline(plan)));
   if (!plan.units.empty()) text += unit_table(plan, painter) + "\n";
+  if (!plan.buckets.empty()) text += bucket_text(plan) + "\n";
   text += states_table(states_columns(plan), painter);
   for (const std::string& warning : plan.warnings)
     text += fmt::format("\n{}: {}", painter(Paint::warning, "warning"), warning);

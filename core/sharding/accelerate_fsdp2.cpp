@@ -36,14 +36,14 @@ class Preparation {
   Preparation(const ModuleTree& tree, const TransformersFacts& facts,
               const AccelerateFsdp2& settings)
       : tree_(tree), facts_(facts), settings_(settings), sharding_(tree) {
-    if (settings.wrap == AccelerateWrap::transformer)
+    if (settings.wrap == WrapPolicy::transformer)
       classes_ = settings.wrap_classes.value_or(facts.no_split_classes);
     for (const std::string& name : classes_) find_class(name);
   }
 
   void wrap_by_policy() {
-    if (settings_.wrap == AccelerateWrap::none) return;
-    if (settings_.wrap == AccelerateWrap::size && settings_.min_parameters <= 0) return;
+    if (settings_.wrap == WrapPolicy::none) return;
+    if (settings_.wrap == WrapPolicy::size && settings_.min_parameters <= 0) return;
     for (const std::int32_t id : children_bottom_up(tree_))
       if (is_wanted(id) && !sharding_.is_applied_to(id)) shard({id}, false);
   }
@@ -91,7 +91,7 @@ class Preparation {
   }
 
   bool is_wanted(std::int32_t id) const {
-    if (settings_.wrap == AccelerateWrap::size)
+    if (settings_.wrap == WrapPolicy::size)
       return sharding_.elements_inside(object_of_module(tree_, id)) > settings_.min_parameters;
     return std::any_of(classes_.begin(), classes_.end(),
                        [&](const std::string& name) { return module(id).is(name); });

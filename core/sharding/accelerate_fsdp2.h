@@ -11,14 +11,13 @@
 
 #include "core/sharding/fsdp2.h"
 #include "core/sharding/transformers_facts.h"
+#include "core/strategy.h"
 
 namespace shardscope {
 
-enum class AccelerateWrap : std::uint8_t { none, transformer, size };
-
 /// The plugin's settings that decide on groups, defaults resolved.
 struct AccelerateFsdp2 {
-  AccelerateWrap wrap = AccelerateWrap::none;
+  WrapPolicy wrap = WrapPolicy::none;
   /// transformer_cls_names_to_wrap; absent: the model's no_split_classes.
   std::optional<std::vector<std::string>> wrap_classes;
   std::int64_t min_parameters = 0;  ///< min_num_params: elements; 0 means no wrapping by size

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/sharding/ddp_buckets.h"
 #include "core/sharding/fsdp1.h"
+#include "core/sharding/fsdp2.h"
 #include "core/sharding/module_tree.h"
 #include "core/sharding/sharding_plan.h"
 
@@ -30,6 +32,26 @@ struct PlanQuestion {
 /// library refuses, and Error (ExitCode::no) where the ranks would disagree about the units.
 /// Source: torch 2.15 distributed/fsdp/_flat_param.py (FlatParamHandle.shard, prepare_gradient).
 ShardingPlan plan_of(const ModuleTree& tree, const Fsdp1Settings& settings,
+                     const PlanQuestion& question);
+
+/// How FSDP2's groups came about, as it is shown.
+struct Fsdp2Shown {
+  ShardingStrategy sharding = ShardingStrategy::full_shard;
+  Fsdp2Mesh mesh;
+  std::string wrap;
+};
+
+/// FSDP2. P = padded shards; G = the same of what trains, as it leaves the reduce-scatter; OS = the
+/// states of the elements that are really there, in the dtype of the sharded parameters. Throws
+/// Refusal (ExitCode::no) where the first forward would be refused. Source: torch 2.15
+/// torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
+ShardingPlan plan_of(const ModuleTree& tree, const Fsdp2Plan& fsdp2, const Fsdp2Shown& shown,
+                     const PlanQuestion& question);
+
+/// DDP: whole parameters, gradients and states on every rank; its buckets are a second copy of the
+/// gradients unless they are views into them (gradient_as_bucket_view). Source: torch 2.15
+/// torch/nn/parallel/distributed.py.
+ShardingPlan plan_of(const ModuleTree& tree, const DdpOptions& options,
                      const PlanQuestion& question);
 
 }  // namespace shardscope

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/format/json_reader.h"
 #include "core/format/nearest_word.h"
+#include "core/sharding/transformers_facts.h"
 
 namespace shardscope {
 namespace {
@@ -108,6 +109,86 @@ ShardingPlan fsdp1_plan(const Model& model, const RuntimeRequest& request) {
   return plan_of(tree, settings, question_of(request));
 }
 
+bool is_hybrid(ShardingStrategy sharding) {
+  return sharding == ShardingStrategy::hybrid_shard ||
+         sharding == ShardingStrategy::hybrid_shard_zero2;
+}
+
+Fsdp2Mesh fsdp2_mesh(const RuntimeRequest& request) {
+  if (request.mesh)
+    return {.replicas = request.mesh->replicate, .shards = request.mesh->shard, .given = true};
+  if (!is_hybrid(request.sharding)) return {.shards = request.world, .given = false};
+  if (request.world % request.ranks_per_node != 0)
+    throw Error({.where = "--ranks-per-node",
+                 .what = fmt::format("{} ranks are not whole nodes of {}", request.world,
+                                     request.ranks_per_node),
+                 .way_out = "give a divisor of the world, or --mesh"});
+  return {.replicas = request.world / request.ranks_per_node, .shards = request.ranks_per_node};
+}
+
+/// The units from the bottom up, as fully_shard wants them, without the root.
+std::vector<std::vector<std::int32_t>> fsdp2_units(const Model& model, const ModuleTree& tree,
+                                                   const UnitChoice& choice) {
+  std::vector<std::vector<std::int32_t>> units;
+  if (choice.kind == UnitChoice::Kind::size)
+    throw Error({.where = "--wrap",
+                 .what = "FSDP2 has no size policy",
+                 .way_out = "give transformer, none or units:FILE; accelerate's own policy is "
+                            "followed with --accelerate"});
+  for (const auto& unit : choice.units) {
+    units.emplace_back();
+    for (const std::string& name : unit) units.back().push_back(*find_module(tree, 0, name));
+  }
+  if (choice.kind != UnitChoice::Kind::transformer) return units;
+  for (std::size_t i = tree.modules.size(); i-- > 1;) {
+    const TreeModule& module = tree.modules[i];
+    const bool wrapped = std::any_of(model.no_split_classes.begin(), model.no_split_classes.end(),
+                                     [&](const std::string& name) { return module.is(name); });
+    if (wrapped && !module.same_as) units.push_back({static_cast<std::int32_t>(i)});
+  }
+  return units;
+}
+
+std::string text_of(const Model& model, const UnitChoice& units) {
+  if (units.kind == UnitChoice::Kind::by_hand) return "by hand";
+  if (units.kind == UnitChoice::Kind::none) return "none";
+  return fmt::format("transformer ({})", fmt::join(model.no_split_classes, ", "));
+}
+
+ShardingPlan fsdp2_plan(const Model& model, const RuntimeRequest& request) {
+  if (request.sharding == ShardingStrategy::zero1 || request.sharding == ShardingStrategy::no_shard)
+    throw no_such_strategy(request, "shard_grad_op or full_shard, or --runtime ddp");
+  const ModuleTree tree = tree_in(model, request.precision);
+  check_modules(tree, request.units);
+  const bool reshards = request.sharding == ShardingStrategy::full_shard ||
+                        request.sharding == ShardingStrategy::hybrid_shard;
+  const auto dtype = compute_dtype(request.precision);
+  const FullyShardCall shared{
+      .mesh = fsdp2_mesh(request),
+      .reshard_after_forward = reshards ? ReshardAfterForward() : ReshardAfterForward(false),
+      .precision = {.parameters = dtype, .reduction = dtype, .output = dtype}};
+  std::vector<FullyShardCall> calls;
+  auto units = fsdp2_units(model, tree, request.units);
+  units.push_back({0});
+  for (auto& modules : units) {
+    calls.push_back(shared);
+    calls.back().list = modules.size() > 1;
+    calls.back().modules = std::move(modules);
+  }
+  return plan_of(
+      tree, fully_shard(tree, calls),
+      {.sharding = request.sharding, .mesh = shared.mesh, .wrap = text_of(model, request.units)},
+      question_of(request));
+}
+
+ShardingPlan ddp_plan(const Model& model, const RuntimeRequest& request) {
+  if (request.sharding != ShardingStrategy::no_shard)
+    throw no_such_strategy(request, "no_shard, which is what DDP does");
+  // Buckets by DDP's limits, which hold from the first iteration on only with this option.
+  return plan_of(tree_in(model, request.precision), DdpOptions{.find_unused_parameters = true},
+                 question_of(request));
+}
+
 }  // namespace
 
 std::string_view name_of(TrainingPrecision precision) {
@@ -127,6 +208,10 @@ ShardingPlan plan_of(const Model& model, const RuntimeRequest& request) {
   switch (request.runtime) {
     case Runtime::fsdp1:
       return fsdp1_plan(model, request);
+    case Runtime::fsdp2:
+      return fsdp2_plan(model, request);
+    case Runtime::ddp:
+      return ddp_plan(model, request);
     default:
       throw Error(
           {.where = "--runtime",

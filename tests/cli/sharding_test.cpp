@@ -56,6 +56,33 @@ TEST_F(Sharding, Fsdp1PadsTheLastShard) {
             Json::parse(R"({"p_bytes": 14940, "g_bytes": 14940, "os_bytes": 29880})"));
 }
 
+// Rows are cut, not elements: 3 rows of c_attn.weight (16, 48) would be 16 / 3 rounded up = 6 of 16
+// rows a rank, 18 stored.
+TEST_F(Sharding, Fsdp2CutsEveryParameterByRows) {
+  const Json json = model("model --runtime fsdp2 --world 3 --rank 2");
+  const Json& weight = json["units"][1]["parameters_sharded"][2];
+  EXPECT_EQ(weight["name"], "transformer.h.0.attn.c_attn.weight");
+  EXPECT_EQ(weight["shard_shape"], Json::parse("[4, 48]"));
+  EXPECT_EQ(weight["padded_shard_elements"], 6 * 48);
+}
+
+TEST_F(Sharding, Fsdp2TakesUnitsOfLayersThatAreNotNeighbours) {
+  workplace_.write("units.json",
+                   R"([["transformer.h.0", "transformer.ln_f"], ["transformer.h.1"]])");
+  const Json json = model("model --runtime fsdp2 --world 2 --wrap units:units.json");
+  ASSERT_EQ(json["units"].size(), 3u);
+  EXPECT_EQ(json["units"][1]["name"], "transformer.h.0, transformer.ln_f");
+  EXPECT_EQ(json["units"][1]["elements"], 3'280 + 32);
+}
+
+// 11,200 float32 elements are 44,800 bytes: one bucket, below the first limit of 1 MiB.
+TEST_F(Sharding, DdpHoldsEverythingOnEveryRank) {
+  const Json json = model("model --runtime ddp --world 4");
+  ASSERT_EQ(json["buckets"].size(), 1u);
+  EXPECT_EQ(json["buckets"][0]["elements"], 11'200);
+  EXPECT_EQ(json["totals"]["per_rank"]["os_bytes"], 11'200 * 8);
+}
+
 TEST_F(Sharding, UnitsByHandAreTakenFromAFile) {
   workplace_.write("units.json", R"([["transformer.h.1"]])");
   const Json json = model("model --runtime fsdp1 --world 2 --wrap units:units.json");

@@ -40,11 +40,11 @@ TransformersFacts facts_of(const Json& spec, const ModuleTree& tree) {
       model_of_config(JsonValue::parse(config.dump(), "spec"), {.class_name = class_name}), tree);
 }
 
-AccelerateWrap wrap_of(const Json& plugin) {
-  static const std::map<std::string, AccelerateWrap> words{
-      {"no_wrap", AccelerateWrap::none},
-      {"transformer_based_wrap", AccelerateWrap::transformer},
-      {"size_based_wrap", AccelerateWrap::size}};
+WrapPolicy wrap_of(const Json& plugin) {
+  static const std::map<std::string, WrapPolicy> words{
+      {"no_wrap", WrapPolicy::none},
+      {"transformer_based_wrap", WrapPolicy::transformer},
+      {"size_based_wrap", WrapPolicy::size}};
   std::string word = plugin.value("auto_wrap_policy", "no_wrap");
   std::transform(word.begin(), word.end(), word.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
