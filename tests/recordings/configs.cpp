@@ -15,7 +15,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::vector<ConfigsFile>& files() {
-  static const std::vector<ConfigsFile> all{{"accelerate_yaml", accelerate_yaml_result}};
+  static const std::vector<ConfigsFile> all{
+      {"accelerate_yaml", accelerate_yaml_result},
+      {"auto_accelerate", auto_accelerate_result},
+      {"auto_transformers", auto_transformers_result},
+      {"deepspeed", deepspeed_result},
+  };
   return all;
 }
 

@@ -17,5 +17,8 @@ struct ConfigsFile {
 
 /// Each takes a case's input.
 nlohmann::ordered_json accelerate_yaml_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json auto_accelerate_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json auto_transformers_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json deepspeed_result(const nlohmann::ordered_json& input);
 
 }  // namespace shardscope::recordings
