@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_device.h"
+#include "tests/backend/cuda/emulated_device.h"
 
 namespace shardscope::test {
 namespace {
@@ -84,6 +85,7 @@ const std::vector<std::unique_ptr<Device>>& devices(int threads) {
   list.push_back(make_cpu_device({.threads = threads, .use_onednn = true}));
   for (const cpu::KernelTable* table : cpu::usable_kernel_tables())
     list.push_back(make_table_device(*table, threads));
+  if (threads == 1) list.push_back(make_emulated_cuda_device());
   made.reserve(16);
   made.emplace_back(threads, std::move(list));
   return made.back().second;

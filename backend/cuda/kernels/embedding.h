@@ -1,0 +1,207 @@
+// Token and position embeddings. The backward sorts rows by token, so that each row of the table is
+// summed by one block in the order of the rows: no atomics on floating-point numbers, the same bits
+// in every run.
+#pragma once
+
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/simt.h"
+
+namespace shardscope::cuda {
+
+struct EmbeddingForward {
+  const std::int32_t* tokens;
+  const float* wte;
+  const float* wpe;  ///< null: none
+  float* x;
+  std::int64_t rows, width, length;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, rows * width, [&](std::int64_t i) {
+      const std::int64_t row = i / width, column = i % width;
+      const float token = wte[tokens[row] * width + column];
+      x[i] = wpe ? token + wpe[row % length * width + column] : token;
+    });
+  }
+};
+
+struct CountTokens {
+  const std::int32_t* tokens;
+  std::int32_t* counts;  ///< [V], zeros
+  std::int64_t rows;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, rows, [&](std::int64_t row) { thread.add(counts + tokens[row], 1); });
+  }
+};
+
+/// Exclusive sums of counts in one block: where each token's rows begin.
+struct BeginsOfTokens {
+  const std::int32_t* counts;
+  std::int32_t* begins;  ///< [V]
+  std::int64_t tokens;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    auto* sums = thread.template shared<std::int32_t>();
+    const std::int64_t share = blocks_for(tokens, thread.count());
+    const std::int64_t first = thread.index() * share;
+    const std::int64_t end = first + share < tokens ? first + share : tokens;
+    std::int32_t sum = 0;
+    for (std::int64_t i = first; i < end; ++i) sum += counts[i];
+    sums[thread.index()] = sum;
+    thread.sync();
+    std::int32_t begin = 0;
+    for (int other = 0; other < thread.index(); ++other) begin += sums[other];
+    for (std::int64_t i = first; i < end; ++i) {
+      begins[i] = begin;
+      begin += counts[i];
+    }
+  }
+};
+
+/// Rows of a token into its part of `order`, in any order; counts go back to 0.
+struct PlaceRows {
+  const std::int32_t* tokens;
+  const std::int32_t* begins;
+  std::int32_t* counts;
+  std::int32_t* order;  ///< [R]
+  std::int64_t rows;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, rows, [&](std::int64_t row) {
+      const std::int32_t token = tokens[row];
+      order[begins[token] + thread.add(counts + token, -1) - 1] = static_cast<std::int32_t>(row);
+    });
+  }
+};
+
+/// Each token's rows in ascending order. Costs the square of how often a token stands in the batch.
+struct SortRows {
+  const std::int32_t* tokens;
+  const std::int32_t* begins;
+  const std::int32_t* order;
+  std::int32_t* sorted;  ///< [R]
+  std::int64_t rows, vocabulary;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, rows, [&](std::int64_t i) {
+      const std::int32_t row = order[i];
+      const std::int32_t token = tokens[row];
+      const std::int64_t begin = begins[token];
+      const std::int64_t end = token + 1 < vocabulary ? begins[token + 1] : rows;
+      std::int64_t rank = begin;
+      for (std::int64_t j = begin; j < end; ++j) rank += order[j] < row;
+      sorted[rank] = row;
+    });
+  }
+};
+
+/// A block for each sorted row; the first of a token adds up all of that token's.
+struct SumTokenRows {
+  const std::int32_t* tokens;
+  const std::int32_t* sorted;
+  const float* dx;
+  float* dwte;
+  std::int64_t rows, width;
+  bool accumulate;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const std::int64_t first = thread.block();
+    const std::int32_t token = tokens[sorted[first]];
+    if (first > 0 && tokens[sorted[first - 1]] == token) return;
+    for_block(thread, width, [&](std::int64_t column) {
+      float* sum = dwte + token * width + column;
+      float total = accumulate ? *sum : 0.0f;
+      for (std::int64_t i = first; i < rows && tokens[sorted[i]] == token; ++i)
+        total += dx[sorted[i] * width + column];
+      *sum = total;
+    });
+  }
+};
+
+struct SumPositions {
+  const float* dx;
+  float* dwpe;
+  std::int64_t rows, width, length, positions;
+  bool accumulate;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, positions * width, [&](std::int64_t i) {
+      const std::int64_t position = i / width, column = i % width;
+      float total = accumulate ? dwpe[i] : 0.0f;
+      for (std::int64_t row = position; position < length && row < rows; row += length)
+        total += dx[row * width + column];
+      dwpe[i] = total;
+    });
+  }
+};
+
+template <class Stream>
+void embedding_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  stream.launch(EmbeddingForward{.tokens = operand<const std::int32_t>(call, 0),
+                                 .wte = operand(call, 1),
+                                 .wpe = operand(call, 2),
+                                 .x = operand(call, 3),
+                                 .rows = kernel.rows,
+                                 .width = kernel.in,
+                                 .length = kernel.length},
+                elementwise_shape(kernel.rows * kernel.in));
+}
+
+/// counts[V], begins[V], order[R], sorted[R]
+inline Bytes embedding_backward_workspace(const Kernel& kernel) {
+  return {(2 * kernel.out + 2 * kernel.rows) * static_cast<std::int64_t>(sizeof(std::int32_t))};
+}
+
+template <class Stream>
+void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  const auto* tokens = operand<const std::int32_t>(call, 0);
+  float* dwte = operand(call, 2);
+  auto* counts = operand<std::int32_t>(call, 4);
+  std::int32_t* begins = counts + kernel.out;
+  std::int32_t* order = begins + kernel.out;
+  std::int32_t* sorted = order + kernel.rows;
+  constexpr int scan_threads = 1024;
+  const LaunchShape by_row = elementwise_shape(kernel.rows);
+  stream.launch(FillZero<std::int32_t>{counts, kernel.out}, elementwise_shape(kernel.out));
+  stream.launch(CountTokens{tokens, counts, kernel.rows}, by_row);
+  stream.launch(BeginsOfTokens{counts, begins, kernel.out},
+                {.threads = scan_threads, .shared_bytes = scan_threads * sizeof(std::int32_t)});
+  stream.launch(PlaceRows{tokens, begins, counts, order, kernel.rows}, by_row);
+  stream.launch(SortRows{tokens, begins, order, sorted, kernel.rows, kernel.out}, by_row);
+  if (!kernel.accumulate) {
+    const std::int64_t elements = kernel.out * kernel.in;
+    stream.launch(FillZero<float>{dwte, elements}, elementwise_shape(elements));
+  }
+  stream.launch(SumTokenRows{.tokens = tokens,
+                             .sorted = sorted,
+                             .dx = operand(call, 1),
+                             .dwte = dwte,
+                             .rows = kernel.rows,
+                             .width = kernel.in,
+                             .accumulate = kernel.accumulate},
+                {.blocks = kernel.rows});
+}
+
+template <class Stream>
+void embedding_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  if (operand(call, 2)) token_gradient(kernel, call, stream);
+  if (!operand(call, 3)) return;
+  stream.launch(SumPositions{.dx = operand(call, 1),
+                             .dwpe = operand(call, 3),
+                             .rows = kernel.rows,
+                             .width = kernel.in,
+                             .length = kernel.length,
+                             .positions = kernel.positions,
+                             .accumulate = kernel.accumulate},
+                elementwise_shape(kernel.positions * kernel.in));
+}
+
+}  // namespace shardscope::cuda

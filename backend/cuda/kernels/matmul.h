@@ -1,0 +1,176 @@
+// Plain matrix products: right for every shape, deterministic, slow. What cuBLASLt is checked
+// against, and what runs where it is not there.
+#pragma once
+
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/simt.h"
+
+namespace shardscope::cuda {
+
+/// A matrix in memory: element (i, j) lies at data[i * row + j * column].
+struct StridedMatrix {
+  const float* data;
+  std::int64_t row, column;
+
+  SHARDSCOPE_DEVICE float at(std::int64_t i, std::int64_t j) const {
+    return data[i * row + j * column];
+  }
+};
+
+inline constexpr int matmul_tile = 16;
+
+/// c[m,n] = a b (+ bias) (+ residual) (+ c). A block makes one tile.
+struct Matmul {
+  StridedMatrix a, b;
+  const float* bias;      ///< [n], null: none
+  const float* residual;  ///< as c, null: none
+  float* c;               ///< [m,n], row-major
+  std::int64_t m, n, k;
+  bool accumulate;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    constexpr int tile = matmul_tile;
+    auto* left = thread.template shared<float>();
+    float* right = left + tile * tile;
+    const std::int64_t tiles_across = blocks_for(n, tile);
+    const int i = thread.index() / tile, j = thread.index() % tile;
+    const std::int64_t row = thread.block() / tiles_across * tile + i;
+    const std::int64_t column = thread.block() % tiles_across * tile + j;
+    float sum = 0;
+    for (std::int64_t begin = 0; begin < k; begin += tile) {
+      left[i * tile + j] = row < m && begin + j < k ? a.at(row, begin + j) : 0.0f;
+      right[i * tile + j] = column < n && begin + i < k ? b.at(begin + i, column) : 0.0f;
+      thread.sync();
+      const std::int64_t some = k - begin < tile ? k - begin : tile;
+      for (std::int64_t l = 0; l < some; ++l) sum += left[i * tile + l] * right[l * tile + j];
+      thread.sync();
+    }
+    if (row >= m || column >= n) return;
+    const std::int64_t at = row * n + column;
+    if (bias) sum += bias[column];
+    if (residual) sum += residual[at];
+    c[at] = accumulate ? c[at] + sum : sum;
+  }
+};
+
+constexpr std::int64_t bias_chunk_rows = 128;
+
+/// Sums of chunks of rows, by column.
+struct ColumnPartials {
+  const float* dy;
+  float* partials;  ///< [chunks][columns]
+  std::int64_t rows, columns;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const std::int64_t chunks = blocks_for(rows, bias_chunk_rows);
+    for_grid(thread, chunks * columns, [&](std::int64_t i) {
+      const std::int64_t column = i % columns, first = i / columns * bias_chunk_rows;
+      const std::int64_t end = first + bias_chunk_rows < rows ? first + bias_chunk_rows : rows;
+      float sum = 0;
+      for (std::int64_t row = first; row < end; ++row) sum += dy[row * columns + column];
+      partials[i] = sum;
+    });
+  }
+};
+
+struct SumColumnPartials {
+  const float* partials;
+  float* sum;
+  std::int64_t chunks, columns;
+  bool accumulate;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, columns, [&](std::int64_t column) {
+      float total = 0;
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
+        total += partials[chunk * columns + column];
+      sum[column] = accumulate ? sum[column] + total : total;
+    });
+  }
+};
+
+template <class Stream>
+void launch_matmul(const Matmul& body, Stream& stream) {
+  constexpr int tile = matmul_tile;
+  stream.launch(body, {.blocks = blocks_for(body.m, tile) * blocks_for(body.n, tile),
+                       .threads = tile * tile,
+                       .shared_bytes = 2 * tile * tile * sizeof(float)});
+}
+
+/// The weight as [in, out], however it lies.
+inline StridedMatrix weight_of(const Kernel& kernel, const float* weight) {
+  return kernel.layout == WeightLayout::in_out ? StridedMatrix{weight, kernel.out, 1}
+                                               : StridedMatrix{weight, 1, kernel.in};
+}
+
+inline StridedMatrix transposed(const StridedMatrix& matrix) {
+  return {matrix.data, matrix.column, matrix.row};
+}
+
+template <class Stream>
+void linear_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_matmul({.a = {operand(call, 0), kernel.in, 1},
+                 .b = weight_of(kernel, operand(call, 1)),
+                 .bias = operand(call, 2),
+                 .residual = operand(call, 3),
+                 .c = operand(call, 4),
+                 .m = kernel.rows,
+                 .n = kernel.out,
+                 .k = kernel.in,
+                 .accumulate = false},
+                stream);
+}
+
+template <class Stream>
+void linear_backward_input(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_matmul({.a = {operand(call, 0), kernel.out, 1},
+                 .b = transposed(weight_of(kernel, operand(call, 1))),
+                 .bias = nullptr,
+                 .residual = nullptr,
+                 .c = operand(call, 2),
+                 .m = kernel.rows,
+                 .n = kernel.in,
+                 .k = kernel.out,
+                 .accumulate = kernel.accumulate_input},
+                stream);
+}
+
+inline Bytes linear_backward_weight_workspace(const Kernel& kernel) {
+  return {blocks_for(kernel.rows, bias_chunk_rows) * kernel.out *
+          static_cast<std::int64_t>(sizeof(float))};
+}
+
+template <class Stream>
+void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  const std::int64_t chunks = blocks_for(kernel.rows, bias_chunk_rows);
+  float* partials = operand(call, 4);
+  stream.launch(ColumnPartials{operand(call, 1), partials, kernel.rows, kernel.out},
+                elementwise_shape(chunks * kernel.out));
+  stream.launch(
+      SumColumnPartials{partials, operand(call, 3), chunks, kernel.out, kernel.accumulate},
+      elementwise_shape(kernel.out));
+}
+
+template <class Stream>
+void linear_backward_weight(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  if (operand(call, 3)) bias_gradient(kernel, call, stream);
+  if (!operand(call, 2)) return;
+  const StridedMatrix x{operand(call, 0), kernel.in, 1}, dy{operand(call, 1), kernel.out, 1};
+  const bool in_out = kernel.layout == WeightLayout::in_out;
+  launch_matmul({.a = transposed(in_out ? x : dy),
+                 .b = in_out ? dy : x,
+                 .bias = nullptr,
+                 .residual = nullptr,
+                 .c = operand(call, 2),
+                 .m = in_out ? kernel.in : kernel.out,
+                 .n = in_out ? kernel.out : kernel.in,
+                 .k = kernel.rows,
+                 .accumulate = kernel.accumulate},
+                stream);
+}
+
+}  // namespace shardscope::cuda

@@ -1,0 +1,277 @@
+// Gradient norm, clipping, AdamW and SGD on the slices of a rank's shard. Slices travel with the
+// arguments of a launch, a few dozen at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/simt.h"
+
+namespace shardscope::cuda {
+
+/// A slice as a kernel needs it, with the number of its first element in the launch.
+struct LaunchedSlice {
+  std::int64_t offset;
+  std::int64_t elements;
+  std::int64_t first;
+  std::int64_t piece;
+  std::int64_t piece_run;
+  std::int64_t piece_stride;
+  bool decay;
+};
+
+struct LaunchedSlices {
+  static constexpr int most = 48;  ///< so that the arguments stay below 4 KiB
+  LaunchedSlice slices[most];
+  int count = 0;
+  std::int64_t items = 0;
+
+  /// Calls `body(slice, i)`: element or piece `item` of the launch is the i-th of `slice`.
+  template <class Body>
+  SHARDSCOPE_DEVICE void find(std::int64_t item, const Body& body) const {
+    int low = 0, high = count - 1;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (slices[middle].first <= item)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    body(slices[low], item - slices[low].first);
+  }
+};
+
+constexpr std::int64_t pieces_of(std::int64_t elements) {
+  return blocks_for(elements, piece_elements);
+}
+
+/// Calls `body(LaunchedSlices)` for all slices, `most` at a time, numbered by `items_of(slice)`.
+template <class ItemsOf, class Body>
+void for_launches(std::span<const Slice> slices, const ItemsOf& items_of, const Body& body) {
+  constexpr std::size_t most = LaunchedSlices::most;
+  for (std::size_t begin = 0; begin < slices.size(); begin += most) {
+    LaunchedSlices launch{};
+    for (std::size_t i = begin; i < std::min(begin + most, slices.size()); ++i) {
+      const Slice& slice = slices[i];
+      launch.slices[launch.count++] = {.offset = slice.offset,
+                                       .elements = slice.elements,
+                                       .first = launch.items,
+                                       .piece = slice.piece,
+                                       .piece_run = slice.piece_run,
+                                       .piece_stride = slice.piece_stride,
+                                       .decay = slice.decay};
+      launch.items += items_of(slice);
+    }
+    if (launch.items > 0) body(launch);
+  }
+}
+
+/// A warp sums the squares of one piece.
+struct SumOfSquares {
+  LaunchedSlices launch;
+  const float* g;
+  double* pieces;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const std::int64_t warps = thread.count() / warp_size;
+    const std::int64_t item = thread.block() * warps + thread.index() / warp_size;
+    if (item >= launch.items) return;
+    launch.find(item, [&](const LaunchedSlice& slice, std::int64_t piece) {
+      const std::int64_t begin = piece * piece_elements;
+      const std::int64_t left = slice.elements - begin;
+      const std::int64_t end = left < piece_elements ? left : piece_elements;
+      double sum = 0;
+      for (std::int64_t i = thread.index() % warp_size; i < end; i += warp_size) {
+        const double value = static_cast<double>(g[slice.offset + begin + i]);
+        sum += value * value;
+      }
+      sum = warp_sum(thread, sum);
+      if (thread.index() % warp_size == 0) pieces[slice.piece + piece] = sum;
+    });
+  }
+};
+
+/// Adds the pieces of a launch to the running sum in one block. A thread adds neighbours, the
+/// threads' sums are added in their order: the same for every sharding, as pieces are the same and
+/// stand in the same order.
+struct AddPieces {
+  LaunchedSlices launch;
+  const double* pieces;
+  double* sum;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    auto* sums = thread.template shared<double>();
+    const std::int64_t share = blocks_for(launch.items, thread.count());
+    const std::int64_t first = thread.index() * share;
+    const std::int64_t end = first + share < launch.items ? first + share : launch.items;
+    double mine = 0;
+    for (std::int64_t item = first; item < end; ++item) {
+      launch.find(item, [&](const LaunchedSlice& slice, std::int64_t i) {
+        mine += pieces[index_of(slice, i)];
+      });
+    }
+    sums[thread.index()] = mine;
+    thread.sync();
+    if (thread.index() != 0) return;
+    double total = *sum;
+    for (int other = 0; other < thread.count(); ++other) total += sums[other];
+    *sum = total;
+  }
+
+  /// As Slice::piece_index.
+  SHARDSCOPE_DEVICE static std::int64_t index_of(const LaunchedSlice& slice, std::int64_t i) {
+    if (slice.piece_run == 0) return slice.piece + i;
+    const std::int64_t in_unit = slice.offset / piece_elements + i;
+    return slice.piece + in_unit / slice.piece_run * slice.piece_stride + in_unit % slice.piece_run;
+  }
+};
+
+/// clip = {norm, factor}; clip[0] holds the sum of squares before.
+struct ClipFactor {
+  double* clip;
+  double limit;
+  bool has_limit;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    if (thread.index() != 0) return;
+    const double norm = ::sqrt(clip[0]);
+    const double factor = limit / (norm + 1e-6);
+    clip[0] = norm;
+    // Written so that a norm that is not a number makes the factor so, too.
+    clip[1] = !has_limit || factor > 1.0 ? 1.0 : factor;
+  }
+};
+
+/// The factor on gradients; 1 where nothing is clipped.
+SHARDSCOPE_DEVICE float gradient_factor(const double* clip) {
+  return clip ? static_cast<float>(clip[1]) : 1.0f;
+}
+
+/// The scalars are made in double precision and rounded once, as torch.optim.AdamW's are.
+struct AdamW {
+  LaunchedSlices launch;
+  const double* clip;
+  const float* g;
+  float* p;
+  float* m;
+  float* v;
+  float kept, first_weight, beta2, second_weight, step_size, root, epsilon;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const float factor = gradient_factor(clip);
+    for_grid(thread, launch.items, [&](std::int64_t item) {
+      launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
+        const std::int64_t i = slice.offset + element;
+        const float gradient = g[i] * factor;
+        const float parameter = p[i] * (slice.decay ? kept : 1.0f);
+        const float first = m[i] + first_weight * (gradient - m[i]);
+        const float second = v[i] * beta2 + second_weight * gradient * gradient;
+        const float denominator = sqrtf(second) / root + epsilon;
+        m[i] = first;
+        v[i] = second;
+        p[i] = parameter - step_size * first / denominator;
+      });
+    });
+  }
+};
+
+struct Sgd {
+  LaunchedSlices launch;
+  const double* clip;
+  const float* g;
+  float* p;
+  float* buffer;  ///< null: no momentum
+  float rate, decay, momentum;
+  bool first_step, nesterov;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const float factor = gradient_factor(clip);
+    for_grid(thread, launch.items, [&](std::int64_t item) {
+      launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
+        const std::int64_t i = slice.offset + element;
+        float gradient = g[i] * factor;
+        if (slice.decay) gradient += decay * p[i];
+        float direction = gradient;
+        if (buffer) {
+          const float average = first_step ? gradient : momentum * buffer[i] + gradient;
+          buffer[i] = average;
+          direction = nesterov ? gradient + momentum * average : average;
+        }
+        p[i] -= rate * direction;
+      });
+    });
+  }
+};
+
+inline std::int64_t elements_of_slice(const Slice& slice) { return slice.elements; }
+inline std::int64_t pieces_of_slice(const Slice& slice) { return pieces_of(slice.elements); }
+
+template <class Stream>
+void sum_of_squares(const Kernel&, const KernelCall& call, Stream& stream) {
+  constexpr std::int64_t warps = usual_threads / warp_size;
+  for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
+    stream.launch(SumOfSquares{launch, operand(call, 0), operand<double>(call, 1)},
+                  {.blocks = blocks_for(launch.items, warps)});
+  });
+}
+
+template <class Stream>
+void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  auto* clip = operand<double>(call, 1);
+  constexpr int threads = 1024;
+  stream.launch(FillZero<double>{clip, 1}, {.threads = warp_size});
+  for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
+    stream.launch(AddPieces{launch, operand<const double>(call, 0), clip},
+                  {.threads = threads, .shared_bytes = threads * sizeof(double)});
+  });
+  stream.launch(ClipFactor{clip, kernel.clip, kernel.has_clip}, {.threads = warp_size});
+}
+
+template <class Stream>
+void adamw(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  const double rate = call.state.learning_rate;
+  const double step = static_cast<double>(call.state.step);
+  for_launches(call.slices, elements_of_slice, [&](const LaunchedSlices& launch) {
+    stream.launch(
+        AdamW{.launch = launch,
+              .clip = operand<const double>(call, 0),
+              .g = operand(call, 1),
+              .p = operand(call, 2),
+              .m = operand(call, 3),
+              .v = operand(call, 4),
+              .kept = static_cast<float>(1.0 - rate * kernel.weight_decay),
+              .first_weight = static_cast<float>(1.0 - kernel.beta1),
+              .beta2 = static_cast<float>(kernel.beta2),
+              .second_weight = static_cast<float>(1.0 - kernel.beta2),
+              .step_size = static_cast<float>(rate / (1.0 - std::pow(kernel.beta1, step))),
+              .root = static_cast<float>(std::sqrt(1.0 - std::pow(kernel.beta2, step))),
+              .epsilon = static_cast<float>(kernel.epsilon)},
+        elementwise_shape(launch.items));
+  });
+}
+
+template <class Stream>
+void sgd(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  for_launches(call.slices, elements_of_slice, [&](const LaunchedSlices& launch) {
+    stream.launch(Sgd{.launch = launch,
+                      .clip = operand<const double>(call, 0),
+                      .g = operand(call, 1),
+                      .p = operand(call, 2),
+                      .buffer = operand(call, 3),
+                      .rate = static_cast<float>(call.state.learning_rate),
+                      .decay = static_cast<float>(kernel.weight_decay),
+                      .momentum = static_cast<float>(kernel.beta1),
+                      .first_step = call.state.step == 1,
+                      .nesterov = kernel.nesterov},
+                  elementwise_shape(launch.items));
+  });
+}
+
+}  // namespace shardscope::cuda

@@ -1,0 +1,26 @@
+#include "tests/backend/cuda/emulated_device.h"
+
+#include "backend/cuda/kernels/kernels.h"
+#include "tests/backend/cuda/emulated_stream.h"
+
+namespace shardscope::test {
+namespace {
+
+class EmulatedDevice : public Device {
+ public:
+  std::string description() const override { return "CUDA kernels, emulated"; }
+  Bytes workspace(const Kernel& kernel) const override { return cuda::kernel_workspace(kernel); }
+  void prepare(const Kernel&) override {}
+  void run(const Kernel& kernel, const KernelCall& call) override {
+    cuda::run_kernel(kernel, call, stream_);
+  }
+
+ private:
+  EmulatedStream stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_emulated_cuda_device() { return std::make_unique<EmulatedDevice>(); }
+
+}  // namespace shardscope::test

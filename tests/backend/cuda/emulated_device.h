@@ -1,0 +1,12 @@
+// The CUDA device's kernels, run on the CPU by emulation.
+#pragma once
+
+#include <memory>
+
+#include "backend/device.h"
+
+namespace shardscope::test {
+
+std::unique_ptr<Device> make_emulated_cuda_device();
+
+}  // namespace shardscope::test
