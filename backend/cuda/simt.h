@@ -23,6 +23,14 @@ inline constexpr int warp_size = 32;
 /// Threads of a block unless a kernel says otherwise.
 inline constexpr int usual_threads = 256;
 
+/// Threads that a block of `Body` may have: its `most_threads`, or the usual number. The compiler
+/// keeps the registers of a thread within what that many leave.
+template <class Body>
+constexpr int most_threads_of() {
+  if constexpr (requires { Body::most_threads; }) return Body::most_threads;
+  return usual_threads;
+}
+
 struct LaunchShape {
   std::int64_t blocks = 1;
   int threads = usual_threads;

@@ -1,5 +1,4 @@
-# The CUDA toolkit and what comes with it. The CUDA device is not part of this version: AUTO only looks, so that the summary
-# can say what a later version will use; ON (preset `cuda`) also readies the compiler.
+# The CUDA toolkit and what comes with it: the CUDA device is built wherever nvcc is found, on machines without a GPU too.
 set(shardscope_cuda_minimum 13.0)
 shardscope_option(CUDA "CUDA toolkit")
 shardscope_option(NCCL "NCCL (collectives of GPUs)")
@@ -14,7 +13,7 @@ if(SHARDSCOPE_WANTS_CUDA)
     set(CUDAToolkit_FOUND FALSE)
   endif()
 endif()
-shardscope_conclude(CUDA "${CUDAToolkit_FOUND}" "version ${CUDAToolkit_VERSION} - no room uses it yet" "${cuda_reason}")
+shardscope_conclude(CUDA "${CUDAToolkit_FOUND}" "version ${CUDAToolkit_VERSION}" "${cuda_reason}")
 
 set(nccl_found FALSE)
 if(SHARDSCOPE_HAS_CUDA AND SHARDSCOPE_WANTS_NCCL)
@@ -42,7 +41,7 @@ shardscope_conclude(NCCL ${nccl_found} "${NCCL_LIBRARY}" "${part_reason}")
 shardscope_conclude(CUPTI ${cupti_found} "${CUDAToolkit_VERSION}" "${part_reason}")
 shardscope_conclude(NVTX ${nvtx_found} "version 3" "${part_reason}")
 
-if(SHARDSCOPE_HAS_CUDA AND SHARDSCOPE_CUDA STREQUAL "ON")
+if(SHARDSCOPE_HAS_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
   endif()
@@ -50,4 +49,5 @@ if(SHARDSCOPE_HAS_CUDA AND SHARDSCOPE_CUDA STREQUAL "ON")
   # CMake 3.25 does not know that nvcc 13 speaks C++20.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA_STANDARD 20)
 endif()

@@ -10,6 +10,7 @@ inline constexpr std::int32_t ignored_target = -100;
 
 /// How many rows have a target, as a double.
 struct CountTargets {
+  static constexpr int most_threads = 1024;
   const std::int32_t* targets;
   double* counted;
   std::int64_t rows;
@@ -67,6 +68,7 @@ struct RowLoss {
 
 /// loss += scale * mean of the rows' losses; without a counted row not a number, as in PyTorch.
 struct AddLoss {
+  static constexpr int most_threads = 1024;
   const double* losses;
   const double* counted;
   double* loss;
@@ -92,7 +94,8 @@ void cross_entropy(const Kernel& kernel, const KernelCall& call, Stream& stream)
   const auto* targets = operand<const std::int32_t>(call, 0);
   auto* losses = operand<double>(call, 3);
   double* counted = losses + kernel.rows;
-  const LaunchShape one_block{.threads = 1024, .shared_bytes = slot_bytes(1024)};
+  const LaunchShape one_block{.threads = AddLoss::most_threads,
+                              .shared_bytes = slot_bytes(AddLoss::most_threads)};
   stream.launch(CountTargets{targets, counted, kernel.rows}, one_block);
   stream.launch(RowLoss{.targets = targets,
                         .logits = operand(call, 1),

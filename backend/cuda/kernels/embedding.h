@@ -39,6 +39,7 @@ struct CountTokens {
 
 /// Exclusive sums of counts in one block: where each token's rows begin.
 struct BeginsOfTokens {
+  static constexpr int most_threads = 1024;
   const std::int32_t* counts;
   std::int32_t* begins;  ///< [V]
   std::int64_t tokens;
@@ -168,7 +169,7 @@ void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream
   std::int32_t* begins = counts + kernel.out;
   std::int32_t* order = begins + kernel.out;
   std::int32_t* sorted = order + kernel.rows;
-  constexpr int scan_threads = 1024;
+  constexpr int scan_threads = BeginsOfTokens::most_threads;
   const LaunchShape by_row = elementwise_shape(kernel.rows);
   stream.launch(FillZero<std::int32_t>{counts, kernel.out}, elementwise_shape(kernel.out));
   stream.launch(CountTokens{tokens, counts, kernel.rows}, by_row);

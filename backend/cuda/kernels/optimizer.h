@@ -98,6 +98,7 @@ struct SumOfSquares {
 /// threads' sums are added in their order: the same for every sharding, as pieces are the same and
 /// stand in the same order.
 struct AddPieces {
+  static constexpr int most_threads = 1024;
   LaunchedSlices launch;
   const double* pieces;
   double* sum;
@@ -225,7 +226,7 @@ void sum_of_squares(const Kernel&, const KernelCall& call, Stream& stream) {
 template <class Stream>
 void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   auto* clip = operand<double>(call, 1);
-  constexpr int threads = 1024;
+  constexpr int threads = AddPieces::most_threads;
   stream.launch(FillZero<double>{clip, 1}, {.threads = warp_size});
   for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
     stream.launch(AddPieces{launch, operand<const double>(call, 0), clip},

@@ -5,10 +5,13 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
+#include <optional>
+#include <span>
 
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
 #include "tests/backend/cuda/emulated_device.h"
 
 namespace shardscope::test {
@@ -57,16 +60,56 @@ bool GuardedMemory::intact() const {
          std::all_of(begin + guard + bytes_, begin + guard + bytes_ + guard, is_canary);
 }
 
+namespace {
+
+/// Copies of host memory on a device, guards included, copied back at the end.
+class OnDevice {
+ public:
+  explicit OnDevice(CudaDevice& device) : device_(device) {}
+  ~OnDevice() {
+    for (const Copy& copy : copies_) device_.free(copy.device);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  void* of(const GuardedMemory& memory) {
+    const std::span<std::byte> host = memory.with_guards();
+    void* copy = device_.allocate({static_cast<std::int64_t>(host.size())});
+    copies_.push_back({host, copy});
+    device_.copy_in(copy, host);
+    return static_cast<std::byte*>(copy) + (static_cast<std::byte*>(memory.data()) - host.data());
+  }
+  void copy_back() {
+    for (const Copy& copy : copies_) device_.copy_out(copy.host, copy.device);
+  }
+
+ private:
+  struct Copy {
+    std::span<std::byte> host;
+    void* device;
+  };
+  CudaDevice& device_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace
+
 void GuardedCall::run(Device& device) {
+  std::optional<OnDevice> copies;
+  if (auto* cuda = dynamic_cast<CudaDevice*>(&device)) copies.emplace(*cuda);
+  const auto place = [&](const GuardedMemory& memory) {
+    return copies ? copies->of(memory) : memory.data();
+  };
   device.prepare(kernel_);
   // Filled with NaN: a kernel that reads its workspace before it writes it is found out.
   const GuardedMemory workspace(device.workspace(kernel_).count, 0xFF);
   std::vector<void*> pointers;
-  for (const auto& memory : operands_) pointers.push_back(memory ? memory->data() : nullptr);
+  for (const auto& memory : operands_) pointers.push_back(memory ? place(*memory) : nullptr);
   for (const Alias& alias : aliases_)
     pointers[alias.operand] = static_cast<float*>(pointers[alias.of]) + alias.offset;
-  pointers.push_back(workspace.data());
+  pointers.push_back(place(workspace));
   device.run(kernel_, {.operands = pointers, .slices = slices_, .state = state_});
+  if (copies) copies->copy_back();
   EXPECT_TRUE(workspace.intact()) << "written beyond the workspace";
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     EXPECT_TRUE(!operands_[i] || operands_[i]->intact()) << "written beyond operand " << i;
@@ -85,7 +128,13 @@ const std::vector<std::unique_ptr<Device>>& devices(int threads) {
   list.push_back(make_cpu_device({.threads = threads, .use_onednn = true}));
   for (const cpu::KernelTable* table : cpu::usable_kernel_tables())
     list.push_back(make_table_device(*table, threads));
-  if (threads == 1) list.push_back(make_emulated_cuda_device());
+  if (threads == 1) {
+    list.push_back(make_emulated_cuda_device());
+    if (why_no_cuda_device().empty()) {
+      list.push_back(make_cuda_device({.use_cublaslt = true}));
+      list.push_back(make_cuda_device({.use_cublaslt = false}));
+    }
+  }
   made.reserve(16);
   made.emplace_back(threads, std::move(list));
   return made.back().second;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,10 @@ class GuardedMemory {
   explicit GuardedMemory(std::int64_t bytes, unsigned char fill = 0xC3);
   void* data() const { return storage_.get() + guard; }
   std::int64_t bytes() const { return bytes_; }
+  std::span<std::byte> with_guards() const {
+    return {reinterpret_cast<std::byte*>(storage_.get()),
+            static_cast<std::size_t>(bytes_ + 2 * guard)};
+  }
   bool intact() const;
 
  private:

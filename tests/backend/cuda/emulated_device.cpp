@@ -1,6 +1,6 @@
 #include "tests/backend/cuda/emulated_device.h"
 
-#include "backend/cuda/kernels/kernels.h"
+#include "backend/cuda/kernels/workspace.h"
 #include "tests/backend/cuda/emulated_stream.h"
 
 namespace shardscope::test {

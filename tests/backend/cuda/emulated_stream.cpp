@@ -155,12 +155,13 @@ void EmulatedThread::exchange(const void* mine, void* other, std::size_t bytes, 
   block_->wait(index_, EmulatedBlock::Among::warp);
 }
 
-void EmulatedStream::check(const cuda::LaunchShape& shape, std::size_t argument_bytes) const {
+void EmulatedStream::check(const cuda::LaunchShape& shape, int most_threads,
+                           std::size_t argument_bytes) const {
   const DeviceLimits limits;
-  if (shape.blocks < 1 || shape.threads < 1 || shape.threads > limits.threads_of_block ||
+  if (shape.blocks < 1 || shape.threads < 1 || shape.threads > most_threads ||
       shape.threads % cuda::warp_size != 0)
     throw std::logic_error(
-        fmt::format("no device runs {} blocks of {} threads", shape.blocks, shape.threads));
+        fmt::format("{} blocks of {} threads cannot be launched", shape.blocks, shape.threads));
   if (shape.shared_bytes > limits.shared_bytes_of_block)
     throw std::logic_error(
         fmt::format("{} B of shared memory are more than a block has", shape.shared_bytes));

@@ -54,7 +54,6 @@ class EmulatedThread {
 
 /// What a kernel may ask of a device.
 struct DeviceLimits {
-  int threads_of_block = 1024;
   std::int64_t shared_bytes_of_block = 163 * 1024;  ///< sm_80, opted in; sm_90 has 227 KiB
   std::int64_t argument_bytes = 4096;
 };
@@ -63,12 +62,12 @@ class EmulatedStream {
  public:
   template <class Body>
   void launch(const Body& body, const cuda::LaunchShape& shape) {
-    check(shape, sizeof(Body));
+    check(shape, cuda::most_threads_of<Body>(), sizeof(Body));
     run(shape, [&body](EmulatedThread thread) { body(thread); });
   }
 
  private:
-  void check(const cuda::LaunchShape& shape, std::size_t argument_bytes) const;
+  void check(const cuda::LaunchShape& shape, int most_threads, std::size_t argument_bytes) const;
   void run(const cuda::LaunchShape& shape, const std::function<void(EmulatedThread)>& body) const;
 };
 

@@ -1,0 +1,23 @@
+#include "backend/cuda/check.h"
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+
+namespace shardscope::cuda {
+
+void check(cudaError_t result, std::string_view call) {
+  if (result == cudaSuccess) return;
+  throw Error({.where = std::string(call),
+               .what = fmt::format("{} ({})", cudaGetErrorString(result), cudaGetErrorName(result)),
+               .code = ExitCode::outside});
+}
+
+void check(cublasStatus_t result, std::string_view call) {
+  if (result == CUBLAS_STATUS_SUCCESS) return;
+  throw Error({.where = std::string(call),
+               .what = fmt::format("cuBLASLt answers {}", cublasLtGetStatusName(result)),
+               .code = ExitCode::outside});
+}
+
+}  // namespace shardscope::cuda

@@ -1,0 +1,193 @@
+#include "backend/cuda/cublaslt_matmul.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/cuda/check.h"
+#include "core/error.h"
+
+namespace shardscope::cuda {
+namespace {
+
+/// D = op(A) op(B) + beta C as cuBLASLt sees it: columns first. A row-major matrix [r, c] is a
+/// column-major one of c rows and r columns.
+struct Product {
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  std::size_t a = 0, b = 0, d = 0;  ///< operands of the call
+  bool accumulate = false;
+  bool has_bias = false, has_residual = false;
+};
+
+Product forward(const Kernel& kernel) {
+  return {.transpose_a = kernel.layout == WeightLayout::out_in,
+          .m = kernel.out,
+          .n = kernel.rows,
+          .k = kernel.in,
+          .a = 1,
+          .b = 0,
+          .d = 4,
+          .has_bias = kernel.has_bias,
+          .has_residual = kernel.has_residual};
+}
+
+Product input_gradient(const Kernel& kernel) {
+  return {.transpose_a = kernel.layout == WeightLayout::in_out,
+          .m = kernel.in,
+          .n = kernel.rows,
+          .k = kernel.out,
+          .a = 1,
+          .b = 0,
+          .d = 2,
+          .accumulate = kernel.accumulate_input};
+}
+
+Product weight_gradient(const Kernel& kernel) {
+  const bool out_in = kernel.layout == WeightLayout::out_in;
+  return {.transpose_b = true,
+          .m = out_in ? kernel.in : kernel.out,
+          .n = out_in ? kernel.out : kernel.in,
+          .k = kernel.rows,
+          .a = out_in ? std::size_t{0} : std::size_t{1},
+          .b = out_in ? std::size_t{1} : std::size_t{0},
+          .d = 2,
+          .accumulate = kernel.accumulate};
+}
+
+Product product_of(const Kernel& kernel) {
+  if (kernel.kind == KernelKind::linear_forward) return forward(kernel);
+  if (kernel.kind == KernelKind::linear_backward_input) return input_gradient(kernel);
+  return weight_gradient(kernel);
+}
+
+using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(&cublasLtMatmulDescDestroy)>;
+using Layout =
+    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
+using Preference =
+    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)>;
+
+Layout make_layout(std::int64_t rows, std::int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+                                   static_cast<std::uint64_t>(columns), rows),
+        "cublasLtMatrixLayoutCreate");
+  return {layout, &cublasLtMatrixLayoutDestroy};
+}
+
+template <class Value>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+Operation make_operation(const Product& product) {
+  cublasLtMatmulDesc_t operation = nullptr;
+  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  Operation owned(operation, &cublasLtMatmulDescDestroy);
+  const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.transpose_a));
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.transpose_b));
+  if (product.has_bias) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  return owned;
+}
+
+/// Every way to add partial products but the one in place, whose order is not fixed.
+Preference make_preference() {
+  cublasLtMatmulPreference_t preference = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
+  Preference owned(preference, &cublasLtMatmulPreferenceDestroy);
+  const auto workspace = static_cast<std::uint64_t>(matmul_workspace.count);
+  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &workspace, sizeof workspace),
+        "cublasLtMatmulPreferenceSetAttribute");
+  const std::uint32_t schemes =
+      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                             &schemes, sizeof schemes),
+        "cublasLtMatmulPreferenceSetAttribute");
+  return owned;
+}
+
+}  // namespace
+
+struct CublasLtMatmul::Library {
+  struct Plan {
+    Kernel kernel;
+    Product product;
+    Operation operation;
+    Layout a, b, d;
+    cublasLtMatmulAlgo_t algorithm;
+  };
+
+  Library() { check(cublasLtCreate(&handle), "cublasLtCreate"); }
+  ~Library() { cublasLtDestroy(handle); }
+
+  Plan* find(const Kernel& kernel) {
+    const auto found = std::find_if(plans.begin(), plans.end(),
+                                    [&](const Plan& plan) { return plan.kernel == kernel; });
+    return found == plans.end() ? nullptr : &*found;
+  }
+
+  void choose_algorithm(Plan& plan) const {
+    const Preference preference = make_preference();
+    cublasLtMatmulHeuristicResult_t result{};
+    int found = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(),
+                                         plan.d.get(), plan.d.get(), preference.get(), 1, &result,
+                                         &found),
+          "cublasLtMatmulAlgoGetHeuristic");
+    if (found == 0) {
+      throw Error(
+          {.where = "cuBLASLt",
+           .what = fmt::format("knows no way to multiply {} x {} by {} x {}", plan.product.m,
+                               plan.product.k, plan.product.k, plan.product.n),
+           .code = ExitCode::outside});
+    }
+    plan.algorithm = result.algo;
+  }
+
+  cublasLtHandle_t handle = nullptr;
+  std::vector<Plan> plans;
+};
+
+CublasLtMatmul::CublasLtMatmul() : library_(std::make_unique<Library>()) {}
+CublasLtMatmul::~CublasLtMatmul() = default;
+
+void CublasLtMatmul::prepare(const Kernel& kernel) {
+  if (library_->find(kernel)) return;
+  const Product p = product_of(kernel);
+  Library::Plan plan{
+      .kernel = kernel,
+      .product = p,
+      .operation = make_operation(p),
+      .a = p.transpose_a ? make_layout(p.k, p.m) : make_layout(p.m, p.k),
+      .b = p.transpose_b ? make_layout(p.n, p.k) : make_layout(p.k, p.n),
+      .d = make_layout(p.m, p.n),
+      .algorithm = {},
+  };
+  library_->choose_algorithm(plan);
+  library_->plans.push_back(std::move(plan));
+}
+
+void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStream_t stream) {
+  Library::Plan& plan = *library_->find(kernel);
+  const Product& p = plan.product;
+  const auto operand = [&](std::size_t index) { return call.operands[index]; };
+  if (p.has_bias)
+    set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        static_cast<const void*>(operand(2)));
+  void* d = operand(p.d);
+  const void* c = p.has_residual ? operand(3) : d;
+  const float one = 1, beta = p.accumulate || p.has_residual ? 1.0f : 0.0f;
+  check(cublasLtMatmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
+                       operand(p.b), plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(),
+                       &plan.algorithm, call.operands.back(),
+                       static_cast<std::size_t>(matmul_workspace.count), stream),
+        "cublasLtMatmul");
+}
+
+}  // namespace shardscope::cuda

@@ -1,0 +1,147 @@
+#include "backend/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/cublaslt_matmul.h"
+#include "backend/cuda/kernels/workspace.h"
+#include "backend/cuda/launch_kernels.h"
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+using cuda::check;
+
+bool is_linear(KernelKind kind) {
+  return kind == KernelKind::linear_forward || kind == KernelKind::linear_backward_input ||
+         kind == KernelKind::linear_backward_weight;
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+class OneCudaDevice : public CudaDevice {
+ public:
+  explicit OneCudaDevice(const CudaOptions& options) : index_(options.index) {
+    check(cudaSetDevice(index_), "cudaSetDevice");
+    check(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    if (options.use_cublaslt) matmul_.emplace();
+  }
+  ~OneCudaDevice() override { cudaStreamDestroy(stream_); }
+  OneCudaDevice(const OneCudaDevice&) = delete;
+  OneCudaDevice& operator=(const OneCudaDevice&) = delete;
+
+  std::string description() const override {
+    int runtime = 0;
+    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+    return fmt::format("{}, sm_{}{}, CUDA {}, {}", properties_.name, properties_.major,
+                       properties_.minor, version_text(runtime),
+                       matmul_ ? "cuBLASLt" : "plain matrix products");
+  }
+
+  Bytes workspace(const Kernel& kernel) const override {
+    const Bytes own = cuda::kernel_workspace(kernel);
+    return by_library(kernel) ? std::max(own, cuda::matmul_workspace) : own;
+  }
+
+  void prepare(const Kernel& kernel) override {
+    if (by_library(kernel)) matmul_->prepare(kernel);
+  }
+
+  void run(const Kernel& kernel, const KernelCall& call) override {
+    if (!by_library(kernel)) return cuda::launch_kernel(kernel, call, stream_);
+    if (kernel.kind == KernelKind::linear_backward_weight) {
+      if (kernel.has_bias) run_bias_gradient(kernel, call);
+      if (!kernel.has_weight_gradient) return;
+    }
+    matmul_->run(kernel, call, stream_);
+  }
+
+  void* allocate(Bytes bytes) override {
+    void* memory = nullptr;
+    const cudaError_t result = cudaMalloc(&memory, static_cast<std::size_t>(bytes.count));
+    if (result == cudaErrorMemoryAllocation) throw too_little(bytes);
+    check(result, "cudaMalloc");
+    return memory;
+  }
+  void free(void* memory) override { check(cudaFree(memory), "cudaFree"); }
+
+  void copy_in(void* device, std::span<const std::byte> host) override {
+    // From pageable memory: staged when this returns.
+    check(cudaMemcpyAsync(device, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
+          "cudaMemcpyAsync");
+  }
+  void copy_out(std::span<std::byte> host, const void* device) override {
+    check(cudaMemcpyAsync(host.data(), device, host.size(), cudaMemcpyDeviceToHost, stream_),
+          "cudaMemcpyAsync");
+    wait();
+  }
+  void wait() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+ private:
+  bool by_library(const Kernel& kernel) const { return matmul_ && is_linear(kernel.kind); }
+
+  void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
+    const std::array<void*, 5> operands{call.operands[0], call.operands[1], nullptr,
+                                        call.operands[3], call.operands.back()};
+    cuda::launch_kernel(kernel, {.operands = operands, .slices = {}, .state = call.state}, stream_);
+  }
+
+  Error too_little(Bytes bytes) const {
+    std::size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    cudaGetLastError();
+    return Error({.where = fmt::format("GPU {} ({})", index_, properties_.name),
+                  .what = fmt::format("{} were asked for, {} of {} are free", rounded_text(bytes),
+                                      rounded_text(Bytes{static_cast<std::int64_t>(free)}),
+                                      rounded_text(Bytes{static_cast<std::int64_t>(total)})),
+                  .way_out = "lower batch or seq, shard more, or turn on checkpointing",
+                  .code = ExitCode::no});
+  }
+
+  int index_;
+  cudaDeviceProp properties_{};
+  cudaStream_t stream_ = nullptr;
+  std::optional<cuda::CublasLtMatmul> matmul_;
+};
+
+}  // namespace
+
+std::string why_no_cuda_device() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaSuccess && count > 0) return "";
+  cudaGetLastError();
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) return "no NVIDIA driver was found";
+  if (result == cudaErrorInsufficientDriver) {
+    return fmt::format("the NVIDIA driver knows CUDA {}, and this program wants {}",
+                       version_text(driver), version_text(runtime));
+  }
+  if (result == cudaSuccess || result == cudaErrorNoDevice)
+    return "the driver sees no NVIDIA GPU (is CUDA_VISIBLE_DEVICES empty?)";
+  return cudaGetErrorString(result);
+}
+
+std::unique_ptr<CudaDevice> make_cuda_device(const CudaOptions& options) {
+  const std::string why_not = why_no_cuda_device();
+  if (!why_not.empty()) {
+    throw Error({.where = "--device cuda",
+                 .what = why_not,
+                 .way_out = "take --device cpu, or a machine with a GPU and its driver",
+                 .code = ExitCode::outside});
+  }
+  return std::make_unique<OneCudaDevice>(options);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,15 @@
+#include "backend/cuda/cuda_device.h"
+#include "core/error.h"
+
+namespace shardscope {
+
+std::string why_no_cuda_device() { return "this build was made without the CUDA toolkit"; }
+
+std::unique_ptr<CudaDevice> make_cuda_device(const CudaOptions&) {
+  throw Error({.where = "--device cuda",
+               .what = why_no_cuda_device(),
+               .way_out = "build where nvcc is on the PATH, or take --device cpu",
+               .code = ExitCode::outside});
+}
+
+}  // namespace shardscope
