@@ -20,7 +20,10 @@ struct Product {
   std::size_t a = 0, b = 0, d = 0;  ///< operands of the call
   bool accumulate = false;
   bool has_bias = false, has_residual = false;
+  Dtype in = Dtype::float32, out = Dtype::float32;
 };
+
+cudaDataType_t type_of(Dtype dtype) { return dtype == Dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 Product forward(const Kernel& kernel) {
   return {.transpose_a = kernel.layout == WeightLayout::out_in,
@@ -31,7 +34,9 @@ Product forward(const Kernel& kernel) {
           .b = 0,
           .d = 4,
           .has_bias = kernel.has_bias,
-          .has_residual = kernel.has_residual};
+          .has_residual = kernel.has_residual,
+          .in = kernel.dtype,
+          .out = kernel.dtype};
 }
 
 Product input_gradient(const Kernel& kernel) {
@@ -42,7 +47,9 @@ Product input_gradient(const Kernel& kernel) {
           .a = 1,
           .b = 0,
           .d = 2,
-          .accumulate = kernel.accumulate_input};
+          .accumulate = kernel.accumulate_input,
+          .in = kernel.dtype,
+          .out = kernel.dtype};
 }
 
 Product weight_gradient(const Kernel& kernel) {
@@ -54,7 +61,9 @@ Product weight_gradient(const Kernel& kernel) {
           .a = out_in ? std::size_t{0} : std::size_t{1},
           .b = out_in ? std::size_t{1} : std::size_t{0},
           .d = 2,
-          .accumulate = kernel.accumulate};
+          .accumulate = kernel.accumulate,
+          .in = kernel.dtype,
+          .out = kernel.gradient_dtype};
 }
 
 Product product_of(const Kernel& kernel) {
@@ -69,9 +78,9 @@ using Layout =
 using Preference =
     std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)>;
 
-Layout make_layout(std::int64_t rows, std::int64_t columns) {
+Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<std::uint64_t>(rows),
+  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
                                    static_cast<std::uint64_t>(columns), rows),
         "cublasLtMatrixLayoutCreate");
   return {layout, &cublasLtMatrixLayoutDestroy};
@@ -164,9 +173,9 @@ void CublasLtMatmul::prepare(const Kernel& kernel) {
       .kernel = kernel,
       .product = p,
       .operation = make_operation(p),
-      .a = p.transpose_a ? make_layout(p.k, p.m) : make_layout(p.m, p.k),
-      .b = p.transpose_b ? make_layout(p.n, p.k) : make_layout(p.k, p.n),
-      .d = make_layout(p.m, p.n),
+      .a = p.transpose_a ? make_layout(p.in, p.k, p.m) : make_layout(p.in, p.m, p.k),
+      .b = p.transpose_b ? make_layout(p.in, p.n, p.k) : make_layout(p.in, p.k, p.n),
+      .d = make_layout(p.out, p.m, p.n),
       .algorithm = {},
   };
   library_->choose_algorithm(plan);

@@ -41,6 +41,13 @@ constexpr std::int64_t blocks_for(std::int64_t items, std::int64_t per_block) {
   return (items + per_block - 1) / per_block;
 }
 
+/// Threads of a block that goes over `items`: whole warps, no more than are of use.
+constexpr int threads_for(std::int64_t items) {
+  const std::int64_t warps = blocks_for(items, warp_size);
+  return warps >= usual_threads / warp_size ? usual_threads
+                                            : static_cast<int>(warps < 1 ? 1 : warps) * warp_size;
+}
+
 /// Calls `body(i)` for this thread's share of 0 .. items - 1.
 template <class Thread, class Body>
 SHARDSCOPE_DEVICE void for_grid(Thread& thread, std::int64_t items, const Body& body) {

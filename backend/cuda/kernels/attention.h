@@ -43,12 +43,12 @@ inline AttentionShape attention_shape(const Kernel& kernel) {
 
 /// Rows `first` .. `first` + `rows` - 1 of a head into shared memory; rows beyond `length` as
 /// zeros.
-template <class Thread, class At>
-SHARDSCOPE_DEVICE void load_rows(Thread& thread, const float* from, float* to, std::int64_t first,
+template <class Thread, class T, class At>
+SHARDSCOPE_DEVICE void load_rows(Thread& thread, const T* from, float* to, std::int64_t first,
                                  int rows, const AttentionShape& shape, const At& at) {
   for_block(thread, rows * shape.head_dim, [&](std::int64_t i) {
     const std::int64_t t = first + i / shape.head_dim;
-    to[i] = t < shape.length ? from[at(t) + i % shape.head_dim] : 0.0f;
+    to[i] = t < shape.length ? get(from[at(t) + i % shape.head_dim]) : 0.0f;
   });
 }
 
@@ -59,13 +59,14 @@ SHARDSCOPE_DEVICE float dot(const float* a, const float* b, std::int64_t count) 
 }
 
 /// A block makes `tile` queries of one head; a lane stands for one key of a tile of keys.
+template <class T>
 struct AttentionForward {
   static constexpr int tile = warp_size;
   AttentionShape shape;
-  const float* q;
-  const float* k;
-  const float* v;
-  float* y;
+  const T* q;
+  const T* k;
+  const T* v;
+  T* y;
   float* lse;
 
   /// queries, keys, values and sums [tile][D]; scores [tile][tile]; largest, total, factor [tile]
@@ -114,7 +115,7 @@ struct AttentionForward {
     thread.sync();
     for_block(thread, tile * dim, [&](std::int64_t i) {
       const std::int64_t row = i / dim, t = first_query + row;
-      if (t < shape.length) y[shape.y_at(b, t, head) + i % dim] = sums[i] / total[row];
+      if (t < shape.length) put(y[shape.y_at(b, t, head) + i % dim], sums[i] / total[row]);
     });
     for_block(thread, tile, [&](std::int64_t row) {
       const std::int64_t t = first_query + row;
@@ -149,10 +150,11 @@ struct AttentionForward {
 };
 
 /// delta[b,h,t] = dy . y: a warp a row.
+template <class T>
 struct AttentionDelta {
   AttentionShape shape;
-  const float* dy;
-  const float* y;
+  const T* dy;
+  const T* y;
   float* delta;
 
   template <class Thread>
@@ -164,7 +166,7 @@ struct AttentionDelta {
     const std::int64_t at = shape.y_at(row / shape.length / shape.heads, t, head);
     float sum = 0;
     for (std::int64_t i = thread.index() % warp_size; i < shape.head_dim; i += warp_size)
-      sum += dy[at + i] * y[at + i];
+      sum += get(dy[at + i]) * get(y[at + i]);
     sum = warp_sum(thread, sum);
     if (thread.index() % warp_size == 0) delta[row] = sum;
   }
@@ -173,26 +175,28 @@ struct AttentionDelta {
 /// Queries and keys of a tile in the backward; a thread stands for a pair.
 inline constexpr int backward_tile = 16;
 
+/// Of one query and one key: p, and scale p (dp - delta), the gradient of their score.
+struct ScoreGradient {
+  float probability, gradient;
+};
+
+template <class T>
 struct AttentionBackward {
   AttentionShape shape;
-  const float* dy;
-  const float* q;
-  const float* k;
-  const float* v;
+  const T* dy;
+  const T* q;
+  const T* k;
+  const T* v;
   const float* lse;
   const float* delta;
-  float* dq;
-  float* dk;
-  float* dv;
-
-  struct Pair {
-    float probability, gradient;  ///< of the score: p and scale p (dp - delta)
-  };
+  T* dq;
+  T* dk;
+  T* dv;
 
   /// Of the query in row `row` of its tile and the key in row `key` of its.
-  SHARDSCOPE_DEVICE Pair pair(std::int64_t b, std::int64_t head, std::int64_t query,
-                              std::int64_t key, const float* q_row, const float* dy_row,
-                              const float* k_row, const float* v_row) const {
+  SHARDSCOPE_DEVICE ScoreGradient pair(std::int64_t b, std::int64_t head, std::int64_t query,
+                                       std::int64_t key, const float* q_row, const float* dy_row,
+                                       const float* k_row, const float* v_row) const {
     if (query >= shape.length || key > query) return {0, 0};
     const std::int64_t row = shape.row_at(b, head, query);
     const float p = expf(shape.scale * dot(q_row, k_row, shape.head_dim) - lse[row]);
@@ -202,8 +206,10 @@ struct AttentionBackward {
 };
 
 /// A block makes dq of one tile of queries of one head.
-struct AttentionQueryGradient : AttentionBackward {
+template <class T>
+struct AttentionQueryGradient {
   static constexpr int tile = backward_tile;
+  AttentionBackward<T> in;
 
   /// queries, their gradients, keys, values and sums [tile][D]; gradients of scores [tile][tile]
   static std::int64_t shared_bytes(std::int64_t head_dim) {
@@ -212,6 +218,7 @@ struct AttentionQueryGradient : AttentionBackward {
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const AttentionShape& shape = in.shape;
     const std::int64_t dim = shape.head_dim, tiles = blocks_for(shape.length, tile);
     const std::int64_t first_query = thread.block() % tiles * tile;
     const std::int64_t head = thread.block() / tiles % shape.heads;
@@ -225,20 +232,20 @@ struct AttentionQueryGradient : AttentionBackward {
     float* gradients = sums + tile * dim;
     const int row = thread.index() / tile, column = thread.index() % tile;
 
-    load_rows(thread, q, queries, first_query, tile, shape,
+    load_rows(thread, in.q, queries, first_query, tile, shape,
               [&](std::int64_t t) { return shape.q_at(b, t, head); });
-    load_rows(thread, dy, outputs, first_query, tile, shape,
+    load_rows(thread, in.dy, outputs, first_query, tile, shape,
               [&](std::int64_t t) { return shape.y_at(b, t, head); });
     for_block(thread, tile * dim, [&](std::int64_t i) { sums[i] = 0; });
     for (std::int64_t first_key = 0; first_key <= first_query; first_key += tile) {
       const auto kv_at = [&](std::int64_t t) { return shape.kv_at(b, t, kv_head); };
       thread.sync();
-      load_rows(thread, k, keys, first_key, tile, shape, kv_at);
-      load_rows(thread, v, values, first_key, tile, shape, kv_at);
+      load_rows(thread, in.k, keys, first_key, tile, shape, kv_at);
+      load_rows(thread, in.v, values, first_key, tile, shape, kv_at);
       thread.sync();
       gradients[row * tile + column] =
-          pair(b, head, first_query + row, first_key + column, queries + row * dim,
-               outputs + row * dim, keys + column * dim, values + column * dim)
+          in.pair(b, head, first_query + row, first_key + column, queries + row * dim,
+                  outputs + row * dim, keys + column * dim, values + column * dim)
               .gradient;
       thread.sync();
       for_block(thread, tile * dim, [&](std::int64_t i) {
@@ -252,14 +259,16 @@ struct AttentionQueryGradient : AttentionBackward {
     thread.sync();
     for_block(thread, tile * dim, [&](std::int64_t i) {
       const std::int64_t t = first_query + i / dim;
-      if (t < shape.length) dq[shape.q_at(b, t, head) + i % dim] = sums[i];
+      if (t < shape.length) put(in.dq[shape.q_at(b, t, head) + i % dim], sums[i]);
     });
   }
 };
 
 /// A block makes dk and dv of one tile of keys of one key-value head, over all heads that share it.
-struct AttentionKeyGradient : AttentionBackward {
+template <class T>
+struct AttentionKeyGradient {
   static constexpr int tile = backward_tile;
+  AttentionBackward<T> in;
 
   /// keys, values, their gradients, queries and gradients of outputs [tile][D]; probabilities and
   /// gradients of scores [tile][tile]
@@ -269,6 +278,7 @@ struct AttentionKeyGradient : AttentionBackward {
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const AttentionShape& shape = in.shape;
     const std::int64_t dim = shape.head_dim, tiles = blocks_for(shape.length, tile);
     const std::int64_t first_key = thread.block() % tiles * tile;
     const std::int64_t kv_head = thread.block() / tiles % shape.kv_heads;
@@ -285,19 +295,20 @@ struct AttentionKeyGradient : AttentionBackward {
     const int row = thread.index() / tile, column = thread.index() % tile;
 
     const auto kv_at = [&](std::int64_t t) { return shape.kv_at(b, t, kv_head); };
-    load_rows(thread, k, keys, first_key, tile, shape, kv_at);
-    load_rows(thread, v, values, first_key, tile, shape, kv_at);
+    load_rows(thread, in.k, keys, first_key, tile, shape, kv_at);
+    load_rows(thread, in.v, values, first_key, tile, shape, kv_at);
     for_block(thread, 2 * tile * dim, [&](std::int64_t i) { key_sums[i] = 0; });
     for (std::int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
       for (std::int64_t first_query = first_key; first_query < shape.length; first_query += tile) {
         thread.sync();
-        load_rows(thread, q, queries, first_query, tile, shape,
+        load_rows(thread, in.q, queries, first_query, tile, shape,
                   [&](std::int64_t t) { return shape.q_at(b, t, head); });
-        load_rows(thread, dy, outputs, first_query, tile, shape,
+        load_rows(thread, in.dy, outputs, first_query, tile, shape,
                   [&](std::int64_t t) { return shape.y_at(b, t, head); });
         thread.sync();
-        const Pair both = pair(b, head, first_query + row, first_key + column, queries + row * dim,
-                               outputs + row * dim, keys + column * dim, values + column * dim);
+        const ScoreGradient both =
+            in.pair(b, head, first_query + row, first_key + column, queries + row * dim,
+                    outputs + row * dim, keys + column * dim, values + column * dim);
         probabilities[row * tile + column] = both.probability;
         gradients[row * tile + column] = both.gradient;
         thread.sync();
@@ -316,8 +327,8 @@ struct AttentionKeyGradient : AttentionBackward {
     for_block(thread, tile * dim, [&](std::int64_t i) {
       const std::int64_t t = first_key + i / dim;
       if (t >= shape.length) return;
-      dk[kv_at(t) + i % dim] = key_sums[i];
-      dv[kv_at(t) + i % dim] = value_sums[i];
+      put(in.dk[kv_at(t) + i % dim], key_sums[i]);
+      put(in.dv[kv_at(t) + i % dim], value_sums[i]);
     });
   }
 };
@@ -325,15 +336,18 @@ struct AttentionKeyGradient : AttentionBackward {
 template <class Stream>
 void attention_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   const AttentionShape shape = attention_shape(kernel);
-  stream.launch(
-      AttentionForward{.shape = shape,
-                       .q = operand(call, 0),
-                       .k = operand(call, 1),
-                       .v = operand(call, 2),
-                       .y = operand(call, 3),
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    using Body = AttentionForward<T>;
+    stream.launch(Body{.shape = shape,
+                       .q = operand<T>(call, 0),
+                       .k = operand<T>(call, 1),
+                       .v = operand<T>(call, 2),
+                       .y = operand<T>(call, 3),
                        .lse = operand(call, 4)},
-      {.blocks = shape.batch * shape.heads * blocks_for(shape.length, AttentionForward::tile),
-       .shared_bytes = AttentionForward::shared_bytes(shape.head_dim)});
+                  {.blocks = shape.batch * shape.heads * blocks_for(shape.length, Body::tile),
+                   .shared_bytes = Body::shared_bytes(shape.head_dim)});
+  });
 }
 
 /// delta[B,H,T]
@@ -341,33 +355,42 @@ inline Bytes attention_backward_workspace(const Kernel& kernel) {
   return {kernel.batch * kernel.heads * kernel.length * static_cast<std::int64_t>(sizeof(float))};
 }
 
+template <class T, class Stream>
+void launch_attention_backward(const AttentionBackward<T>& body, Stream& stream) {
+  constexpr int tile = backward_tile;
+  const AttentionShape& shape = body.shape;
+  const std::int64_t tiles = shape.batch * blocks_for(shape.length, tile);
+  stream.launch(AttentionQueryGradient<T>{body},
+                {.blocks = tiles * shape.heads,
+                 .threads = tile * tile,
+                 .shared_bytes = AttentionQueryGradient<T>::shared_bytes(shape.head_dim)});
+  stream.launch(AttentionKeyGradient<T>{body},
+                {.blocks = tiles * shape.kv_heads,
+                 .threads = tile * tile,
+                 .shared_bytes = AttentionKeyGradient<T>::shared_bytes(shape.head_dim)});
+}
+
 template <class Stream>
 void attention_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   const AttentionShape shape = attention_shape(kernel);
   float* delta = operand(call, 9);
   const std::int64_t rows = shape.batch * shape.heads * shape.length;
-  stream.launch(AttentionDelta{shape, operand(call, 0), operand(call, 4), delta},
-                {.blocks = blocks_for(rows, usual_threads / warp_size)});
-  const AttentionBackward body{.shape = shape,
-                               .dy = operand(call, 0),
-                               .q = operand(call, 1),
-                               .k = operand(call, 2),
-                               .v = operand(call, 3),
-                               .lse = operand(call, 5),
-                               .delta = delta,
-                               .dq = operand(call, 6),
-                               .dk = operand(call, 7),
-                               .dv = operand(call, 8)};
-  constexpr int tile = backward_tile;
-  const std::int64_t tiles = shape.batch * blocks_for(shape.length, tile);
-  stream.launch(AttentionQueryGradient{body},
-                {.blocks = tiles * shape.heads,
-                 .threads = tile * tile,
-                 .shared_bytes = AttentionQueryGradient::shared_bytes(shape.head_dim)});
-  stream.launch(AttentionKeyGradient{body},
-                {.blocks = tiles * shape.kv_heads,
-                 .threads = tile * tile,
-                 .shared_bytes = AttentionKeyGradient::shared_bytes(shape.head_dim)});
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    stream.launch(AttentionDelta<T>{shape, operand<T>(call, 0), operand<T>(call, 4), delta},
+                  {.blocks = blocks_for(rows, usual_threads / warp_size)});
+    launch_attention_backward(AttentionBackward<T>{.shape = shape,
+                                                   .dy = operand<T>(call, 0),
+                                                   .q = operand<T>(call, 1),
+                                                   .k = operand<T>(call, 2),
+                                                   .v = operand<T>(call, 3),
+                                                   .lse = operand(call, 5),
+                                                   .delta = delta,
+                                                   .dq = operand<T>(call, 6),
+                                                   .dk = operand<T>(call, 7),
+                                                   .dv = operand<T>(call, 8)},
+                              stream);
+  });
 }
 
 }  // namespace shardscope::cuda

@@ -25,9 +25,10 @@ struct CountTargets {
 };
 
 /// One row of logits becomes its gradient, times scale / counted; its loss goes to `losses`.
+template <class T>
 struct RowLoss {
   const std::int32_t* targets;
-  float* logits;
+  T* logits;
   const double* counted;
   double* losses;
   std::int64_t classes;
@@ -37,30 +38,28 @@ struct RowLoss {
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     const std::int64_t row = thread.block();
     const std::int32_t target = targets[row];
-    float* in = logits + row * classes;
+    T* in = logits + row * classes;
     if (target == ignored_target) {
-      for_block(thread, classes, [&](std::int64_t i) { in[i] = 0; });
+      for_block(thread, classes, [&](std::int64_t i) { put(in[i], 0); });
       if (thread.index() == 0) losses[row] = 0;
       return;
     }
-    const double wanted = static_cast<double>(in[target]);
+    const double wanted = static_cast<double>(get(in[target]));
     float largest = -INFINITY;
     for_block(thread, classes, [&](std::int64_t i) {
-      largest = in[i] > largest || in[i] != in[i] ? in[i] : largest;
+      const float logit = get(in[i]);
+      largest = logit > largest || logit != logit ? logit : largest;
     });
     largest = block_largest(thread, largest, thread.template shared<float>());
     double sum = 0;
-    for_block(thread, classes, [&](std::int64_t i) {
-      const float e = expf(in[i] - largest);
-      in[i] = e;
-      sum += static_cast<double>(e);
-    });
+    for_block(thread, classes,
+              [&](std::int64_t i) { sum += static_cast<double>(expf(get(in[i]) - largest)); });
     sum = block_sum(thread, sum, thread.template shared<double>());
     const double weight = scale / *counted;
     const float factor = static_cast<float>(weight / sum);
     for_block(thread, classes, [&](std::int64_t i) {
-      const float gradient = in[i] * factor;
-      in[i] = i == target ? gradient - static_cast<float>(weight) : gradient;
+      const float gradient = expf(get(in[i]) - largest) * factor;
+      put(in[i], i == target ? gradient - static_cast<float>(weight) : gradient);
     });
     if (thread.index() == 0) losses[row] = ::log(sum) + static_cast<double>(largest) - wanted;
   }
@@ -97,13 +96,18 @@ void cross_entropy(const Kernel& kernel, const KernelCall& call, Stream& stream)
   const LaunchShape one_block{.threads = AddLoss::most_threads,
                               .shared_bytes = slot_bytes(AddLoss::most_threads)};
   stream.launch(CountTargets{targets, counted, kernel.rows}, one_block);
-  stream.launch(RowLoss{.targets = targets,
-                        .logits = operand(call, 1),
-                        .counted = counted,
-                        .losses = losses,
-                        .classes = kernel.out,
-                        .scale = kernel.scale},
-                {.blocks = kernel.rows, .shared_bytes = slot_bytes(usual_threads)});
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    stream.launch(RowLoss<T>{.targets = targets,
+                             .logits = operand<T>(call, 1),
+                             .counted = counted,
+                             .losses = losses,
+                             .classes = kernel.out,
+                             .scale = kernel.scale},
+                  {.blocks = kernel.rows,
+                   .threads = threads_for(kernel.out),
+                   .shared_bytes = slot_bytes(usual_threads)});
+  });
   stream.launch(AddLoss{.losses = losses,
                         .counted = counted,
                         .loss = operand<double>(call, 2),

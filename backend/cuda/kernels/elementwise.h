@@ -27,74 +27,81 @@ SHARDSCOPE_DEVICE Sigmoid sigmoid(float x) {
 inline constexpr float two_root_two_over_pi = 1.5957691216057308f;
 inline constexpr float gelu_cubic = 0.044715f;
 
+template <class T>
 struct GeluForward {
-  const float* h;
-  float* y;
+  const T* h;
+  T* y;
   std::int64_t elements;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     for_grid(thread, elements, [&](std::int64_t i) {
-      const float x = h[i];
-      y[i] = x * sigmoid(two_root_two_over_pi * x * (1.0f + gelu_cubic * x * x)).value;
+      const float x = get(h[i]);
+      put(y[i], x * sigmoid(two_root_two_over_pi * x * (1.0f + gelu_cubic * x * x)).value);
     });
   }
 };
 
+template <class T>
 struct GeluBackward {
-  const float* h;
-  float* dy;  ///< becomes dh
+  const T* h;
+  T* dy;  ///< becomes dh
   std::int64_t elements;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     for_grid(thread, elements, [&](std::int64_t i) {
-      const float x = h[i];
+      const float x = get(h[i]);
       const Sigmoid gate = sigmoid(two_root_two_over_pi * x * (1.0f + gelu_cubic * x * x));
       const float slope = two_root_two_over_pi * (1.0f + 3.0f * gelu_cubic * x * x);
-      dy[i] *= gate.value + x * (gate.value * gate.complement) * slope;
+      put(dy[i], get(dy[i]) * (gate.value + x * (gate.value * gate.complement) * slope));
     });
   }
 };
 
+template <class T>
 struct SwigluForward {
-  const float* gate;
-  const float* up;
-  float* y;
-  std::int64_t elements;
-
-  template <class Thread>
-  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    for_grid(thread, elements,
-             [&](std::int64_t i) { y[i] = gate[i] * sigmoid(gate[i]).value * up[i]; });
-  }
-};
-
-struct SwigluBackward {
-  const float* dy;
-  float* gate;  ///< becomes dgate
-  float* up;    ///< becomes dup
+  const T* gate;
+  const T* up;
+  T* y;
   std::int64_t elements;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     for_grid(thread, elements, [&](std::int64_t i) {
-      const float g = gate[i];
-      const Sigmoid s = sigmoid(g);
-      gate[i] = dy[i] * up[i] * s.value * (1.0f + g * s.complement);
-      up[i] = dy[i] * (g * s.value);
+      const float g = get(gate[i]);
+      put(y[i], g * sigmoid(g).value * get(up[i]));
     });
   }
 };
 
-struct Add {
-  const float* a;
-  float* b;
+template <class T>
+struct SwigluBackward {
+  const T* dy;
+  T* gate;  ///< becomes dgate
+  T* up;    ///< becomes dup
   std::int64_t elements;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    for_grid(thread, elements, [&](std::int64_t i) { b[i] += a[i]; });
+    for_grid(thread, elements, [&](std::int64_t i) {
+      const float g = get(gate[i]), gradient = get(dy[i]);
+      const Sigmoid s = sigmoid(g);
+      put(gate[i], gradient * get(up[i]) * s.value * (1.0f + g * s.complement));
+      put(up[i], gradient * (g * s.value));
+    });
+  }
+};
+
+template <class T>
+struct Add {
+  const T* a;
+  T* b;
+  std::int64_t elements;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    for_grid(thread, elements, [&](std::int64_t i) { put(b[i], get(b[i]) + get(a[i])); });
   }
 };
 
@@ -109,44 +116,49 @@ struct FillZero {
   }
 };
 
+/// Starts Body<T> over all elements with the first operands as its pointers.
+template <template <class> class Body, std::size_t pointers, class Stream>
+void launch_elementwise(const Kernel& kernel, const KernelCall& call, std::int64_t elements,
+                        Stream& stream) {
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    const auto pointer = [&](std::size_t i) { return operand<T>(call, i); };
+    const LaunchShape shape = elementwise_shape(elements);
+    if constexpr (pointers == 1) stream.launch(Body<T>{pointer(0), elements}, shape);
+    if constexpr (pointers == 2) stream.launch(Body<T>{pointer(0), pointer(1), elements}, shape);
+    if constexpr (pointers == 3)
+      stream.launch(Body<T>{pointer(0), pointer(1), pointer(2), elements}, shape);
+  });
+}
+
 template <class Stream>
 void gelu_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  const std::int64_t elements = kernel.rows * kernel.in;
-  stream.launch(GeluForward{operand(call, 0), operand(call, 1), elements},
-                elementwise_shape(elements));
+  launch_elementwise<GeluForward, 2>(kernel, call, kernel.rows * kernel.in, stream);
 }
 
 template <class Stream>
 void gelu_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  const std::int64_t elements = kernel.rows * kernel.in;
-  stream.launch(GeluBackward{operand(call, 0), operand(call, 1), elements},
-                elementwise_shape(elements));
+  launch_elementwise<GeluBackward, 2>(kernel, call, kernel.rows * kernel.in, stream);
 }
 
 template <class Stream>
 void swiglu_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  const std::int64_t elements = kernel.rows * kernel.in;
-  stream.launch(SwigluForward{operand(call, 0), operand(call, 1), operand(call, 2), elements},
-                elementwise_shape(elements));
+  launch_elementwise<SwigluForward, 3>(kernel, call, kernel.rows * kernel.in, stream);
 }
 
 template <class Stream>
 void swiglu_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  const std::int64_t elements = kernel.rows * kernel.in;
-  stream.launch(SwigluBackward{operand(call, 0), operand(call, 1), operand(call, 2), elements},
-                elementwise_shape(elements));
+  launch_elementwise<SwigluBackward, 3>(kernel, call, kernel.rows * kernel.in, stream);
 }
 
 template <class Stream>
 void add(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  stream.launch(Add{operand(call, 0), operand(call, 1), kernel.elements},
-                elementwise_shape(kernel.elements));
+  launch_elementwise<Add, 2>(kernel, call, kernel.elements, stream);
 }
 
 template <class Stream>
 void fill_zero(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  stream.launch(FillZero<float>{operand(call, 0), kernel.elements},
-                elementwise_shape(kernel.elements));
+  launch_elementwise<FillZero, 1>(kernel, call, kernel.elements, stream);
 }
 
 }  // namespace shardscope::cuda

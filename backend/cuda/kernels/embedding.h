@@ -9,19 +9,20 @@
 
 namespace shardscope::cuda {
 
+template <class T>
 struct EmbeddingForward {
   const std::int32_t* tokens;
-  const float* wte;
-  const float* wpe;  ///< null: none
-  float* x;
+  const T* wte;
+  const T* wpe;  ///< null: none
+  T* x;
   std::int64_t rows, width, length;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     for_grid(thread, rows * width, [&](std::int64_t i) {
       const std::int64_t row = i / width, column = i % width;
-      const float token = wte[tokens[row] * width + column];
-      x[i] = wpe ? token + wpe[row % length * width + column] : token;
+      const float token = get(wte[tokens[row] * width + column]);
+      put(x[i], wpe ? token + get(wpe[row % length * width + column]) : token);
     });
   }
 };
@@ -103,11 +104,12 @@ struct SortRows {
 };
 
 /// A block for each sorted row; the first of a token adds up all of that token's.
+template <class T, class G>
 struct SumTokenRows {
   const std::int32_t* tokens;
   const std::int32_t* sorted;
-  const float* dx;
-  float* dwte;
+  const T* dx;
+  G* dwte;
   std::int64_t rows, width;
   bool accumulate;
 
@@ -117,18 +119,19 @@ struct SumTokenRows {
     const std::int32_t token = tokens[sorted[first]];
     if (first > 0 && tokens[sorted[first - 1]] == token) return;
     for_block(thread, width, [&](std::int64_t column) {
-      float* sum = dwte + token * width + column;
-      float total = accumulate ? *sum : 0.0f;
+      G& sum = dwte[token * width + column];
+      float total = accumulate ? get(sum) : 0.0f;
       for (std::int64_t i = first; i < rows && tokens[sorted[i]] == token; ++i)
-        total += dx[sorted[i] * width + column];
-      *sum = total;
+        total += get(dx[sorted[i] * width + column]);
+      put(sum, total);
     });
   }
 };
 
+template <class T, class G>
 struct SumPositions {
-  const float* dx;
-  float* dwpe;
+  const T* dx;
+  G* dwpe;
   std::int64_t rows, width, length, positions;
   bool accumulate;
 
@@ -136,24 +139,27 @@ struct SumPositions {
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     for_grid(thread, positions * width, [&](std::int64_t i) {
       const std::int64_t position = i / width, column = i % width;
-      float total = accumulate ? dwpe[i] : 0.0f;
+      float total = accumulate ? get(dwpe[i]) : 0.0f;
       for (std::int64_t row = position; position < length && row < rows; row += length)
-        total += dx[row * width + column];
-      dwpe[i] = total;
+        total += get(dx[row * width + column]);
+      put(dwpe[i], total);
     });
   }
 };
 
 template <class Stream>
 void embedding_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  stream.launch(EmbeddingForward{.tokens = operand<const std::int32_t>(call, 0),
-                                 .wte = operand(call, 1),
-                                 .wpe = operand(call, 2),
-                                 .x = operand(call, 3),
-                                 .rows = kernel.rows,
-                                 .width = kernel.in,
-                                 .length = kernel.length},
-                elementwise_shape(kernel.rows * kernel.in));
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    stream.launch(EmbeddingForward<T>{.tokens = operand<const std::int32_t>(call, 0),
+                                      .wte = operand<T>(call, 1),
+                                      .wpe = operand<T>(call, 2),
+                                      .x = operand<T>(call, 3),
+                                      .rows = kernel.rows,
+                                      .width = kernel.in,
+                                      .length = kernel.length},
+                  elementwise_shape(kernel.rows * kernel.in));
+  });
 }
 
 /// counts[V], begins[V], order[R], sorted[R]
@@ -161,10 +167,10 @@ inline Bytes embedding_backward_workspace(const Kernel& kernel) {
   return {(2 * kernel.out + 2 * kernel.rows) * static_cast<std::int64_t>(sizeof(std::int32_t))};
 }
 
+/// Rows in the order of their tokens, in the workspace.
 template <class Stream>
-void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+std::int32_t* sort_rows(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   const auto* tokens = operand<const std::int32_t>(call, 0);
-  float* dwte = operand(call, 2);
   auto* counts = operand<std::int32_t>(call, 4);
   std::int32_t* begins = counts + kernel.out;
   std::int32_t* order = begins + kernel.out;
@@ -177,32 +183,46 @@ void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream
                 {.threads = scan_threads, .shared_bytes = scan_threads * sizeof(std::int32_t)});
   stream.launch(PlaceRows{tokens, begins, counts, order, kernel.rows}, by_row);
   stream.launch(SortRows{tokens, begins, order, sorted, kernel.rows, kernel.out}, by_row);
+  return sorted;
+}
+
+template <class T, class G, class Stream>
+void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  const std::int32_t* sorted = sort_rows(kernel, call, stream);
   if (!kernel.accumulate) {
     const std::int64_t elements = kernel.out * kernel.in;
-    stream.launch(FillZero<float>{dwte, elements}, elementwise_shape(elements));
+    stream.launch(FillZero<G>{operand<G>(call, 2), elements}, elementwise_shape(elements));
   }
-  stream.launch(SumTokenRows{.tokens = tokens,
-                             .sorted = sorted,
-                             .dx = operand(call, 1),
-                             .dwte = dwte,
-                             .rows = kernel.rows,
-                             .width = kernel.in,
-                             .accumulate = kernel.accumulate},
-                {.blocks = kernel.rows});
+  stream.launch(SumTokenRows<T, G>{.tokens = operand<const std::int32_t>(call, 0),
+                                   .sorted = sorted,
+                                   .dx = operand<T>(call, 1),
+                                   .dwte = operand<G>(call, 2),
+                                   .rows = kernel.rows,
+                                   .width = kernel.in,
+                                   .accumulate = kernel.accumulate},
+                {.blocks = kernel.rows, .threads = threads_for(kernel.in)});
+}
+
+template <class T, class G, class Stream>
+void position_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  stream.launch(SumPositions<T, G>{.dx = operand<T>(call, 1),
+                                   .dwpe = operand<G>(call, 3),
+                                   .rows = kernel.rows,
+                                   .width = kernel.in,
+                                   .length = kernel.length,
+                                   .positions = kernel.positions,
+                                   .accumulate = kernel.accumulate},
+                elementwise_shape(kernel.positions * kernel.in));
 }
 
 template <class Stream>
 void embedding_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  if (operand(call, 2)) token_gradient(kernel, call, stream);
-  if (!operand(call, 3)) return;
-  stream.launch(SumPositions{.dx = operand(call, 1),
-                             .dwpe = operand(call, 3),
-                             .rows = kernel.rows,
-                             .width = kernel.in,
-                             .length = kernel.length,
-                             .positions = kernel.positions,
-                             .accumulate = kernel.accumulate},
-                elementwise_shape(kernel.positions * kernel.in));
+  with_elements(kernel, [&](auto element, auto gradient) {
+    using T = typename decltype(element)::Type;
+    using G = typename decltype(gradient)::Type;
+    if (operand<G>(call, 2)) token_gradient<T, G>(kernel, call, stream);
+    if (operand<G>(call, 3)) position_gradient<T, G>(kernel, call, stream);
+  });
 }
 
 }  // namespace shardscope::cuda

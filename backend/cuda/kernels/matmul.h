@@ -9,23 +9,25 @@
 namespace shardscope::cuda {
 
 /// A matrix in memory: element (i, j) lies at data[i * row + j * column].
+template <class T>
 struct StridedMatrix {
-  const float* data;
+  const T* data;
   std::int64_t row, column;
 
   SHARDSCOPE_DEVICE float at(std::int64_t i, std::int64_t j) const {
-    return data[i * row + j * column];
+    return get(data[i * row + j * column]);
   }
 };
 
 inline constexpr int matmul_tile = 16;
 
 /// c[m,n] = a b (+ bias) (+ residual) (+ c). A block makes one tile.
+template <class T, class G>
 struct Matmul {
-  StridedMatrix a, b;
-  const float* bias;      ///< [n], null: none
-  const float* residual;  ///< as c, null: none
-  float* c;               ///< [m,n], row-major
+  StridedMatrix<T> a, b;
+  const T* bias;      ///< [n], null: none
+  const T* residual;  ///< as c, null: none
+  G* c;               ///< [m,n], row-major
   std::int64_t m, n, k;
   bool accumulate;
 
@@ -49,17 +51,18 @@ struct Matmul {
     }
     if (row >= m || column >= n) return;
     const std::int64_t at = row * n + column;
-    if (bias) sum += bias[column];
-    if (residual) sum += residual[at];
-    c[at] = accumulate ? c[at] + sum : sum;
+    if (bias) sum += get(bias[column]);
+    if (residual) sum += get(residual[at]);
+    put(c[at], accumulate ? get(c[at]) + sum : sum);
   }
 };
 
 constexpr std::int64_t bias_chunk_rows = 128;
 
 /// Sums of chunks of rows, by column.
+template <class T>
 struct ColumnPartials {
-  const float* dy;
+  const T* dy;
   float* partials;  ///< [chunks][columns]
   std::int64_t rows, columns;
 
@@ -70,15 +73,16 @@ struct ColumnPartials {
       const std::int64_t column = i % columns, first = i / columns * bias_chunk_rows;
       const std::int64_t end = first + bias_chunk_rows < rows ? first + bias_chunk_rows : rows;
       float sum = 0;
-      for (std::int64_t row = first; row < end; ++row) sum += dy[row * columns + column];
+      for (std::int64_t row = first; row < end; ++row) sum += get(dy[row * columns + column]);
       partials[i] = sum;
     });
   }
 };
 
+template <class G>
 struct SumColumnPartials {
   const float* partials;
-  float* sum;
+  G* sum;
   std::int64_t chunks, columns;
   bool accumulate;
 
@@ -88,13 +92,13 @@ struct SumColumnPartials {
       float total = 0;
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
         total += partials[chunk * columns + column];
-      sum[column] = accumulate ? sum[column] + total : total;
+      put(sum[column], accumulate ? get(sum[column]) + total : total);
     });
   }
 };
 
-template <class Stream>
-void launch_matmul(const Matmul& body, Stream& stream) {
+template <class T, class G, class Stream>
+void launch_matmul(const Matmul<T, G>& body, Stream& stream) {
   constexpr int tile = matmul_tile;
   stream.launch(body, {.blocks = blocks_for(body.m, tile) * blocks_for(body.n, tile),
                        .threads = tile * tile,
@@ -102,41 +106,49 @@ void launch_matmul(const Matmul& body, Stream& stream) {
 }
 
 /// The weight as [in, out], however it lies.
-inline StridedMatrix weight_of(const Kernel& kernel, const float* weight) {
-  return kernel.layout == WeightLayout::in_out ? StridedMatrix{weight, kernel.out, 1}
-                                               : StridedMatrix{weight, 1, kernel.in};
+template <class T>
+StridedMatrix<T> weight_of(const Kernel& kernel, const T* weight) {
+  return kernel.layout == WeightLayout::in_out ? StridedMatrix<T>{weight, kernel.out, 1}
+                                               : StridedMatrix<T>{weight, 1, kernel.in};
 }
 
-inline StridedMatrix transposed(const StridedMatrix& matrix) {
+template <class T>
+StridedMatrix<T> transposed(const StridedMatrix<T>& matrix) {
   return {matrix.data, matrix.column, matrix.row};
 }
 
 template <class Stream>
 void linear_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_matmul({.a = {operand(call, 0), kernel.in, 1},
-                 .b = weight_of(kernel, operand(call, 1)),
-                 .bias = operand(call, 2),
-                 .residual = operand(call, 3),
-                 .c = operand(call, 4),
-                 .m = kernel.rows,
-                 .n = kernel.out,
-                 .k = kernel.in,
-                 .accumulate = false},
-                stream);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    launch_matmul(Matmul<T, T>{.a = {operand<T>(call, 0), kernel.in, 1},
+                               .b = weight_of<T>(kernel, operand<T>(call, 1)),
+                               .bias = operand<T>(call, 2),
+                               .residual = operand<T>(call, 3),
+                               .c = operand<T>(call, 4),
+                               .m = kernel.rows,
+                               .n = kernel.out,
+                               .k = kernel.in,
+                               .accumulate = false},
+                  stream);
+  });
 }
 
 template <class Stream>
 void linear_backward_input(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_matmul({.a = {operand(call, 0), kernel.out, 1},
-                 .b = transposed(weight_of(kernel, operand(call, 1))),
-                 .bias = nullptr,
-                 .residual = nullptr,
-                 .c = operand(call, 2),
-                 .m = kernel.rows,
-                 .n = kernel.in,
-                 .k = kernel.out,
-                 .accumulate = kernel.accumulate_input},
-                stream);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    launch_matmul(Matmul<T, T>{.a = {operand<T>(call, 0), kernel.out, 1},
+                               .b = transposed(weight_of<T>(kernel, operand<T>(call, 1))),
+                               .bias = nullptr,
+                               .residual = nullptr,
+                               .c = operand<T>(call, 2),
+                               .m = kernel.rows,
+                               .n = kernel.in,
+                               .k = kernel.out,
+                               .accumulate = kernel.accumulate_input},
+                  stream);
+  });
 }
 
 inline Bytes linear_backward_weight_workspace(const Kernel& kernel) {
@@ -144,33 +156,42 @@ inline Bytes linear_backward_weight_workspace(const Kernel& kernel) {
           static_cast<std::int64_t>(sizeof(float))};
 }
 
-template <class Stream>
+template <class T, class G, class Stream>
 void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   const std::int64_t chunks = blocks_for(kernel.rows, bias_chunk_rows);
   float* partials = operand(call, 4);
-  stream.launch(ColumnPartials{operand(call, 1), partials, kernel.rows, kernel.out},
+  stream.launch(ColumnPartials<T>{operand<T>(call, 1), partials, kernel.rows, kernel.out},
                 elementwise_shape(chunks * kernel.out));
   stream.launch(
-      SumColumnPartials{partials, operand(call, 3), chunks, kernel.out, kernel.accumulate},
+      SumColumnPartials<G>{partials, operand<G>(call, 3), chunks, kernel.out, kernel.accumulate},
       elementwise_shape(kernel.out));
+}
+
+template <class T, class G, class Stream>
+void weight_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  const StridedMatrix<T> x{operand<T>(call, 0), kernel.in, 1};
+  const StridedMatrix<T> dy{operand<T>(call, 1), kernel.out, 1};
+  const bool in_out = kernel.layout == WeightLayout::in_out;
+  launch_matmul(Matmul<T, G>{.a = transposed(in_out ? x : dy),
+                             .b = in_out ? dy : x,
+                             .bias = nullptr,
+                             .residual = nullptr,
+                             .c = operand<G>(call, 2),
+                             .m = in_out ? kernel.in : kernel.out,
+                             .n = in_out ? kernel.out : kernel.in,
+                             .k = kernel.rows,
+                             .accumulate = kernel.accumulate},
+                stream);
 }
 
 template <class Stream>
 void linear_backward_weight(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  if (operand(call, 3)) bias_gradient(kernel, call, stream);
-  if (!operand(call, 2)) return;
-  const StridedMatrix x{operand(call, 0), kernel.in, 1}, dy{operand(call, 1), kernel.out, 1};
-  const bool in_out = kernel.layout == WeightLayout::in_out;
-  launch_matmul({.a = transposed(in_out ? x : dy),
-                 .b = in_out ? dy : x,
-                 .bias = nullptr,
-                 .residual = nullptr,
-                 .c = operand(call, 2),
-                 .m = in_out ? kernel.in : kernel.out,
-                 .n = in_out ? kernel.out : kernel.in,
-                 .k = kernel.rows,
-                 .accumulate = kernel.accumulate},
-                stream);
+  with_elements(kernel, [&](auto element, auto gradient) {
+    using T = typename decltype(element)::Type;
+    using G = typename decltype(gradient)::Type;
+    if (operand<G>(call, 3)) bias_gradient<T, G>(kernel, call, stream);
+    if (operand<G>(call, 2)) weight_gradient<T, G>(kernel, call, stream);
+  });
 }
 
 }  // namespace shardscope::cuda

@@ -7,11 +7,12 @@
 
 namespace shardscope::cuda {
 
+template <class T>
 struct NormForward {
-  const float* x;
-  const float* weight;
-  const float* bias;  ///< null: none
-  float* y;
+  const T* x;
+  const T* weight;
+  const T* bias;  ///< null: none
+  T* y;
   float* mean;  ///< null: root-mean-square norm
   float* rstd;
   std::int64_t width;
@@ -21,22 +22,24 @@ struct NormForward {
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     auto* slots = thread.template shared<float>();
     const std::int64_t row = thread.block();
-    const float* in = x + row * width;
+    const T* in = x + row * width;
     float average = 0;
     if (mean) {
       float sum = 0;
-      for_block(thread, width, [&](std::int64_t i) { sum += in[i]; });
+      for_block(thread, width, [&](std::int64_t i) { sum += get(in[i]); });
       average = block_sum(thread, sum, slots) / static_cast<float>(width);
     }
     // Around the mean: a difference of large squares would lose its digits.
     float squares = 0;
-    for_block(thread, width,
-              [&](std::int64_t i) { squares += (in[i] - average) * (in[i] - average); });
+    for_block(thread, width, [&](std::int64_t i) {
+      const float centred = get(in[i]) - average;
+      squares += centred * centred;
+    });
     const float variance = block_sum(thread, squares, slots) / static_cast<float>(width);
     const float scale = 1.0f / sqrtf(variance + epsilon);
     for_block(thread, width, [&](std::int64_t i) {
-      const float normal = (in[i] - average) * scale * weight[i];
-      y[row * width + i] = bias ? normal + bias[i] : normal;
+      const float normal = (get(in[i]) - average) * scale * get(weight[i]);
+      put(y[row * width + i], bias ? normal + get(bias[i]) : normal);
     });
     if (thread.index() != 0) return;
     if (mean) mean[row] = average;
@@ -46,13 +49,14 @@ struct NormForward {
 
 /// dx = rstd (w dy - mean(w dy) - xhat mean(w dy xhat)); without the second term for the
 /// root-mean-square norm.
+template <class T>
 struct NormInputGradient {
-  const float* dy;
-  const float* x;
-  const float* weight;
+  const T* dy;
+  const T* x;
+  const T* weight;
   const float* mean;  ///< null: root-mean-square norm
   const float* rstd;
-  float* dx;
+  T* dx;
   std::int64_t width;
   bool accumulate;
 
@@ -63,18 +67,18 @@ struct NormInputGradient {
     const float average = mean ? mean[row] : 0.0f, scale = rstd[row];
     float sum = 0, product_sum = 0;
     for_block(thread, width, [&](std::int64_t i) {
-      const float scaled = dy[begin + i] * weight[i];
+      const float scaled = get(dy[begin + i]) * get(weight[i]);
       sum += scaled;
-      product_sum += scaled * ((x[begin + i] - average) * scale);
+      product_sum += scaled * ((get(x[begin + i]) - average) * scale);
     });
     const float count = static_cast<float>(width);
     const float mean_gradient = mean ? block_sum(thread, sum, slots) / count : 0.0f;
     const float mean_product = block_sum(thread, product_sum, slots) / count;
     for_block(thread, width, [&](std::int64_t i) {
-      const float scaled = dy[begin + i] * weight[i];
-      const float normal = (x[begin + i] - average) * scale;
+      const float scaled = get(dy[begin + i]) * get(weight[i]);
+      const float normal = (get(x[begin + i]) - average) * scale;
       const float gradient = scale * (scaled - mean_gradient - normal * mean_product);
-      dx[begin + i] = accumulate ? dx[begin + i] + gradient : gradient;
+      put(dx[begin + i], accumulate ? get(dx[begin + i]) + gradient : gradient);
     });
   }
 };
@@ -87,9 +91,10 @@ constexpr std::int64_t norm_chunk_rows(std::int64_t rows) {
 }
 
 /// A block sums one chunk of rows for `usual_threads` columns.
+template <class T>
 struct NormPartialGradients {
-  const float* dy;
-  const float* x;
+  const T* dy;
+  const T* x;
   const float* mean;
   const float* rstd;
   float* partials;  ///< [chunks][2][width]: of dweight and dbias
@@ -105,9 +110,9 @@ struct NormPartialGradients {
     const std::int64_t end = first + chunk_rows < rows ? first + chunk_rows : rows;
     float dweight = 0, dbias = 0;
     for (std::int64_t row = first; row < end; ++row) {
-      const float gradient = dy[row * width + column];
+      const float gradient = get(dy[row * width + column]);
       const float average = mean ? mean[row] : 0.0f;
-      dweight += gradient * ((x[row * width + column] - average) * rstd[row]);
+      dweight += gradient * ((get(x[row * width + column]) - average) * rstd[row]);
       dbias += gradient;
     }
     partials[2 * chunk * width + column] = dweight;
@@ -115,9 +120,10 @@ struct NormPartialGradients {
   }
 };
 
+template <class G>
 struct SumPartialGradients {
   const float* partials;
-  float* sum;
+  G* sum;
   std::int64_t width, chunks, which;
   bool accumulate;
 
@@ -127,22 +133,27 @@ struct SumPartialGradients {
       float total = 0;
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
         total += partials[(2 * chunk + which) * width + column];
-      sum[column] = accumulate ? sum[column] + total : total;
+      put(sum[column], accumulate ? get(sum[column]) + total : total);
     });
   }
 };
 
 template <class Stream>
 void norm_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  stream.launch(NormForward{.x = operand(call, 0),
-                            .weight = operand(call, 1),
-                            .bias = operand(call, 2),
-                            .y = operand(call, 3),
-                            .mean = operand(call, 4),
-                            .rstd = operand(call, 5),
-                            .width = kernel.in,
-                            .epsilon = static_cast<float>(kernel.epsilon)},
-                {.blocks = kernel.rows, .shared_bytes = slot_bytes(usual_threads)});
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    stream.launch(NormForward<T>{.x = operand<T>(call, 0),
+                                 .weight = operand<T>(call, 1),
+                                 .bias = operand<T>(call, 2),
+                                 .y = operand<T>(call, 3),
+                                 .mean = operand(call, 4),
+                                 .rstd = operand(call, 5),
+                                 .width = kernel.in,
+                                 .epsilon = static_cast<float>(kernel.epsilon)},
+                  {.blocks = kernel.rows,
+                   .threads = threads_for(kernel.in),
+                   .shared_bytes = slot_bytes(usual_threads)});
+  });
 }
 
 inline std::int64_t norm_chunks(const Kernel& kernel) {
@@ -153,46 +164,58 @@ inline Bytes norm_backward_workspace(const Kernel& kernel) {
   return {2 * norm_chunks(kernel) * kernel.in * static_cast<std::int64_t>(sizeof(float))};
 }
 
-template <class Stream>
+template <class T, class G, class Stream>
 void norm_weight_gradients(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   float* partials = operand(call, 8);
   const std::int64_t chunks = norm_chunks(kernel);
-  stream.launch(NormPartialGradients{.dy = operand(call, 0),
-                                     .x = operand(call, 1),
+  stream.launch(NormPartialGradients<T>{.dy = operand<T>(call, 0),
+                                        .x = operand<T>(call, 1),
+                                        .mean = operand(call, 3),
+                                        .rstd = operand(call, 4),
+                                        .partials = partials,
+                                        .rows = kernel.rows,
+                                        .width = kernel.in,
+                                        .chunk_rows = norm_chunk_rows(kernel.rows)},
+                {.blocks = chunks * blocks_for(kernel.in, threads_for(kernel.in)),
+                 .threads = threads_for(kernel.in)});
+  for (const std::int64_t which : {0, 1}) {
+    G* sum = operand<G>(call, 6 + static_cast<std::size_t>(which));
+    if (!sum) continue;
+    stream.launch(SumPartialGradients<G>{.partials = partials,
+                                         .sum = sum,
+                                         .width = kernel.in,
+                                         .chunks = chunks,
+                                         .which = which,
+                                         .accumulate = kernel.accumulate},
+                  {.blocks = blocks_for(kernel.in, threads_for(kernel.in)),
+                   .threads = threads_for(kernel.in)});
+  }
+}
+
+template <class T, class Stream>
+void norm_input_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  stream.launch(NormInputGradient<T>{.dy = operand<T>(call, 0),
+                                     .x = operand<T>(call, 1),
+                                     .weight = operand<T>(call, 2),
                                      .mean = operand(call, 3),
                                      .rstd = operand(call, 4),
-                                     .partials = partials,
-                                     .rows = kernel.rows,
+                                     .dx = operand<T>(call, 5),
                                      .width = kernel.in,
-                                     .chunk_rows = norm_chunk_rows(kernel.rows)},
-                {.blocks = chunks * blocks_for(kernel.in, usual_threads)});
-  for (const std::int64_t which : {0, 1}) {
-    float* sum = operand(call, 6 + static_cast<std::size_t>(which));
-    if (!sum) continue;
-    stream.launch(SumPartialGradients{.partials = partials,
-                                      .sum = sum,
-                                      .width = kernel.in,
-                                      .chunks = chunks,
-                                      .which = which,
-                                      .accumulate = kernel.accumulate},
-                  {.blocks = blocks_for(kernel.in, usual_threads)});
-  }
+                                     .accumulate = kernel.accumulate_input},
+                {.blocks = kernel.rows,
+                 .threads = threads_for(kernel.in),
+                 .shared_bytes = slot_bytes(usual_threads)});
 }
 
 template <class Stream>
 void norm_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  // The input is read by both: it may be the output of the first, never the other way round.
-  if (operand(call, 6) || operand(call, 7)) norm_weight_gradients(kernel, call, stream);
-  if (!operand(call, 5)) return;
-  stream.launch(NormInputGradient{.dy = operand(call, 0),
-                                  .x = operand(call, 1),
-                                  .weight = operand(call, 2),
-                                  .mean = operand(call, 3),
-                                  .rstd = operand(call, 4),
-                                  .dx = operand(call, 5),
-                                  .width = kernel.in,
-                                  .accumulate = kernel.accumulate_input},
-                {.blocks = kernel.rows, .shared_bytes = slot_bytes(usual_threads)});
+  with_elements(kernel, [&](auto element, auto gradient) {
+    using T = typename decltype(element)::Type;
+    using G = typename decltype(gradient)::Type;
+    if (operand<G>(call, 6) || operand<G>(call, 7))
+      norm_weight_gradients<T, G>(kernel, call, stream);
+    if (operand<T>(call, 5)) norm_input_gradient<T>(kernel, call, stream);
+  });
 }
 
 }  // namespace shardscope::cuda

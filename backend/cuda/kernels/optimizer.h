@@ -69,9 +69,10 @@ void for_launches(std::span<const Slice> slices, const ItemsOf& items_of, const 
 }
 
 /// A warp sums the squares of one piece.
+template <class G>
 struct SumOfSquares {
   LaunchedSlices launch;
-  const float* g;
+  const G* g;
   double* pieces;
 
   template <class Thread>
@@ -85,7 +86,7 @@ struct SumOfSquares {
       const std::int64_t end = left < piece_elements ? left : piece_elements;
       double sum = 0;
       for (std::int64_t i = thread.index() % warp_size; i < end; i += warp_size) {
-        const double value = static_cast<double>(g[slice.offset + begin + i]);
+        const double value = static_cast<double>(get(g[slice.offset + begin + i]));
         sum += value * value;
       }
       sum = warp_sum(thread, sum);
@@ -154,13 +155,15 @@ SHARDSCOPE_DEVICE float gradient_factor(const double* clip) {
 }
 
 /// The scalars are made in double precision and rounded once, as torch.optim.AdamW's are.
+template <class T, class G>
 struct AdamW {
   LaunchedSlices launch;
   const double* clip;
-  const float* g;
-  float* p;
-  float* m;
-  float* v;
+  const G* g;
+  T* p;
+  T* m;
+  T* v;
+  Bfloat16* copy;  ///< null: none
   float kept, first_weight, beta2, second_weight, step_size, root, epsilon;
 
   template <class Thread>
@@ -169,25 +172,29 @@ struct AdamW {
     for_grid(thread, launch.items, [&](std::int64_t item) {
       launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
         const std::int64_t i = slice.offset + element;
-        const float gradient = g[i] * factor;
-        const float parameter = p[i] * (slice.decay ? kept : 1.0f);
-        const float first = m[i] + first_weight * (gradient - m[i]);
-        const float second = v[i] * beta2 + second_weight * gradient * gradient;
+        const float gradient = get(g[i]) * factor;
+        const float parameter = get(p[i]) * (slice.decay ? kept : 1.0f);
+        const float first = get(m[i]) + first_weight * (gradient - get(m[i]));
+        const float second = get(v[i]) * beta2 + second_weight * gradient * gradient;
         const float denominator = sqrtf(second) / root + epsilon;
-        m[i] = first;
-        v[i] = second;
-        p[i] = parameter - step_size * first / denominator;
+        const float updated = parameter - step_size * first / denominator;
+        put(m[i], first);
+        put(v[i], second);
+        put(p[i], updated);
+        if (copy) put(copy[i], updated);
       });
     });
   }
 };
 
+template <class T, class G>
 struct Sgd {
   LaunchedSlices launch;
   const double* clip;
-  const float* g;
-  float* p;
-  float* buffer;  ///< null: no momentum
+  const G* g;
+  T* p;
+  T* buffer;       ///< null: no momentum
+  Bfloat16* copy;  ///< null: none
   float rate, decay, momentum;
   bool first_step, nesterov;
 
@@ -197,15 +204,18 @@ struct Sgd {
     for_grid(thread, launch.items, [&](std::int64_t item) {
       launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
         const std::int64_t i = slice.offset + element;
-        float gradient = g[i] * factor;
-        if (slice.decay) gradient += decay * p[i];
+        const float parameter = get(p[i]);
+        float gradient = get(g[i]) * factor;
+        if (slice.decay) gradient += decay * parameter;
         float direction = gradient;
         if (buffer) {
-          const float average = first_step ? gradient : momentum * buffer[i] + gradient;
-          buffer[i] = average;
+          const float average = first_step ? gradient : momentum * get(buffer[i]) + gradient;
+          put(buffer[i], average);
           direction = nesterov ? gradient + momentum * average : average;
         }
-        p[i] -= rate * direction;
+        const float updated = parameter - rate * direction;
+        put(p[i], updated);
+        if (copy) put(copy[i], updated);
       });
     });
   }
@@ -215,11 +225,14 @@ inline std::int64_t elements_of_slice(const Slice& slice) { return slice.element
 inline std::int64_t pieces_of_slice(const Slice& slice) { return pieces_of(slice.elements); }
 
 template <class Stream>
-void sum_of_squares(const Kernel&, const KernelCall& call, Stream& stream) {
+void sum_of_squares(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   constexpr std::int64_t warps = usual_threads / warp_size;
-  for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
-    stream.launch(SumOfSquares{launch, operand(call, 0), operand<double>(call, 1)},
-                  {.blocks = blocks_for(launch.items, warps)});
+  with_element(kernel.gradient_dtype, [&](auto gradient) {
+    using G = typename decltype(gradient)::Type;
+    for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
+      stream.launch(SumOfSquares<G>{launch, operand<G>(call, 0), operand<double>(call, 1)},
+                    {.blocks = blocks_for(launch.items, warps)});
+    });
   });
 }
 
@@ -235,43 +248,65 @@ void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stre
   stream.launch(ClipFactor{clip, kernel.clip, kernel.has_clip}, {.threads = warp_size});
 }
 
-template <class Stream>
-void adamw(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+template <class T, class G>
+AdamW<T, G> adamw_body(const Kernel& kernel, const KernelCall& call) {
   const double rate = call.state.learning_rate;
   const double step = static_cast<double>(call.state.step);
+  return {.launch = {},
+          .clip = operand<const double>(call, 0),
+          .g = operand<G>(call, 1),
+          .p = operand<T>(call, 2),
+          .m = operand<T>(call, 3),
+          .v = operand<T>(call, 4),
+          .copy = kernel.has_copy ? operand<Bfloat16>(call, 5) : nullptr,
+          .kept = static_cast<float>(1.0 - rate * kernel.weight_decay),
+          .first_weight = static_cast<float>(1.0 - kernel.beta1),
+          .beta2 = static_cast<float>(kernel.beta2),
+          .second_weight = static_cast<float>(1.0 - kernel.beta2),
+          .step_size = static_cast<float>(rate / (1.0 - std::pow(kernel.beta1, step))),
+          .root = static_cast<float>(std::sqrt(1.0 - std::pow(kernel.beta2, step))),
+          .epsilon = static_cast<float>(kernel.epsilon)};
+}
+
+template <class T, class G>
+Sgd<T, G> sgd_body(const Kernel& kernel, const KernelCall& call) {
+  return {.launch = {},
+          .clip = operand<const double>(call, 0),
+          .g = operand<G>(call, 1),
+          .p = operand<T>(call, 2),
+          .buffer = operand<T>(call, 3),
+          .copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr,
+          .rate = static_cast<float>(call.state.learning_rate),
+          .decay = static_cast<float>(kernel.weight_decay),
+          .momentum = static_cast<float>(kernel.beta1),
+          .first_step = call.state.step == 1,
+          .nesterov = kernel.nesterov};
+}
+
+/// Starts `body` on all slices of the call.
+template <class Body, class Stream>
+void launch_update(Body body, const KernelCall& call, Stream& stream) {
   for_launches(call.slices, elements_of_slice, [&](const LaunchedSlices& launch) {
-    stream.launch(
-        AdamW{.launch = launch,
-              .clip = operand<const double>(call, 0),
-              .g = operand(call, 1),
-              .p = operand(call, 2),
-              .m = operand(call, 3),
-              .v = operand(call, 4),
-              .kept = static_cast<float>(1.0 - rate * kernel.weight_decay),
-              .first_weight = static_cast<float>(1.0 - kernel.beta1),
-              .beta2 = static_cast<float>(kernel.beta2),
-              .second_weight = static_cast<float>(1.0 - kernel.beta2),
-              .step_size = static_cast<float>(rate / (1.0 - std::pow(kernel.beta1, step))),
-              .root = static_cast<float>(std::sqrt(1.0 - std::pow(kernel.beta2, step))),
-              .epsilon = static_cast<float>(kernel.epsilon)},
-        elementwise_shape(launch.items));
+    body.launch = launch;
+    stream.launch(body, elementwise_shape(launch.items));
+  });
+}
+
+template <class Stream>
+void adamw(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+  with_elements(kernel, [&](auto element, auto gradient) {
+    using T = typename decltype(element)::Type;
+    using G = typename decltype(gradient)::Type;
+    launch_update(adamw_body<T, G>(kernel, call), call, stream);
   });
 }
 
 template <class Stream>
 void sgd(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  for_launches(call.slices, elements_of_slice, [&](const LaunchedSlices& launch) {
-    stream.launch(Sgd{.launch = launch,
-                      .clip = operand<const double>(call, 0),
-                      .g = operand(call, 1),
-                      .p = operand(call, 2),
-                      .buffer = operand(call, 3),
-                      .rate = static_cast<float>(call.state.learning_rate),
-                      .decay = static_cast<float>(kernel.weight_decay),
-                      .momentum = static_cast<float>(kernel.beta1),
-                      .first_step = call.state.step == 1,
-                      .nesterov = kernel.nesterov},
-                  elementwise_shape(launch.items));
+  with_elements(kernel, [&](auto element, auto gradient) {
+    using T = typename decltype(element)::Type;
+    using G = typename decltype(gradient)::Type;
+    launch_update(sgd_body<T, G>(kernel, call), call, stream);
   });
 }
 

@@ -31,9 +31,10 @@ struct RopeTable {
 };
 
 /// (a, b) becomes (a cos - b sin, b cos + a sin), or its inverse.
+template <class T>
 struct Rotate {
   const float* table;
-  float* heads;
+  T* heads;
   std::int64_t rows, length, count, head_dim, stride;
   bool inverse;
 
@@ -45,10 +46,10 @@ struct Rotate {
       const float* angles = table + row % length * head_dim;
       const float cosine = angles[pair];
       const float sine = inverse ? -angles[half + pair] : angles[half + pair];
-      float* a = heads + row * stride + head * head_dim + pair;
-      const float old_a = *a, old_b = a[half];
-      *a = old_a * cosine - old_b * sine;
-      a[half] = old_b * cosine + old_a * sine;
+      T* a = heads + row * stride + head * head_dim + pair;
+      const float old_a = get(a[0]), old_b = get(a[half]);
+      put(a[0], old_a * cosine - old_b * sine);
+      put(a[half], old_b * cosine + old_a * sine);
     });
   }
 };
@@ -69,21 +70,29 @@ void rope_table(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   }
 }
 
+template <class T, class Stream>
+void rotate(const Kernel& kernel, const Rotate<T>& body, Stream& stream) {
+  stream.launch(body, elementwise_shape(kernel.rows * body.count * kernel.head_dim / 2));
+}
+
 template <class Stream>
 void rotate_all(const Kernel& kernel, const KernelCall& call, bool inverse, Stream& stream) {
-  const auto rotate = [&](float* heads, std::int64_t count, std::int64_t stride) {
-    stream.launch(Rotate{.table = operand(call, 0),
-                         .heads = heads,
-                         .rows = kernel.rows,
-                         .length = kernel.length,
-                         .count = count,
-                         .head_dim = kernel.head_dim,
-                         .stride = stride,
-                         .inverse = inverse},
-                  elementwise_shape(kernel.rows * count * kernel.head_dim / 2));
-  };
-  rotate(operand(call, 1), kernel.heads, kernel.q_stride);
-  rotate(operand(call, 2), kernel.kv_heads, kernel.kv_stride);
+  with_element(kernel.dtype, [&](auto element) {
+    using T = typename decltype(element)::Type;
+    Rotate<T> body{.table = operand(call, 0),
+                   .heads = operand<T>(call, 1),
+                   .rows = kernel.rows,
+                   .length = kernel.length,
+                   .count = kernel.heads,
+                   .head_dim = kernel.head_dim,
+                   .stride = kernel.q_stride,
+                   .inverse = inverse};
+    rotate(kernel, body, stream);
+    body.heads = operand<T>(call, 2);
+    body.count = kernel.kv_heads;
+    body.stride = kernel.kv_stride;
+    rotate(kernel, body, stream);
+  });
 }
 
 template <class Stream>
