@@ -15,9 +15,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::vector<FlatParametersFile>& files() {
-  static const std::vector<FlatParametersFile> all{accelerate_v2_recordings(),
-                                                   ddp_assign_recordings(), ddp_run_recordings(),
-                                                   fsdp1_recordings(), fsdp2_recordings()};
+  static const std::vector<FlatParametersFile> all{
+      accelerate_v2_recordings(),  ddp_assign_recordings(), ddp_run_recordings(),
+      deepspeed_zero_recordings(), estimator_recordings(),  fsdp1_recordings(),
+      fsdp2_recordings()};
   return all;
 }
 

@@ -22,6 +22,8 @@ struct FlatParametersFile {
 FlatParametersFile accelerate_v2_recordings();
 FlatParametersFile ddp_assign_recordings();
 FlatParametersFile ddp_run_recordings();
+FlatParametersFile deepspeed_zero_recordings();
+FlatParametersFile estimator_recordings();
 FlatParametersFile fsdp1_recordings();
 FlatParametersFile fsdp2_recordings();
 
