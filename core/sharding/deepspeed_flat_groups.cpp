@@ -92,6 +92,7 @@ ZeroFlatGroup flat_group(const ModuleTree& tree, const std::vector<std::int32_t>
 
 std::vector<ZeroFlatGroup> zero_flat_groups(const ModuleTree& tree, const OptimizerGroups& groups,
                                             const ZeroSettings& settings) {
+  refuse_scalars(tree);
   std::vector<ZeroFlatGroup> flat;
   for (const std::vector<std::int32_t>& parameters : groups)
     if (!parameters.empty()) flat.push_back(flat_group(tree, parameters, settings));

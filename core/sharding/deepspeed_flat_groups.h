@@ -22,7 +22,8 @@ struct ZeroFlatGroup {
 };
 
 /// The groups of stage 1 or 2 (ZeroOptimizer::bf16 included, which knows neither round robin nor
-/// alignment). Throws Refusal for a group without anything to optimize. Example: parameters of 10
+/// alignment). Throws Refusal for a group without anything to
+/// optimize, or a scalar. Example: parameters of 10
 /// and 3 elements on 2 ranks: 13 padded to 16, 8 each.
 std::vector<ZeroFlatGroup> zero_flat_groups(const ModuleTree& tree, const OptimizerGroups& groups,
                                             const ZeroSettings& settings);

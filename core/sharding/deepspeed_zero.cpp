@@ -1,5 +1,7 @@
 #include "core/sharding/deepspeed_zero.h"
 
+#include "core/refusal.h"
+
 namespace shardscope {
 
 std::vector<std::int32_t> all_parameters(const ModuleTree& tree) {
@@ -15,6 +17,14 @@ ZeroOptimizer zero_optimizer(const ZeroSettings& settings) {
       settings.precision == Dtype::bfloat16 && settings.gradient_accumulation == Dtype::float32;
   return mixed && settings.stage == 1 && !settings.offload_optimizer ? ZeroOptimizer::bf16
                                                                      : ZeroOptimizer::stage_1_and_2;
+}
+
+void refuse_scalars(const ModuleTree& tree) {
+  for (const TreeParameter& parameter : tree.parameters)
+    if (parameter.shape.empty())
+      throw Refusal("RuntimeError", {.where = parameter.name,
+                                     .what = "DeepSpeed cannot broadcast a scalar parameter",
+                                     .way_out = "give it the shape [1]"});
 }
 
 bool is_optimized(const TreeParameter& parameter) {

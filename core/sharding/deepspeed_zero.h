@@ -46,6 +46,10 @@ enum class ZeroOptimizer : std::uint8_t {
 
 ZeroOptimizer zero_optimizer(const ZeroSettings& settings);
 
+/// Throws Refusal for a scalar: the engine broadcasts parameters as bytes, which a tensor without a
+/// dimension has no view of.
+void refuse_scalars(const ModuleTree& tree);
+
 /// is_optimized_parameter: trainable, and not empty.
 bool is_optimized(const TreeParameter& parameter);
 

@@ -115,6 +115,7 @@ void mark_persistent(const ModuleTree& tree, const ZeroSettings& settings, Zero3
 
 Zero3Plan zero3_plan(const ModuleTree& tree, const OptimizerGroups& groups,
                      const ZeroSettings& settings) {
+  refuse_scalars(tree);
   Zero3Plan plan;
   for (const std::int32_t id : all_parameters(tree))
     plan.parameters.push_back(partitioned(tree, id, settings.world));

@@ -37,8 +37,8 @@ struct Zero3Plan {
 };
 
 /// A sub-group closes once its partitions reach sub_group_size, so it overshoots. Throws Refusal if
-/// nothing is trained, or in several dtypes. Example: parameters of 10 and 3 elements on 4 ranks:
-/// partitions of 3 and 1, padding of 2 and 1.
+/// nothing is trained, or in several dtypes, or for a scalar. Example: parameters of 10 and 3
+/// elements on 4 ranks: partitions of 3 and 1, padding of 2 and 1.
 Zero3Plan zero3_plan(const ModuleTree& tree, const OptimizerGroups& groups,
                      const ZeroSettings& settings);
 
