@@ -4,7 +4,10 @@
 #include <map>
 
 #include "core/config/accelerate/launch.h"
+#include "core/config/accelerate/prepared.h"
+#include "core/config/deepspeed/accelerate_plugin.h"
 #include "tests/recordings/configs.h"
+#include "tests/recordings/configs_models.h"
 #include "tests/recordings/configs_plain.h"
 
 namespace shardscope::recordings {
@@ -97,6 +100,132 @@ LaunchRequest request_of(const Json& input) {
   return request;
 }
 
+bool is_on(const Environment& environment, std::string_view name) {
+  return variable(environment, name) == "true";
+}
+
+Json changed_fields(const ConfigValue& before, const ConfigValue& after) {
+  Json changed = Json::object();
+  for (const ConfigValue::Entry& field : after.entries())
+    if (!(field.value == before.at(field.key))) changed[field.key] = plain(field.value);
+  return changed;
+}
+
+/// The fields after set_auto_wrap_policy, the policy with its arguments.
+ConfigValue fields_with_policy(const FsdpPlugin& plugin) {
+  ConfigValue fields = plugin_fields(plugin);
+  fields.set("auto_wrap_policy", auto_wrap_policy(plugin));
+  return fields;
+}
+
+Json fsdp_plugin_result(const Environment& environment, const PreparedModel& model) {
+  FsdpPlugin plugin = make_fsdp_plugin(environment);
+  ConfigValue before = plugin_fields(plugin);
+  Json result{{"fields", plain(before)}};
+  const std::string precision = variable(environment, "ACCELERATE_MIXED_PRECISION", "no");
+  if (precision != "no") {
+    set_mixed_precision(plugin, precision);
+    result["after_set_mixed_precision"] = changed_fields(before, plugin_fields(plugin));
+    before = plugin_fields(plugin);
+  }
+  try {
+    set_auto_wrap_policy(plugin, model.tree, model.facts.no_split_classes);
+    result["after_set_auto_wrap_policy"] = changed_fields(before, fields_with_policy(plugin));
+  } catch (const Raised& raised) {
+    result["after_set_auto_wrap_policy"] = {{"error", error_of(raised)}};
+  }
+  return result;
+}
+
+Json deepspeed_plugin_result(const Environment& environment, const ReadFile& read_file) {
+  const DeepSpeedPlugin plugin = make_deepspeed_plugin(ConfigValue::dict(), environment, read_file);
+  return {{"fields", plain(plugin.fields())},
+          {"deepspeed_config", plain(plugin.deepspeed_config())}};
+}
+
+Json calls_result(const std::vector<FullyShardCall>& calls) {
+  Json result = Json::array();
+  for (const FullyShardCall& call : calls) {
+    result.push_back({{"modules", call.modules}});
+    if (call.reshard_after_forward)
+      result.back()["reshard_after_forward"] = *call.reshard_after_forward;
+  }
+  return result;
+}
+
+Json prepared_result(const Prepared& prepared) {
+  Json result{{"distributed_type", prepared.distributed_type},
+              {"num_processes", prepared.num_processes},
+              {"mixed_precision", prepared.mixed_precision},
+              {"gradient_accumulation_steps", prepared.gradient_accumulation_steps}};
+  const auto add = [&](const char* name, const std::optional<ConfigValue>& value) {
+    if (value) result[name] = plain(*value);
+  };
+  if (prepared.parallelism) result["parallelism_config"] = plain(prepared.parallelism->sizes());
+  add("fsdp1_kwargs", prepared.fsdp1_kwargs);
+  add("ddp_kwargs", prepared.ddp_kwargs);
+  add("deepspeed_initialize_config", prepared.deepspeed_config);
+  if (!prepared.checkpointed_modules.empty())
+    result["checkpointed_modules"] = prepared.checkpointed_modules;
+  add("fully_shard_shared", prepared.fully_shard_shared);
+  if (prepared.fully_shard_shared)
+    result["fully_shard_calls"] = calls_result(prepared.fully_shard_calls);
+  return result;
+}
+
+/// The files that the case's folder holds.
+ReadFile files_of(const Json& input) {
+  return [files = input.value("files", Json::object())](
+             const std::string& path) -> std::optional<std::string> {
+    if (!files.contains(path)) return std::nullopt;
+    const Json& content = files.at(path);
+    return content.is_string() ? content.get<std::string>() : content.dump();
+  };
+}
+
+template <class Action>
+bool stage(Json& result, const char* name, Action action) {
+  try {
+    result[name] = action();
+    return true;
+  } catch (const Raised& raised) {
+    result[name] = {{"error", error_of(raised)}};
+    return false;
+  }
+}
+
+/// The number of processes, where torchrun starts any and the recorder went on.
+std::optional<std::int64_t> prepared_world(const Json& input, const Launch& launch) {
+  const ConfigValue processes = launch.arguments->get("num_processes");
+  if (!launch.torchrun || input.value("no_prepare", false)) return std::nullopt;
+  if (!processes.is_integer() && !processes.is_boolean()) return std::nullopt;
+  if (processes.integer() <= 0) return std::nullopt;
+  return processes.integer();
+}
+
+void run_workers(Json& result, const Json& input, const Launch& started) {
+  const PreparedModel model = tiny_model(input.value("model", "bert"));
+  PrepareRequest request{.environment = shown_environment(started.environment),
+                         .read_file = files_of(input)};
+  if (input.contains("batch_size")) {
+    request.loader_batch_sizes.clear();
+    if (!input.at("batch_size").is_null())
+      request.loader_batch_sizes = {input.at("batch_size").get<std::int64_t>()};
+  }
+  const Environment& environment = request.environment;
+  if (is_on(environment, "ACCELERATE_USE_FSDP") &&
+      !stage(result, "plugin", [&] { return fsdp_plugin_result(environment, model); }))
+    return;
+  if (is_on(environment, "ACCELERATE_USE_DEEPSPEED") && !stage(result, "plugin", [&] {
+        return deepspeed_plugin_result(environment, request.read_file);
+      }))
+    return;
+  const std::optional<std::int64_t> world = prepared_world(input, started);
+  if (!world) return;
+  request.world = *world;
+  stage(result, "prepared", [&] { return prepared_result(prepare(request, model)); });
+}
+
 }  // namespace
 
 Json accelerate_yaml_result(const Json& input) {
@@ -105,6 +234,8 @@ Json accelerate_yaml_result(const Json& input) {
   if (request.config) result["loaded"] = loaded_result(*request.config);
   const Launch started = launch(request);
   result["launch"] = launch_result(started);
+  const bool has_workers = started.torchrun || !started.command.empty();
+  if (!started.error && has_workers) run_workers(result, input, started);
   return result;
 }
 

@@ -1,0 +1,66 @@
+// accelerate's FullyShardedDataParallelPlugin, as the workers make it from their environment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config/config_value.h"
+#include "core/config/environment.h"
+#include "core/sharding/module_tree.h"
+
+namespace shardscope::accelerate {
+
+enum class WrapKind : std::uint8_t { none, transformer, size };
+
+/// Names are torch's: "FULL_SHARD", "_HYBRID_SHARD_ZERO2"; absent values are None.
+struct FsdpPlugin {
+  std::int64_t fsdp_version = 1;
+  std::optional<std::string> sharding_strategy;  ///< version 1 only
+  /// A bool in version 2, a strategy's name in others.
+  ConfigValue reshard_after_forward;
+  std::optional<std::string> backward_prefetch;
+  std::optional<std::string> mixed_precision;  ///< "bf16", "fp16"; the policy is made of it
+  WrapKind wrap = WrapKind::none;
+  bool offload_params = false;
+  std::optional<std::string> ignored_modules;  ///< a pattern that whole module names match
+  std::string state_dict_type;
+  std::optional<bool> use_orig_params;
+  std::optional<bool> sync_module_states;
+  std::optional<bool> forward_prefetch;
+  bool activation_checkpointing = false;
+  bool activation_checkpointing_offload = false;
+  bool cpu_ram_efficient_loading = false;
+  std::optional<std::vector<std::string>> wrap_classes;  ///< transformer_cls_names_to_wrap
+  std::optional<ConfigValue> min_num_params;
+  /// set_auto_wrap_policy found these in the model.
+  std::optional<std::vector<std::string>> found_classes;
+  std::vector<std::string> warnings;
+
+  bool is_version(std::int64_t version) const { return fsdp_version == version; }
+};
+
+/// FullyShardedDataParallelPlugin() in an environment. Raises what it raises: ValueError, KeyError.
+/// Source: accelerate 1.15.0 utils/dataclasses.py, __post_init__.
+FsdpPlugin make_fsdp_plugin(const Environment& environment);
+
+/// set_mixed_precision("bf16"). Raises ValueError for what is no precision.
+void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision);
+
+/// set_auto_wrap_policy(model): finds the classes, or takes the model's own. Raises ValueError
+/// where the model has no such class. `no_split_classes` is _no_split_modules.
+void set_auto_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
+                          const std::vector<std::string>& no_split_classes);
+
+/// The fields under the dataclass's names, enums as their names, objects as {"class", fields}.
+ConfigValue plugin_fields(const FsdpPlugin& plugin);
+/// The mixed-precision policy as an object; None without one.
+ConfigValue mixed_precision_policy(const FsdpPlugin& plugin);
+ConfigValue cpu_offload(const FsdpPlugin& plugin);
+/// The policy as set_auto_wrap_policy leaves it: {"function", its arguments}; None where nothing is
+/// wrapped.
+ConfigValue auto_wrap_policy(const FsdpPlugin& plugin);
+
+}  // namespace shardscope::accelerate
