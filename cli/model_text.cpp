@@ -120,6 +120,22 @@ std::string bucket_text(const ShardingPlan& plan) {
   return text;
 }
 
+std::string partition_text(const ShardingPlan& plan) {
+  std::int64_t persistent = 0, persistent_elements = 0, padding = 0;
+  int sub_groups = 0;
+  for (const PlannedPartition& partition : plan.partitions) {
+    persistent += partition.persistent;
+    persistent_elements += partition.persistent ? partition.elements : 0;
+    padding += partition.padding_elements;
+    sub_groups = std::max(sub_groups, partition.sub_group + 1);
+  }
+  return fmt::format(
+      "{} partitioned parameters in {} sub-group{}, {} elements of padding; {} of them persistent "
+      "({} elements stay gathered on every rank)\n",
+      plan.partitions.size(), sub_groups, sub_groups == 1 ? "" : "s", grouped(padding), persistent,
+      grouped(persistent_elements));
+}
+
 /// A column of the table of model states.
 struct StatesColumn {
   std::string heading;
@@ -167,6 +183,7 @@ std::string plan_text(const ShardingPlan& plan, const Painter& painter) {
   std::string text = fmt::format("\n{}\n\n", painter(Paint::bold, plan_headline(plan)));
   if (!plan.units.empty()) text += unit_table(plan, painter) + "\n";
   if (!plan.buckets.empty()) text += bucket_text(plan) + "\n";
+  if (!plan.partitions.empty()) text += partition_text(plan) + "\n";
   text += states_table(states_columns(plan), painter);
   for (const std::string& warning : plan.warnings)
     text += fmt::format("\n{}: {}", painter(Paint::warning, "warning"), warning);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/sharding/ddp_buckets.h"
+#include "core/sharding/deepspeed_zero.h"
 #include "core/sharding/fsdp1.h"
 #include "core/sharding/fsdp2.h"
 #include "core/sharding/module_tree.h"
@@ -52,6 +53,14 @@ ShardingPlan plan_of(const ModuleTree& tree, const Fsdp2Plan& fsdp2, const Fsdp2
 /// gradients unless they are views into them (gradient_as_bucket_view). Source: torch 2.15
 /// torch/nn/parallel/distributed.py.
 ShardingPlan plan_of(const ModuleTree& tree, const DdpOptions& options,
+                     const PlanQuestion& question);
+
+/// DeepSpeed; stage 0 is allowed too. P in the training dtype: whole (stages 0 to 2), or partitions
+/// and the persistent parameters whole (3). G in that dtype or grad_accum_dtype: whole (0, 1), a
+/// partition (2, 3). OS = a float32 master (from stage 1 on in every precision) and the optimizer's
+/// states: whole (0), a partition (1 to 3). One optimizer group of all parameters. Source:
+/// deepspeed 0.19.8 runtime/zero/stage_1_and_2.py, stage3.py, runtime/bf16_optimizer.py.
+ShardingPlan plan_of(const ModuleTree& tree, const ZeroSettings& settings,
                      const PlanQuestion& question);
 
 }  // namespace shardscope

@@ -189,6 +189,31 @@ ShardingPlan ddp_plan(const Model& model, const RuntimeRequest& request) {
                  question_of(request));
 }
 
+int zero_stage(const RuntimeRequest& request) {
+  switch (request.sharding) {
+    case ShardingStrategy::no_shard:
+      return 0;
+    case ShardingStrategy::zero1:
+      return 1;
+    case ShardingStrategy::shard_grad_op:
+      return 2;
+    case ShardingStrategy::full_shard:
+      return 3;
+    case ShardingStrategy::hybrid_shard:
+    case ShardingStrategy::hybrid_shard_zero2:
+      break;
+  }
+  throw no_such_strategy(request, "no_shard, zero1, shard_grad_op or full_shard: stages 0 to 3");
+}
+
+ShardingPlan deepspeed_plan(const Model& model, const RuntimeRequest& request) {
+  ZeroSettings settings{.stage = zero_stage(request),
+                        .world = request.world,
+                        .precision = compute_dtype(request.precision)};
+  if (request.precision == TrainingPrecision::bf16) settings.precision = Dtype::bfloat16;
+  return plan_of(tree_in(model, request.precision), settings, question_of(request));
+}
+
 }  // namespace
 
 std::string_view name_of(TrainingPrecision precision) {
@@ -212,12 +237,12 @@ ShardingPlan plan_of(const Model& model, const RuntimeRequest& request) {
       return fsdp2_plan(model, request);
     case Runtime::ddp:
       return ddp_plan(model, request);
-    default:
-      throw Error(
-          {.where = "--runtime",
-           .what = fmt::format("{} is not modelled by this version", name_of(request.runtime)),
-           .way_out = "use native or fsdp1"});
+    case Runtime::deepspeed:
+      return deepspeed_plan(model, request);
+    case Runtime::native:
+      break;
   }
+  throw Error({.where = "--runtime", .what = "native units come from the native schedule"});
 }
 
 UnitChoice read_units(const std::string& path) {

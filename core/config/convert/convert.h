@@ -10,6 +10,7 @@
 
 #include "core/config/config_value.h"
 #include "core/config/convert/portable_strategy.h"
+#include "core/config/environment.h"
 
 namespace shardscope {
 
@@ -47,6 +48,11 @@ ConfigValue written(const PortableStrategy& strategy, ConfigFormat format);
 
 /// A DeepSpeed configuration; "auto" is left to whoever fills it in.
 PortableStrategy read_deepspeed_strategy(const ConfigValue& config);
+
+/// An accelerate file, as `accelerate launch` with it would run: defaults filled in, what is ignored
+/// left out. Files that it names come from `read_file`. Throws Error with what accelerate raises.
+PortableStrategy read_accelerate_strategy(const ConfigValue& file, const std::string& name,
+                                          const ReadFile& read_file);
 
 bool is_hybrid(const PortableStrategy& strategy);
 
