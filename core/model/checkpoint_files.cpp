@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace shardscope {
@@ -17,14 +18,31 @@ Bytes bytes_of_tensor(const Model& model, const StoredTensor& tensor) {
 
 using Shard = std::vector<StoredTensor>;
 
+/// The tensors in the order of the first of each block, blocks together.
+std::vector<Shard> blocks_of(const Model& model) {
+  std::vector<Shard> blocks;
+  std::map<std::int64_t, std::size_t> place;
+  for (StoredTensor& tensor : stored_tensors(model)) {
+    const auto known = tensor.block < 0 ? place.end() : place.find(tensor.block);
+    if (known != place.end()) {
+      blocks[known->second].push_back(std::move(tensor));
+      continue;
+    }
+    if (tensor.block >= 0) place[tensor.block] = blocks.size();
+    blocks.push_back({std::move(tensor)});
+  }
+  return blocks;
+}
+
 std::vector<Shard> shards_of(const Model& model, Bytes max_shard) {
   std::vector<Shard> shards;
   Shard current;
   Bytes filled;
-  for (StoredTensor& tensor : stored_tensors(model)) {
-    const Bytes bytes = bytes_of_tensor(model, tensor);
+  for (Shard& block : blocks_of(model)) {
+    Bytes bytes;
+    for (const StoredTensor& tensor : block) bytes += bytes_of_tensor(model, tensor);
     if (bytes > max_shard) {
-      shards.push_back({std::move(tensor)});
+      shards.push_back(std::move(block));
       continue;
     }
     if (filled + bytes > max_shard) {
@@ -32,7 +50,7 @@ std::vector<Shard> shards_of(const Model& model, Bytes max_shard) {
       current.clear();
       filled = {};
     }
-    current.push_back(std::move(tensor));
+    current.insert(current.end(), block.begin(), block.end());
     filled += bytes;
   }
   if (!current.empty()) shards.push_back(std::move(current));

@@ -27,9 +27,9 @@ inline constexpr Bytes default_max_shard = 50_GB;
 std::vector<StoredTensor> stored_tensors(const Model& model);
 
 /// A tied parameter is stored once, under its first name. Files fill up in state_dict() order, or
-/// that of Model::stored, to at most `max_shard`; a larger tensor has a file of its own. Source:
-/// huggingface_hub, split_torch_state_dict_into_shards. Example: 3 tensors of 4 GB, max_shard 10
-/// GB: two in the first file, one in the second.
+/// that of Model::stored, to at most `max_shard`; a larger tensor has a file of its own; a block of
+/// views counts as one tensor. Source: huggingface_hub, split_torch_state_dict_into_shards.
+/// Example: 3 tensors of 4 GB, max_shard 10 GB: two in the first file, one in the second.
 CheckpointFiles checkpoint_files(const Model& model, Bytes max_shard = default_max_shard);
 
 }  // namespace shardscope

@@ -10,8 +10,8 @@ std::string ConfigFields::text(std::string_view key) const {
   return found == fields_.end() ? "null" : found->second;
 }
 
-std::int64_t ConfigFields::integer(std::string_view key) const {
-  return JsonValue::parse(text(key), key).integer();
+std::int64_t ConfigFields::integer(std::string_view key, std::int64_t min, std::int64_t max) const {
+  return JsonValue::parse(text(key), key).integer(min, max);
 }
 
 void ConfigFields::set(std::string_view key, std::string json) {

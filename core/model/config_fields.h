@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,8 +22,10 @@ class ConfigFields {
   bool is_true(std::string_view key) const { return text(key) == "true"; }
   /// "null" if missing.
   std::string text(std::string_view key) const;
-  /// Error where it is none.
-  std::int64_t integer(std::string_view key) const;
+  /// Error where it is none within the bounds.
+  std::int64_t integer(std::string_view key,
+                       std::int64_t min = std::numeric_limits<std::int64_t>::min(),
+                       std::int64_t max = std::numeric_limits<std::int64_t>::max()) const;
 
   void set(std::string_view key, std::string json);
   void set(std::string_view key, const JsonValue& value);

@@ -1,5 +1,8 @@
 #include "core/model/config_reader.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
 #include <utility>
 
 #include "core/model/config_defaults.h"
@@ -19,15 +22,15 @@ ConfigReader::ConfigReader(JsonValue config, JsonValue defaults, TransformersVer
 
 std::optional<JsonValue> ConfigReader::find(std::string_view key) const {
   for (const JsonValue& source : sources_)
-    if (auto value = source.find(key)) return value;
+    if (source.has(key)) return source.find(key);
   return std::nullopt;
 }
 
 JsonValue ConfigReader::first_of(std::initializer_list<std::string_view> keys) const {
   for (const JsonValue& source : sources_)
     for (const std::string_view key : keys)
-      if (const auto value = source.find(key)) return *value;
-  return config().at(*keys.begin());
+      if (source.has(key)) return source.at(key);
+  return config().at(*std::prev(keys.end()));
 }
 
 std::int64_t ConfigReader::size(std::initializer_list<std::string_view> keys) const {
@@ -44,6 +47,8 @@ std::int64_t ConfigReader::layers(std::initializer_list<std::string_view> keys) 
   return first_of(keys).integer(1, most_layers);
 }
 
+std::int64_t ConfigReader::integer(std::string_view key) const { return first_of({key}).integer(); }
+
 double ConfigReader::positive(std::string_view key) const {
   return positive_number(first_of({key}));
 }
@@ -55,6 +60,21 @@ double ConfigReader::probability(std::string_view key) const {
 bool ConfigReader::flag(std::string_view key) const { return first_of({key}).boolean(); }
 
 std::string ConfigReader::text(std::string_view key) const { return first_of({key}).string(); }
+
+double ConfigReader::deviation(std::string_view key) const {
+  constexpr double otherwise = 0.02;
+  const double range = probability(key);
+  return range == 0 ? otherwise : range;
+}
+
+void ConfigReader::check_padding_token(std::int64_t rows) const {
+  constexpr std::string_view key = "pad_token_id";
+  const auto token = find(key);
+  if (!token) return;
+  const std::int64_t row = token->integer();
+  if (row >= rows || row < -rows)
+    throw error(key, fmt::format("pad_token_id {} is outside a vocabulary of {}", row, rows));
+}
 
 std::int64_t ConfigReader::labels() const {
   constexpr std::int64_t transformers_default = 2;

@@ -97,7 +97,7 @@ void fold_rope(const JsonValue& config, const RopeKeys& keys, const ConfigFields
                         std::string_view otherwise) {
     const std::string value = config.has(outer) ? fields.text(outer) : std::string(otherwise);
     if (!value.empty()) rope.set_where_missing(inner, value);
-    fields.erase(outer);
+    if (inner == "rope_theta" || !keys.keeps_partial) fields.erase(outer);
   };
   fold("rope_theta", keys.theta, keys.default_theta);
   fold("partial_rotary_factor", keys.partial, keys.default_partial);
@@ -110,6 +110,8 @@ void fold_rope(const JsonValue& config, const RopeKeys& keys, const ConfigFields
     else
       rope.set_where_missing(original, fields.text("max_position_embeddings"));
   }
+  if (keys.only_longrope && (type == "\"su\"" || type == "\"yarn\""))
+    rope.set("rope_type", "\"longrope\"");
   fields.erase("rope_scaling");
   fields.set("rope_parameters", rope.object_text());
 }

@@ -11,17 +11,9 @@
 #include "core/model/config_fields.h"
 #include "core/model/config_reader.h"
 #include "core/model/model.h"
+#include "core/model/rope_parameters.h"
 
 namespace shardscope {
-
-/// How a config class spells its rotary parameters outside rope_parameters, with their defaults as
-/// JSON (empty: none). Source: transformers 5.23, convert_rope_params_to_dict.
-struct RopeKeys {
-  std::string_view theta = "rope_theta";
-  std::string_view default_theta = "10000.0";
-  std::string_view partial = "partial_rotary_factor";
-  std::string_view default_partial;
-};
 
 struct ModelFamily {
   std::string_view model_type;  ///< config.json's model_type
@@ -38,7 +30,8 @@ struct ModelFamily {
   /// What the config class makes of its fields when it is constructed, beyond what all do; null:
   /// nothing.
   void (*complete)(ConfigFields& fields, TransformersVersion version) = nullptr;
-  /// What the model's constructor then writes into its config; null: nothing.
+  /// What is written into the fields last, by a config class that constructs its base first or by
+  /// the model's constructor; null: nothing.
   void (*construct)(ConfigFields& fields, const Model& model) = nullptr;
   /// `model` comes with family, class, version and dtype; parameters, modules and the decoder are
   /// filled in.
@@ -54,9 +47,17 @@ JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
 ModelFamily bert_family();
 ModelFamily bloom_family();
+ModelFamily gemma2_family();
 ModelFamily gpt2_family();
+ModelFamily gpt_neox_family();
+ModelFamily gptj_family();
 ModelFamily llama_family();
+ModelFamily mistral_family();
+ModelFamily mixtral_family();
 ModelFamily opt_family();
+ModelFamily phi3_family();
+ModelFamily qwen2_family();
+ModelFamily qwen3_family();
 ModelFamily roberta_family();
 ModelFamily t5_family();
 

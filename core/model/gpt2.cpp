@@ -1,10 +1,13 @@
-// GPT-2. Source: transformers 5.23, models/gpt2/modeling_gpt2.py and configuration_gpt2.py.
+// GPT-2. Source: transformers 5.23 and 4.57.6, models/gpt2/modeling_gpt2.py and
+// configuration_gpt2.py.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/model/activations.h"
 #include "core/model/family.h"
+#include "core/model/heads.h"
 #include "core/model/modules.h"
 
 namespace shardscope {
@@ -23,17 +26,15 @@ struct Gpt2Config {
 Gpt2Config read_config(const ConfigReader& config) {
   Gpt2Config c{};
   c.vocabulary = config.size({"vocab_size"});
-  c.positions = config.size({"n_positions", "max_position_embeddings"});
-  c.width = config.size({"n_embd", "hidden_size"});
-  c.layers = config.layers({"n_layer", "num_hidden_layers"});
-  c.heads = config.size({"n_head", "num_attention_heads"});
+  c.positions = config.size({"max_position_embeddings", "n_positions"});
+  c.width = config.size({"hidden_size", "n_embd"});
+  c.layers = config.layers({"num_hidden_layers", "n_layer"});
+  c.heads = config.size({"num_attention_heads", "n_head"});
   c.inner = config.optional_size("n_inner").value_or(4 * c.width);
-  c.activation = config.text("activation_function");
+  c.activation = read_activation(config, "activation_function");
   c.epsilon = config.positive("layer_norm_epsilon");
   c.conv_deviation = config.probability("initializer_range");
-  c.deviation = c.conv_deviation == 0
-                    ? 0.02
-                    : c.conv_deviation;  // PreTrainedModel._init_weights: "range or 0.02"
+  c.deviation = config.deviation("initializer_range");
   c.residual_deviation = c.conv_deviation / std::sqrt(2.0 * static_cast<double>(c.layers));
   c.scale_attention = config.flag("scale_attn_weights");
   c.scale_by_layer = config.flag("scale_attn_by_inverse_layer_idx");
@@ -42,10 +43,6 @@ Gpt2Config read_config(const ConfigReader& config) {
   if (c.width % c.heads != 0)
     throw config.error("n_embd",
                        fmt::format("n_embd {} is not a multiple of n_head {}", c.width, c.heads));
-  if (activation_class(c.activation).empty())
-    throw config.error("activation_function",
-                       fmt::format("unknown activation \"{}\"", c.activation),
-                       "for example \"gelu_new\"");
   return c;
 }
 
@@ -68,22 +65,13 @@ class Gpt2Builder {
   }
 
   void build_language_head() {
-    const std::string name = "lm_head";
-    if (c_.tied) {
-      const std::string& first = model_.parameters[decoder_.token_embedding.value].name;
-      add_module(model_, name, "Linear");
-      model_.tied.push_back({.later = name + ".weight", .first = first});
-      decoder_.head = {
-          .module = name, .weight = decoder_.token_embedding, .in = c_.width, .out = c_.vocabulary};
-    } else {
-      decoder_.head = add_linear(
-          model_, name, {.in = c_.width, .out = c_.vocabulary, .bias = false}, c_.deviation);
-    }
+    decoder_.head = add_language_head(model_,
+                                      {.embedding = decoder_.token_embedding,
+                                       .tied = c_.tied,
+                                       .width = c_.width,
+                                       .vocabulary = c_.vocabulary},
+                                      c_.deviation);
     finish_decoder();
-  }
-
-  void build_head(const std::string& name, std::int64_t labels, bool bias) {
-    add_linear(model_, name, {.in = c_.width, .out = labels, .bias = bias}, c_.deviation);
   }
 
  private:
@@ -179,6 +167,32 @@ class Gpt2Builder {
   Decoder decoder_;
 };
 
+constexpr std::string_view double_heads = "GPT2DoubleHeadsModel";
+
+/// Source: modeling_gpt2.py, class GPT2SequenceSummary; the model sets num_labels to 1.
+void add_summary(const ConfigReader& config, const Gpt2Config& gpt2, Model& model) {
+  const std::string name = "multiple_choice_head";
+  const auto add_dropout = [&](const char* part, std::string_view key) {
+    const auto share = config.find(key);
+    add_module(model, name + part, share && share->number() > 0 ? "Dropout" : "Identity");
+  };
+  add_module(model, name, "GPT2SequenceSummary");
+  if (config.flag("summary_use_proj"))
+    add_linear(model, name + ".summary",
+               {.in = gpt2.width, .out = config.flag("summary_proj_to_labels") ? 1 : gpt2.width},
+               gpt2.deviation);
+  else
+    add_module(model, name + ".summary", "Identity");
+  const auto activation = config.find("summary_activation");
+  const bool named = activation && !activation->string().empty();
+  add_module(model, name + ".activation",
+             named ? activation_class(read_activation(config, "summary_activation")) : "Identity");
+  add_dropout(".first_dropout", "summary_first_dropout");
+  add_dropout(".last_dropout", "summary_last_dropout");
+  model.decoder.reset();
+  model.why_no_decoder = "class " + model.class_name + " has a second head";
+}
+
 void build_gpt2(const ConfigReader& config, Model& model) {
   const Gpt2Config gpt2 = read_config(config);
   model.base_model_prefix = "transformer";
@@ -188,15 +202,26 @@ void build_gpt2(const ConfigReader& config, Model& model) {
   add_module(model, "", model.class_name);
   Gpt2Builder builder(gpt2, model);
   builder.build_base(model.class_name == "GPT2Model" ? "" : "transformer");
-  if (model.class_name == "GPT2LMHeadModel") return builder.build_language_head();
-  model.why_no_decoder = "class " + model.class_name + " has no head for the next token";
-  if (model.class_name == "GPT2ForSequenceClassification")
-    builder.build_head("score", config.labels(), false);
-  if (model.class_name == "GPT2ForQuestionAnswering") builder.build_head("qa_outputs", 2, true);
-  if (model.class_name == "GPT2ForTokenClassification") {
-    add_module(model, "dropout", "Dropout");
-    builder.build_head("classifier", config.labels(), true);
-  }
+  const std::string_view task = task_of(model, "GPT2");
+  if (task == "LMHeadModel" || task == "DoubleHeadsModel") builder.build_language_head();
+  if (task == "DoubleHeadsModel") return add_summary(config, gpt2, model);
+  if (task == "LMHeadModel") return;
+  model.why_no_decoder = no_language_head(model);
+  if (task == "ForTokenClassification")
+    add_label_head(model,
+                   {.name = "classifier",
+                    .width = gpt2.width,
+                    .labels = config.labels(),
+                    .bias = true,
+                    .dropout = true},
+                   gpt2.deviation);
+  add_common_head(config, task, gpt2.width, gpt2.deviation, model);
+}
+
+void construct_gpt2(ConfigFields& fields, const Model& model) {
+  if (model.class_name != double_heads) return;
+  fields.set("id2label", R"({"0":"LABEL_0"})");
+  fields.set("label2id", R"({"LABEL_0":0})");
 }
 
 /// Source: transformers 5.23, configuration_gpt2.py, class GPT2Config.
@@ -224,15 +249,16 @@ constexpr std::string_view default_config_4 = R"({
 ModelFamily gpt2_family() {
   return {.model_type = "gpt2",
           .default_class = "GPT2LMHeadModel",
-          .classes = {"GPT2LMHeadModel", "GPT2Model", "GPT2ForSequenceClassification",
+          .classes = {"GPT2LMHeadModel", "GPT2Model", double_heads, "GPT2ForSequenceClassification",
                       "GPT2ForTokenClassification", "GPT2ForQuestionAnswering"},
-          .generating_classes = {"GPT2LMHeadModel"},
+          .generating_classes = {"GPT2LMHeadModel", double_heads},
           .default_config = default_config,
           .default_config_4 = default_config_4,
           .config_aliases = {{"hidden_size", "n_embd"},
                              {"max_position_embeddings", "n_positions"},
                              {"num_attention_heads", "n_head"},
                              {"num_hidden_layers", "n_layer"}},
+          .construct = construct_gpt2,
           .build = build_gpt2};
 }
 

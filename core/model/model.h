@@ -143,6 +143,9 @@ struct StoredTensor {
   ParameterId parameter;
   std::int64_t first = 0;  ///< element of the parameter at which it begins, row-major
   Shape shape;
+  /// Tensors of one block are views of the same memory while they are saved, and go to one file.
+  /// -1: alone.
+  std::int64_t block = -1;
 
   std::int64_t elements() const { return elements_of(shape); }
   bool operator==(const StoredTensor&) const = default;

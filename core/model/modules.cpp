@@ -41,7 +41,7 @@ void add_tied(Model& model, std::string name, std::string_view first) {
 
 ParameterId add_embedding(Model& model, std::string name, EmbeddingShape shape,
                           double standard_deviation) {
-  add_module(model, name, "Embedding");
+  add_module(model, name, shape.class_name);
   return add_parameter(model, name + ".weight", {shape.rows, shape.width},
                        normal(standard_deviation));
 }
@@ -54,6 +54,10 @@ Linear add_linear(Model& model, std::string name, LinearShape shape, double stan
   linear.weight = add_parameter(model, name + ".weight", weight, normal(standard_deviation));
   if (shape.bias) linear.bias = add_parameter(model, name + ".bias", {shape.out}, zeros);
   return linear;
+}
+
+ParameterId add_bias(Model& model, const std::string& module, std::int64_t width) {
+  return add_parameter(model, module + ".bias", {width}, zeros);
 }
 
 Norm add_norm(Model& model, std::string name, const NormShape& shape) {

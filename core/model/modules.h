@@ -25,6 +25,7 @@ void add_tied(Model& model, std::string name, std::string_view first);
 struct EmbeddingShape {
   std::int64_t rows = 0;
   std::int64_t width = 0;
+  std::string_view class_name = "Embedding";
 };
 ParameterId add_embedding(Model& model, std::string name, EmbeddingShape shape,
                           double standard_deviation);
@@ -37,6 +38,9 @@ struct LinearShape {
   WeightLayout layout = WeightLayout::out_in;
 };
 Linear add_linear(Model& model, std::string name, LinearShape shape, double standard_deviation);
+
+/// "module.bias" of zeros, of a Linear whose weight is another parameter again.
+ParameterId add_bias(Model& model, const std::string& module, std::int64_t width);
 
 /// torch.nn.LayerNorm (weight and bias) or an RMS norm (weight), drawn as ones and zeros.
 struct NormShape {

@@ -2,16 +2,51 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/format/utf8.h"
+
 namespace shardscope {
 namespace {
 
-constexpr double default_theta = 10000;
 constexpr std::int64_t largest_context = std::int64_t{1} << 40;
+
+struct RopeType {
+  std::string_view name;
+  std::vector<std::string_view> needed;
+};
+
+/// Source: ROPE_INIT_FUNCTIONS and the required keys of their validation functions. What release 5
+/// fills in is not needed there.
+const std::vector<RopeType>& rope_types(TransformersVersion version) {
+  static const std::vector<RopeType> types_5{
+      {"default", {}},
+      {"dynamic", {"factor"}},
+      {"linear", {"factor"}},
+      {"llama3", {"factor", "low_freq_factor", "high_freq_factor"}},
+      {"longrope", {"short_factor", "long_factor"}},
+      {"proportional", {}},
+      {"yarn", {"factor"}},
+  };
+  static const std::vector<RopeType> types_4{
+      {"default", {}},
+      {"dynamic", {"factor"}},
+      {"linear", {"factor"}},
+      {"llama3",
+       {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}},
+      {"longrope", {"short_factor", "long_factor"}},
+      {"yarn", {"factor"}},
+  };
+  return version == TransformersVersion::v4 ? types_4 : types_5;
+}
 
 /// The object with the parameters, wherever it stands; an older rope_scaling comes first, as in
 /// transformers.
 std::optional<JsonValue> parameters_of(const ConfigReader& config) {
   if (auto scaling = config.find("rope_scaling"); scaling && scaling->size() > 0) return scaling;
+  if (config.version() == TransformersVersion::v4) return std::nullopt;
   return config.find("rope_parameters");
 }
 
@@ -22,21 +57,63 @@ std::string type_of(const std::optional<JsonValue>& parameters) {
   return "default";
 }
 
-double theta_of(const ConfigReader& config, const std::optional<JsonValue>& parameters) {
-  const auto theta = parameters ? parameters->find("rope_theta") : std::nullopt;
-  if (theta) return positive_number(*theta);
-  const auto outer = config.find("rope_theta");
-  return outer ? positive_number(*outer) : default_theta;
+/// Source: configuration_phi3.py, validate_rope and _rope_scaling_validation.
+void check_longrope(const std::optional<JsonValue>& parameters, std::string_view type,
+                    std::int64_t turned) {
+  if (!parameters) return;
+  if (type != "default" && type != "longrope")
+    throw parameters->error(fmt::format("unknown rope_type \"{}\"", shown(type)),
+                            "known are default, longrope");
+  for (const char* key : {"short_factor", "long_factor"}) {
+    const auto factors = parameters->find(key);
+    if (factors && static_cast<std::int64_t>(factors->elements().size()) != turned / 2)
+      throw factors->error(fmt::format("has {} numbers, {} dimensions of a head turn by {}",
+                                       factors->size(), turned, turned / 2));
+  }
 }
 
-double partial_factor_of(const ConfigReader& config, const std::optional<JsonValue>& parameters) {
-  const auto inner = parameters ? parameters->find("partial_rotary_factor") : std::nullopt;
-  const auto factor = inner ? inner : config.find("partial_rotary_factor");
-  return factor ? factor->number(0, 1) : 1;
+void check_type(const ConfigReader& config, const std::optional<JsonValue>& parameters,
+                std::string_view type) {
+  const auto& types = rope_types(config.version());
+  const auto known = std::find_if(types.begin(), types.end(),
+                                  [&](const RopeType& row) { return row.name == type; });
+  if (known != types.end()) {
+    for (const std::string_view key : known->needed) parameters->at(key);
+    return;
+  }
+  std::string names;
+  for (const RopeType& row : types) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  throw parameters->error(fmt::format("unknown rope_type \"{}\"", shown(type)),
+                          "known are " + names);
 }
 
-Rope::Llama3 llama3_of(const ConfigReader& config, const JsonValue& parameters,
-                       std::int64_t max_positions) {
+double number_or(std::string_view json, double otherwise) {
+  return json.empty() ? otherwise : JsonValue::parse(json, "default").number();
+}
+
+double theta_of(const ConfigReader& config, const RopeKeys& keys,
+                const std::optional<JsonValue>& parameters) {
+  const bool inside = parameters && config.version() == TransformersVersion::v5;
+  if (const auto theta = inside ? parameters->find("rope_theta") : std::nullopt)
+    return positive_number(*theta);
+  const auto outer = config.find(keys.theta);
+  return outer ? positive_number(*outer) : number_or(keys.default_theta, 0);
+}
+
+/// The share of each head that is turned.
+double partial_factor_of(const ConfigReader& config, const RopeKeys& keys,
+                         const std::optional<JsonValue>& parameters, std::string_view type) {
+  const bool older = config.version() == TransformersVersion::v4;
+  if (!older && type == "default" && !keys.default_is_partial) return 1;
+  // The frequencies of the rest are zeros.
+  if (type == "proportional") return 1;
+  const auto inner =
+      parameters && !older ? parameters->find("partial_rotary_factor") : std::nullopt;
+  const auto factor = inner ? inner : config.find(keys.partial);
+  return factor ? factor->number(0, 1) : number_or(keys.default_partial, 1);
+}
+
+Rope::Llama3 llama3_of(const JsonValue& parameters, std::int64_t max_positions) {
   Rope::Llama3 llama3{.factor = positive_number(parameters.at("factor")),
                       .low_freq_factor = positive_number(parameters.at("low_freq_factor")),
                       .high_freq_factor = positive_number(parameters.at("high_freq_factor")),
@@ -44,30 +121,44 @@ Rope::Llama3 llama3_of(const ConfigReader& config, const JsonValue& parameters,
   if (llama3.high_freq_factor <= llama3.low_freq_factor)
     throw parameters.error(fmt::format("high_freq_factor {} is not above low_freq_factor {}",
                                        llama3.high_freq_factor, llama3.low_freq_factor));
-  constexpr std::string_view original = "original_max_position_embeddings";
-  auto context = config.find(original);
-  if (!context) context = parameters.find(original);
-  if (context) llama3.original_max_position_embeddings = context->integer(1, largest_context);
+  if (const auto context = parameters.find("original_max_position_embeddings"))
+    llama3.original_max_position_embeddings = context->integer(1, largest_context);
   return llama3;
+}
+
+/// Small odd heads stand in test fixtures, and transformers lets them pass.
+void check_even(const ConfigReader& config, std::int64_t head_dim, double partial) {
+  constexpr std::int64_t largest_fixture = 4;
+  const auto turned = static_cast<std::int64_t>(static_cast<double>(head_dim) * partial);
+  if (config.version() == TransformersVersion::v4 || !config.find("head_dim")) return;
+  if (head_dim > largest_fixture && head_dim % 2 != 0 && turned == head_dim)
+    throw config.error("head_dim",
+                       fmt::format("head_dim {} is odd, rotary embedding turns pairs", head_dim));
 }
 
 }  // namespace
 
-RopeParameters read_rope_parameters(const ConfigReader& config, std::int64_t head_dim,
-                                    std::int64_t max_positions) {
+RopeParameters read_rope_parameters(const ConfigReader& config, const RopeKeys& keys,
+                                    std::int64_t head_dim, std::int64_t max_positions) {
   const auto parameters = parameters_of(config);
-  const std::string type = type_of(parameters);
-  const double partial = type == "default" ? 1 : partial_factor_of(config, parameters);
+  std::string type = type_of(parameters);
+  if (keys.only_longrope && (type == "su" || type == "yarn")) type = "longrope";
+  check_type(config, parameters, type);
+  const double partial = partial_factor_of(config, keys, parameters, type);
+  check_even(config, head_dim, partial);
+  if (keys.only_longrope)
+    check_longrope(parameters, type,
+                   static_cast<std::int64_t>(static_cast<double>(head_dim) * partial));
   RopeParameters result;
   result.frequencies = (static_cast<std::int64_t>(static_cast<double>(head_dim) * partial) + 1) / 2;
-  Rope rope{.theta = theta_of(config, parameters)};
+  Rope rope{.theta = theta_of(config, keys, parameters)};
   if (type == "linear")
     rope.linear_factor = positive_number(parameters->at("factor"));
   else if (type == "llama3")
-    rope.llama3 = llama3_of(config, *parameters, max_positions);
+    rope.llama3 = llama3_of(*parameters, max_positions);
   else if (type != "default")
     result.why_not = fmt::format("rope_type {} (known are default, linear, llama3)", type);
-  if (partial != 1) result.why_not = fmt::format("partial_rotary_factor {}", partial);
+  if (partial != 1) result.why_not = fmt::format("partial rotary, {} of each head", partial);
   if (head_dim % 2 != 0)
     result.why_not = fmt::format("head_dim {} is odd, rotary embedding turns pairs", head_dim);
   if (result.why_not.empty()) result.rope = rope;

@@ -12,6 +12,7 @@ namespace shardscope {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 Model model_of(std::string_view config, const ModelOptions& options = {}) {
   return model_of_config(JsonValue::parse(config, "config.json"), options);
@@ -143,8 +144,8 @@ TEST(Huggingface, TheDtypeIsTheConfigsOrTheOne) {
 }
 
 TEST(Huggingface, ComplaintsNameFileLineAndKey) {
-  EXPECT_EQ(complaint("{\n\"model_type\": \"mamba\"}"),
-            "config.json:2: model_type: unknown model_type \"mamba\"; known are gpt2, llama");
+  EXPECT_THAT(complaint("{\n\"model_type\": \"mamba\"}"),
+              StartsWith("config.json:2: model_type: unknown model_type \"mamba\"; known are "));
   EXPECT_THAT(complaint("{}"), HasSubstr("config.json:1: the key \"model_type\" is missing"));
   EXPECT_THAT(complaint(with(tiny_gpt2, R"("architectures": ["GPT2Foo"])")),
               HasSubstr("architectures[0]: unknown architecture \"GPT2Foo\" of model_type gpt2; "

@@ -1,0 +1,99 @@
+#include "core/model/config_rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/format/utf8.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t most_layers = 4096;
+
+/// Source: configuration_utils.py, ALLOWED_LAYER_TYPES; those of decoders without recurrence.
+constexpr std::string_view layer_types[] = {"full_attention", "sliding_attention",
+                                            "chunked_attention"};
+
+void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_t)>& slides) {
+  if (!fields.is_null("layer_types")) return;
+  nlohmann::json types = nlohmann::json::array();
+  const std::int64_t layers = fields.integer("num_hidden_layers", 0, most_layers);
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    types.push_back(slides(layer) ? "sliding_attention" : "full_attention");
+  fields.set("layer_types", types.dump());
+}
+
+}  // namespace
+
+void fill_head_dim(ConfigFields& fields) {
+  if (!fields.is_null("head_dim")) return;
+  const std::int64_t heads = fields.integer("num_attention_heads", 1);
+  fields.set("head_dim", std::to_string(fields.integer("hidden_size", 1) / heads));
+}
+
+void fill_key_value_heads(ConfigFields& fields) {
+  fields.set_where_null("num_key_value_heads", fields.text("num_attention_heads"));
+}
+
+void fill_window_layers(ConfigFields& fields) {
+  if (!fields.is_true("use_sliding_window")) fields.set("sliding_window", "null");
+  const bool slides = !fields.is_null("sliding_window");
+  const std::int64_t first = slides ? fields.integer("max_window_layers") : 0;
+  fill_layer_types(fields, [&](std::int64_t layer) { return slides && layer >= first; });
+}
+
+void fill_alternating_layers(ConfigFields& fields) {
+  fill_layer_types(fields, [](std::int64_t layer) { return layer % 2 == 0; });
+}
+
+void copy_rope_type(ConfigFields& fields) {
+  if (fields.is_null("rope_scaling")) return;
+  nlohmann::json scaling = nlohmann::json::parse(fields.text("rope_scaling"));
+  if (!scaling.is_object() || !scaling.contains("type")) return;
+  scaling["rope_type"] = scaling["type"];
+  fields.set("rope_scaling", scaling.dump());
+}
+
+void rename_to_longrope(ConfigFields& fields) {
+  if (fields.is_null("rope_scaling")) return;
+  nlohmann::json scaling = nlohmann::json::parse(fields.text("rope_scaling"));
+  if (!scaling.is_object() || !scaling.contains("type")) return;
+  if (scaling["type"] == "su" || scaling["type"] == "yarn") scaling["type"] = "longrope";
+  fields.set("rope_scaling", scaling.dump());
+}
+
+void check_layer_types(const ConfigReader& config) {
+  const auto types = config.find("layer_types");
+  if (!types) return;
+  for (const JsonValue& type : types->elements()) {
+    const std::string name = type.string();
+    if (std::find(std::begin(layer_types), std::end(layer_types), name) == std::end(layer_types))
+      throw type.error(fmt::format("unknown layer type \"{}\"", shown(name)),
+                       fmt::format("known are {}", fmt::join(layer_types, ", ")));
+  }
+  const std::int64_t layers = config.layers({"num_hidden_layers"});
+  if (static_cast<std::int64_t>(types->size()) != layers)
+    throw types->error(
+        fmt::format("has {} entries, num_hidden_layers is {}", types->size(), layers));
+}
+
+std::string why_windowed(const ConfigReader& config) {
+  const auto given = config.find("layer_types");
+  if (given) {
+    for (const JsonValue& type : given->elements())
+      if (type.string() != "full_attention") return "layers of type " + type.string();
+    return {};
+  }
+  const auto window = config.find("sliding_window");
+  const bool slides = config.flag("use_sliding_window") && window &&
+                      config.layers({"num_hidden_layers"}) > config.integer("max_window_layers");
+  return slides ? fmt::format("sliding window, {} tokens", window->dump()) : std::string();
+}
+
+}  // namespace shardscope

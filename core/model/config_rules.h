@@ -1,0 +1,32 @@
+// What several Hugging Face config classes do with their fields when they are constructed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/model/config_fields.h"
+#include "core/model/config_reader.h"
+
+namespace shardscope {
+
+/// head_dim null: hidden_size / num_attention_heads.
+void fill_head_dim(ConfigFields& fields);
+/// num_key_value_heads null: num_attention_heads.
+void fill_key_value_heads(ConfigFields& fields);
+/// sliding_window is null unless use_sliding_window; layer_types null: layers slide from
+/// max_window_layers on, if they do at all.
+void fill_window_layers(ConfigFields& fields);
+/// layer_types null: every second layer slides, beginning with the first.
+void fill_alternating_layers(ConfigFields& fields);
+/// rope_scaling's older key "type" is copied to "rope_type" (transformers 4).
+void copy_rope_type(ConfigFields& fields);
+
+/// Phi-3's older names of longrope, "su" and "yarn", as type of rope_scaling (transformers 4).
+void rename_to_longrope(ConfigFields& fields);
+
+/// layer_types, where given, is one known name for each layer.
+void check_layer_types(const ConfigReader& config);
+/// What the native runtime lacks of a config with use_sliding_window; empty: nothing.
+std::string why_windowed(const ConfigReader& config);
+
+}  // namespace shardscope

@@ -1,0 +1,218 @@
+#include "core/model/gated_decoder.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "core/model/activations.h"
+#include "core/model/heads.h"
+#include "core/model/modules.h"
+
+namespace shardscope {
+namespace {
+
+struct Sizes {
+  std::int64_t vocabulary, positions, width, inner, layers, heads, kv_heads, head_dim;
+  std::string activation;
+  double epsilon, deviation;
+  bool tied;
+  RopeParameters rope;
+};
+
+void check_divides(const ConfigReader& config, std::string_view key, std::int64_t size,
+                   std::string_view part_key, std::int64_t part) {
+  if (size % part != 0)
+    throw config.error(key == "num_attention_heads" ? part_key : key,
+                       fmt::format("{} {} is not a multiple of {} {}", key, size, part_key, part));
+}
+
+Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
+  Sizes s{};
+  s.vocabulary = config.size({"vocab_size"});
+  s.positions = config.size({"max_position_embeddings"});
+  s.width = config.size({"hidden_size"});
+  s.inner = config.size({"intermediate_size"});
+  s.layers = config.layers({"num_hidden_layers"});
+  s.heads = config.size({"num_attention_heads"});
+  s.kv_heads = config.optional_size("num_key_value_heads").value_or(s.heads);
+  if (relative.whole_heads && config.version() == TransformersVersion::v5)
+    check_divides(config, "hidden_size", s.width, "num_attention_heads", s.heads);
+  check_divides(config, "num_attention_heads", s.heads, "num_key_value_heads", s.kv_heads);
+  s.head_dim = config.optional_size("head_dim").value_or(s.width / s.heads);
+  if (s.head_dim == 0)
+    throw config.error("hidden_size", fmt::format("hidden_size {} is below num_attention_heads {}",
+                                                  s.width, s.heads));
+  s.activation = read_activation(config, relative.activation_key);
+  s.epsilon = config.positive("rms_norm_eps");
+  s.deviation = config.deviation("initializer_range");
+  s.tied = config.flag("tie_word_embeddings");
+  s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
+  config.check_padding_token(s.vocabulary);
+  return s;
+}
+
+class Builder {
+ public:
+  Builder(const ConfigReader& config, const GatedDecoder& relative, const Sizes& sizes,
+          Model& model)
+      : config_(config), relative_(relative), s_(sizes), model_(model) {}
+
+  void build_base(std::string prefix) {
+    prefix_ = std::move(prefix);
+    if (!prefix_.empty()) add_module(model_, prefix_, of_family("Model"));
+    decoder_.token_embedding =
+        add_embedding(model_, at("embed_tokens"),
+                      {s_.vocabulary, s_.width, relative_.embedding_class}, s_.deviation);
+    add_module(model_, at("layers"), "ModuleList");
+    for (std::int64_t layer = 0; layer < s_.layers; ++layer)
+      decoder_.blocks.push_back(build_layer(at(fmt::format("layers.{}", layer))));
+    decoder_.final_norm = norm(at("norm"), s_.width);
+    add_module(model_, at("rotary_emb"), of_family("RotaryEmbedding"));
+    add_rotary_buffers(model_, at("rotary_emb"), s_.rope.frequencies);
+  }
+
+  void build_language_head() {
+    decoder_.head = add_language_head(model_,
+                                      {.embedding = decoder_.token_embedding,
+                                       .tied = s_.tied,
+                                       .width = s_.width,
+                                       .vocabulary = s_.vocabulary},
+                                      s_.deviation);
+    finish_decoder();
+  }
+
+ private:
+  std::string at(std::string_view name) const { return joined(prefix_, name); }
+  std::string of_family(std::string_view class_name) const {
+    return std::string(relative_.name) + std::string(class_name);
+  }
+
+  Norm norm(const std::string& name, std::int64_t width) {
+    return add_norm(model_, name,
+                    {.kind = NormKind::rms_norm,
+                     .class_name = of_family("RMSNorm"),
+                     .width = width,
+                     .epsilon = s_.epsilon});
+  }
+
+  Linear linear(const std::string& name, std::int64_t in, std::int64_t out, bool bias) {
+    return add_linear(model_, name, {.in = in, .out = out, .bias = bias}, s_.deviation);
+  }
+
+  DecoderBlock build_layer(const std::string& name) {
+    DecoderBlock block{.module = name};
+    add_module(model_, name, of_family("DecoderLayer"));
+    add_module(model_, name + ".self_attn", of_family("Attention"));
+    build_attention(name + ".self_attn", block);
+    build_feed_forward(name, block);
+    std::vector<Norm> norms;
+    for (const std::string_view part : relative_.norms)
+      norms.push_back(norm(joined(name, part), s_.width));
+    block.attention_norm = norms[0];
+    block.mlp_norm = norms[1];
+    for (const std::string_view part : relative_.dropouts)
+      add_module(model_, joined(name, part), "Dropout");
+    return block;
+  }
+
+  void build_attention(const std::string& name, DecoderBlock& block) {
+    const std::int64_t query = s_.heads * s_.head_dim;
+    const std::int64_t key = s_.kv_heads * s_.head_dim;
+    if (relative_.packed_projections) {
+      block.attention_out = linear(name + ".o_proj", query, s_.width, relative_.out_bias);
+      block.qkv = {linear(name + ".qkv_proj", s_.width, query + 2 * key, relative_.qkv_bias)};
+      return;
+    }
+    for (const auto& [part, size] :
+         {std::pair{".q_proj", query}, {".k_proj", key}, {".v_proj", key}})
+      block.qkv.push_back(linear(name + part, s_.width, size, relative_.qkv_bias));
+    block.attention_out = linear(name + ".o_proj", query, s_.width, relative_.out_bias);
+    if (!relative_.query_key_norms) return;
+    norm(name + ".q_norm", s_.head_dim);
+    norm(name + ".k_norm", s_.head_dim);
+  }
+
+  void build_feed_forward(const std::string& layer, DecoderBlock& block) {
+    const std::string mlp = layer + ".mlp";
+    if (relative_.feed_forward)
+      return relative_.feed_forward(config_, layer,
+                                    {.width = s_.width,
+                                     .inner = s_.inner,
+                                     .activation = s_.activation,
+                                     .standard_deviation = s_.deviation},
+                                    model_);
+    add_module(model_, mlp, of_family("MLP"));
+    block.mlp = MlpKind::swiglu;
+    if (relative_.packed_projections) {
+      block.mlp_in = {linear(mlp + ".gate_up_proj", s_.width, 2 * s_.inner, relative_.mlp_bias)};
+    } else {
+      for (const char* part : {".gate_proj", ".up_proj"})
+        block.mlp_in.push_back(linear(mlp + part, s_.width, s_.inner, relative_.mlp_bias));
+    }
+    block.mlp_out = linear(mlp + ".down_proj", s_.inner, s_.width, relative_.mlp_bias);
+    add_module(model_, mlp + (relative_.packed_projections ? ".activation_fn" : ".act_fn"),
+               activation_class(s_.activation));
+  }
+
+  std::string why_no_decoder() const {
+    if (!relative_.why_no_decoder.empty()) return relative_.why_no_decoder;
+    if (s_.activation != "silu" && s_.activation != "swish")
+      return fmt::format("{} {} (known is silu)", relative_.activation_key, s_.activation);
+    return s_.rope.why_not;
+  }
+
+  void finish_decoder() {
+    model_.why_no_decoder = why_no_decoder();
+    if (!model_.why_no_decoder.empty()) return;
+    decoder_.vocabulary = s_.vocabulary;
+    decoder_.width = s_.width;
+    decoder_.heads = s_.heads;
+    decoder_.kv_heads = s_.kv_heads;
+    decoder_.head_dim = s_.head_dim;
+    decoder_.max_positions = s_.positions;
+    decoder_.attention_scale = 1 / std::sqrt(static_cast<double>(s_.head_dim));
+    decoder_.rope = s_.rope.rope;
+    model_.decoder = std::move(decoder_);
+  }
+
+  const ConfigReader& config_;
+  const GatedDecoder& relative_;
+  const Sizes& s_;
+  Model& model_;
+  std::string prefix_;
+  Decoder decoder_;
+};
+
+/// Source: modeling_layers.py, GenericForTokenClassification.
+void add_token_head(const ConfigReader& config, const Sizes& sizes, Model& model) {
+  const auto bias = config.find("token_classification_bias");
+  add_label_head(model,
+                 {.width = sizes.width,
+                  .labels = config.labels(),
+                  .bias = !bias || bias->boolean(),
+                  .dropout = true},
+                 sizes.deviation);
+}
+
+}  // namespace
+
+void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relative, Model& model) {
+  const Sizes sizes = read_sizes(config, relative);
+  const std::string_view task = task_of(model, relative.name);
+  model.base_model_prefix = task == "ForQuestionAnswering" ? relative.question_prefix : "model";
+  model.no_split_classes =
+      model.no_split_classes_of_class = {std::string(relative.name) + "DecoderLayer"};
+  model.dropout = config.probability("attention_dropout");
+  add_module(model, "", model.class_name);
+  Builder builder(config, relative, sizes, model);
+  builder.build_base(task == "Model" ? "" : model.base_model_prefix);
+  if (task == "ForCausalLM") return builder.build_language_head();
+  model.why_no_decoder = no_language_head(model);
+  if (task == "ForTokenClassification")
+    add_token_head(config, sizes, model);
+  else
+    add_common_head(config, task, sizes.width, sizes.deviation, model);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,50 @@
+// Llama and its relatives: decoders of RMS norms, rotary embedding, grouped attention without
+// position table, and a gated feed-forward part. A family says in what it differs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/config_reader.h"
+#include "core/model/model.h"
+#include "core/model/rope_parameters.h"
+
+namespace shardscope {
+
+/// What a feed-forward part is built from.
+struct FeedForward {
+  std::int64_t width = 0;
+  std::int64_t inner = 0;
+  std::string activation;  ///< as the config names it
+  double standard_deviation = 0;
+};
+
+/// In what the relatives differ.
+struct GatedDecoder {
+  std::string_view name;  ///< how its classes begin: "Llama"
+  std::string_view activation_key = "hidden_act";
+  RopeKeys rope;
+  bool qkv_bias = false;
+  bool out_bias = false;  ///< of the attention's last projection
+  bool mlp_bias = false;
+  bool query_key_norms = false;     ///< RMS norms of each head's query and key
+  bool packed_projections = false;  ///< q, k, v in one Linear, gate and up in another
+  std::vector<std::string_view> norms = {"input_layernorm", "post_attention_layernorm"};
+  std::vector<std::string_view> dropouts;  ///< of a layer, after the norms
+  std::string_view embedding_class = "Embedding";
+  /// Attribute that holds the base model of ForQuestionAnswering; empty: there is no such class.
+  std::string_view question_prefix;
+  /// hidden_size must be a multiple of the heads, even where head_dim is given.
+  bool whole_heads = false;
+  /// Instead of the gated feed-forward part; `layer` is the layer's name.
+  void (*feed_forward)(const ConfigReader& config, const std::string& layer,
+                       const FeedForward& shape, Model& model) = nullptr;
+  std::string why_no_decoder;  ///< what the native runtime lacks; empty: nothing
+};
+
+/// Fills `model`, whose class is one of the relative's.
+void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relative, Model& model);
+
+}  // namespace shardscope
