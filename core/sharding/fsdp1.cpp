@@ -13,19 +13,23 @@
 namespace shardscope {
 namespace {
 
-void check_mesh(const Mesh& mesh, int world) {
-  const std::int64_t ranks = std::int64_t{mesh.replicate} * mesh.shard;
+void check_mesh(const Mesh& mesh, int world, int rank) {
   if (mesh.pipeline != 1 || mesh.replicate < 1 || mesh.shard < 1)
     throw Error(
         {.where = "mesh",
          .what = fmt::format("FSDP takes the axes replicate and shard, not {}", text_of(mesh)),
          .way_out = "give replicate=R,shard=S"});
-  if (ranks != world)
-    throw Refusal("RuntimeError",
-                  {.where = "mesh",
-                   .what = fmt::format("{} replicas of {} shards are {} ranks, not {}",
-                                       mesh.replicate, mesh.shard, ranks, world),
-                   .way_out = "give axes that multiply to the world"});
+  const std::int64_t ranks = std::int64_t{mesh.replicate} * mesh.shard;
+  const std::string size =
+      fmt::format("{} replicas of {} shards are {} ranks", mesh.replicate, mesh.shard, ranks);
+  if (ranks > world)
+    throw Refusal("RuntimeError", {.where = "mesh",
+                                   .what = fmt::format("{}, of {} in all", size, world),
+                                   .way_out = "give axes that multiply to the world"});
+  if (rank >= ranks)
+    throw Refusal("IndexError", {.where = "mesh",
+                                 .what = fmt::format("{}, and rank {} is none of them", size, rank),
+                                 .way_out = "give axes that multiply to the world"});
 }
 
 void check(const Fsdp1Settings& settings, int rank) {
@@ -37,7 +41,7 @@ void check(const Fsdp1Settings& settings, int rank) {
     throw Error({.where = "strategy",
                  .what = "FSDP has no strategy that shards optimizer states alone",
                  .way_out = "take shard_grad_op, or DeepSpeed stage 1"});
-  if (settings.mesh) check_mesh(*settings.mesh, settings.world);
+  if (settings.mesh) check_mesh(*settings.mesh, settings.world, rank);
 }
 
 /// Every name under which a unit knows a parameter.
