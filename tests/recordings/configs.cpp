@@ -20,6 +20,8 @@ const std::vector<ConfigsFile>& files() {
       {"auto_accelerate", auto_accelerate_result},
       {"auto_transformers", auto_transformers_result},
       {"deepspeed", deepspeed_result},
+      {"deepspeed_estimators", deepspeed_estimators_result},
+      {"estimate", estimate_result},
   };
   return all;
 }

@@ -19,6 +19,8 @@ struct ConfigsFile {
 nlohmann::ordered_json accelerate_yaml_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json auto_accelerate_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json auto_transformers_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json deepspeed_estimators_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json deepspeed_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json estimate_result(const nlohmann::ordered_json& input);
 
 }  // namespace shardscope::recordings
