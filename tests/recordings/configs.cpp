@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 const std::vector<ConfigsFile>& files() {
   static const std::vector<ConfigsFile> all{
-      {"accelerate_yaml", accelerate_yaml_result},
+      {"accelerate_yaml", accelerate_yaml_result, accelerate_findings_difference},
       {"auto_accelerate", auto_accelerate_result},
       {"auto_transformers", auto_transformers_result},
       {"deepspeed", deepspeed_result},
@@ -30,7 +30,7 @@ const std::vector<ConfigsFile>& files() {
 const std::vector<std::string> stages{"loaded",    "launch",        "plugin",
                                       "prepared",  "after_process", "after_finalize",
                                       "effective", "output",        "training_arguments",
-                                      "trainer",   "convert_bytes"};
+                                      "trainer",   "convert_bytes", "findings"};
 
 std::vector<std::string> cases(const std::filesystem::path& folder) {
   std::vector<std::string> names;
@@ -90,10 +90,12 @@ Outcome check(const std::filesystem::path& folder, const std::string& name,
   if (found == files().end())
     return {.difference = "nothing computes " + file, .worst_share = {}, .worst = {}};
   const Json recorded = case_of(folder, file, name.substr(slash + 1));
-  return {
-      .difference = difference(recorded.at("result"), found->result(recorded.at("input")), options),
-      .worst_share = {},
-      .worst = {}};
+  const Json& input = recorded.at("input");
+  const Json& result = recorded.at("result");
+  std::string first = difference(result, found->result(input), options);
+  if (first.empty() && found->findings_difference != nullptr && !options.leaves_out("findings"))
+    first = found->findings_difference(input, result);
+  return {.difference = first, .worst_share = {}, .worst = {}};
 }
 
 }  // namespace

@@ -13,7 +13,15 @@ struct ConfigsFile {
   /// A case's input to its result, as record.py writes it but without the messages: what is not in
   /// the result of ours is a difference.
   nlohmann::ordered_json (*result)(const nlohmann::ordered_json& input);
+  /// Compares what lint finds with the whole recorded result; null: lint is not asked.
+  std::string (*findings_difference)(const nlohmann::ordered_json& input,
+                                     const nlohmann::ordered_json& recorded) = nullptr;
 };
+
+/// What lint leaves out: an error where a stage failed, anything where the real tool warned; empty
+/// where it says so.
+std::string accelerate_findings_difference(const nlohmann::ordered_json& input,
+                                           const nlohmann::ordered_json& recorded);
 
 /// Each takes a case's input.
 nlohmann::ordered_json accelerate_yaml_result(const nlohmann::ordered_json& input);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/config/accelerate/launch.h"
+#include "core/config/accelerate/lint.h"
 #include "core/config/accelerate/prepared.h"
 #include "core/config/deepspeed/accelerate_plugin.h"
 #include "tests/recordings/configs.h"
@@ -226,7 +227,39 @@ void run_workers(Json& result, const Json& input, const Launch& started) {
   stage(result, "prepared", [&] { return prepared_result(prepare(request, model)); });
 }
 
+Severity worst_of(const std::vector<Finding>& findings) {
+  Severity worst = Severity::note;
+  for (const Finding& finding : findings) worst = std::max(worst, finding.severity);
+  return worst;
+}
+
 }  // namespace
+
+std::string accelerate_findings_difference(const Json& input, const Json& recorded) {
+  if (!input.contains("yaml")) return {};
+  const PreparedModel model = tiny_model(input.value("model", "bert"));
+  LaunchRequest words = request_of({{"argv", input.value("argv", Json::array())},
+                                    {"env", input.value("env", Json::object())},
+                                    {"gpus", input.value("gpus", 8)}});
+  words.words.pop_back();  // the script
+  const std::string text = input.at("yaml").get<std::string>();
+  const Resolution resolution =
+      resolve({.file_name = input.value("filename", "config.yaml"),
+               .text = text,
+               .words = words.words,
+               .shell = words.shell,
+               .machine = words.machine,
+               .model = input.value("no_prepare", false) ? nullptr : &model,
+               .read_file = files_of(input)});
+  const std::vector<Finding> findings = lint(resolution, text, &model);
+  bool failed = false;
+  for (const Json& stage : recorded) failed = failed || stage.contains("error");
+  if (failed && (findings.empty() || worst_of(findings) != Severity::error))
+    return "findings: a stage failed, and lint finds no error";
+  if (recorded.contains("messages") && findings.empty())
+    return "findings: the real tool warns, and lint finds nothing";
+  return {};
+}
 
 Json accelerate_yaml_result(const Json& input) {
   const LaunchRequest request = request_of(input);

@@ -64,19 +64,32 @@ std::string strategy_of(const std::string& text) {
   return enum_member("ShardingStrategy", text, strategy_words, strategy_members);
 }
 
+/// What `action` raises names the variable.
+template <class Action>
+auto in(std::string_view name, Action action) {
+  try {
+    return action();
+  } catch (const Raised& raised) {
+    Error::Parts parts = raised.parts();
+    parts.where = fmt::format("FSDP_{}", name);
+    throw Raised(raised.type(), std::move(parts));
+  }
+}
+
 class Maker {
  public:
   explicit Maker(const Environment& environment) : environment_(environment) {}
 
   FsdpPlugin make() {
-    const ConfigValue version = python_integer(get("VERSION", "1"));
+    const ConfigValue version = in("VERSION", [&] { return python_integer(get("VERSION", "1")); });
     p_.fsdp_version = version.is_integer() ? version.integer() : -1;
     if (p_.is_version(1))
-      p_.sharding_strategy = strategy_of(get("SHARDING_STRATEGY", "FULL_SHARD"));
-    reshard();
+      p_.sharding_strategy = in(
+          "SHARDING_STRATEGY", [&] { return strategy_of(get("SHARDING_STRATEGY", "FULL_SHARD")); });
+    in("RESHARD_AFTER_FORWARD", [&] { reshard(); });
     p_.offload_params = truth("OFFLOAD_PARAMS");
-    prefetch();
-    state_dict();
+    in("BACKWARD_PREFETCH", [&] { prefetch(); });
+    in("STATE_DICT_TYPE", [&] { state_dict(); });
     wrap();
     version_1_flags();
     checkpointing();
@@ -98,7 +111,9 @@ class Maker {
   std::string get(std::string_view name, std::string_view otherwise) const {
     return find(name).value_or(std::string(otherwise));
   }
-  bool truth(std::string_view name) const { return str_to_bool(get(name, "False")); }
+  bool truth(std::string_view name) const {
+    return in(name, [&] { return str_to_bool(get(name, "False")); });
+  }
 
   void reshard() {
     if (p_.sharding_strategy) return;
@@ -135,10 +150,11 @@ class Maker {
       if (const auto names = find("TRANSFORMER_CLS_TO_WRAP")) p_.wrap_classes = split(*names);
     } else if (policy == "SIZE_BASED_WRAP") {
       p_.wrap = WrapKind::size;
-      p_.min_num_params = python_integer(get("MIN_NUM_PARAMS", "0"));
+      p_.min_num_params =
+          in("MIN_NUM_PARAMS", [&] { return python_integer(get("MIN_NUM_PARAMS", "0")); });
     } else if (policy != "NO_WRAP") {
       throw Raised("ValueError",
-                   {.where = {},
+                   {.where = "FSDP_AUTO_WRAP_POLICY",
                     .what = fmt::format("{} is no wrap policy", python_quoted(text)),
                     .way_out = "give TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP"});
     }
@@ -167,9 +183,13 @@ class Maker {
     p_.activation_checkpointing_offload = truth("ACTIVATION_CHECKPOINTING_OFFLOAD");
     if (!p_.activation_checkpointing_offload) return;
     if (!p_.activation_checkpointing)
-      throw Raised("ValueError", "activation_checkpointing_offload needs activation_checkpointing");
+      throw Raised("ValueError", {.where = "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD",
+                                  .what = "it needs activation_checkpointing",
+                                  .way_out = "set both"});
     if (!p_.is_version(2))
-      throw Raised("ValueError", "activation_checkpointing_offload needs fsdp_version 2");
+      throw Raised("ValueError", {.where = "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD",
+                                  .what = "it needs fsdp_version 2",
+                                  .way_out = "set fsdp_version: 2"});
   }
 
   const Environment& environment_;
@@ -228,7 +248,7 @@ void set_auto_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
   for (const std::string& name : *plugin.wrap_classes) {
     if (!has_class(tree, name))
       throw Raised("ValueError",
-                   {.where = {},
+                   {.where = "FSDP_TRANSFORMER_CLS_TO_WRAP",
                     .what = fmt::format("the model has no class {}", python_quoted(name)),
                     .way_out = "name classes of its layers, separated by commas without blanks"});
     found.insert(name);

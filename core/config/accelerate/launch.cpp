@@ -66,7 +66,7 @@ class Launcher {
     else
       torchrun();
     refuse_module_without_python();
-    Environment environment = request_.shell;
+    Environment environment;
     set_deepspeed_environment(environment, a_, request_.machine, from_file);
     finish(std::move(environment));
     if (!own_command) return;
@@ -122,7 +122,7 @@ class Launcher {
     choose_port();
     torchrun();
     refuse_module_without_python();
-    Environment environment = request_.shell;
+    Environment environment;
     set_multi_gpu_environment(environment, a_, request_.machine);
     finish(std::move(environment));
   }
@@ -167,7 +167,7 @@ class Launcher {
       if (on("module")) command.emplace_back("-m");
     }
     add_script(command);
-    Environment environment = request_.shell;
+    Environment environment;
     set_simple_environment(environment, a_, request_.machine);
     out_.command = std::move(command);
     finish(std::move(environment));
@@ -186,7 +186,10 @@ class Launcher {
     return command;
   }
 
+  /// What the launcher sets beats the shell, the rest of the shell is handed on.
   void finish(Environment environment) {
+    for (const auto& [name, value] : request_.shell)
+      if (environment.emplace(name, value).second) out_.from_shell[name] = value;
     out_.environment = std::move(environment);
     out_.torchrun = std::move(torchrun_);
   }

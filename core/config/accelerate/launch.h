@@ -17,6 +17,7 @@ struct Launch {
   std::optional<ConfigValue> torchrun;  ///< what torch.distributed.run is given
   std::vector<std::string> command;  ///< of launchers that start one; "python" is the interpreter
   Environment environment;           ///< of the workers, the user's shell included
+  Environment from_shell;            ///< those of them that the launcher does not set
   std::vector<std::string> warnings;
   std::optional<Raised> error;
 
