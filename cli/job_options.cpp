@@ -49,6 +49,7 @@ void apply_strategy(const JobOptions& options, Strategy& strategy) {
   if (options.wrap) strategy.wrap = parse_wrap(*options.wrap, "--wrap");
   if (options.checkpointing) strategy.checkpointing = parse_checkpointing(*options.checkpointing);
   if (options.prefetch) strategy.prefetch = parse_on_off(*options.prefetch, "--prefetch");
+  if (options.precision) strategy.precision = parse_precision(*options.precision, "--precision");
 }
 
 void apply_optimizer(const JobOptions& options, Job& job) {
@@ -77,6 +78,8 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"adamw|sgd", "its other settings come from the job"});
   command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option("--seed", options.seed, {"N", "of the start weights"});
+  command.option("--precision", options.precision,
+                 {"fp32|bf16|bf16_mixed", "element types of compute, master copy and states"});
   command.fixed("--dropout", "off", {"off", "this commit has no other"});
   command.fixed("--loss", "outside",
                 {"outside", "cross-entropy after the model; this commit has no other"});
@@ -94,7 +97,6 @@ void declare_job_options(Command& command, JobOptions& options) {
 
 void declare_native_only(Command& command) {
   command.fixed("--runtime", "native", {"native", "`shardscope model` has the others too"});
-  command.fixed("--precision", "fp32", {"fp32", "this commit has no other"});
   command.fixed("--transformers", "5", {"5", "`shardscope model` has 4 too"});
   constexpr std::string_view not_predicted =
       "the operations of PyTorch's runtimes are not predicted";

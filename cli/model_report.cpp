@@ -29,28 +29,32 @@ PlannedUnit planned(const Unit& unit, const Model& model) {
   return result;
 }
 
-ModelStates paper_states(const Model& model, const Optimizer& optimizer, ShardingStrategy sharding,
-                         int shards) {
-  return zero_paper_states(model.trainable_elements(), sharding, shards, optimizer,
-                           StatePrecision::fp32, Dtype::float32);
+/// What the paper says of a strategy over `strategy.mesh.shard` ranks.
+ModelStates paper_states(const Model& model, const Optimizer& optimizer, const Strategy& strategy) {
+  return zero_paper_states(model.trainable_elements(), strategy.sharding, strategy.mesh.shard,
+                           optimizer, strategy.precision, dtypes_of(strategy.precision).gradients);
+}
+
+/// One device that holds everything.
+Strategy unsharded(Precision precision) {
+  return {.sharding = ShardingStrategy::no_shard, .precision = precision};
 }
 
 ShardingPlan native_plan(const Scenario& scenario) {
   const Schedule schedule = smallest_schedule(scenario);
   const Strategy& strategy = scenario.strategy;
   const Optimizer& optimizer = scenario.workload.optimizer;
-  ShardingPlan plan{
-      .runtime = Runtime::native,
-      .strategy = std::string(name_of(strategy.sharding)),
-      .mesh = text_of(strategy.mesh),
-      .wrap = text_of(strategy.wrap),
-      .precision = "fp32",
-      .optimizer = std::string(name_of(optimizer.kind)),
-      .world = scenario.world,
-      .whole = paper_states(scenario.model, optimizer, ShardingStrategy::no_shard, 1),
-      .per_rank = states_of(schedule),
-      .padding = padding_of(schedule),
-      .paper = paper_states(scenario.model, optimizer, strategy.sharding, strategy.mesh.shard)};
+  ShardingPlan plan{.runtime = Runtime::native,
+                    .strategy = std::string(name_of(strategy.sharding)),
+                    .mesh = text_of(strategy.mesh),
+                    .wrap = text_of(strategy.wrap),
+                    .precision = std::string(name_of(strategy.precision)),
+                    .optimizer = std::string(name_of(optimizer.kind)),
+                    .world = scenario.world,
+                    .whole = paper_states(scenario.model, optimizer, unsharded(strategy.precision)),
+                    .per_rank = states_of(schedule),
+                    .padding = padding_of(schedule),
+                    .paper = paper_states(scenario.model, optimizer, strategy)};
   for (const Unit& unit : schedule.units) plan.units.push_back(planned(unit, scenario.model));
   return plan;
 }
@@ -183,7 +187,7 @@ ModelReport report_native(Scenario scenario) {
 
 ModelReport report_model(Model model, const Optimizer& optimizer,
                          std::vector<std::string> assumed) {
-  const ModelStates whole = paper_states(model, optimizer, ShardingStrategy::no_shard, 1);
+  const ModelStates whole = paper_states(model, optimizer, unsharded(Precision::fp32));
   return {.model = std::move(model), .whole = whole, .plan = {}, .assumed = std::move(assumed)};
 }
 

@@ -38,6 +38,7 @@ Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   RunFacts facts;
   facts.strategy = name_of(scenario.strategy.sharding);
   facts.runtime = name_of(scenario.strategy.runtime);
+  facts.precision = name_of(scenario.strategy.precision);
   if (profile.memory.count > 0) facts.device_memory = profile.memory;
   facts.assumed = result.schedule.assumed;
   facts.tokens_per_step = tokens_per_step(scenario);

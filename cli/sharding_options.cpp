@@ -63,8 +63,8 @@ RuntimeRequest request_of(const ShardingOptions& options, const JobOptions& job,
     request.sharding = ddp ? ShardingStrategy::no_shard : ShardingStrategy::full_shard;
   if (!job.strategy && !ddp) assumed.emplace_back("strategy full_shard (--strategy)");
   if (job.wrap) request.units = parse_units(*job.wrap, "--wrap");
-  if (options.precision)
-    request.precision = parse_training_precision(*options.precision, "--precision");
+  if (job.precision)
+    request.precision = parse_training_precision(*job.precision, "--precision");
   else
     assumed.emplace_back("precision fp32 (--precision)");
   if (job.optimizer) request.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
@@ -86,8 +86,6 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
   command.heading("Whose rules");
   command.option("--runtime", options.runtime,
                  {"NAME", "native, fsdp1, fsdp2, ddp, deepspeed; native unless given"});
-  command.option("--precision", options.precision,
-                 {"NAME", "fp32, bf16, bf16_mixed, fp16_mixed; the native runtime has fp32"});
   command.option("--ranks-per-node", options.ranks_per_node,
                  {"N", "over which a hybrid shards; up to 8 unless given"});
   command.flag("--use-orig-params", options.use_orig_params,

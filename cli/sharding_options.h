@@ -14,7 +14,7 @@
 namespace shardscope {
 
 struct ShardingOptions {
-  std::optional<std::string> runtime, precision;
+  std::optional<std::string> runtime;
   std::optional<std::string> accelerate, deepspeed, training_arguments;
   std::optional<std::string> fsdp, fsdp_config;
   std::optional<std::int64_t> ranks_per_node;

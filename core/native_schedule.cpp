@@ -63,6 +63,7 @@ class NativeScheduler {
         workload_(workload),
         workspace_(workspace),
         sharding_(sharding_of(strategy)),
+        dtypes_(dtypes_of(strategy.precision)),
         shard_(shard_position(strategy, rank)),
         plan_(plan_units(model, strategy)),
         graph_(lower(model, batch_shape())),
@@ -98,6 +99,7 @@ class NativeScheduler {
   struct UnitState {
     bool trainable = false;
     BufferId parameters;  ///< shard or whole, kept
+    BufferId master;      ///< what the optimizer updates, where that is another dtype
     BufferId unsharded;   ///< gathered, if it is now
     BufferId gradients;   ///< reduced shard, or the whole local gradient where it is not sharded
     BufferId unsharded_gradients;  ///< being written by the backward
@@ -117,7 +119,8 @@ class NativeScheduler {
     return {
         .batch = workload_.batch,
         .length = workload_.length,
-        .loss_scale = 1.0 / (static_cast<double>(workload_.micro_batches) * data_parallel_ranks())};
+        .loss_scale = 1.0 / (static_cast<double>(workload_.micro_batches) * data_parallel_ranks()),
+        .dtypes = dtypes_};
   }
   Schedule empty_schedule(int rank) const {
     Schedule schedule;
@@ -159,7 +162,6 @@ class NativeScheduler {
   std::int64_t stored_elements(const Unit& unit, bool sharded) const {
     return sharded ? unit.shard_elements : unit.padded_elements;
   }
-  Bytes floats(std::int64_t elements) const { return bytes_of(elements, Dtype::float32); }
 
   void make_persistent_buffers() {
     const std::int64_t tokens = batch_shape().rows() * workload_.micro_batches;
@@ -174,13 +176,16 @@ class NativeScheduler {
   void make_unit_storage(UnitId id) {
     const Unit& unit = unit_at(id);
     UnitState& state = state_of(id);
-    state.parameters = keep(named("parameters", id), MemoryCategory::parameters,
-                            floats(stored_elements(unit, sharding_.parameters)), id);
+    state.parameters =
+        keep(named("parameters", id), MemoryCategory::parameters,
+             bytes_of(stored_elements(unit, sharding_.parameters), dtypes_.compute), id);
     for (const FlatSlot& slot : unit.slots)
       state.trainable = state.trainable || model_.parameters[slot.parameter.value].trainable;
     if (!state.trainable) return;
-    const Bytes bytes = floats(stored_elements(unit, sharding_.optimizer_states));
+    const Bytes bytes =
+        bytes_of(stored_elements(unit, sharding_.optimizer_states), dtypes_.updated);
     const auto category = MemoryCategory::optimizer_states;
+    if (dtypes_.has_master()) state.master = keep(named("master", id), category, bytes, id);
     if (workload_.optimizer.kind == OptimizerKind::adamw) {
       state.first_state = keep(named("adam_m", id), category, bytes, id);
       state.second_state = keep(named("adam_v", id), category, bytes, id);
@@ -201,7 +206,7 @@ class NativeScheduler {
   void zero_loss() {
     builder_.add_kernel({.name = "zero loss", .phase = Phase::zero_grad},
                         {.kind = KernelKind::fill_zero, .elements = 2},
-                        {ScheduleBuilder::floats(loss_, 0, 2, Access::write), {}});
+                        {ScheduleBuilder::part(loss_, {.count = 2}, Access::write), {}});
   }
 
   // ---- forward and backward
@@ -270,12 +275,16 @@ class NativeScheduler {
     const Unit& unit = unit_at(visit.unit);
     state.unsharded =
         builder_.add_buffer(named("unsharded_parameters", visit.unit), MemoryCategory::parameters,
-                            floats(unit.padded_elements), visit.unit);
+                            bytes_of(unit.padded_elements, dtypes_.compute), visit.unit);
     builder_.add_collective(label_of(visit, named("all_gather", visit.unit),
                                      OperationKind::all_gather, Stream::unshard),
-                            {shard_group_, unit.shard_elements, unit.padded_elements},
+                            gather_of(unit),
                             {builder_.whole(state.parameters, Access::read),
                              builder_.whole(state.unsharded, Access::write)});
+  }
+
+  Collective gather_of(const Unit& unit) const {
+    return {shard_group_, unit.shard_elements, unit.padded_elements, dtypes_.compute};
   }
 
   static Label label_of(const Visit& visit, std::string name,
@@ -330,11 +339,11 @@ class NativeScheduler {
       case ValueRole::parameter: {
         const UnitState& state = state_of(visit.unit);
         const BufferId storage = sharding_.parameters ? state.unsharded : state.parameters;
-        return part(storage, floats(slot_of(visit.unit, value.parameter).offset));
+        return part(storage, offset_of(visit.unit, value.parameter, dtypes_.compute));
       }
       case ValueRole::parameter_gradient:
         return part(state_of(visit.unit).unsharded_gradients,
-                    floats(slot_of(visit.unit, value.parameter).offset));
+                    offset_of(visit.unit, value.parameter, dtypes_.gradients));
       case ValueRole::activation:
       case ValueRole::gradient:
         break;
@@ -369,6 +378,10 @@ class NativeScheduler {
     return unit_at(unit).slots[slot_index(unit, parameter)];
   }
 
+  Bytes offset_of(UnitId unit, ParameterId parameter, Dtype dtype) const {
+    return bytes_of(slot_of(unit, parameter).offset, dtype);
+  }
+
   // ---- gradients
 
   /// Decides whether a kernel adds to the parameter gradients it writes. Where it adds to one and
@@ -400,9 +413,10 @@ class NativeScheduler {
     const std::int64_t elements = model_.parameters[parameter.value].elements();
     builder_.add_kernel(
         label_of(visit, model_.parameters[parameter.value].name + " clear gradient"),
-        {.kind = KernelKind::fill_zero, .elements = elements},
-        {ScheduleBuilder::floats(state_of(visit.unit).unsharded_gradients,
-                                 slot_of(visit.unit, parameter).offset, elements, Access::write),
+        {.kind = KernelKind::fill_zero, .dtype = dtypes_.gradients, .elements = elements},
+        {ScheduleBuilder::part(state_of(visit.unit).unsharded_gradients,
+                               {dtypes_.gradients, slot_of(visit.unit, parameter).offset, elements},
+                               Access::write),
          {}});
   }
 
@@ -417,14 +431,14 @@ class NativeScheduler {
     if (!sharding_.gradients) {
       state.gradients =
           builder_.add_buffer(named("gradients", visit.unit), MemoryCategory::gradients,
-                              floats(unit.padded_elements), visit.unit);
+                              bytes_of(unit.padded_elements, dtypes_.gradients), visit.unit);
       state.unsharded_gradients = state.gradients;
       return;
     }
     while (pending_.size() > 1) finish_oldest_reduction();
     state.unsharded_gradients =
         builder_.add_buffer(named("unsharded_gradients", visit.unit), MemoryCategory::gradients,
-                            floats(unit.padded_elements), visit.unit);
+                            bytes_of(unit.padded_elements, dtypes_.gradients), visit.unit);
   }
 
   void reduce_gradients(const Visit& visit) {
@@ -450,20 +464,29 @@ class NativeScheduler {
     if (sharding_.optimizer_states) {
       builder_.add_collective(label_of(visit, named("reduce_scatter", visit.unit),
                                        OperationKind::reduce_scatter, Stream::reduce),
-                              {shard_group_, unit.padded_elements, unit.shard_elements},
+                              reduction(shard_group_, unit.padded_elements, unit.shard_elements),
                               {builder_.whole(state.gradients, Access::read),
-                               own_part(state.gradients, unit, Access::write)});
+                               own_gradients(state.gradients, unit, Access::write)});
     } else {
       builder_.add_collective(label_of(visit, named("all_reduce", visit.unit),
                                        OperationKind::all_reduce, Stream::reduce),
-                              {world_, unit.padded_elements, unit.padded_elements},
+                              reduction(world_, unit.padded_elements, unit.padded_elements),
                               {builder_.whole(state.gradients, Access::read_write)});
     }
   }
 
-  Operand own_part(BufferId buffer, const Unit& unit, Access access) const {
-    return ScheduleBuilder::floats(buffer, shard_.index * unit.shard_elements, unit.shard_elements,
-                                   access);
+  Collective reduction(GroupId group, std::int64_t in, std::int64_t out) const {
+    return {group, in, out, dtypes_.gradients};
+  }
+  Operand own_part(BufferId buffer, const Unit& unit, Dtype dtype, Access access) const {
+    return ScheduleBuilder::part(
+        buffer, {dtype, shard_.index * unit.shard_elements, unit.shard_elements}, access);
+  }
+  Operand own_gradients(BufferId gradients, const Unit& unit, Access access) const {
+    return own_part(gradients, unit, dtypes_.gradients, access);
+  }
+  Operand own_parameters(BufferId parameters, const Unit& unit, Access access) const {
+    return own_part(parameters, unit, dtypes_.compute, access);
   }
 
   void reduce_scatter_gradients(const Visit& visit) {
@@ -471,20 +494,21 @@ class NativeScheduler {
     const Unit& unit = unit_at(visit.unit);
     const BufferId unsharded = std::exchange(state.unsharded_gradients, {});
     const bool first = !state.gradients;
-    const BufferId shard =
-        builder_.add_buffer(named(first ? "gradients" : "reduced_gradients", visit.unit),
-                            MemoryCategory::gradients, floats(unit.shard_elements), visit.unit);
+    const BufferId shard = builder_.add_buffer(
+        named(first ? "gradients" : "reduced_gradients", visit.unit), MemoryCategory::gradients,
+        bytes_of(unit.shard_elements, dtypes_.gradients), visit.unit);
     if (first) state.gradients = shard;
     OperationId last = builder_.add_collective(
         label_of(visit, named("reduce_scatter", visit.unit), OperationKind::reduce_scatter,
                  Stream::reduce),
-        {shard_group_, unit.padded_elements, unit.shard_elements},
+        reduction(shard_group_, unit.padded_elements, unit.shard_elements),
         {builder_.whole(unsharded, Access::read), builder_.whole(shard, Access::write)});
     if (sharding_.replicas) {
-      last = builder_.add_collective(label_of(visit, named("all_reduce", visit.unit),
-                                              OperationKind::all_reduce, Stream::reduce),
-                                     {replicate_group_, unit.shard_elements, unit.shard_elements},
-                                     {builder_.whole(shard, Access::read_write)});
+      last = builder_.add_collective(
+          label_of(visit, named("all_reduce", visit.unit), OperationKind::all_reduce,
+                   Stream::reduce),
+          reduction(replicate_group_, unit.shard_elements, unit.shard_elements),
+          {builder_.whole(shard, Access::read_write)});
     }
     pending_.push_back({visit.unit, last, first ? BufferId{} : shard, visit.micro_batch});
   }
@@ -499,7 +523,7 @@ class NativeScheduler {
     if (!done.to_add) return;
     const std::int64_t elements = unit_at(done.unit).shard_elements;
     builder_.add_kernel(label_of(at, named("add", done.unit)),
-                        {.kind = KernelKind::add, .elements = elements},
+                        {.kind = KernelKind::add, .dtype = dtypes_.gradients, .elements = elements},
                         {builder_.whole(done.to_add, Access::read),
                          builder_.whole(state_of(done.unit).gradients, Access::read_write),
                          {}});
@@ -552,7 +576,7 @@ class NativeScheduler {
     const BufferId gradients = state_of(id).gradients;
     if (sharding_.gradients || !sharding_.optimizer_states)
       return builder_.whole(gradients, access);
-    return own_part(gradients, unit, access);
+    return own_gradients(gradients, unit, access);
   }
 
   static std::int64_t elements_of(const std::vector<Slice>& slices) {
@@ -600,7 +624,9 @@ class NativeScheduler {
     const auto slices =
         slices_in(model_, unit_at(id), part.first, part.elements, pieces.first_of_unit[id.value]);
     builder_.add_kernel({.name = named("sum_of_squares", id), .phase = Phase::clip, .unit = id},
-                        {.kind = KernelKind::sum_of_squares, .elements = elements_of(slices)},
+                        {.kind = KernelKind::sum_of_squares,
+                         .gradient_dtype = dtypes_.gradients,
+                         .elements = elements_of(slices)},
                         {gradient_operand(id, Access::read), own, {}}, slices);
   }
 
@@ -629,12 +655,13 @@ class NativeScheduler {
         {builder_.whole(storage, Access::read), builder_.whole(clip_, Access::write), {}}, slices);
   }
 
-  Operand parameter_operand(UnitId id) {
+  /// This rank's part of the parameters that are computed with.
+  Operand parameter_operand(UnitId id, Access access) {
     const Unit& unit = unit_at(id);
     const BufferId parameters = state_of(id).parameters;
     if (sharding_.parameters || !sharding_.optimizer_states)
-      return builder_.whole(parameters, Access::read_write);
-    return own_part(parameters, unit, Access::read_write);
+      return builder_.whole(parameters, access);
+    return own_parameters(parameters, unit, access);
   }
 
   void update(UnitId id) {
@@ -643,11 +670,17 @@ class NativeScheduler {
     const Part part = optimizer_part(unit);
     const auto slices = slices_in(model_, unit, part.first, part.elements, 0);
     const Optimizer& optimizer = workload_.optimizer;
-    Kernel kernel{.has_clip = workload_.clip > 0,
+    const bool has_master = dtypes_.has_master();
+    Kernel kernel{.dtype = dtypes_.updated,
+                  .gradient_dtype = dtypes_.gradients,
+                  .has_clip = workload_.clip > 0,
+                  .has_copy = has_master,
                   .elements = elements_of(slices),
                   .weight_decay = optimizer.weight_decay};
     std::vector<Operand> operands{builder_.whole(clip_, Access::read),
-                                  gradient_operand(id, Access::read), parameter_operand(id)};
+                                  gradient_operand(id, Access::read),
+                                  has_master ? builder_.whole(state.master, Access::read_write)
+                                             : parameter_operand(id, Access::read_write)};
     const auto add_state = [&](BufferId buffer) {
       operands.push_back(buffer ? builder_.whole(buffer, Access::read_write) : Operand{});
     };
@@ -663,6 +696,7 @@ class NativeScheduler {
       kernel.beta1 = optimizer.momentum;
       kernel.nesterov = optimizer.nesterov;
     }
+    operands.push_back(has_master ? parameter_operand(id, Access::write) : Operand{});
     operands.emplace_back();
     const Label label{.name = named(std::string(name_of(kernel.kind)).c_str(), id),
                       .kind = OperationKind::optimizer,
@@ -676,14 +710,14 @@ class NativeScheduler {
   void gather_updated(UnitId id) {
     const Unit& unit = unit_at(id);
     const BufferId parameters = state_of(id).parameters;
-    builder_.add_collective(
-        {.name = named("all_gather", id),
-         .kind = OperationKind::all_gather,
-         .stream = Stream::unshard,
-         .phase = Phase::optimizer,
-         .unit = id},
-        {shard_group_, unit.shard_elements, unit.padded_elements},
-        {own_part(parameters, unit, Access::read), builder_.whole(parameters, Access::write)});
+    builder_.add_collective({.name = named("all_gather", id),
+                             .kind = OperationKind::all_gather,
+                             .stream = Stream::unshard,
+                             .phase = Phase::optimizer,
+                             .unit = id},
+                            gather_of(unit),
+                            {own_parameters(parameters, unit, Access::read),
+                             builder_.whole(parameters, Access::write)});
   }
 
   const Model& model_;
@@ -691,6 +725,7 @@ class NativeScheduler {
   Workload workload_;
   const WorkspaceQuery& workspace_;
   Sharding sharding_;
+  PrecisionDtypes dtypes_;
   ShardPosition shard_;
   UnitPlan plan_;
   OperatorGraph graph_;

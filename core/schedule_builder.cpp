@@ -32,9 +32,9 @@ BufferId ScheduleBuilder::add_buffer(std::string name, MemoryCategory category, 
 
 GroupId ScheduleBuilder::add_group(Group group) { return {find_or_add(schedule_.groups, group)}; }
 
-Operand ScheduleBuilder::floats(BufferId buffer, std::int64_t first, std::int64_t elements,
-                                Access access) {
-  return {buffer, bytes_of(first, Dtype::float32), bytes_of(elements, Dtype::float32), access};
+Operand ScheduleBuilder::part(BufferId buffer, const Elements& elements, Access access) {
+  return {buffer, bytes_of(elements.first, elements.dtype),
+          bytes_of(elements.count, elements.dtype), access};
 }
 
 std::uint32_t ScheduleBuilder::intern(const std::string& name) {

@@ -42,8 +42,13 @@ class ScheduleBuilder {
   Operand whole(BufferId buffer, Access access) const {
     return {buffer, {}, schedule_.at(buffer).bytes, access};
   }
-  /// Floats [first, first + elements) of a buffer.
-  static Operand floats(BufferId buffer, std::int64_t first, std::int64_t elements, Access access);
+  /// Consecutive elements of a buffer.
+  struct Elements {
+    Dtype dtype = Dtype::float32;
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  static Operand part(BufferId buffer, const Elements& elements, Access access);
 
   OperationId add_kernel(const Label& label, const Kernel& kernel,
                          const std::vector<Operand>& operands,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/precision.h"
 #include "core/quantities.h"
 
 namespace shardscope {
@@ -66,6 +67,7 @@ struct Strategy {
   Wrap wrap;
   bool prefetch = true;  ///< the next unit is gathered while this one computes
   Checkpointing checkpointing = Checkpointing::none;
+  Precision precision = Precision::fp32;
   /// Gradients are reduced in every micro-batch (keeps only shards between them) or only in the
   /// last.
   bool reduce_every_micro_batch = false;

@@ -5,8 +5,6 @@
 namespace shardscope {
 namespace {
 
-constexpr std::int64_t float32_bytes = 4;
-
 bool shards_parameters(ShardingStrategy s) {
   return s == ShardingStrategy::full_shard || s == ShardingStrategy::hybrid_shard;
 }
@@ -23,14 +21,21 @@ struct Part {
 };
 
 /// Bytes of a part that belong to no parameter.
-Bytes fill_bytes(const Unit& unit, Part part) {
+Bytes fill_bytes(const Unit& unit, Part part, Dtype dtype) {
   std::int64_t used = 0;
   for (const FlatSlot& slot : unit.slots) {
     const std::int64_t begin = std::max(slot.offset, part.first);
     const std::int64_t end = std::min(slot.offset + slot.elements, part.first + part.elements);
     used += std::max<std::int64_t>(0, end - begin);
   }
-  return bytes_of(part.elements - used, Dtype::float32);
+  return bytes_of(part.elements - used, dtype);
+}
+
+/// Element type of a kept buffer of the categories P, G and OS.
+Dtype dtype_of(const Schedule& schedule, const Buffer& buffer) {
+  const PrecisionDtypes dtypes = dtypes_of(schedule.strategy.precision);
+  if (buffer.category == MemoryCategory::parameters) return dtypes.compute;
+  return buffer.category == MemoryCategory::gradients ? dtypes.gradients : dtypes.updated;
 }
 
 /// Which of the sums of ModelStates a kept buffer counts in; null if none.
@@ -45,24 +50,19 @@ Bytes* sum_for(ModelStates& states, const Buffer& buffer) {
 
 }  // namespace
 
-std::int64_t optimizer_bytes_per_element(const Optimizer& optimizer, StatePrecision precision) {
-  const std::int64_t copy = precision == StatePrecision::mixed ? float32_bytes : 0;
-  switch (optimizer.kind) {
-    case OptimizerKind::adamw:
-      return copy + 2 * float32_bytes;
-    case OptimizerKind::sgd:
-      return copy + (optimizer.momentum != 0 ? float32_bytes : 0);
-  }
-  return copy;
+std::int64_t optimizer_bytes_per_element(const Optimizer& optimizer, Precision precision) {
+  const PrecisionDtypes dtypes = dtypes_of(precision);
+  const int copies = dtypes.has_master() ? 1 : 0;
+  const int states = optimizer.kind == OptimizerKind::adamw ? 2 : optimizer.momentum != 0 ? 1 : 0;
+  return bytes_of(copies + states, dtypes.updated).count;
 }
 
 ModelStates zero_paper_states(std::int64_t elements, ShardingStrategy sharding, int shards,
-                              const Optimizer& optimizer, StatePrecision precision,
+                              const Optimizer& optimizer, Precision precision,
                               Dtype gradient_dtype) {
   const std::int64_t shard = (elements + shards - 1) / shards;
-  const Dtype parameter_dtype =
-      precision == StatePrecision::mixed ? Dtype::bfloat16 : Dtype::float32;
-  return {.parameters = bytes_of(shards_parameters(sharding) ? shard : elements, parameter_dtype),
+  return {.parameters = bytes_of(shards_parameters(sharding) ? shard : elements,
+                                 dtypes_of(precision).compute),
           .gradients = bytes_of(shards_gradients(sharding) ? shard : elements, gradient_dtype),
           .optimizer_states = Bytes{optimizer_bytes_per_element(optimizer, precision)} *
                               (shards_optimizer_states(sharding) ? shard : elements)};
@@ -82,9 +82,12 @@ ModelStates padding_of(const Schedule& schedule) {
     Bytes* sum = sum_for(padding, buffer);
     if (sum == nullptr) continue;
     const Unit& unit = schedule.units[buffer.unit.value];
-    const bool sharded = buffer.bytes != bytes_of(unit.padded_elements, Dtype::float32);
-    *sum += fill_bytes(unit, sharded ? Part{shard * unit.shard_elements, unit.shard_elements}
-                                     : Part{0, unit.padded_elements});
+    const Dtype dtype = dtype_of(schedule, buffer);
+    const bool sharded = buffer.bytes != bytes_of(unit.padded_elements, dtype);
+    *sum += fill_bytes(unit,
+                       sharded ? Part{shard * unit.shard_elements, unit.shard_elements}
+                               : Part{0, unit.padded_elements},
+                       dtype);
   }
   return padding;
 }

@@ -5,15 +5,12 @@
 #include <cstdint>
 
 #include "core/dtype.h"
+#include "core/precision.h"
 #include "core/quantities.h"
 #include "core/schedule.h"
 #include "core/strategy.h"
 
 namespace shardscope {
-
-/// fp32: everything in float32. mixed: parameters in 2 bytes, and the optimizer keeps a float32
-/// copy of them.
-enum class StatePrecision : std::uint8_t { fp32, mixed };
 
 /// Bytes of model states, whole or of one rank.
 struct ModelStates {
@@ -25,15 +22,16 @@ struct ModelStates {
 
 /// Optimizer bytes per element, the paper's K. Adam and AdamW: two float32 moments = 8; SGD: 4 with
 /// momentum, else 0; in mixed precision 4 more for the float32 copy of the parameters, so K = 12
-/// for Adam.
-std::int64_t optimizer_bytes_per_element(const Optimizer& optimizer, StatePrecision precision);
+/// for Adam. All in bfloat16: 4 for Adam, 2 for momentum.
+std::int64_t optimizer_bytes_per_element(const Optimizer& optimizer, Precision precision);
 
 /// Of a model of `elements` trainable parameters on one rank: with ZeRO-1 OS, with ZeRO-2 also G,
 /// with ZeRO-3 also P are divided by `shards` (rounded up to whole elements). Hybrid sharding
 /// divides by its shard axis only. Example: 7.5e9 elements, mixed, Adam, bfloat16 gradients, 64
-/// ranks: 120 GB, 31.4, 16.6 and 1.9 GB (the paper's figure 1).
+/// ranks: 120 GB, 31.4, 16.6 and 1.9 GB (the paper's figure 1). The native runtime's mixed
+/// precision keeps float32 gradients.
 ModelStates zero_paper_states(std::int64_t elements, ShardingStrategy sharding, int shards,
-                              const Optimizer& optimizer, StatePrecision precision,
+                              const Optimizer& optimizer, Precision precision,
                               Dtype gradient_dtype);
 
 /// The same of a native schedule: what its kept storage holds, unsharded copies of gathered or not

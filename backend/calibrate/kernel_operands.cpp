@@ -5,51 +5,66 @@
 #include <cstring>
 #include <new>
 
+#include "core/bfloat16.h"
+
 namespace shardscope {
 namespace {
 
 constexpr std::size_t alignment = 64;
 
-OperandSpec floats(std::int64_t elements) { return {Bytes{elements * 4}, Content::floats}; }
-OperandSpec floats_if(bool present, std::int64_t elements) {
-  return floats(present ? elements : 0);
+OperandSpec numbers(std::int64_t elements, Dtype dtype) {
+  return {bytes_of(elements, dtype), dtype == Dtype::bfloat16 ? Content::halves : Content::floats};
 }
+/// Of the kernel's dtype, of its gradient_dtype, and statistics.
+OperandSpec elements(const Kernel& k, std::int64_t count) { return numbers(count, k.dtype); }
+OperandSpec gradients(const Kernel& k, std::int64_t count) {
+  return numbers(count, k.gradient_dtype);
+}
+OperandSpec floats(std::int64_t count) { return numbers(count, Dtype::float32); }
+std::int64_t count_if(bool present, std::int64_t count) { return present ? count : 0; }
 OperandSpec doubles(std::int64_t elements) { return {Bytes{elements * 8}, Content::zeros}; }
 OperandSpec tokens(std::int64_t elements) { return {Bytes{elements * 4}, Content::tokens}; }
 
 std::vector<OperandSpec> embedding_specs(const Kernel& k) {
-  const OperandSpec tables[] = {floats(k.out * k.in),
-                                floats_if(k.positions > 0, k.positions * k.in)};
+  const std::int64_t table = k.out * k.in;
+  const std::int64_t positions = k.positions * k.in;
   if (k.kind == KernelKind::embedding_forward)
-    return {tokens(k.rows), tables[0], tables[1], floats(k.rows * k.in)};
-  return {tokens(k.rows), floats(k.rows * k.in), tables[0], tables[1]};
+    return {tokens(k.rows), elements(k, table), elements(k, positions), elements(k, k.rows * k.in)};
+  return {tokens(k.rows), elements(k, k.rows * k.in), gradients(k, table), gradients(k, positions)};
 }
 
 std::vector<OperandSpec> norm_specs(const Kernel& k) {
-  const OperandSpec x = floats(k.rows * k.in);
-  const OperandSpec weight = floats(k.in);
-  const OperandSpec bias = floats_if(k.has_bias, k.in);
-  const OperandSpec mean = floats_if(k.norm == NormKind::layer_norm, k.rows);
+  const OperandSpec x = elements(k, k.rows * k.in);
+  const OperandSpec weight = elements(k, k.in);
+  const std::int64_t bias = count_if(k.has_bias, k.in);
+  const OperandSpec mean = floats(count_if(k.norm == NormKind::layer_norm, k.rows));
   const OperandSpec rstd = floats(k.rows);
-  if (k.kind == KernelKind::norm_forward) return {x, weight, bias, x, mean, rstd};
-  return {x, x, weight, mean, rstd, x, floats_if(k.has_weight_gradient, k.in), bias};
+  if (k.kind == KernelKind::norm_forward) return {x, weight, elements(k, bias), x, mean, rstd};
+  return {x,
+          x,
+          weight,
+          mean,
+          rstd,
+          x,
+          gradients(k, count_if(k.has_weight_gradient, k.in)),
+          gradients(k, bias)};
 }
 
 std::vector<OperandSpec> linear_specs(const Kernel& k) {
-  const OperandSpec x = floats(k.rows * k.in);
-  const OperandSpec y = floats(k.rows * k.out);
-  const OperandSpec weight = floats_if(k.has_weight_gradient, k.in * k.out);
-  const OperandSpec bias = floats_if(k.has_bias, k.out);
+  const OperandSpec x = elements(k, k.rows * k.in);
+  const OperandSpec y = elements(k, k.rows * k.out);
+  const OperandSpec weight = elements(k, k.in * k.out);
+  const std::int64_t bias = count_if(k.has_bias, k.out);
   if (k.kind == KernelKind::linear_forward)
-    return {x, floats(k.in * k.out), bias, floats_if(k.has_residual, k.rows * k.out), y};
-  if (k.kind == KernelKind::linear_backward_input) return {y, floats(k.in * k.out), x};
-  return {x, y, weight, bias};
+    return {x, weight, elements(k, bias), elements(k, count_if(k.has_residual, k.rows * k.out)), y};
+  if (k.kind == KernelKind::linear_backward_input) return {y, weight, x};
+  return {x, y, gradients(k, count_if(k.has_weight_gradient, k.in * k.out)), gradients(k, bias)};
 }
 
 std::vector<OperandSpec> attention_specs(const Kernel& k) {
-  const OperandSpec q = floats(k.rows * k.q_stride);
-  const OperandSpec kv = floats(k.rows * k.kv_stride);
-  const OperandSpec y = floats(k.rows * k.heads * k.head_dim);
+  const OperandSpec q = elements(k, k.rows * k.q_stride);
+  const OperandSpec kv = elements(k, k.rows * k.kv_stride);
+  const OperandSpec y = elements(k, k.rows * k.heads * k.head_dim);
   const OperandSpec lse = floats(k.rows * k.heads);
   switch (k.kind) {
     case KernelKind::rope_forward:
@@ -63,10 +78,15 @@ std::vector<OperandSpec> attention_specs(const Kernel& k) {
 }
 
 std::vector<OperandSpec> optimizer_specs(const Kernel& k) {
-  const OperandSpec shard = floats(k.elements);
+  const OperandSpec shard = elements(k, k.elements);
   const OperandSpec clip = doubles(k.has_clip ? 2 : 0);
-  if (k.kind == KernelKind::adamw) return {clip, shard, shard, shard, shard};
-  return {clip, shard, shard, floats_if(k.beta1 != 0, k.elements)};
+  const OperandSpec copy = numbers(count_if(k.has_copy, k.elements), Dtype::bfloat16);
+  std::vector<OperandSpec> specs{clip, gradients(k, k.elements), shard};
+  if (k.kind == KernelKind::adamw)
+    specs.insert(specs.end(), {shard, shard, copy});
+  else
+    specs.insert(specs.end(), {elements(k, count_if(k.beta1 != 0, k.elements)), copy});
+  return specs;
 }
 
 std::int64_t pieces_of(std::int64_t elements) {
@@ -87,10 +107,11 @@ std::vector<Slice> slices_of(const Kernel& k) {
   }
 }
 
-void fill_floats(std::byte* memory, std::size_t bytes) {
-  auto* values = reinterpret_cast<float*>(memory);
-  for (std::size_t i = 0; i < bytes / sizeof(float); ++i)
-    values[i] = 0.5f + static_cast<float>((i * 7) & 15) / 16.0f;
+template <class Element, class Convert>
+void fill_numbers(std::byte* memory, std::size_t bytes, Convert convert) {
+  auto* values = reinterpret_cast<Element*>(memory);
+  for (std::size_t i = 0; i < bytes / sizeof(Element); ++i)
+    values[i] = convert(0.5f + static_cast<float>((i * 7) & 15) / 16.0f);
 }
 
 void fill_tokens(std::byte* memory, std::size_t bytes, std::int64_t vocabulary) {
@@ -123,23 +144,23 @@ std::vector<OperandSpec> operand_specs(const Kernel& k) {
       return attention_specs(k);
     case KernelKind::gelu_forward:
     case KernelKind::gelu_backward:
-      return {floats(k.rows * k.in), floats(k.rows * k.in)};
+      return {elements(k, k.rows * k.in), elements(k, k.rows * k.in)};
     case KernelKind::swiglu_forward:
     case KernelKind::swiglu_backward:
-      return {floats(k.rows * k.in), floats(k.rows * k.in), floats(k.rows * k.in)};
+      return {elements(k, k.rows * k.in), elements(k, k.rows * k.in), elements(k, k.rows * k.in)};
     case KernelKind::cross_entropy:
-      return {tokens(k.rows), floats(k.rows * k.out), doubles(1)};
+      return {tokens(k.rows), elements(k, k.rows * k.out), doubles(1)};
     case KernelKind::sum_of_squares:
-      return {floats(k.elements), doubles(pieces_of(k.elements))};
+      return {gradients(k, k.elements), doubles(pieces_of(k.elements))};
     case KernelKind::clip_coefficient:
       return {doubles(k.elements), doubles(2)};
     case KernelKind::adamw:
     case KernelKind::sgd:
       return optimizer_specs(k);
     case KernelKind::add:
-      return {floats(k.elements), floats(k.elements)};
+      return {elements(k, k.elements), elements(k, k.elements)};
     case KernelKind::fill_zero:
-      return {floats(k.elements)};
+      return {elements(k, k.elements)};
   }
   return {};
 }
@@ -160,7 +181,10 @@ std::byte* KernelOperands::allocate(const OperandSpec& spec, std::int64_t vocabu
   memory_.emplace_back(memory);
   switch (spec.content) {
     case Content::floats:
-      fill_floats(memory, bytes);
+      fill_numbers<float>(memory, bytes, [](float value) { return value; });
+      break;
+    case Content::halves:
+      fill_numbers<Bfloat16>(memory, bytes, to_bfloat16);
       break;
     case Content::tokens:
       fill_tokens(memory, bytes, vocabulary);

@@ -15,6 +15,7 @@ namespace shardscope {
 enum class Content : std::uint8_t {
   floats,  ///< from 0.5 to 1.5, so that nothing becomes a denormal when a kernel runs on its own
            ///< output
+  halves,  ///< the same in bfloat16
   tokens,  ///< int32 below the kernel's `out`
   zeros,
 };

@@ -6,6 +6,7 @@
 #include "backend/calibrate/rank_group.h"
 #include "backend/comm/single_communicator.h"
 #include "backend/executor/executor.h"
+#include "core/bfloat16.h"
 
 namespace shardscope {
 namespace {
@@ -16,9 +17,16 @@ float made_up_weight(std::size_t index) {
   return (static_cast<float>(mixed >> 8) / 16777216.0f - 0.5f) * 0.04f;
 }
 
-void fill_weights(std::span<std::byte> memory) {
-  auto* values = reinterpret_cast<float*>(memory.data());
-  for (std::size_t i = 0; i < memory.size() / sizeof(float); ++i) values[i] = made_up_weight(i);
+template <class Element, class Convert>
+void fill(std::span<std::byte> memory, Convert convert) {
+  auto* values = reinterpret_cast<Element*>(memory.data());
+  for (std::size_t i = 0; i < memory.size() / sizeof(Element); ++i)
+    values[i] = convert(made_up_weight(i));
+}
+
+void fill_weights(std::span<std::byte> memory, Dtype dtype) {
+  if (dtype == Dtype::bfloat16) return fill<Bfloat16>(memory, to_bfloat16);
+  fill<float>(memory, [](float weight) { return weight; });
 }
 
 /// Rows of the smallest vocabulary that the schedule's kernels look tokens up in.
@@ -50,11 +58,14 @@ bool holds_tokens(const Schedule& schedule, BufferId buffer) {
 
 void fill_persistent(Executor& executor) {
   const Schedule& schedule = executor.schedule();
+  const PrecisionDtypes dtypes = dtypes_of(schedule.strategy.precision);
   for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer& buffer = schedule.buffers[i];
     if (buffer.allocated_by) continue;
     const auto id = BufferId::of(i);
-    if (buffer.category == MemoryCategory::parameters) fill_weights(executor.bytes(id));
+    if (buffer.category == MemoryCategory::parameters)
+      fill_weights(executor.bytes(id), dtypes.compute);
+    if (buffer.name.starts_with("master:")) fill_weights(executor.bytes(id), dtypes.updated);
     if (holds_tokens(schedule, id)) fill_tokens(executor.bytes(id), vocabulary_of(schedule));
   }
 }

@@ -7,7 +7,7 @@ namespace shardscope {
 ParameterGather::ParameterGather(const Model& model, Executor& executor, Communicator& world)
     : executor_(executor),
       world_(world),
-      storages_(unit_storages(executor, "parameters")),
+      storages_(exact_storages(executor)),
       places_(model.parameters.size()) {
   for (std::size_t u = 0; u < storages_.size(); ++u) {
     for (const FlatSlot& slot : storages_[u].unit->slots)
@@ -21,8 +21,7 @@ void ParameterGather::gather(ParameterId parameter, std::int64_t first, std::int
   const UnitStorage& storage = storages_[place.unit];
   const Unit& unit = *storage.unit;
   const std::int64_t end = place.offset + first + elements;
-  const bool whole = static_cast<std::int64_t>(storage.elements.size()) == unit.padded_elements;
-  const std::int64_t by_owner = whole ? unit.padded_elements : unit.shard_elements;
+  const std::int64_t by_owner = storage.is_whole() ? unit.padded_elements : unit.shard_elements;
   for (std::int64_t begin = place.offset + first; begin < end;) {
     const std::int64_t owner = begin / by_owner;
     const std::int64_t count = std::min(end, (owner + 1) * by_owner) - begin;
@@ -41,13 +40,10 @@ void ParameterGather::move(int owner, const UnitStorage& storage, std::int64_t b
     executor_.between_steps([&] { world_.receive(std::as_writable_bytes(out), owner); });
     return;
   }
-  const auto own =
-      storage.elements.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(elements));
-  if (rank == 0) {
-    std::ranges::copy(own, out.begin());
-  } else {
-    executor_.between_steps([&] { world_.send(std::as_bytes(own), 0); });
-  }
+  if (rank == 0) return storage.read(begin, out);
+  std::vector<float> own(static_cast<std::size_t>(elements));
+  storage.read(begin, own);
+  executor_.between_steps([&] { world_.send(std::as_bytes(std::span(own)), 0); });
 }
 
 }  // namespace shardscope

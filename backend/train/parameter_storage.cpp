@@ -1,7 +1,12 @@
 #include "backend/train/parameter_storage.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
+#include <fmt/format.h>
+
+#include "core/bfloat16.h"
 #include "core/units.h"
 
 namespace shardscope {
@@ -19,16 +24,65 @@ std::vector<StoredPart> stored_parts(const Model& model, const Unit& unit, std::
   return parts;
 }
 
-std::vector<UnitStorage> unit_storages(const Executor& executor, const std::string& what) {
+namespace {
+
+constexpr std::string_view name_of(StoredParameters what) {
+  return what == StoredParameters::master ? "master" : "parameters";
+}
+
+std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit,
+                                      StoredParameters what) {
   const Schedule& schedule = executor.schedule();
-  const std::int64_t shard = shard_position(schedule.strategy, schedule.rank).index;
+  const std::string name =
+      fmt::format("{}:{}", name_of(what), unit.name.empty() ? "root" : unit.name);
+  const std::optional<BufferId> buffer = executor.find(name);
+  if (!buffer) return std::nullopt;
+  const PrecisionDtypes dtypes = dtypes_of(schedule.strategy.precision);
+  UnitStorage storage{.unit = &unit,
+                      .dtype = what == StoredParameters::master ? dtypes.updated : dtypes.compute,
+                      .memory = executor.bytes(*buffer)};
+  storage.elements =
+      static_cast<std::int64_t>(storage.memory.size()) / size_of(storage.dtype).count;
+  if (!storage.is_whole())
+    storage.first = shard_position(schedule.strategy, schedule.rank).index * unit.shard_elements;
+  return storage;
+}
+
+}  // namespace
+
+void UnitStorage::read(std::int64_t begin, std::span<float> values) const {
+  if (dtype == Dtype::float32) {
+    const auto* from = reinterpret_cast<const float*>(memory.data()) + begin;
+    std::copy_n(from, values.size(), values.begin());
+    return;
+  }
+  const auto* from = reinterpret_cast<const Bfloat16*>(memory.data()) + begin;
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_float(from[i]);
+}
+
+void UnitStorage::write(std::int64_t begin, std::span<const float> values) const {
+  if (dtype == Dtype::float32) {
+    std::ranges::copy(values, reinterpret_cast<float*>(memory.data()) + begin);
+    return;
+  }
+  auto* to = reinterpret_cast<Bfloat16*>(memory.data()) + begin;
+  std::ranges::transform(values, to, to_bfloat16);
+}
+
+std::vector<UnitStorage> unit_storages(const Executor& executor, StoredParameters what) {
   std::vector<UnitStorage> storages;
-  for (const Unit& unit : schedule.units) {
-    const std::string name = what + ":" + (unit.name.empty() ? "root" : unit.name);
-    if (!executor.find(name)) continue;
-    const std::span<float> elements = executor.elements<float>(name);
-    const bool whole = static_cast<std::int64_t>(elements.size()) == unit.padded_elements;
-    storages.push_back({&unit, whole ? 0 : shard * unit.shard_elements, elements});
+  for (const Unit& unit : executor.schedule().units)
+    if (const auto storage = storage_of(executor, unit, what)) storages.push_back(*storage);
+  return storages;
+}
+
+std::vector<UnitStorage> exact_storages(const Executor& executor) {
+  std::vector<UnitStorage> storages;
+  for (const Unit& unit : executor.schedule().units) {
+    const auto master = storage_of(executor, unit, StoredParameters::master);
+    const auto storage =
+        master ? master : storage_of(executor, unit, StoredParameters::computed_with);
+    if (storage) storages.push_back(*storage);
   }
   return storages;
 }

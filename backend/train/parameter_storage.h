@@ -26,16 +26,28 @@ struct StoredPart {
 std::vector<StoredPart> stored_parts(const Model& model, const Unit& unit, std::int64_t first,
                                      std::int64_t elements);
 
-/// A rank's part of one unit's flat storage: its shard under full and hybrid sharding, else all of
-/// it.
+/// A rank's part of one unit's flat storage, its shard or all of it; float32 or bfloat16.
 struct UnitStorage {
   const Unit* unit = nullptr;
   std::int64_t first = 0;  ///< element of the flat storage
-  std::span<float> elements;
+  std::int64_t elements = 0;
+  Dtype dtype = Dtype::float32;
+  std::span<std::byte> memory;
+
+  bool is_whole() const { return elements == unit->padded_elements; }
+  /// Elements [begin, begin + values.size()) of this part, widened or rounded.
+  void read(std::int64_t begin, std::span<float> values) const;
+  void write(std::int64_t begin, std::span<const float> values) const;
 };
 
-/// The storage of "parameters", "adam_m", "adam_v" or "momentum" of all units that have it, in the
-/// schedule's order.
-std::vector<UnitStorage> unit_storages(const Executor& executor, const std::string& what);
+/// What is stored of parameters: those that are computed with, or the master copy.
+enum class StoredParameters : std::uint8_t { computed_with, master };
+
+/// That storage of all units that have it, in the schedule's order.
+std::vector<UnitStorage> unit_storages(const Executor& executor, StoredParameters what);
+
+/// The most exact storage of each unit: its master copy, or where it has none what is computed
+/// with.
+std::vector<UnitStorage> exact_storages(const Executor& executor);
 
 }  // namespace shardscope

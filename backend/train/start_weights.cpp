@@ -1,7 +1,8 @@
 #include "backend/train/start_weights.h"
 
+#include <algorithm>
 #include <functional>
-#include <optional>
+#include <vector>
 
 #include "backend/train/parameter_storage.h"
 #include "backend/train/random_weights.h"
@@ -13,15 +14,24 @@ namespace {
 /// Fills `out` with elements `first`, `first` + 1, ... of a parameter.
 using Source = std::function<void(ParameterId parameter, std::int64_t first, std::span<float> out)>;
 
-void fill(const Model& model, const Executor& executor, const Source& source) {
-  for (const UnitStorage& storage : unit_storages(executor, "parameters")) {
-    const auto elements = static_cast<std::int64_t>(storage.elements.size());
-    for (const StoredPart& part : stored_parts(model, *storage.unit, storage.first, elements)) {
-      source(part.parameter, part.parameter_offset,
-             storage.elements.subspan(static_cast<std::size_t>(part.offset),
-                                      static_cast<std::size_t>(part.elements)));
-    }
+constexpr std::int64_t piece = 1 << 16;  // elements converted at once
+
+void fill_part(const UnitStorage& storage, const StoredPart& part, const Source& source) {
+  std::vector<float> values(static_cast<std::size_t>(std::min(part.elements, piece)));
+  for (std::int64_t done = 0; done < part.elements; done += piece) {
+    const auto count = static_cast<std::size_t>(std::min(piece, part.elements - done));
+    const std::span<float> some = std::span(values).first(count);
+    source(part.parameter, part.parameter_offset + done, some);
+    storage.write(part.offset + done, some);
   }
+}
+
+void fill(const Model& model, const Executor& executor, const Source& source) {
+  for (const StoredParameters what : {StoredParameters::computed_with, StoredParameters::master})
+    for (const UnitStorage& storage : unit_storages(executor, what))
+      for (const StoredPart& part :
+           stored_parts(model, *storage.unit, storage.first, storage.elements))
+        fill_part(storage, part, source);
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ RunFacts facts_of(Trainer& trainer, const TrainOptions& options) {
   const MemoryFacts memory = trainer.executor().memory();
   RunFacts facts;
   facts.strategy = name_of(schedule.strategy.sharding);
+  facts.precision = name_of(schedule.strategy.precision);
   facts.assumed = schedule.assumed;
   facts.tokens_per_step = trainer.tokens_per_step();
   facts.model_flops = model_flops(schedule);

@@ -238,6 +238,10 @@ const std::vector<Key>& keys() {
        [](const Job& j) -> Json {
          return name_in(j.strategy.checkpointing, checkpointing_choices);
        }},
+      {"precision", "fp32 | bf16 | bf16_mixed",
+       "element types; bf16_mixed: bfloat16 compute beside float32 master, gradients and states",
+       [](V v, Job& j) { j.strategy.precision = parse_precision(v.string(), v.where()); },
+       [](const Job& j) -> Json { return name_of(j.strategy.precision); }},
       {"reduce_every_micro_batch", "true | false",
        "reduce gradients in every micro-batch, or only in the last",
        [](V v, Job& j) { j.strategy.reduce_every_micro_batch = v.boolean(); },

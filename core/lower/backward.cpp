@@ -9,9 +9,10 @@ namespace {
 
 class BackwardBuilder {
  public:
-  BackwardBuilder(OperatorGraph& graph, const Model& model)
+  BackwardBuilder(OperatorGraph& graph, const Model& model, Dtype gradient_dtype)
       : graph_(graph),
         model_(model),
+        gradient_dtype_(gradient_dtype),
         needs_gradient_(graph.values.size(), false),
         gradient_(graph.values.size()),
         parameter_gradient_(model.parameters.size()) {}
@@ -49,8 +50,11 @@ class BackwardBuilder {
     if (!trainable(parameter)) return {};
     const Value value = graph_.values[parameter.value];
     ValueId& gradient = parameter_gradient_[value.parameter.value];
-    if (!gradient)
-      gradient = add_value(value.name, ValueRole::parameter_gradient, value.bytes, value.parameter);
+    if (!gradient) {
+      const std::int64_t elements = model_.parameters[value.parameter.value].elements();
+      gradient = add_value(value.name, ValueRole::parameter_gradient,
+                           bytes_of(elements, gradient_dtype_), value.parameter);
+    }
     return gradient;
   }
   /// The gradient of an activation; `fresh` tells whether this is its first contribution.
@@ -76,7 +80,14 @@ class BackwardBuilder {
     return {value, part.offset, part.bytes, access};
   }
 
+  bool is_parameter_gradient(const GraphOperand& operand) const {
+    return operand.value &&
+           graph_.values[operand.value.value].role == ValueRole::parameter_gradient;
+  }
+
   void emit(const Operator& of, Kernel kernel, std::vector<GraphOperand> operands) {
+    for (const GraphOperand& operand : operands)
+      if (is_parameter_gradient(operand)) kernel.gradient_dtype = gradient_dtype_;
     graph_.backward.push_back({of.name, kernel, of.place, std::move(operands), {}});
   }
 
@@ -230,6 +241,7 @@ class BackwardBuilder {
 
   OperatorGraph& graph_;
   const Model& model_;
+  Dtype gradient_dtype_;
   std::vector<bool> needs_gradient_;         // by forward value
   std::vector<ValueId> gradient_;            // by value: the storage of its gradient so far
   std::vector<ValueId> parameter_gradient_;  // by parameter
@@ -237,8 +249,8 @@ class BackwardBuilder {
 
 }  // namespace
 
-void differentiate(OperatorGraph& graph, const Model& model) {
-  BackwardBuilder(graph, model).build();
+void differentiate(OperatorGraph& graph, const Model& model, Dtype gradient_dtype) {
+  BackwardBuilder(graph, model, gradient_dtype).build();
 }
 
 }  // namespace shardscope

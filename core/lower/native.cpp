@@ -7,8 +7,6 @@
 namespace shardscope {
 namespace {
 
-constexpr Dtype element = Dtype::float32;
-
 std::string parent_of(const std::string& module) {
   const auto dot = module.rfind('.');
   return dot == std::string::npos ? std::string() : module.substr(0, dot);
@@ -40,13 +38,18 @@ class ForwardBuilder {
 
  private:
   std::int64_t rows() const { return shape_.rows(); }
+  Dtype element() const { return shape_.dtypes.compute; }
 
   ValueId add_value(std::string name, ValueRole role, Bytes bytes, ParameterId parameter = {}) {
     graph_.values.push_back({std::move(name), role, bytes, parameter});
     return ValueId::of(graph_.values.size() - 1);
   }
   ValueId activation(std::string name, std::int64_t elements) {
-    return add_value(std::move(name), ValueRole::activation, bytes_of(elements, element));
+    return add_value(std::move(name), ValueRole::activation, bytes_of(elements, element()));
+  }
+  /// Means, reciprocal deviations and logarithms of sums: float32 in every precision.
+  ValueId statistics(std::string name, std::int64_t elements) {
+    return add_value(std::move(name), ValueRole::activation, bytes_of(elements, Dtype::float32));
   }
   ValueId input(std::string name) {
     return add_value(std::move(name), ValueRole::input, bytes_of(rows(), Dtype::int32));
@@ -56,7 +59,7 @@ class ForwardBuilder {
     ValueId& value = parameter_values_[id.value];
     if (!value) {
       const Parameter& p = model_.parameters[id.value];
-      value = add_value(p.name, ValueRole::parameter, bytes_of(p.elements(), element), id);
+      value = add_value(p.name, ValueRole::parameter, bytes_of(p.elements(), element()), id);
     }
     return value;
   }
@@ -69,19 +72,20 @@ class ForwardBuilder {
   GraphOperand write(ValueId value) const { return whole(value, Access::write); }
   GraphOperand update(ValueId value) const { return whole(value, Access::read_write); }
   GraphOperand from(ValueId value, std::int64_t first_element, Access access) const {
-    const Bytes offset = bytes_of(first_element, element);
+    const Bytes offset = bytes_of(first_element, element());
     return {value, offset, graph_.values[value.value].bytes - offset, access};
   }
 
   void emit(std::string name, Kernel kernel, std::vector<GraphOperand> operands,
             std::vector<ValueId> saves) {
+    kernel.dtype = element();
     graph_.forward.push_back(
         {std::move(name), kernel, place_, std::move(operands), std::move(saves)});
   }
 
   void make_rope_table() {
     rope_table_ = add_value("rope_table", ValueRole::table,
-                            bytes_of(shape_.length * decoder_.head_dim, element));
+                            bytes_of(shape_.length * decoder_.head_dim, Dtype::float32));
     const Kernel kernel{.kind = KernelKind::rope_table,
                         .length = shape_.length,
                         .head_dim = decoder_.head_dim,
@@ -108,8 +112,8 @@ class ForwardBuilder {
   ValueId norm(const Norm& norm, ValueId x) {
     const ValueId y = activation(norm.module, rows() * decoder_.width);
     const bool centred = norm.kind == NormKind::layer_norm;
-    const ValueId mean = centred ? activation(norm.module + ".mean", rows()) : ValueId{};
-    const ValueId rstd = activation(norm.module + ".rstd", rows());
+    const ValueId mean = centred ? statistics(norm.module + ".mean", rows()) : ValueId{};
+    const ValueId rstd = statistics(norm.module + ".rstd", rows());
     const Kernel kernel{.kind = KernelKind::norm_forward,
                         .norm = norm.kind,
                         .has_bias = norm.bias.valid(),
@@ -188,7 +192,7 @@ class ForwardBuilder {
                              ? decoder_.attention_scale
                              : decoder_.attention_scale_by_layer[static_cast<std::size_t>(index)];
     const ValueId y = activation(module, rows() * decoder_.heads * decoder_.head_dim);
-    const ValueId lse = activation(module + ".lse", rows() * decoder_.heads);
+    const ValueId lse = statistics(module + ".lse", rows() * decoder_.heads);
     const bool fused = p.k == p.q;
     std::vector<ValueId> saves =
         fused ? std::vector{p.q, y, lse} : std::vector{p.q, p.k, p.v, y, lse};

@@ -11,7 +11,7 @@ OperatorGraph lower(const Model& model, const BatchShape& shape, Implementation 
       break;
   }
   OperatorGraph graph = lower_native_forward(model, shape);
-  differentiate(graph, model);
+  differentiate(graph, model, shape.dtypes.gradients);
   return graph;
 }
 

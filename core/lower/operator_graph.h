@@ -7,6 +7,7 @@
 
 #include "core/kernel.h"
 #include "core/model/model.h"
+#include "core/precision.h"
 #include "core/quantities.h"
 #include "core/schedule.h"
 
@@ -64,12 +65,13 @@ struct OperatorGraph {
   int blocks = 0;
 };
 
-/// The tokens of one micro-batch on one rank.
+/// The tokens of one micro-batch on one rank, and what is computed with.
 struct BatchShape {
   std::int64_t batch = 1;
   std::int64_t length = 1;
   /// 1 / (micro-batches * data-parallel ranks): gradients and losses then simply add up.
   double loss_scale = 1;
+  PrecisionDtypes dtypes;
   std::int64_t rows() const { return batch * length; }
 };
 

@@ -77,11 +77,10 @@ TEST(Program, SaysThatALaterOptionIsNotThereYet) {
 }
 
 TEST(Program, SaysWhichValueOfAnOptionIsSupported) {
-  const Outcome outcome = Workplace().run("simulate --precision bf16");
+  const Outcome outcome = Workplace().run("simulate --dropout on");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(
-      outcome.errors,
-      "shardscope simulate: --precision: \"bf16\" is not supported at this commit; fp32 is\n");
+  EXPECT_EQ(outcome.errors,
+            "shardscope simulate: --dropout: \"on\" is not supported at this commit; off is\n");
 }
 
 TEST(Program, AClosedPipeIsHarmless) {

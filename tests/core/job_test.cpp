@@ -41,7 +41,7 @@ TEST_F(JobTest, EveryKeyIsRead) {
     "optimizer": {"kind": "sgd", "betas": [0.8, 0.99], "eps": 1e-6, "weight_decay": 0.2, "momentum": 0.5, "nesterov": true},
     "lr": {"kind": "nanogpt_cosine", "peak": 0.01, "min": 0.001, "warmup": 4, "total": 40},
     "clip": 0.5, "trainable": ["ln_", "bias$"], "strategy": "hybrid_shard", "mesh": {"replicate": 2, "shard": 3},
-    "wrap": "size:1000", "prefetch": false, "checkpointing": "full", "reduce_every_micro_batch": true, "ranks": 6,
+    "wrap": "size:1000", "prefetch": false, "checkpointing": "full", "precision": "bf16_mixed", "reduce_every_micro_batch": true, "ranks": 6,
     "communicator": "mpi", "device": "cpu", "threads": 4, "check": true, "save_model": false, "timeout": "1.5 s"})");
   EXPECT_EQ(job.weights, StartWeights::pretrained);
   EXPECT_EQ(job.token_format, TokenFormat::llm_c);
@@ -70,6 +70,7 @@ TEST_F(JobTest, EveryKeyIsRead) {
   EXPECT_EQ(job.strategy.wrap, (Wrap{.policy = WrapPolicy::size, .min_elements = 1000}));
   EXPECT_FALSE(job.strategy.prefetch);
   EXPECT_EQ(job.strategy.checkpointing, Checkpointing::full);
+  EXPECT_EQ(job.strategy.precision, Precision::bf16_mixed);
   EXPECT_TRUE(job.strategy.reduce_every_micro_batch);
   EXPECT_EQ(job.ranks, 6);
   EXPECT_EQ(job.communicator, CommunicatorChoice::mpi);
@@ -108,6 +109,7 @@ TEST_F(JobTest, ComplaintsNameFileLineAndKey) {
   EXPECT_THAT(complaint("\"weights\": \"none\""),
               HasSubstr("weights: expected one of \"random\", \"pretrained\""));
   EXPECT_THAT(complaint("\"strategy\": \"zero4\""), HasSubstr("job.json:2: strategy: "));
+  EXPECT_THAT(complaint("\"precision\": \"fp16_mixed\""), HasSubstr("job.json:2: precision: "));
   EXPECT_THAT(complaint("\"timeout\": 60"), HasSubstr("timeout: expected a string"));
   EXPECT_THAT(complaint("\"timeout\": \"60\""), HasSubstr("timeout: \"60\" has no unit"));
   EXPECT_THAT(complaint("\"optimizer\": {\"betas\": [0.9, 1]}"),

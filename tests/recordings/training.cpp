@@ -137,7 +137,35 @@ void compare_elements(const std::vector<float>& got, const std::vector<float>& e
   }
 }
 
+/// How far another run may be from a recorded one, relative at every step.
+struct Tolerance {
+  double loss = loss_tolerance;
+  double gradient_norm = gradient_norm_tolerance;
+};
+
+bool is_low_precision(const std::string& run) {
+  return own_run_of(parse_variant(run)).precision != Precision::fp32;
+}
+
+/// The largest distance from float32 that was recorded of a case's runs in low precision, in one of
+/// the figures of `against_single`. Two such runs lie within twice that of each other.
+double recorded_spread(const Json& result, const char* figure, const char* value) {
+  double spread = 0;
+  for (const auto& [name, run] : result.at("runs").items())
+    if (why_not(parse_variant(name)).empty() && is_low_precision(name))
+      spread = std::max(spread, run.at("against_single").at(figure).at(value).get<double>());
+  return spread;
+}
+
+Tolerance tolerance_of(const Json& result, const std::string& run) {
+  if (!why_not(parse_variant(run)).empty() || !is_low_precision(run)) return {};
+  return {.loss = noise_factor * recorded_spread(result, "loss", "max_rel"),
+          .gradient_norm = noise_factor * recorded_spread(result, "grad_norm", "max_rel")};
+}
+
 double noise_of(const Json& result, const std::string& name) {
+  if (is_low_precision(result.at("primary").get<std::string>()))
+    return noise_factor * recorded_spread(result, "final_max_abs", "value");
   const Json& noise = result.at("final_parameters_noise");
   const bool known = noise.is_object() && noise.contains(name) && !noise.at(name).is_null();
   return noise_factor * (known ? noise.at(name).get<double>() : default_noise);
@@ -190,18 +218,25 @@ class OwnRuns {
   std::map<OwnRun, TrainingResult> results_;
 };
 
-void compare_run(const std::string& name, const Json& recorded, OwnRuns& runs,
-                 const Options& options, Verdict& verdict) {
+/// One recorded run.
+struct RecordedRun {
+  std::string name;
+  const Json& steps;  ///< its losses and norms
+  Tolerance tolerance;
+};
+
+void compare_run(const RecordedRun& run, OwnRuns& runs, const Options& options, Verdict& verdict) {
+  const auto& [name, recorded, tolerance] = run;
   const TrainingVariant variant = parse_variant(name);
   if (const std::string reason = why_not(variant); !reason.empty()) {
     return verdict.fail(fmt::format("run {} was not compared: {}", name, reason));
   }
   const TrainingResult& got = runs.of(own_run_of(variant));
   if (!options.leaves_out("loss")) {
-    compare_steps(got.loss, recorded.at("loss"), loss_tolerance, name + " loss", verdict);
+    compare_steps(got.loss, recorded.at("loss"), tolerance.loss, name + " loss", verdict);
   }
   if (!options.leaves_out("grad_norm")) {
-    compare_steps(got.gradient_norm, recorded.at("grad_norm"), gradient_norm_tolerance,
+    compare_steps(got.gradient_norm, recorded.at("grad_norm"), tolerance.gradient_norm,
                   name + " grad_norm", verdict);
   }
 }
@@ -217,7 +252,7 @@ Outcome check(const fs::path& root, const std::string& name, const Options& opti
             .worst = {}};
   }
   Verdict verdict;
-  compare_run(primary, result, runs, options, verdict);
+  compare_run({primary, result, tolerance_of(result, primary)}, runs, options, verdict);
   const TrainingResult& got = runs.of(own_run_of(parse_variant(primary)));
   if (!options.leaves_out("lr"))
     compare_steps(got.learning_rate, result.at("lr"), learning_rate_tolerance, "lr", verdict);
@@ -225,7 +260,7 @@ Outcome check(const fs::path& root, const std::string& name, const Options& opti
     compare_parameters(folder, runs.job(), got, result, verdict);
   if (!options.leaves_out("runs")) {
     for (const auto& [variant, recorded] : result.at("runs").items()) {
-      compare_run(variant, recorded, runs, options, verdict);
+      compare_run({variant, recorded, tolerance_of(result, variant)}, runs, options, verdict);
     }
   }
   return verdict.outcome();

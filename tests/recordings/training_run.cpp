@@ -96,6 +96,7 @@ TrainingResult run_training(Job job, const OwnRun& run) {
   job.ranks = run.world;
   job.strategy.sharding = run.sharding;
   job.strategy.checkpointing = run.checkpointing ? Checkpointing::full : Checkpointing::none;
+  job.strategy.precision = run.precision;
   job.strategy.reduce_every_micro_batch = run.reduce_every_micro_batch;
   const TemporaryFolder folder;
   job.output = folder.path();

@@ -18,6 +18,13 @@ const std::map<std::string, ShardingStrategy>& strategy_of_kind() {
   return strategies;
 }
 
+/// FSDP with bfloat16 parameters and float32 reductions, or autocast of a float32 model: both keep
+/// float32 masters and differ in what is rounded on the way.
+Precision precision_of(const TrainingVariant& variant) {
+  const bool mixed = variant.number("bf16", 0) != 0 || variant.options.contains("autocast");
+  return mixed ? Precision::bf16_mixed : Precision::fp32;
+}
+
 }  // namespace
 
 TrainingVariant parse_variant(const std::string& name) {
@@ -52,17 +59,20 @@ OwnRun own_run_of(const TrainingVariant& variant) {
           .world = variant.number("world", 1),
           .split = variant.number("split", 1),
           .checkpointing = variant.number("ckpt", 0) != 0,
-          .reduce_every_micro_batch = may_reduce_often && variant.number("nosync", 0) == 0};
+          .reduce_every_micro_batch = may_reduce_often && variant.number("nosync", 0) == 0,
+          .precision = precision_of(variant)};
 }
 
 std::string why_not(const TrainingVariant& variant) {
   if (!strategy_of_kind().contains(variant.kind)) return "there is no runtime " + variant.kind;
-  static const std::set<std::string> known{"world",  "attn",  "split", "ckpt",
-                                           "nosync", "optim", "dtype"};
+  static const std::set<std::string> known{"world", "attn",  "split", "ckpt",    "nosync",
+                                           "optim", "dtype", "bf16",  "autocast"};
   for (const auto& [option, value] : variant.options) {
     if (!known.contains(option)) return option + "=" + value + " is not supported";
     if (option == "dtype" && value != "float64" && value != "float32")
       return "dtype=" + value + " is not supported";
+    if (option == "autocast" && value != "bf16")
+      return "autocast to " + value + " is not supported";
   }
   if (variant.number("world", 1) < 1 || variant.number("split", 1) < 1)
     return "a count is not positive";

@@ -27,11 +27,12 @@ struct OwnRun {
   int split = 1;  ///< a micro-batch is cut into so many
   bool checkpointing = false;
   bool reduce_every_micro_batch = true;
+  Precision precision = Precision::fp32;
   auto operator<=>(const OwnRun&) const = default;
 };
 OwnRun own_run_of(const TrainingVariant& variant);
 
-/// Why we cannot run it ("autocast=bf16 needs mixed precision"); empty: we can.
+/// Why we cannot run it ("there is no runtime gpipe"); empty: we can.
 std::string why_not(const TrainingVariant& variant);
 
 }  // namespace shardscope::recordings

@@ -12,8 +12,9 @@
 namespace shardscope {
 namespace {
 
-Schedule schedule_of(const Model& model, OptimizerKind optimizer) {
-  const Strategy strategy = resolved({.sharding = ShardingStrategy::full_shard}, 2, "test");
+Schedule schedule_of(const Model& model, OptimizerKind optimizer, Precision precision) {
+  const Strategy strategy =
+      resolved({.sharding = ShardingStrategy::full_shard, .precision = precision}, 2, "test");
   return native_schedule(model, strategy,
                          {.batch = 2, .length = 8, .optimizer = {.kind = optimizer}, .clip = 1}, 0);
 }
@@ -37,12 +38,18 @@ void expect_the_schedules_operands(const Schedule& schedule) {
   }
 }
 
+constexpr Precision precisions[] = {Precision::fp32, Precision::bf16, Precision::bf16_mixed};
+
 TEST(KernelOperands, AreThoseOfTheScheduleForGpt2) {
-  expect_the_schedules_operands(schedule_of(testing::small_gpt2(2), OptimizerKind::adamw));
+  for (const Precision precision : precisions)
+    expect_the_schedules_operands(
+        schedule_of(testing::small_gpt2(2), OptimizerKind::adamw, precision));
 }
 
 TEST(KernelOperands, AreThoseOfTheScheduleForLlama) {
-  expect_the_schedules_operands(schedule_of(testing::small_llama(2), OptimizerKind::sgd));
+  for (const Precision precision : precisions)
+    expect_the_schedules_operands(
+        schedule_of(testing::small_llama(2), OptimizerKind::sgd, precision));
 }
 
 TEST(KernelGrid, HoldsEveryKindButTheRopeTable) {

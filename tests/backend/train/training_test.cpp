@@ -6,11 +6,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <thread>
 
 #include "backend/train/train.h"
+#include "core/bfloat16.h"
 #include "core/model/huggingface.h"
 #include "core/model/model_weights.h"
 #include "tests/backend/comm/forked_ranks.h"
@@ -36,35 +38,49 @@ struct SameLosses {
   std::string_view name;
   std::string_view config;
   int ranks;
+  Precision precision = Precision::fp32;
 };
-void PrintTo(const SameLosses& c, std::ostream* out) { *out << c.name << " on " << c.ranks; }
+void PrintTo(const SameLosses& c, std::ostream* out) {
+  *out << c.name << " on " << c.ranks << " in " << name_of(c.precision);
+}
 
 using TrainingTest = TrainingFixture;
 
 class StrategiesTest : public TrainingFixture, public ::testing::WithParamInterface<SameLosses> {};
 
 TEST_P(StrategiesTest, GiveBitEqualLossesAndNorms) {
-  const auto [name, config, ranks] = GetParam();
+  const auto [name, config, ranks, precision] = GetParam();
+  const auto run = [&, config = config, precision = precision](int world, ShardingStrategy sharding,
+                                                               const std::string& output) {
+    Job one = job(config, world, sharding, output);
+    one.strategy.precision = precision;
+    return run_forked(one);
+  };
   using enum ShardingStrategy;
-  const auto reference = run_forked(job(config, ranks, no_shard, "no_shard"));
+  const auto reference = run(ranks, no_shard, "no_shard");
   ASSERT_EQ(reference.size(), 100U);
   EXPECT_LT(reference[98], reference[0] - 1);
   for (const ShardingStrategy sharding : {zero1, shard_grad_op, full_shard, hybrid_shard}) {
-    if (sharding == hybrid_shard && ranks < 4) continue;
-    EXPECT_EQ(run_forked(job(config, ranks, sharding, std::string(name_of(sharding)))), reference)
-        << name_of(sharding);
+    // Sums of bfloat16 over shards and then over replicas are rounded twice.
+    if (sharding == hybrid_shard && (ranks < 4 || precision == Precision::bf16)) continue;
+    EXPECT_EQ(run(ranks, sharding, std::string(name_of(sharding))), reference) << name_of(sharding);
   }
-  const auto single = run_forked(job(config, 1, no_shard, "single"));
+  const auto single = run(1, no_shard, "single");
   ASSERT_EQ(single.size(), reference.size());
+  // In bfloat16 a last digit that falls another way is a difference of 2^-9.
+  const double rounding = precision == Precision::fp32 ? 1e-5 : 0.02;
   for (std::size_t i = 0; i < single.size(); ++i)
-    ASSERT_NEAR(single[i], reference[i], 1e-5 * reference[i]) << i / 2;
+    ASSERT_NEAR(single[i], reference[i], rounding * reference[i]) << i / 2;
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, StrategiesTest,
-                         ::testing::Values(SameLosses{"gpt2", tiny_gpt2, 2},
-                                           SameLosses{"gpt2", tiny_gpt2, 4},
-                                           SameLosses{"llama", tiny_llama, 2},
-                                           SameLosses{"llama", tiny_llama, 4}));
+INSTANTIATE_TEST_SUITE_P(
+    TinyModels, StrategiesTest,
+    ::testing::Values(SameLosses{"gpt2", tiny_gpt2, 2}, SameLosses{"gpt2", tiny_gpt2, 4},
+                      SameLosses{"llama", tiny_llama, 2}, SameLosses{"llama", tiny_llama, 4},
+                      SameLosses{"gpt2", tiny_gpt2, 4, Precision::bf16_mixed},
+                      SameLosses{"llama", tiny_llama, 2, Precision::bf16_mixed},
+                      SameLosses{"gpt2", tiny_gpt2, 2, Precision::bf16},
+                      SameLosses{"llama", tiny_llama, 4, Precision::bf16}));
 
 TEST_F(TrainingTest, AccumulatesOverMicroBatches) {
   const auto whole = run_forked(job(tiny_gpt2, 2, ShardingStrategy::full_shard, "whole"));
@@ -97,6 +113,27 @@ TEST_F(TrainingTest, LeavesAModelThatStartsTheNextRun) {
   Job longer = job(tiny_llama, 2, ShardingStrategy::full_shard, "longer");
   longer.steps = 4;
   EXPECT_NEAR(run_forked(second)[0], run_forked(longer)[6], 1e-6);
+}
+
+TEST_F(TrainingTest, SavesTheMasterCopyOfMixedPrecision) {
+  const auto saved = [&](Precision precision, ShardingStrategy sharding, const char* output) {
+    Job mixed = job(tiny_llama, 2, sharding, output);
+    mixed.steps = 2;
+    mixed.strategy.precision = precision;
+    run_forked(mixed);
+    const Model model = read_model(mixed.output / "model");
+    const ModelWeights weights(mixed.output / "model", model);
+    std::vector<float> head(256 * 32);
+    weights.read(model.find("lm_head.weight"), 0, head);
+    return head;
+  };
+  using enum ShardingStrategy;
+  const auto has_bfloat16 = [](float x) { return to_float(to_bfloat16(x)) == x; };
+  const auto master = saved(Precision::bf16_mixed, full_shard, "full");
+  EXPECT_LT(std::ranges::count_if(master, has_bfloat16), 100);
+  EXPECT_EQ(saved(Precision::bf16_mixed, zero1, "zero1"), master);
+  EXPECT_EQ(saved(Precision::bf16_mixed, no_shard, "no_shard"), master);
+  EXPECT_TRUE(std::ranges::all_of(saved(Precision::bf16, full_shard, "pure"), has_bfloat16));
 }
 
 TEST_F(TrainingTest, LeavesTheRunFolderOfTheContract) {
