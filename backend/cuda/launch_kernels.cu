@@ -1,6 +1,7 @@
+#include "backend/cuda/launch_kernels.h"
+
 #include "backend/cuda/device_stream.cuh"
 #include "backend/cuda/kernels/kernels.h"
-#include "backend/cuda/launch_kernels.h"
 
 namespace shardscope::cuda {
 

@@ -1,4 +1,4 @@
-// check_recordings KIND FOLDER [--case GLOB] [--except FIELD,...] [--json]
+// check_recordings KIND FOLDER [--case GLOB] [--except FIELD,...] [--device NAME] [--json]
 // Runs every case of a folder of recordings through the product's own code. Exit code 1 if any
 // falls short.
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "tests/recordings/ops_device.h"
 #include "tests/recordings/recordings.h"
 
 namespace shardscope::recordings {
@@ -32,7 +33,10 @@ std::string usage() {
   std::string names;
   for (const Kind& kind : kinds()) names += (names.empty() ? "" : "|") + kind.name;
   return fmt::format(
-      "usage: check_recordings {} FOLDER [--case GLOB] [--except FIELD,...] [--json]", names);
+      "usage: check_recordings {} FOLDER [--case GLOB] [--except FIELD,...] [--device "
+      "cpu|cuda|emulated "
+      "(of ops)] [--json]",
+      names);
 }
 
 Error misuse(std::string what) {
@@ -62,6 +66,8 @@ Request parse(const std::vector<std::string>& arguments) {
       request.pattern = value();
     else if (argument == "--except")
       request.options.except = split(value());
+    else if (argument == "--device")
+      use_device(value());
     else if (argument == "--json")
       request.json = true;
     else if (argument.starts_with("--"))

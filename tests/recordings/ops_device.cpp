@@ -1,19 +1,53 @@
 #include "tests/recordings/ops_device.h"
 
+#include <fmt/format.h>
+
 #include <memory>
+#include <optional>
 
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
+#include "core/error.h"
+#include "tests/backend/cuda/device_copies.h"
+#include "tests/backend/cuda/emulated_device.h"
 
 namespace shardscope::recordings {
+namespace {
 
-void run_kernel(const Kernel& kernel, std::initializer_list<void*> operands,
+std::unique_ptr<Device> make_device(const std::string& name) {
+  if (name == "cpu") return make_cpu_device({});
+  if (name == "emulated") return test::make_emulated_cuda_device();
+  if (name == "cuda") return make_cuda_device();
+  throw Error({.where = "--device",
+               .what = fmt::format("\"{}\" is none of cpu, cuda, emulated", name),
+               .way_out = {}});
+}
+
+std::unique_ptr<Device>& chosen_device() {
+  static std::unique_ptr<Device> device = make_device("cpu");
+  return device;
+}
+
+}  // namespace
+
+void use_device(const std::string& name) { chosen_device() = make_device(name); }
+
+void run_kernel(const Kernel& kernel, std::initializer_list<Operand> operands,
                 const std::vector<Slice>& slices, StepState state) {
-  static const std::unique_ptr<Device> device = make_cpu_device({});
-  device->prepare(kernel);
-  std::vector<double> workspace(static_cast<std::size_t>(device->workspace(kernel).count) / 8 + 1);
-  std::vector<void*> all(operands);
-  all.push_back(workspace.data());
-  device->run(kernel, {.operands = all, .slices = slices, .state = state});
+  Device& device = *chosen_device();
+  device.prepare(kernel);
+  std::vector<double> workspace(static_cast<std::size_t>(device.workspace(kernel).count) / 8 + 1);
+  std::optional<test::DeviceCopies> copies;
+  if (auto* cuda = dynamic_cast<CudaDevice*>(&device)) copies.emplace(*cuda);
+  std::vector<void*> pointers;
+  const auto place = [&](std::span<std::byte> bytes) -> void* {
+    if (bytes.empty()) return nullptr;
+    return copies ? copies->copy(bytes) : bytes.data();
+  };
+  for (const Operand& operand : operands) pointers.push_back(place(operand.bytes()));
+  pointers.push_back(place(std::as_writable_bytes(std::span(workspace))));
+  device.run(kernel, {.operands = pointers, .slices = slices, .state = state});
+  if (copies) copies->copy_back();
 }
 
 }  // namespace shardscope::recordings

@@ -1,15 +1,37 @@
-// Runs one kernel of the CPU device on vectors.
+// Runs one kernel of a device on vectors.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "core/kernel.h"
 
 namespace shardscope::recordings {
 
-/// Operands in the kernel's order without the workspace; null where absent.
-void run_kernel(const Kernel& kernel, std::initializer_list<void*> operands,
+/// Memory of one operand; empty: absent.
+class Operand {
+ public:
+  Operand(std::nullptr_t) {}
+  template <class T>
+  Operand(std::vector<T>& values) : bytes_(std::as_writable_bytes(std::span(values))) {}
+  template <class T>
+  Operand(std::span<T> values) : bytes_(std::as_writable_bytes(values)) {}
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+/// The device that `run_kernel` uses from now on: "cpu" (also if never called), "cuda", or
+/// "emulated", the CUDA kernels run on the CPU. Throws Error for another name, or without a GPU.
+void use_device(const std::string& name);
+
+/// Operands in the kernel's order without the workspace.
+void run_kernel(const Kernel& kernel, std::initializer_list<Operand> operands,
                 const std::vector<Slice>& slices = {}, StepState state = {});
 
 }  // namespace shardscope::recordings

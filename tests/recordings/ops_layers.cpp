@@ -23,13 +23,12 @@ void check_norm(OpsCase& c, NormKind kind) {
   kernel.has_bias = layer;
   Floats y(x.size()), mean(x.size()), rstd(x.size()), dx(x.size());
   Floats dweight(weight.size()), dbias(weight.size());
-  void* optional_bias = layer ? bias.data() : nullptr;
-  void* optional_mean = layer ? mean.data() : nullptr;
-  run_kernel(kernel,
-             {x.data(), weight.data(), optional_bias, y.data(), optional_mean, rstd.data()});
+  const Operand optional_bias = layer ? Operand(bias) : nullptr;
+  const Operand optional_mean = layer ? Operand(mean) : nullptr;
+  run_kernel(kernel, {x, weight, optional_bias, y, optional_mean, rstd});
   kernel.kind = KernelKind::norm_backward;
-  run_kernel(kernel, {dy.data(), x.data(), weight.data(), optional_mean, rstd.data(), dx.data(),
-                      dweight.data(), layer ? dbias.data() : nullptr});
+  run_kernel(kernel,
+             {dy, x, weight, optional_mean, rstd, dx, dweight, layer ? Operand(dbias) : nullptr});
   c.compare("y", y);
   c.compare("dx", dx);
   c.compare("dweight", dweight);
@@ -108,13 +107,13 @@ Floats inverse_frequencies(const Floats& table, const Kernel& k) {
   return out;
 }
 
-void compare_rotation(OpsCase& c, Kernel kernel, KernelKind kind, float* table,
+void compare_rotation(OpsCase& c, Kernel kernel, KernelKind kind, std::span<float> table,
                       const std::string& q_name, const std::string& k_name,
                       const std::string& q_result, const std::string& k_result) {
   kernel.kind = kind;
   Floats q = reordered(c.input(q_name), kernel, kernel.heads, Order::to_rows);
   Floats k = reordered(c.input(k_name), kernel, kernel.kv_heads, Order::to_rows);
-  run_kernel(kernel, {table, q.data(), k.data()});
+  run_kernel(kernel, {table, q, k});
   c.compare(q_result, reordered(q, kernel, kernel.heads, Order::to_heads));
   c.compare(k_result, reordered(k, kernel, kernel.kv_heads, Order::to_heads));
 }
@@ -126,16 +125,16 @@ void check_rms_norm(OpsCase& c) { check_norm(c, NormKind::rms_norm); }
 
 void check_gelu_tanh(OpsCase& c) {
   Floats x = c.input("x"), dy = c.input("dy"), y(x.size());
-  run_kernel(elementwise(KernelKind::gelu_forward, x), {x.data(), y.data()});
-  run_kernel(elementwise(KernelKind::gelu_backward, x), {x.data(), dy.data()});
+  run_kernel(elementwise(KernelKind::gelu_forward, x), {x, y});
+  run_kernel(elementwise(KernelKind::gelu_backward, x), {x, dy});
   c.compare("y", y);
   c.compare("dx", dy);
 }
 
 void check_swiglu(OpsCase& c) {
   Floats gate = c.input("gate"), up = c.input("up"), dy = c.input("dy"), y(gate.size());
-  run_kernel(elementwise(KernelKind::swiglu_forward, gate), {gate.data(), up.data(), y.data()});
-  run_kernel(elementwise(KernelKind::swiglu_backward, gate), {dy.data(), gate.data(), up.data()});
+  run_kernel(elementwise(KernelKind::swiglu_forward, gate), {gate, up, y});
+  run_kernel(elementwise(KernelKind::swiglu_backward, gate), {dy, gate, up});
   c.compare("y", y);
   c.compare("dgate", gate);
   c.compare("dup", up);
@@ -148,11 +147,12 @@ void check_rope(OpsCase& c) {
   all_positions.length = std::max<std::int64_t>(2, first + kernel.length);
   all_positions.rope = rope_of(c.settings().at("rope_parameters"));
   Floats table(static_cast<std::size_t>(all_positions.length * kernel.head_dim));
-  run_kernel(all_positions, {table.data()});
+  run_kernel(all_positions, {table});
   c.compare("inv_freq", inverse_frequencies(table, kernel));
   c.compare("cos", table_half(table, kernel, first, 0));
   c.compare("sin", table_half(table, kernel, first, kernel.head_dim / 2));
-  float* from_first = table.data() + first * kernel.head_dim;
+  const auto from_first =
+      std::span(table).subspan(static_cast<std::size_t>(first * kernel.head_dim));
   compare_rotation(c, kernel, KernelKind::rope_forward, from_first, "q", "k", "q_out", "k_out");
   compare_rotation(c, kernel, KernelKind::rope_backward, from_first, "dq_out", "dk_out", "dq",
                    "dk");
@@ -168,10 +168,9 @@ void check_causal_attention(OpsCase& c) {
          v = rows("v", kernel.kv_heads);
   Floats dy = rows("dy", kernel.heads), y(q.size()), lse(q.size());
   Floats dq(q.size()), dk(k.size()), dv(v.size());
-  run_kernel(kernel, {q.data(), k.data(), v.data(), y.data(), lse.data()});
+  run_kernel(kernel, {q, k, v, y, lse});
   kernel.kind = KernelKind::attention_backward;
-  run_kernel(kernel, {dy.data(), q.data(), k.data(), v.data(), y.data(), lse.data(), dq.data(),
-                      dk.data(), dv.data()});
+  run_kernel(kernel, {dy, q, k, v, y, lse, dq, dk, dv});
   c.compare("y", reordered(y, kernel, kernel.heads, Order::to_heads));
   c.compare("dq", reordered(dq, kernel, kernel.heads, Order::to_heads));
   c.compare("dk", reordered(dk, kernel, kernel.kv_heads, Order::to_heads));
@@ -191,13 +190,14 @@ void check_cross_entropy(OpsCase& c) {
     Kernel of_row = kernel;
     of_row.rows = 1;
     Floats copy(logits.begin() + row * kernel.out, logits.begin() + (row + 1) * kernel.out);
-    double loss = 0;
-    if (targets[row] >= 0) run_kernel(of_row, {&targets[row], copy.data(), &loss});
-    row_losses.push_back(loss);
+    std::vector<double> loss(1);
+    const std::span target(&targets[row], 1);
+    if (targets[row] >= 0) run_kernel(of_row, {target, copy, loss});
+    row_losses.push_back(loss[0]);
   }
-  double loss = 0;
-  run_kernel(kernel, {targets.data(), logits.data(), &loss});
-  c.compare("loss", std::vector<double>{loss});
+  std::vector<double> loss(1);
+  run_kernel(kernel, {targets, logits, loss});
+  c.compare("loss", loss);
   c.compare("row_loss", row_losses);
   c.compare("dlogits", logits);
 }
@@ -214,9 +214,9 @@ void check_embedding(OpsCase& c) {
   kernel.in = c.integer("width");
   kernel.out = c.integer("vocab");
   Floats y(dy.size()), dweight(weight.size());
-  run_kernel(kernel, {tokens.data(), weight.data(), nullptr, y.data()});
+  run_kernel(kernel, {tokens, weight, nullptr, y});
   kernel.kind = KernelKind::embedding_backward;
-  run_kernel(kernel, {tokens.data(), dy.data(), dweight.data(), nullptr});
+  run_kernel(kernel, {tokens, dy, dweight, nullptr});
   c.compare("y", y);
   c.compare("dweight", dweight);
 }

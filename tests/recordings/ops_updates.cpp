@@ -88,7 +88,7 @@ void check_adamw(OpsCase& c) {
   Floats v = start > 0 ? c.input("v") : Floats(p.size());
   for (std::int64_t s = 0; s < c.integer("steps"); ++s) {
     Floats g = c.input(fmt::format("g{}", s));
-    run_kernel(kernel, {nullptr, g.data(), p.data(), m.data(), v.data()}, {whole(p, true)},
+    run_kernel(kernel, {nullptr, g, p, m, v}, {whole(p, true)},
                {.learning_rate = c.number("lr"), .step = start + s + 1});
     c.compare(fmt::format("p{}", s), p);
     c.compare(fmt::format("m{}", s), m);
@@ -105,7 +105,7 @@ void check_sgd(OpsCase& c) {
   Floats p = c.input("p"), momentum(p.size());
   for (std::int64_t s = 0; s < c.integer("steps"); ++s) {
     Floats g = c.input(fmt::format("g{}", s));
-    run_kernel(kernel, {nullptr, g.data(), p.data(), momentum.data()}, {whole(p, true)},
+    run_kernel(kernel, {nullptr, g, p, momentum}, {whole(p, true)},
                {.learning_rate = c.number("lr"), .step = s + 1});
     c.compare(fmt::format("p{}", s), p);
     c.compare(fmt::format("m{}", s), momentum);
@@ -117,20 +117,19 @@ void check_clip_grad_norm(OpsCase& c) {
   std::vector<double> pieces(static_cast<std::size_t>(g.pieces)), clip(2);
   Kernel kernel;
   kernel.kind = KernelKind::sum_of_squares;
-  run_kernel(kernel, {g.values.data(), pieces.data()}, g.slices);
+  run_kernel(kernel, {g.values, pieces}, g.slices);
   kernel.kind = KernelKind::clip_coefficient;
   kernel.elements = g.pieces;
   kernel.has_clip = true;
   kernel.clip = c.number("max_norm");
-  run_kernel(kernel, {pieces.data(), clip.data()}, g.slices);
+  run_kernel(kernel, {pieces, clip}, g.slices);
   c.compare("norm", std::vector<double>{clip[0]});
   // The factor is applied inside the optimizers: SGD with rate -1 from 0 leaves the clipped
   // gradient.
   Kernel sgd;
   sgd.kind = KernelKind::sgd;
   Floats clipped(g.values.size());
-  run_kernel(sgd, {clip.data(), g.values.data(), clipped.data(), nullptr}, g.slices,
-             {.learning_rate = -1, .step = 1});
+  run_kernel(sgd, {clip, g.values, clipped, nullptr}, g.slices, {.learning_rate = -1, .step = 1});
   for (std::size_t n = 0; n < g.slices.size(); ++n) {
     const auto begin = clipped.begin() + g.slices[n].offset;
     c.compare(fmt::format("clipped{}", n), Floats(begin, begin + g.slices[n].elements));

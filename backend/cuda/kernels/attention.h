@@ -4,6 +4,7 @@
 // Source of the recurrences: Dao et al., FlashAttention (2022), algorithms 1 and 4.
 #pragma once
 
+#include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/operands.h"
 #include "backend/cuda/simt.h"
 
@@ -149,7 +150,8 @@ struct AttentionForward {
   }
 };
 
-/// delta[b,h,t] = dy . y: a warp a row.
+/// delta[b,h,t] = dy . y, added in the order of `dot`: where a query sees one key only, y is v, and
+/// the gradient of its score is 0 exactly.
 template <class T>
 struct AttentionDelta {
   AttentionShape shape;
@@ -159,16 +161,13 @@ struct AttentionDelta {
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t warps = thread.count() / warp_size;
-    const std::int64_t row = thread.block() * warps + thread.index() / warp_size;
-    if (row >= shape.batch * shape.heads * shape.length) return;
-    const std::int64_t t = row % shape.length, head = row / shape.length % shape.heads;
-    const std::int64_t at = shape.y_at(row / shape.length / shape.heads, t, head);
-    float sum = 0;
-    for (std::int64_t i = thread.index() % warp_size; i < shape.head_dim; i += warp_size)
-      sum += get(dy[at + i]) * get(y[at + i]);
-    sum = warp_sum(thread, sum);
-    if (thread.index() % warp_size == 0) delta[row] = sum;
+    for_grid(thread, shape.batch * shape.heads * shape.length, [&](std::int64_t row) {
+      const std::int64_t t = row % shape.length, head = row / shape.length % shape.heads;
+      const std::int64_t at = shape.y_at(row / shape.length / shape.heads, t, head);
+      float sum = 0;
+      for (std::int64_t i = 0; i < shape.head_dim; ++i) sum += get(dy[at + i]) * get(y[at + i]);
+      delta[row] = sum;
+    });
   }
 };
 
@@ -378,7 +377,7 @@ void attention_backward(const Kernel& kernel, const KernelCall& call, Stream& st
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     stream.launch(AttentionDelta<T>{shape, operand<T>(call, 0), operand<T>(call, 4), delta},
-                  {.blocks = blocks_for(rows, usual_threads / warp_size)});
+                  elementwise_shape(rows));
     launch_attention_backward(AttentionBackward<T>{.shape = shape,
                                                    .dy = operand<T>(call, 0),
                                                    .q = operand<T>(call, 1),

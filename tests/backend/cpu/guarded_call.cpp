@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
+#include "tests/backend/cuda/device_copies.h"
 #include "tests/backend/cuda/emulated_device.h"
 
 namespace shardscope::test {
@@ -60,45 +61,13 @@ bool GuardedMemory::intact() const {
          std::all_of(begin + guard + bytes_, begin + guard + bytes_ + guard, is_canary);
 }
 
-namespace {
-
-/// Copies of host memory on a device, guards included, copied back at the end.
-class OnDevice {
- public:
-  explicit OnDevice(CudaDevice& device) : device_(device) {}
-  ~OnDevice() {
-    for (const Copy& copy : copies_) device_.free(copy.device);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  void* of(const GuardedMemory& memory) {
-    const std::span<std::byte> host = memory.with_guards();
-    void* copy = device_.allocate({static_cast<std::int64_t>(host.size())});
-    copies_.push_back({host, copy});
-    device_.copy_in(copy, host);
-    return static_cast<std::byte*>(copy) + (static_cast<std::byte*>(memory.data()) - host.data());
-  }
-  void copy_back() {
-    for (const Copy& copy : copies_) device_.copy_out(copy.host, copy.device);
-  }
-
- private:
-  struct Copy {
-    std::span<std::byte> host;
-    void* device;
-  };
-  CudaDevice& device_;
-  std::vector<Copy> copies_;
-};
-
-}  // namespace
-
 void GuardedCall::run(Device& device) {
-  std::optional<OnDevice> copies;
+  std::optional<DeviceCopies> copies;
   if (auto* cuda = dynamic_cast<CudaDevice*>(&device)) copies.emplace(*cuda);
-  const auto place = [&](const GuardedMemory& memory) {
-    return copies ? copies->of(memory) : memory.data();
+  const auto place = [&](const GuardedMemory& memory) -> void* {
+    if (!copies) return memory.data();
+    const std::span<std::byte> host = memory.with_guards();
+    return copies->copy(host) + (static_cast<std::byte*>(memory.data()) - host.data());
   };
   device.prepare(kernel_);
   // Filled with NaN: a kernel that reads its workspace before it writes it is found out.
