@@ -4,6 +4,16 @@ include(ShardscopeOptions)
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
+
+# For programs that travel to a machine without our packages: the C++ library and fmt go in with them.
+option(SHARDSCOPE_SELF_CONTAINED "Programs need no shared library but the system's and CUDA's" OFF)
+if(SHARDSCOPE_SELF_CONTAINED)
+  add_library(shardscope::fmt ALIAS fmt::fmt-header-only)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
+  add_link_options(-static-libstdc++ -static-libgcc)
+else()
+  add_library(shardscope::fmt ALIAS fmt::fmt)
+endif()
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 
