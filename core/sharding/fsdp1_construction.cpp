@@ -222,11 +222,11 @@ void Fsdp1Construction::check_frozen(const std::map<NodeId, Arguments>& chosen) 
 /// _post_order_apply: a module that is shared is met, and replaced, under its first parent only.
 void Fsdp1Construction::wrap_post_order(NodeId module, const std::map<NodeId, Arguments>& chosen,
                                         std::set<NodeId>& visited) {
-  for (const ModuleNode::Child& child : graph_.named_children(module)) {
+  for (const ModuleGraph::PlacedChild& child : graph_.named_children(module)) {
     if (!visited.insert(child.node).second) continue;
     wrap_post_order(child.node, chosen, visited);
     if (const auto found = chosen.find(child.node); found != chosen.end())
-      graph_.set_child(module, child.name, construct(child.node, found->second, nullptr));
+      graph_.replace_child(module, child.place, construct(child.node, found->second, nullptr));
   }
 }
 
@@ -236,10 +236,10 @@ void Fsdp1Construction::wrap_post_order(NodeId module, const std::map<NodeId, Ar
 /// Returns the elements wrapped below `module`.
 std::int64_t Fsdp1Construction::wrap_children(NodeId module, const WrapPolicyFunction& policy) {
   std::int64_t wrapped = 0;
-  for (const ModuleNode::Child& child : graph_.named_children(module)) {
+  for (const ModuleGraph::PlacedChild& child : graph_.named_children(module)) {
     if (is_ignored(child.node)) continue;
     const auto [replacement, elements] = wrap_recursively(child.node, policy);
-    graph_.set_child(module, child.name, replacement);
+    graph_.replace_child(module, child.place, replacement);
     wrapped += elements;
   }
   return wrapped;

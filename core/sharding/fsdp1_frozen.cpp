@@ -15,7 +15,7 @@ std::vector<NodeId> post_order(ModuleGraph& graph) {
     const NodeId module = stack.back();
     stack.pop_back();
     order.push_back(module);
-    for (const ModuleNode::Child& child : graph.named_children(module))
+    for (const ModuleGraph::PlacedChild& child : graph.named_children(module))
       if (visited.insert(child.node).second) stack.push_back(child.node);
   }
   std::reverse(order.begin(), order.end());
@@ -32,7 +32,7 @@ std::vector<HeldParameterId> managed_parameters(ModuleGraph& graph, NodeId unit,
     const NodeId module = queue.front();
     queue.pop_front();
     for (const ModuleNode::Slot& slot : graph[module].parameters) managed.push_back(slot.parameter);
-    for (const ModuleNode::Child& child : graph.named_children(module))
+    for (const ModuleGraph::PlacedChild& child : graph.named_children(module))
       if (visited.insert(child.node).second) queue.push_back(child.node);
   }
   return managed;

@@ -131,12 +131,14 @@ std::vector<NodeId> ModuleGraph::modules(NodeId from) {
   return found;
 }
 
-std::vector<ModuleNode::Child> ModuleGraph::named_children(NodeId of) {
+std::vector<ModuleGraph::PlacedChild> ModuleGraph::named_children(NodeId of) {
   ++walk_;
-  std::vector<ModuleNode::Child> children;
-  for (const ModuleNode::Child& child : nodes_[of.value].children)
-    if (std::exchange(seen_node_[child.node.value], walk_) != walk_) children.push_back(child);
-  return children;
+  const std::vector<ModuleNode::Child>& children = nodes_[of.value].children;
+  std::vector<PlacedChild> found;
+  for (std::size_t place = 0; place < children.size(); ++place)
+    if (std::exchange(seen_node_[children[place].node.value], walk_) != walk_)
+      found.push_back({place, children[place].node});
+  return found;
 }
 
 std::vector<HeldParameterId> ModuleGraph::parameters(NodeId from) {
@@ -188,6 +190,10 @@ void ModuleGraph::set_child(NodeId of, std::string_view name, NodeId child) {
     found->node = child;
   else
     children.push_back({std::string(name), child});
+}
+
+void ModuleGraph::replace_child(NodeId of, std::size_t place, NodeId child) {
+  nodes_[of.value].children[place].node = child;
 }
 
 HeldParameterId ModuleGraph::add_flat_parameter(std::int64_t elements) {

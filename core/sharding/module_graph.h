@@ -75,8 +75,12 @@ class ModuleGraph {
 
   /// modules(): pre-order, every object once.
   std::vector<NodeId> modules(NodeId from);
-  /// named_children(): every object once.
-  std::vector<ModuleNode::Child> named_children(NodeId of);
+  /// named_children(): every object once, with its place among all children.
+  struct PlacedChild {
+    std::size_t place;
+    NodeId node;
+  };
+  std::vector<PlacedChild> named_children(NodeId of);
   /// parameters(): every object once.
   std::vector<HeldParameterId> parameters(NodeId from);
   /// named_parameters(remove_duplicate=False), names without the wrappers' own.
@@ -87,6 +91,7 @@ class ModuleGraph {
 
   NodeId add_wrapper();
   void set_child(NodeId of, std::string_view name, NodeId child);
+  void replace_child(NodeId of, std::size_t place, NodeId child);
   HeldParameterId add_flat_parameter(std::int64_t elements);
   void set_parameter(NodeId of, std::string_view name, HeldParameterId parameter);
   void remove_parameter(NodeId of, HeldParameterId parameter);
