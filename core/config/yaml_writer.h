@@ -1,4 +1,4 @@
-// YAML as yaml.safe_dump of PyYAML writes it.
+// YAML as yaml.safe_dump of PyYAML 6.0.3 writes it.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace shardscope {
 
-/// Blocks of two spaces, keys in the order of the value (safe_dump sorts them: sort before), texts
-/// that would read as something else in quotes. Long lines are not folded.
+/// yaml.safe_dump(value): block style, keys sorted where they can be compared, quotes where a plain
+/// word would be read as something else, lines broken at blanks behind column 80, ASCII only. A
+/// value that stands in several places is written out in each, where PyYAML would write an anchor.
 std::string yaml_text(const ConfigValue& value);
 
 }  // namespace shardscope

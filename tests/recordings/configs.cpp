@@ -22,6 +22,7 @@ const std::vector<ConfigsFile>& files() {
       {"deepspeed", deepspeed_result},
       {"deepspeed_estimators", deepspeed_estimators_result},
       {"estimate", estimate_result},
+      {"to_fsdp2", to_fsdp2_result},
   };
   return all;
 }

@@ -137,8 +137,9 @@ void lint_class_names(LintContext& context) {
   if (text.empty() || text.ends_with(',') || text.starts_with(',') ||
       text.find(",,") != std::string::npos)
     return context.add({.rule = "empty-class-name",
-                        .severity = Severity::error,
-                        .message = "an empty class name is looked for in the model and not found",
+                        .severity = Severity::warning,
+                        .message = "an empty class name is looked for in the model and not found: "
+                                   "Accelerator.prepare fails (the questionnaire writes this)",
                         .mend = "remove the key: the model's own classes are then taken"},
                        *entry, section);
   if (text.find_first_of(" \t\n") != std::string::npos)
