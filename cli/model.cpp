@@ -50,7 +50,8 @@ ModelReport native_report(const ModelCommand& command) {
 /// By the rules of one of the real runtimes.
 ModelReport runtime_report(const ModelCommand& command) {
   JobOptions job = command.job;
-  job.strategy = job.mesh = job.wrap = job.precision = std::nullopt;  // the runtime's, not the native one's
+  job.strategy = job.mesh = job.wrap = job.precision =
+      std::nullopt;  // the runtime's, not the native one's
   Model model = trained_model(job_of(job), command.model_options());
   std::vector<std::string> assumed;
   ShardingPlan plan = plan_of(model, command.sharding, command.job, command.place, assumed);

@@ -5,7 +5,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/config/config_json.h"
+#include "core/config/config_plan.h"
+#include "core/config/deepspeed/model_widths.h"
+#include "core/config/raised.h"
 #include "core/error.h"
+#include "core/model/huggingface.h"
+#include "core/refusal.h"
 #include "core/sharding/runtime_request.h"
 
 namespace shardscope {
@@ -13,6 +19,8 @@ namespace {
 
 constexpr std::int64_t largest_world = 1 << 20;
 constexpr int usual_ranks_per_node = 8;
+/// Stands for a file where the Trainer's options stand on the command line.
+constexpr const char* trainer_options_name = "--fsdp";
 
 int size_of_option(std::int64_t value, std::string_view name) {
   if (value >= 1 && value <= largest_world) return static_cast<int>(value);
@@ -75,6 +83,103 @@ RuntimeRequest request_of(const ShardingOptions& options, const JobOptions& job,
   return request;
 }
 
+/// The Trainer's two options as the TrainingArguments that they set.
+ConfigFile trainer_options(const ShardingOptions& options) {
+  ConfigValue arguments = ConfigValue::dict();
+  arguments.set("fsdp", options.fsdp ? ConfigValue(*options.fsdp) : ConfigValue(true));
+  if (options.fsdp_config) arguments.set("fsdp_config", *options.fsdp_config);
+  return {.path = trainer_options_name,
+          .kind = ConfigKind::training_arguments,
+          .text = json_text(arguments)};
+}
+
+/// The one file that says what to do; none where the command line does.
+std::optional<ConfigFile> config_file(const ShardingOptions& options) {
+  std::vector<ConfigFile> files;
+  if (options.accelerate)
+    files.push_back(read_config_file(*options.accelerate, ConfigKind::accelerate));
+  if (options.deepspeed)
+    files.push_back(read_config_file(*options.deepspeed, ConfigKind::deepspeed));
+  if (options.training_arguments)
+    files.push_back(read_config_file(*options.training_arguments, ConfigKind::training_arguments));
+  if (options.fsdp || options.fsdp_config) files.push_back(trainer_options(options));
+  if (files.empty()) return std::nullopt;
+  if (files.size() == 1) return files.front();
+  throw Error(
+      {.where = files[1].name(),
+       .what = "two configurations at once",
+       .way_out = "give one of --accelerate, --deepspeed, --training-arguments and --fsdp"});
+}
+
+/// A file decides what these options would.
+void refuse_beside_file(const ShardingOptions& options, const JobOptions& job) {
+  const std::pair<bool, std::string_view> given[] = {
+      {options.runtime.has_value(), "--runtime"},
+      {job.precision && !options.deepspeed, "--precision"},
+      {options.use_orig_params, "--use-orig-params"},
+      {job.strategy.has_value(), "--strategy"},
+      {job.mesh.has_value(), "--mesh"},
+      {job.wrap.has_value(), "--wrap"}};
+  for (const auto& [is_given, name] : given)
+    if (is_given)
+      throw Error({.where = std::string(name),
+                   .what = "the configuration file says it already",
+                   .way_out = "change it there, or leave the file out"});
+}
+
+/// What "auto" in DeepSpeed's files needs to know of the model.
+ModelWidths widths_of(const JobOptions& job) {
+  const std::filesystem::path path = config_path(job.model.value_or(""));
+  std::error_code ignored;
+  if (path.filename() != "config.json" || !std::filesystem::is_regular_file(path, ignored))
+    return {.has_config = false};
+  return widths_of_config(JsonValue::read_file(path, DuplicateKeys::last_wins));
+}
+
+/// What DeepSpeed's "auto" becomes: TrainingArguments(bf16=True) for --precision bf16_mixed.
+std::string trainer_precision(const JobOptions& job) {
+  if (!job.precision) return {};
+  const TrainingPrecision precision = parse_training_precision(*job.precision, "--precision");
+  if (precision == TrainingPrecision::fp32) return {};
+  return precision == TrainingPrecision::fp16_mixed ? "fp16" : "bf16";
+}
+
+/// What a real library raises, as an error about the file that made it do so.
+Error refused(const ConfigFile& file, std::string_view exception, const Error& error) {
+  return Error(
+      {.where = file.name(),
+       .what = fmt::format("{}: {}", exception, error.what()),
+       .way_out = file.path == trainer_options_name
+                      ? ""
+                      : fmt::format("`shardscope lint {} --model M` says more", file.name()),
+       .code = error.code()});
+}
+
+ShardingPlan file_plan(const Model& model, const ConfigFile& file, const ShardingOptions& options,
+                       const JobOptions& job, const PlaceOptions& place,
+                       std::vector<std::string>& assumed) {
+  if (place.world) size_of_option(*place.world, "--world");
+  if (options.ranks_per_node) size_of_option(*options.ranks_per_node, "--ranks-per-node");
+  const Workers workers = workers_of(file, value_of(file),
+                                     {.world = place.world,
+                                      .ranks_per_node = options.ranks_per_node,
+                                      .trainer_precision = trainer_precision(job)});
+  assumed.insert(assumed.end(), workers.assumed.begin(), workers.assumed.end());
+  ConfiguredModel prepared = configured(model, widths_of(job));
+  prepared.rank = static_cast<int>(place.rank.value_or(0));
+  if (prepared.rank < 0 || prepared.rank >= workers.world)
+    throw Error({.where = "--rank",
+                 .what = fmt::format("expected 0 to {}, got {}", workers.world - 1, *place.rank)});
+  if (job.optimizer) prepared.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
+  try {
+    return plan_of(prepared, workers, files_beside(file));
+  } catch (const Raised& raised) {
+    throw refused(file, raised.type(), raised);
+  } catch (const Refusal& refusal) {
+    throw refused(file, refusal.exception(), refusal);
+  }
+}
+
 }  // namespace
 
 bool ShardingOptions::other_than_native() const {
@@ -86,6 +191,14 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
   command.heading("Whose rules");
   command.option("--runtime", options.runtime,
                  {"NAME", "native, fsdp1, fsdp2, ddp, deepspeed; native unless given"});
+  command.option("--accelerate", options.accelerate,
+                 {"FILE", "a file of accelerate: what `accelerate launch` with it would do"});
+  command.option("--deepspeed", options.deepspeed, {"FILE", "DeepSpeed's JSON"});
+  command.option("--training-arguments", options.training_arguments,
+                 {"FILE", "transformers' TrainingArguments as JSON"});
+  command.option("--fsdp", options.fsdp,
+                 {"WORDS", "as the Trainer's --fsdp: \"full_shard auto_wrap offload\""});
+  command.option("--fsdp-config", options.fsdp_config, {"FILE", "as the Trainer's --fsdp_config"});
   command.option("--ranks-per-node", options.ranks_per_node,
                  {"N", "over which a hybrid shards; up to 8 unless given"});
   command.flag("--use-orig-params", options.use_orig_params,
@@ -94,7 +207,10 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
 
 ShardingPlan plan_of(const Model& model, const ShardingOptions& options, const JobOptions& job,
                      const PlaceOptions& place, std::vector<std::string>& assumed) {
-  return plan_of(model, request_of(options, job, place, assumed));
+  const std::optional<ConfigFile> file = config_file(options);
+  if (!file) return plan_of(model, request_of(options, job, place, assumed));
+  refuse_beside_file(options, job);
+  return file_plan(model, *file, options, job, place, assumed);
 }
 
 }  // namespace shardscope

@@ -19,6 +19,7 @@ void declare_simulate(Command& command);
 void declare_calibrate(Command& command);
 void declare_train(Command& command);
 void declare_compare(Command& command);
+void declare_convert(Command& command);
 void declare_data(Command& command);
 
 }  // namespace shardscope

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config/config_json.h"
+#include "core/config/yaml_writer.h"
 
 namespace shardscope {
 namespace {
@@ -68,6 +69,32 @@ TEST(Convert, WhatWasWrittenForDeepSpeedReadsBackToTheSame) {
     const PortableStrategy fit = fitted(strategy, ConfigFormat::deepspeed).strategy;
     const std::string text = json_text(written(fit, ConfigFormat::deepspeed), 2);
     EXPECT_EQ(read_deepspeed_strategy(read_json(text, "ds.json")), fit) << text;
+  }
+}
+
+TEST(Convert, WhatWasWrittenForAccelerateReadsBackToTheSame) {
+  for (const ConfigFormat format : {ConfigFormat::accelerate_v1, ConfigFormat::accelerate_v2}) {
+    for (const PortableStrategy& strategy : strategies()) {
+      const PortableStrategy fit = fitted(strategy, format).strategy;
+      const ConfigFile file{.path = "written.yaml",
+                            .kind = ConfigKind::accelerate,
+                            .text = yaml_text(written(fit, format))};
+      PortableStrategy read = read_strategy(file, value_of(file), {});
+      EXPECT_EQ(read, fit) << name_of(format) << "\n" << file.text;
+    }
+  }
+}
+
+TEST(Convert, AThirdFormatInBetweenKeepsTheStrategy) {
+  for (const ShardingStrategy sharding :
+       {ShardingStrategy::shard_grad_op, ShardingStrategy::full_shard,
+        ShardingStrategy::hybrid_shard}) {
+    PortableStrategy strategy{.sharding = sharding, .world = 16, .machines = 2};
+    if (is_hybrid(strategy)) strategy.shard_group = 8;
+    const PortableStrategy by_deepspeed = read_deepspeed_strategy(
+        written(fitted(strategy, ConfigFormat::deepspeed).strategy, ConfigFormat::deepspeed));
+    EXPECT_EQ(by_deepspeed.sharding, sharding);
+    EXPECT_EQ(by_deepspeed.shard_group, strategy.shard_group);
   }
 }
 

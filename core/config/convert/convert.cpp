@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "core/config/config_json.h"
 #include "core/config/convert/formats.h"
+#include "core/config/yaml_writer.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -42,6 +44,13 @@ ConfigValue written(const PortableStrategy& strategy, ConfigFormat format) {
       return deepspeed_config(strategy);
   }
   return {};
+}
+
+Conversion convert(const ConfigFile& file, ConfigFormat format, const ConfigPlace& place) {
+  const FittedStrategy fit = fitted(read_strategy(file, value_of(file), place), format);
+  const ConfigValue config = written(fit.strategy, format);
+  const bool yaml = format != ConfigFormat::deepspeed;
+  return {.text = yaml ? yaml_text(config) : json_text(config, 2) + "\n", .losses = fit.losses};
 }
 
 }  // namespace shardscope

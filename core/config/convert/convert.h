@@ -10,7 +10,7 @@
 
 #include "core/config/config_value.h"
 #include "core/config/convert/portable_strategy.h"
-#include "core/config/environment.h"
+#include "core/config/workers.h"
 
 namespace shardscope {
 
@@ -49,10 +49,22 @@ ConfigValue written(const PortableStrategy& strategy, ConfigFormat format);
 /// A DeepSpeed configuration; "auto" is left to whoever fills it in.
 PortableStrategy read_deepspeed_strategy(const ConfigValue& config);
 
-/// An accelerate file, as `accelerate launch` with it would run: defaults filled in, what is ignored
-/// left out. Files that it names come from `read_file`. Throws Error with what accelerate raises.
-PortableStrategy read_accelerate_strategy(const ConfigValue& file, const std::string& name,
-                                          const ReadFile& read_file);
+/// Any file, as the real tools would run it: defaults filled in, what is ignored left out. `value`
+/// is value_of(file). Throws Error or Raised where they would refuse.
+PortableStrategy read_strategy(const ConfigFile& file, const ConfigValue& value,
+                               const ConfigPlace& place);
+
+struct Conversion {
+  std::string text;          ///< of the new file
+  std::vector<Loss> losses;  ///< what it cannot say
+};
+
+/// Reads a file and writes it in a format. The text reads back to the same strategy, but for the
+/// losses.
+Conversion convert(const ConfigFile& file, ConfigFormat format, const ConfigPlace& place);
+
+/// DeepSpeed gathers parameters module by module; the nearest that FSDP has is a unit per layer.
+inline PortableWrap deepspeed_wrap() { return {.policy = WrapPolicy::transformer}; }
 
 bool is_hybrid(const PortableStrategy& strategy);
 

@@ -164,6 +164,7 @@ PortableStrategy read_deepspeed_strategy(const ConfigValue& config) {
   PortableStrategy strategy{
       .sharding = sharding_of(stage, hpz),
       .mixed_precision = mixed_precision(config),
+      .wrap = deepspeed_wrap(),
       .offload_parameters = offload(config, "zero_optimization.offload_param.device"),
       .offload_optimizer = offload(config, "zero_optimization.offload_optimizer.device")};
   if (is_hybrid(strategy)) strategy.shard_group = hpz;

@@ -1,0 +1,233 @@
+#include "core/config/config_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/config/accelerate/parallelism.h"
+#include "core/config/accelerate/wrapped_modules.h"
+#include "core/config/deepspeed/accelerate_prepare.h"
+#include "core/config/deepspeed/deepspeed_config.h"
+#include "core/config/python_text.h"
+#include "core/sharding/accelerate_fsdp2.h"
+#include "core/sharding/runtime_plans.h"
+
+namespace shardscope {
+namespace {
+
+using accelerate::FsdpPlugin;
+using accelerate::WrapKind;
+
+/// Schedulers at "auto" want a number; states do not depend on it.
+constexpr std::int64_t usual_training_steps = 1000;
+
+std::string mixed_precision(const Workers& workers) {
+  return variable(workers.environment, "ACCELERATE_MIXED_PRECISION", "no");
+}
+
+std::optional<Dtype> compute_dtype(std::string_view precision) {
+  if (precision == "bf16" || precision == "fp8") return Dtype::bfloat16;
+  if (precision == "fp16") return Dtype::float16;
+  return std::nullopt;
+}
+
+PlanQuestion question_of(const ConfiguredModel& model, const Workers& workers) {
+  const std::string precision = mixed_precision(workers);
+  return {.world = static_cast<int>(workers.world),
+          .rank = model.rank,
+          .precision = precision == "no" ? "no mixed precision" : precision + "_mixed",
+          .optimizer = model.optimizer,
+          .float32_parameters = workers.uses_fsdp() && precision != "no"};
+}
+
+std::vector<std::int32_t> ignored_modules(const FsdpPlugin& plugin, const ModuleTree& tree) {
+  if (!plugin.ignored_modules) return {};
+  return accelerate::matching_modules(tree, *plugin.ignored_modules, {});
+}
+
+AutoWrap auto_wrap(const FsdpPlugin& plugin) {
+  const std::int64_t elements = plugin.min_num_params && plugin.min_num_params->is_integer()
+                                    ? plugin.min_num_params->integer()
+                                    : 0;
+  if (plugin.wrap == WrapKind::size && elements > 0) return SizeWrap{.min_elements = elements};
+  if (plugin.wrap == WrapKind::transformer && plugin.found_classes)
+    return TransformerWrap{.classes = *plugin.found_classes};
+  return NoWrap{};
+}
+
+/// "FULL_SHARD", "_HYBRID_SHARD_ZERO2".
+ShardingStrategy strategy_named(std::string_view name) {
+  if (name.starts_with("_")) name.remove_prefix(1);
+  return parse_sharding_strategy(lower_of(name), "fsdp_sharding_strategy");
+}
+
+ShardingPlan fsdp1_plan(const ConfiguredModel& model, const Workers& workers,
+                        const FsdpPlugin& plugin) {
+  const ModuleTree& tree = model.prepared.tree;
+  const std::string named = plugin.sharding_strategy.value_or(
+      plugin.reshard_after_forward.is_string() ? plugin.reshard_after_forward.string()
+                                               : "FULL_SHARD");
+  Fsdp1Settings settings{.world = static_cast<int>(workers.world),
+                         .strategy = strategy_named(named),
+                         .use_original_parameters = plugin.use_orig_params.value_or(false),
+                         .ranks_per_node = static_cast<int>(
+                             std::max<std::int64_t>(1, workers.world / workers.machines)),
+                         .auto_wrap = auto_wrap(plugin)};
+  if (const auto dtype = compute_dtype(plugin.mixed_precision.value_or("no")))
+    settings.mixed_precision = MixedPrecision{.parameters = dtype, .reduction = dtype};
+  for (const std::int32_t module : ignored_modules(plugin, tree))
+    settings.ignored_modules.push_back(tree.modules[static_cast<std::size_t>(module)].name);
+  return plan_of(tree, settings, question_of(model, workers));
+}
+
+Fsdp2Mesh fsdp2_mesh(const Workers& workers) {
+  const bool given = std::any_of(
+      workers.environment.begin(), workers.environment.end(),
+      [](const auto& setting) { return setting.first.starts_with("PARALLELISM_CONFIG_DP"); });
+  const int world = static_cast<int>(workers.world);
+  if (!given) return {.replicas = 1, .shards = world, .given = false};
+  const accelerate::ParallelismConfig config = accelerate::make_parallelism(workers.environment);
+  return {.replicas = static_cast<int>(config.dp_replicate),
+          .shards = static_cast<int>(config.dp_shard * config.cp)};
+}
+
+std::string wrap_text(const FsdpPlugin& plugin) {
+  if (plugin.wrap == WrapKind::transformer && plugin.found_classes)
+    return fmt::format("transformer ({})", fmt::join(*plugin.found_classes, ", "));
+  if (plugin.wrap == WrapKind::size && plugin.min_num_params)
+    return "size:" + plugin.min_num_params->str();
+  return "none";
+}
+
+ShardingPlan fsdp2_plan(const ConfiguredModel& model, const Workers& workers,
+                        const FsdpPlugin& plugin) {
+  const ModuleTree& tree = model.prepared.tree;
+  const bool reshards =
+      !plugin.reshard_after_forward.is_boolean() || plugin.reshard_after_forward.boolean();
+  AccelerateFsdp2 settings{.wrap_classes = plugin.found_classes,
+                           .reshard_after_forward = reshards,
+                           .mixed_precision = compute_dtype(plugin.mixed_precision.value_or("no")),
+                           .mesh = fsdp2_mesh(workers)};
+  if (plugin.wrap == WrapKind::transformer) settings.wrap = WrapPolicy::transformer;
+  if (plugin.wrap == WrapKind::size) settings.wrap = WrapPolicy::size;
+  if (plugin.min_num_params && plugin.min_num_params->is_integer())
+    settings.min_parameters = plugin.min_num_params->integer();
+  for (const std::int32_t module : ignored_modules(plugin, tree))
+    settings.ignored_parameters.merge(accelerate::parameters_below(tree, module));
+  const AccelerateFsdp2Plan plan = accelerate_fsdp2(tree, model.prepared.facts, settings);
+  const bool hybrid = settings.mesh.replicas > 1;
+  const auto shown =
+      reshards ? (hybrid ? ShardingStrategy::hybrid_shard : ShardingStrategy::full_shard)
+               : (hybrid ? ShardingStrategy::hybrid_shard_zero2 : ShardingStrategy::shard_grad_op);
+  return plan_of(plan.tree, plan.fsdp2,
+                 {.sharding = shown, .mesh = settings.mesh, .wrap = wrap_text(plugin)},
+                 question_of(model, workers));
+}
+
+/// The configuration with "auto" filled in, by the Trainer or by Accelerator.prepare.
+ConfigValue filled_in(const ConfiguredModel& model, const Workers& workers,
+                      const ReadFile& read_file) {
+  if (workers.trainer && workers.trainer->deepspeed_config) {
+    TrainerDeepSpeedConfig config = *workers.trainer->deepspeed_config;
+    finalize_by_trainer(config, workers.trainer->with_defaults(), model.prepared.widths,
+                        usual_training_steps);
+    return config.hf.config();
+  }
+  if (workers.deepspeed) return *workers.deepspeed;
+  return prepare_deepspeed(
+             make_deepspeed_plugin(ConfigValue::dict(), workers.environment, read_file),
+             workers.environment,
+             {.world = workers.world, .loader_batch_sizes = {1}, .model = model.prepared.widths})
+      .config;
+}
+
+std::optional<Dtype> deepspeed_dtype(const ConfigValue& effective) {
+  const auto enabled = [&](std::string_view section) {
+    const ConfigValue* value = effective.find(section);
+    return value && value->get("enabled").truthy();
+  };
+  if (enabled("bf16")) return Dtype::bfloat16;
+  if (enabled("fp16")) return Dtype::float16;
+  return std::nullopt;
+}
+
+std::int64_t integer(const ConfigValue& section, std::string_view key, std::int64_t otherwise) {
+  const ConfigValue value = section.get(key);
+  if (value.is_integer()) return value.integer();
+  if (value.is_double() && value.number() < 9e18) return static_cast<std::int64_t>(value.number());
+  return otherwise;
+}
+
+bool offloads(const ConfigValue& zero, std::string_view key) {
+  const ConfigValue section = zero.get(key);
+  const ConfigValue device = section.is_dict() ? section.get("device") : ConfigValue();
+  return device.is_string() && !device.is("none");
+}
+
+ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers,
+                            const ReadFile& read_file) {
+  const ConfigValue effective = effective_deepspeed(model, workers, read_file);
+  const ConfigValue& zero = effective.at("zero_optimization");
+  ZeroSettings settings{.stage = static_cast<int>(integer(zero, "stage", 0)),
+                        .world = static_cast<int>(workers.world),
+                        .precision = deepspeed_dtype(effective),
+                        .offload_optimizer = offloads(zero, "offload_optimizer"),
+                        .round_robin_gradients = zero.get("round_robin_gradients").truthy(),
+                        .parameter_alignment = zero.get("parameter_alignment").truthy()};
+  settings.sub_group_size = integer(zero, "sub_group_size", settings.sub_group_size);
+  settings.parameter_persistence_threshold =
+      integer(zero, "stage3_param_persistence_threshold", settings.parameter_persistence_threshold);
+  settings.model_persistence_threshold =
+      integer(zero, "stage3_model_persistence_threshold", settings.model_persistence_threshold);
+  PlanQuestion question = question_of(model, workers);
+  question.precision = settings.precision == Dtype::bfloat16  ? "bf16"
+                       : settings.precision == Dtype::float16 ? "fp16"
+                                                              : "fp32";
+  ShardingPlan plan = plan_of(model.prepared.tree, settings, question);
+  if (const std::int64_t hpz = integer(zero, "zero_hpz_partition_size", 1); hpz > 1) {
+    plan.strategy = name_of(ShardingStrategy::hybrid_shard);
+    plan.warnings.push_back(
+        fmt::format("ZeRO++ keeps a second partition of the parameters over {} ranks from the "
+                    "forward until the optimizer steps; it is not in these bytes",
+                    hpz));
+  }
+  return plan;
+}
+
+}  // namespace
+
+ConfiguredModel configured(const Model& model, const ModelWidths& widths) {
+  ConfiguredModel result{.prepared = {.tree = tree_of(model), .facts = {}, .widths = widths}};
+  result.prepared.facts = transformers_facts(model, result.prepared.tree);
+  return result;
+}
+
+accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& workers) {
+  FsdpPlugin plugin = accelerate::make_fsdp_plugin(workers.environment);
+  if (const std::string precision = mixed_precision(workers); precision != "no")
+    accelerate::set_mixed_precision(plugin, precision);
+  accelerate::set_auto_wrap_policy(plugin, model.prepared.tree,
+                                   model.prepared.facts.no_split_classes);
+  return plugin;
+}
+
+ConfigValue effective_deepspeed(const ConfiguredModel& model, const Workers& workers,
+                                const ReadFile& read_file) {
+  return effective_deepspeed_config(filled_in(model, workers, read_file), workers.world, read_file)
+      .values;
+}
+
+ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
+                     const ReadFile& read_file) {
+  if (variable(workers.environment, "ACCELERATE_USE_DEEPSPEED") == "true")
+    return deepspeed_plan(model, workers, read_file);
+  if (!workers.uses_fsdp())
+    return plan_of(model.prepared.tree, DdpOptions{.find_unused_parameters = true},
+                   question_of(model, workers));
+  const FsdpPlugin plugin = fsdp_plugin(model, workers);
+  return plugin.is_version(1) ? fsdp1_plan(model, workers, plugin)
+                              : fsdp2_plan(model, workers, plugin);
+}
+
+}  // namespace shardscope

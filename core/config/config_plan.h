@@ -1,0 +1,39 @@
+// What a configuration file makes of a model: units, buckets or partitions, and the bytes that a
+// rank holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config/accelerate/fsdp_plugin.h"
+#include "core/config/accelerate/prepared.h"
+#include "core/config/workers.h"
+#include "core/model/model.h"
+#include "core/sharding/sharding_plan.h"
+
+namespace shardscope {
+
+/// A model as the real tools see it when they prepare it: in the dtype that it was loaded in.
+struct ConfiguredModel {
+  accelerate::PreparedModel prepared;
+  int rank = 0;
+  Optimizer optimizer;
+};
+
+/// `widths` fill in DeepSpeed's "auto".
+ConfiguredModel configured(const Model& model, const ModelWidths& widths);
+
+/// Throws Raised or Refusal where the real libraries refuse, Error (ExitCode::no) where they would
+/// hang or fail at the first forward.
+ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
+                     const ReadFile& read_file);
+
+/// The effective DeepSpeed configuration of the workers, "auto" filled in by the Trainer, or by
+/// Accelerator.prepare with a micro-batch of 1.
+ConfigValue effective_deepspeed(const ConfiguredModel& model, const Workers& workers,
+                                const ReadFile& read_file);
+
+/// The FSDP plugin of the workers, with mixed precision and the classes found in the model.
+accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& workers);
+
+}  // namespace shardscope

@@ -1,0 +1,184 @@
+#include "core/config/workers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/config/accelerate/launch.h"
+#include "core/config/config_json.h"
+#include "core/config/deepspeed/hjson.h"
+#include "core/config/python_text.h"
+#include "core/config/training_args.h"
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t largest_file_bytes = 8 << 20;
+constexpr std::int64_t largest_world = 1 << 20;
+
+/// What a real tool raises while it reads a file, as an error about the file.
+Error raised_by(const ConfigFile& file, std::string_view tool, const Raised& raised) {
+  const std::string line = raised.line() > 0 ? fmt::format(":{}", raised.line()) : "";
+  return Error({.where = file.name() + line,
+                .what = fmt::format("{} raises {}: {}", tool, raised.type(), raised.what())});
+}
+
+std::int64_t machines_of(const ConfigPlace& place, std::int64_t world) {
+  if (!place.ranks_per_node) return 1;
+  return std::max<std::int64_t>(1, world / *place.ranks_per_node);
+}
+
+/// The command line that says what the place says.
+std::vector<std::string> launch_words(const ConfigPlace& place) {
+  std::vector<std::string> words;
+  if (place.world) {
+    words.push_back(fmt::format("--num_processes={}", *place.world));
+    if (place.ranks_per_node)
+      words.push_back(fmt::format("--num_machines={}", machines_of(place, *place.world)));
+  }
+  words.emplace_back("train.py");
+  return words;
+}
+
+std::int64_t count(const accelerate::Launch& launch, std::string_view name) {
+  const ConfigValue value = launch.arguments->get(name);
+  return value.is_integer() ? std::clamp<std::int64_t>(value.integer(), 1, largest_world) : 1;
+}
+
+Workers accelerate_workers(const ConfigFile& file, const ConfigValue& value,
+                           const ConfigPlace& place) {
+  const accelerate::Launch launch = accelerate::launch(
+      {.words = launch_words(place),
+       .config = accelerate::attempt([&] { return accelerate::load_config(value); })});
+  if (launch.error) throw raised_by(file, "accelerate launch", *launch.error);
+  return {.environment = launch.environment,
+          .deepspeed = {},
+          .world = count(launch, "num_processes"),
+          .machines = count(launch, "num_machines"),
+          .assumed = {},
+          .warnings = launch.warnings};
+}
+
+std::int64_t world_of(const ConfigPlace& place, std::vector<std::string>& assumed) {
+  if (!place.world) assumed.emplace_back("1 rank (--world)");
+  return place.world.value_or(1);
+}
+
+/// Arguments of FullyShardedDataParallelPlugin as the variables that it would read instead.
+void set_plugin_arguments(const ConfigValue& arguments, Environment& environment) {
+  constexpr std::pair<std::string_view, std::string_view> renamed[] = {
+      {"fsdp_version", "FSDP_VERSION"},
+      {"transformer_cls_names_to_wrap", "FSDP_TRANSFORMER_CLS_TO_WRAP"},
+      {"cpu_offload", "FSDP_OFFLOAD_PARAMS"}};
+  for (const ConfigValue::Entry& entry : arguments.entries()) {
+    std::string name = "FSDP_" + upper_of(entry.key);
+    for (const auto& [argument, variable] : renamed)
+      if (argument == entry.key) name = variable;
+    environment[name] = entry.value.is_boolean() ? lower_of(entry.value.str()) : entry.value.str();
+  }
+}
+
+Workers ranks_of(const ConfigPlace& place) {
+  Workers workers;
+  workers.world = world_of(place, workers.assumed);
+  workers.machines = machines_of(place, workers.world);
+  return workers;
+}
+
+void add_trainer(const ConfigFile& file, const ConfigValue& given, Workers& workers) {
+  try {
+    TrainingArguments arguments =
+        make_training_arguments(given, {}, files_beside(file), workers.world);
+    workers.environment = arguments.environment;
+    workers.warnings = arguments.warnings;
+    workers.environment["ACCELERATE_MIXED_PRECISION"] = arguments.mixed_precision;
+    if (!arguments.fsdp_plugin_args.is_null()) {
+      workers.environment["ACCELERATE_USE_FSDP"] = "true";
+      set_plugin_arguments(arguments.fsdp_plugin_args, workers.environment);
+    }
+    if (arguments.deepspeed_config) {
+      workers.environment["ACCELERATE_USE_DEEPSPEED"] = "true";
+      workers.deepspeed = arguments.deepspeed_config->hf.config();
+    }
+    workers.trainer = std::move(arguments);
+  } catch (const Raised& raised) {
+    throw raised_by(file, "TrainingArguments", raised);
+  }
+}
+
+Workers trainer_workers(const ConfigFile& file, const ConfigValue& given,
+                        const ConfigPlace& place) {
+  Workers workers = ranks_of(place);
+  add_trainer(file, given, workers);
+  return workers;
+}
+
+bool has_auto(const ConfigValue& value) {
+  if (!value.is_dict()) return value.is("auto");
+  const auto& entries = value.entries();
+  return std::any_of(entries.begin(), entries.end(),
+                     [](const ConfigValue::Entry& entry) { return has_auto(entry.value); });
+}
+
+/// With "auto" in it the file is the Trainer's, at its defaults.
+Workers deepspeed_workers(const ConfigFile& file, const ConfigValue& value,
+                          const ConfigPlace& place) {
+  Workers workers = ranks_of(place);
+  workers.deepspeed = value;
+  workers.environment["ACCELERATE_USE_DEEPSPEED"] = "true";
+  if (!has_auto(value)) return workers;
+  ConfigValue arguments = ConfigValue::dict({{"output_dir", "out"}, {"deepspeed", value}});
+  if (place.trainer_precision.empty())
+    workers.assumed.emplace_back(
+        "\"auto\" as TrainingArguments' defaults fill it in (--precision)");
+  else
+    arguments.set(place.trainer_precision, true);
+  add_trainer(file, arguments, workers);
+  return workers;
+}
+
+}  // namespace
+
+ReadFile files_beside(const ConfigFile& file) {
+  return [folder = file.path.parent_path()](const std::string& path) -> std::optional<std::string> {
+    for (const std::filesystem::path& candidate : {std::filesystem::path(path), folder / path}) {
+      std::error_code ignored;
+      if (std::filesystem::is_regular_file(candidate, ignored))
+        return read_whole(candidate, largest_file_bytes);
+    }
+    return std::nullopt;
+  };
+}
+
+ConfigValue value_of(const ConfigFile& file) {
+  switch (file.kind) {
+    case ConfigKind::accelerate:
+      return accelerate::read_config(file.text, file.name());
+    case ConfigKind::deepspeed:
+      return read_hjson(file.text, file.name());
+    case ConfigKind::training_arguments:
+    case ConfigKind::fsdp_config:
+      return read_json(file.text, file.name());
+  }
+  return {};
+}
+
+Workers workers_of(const ConfigFile& file, const ConfigValue& value, const ConfigPlace& place) {
+  switch (file.kind) {
+    case ConfigKind::accelerate:
+      return accelerate_workers(file, value, place);
+    case ConfigKind::deepspeed:
+      return deepspeed_workers(file, value, place);
+    case ConfigKind::training_arguments:
+      return trainer_workers(file, value, place);
+    case ConfigKind::fsdp_config:
+      return trainer_workers(file, ConfigValue::dict({{"fsdp", true}, {"fsdp_config", value}}),
+                             place);
+  }
+  return {};
+}
+
+}  // namespace shardscope
