@@ -26,6 +26,8 @@ std::optional<JsonValue> ConfigReader::find(std::string_view key) const {
   return std::nullopt;
 }
 
+bool ConfigReader::declares(std::string_view key) const { return sources_[1].has(key); }
+
 JsonValue ConfigReader::first_of(std::initializer_list<std::string_view> keys) const {
   for (const JsonValue& source : sources_)
     for (const std::string_view key : keys)

@@ -44,6 +44,12 @@ class ConfigReader {
   /// the first, 5 the second.
   std::int64_t labels() const;
 
+  /// The dtype of a part that its class builds by from_config, where that differs from the rest's.
+  std::optional<Dtype> part_dtype() const { return part_dtype_; }
+  void build_parts_in(Dtype dtype) { part_dtype_ = dtype; }
+
+  /// Whether the family's config class has the key.
+  bool declares(std::string_view key) const;
   /// In the config, else in the defaults; none if missing in both, or null.
   std::optional<JsonValue> find(std::string_view key) const;
   /// "file:line: key" of a key that is there, else of the whole config.
@@ -56,6 +62,7 @@ class ConfigReader {
 
   std::vector<JsonValue> sources_;  ///< the first that has a key counts
   TransformersVersion version_;
+  std::optional<Dtype> part_dtype_;
 };
 
 /// A number above 0, or an Error.

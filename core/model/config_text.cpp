@@ -48,9 +48,10 @@ void set_declared(const JsonValue& config, const ModelFamily& family, Transforme
 /// All others: a field under another name is set after the class's own, and wins.
 void set_others(const JsonValue& config, const ModelFamily& family, const ConfigFields& declared,
                 TransformersVersion version, ConfigFields& fields) {
+  const bool aliased = version == TransformersVersion::v5 || !family.aliases_from_5;
   for (const auto& [key, value] : config.members())
     if (!declared.has(key) && !is_dropped_key(key, version))
-      fields.set(canonical(family, key), value);
+      fields.set(aliased ? canonical(family, key) : key, value);
 }
 
 void set_labels(std::int64_t labels, ConfigFields& fields) {

@@ -26,6 +26,7 @@ struct ModelFamily {
   std::string_view default_config_4;
   /// Other names of keys, as the config class's attribute_map: {"hidden_size", "n_embd"}.
   std::vector<std::pair<std::string_view, std::string_view>> config_aliases;
+  bool aliases_from_5 = false;        ///< transformers 4 does not know them
   std::optional<RopeKeys> rope = {};  ///< of a class with rope_parameters
   /// What the config class makes of its fields when it is constructed, beyond what all do; null:
   /// nothing.

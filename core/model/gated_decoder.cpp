@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/model/activations.h"
+#include "core/model/config_rules.h"
 #include "core/model/heads.h"
 #include "core/model/modules.h"
 
@@ -35,7 +36,9 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
   s.inner = config.size({"intermediate_size"});
   s.layers = config.layers({"num_hidden_layers"});
   s.heads = config.size({"num_attention_heads"});
-  s.kv_heads = config.optional_size("num_key_value_heads").value_or(s.heads);
+  s.kv_heads = relative.needs_kv_heads
+                   ? config.size({"num_key_value_heads"})
+                   : config.optional_size("num_key_value_heads").value_or(s.heads);
   if (relative.whole_heads && config.version() == TransformersVersion::v5)
     check_divides(config, "hidden_size", s.width, "num_attention_heads", s.heads);
   check_divides(config, "num_attention_heads", s.heads, "num_key_value_heads", s.kv_heads);
@@ -49,6 +52,8 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
   s.tied = config.flag("tie_word_embeddings");
   s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
   config.check_padding_token(s.vocabulary);
+  if (config.version() == TransformersVersion::v5 || config.declares("layer_types"))
+    check_layer_types(config);
   return s;
 }
 
@@ -186,7 +191,8 @@ class Builder {
 
 /// Source: modeling_layers.py, GenericForTokenClassification.
 void add_token_head(const ConfigReader& config, const Sizes& sizes, Model& model) {
-  const auto bias = config.find("token_classification_bias");
+  const bool chosen = config.version() == TransformersVersion::v5;
+  const auto bias = chosen ? config.find("token_classification_bias") : std::nullopt;
   add_label_head(model,
                  {.width = sizes.width,
                   .labels = config.labels(),
@@ -206,13 +212,16 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
   model.dropout = config.probability("attention_dropout");
   add_module(model, "", model.class_name);
   Builder builder(config, relative, sizes, model);
+  const bool generic_head = task != "Model" && task != "ForCausalLM";
+  const Dtype outer = model.dtype;
+  if (generic_head) model.dtype = config.part_dtype().value_or(outer);
   builder.build_base(task == "Model" ? "" : model.base_model_prefix);
   if (task == "ForCausalLM") return builder.build_language_head();
+  model.dtype = outer;
   model.why_no_decoder = no_language_head(model);
-  if (task == "ForTokenClassification")
-    add_token_head(config, sizes, model);
-  else
-    add_common_head(config, task, sizes.width, sizes.deviation, model);
+  if (task == "ForTokenClassification") add_token_head(config, sizes, model);
+  add_common_head(config, task, sizes.width, sizes.deviation, model);
+  model.dtype = model.parameters.front().dtype;  // the property of that name
 }
 
 }  // namespace shardscope

@@ -36,6 +36,7 @@ struct GatedDecoder {
   std::string_view embedding_class = "Embedding";
   /// Attribute that holds the base model of ForQuestionAnswering; empty: there is no such class.
   std::string_view question_prefix;
+  bool needs_kv_heads = false;  ///< num_key_value_heads null is refused
   /// hidden_size must be a multiple of the heads, even where head_dim is given.
   bool whole_heads = false;
   /// Instead of the gated feed-forward part; `layer` is the layer's name.

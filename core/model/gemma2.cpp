@@ -8,7 +8,6 @@ namespace shardscope {
 namespace {
 
 void build_gemma2(const ConfigReader& config, Model& model) {
-  check_layer_types(config);
   const bool bias = config.flag("attention_bias");
   const bool scales = model.transformers == TransformersVersion::v5;
   GatedDecoder gemma2{
@@ -18,6 +17,7 @@ void build_gemma2(const ConfigReader& config, Model& model) {
       .out_bias = bias,
       .norms = {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
                 "post_feedforward_layernorm"},
+      .needs_kv_heads = true,
       .whole_heads = true,
       .why_no_decoder = "norms after each part, soft-capped logits, sliding window"};
   if (scales) gemma2.embedding_class = "Gemma2TextScaledWordEmbedding";

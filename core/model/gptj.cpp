@@ -27,7 +27,9 @@ GptjConfig read_config(const ConfigReader& config) {
   c.width = config.size({"hidden_size", "n_embd"});
   c.layers = config.layers({"num_hidden_layers", "n_layer"});
   c.inner = config.optional_size("n_inner").value_or(4 * c.width);
-  c.rotary = config.optional_size("rotary_dim").value_or(c.width);
+  c.rotary = config.version() == TransformersVersion::v5
+                 ? config.size({"rotary_dim"})
+                 : config.optional_size("rotary_dim").value_or(c.width);
   c.activation = read_activation(config, "activation_function");
   c.epsilon = config.positive("layer_norm_epsilon");
   c.deviation = config.deviation("initializer_range");

@@ -53,6 +53,12 @@ Dtype dtype_of(const JsonValue& config) {
   return Dtype::float32;
 }
 
+/// Of the parameters outside such parts.
+Dtype outer_dtype(const JsonValue& config, const ModelOptions& options) {
+  if (options.constructor) return Dtype::float32;
+  return options.dtype ? *options.dtype : dtype_of(config);
+}
+
 void check_size(const JsonValue& config, const Model& model) {
   double elements = 0;
   for (const Parameter& parameter : model.parameters)
@@ -79,9 +85,10 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   Model model{.family = std::string(family.model_type),
               .class_name = class_name,
               .transformers = options.transformers,
-              .dtype = options.dtype ? *options.dtype : dtype_of(config)};
-  family.build(
-      ConfigReader(config, defaults_of(family, options.transformers), options.transformers), model);
+              .dtype = outer_dtype(config, options)};
+  ConfigReader reader(config, defaults_of(family, options.transformers), options.transformers);
+  if (options.constructor) reader.build_parts_in(dtype_of(config));
+  family.build(reader, model);
   check_size(config, model);
   return model;
 }

@@ -16,6 +16,9 @@ struct ModelOptions {
   std::optional<Dtype>
       dtype;  ///< of the parameters; absent: the config's dtype or torch_dtype, else float32
   TransformersVersion transformers = TransformersVersion::v5;  ///< whose layout and defaults
+  /// Class(config) instead of from_config: torch's default dtype, except in parts that the class
+  /// builds by from_config. Goes before `dtype`.
+  bool constructor = false;
 };
 
 /// `folder_or_config` is a folder with a config.json, or such a file. Throws Error with file, line

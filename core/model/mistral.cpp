@@ -10,7 +10,11 @@ namespace shardscope {
 namespace {
 
 void build_mistral(const ConfigReader& config, Model& model) {
-  GatedDecoder mistral{.name = "Mistral", .question_prefix = "model"};
+  const bool older = model.transformers == TransformersVersion::v4;
+  GatedDecoder mistral{.name = "Mistral",
+                       .rope = {.null_head_dim = older},
+                       .question_prefix = "model",
+                       .needs_kv_heads = !older};
   if (const auto window = config.find("sliding_window"))
     mistral.why_no_decoder = fmt::format("sliding window, {} tokens", window->dump());
   build_gated_decoder(config, mistral, model);

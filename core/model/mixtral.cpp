@@ -13,7 +13,7 @@
 namespace shardscope {
 namespace {
 
-constexpr RopeKeys rope_keys{.default_theta = "1000000.0"};
+constexpr RopeKeys rope_keys{.default_theta = "1000000.0", .null_head_dim = true};
 
 /// All experts in two tensors, [E, 2I, H] and [E, H, I].
 void build_packed_experts(const std::string& mlp, std::int64_t experts, const FeedForward& shape,
@@ -50,9 +50,23 @@ void build_single_experts(const std::string& mlp, std::int64_t experts, const Fe
   }
 }
 
+/// An expert is several modules and tensors: all layers' together stay countable.
+std::int64_t read_experts(const ConfigReader& config) {
+  constexpr std::int64_t most_experts = 1 << 16;
+  const std::int64_t layers = config.layers({"num_hidden_layers"});
+  const std::int64_t experts = config.version() == TransformersVersion::v4
+                                   ? config.layers({"num_local_experts"})
+                                   : config.layers({"num_experts", "num_local_experts"});
+  if (layers * experts > most_experts)
+    throw config.error("num_local_experts",
+                       fmt::format("{} experts in {} layers are more than {} in all", experts,
+                                   layers, most_experts));
+  return experts;
+}
+
 void build_experts(const ConfigReader& config, const std::string& layer, const FeedForward& shape,
                    Model& model) {
-  const std::int64_t experts = config.layers({"num_experts", "num_local_experts"});
+  const std::int64_t experts = read_experts(config);
   if (model.transformers == TransformersVersion::v4)
     build_single_experts(layer + ".block_sparse_moe", experts, shape, model);
   else
@@ -112,6 +126,7 @@ void build_mixtral(const ConfigReader& config, Model& model) {
                       {.name = "Mixtral",
                        .rope = rope_keys,
                        .question_prefix = "model",
+                       .needs_kv_heads = model.transformers == TransformersVersion::v5,
                        .feed_forward = build_experts,
                        .why_no_decoder = "mixture of experts"},
                       model);
@@ -149,6 +164,7 @@ ModelFamily mixtral_family() {
           .default_config = default_config,
           .default_config_4 = default_config_4,
           .config_aliases = {{"num_experts", "num_local_experts"}},
+          .aliases_from_5 = true,
           .rope = rope_keys,
           .complete = complete_mixtral,
           .build = build_mixtral};

@@ -62,8 +62,13 @@ std::vector<std::string> Model::state_dict_keys() const {
   for (const ModelBuffer& buffer : buffers)
     if (buffer.persistent) by_owner[owner_of(buffer.name)].push_back(buffer.name);
   std::vector<std::string> keys;
-  for (const Module& module : modules)
-    for (const std::string_view key : by_owner[module.name]) keys.emplace_back(key);
+  for (const Module& module : modules) {
+    std::vector<std::string_view>& names = by_owner[module.name];
+    // A tied weight was collected after the module's own bias, but is registered before it.
+    std::stable_partition(names.begin(), names.end(),
+                          [](std::string_view name) { return !name.ends_with(".bias"); });
+    for (const std::string_view key : names) keys.emplace_back(key);
+  }
   return keys;
 }
 

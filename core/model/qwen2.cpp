@@ -8,7 +8,6 @@ namespace shardscope {
 namespace {
 
 void build_qwen2(const ConfigReader& config, Model& model) {
-  check_layer_types(config);
   build_gated_decoder(config,
                       {.name = "Qwen2",
                        .qkv_bias = true,

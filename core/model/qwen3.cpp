@@ -8,7 +8,6 @@ namespace shardscope {
 namespace {
 
 void build_qwen3(const ConfigReader& config, Model& model) {
-  check_layer_types(config);
   const bool bias = config.flag("attention_bias");
   build_gated_decoder(config,
                       {.name = "Qwen3",

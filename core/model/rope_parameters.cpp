@@ -45,15 +45,16 @@ const std::vector<RopeType>& rope_types(TransformersVersion version) {
 /// The object with the parameters, wherever it stands; an older rope_scaling comes first, as in
 /// transformers.
 std::optional<JsonValue> parameters_of(const ConfigReader& config) {
-  if (auto scaling = config.find("rope_scaling"); scaling && scaling->size() > 0) return scaling;
-  if (config.version() == TransformersVersion::v4) return std::nullopt;
-  return config.find("rope_parameters");
+  auto scaling = config.find("rope_scaling");
+  if (config.version() == TransformersVersion::v4) return scaling;
+  return scaling && scaling->size() > 0 ? scaling : config.find("rope_parameters");
 }
 
-std::string type_of(const std::optional<JsonValue>& parameters) {
+std::string type_of(const ConfigReader& config, const std::optional<JsonValue>& parameters) {
   if (!parameters) return "default";
   if (const auto type = parameters->find("rope_type")) return type->string();
   if (const auto type = parameters->find("type")) return type->string();
+  if (config.version() == TransformersVersion::v4) parameters->at("rope_type");
   return "default";
 }
 
@@ -127,30 +128,35 @@ Rope::Llama3 llama3_of(const JsonValue& parameters, std::int64_t max_positions) 
 }
 
 /// Small odd heads stand in test fixtures, and transformers lets them pass.
-void check_even(const ConfigReader& config, std::int64_t head_dim, double partial) {
+void check_even(const ConfigReader& config, std::int64_t head_dim, std::int64_t turned) {
   constexpr std::int64_t largest_fixture = 4;
-  const auto turned = static_cast<std::int64_t>(static_cast<double>(head_dim) * partial);
   if (config.version() == TransformersVersion::v4 || !config.find("head_dim")) return;
   if (head_dim > largest_fixture && head_dim % 2 != 0 && turned == head_dim)
     throw config.error("head_dim",
                        fmt::format("head_dim {} is odd, rotary embedding turns pairs", head_dim));
 }
 
-}  // namespace
-
-RopeParameters read_rope_parameters(const ConfigReader& config, const RopeKeys& keys,
-                                    std::int64_t head_dim, std::int64_t max_positions) {
-  const auto parameters = parameters_of(config);
-  std::string type = type_of(parameters);
-  if (keys.only_longrope && (type == "su" || type == "yarn")) type = "longrope";
+/// The kind of scaling, checked to be one that transformers computes for such a config.
+std::string checked_type(const ConfigReader& config, const RopeKeys& keys,
+                         const std::optional<JsonValue>& parameters) {
+  std::string type = type_of(config, parameters);
+  if (keys.only_longrope && (type == "su" || type == "yarn")) {
+    // Release 5 knows this name too late to fill in what it misses.
+    if (type == "su" && config.version() == TransformersVersion::v5)
+      parameters->at("original_max_position_embeddings");
+    type = "longrope";
+  }
   check_type(config, parameters, type);
-  const double partial = partial_factor_of(config, keys, parameters, type);
-  check_even(config, head_dim, partial);
-  if (keys.only_longrope)
-    check_longrope(parameters, type,
-                   static_cast<std::int64_t>(static_cast<double>(head_dim) * partial));
-  RopeParameters result;
-  result.frequencies = (static_cast<std::int64_t>(static_cast<double>(head_dim) * partial) + 1) / 2;
+  const bool multiplies = type == "dynamic" || type == "yarn" || type == "longrope";
+  if (keys.null_head_dim && multiplies && !config.find("head_dim"))
+    throw parameters->error(fmt::format("rope_type {} needs head_dim", type));
+  return type;
+}
+
+/// Fills in the rope, or why the native runtime lacks it.
+void set_rope(const ConfigReader& config, const RopeKeys& keys,
+              const std::optional<JsonValue>& parameters, std::string_view type,
+              std::int64_t max_positions, RopeParameters& result) {
   Rope rope{.theta = theta_of(config, keys, parameters)};
   if (type == "linear")
     rope.linear_factor = positive_number(parameters->at("factor"));
@@ -158,10 +164,25 @@ RopeParameters read_rope_parameters(const ConfigReader& config, const RopeKeys& 
     rope.llama3 = llama3_of(*parameters, max_positions);
   else if (type != "default")
     result.why_not = fmt::format("rope_type {} (known are default, linear, llama3)", type);
+  if (result.why_not.empty()) result.rope = rope;
+}
+
+}  // namespace
+
+RopeParameters read_rope_parameters(const ConfigReader& config, const RopeKeys& keys,
+                                    std::int64_t head_dim, std::int64_t max_positions) {
+  const auto parameters = parameters_of(config);
+  const std::string type = checked_type(config, keys, parameters);
+  const double partial = partial_factor_of(config, keys, parameters, type);
+  const auto turned = static_cast<std::int64_t>(static_cast<double>(head_dim) * partial);
+  check_even(config, head_dim, turned);
+  if (keys.only_longrope) check_longrope(parameters, type, turned);
+  RopeParameters result;
+  result.frequencies = (turned + 1) / 2;
   if (partial != 1) result.why_not = fmt::format("partial rotary, {} of each head", partial);
   if (head_dim % 2 != 0)
     result.why_not = fmt::format("head_dim {} is odd, rotary embedding turns pairs", head_dim);
-  if (result.why_not.empty()) result.rope = rope;
+  set_rope(config, keys, parameters, type, max_positions, result);
   return result;
 }
 

@@ -24,6 +24,8 @@ struct RopeKeys {
   bool default_is_partial = false;
   /// Phi-3: types "su" and "yarn" mean longrope, and no other scaling is taken.
   bool only_longrope = false;
+  /// head_dim is a field of the config that stays null: scalings that multiply it then fail.
+  bool null_head_dim = false;
 };
 
 struct RopeParameters {

@@ -1,0 +1,214 @@
+// Mistral, Qwen2, Qwen3, Gemma 2, Phi-3, Mixtral, GPT-NeoX and GPT-J, and both releases of
+// transformers. Expectations: worked out from the published figures and formulas beside them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/model/checkpoint_files.h"
+#include "core/model/config_text.h"
+#include "core/model/huggingface.h"
+#include "core/model/natural_order.h"
+#include "tests/core/complaint.h"
+
+namespace shardscope {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr auto v4 = TransformersVersion::v4;
+
+JsonValue parsed(std::string_view config) { return JsonValue::parse(config, "config.json"); }
+
+Model model_of(std::string_view config, TransformersVersion version = TransformersVersion::v5) {
+  return model_of_config(parsed(config), {.transformers = version});
+}
+
+Shape shape_of(const Model& model, std::string_view name) {
+  const ParameterId id = model.find(name);
+  return id.valid() ? model.parameters[id.value].shape : Shape{};
+}
+
+constexpr std::string_view tiny_mixtral =
+    R"({"model_type": "mixtral", "vocab_size": 10, "hidden_size": 6,
+    "intermediate_size": 5, "num_hidden_layers": 1, "num_attention_heads": 3, "num_key_value_heads": 1,
+    "num_local_experts": 2})";
+constexpr std::string_view tiny_neox =
+    R"({"model_type": "gpt_neox", "vocab_size": 10, "hidden_size": 12,
+    "intermediate_size": 5, "num_hidden_layers": 11, "num_attention_heads": 3, "rotary_pct": 0.5})";
+
+TEST(Mistral, SevenBillionParameters) {
+  // 2 V C + L (2 C^2 + 2 K C + 3 C F + 2 C) + C with V 32000, C 4096, K 1024, F 14336, L 32
+  EXPECT_EQ(model_of(R"({"model_type": "mistral"})").parameter_elements(), 7'241'732'096);
+}
+
+TEST(Mistral, RunsNativelyWithoutASlidingWindow) {
+  EXPECT_THAT(model_of(R"({"model_type": "mistral"})").why_no_decoder,
+              HasSubstr("sliding window, 4096"));
+  EXPECT_TRUE(model_of(R"({"model_type": "mistral", "sliding_window": null})").decoder);
+}
+
+TEST(Mistral, HeadDimNeedNotDivideTheWidth) {
+  const Model nemo =
+      model_of(R"({"model_type": "mistral", "hidden_size": 30, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "head_dim": 10})");
+  EXPECT_EQ(shape_of(nemo, "model.layers.0.self_attn.q_proj.weight"), (Shape{40, 30}));
+  EXPECT_EQ(shape_of(nemo, "model.layers.0.self_attn.v_proj.weight"), (Shape{20, 30}));
+}
+
+TEST(Qwen2, HasBiasesOnQueryKeyAndValueOnly) {
+  const Model model = model_of(R"({"model_type": "qwen2", "num_hidden_layers": 1})");
+  EXPECT_TRUE(model.find("model.layers.0.self_attn.v_proj.bias").valid());
+  EXPECT_FALSE(model.find("model.layers.0.self_attn.o_proj.bias").valid());
+  EXPECT_TRUE(model.decoder);
+}
+
+TEST(Qwen2, LayersSlideFromMaxWindowLayersOn) {
+  const std::string_view config = R"({"model_type": "qwen2", "num_hidden_layers": 3,
+      "use_sliding_window": true, "max_window_layers": 2, "sliding_window": 7})";
+  EXPECT_THAT(model_of(config).why_no_decoder, HasSubstr("sliding window, 7"));
+  EXPECT_THAT(config_text(parsed(config), model_of(config)),
+              HasSubstr("\"full_attention\",\n    \"full_attention\",\n    \"sliding_attention\""));
+}
+
+TEST(Qwen3, NormsQueryAndKeyOfEachHead) {
+  const Model model = model_of(R"({"model_type": "qwen3", "num_hidden_layers": 1})");
+  EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.k_norm.weight"), (Shape{128}));
+  EXPECT_FALSE(model.decoder);
+}
+
+TEST(Gemma2, ScalesItsEmbeddingByABufferFromRelease5On) {
+  const std::string_view config = R"({"model_type": "gemma2", "torch_dtype": "bfloat16"})";
+  const ModelBuffer& scale = model_of(config).buffers.at(0);
+  EXPECT_EQ(scale.name, "model.embed_tokens.embed_scale");
+  EXPECT_EQ(scale.dtype, Dtype::bfloat16);
+  EXPECT_EQ(model_of(config, v4).buffers.at(0).name, "model.rotary_emb.inv_freq");
+}
+
+TEST(Phi3, PacksItsProjections) {
+  // q, k, v: 32 heads of 96 each; gate and up: 2 * 8192
+  const Model model = model_of(R"({"model_type": "phi3"})");
+  EXPECT_EQ(shape_of(model, "model.layers.0.self_attn.qkv_proj.weight"), (Shape{9216, 3072}));
+  EXPECT_EQ(shape_of(model, "model.layers.0.mlp.gate_up_proj.weight"), (Shape{16384, 3072}));
+  EXPECT_THAT(model.why_no_decoder, HasSubstr("packed projections"));
+}
+
+TEST(Phi3, LongropeNeedsAFactorForEachTurnedPair) {
+  EXPECT_THAT(complaint_of([] {
+                model_of(R"({"model_type": "phi3", "rope_scaling":
+                    {"type": "longrope", "short_factor": [1.0], "long_factor": [1.0]}})");
+              }),
+              HasSubstr("short_factor: has 1 numbers, 96 dimensions of a head turn by 48"));
+}
+
+TEST(Mixtral, HoldsAllExpertsInTwoTensorsFromRelease5On) {
+  const Model model = model_of(tiny_mixtral);
+  EXPECT_EQ(shape_of(model, "model.layers.0.mlp.experts.gate_up_proj"), (Shape{2, 10, 6}));
+  const Model older = model_of(tiny_mixtral, v4);
+  EXPECT_EQ(shape_of(older, "model.layers.0.block_sparse_moe.experts.1.w2.weight"), (Shape{6, 5}));
+  EXPECT_EQ(model.parameter_elements(), older.parameter_elements());
+}
+
+TEST(Mixtral, FilesHoldSlicesOfThePackedExperts) {
+  const Model model = model_of(tiny_mixtral);
+  const auto tensors = stored_tensors(model);
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [](const StoredTensor& t) {
+    return t.key == "model.layers.0.block_sparse_moe.experts.1.w3.weight";
+  });
+  ASSERT_NE(found, tensors.end());
+  // Expert 1 begins at row 10 of 6 columns; its up part after 5 rows of gate: (10 + 5) * 6
+  EXPECT_EQ(found->first, 90);
+  EXPECT_EQ(found->shape, (Shape{5, 6}));
+  EXPECT_EQ(model.parameters[found->parameter.value].name,
+            "model.layers.0.mlp.experts.gate_up_proj");
+}
+
+TEST(Mixtral, AMultitudeOfExpertsIsRefused) {
+  EXPECT_THAT(
+      complaint_of([] {
+        model_of(
+            R"({"model_type": "mixtral", "num_local_experts": 4000, "num_hidden_layers": 4000})");
+      }),
+      HasSubstr("num_local_experts: 4000 experts in 4000 layers"));
+}
+
+TEST(GptNeox, TheHeadHasAnotherNameInFiles) {
+  const Model model = model_of(tiny_neox);
+  EXPECT_TRUE(model.find("lm_head.weight").valid());
+  EXPECT_EQ(stored_tensors(model).back().key, "embed_out.weight");
+  EXPECT_TRUE(model_of(tiny_neox, v4).find("embed_out.weight").valid());
+}
+
+TEST(GptNeox, RotaryTurnsAPartOfEachHead) {
+  // heads of 4, half of them: 2 dimensions, 1 frequency
+  EXPECT_EQ(model_of(tiny_neox).buffers.at(0).shape, (Shape{1}));
+}
+
+TEST(Gptj, ATiedHeadKeepsItsBias) {
+  const Model model =
+      model_of(R"({"model_type": "gptj", "tie_word_embeddings": true, "n_layer": 1})");
+  EXPECT_EQ(model.tied.size(), 1u);
+  EXPECT_EQ(shape_of(model, "lm_head.bias"), (Shape{50400}));
+  const auto keys = model.state_dict_keys();
+  EXPECT_THAT((std::vector<std::string>{keys.end() - 2, keys.end()}),
+              ElementsAre("lm_head.weight", "lm_head.bias"));
+}
+
+TEST(Gpt2, Release4KeepsACausalMaskInEachAttention) {
+  const ModelBuffer& mask = model_of(R"({"model_type": "gpt2"})", v4).buffers.at(0);
+  EXPECT_EQ(mask.name, "transformer.h.0.attn.bias");
+  EXPECT_EQ(mask.shape, (Shape{1, 1, 1024, 1024}));
+  EXPECT_EQ(mask.dtype, Dtype::boolean);
+  EXPECT_TRUE(model_of(R"({"model_type": "gpt2"})").buffers.empty());
+}
+
+TEST(Gpt2, TheSecondHeadHasOneLabel) {
+  const std::string_view config =
+      R"({"model_type": "gpt2", "architectures": ["GPT2DoubleHeadsModel"], "num_labels": 5})";
+  EXPECT_EQ(shape_of(model_of(config), "multiple_choice_head.summary.weight"), (Shape{1, 768}));
+}
+
+TEST(Llama, PadTokenMustBeARow) {
+  EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "llama", "pad_token_id": 32000})"); }),
+              HasSubstr("pad_token_id 32000 is outside a vocabulary of 32000"));
+}
+
+TEST(Llama, Release4TakesAWidthThatHeadsDoNotDivide) {
+  const std::string_view config =
+      R"({"model_type": "llama", "hidden_size": 25, "num_attention_heads": 4})";
+  EXPECT_THAT(complaint_of([&] { model_of(config); }), HasSubstr("is not a multiple of"));
+  EXPECT_EQ(shape_of(model_of(config, v4), "model.layers.0.self_attn.q_proj.weight"),
+            (Shape{24, 25}));
+}
+
+TEST(Llama, LabelsThatContradictTheirNumber) {
+  const std::string_view config =
+      R"({"model_type": "llama", "architectures": ["LlamaForSequenceClassification"],
+      "id2label": {"0": "a", "1": "b", "2": "c"}, "num_labels": 4})";
+  EXPECT_EQ(shape_of(model_of(config), "score.weight")[0], 4);
+  EXPECT_EQ(shape_of(model_of(config, v4), "score.weight")[0], 3);
+}
+
+TEST(ConfigText, Release4LeavesRopeAndDefaultsOfEveryConfigOut) {
+  const JsonValue given =
+      parsed(R"({"model_type": "llama", "rope_theta": 500000.0, "is_decoder": false})");
+  const JsonValue written =
+      JsonValue::parse(config_text(given, model_of_config(given, {.transformers = v4})), "written");
+  EXPECT_EQ(written.at("rope_theta").number(), 500000);
+  EXPECT_EQ(written.at("transformers_version").string(), "4.57.6");
+  for (const char* absent : {"rope_parameters", "is_decoder", "pad_token_id"})
+    EXPECT_FALSE(written.has(absent)) << absent;
+}
+
+TEST(NaturalOrder, NumbersByValueAndBeforeWords) {
+  EXPECT_TRUE(comes_before("layers.2.b", "layers.10.a"));
+  EXPECT_TRUE(comes_before("layers.0.a", "layers.1.a"));
+  EXPECT_TRUE(comes_before("shard_2", "shard_11"));
+  EXPECT_TRUE(comes_before("a.0", "a.b"));
+  EXPECT_TRUE(comes_before("a", "a.0"));
+  EXPECT_FALSE(comes_before("a.b", "a.b"));
+}
+
+}  // namespace
+}  // namespace shardscope
