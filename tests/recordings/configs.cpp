@@ -23,6 +23,7 @@ const std::vector<ConfigsFile>& files() {
       {"deepspeed_estimators", deepspeed_estimators_result},
       {"estimate", estimate_result},
       {"to_fsdp2", to_fsdp2_result},
+      {"training_args", training_args_result},
   };
   return all;
 }

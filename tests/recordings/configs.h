@@ -31,5 +31,6 @@ nlohmann::ordered_json auto_transformers_result(const nlohmann::ordered_json& in
 nlohmann::ordered_json deepspeed_estimators_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json deepspeed_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json estimate_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json training_args_result(const nlohmann::ordered_json& input);
 
 }  // namespace shardscope::recordings

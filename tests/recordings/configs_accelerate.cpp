@@ -8,6 +8,7 @@
 #include "core/config/accelerate/prepared.h"
 #include "core/config/deepspeed/accelerate_plugin.h"
 #include "tests/recordings/configs.h"
+#include "tests/recordings/configs_launch.h"
 #include "tests/recordings/configs_models.h"
 #include "tests/recordings/configs_plain.h"
 
@@ -48,23 +49,6 @@ Json arguments_result(const ConfigValue& arguments) {
   Json result = Json::object();
   for (const auto& [key, value] : shown) result[key] = value;
   return result;
-}
-
-bool is_shown(std::string_view name) {
-  constexpr std::string_view prefixes[] = {
-      "FSDP_", "ACCELERATE_", "PARALLELISM_CONFIG_", "MEGATRON_LM_", "XLA_", "KMP_", "NCCL_"};
-  constexpr std::string_view names[] = {"OMP_NUM_THREADS", "MASTER_ADDR", "MASTER_PORT",
-                                        "CUDA_VISIBLE_DEVICES", "MIXED_PRECISION"};
-  for (const std::string_view prefix : prefixes)
-    if (name.starts_with(prefix)) return true;
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-Environment shown_environment(const Environment& environment) {
-  Environment shown;
-  for (const auto& [name, value] : environment)
-    if (is_shown(name)) shown[name] = value;
-  return shown;
 }
 
 Json launch_result(const Launch& launch) {
@@ -172,16 +156,6 @@ Json prepared_result(const Prepared& prepared) {
   if (prepared.fully_shard_shared)
     result["fully_shard_calls"] = calls_result(prepared.fully_shard_calls);
   return result;
-}
-
-/// The files that the case's folder holds.
-ReadFile files_of(const Json& input) {
-  return [files = input.value("files", Json::object())](
-             const std::string& path) -> std::optional<std::string> {
-    if (!files.contains(path)) return std::nullopt;
-    const Json& content = files.at(path);
-    return content.is_string() ? content.get<std::string>() : content.dump();
-  };
 }
 
 template <class Action>

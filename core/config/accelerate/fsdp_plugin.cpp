@@ -227,6 +227,8 @@ bool has_class(const ModuleTree& tree, const std::string& name) {
 
 }  // namespace
 
+std::string sharding_strategy_name(const std::string& text) { return strategy_of(text); }
+
 FsdpPlugin make_fsdp_plugin(const Environment& environment) { return Maker(environment).make(); }
 
 void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision) {
@@ -310,7 +312,7 @@ ConfigValue plugin_fields(const FsdpPlugin& p) {
        {"state_dict_type", p.state_dict_type},
        {"state_dict_config", state_dict_config(p, "StateDictConfig")},
        {"optim_state_dict_config", state_dict_config(p, "OptimStateDictConfig")},
-       {"limit_all_gathers", true},
+       {"limit_all_gathers", p.limit_all_gathers},
        {"use_orig_params", or_none(p.use_orig_params)},
        {"param_init_fn", p.sync_module_states == true ? ConfigValue("function") : ConfigValue()},
        {"sync_module_states", or_none(p.sync_module_states)},

@@ -27,6 +27,7 @@ struct FsdpPlugin {
   bool offload_params = false;
   std::optional<std::string> ignored_modules;  ///< a pattern that whole module names match
   std::string state_dict_type;
+  bool limit_all_gathers = true;
   std::optional<bool> use_orig_params;
   std::optional<bool> sync_module_states;
   std::optional<bool> forward_prefetch;
@@ -45,6 +46,10 @@ struct FsdpPlugin {
 /// FullyShardedDataParallelPlugin() in an environment. Raises what it raises: ValueError, KeyError.
 /// Source: accelerate 1.15.0 utils/dataclasses.py, __post_init__.
 FsdpPlugin make_fsdp_plugin(const Environment& environment);
+
+/// The name of torch's ShardingStrategy for a name in any case or a number: "_HYBRID_SHARD_ZERO2"
+/// of "hybrid_shard_zero2" and "5". Raises ValueError, KeyError.
+std::string sharding_strategy_name(const std::string& text);
 
 /// set_mixed_precision("bf16"). Raises ValueError for what is no precision.
 void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision);

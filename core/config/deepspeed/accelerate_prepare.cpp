@@ -22,14 +22,6 @@ std::int64_t accumulation_of(const Environment& environment, std::int64_t otherw
   return python_integer(text).integer();
 }
 
-/// AcceleratorState.mixed_precision.
-std::string precision_of(const ConfigValue& config) {
-  for (const char* type : {"fp16", "bf16"})
-    if (const ConfigValue* section = config.find(type))
-      if (get_of_dict(*section, "enabled").truthy()) return type;
-  return "no";
-}
-
 ConfigValue batch_per_device(const DeepSpeedPlugin& plugin, const DeepSpeedPreparation& given) {
   const std::string_view key = "train_micro_batch_size_per_gpu";
   if (!plugin.hf_ds_config.is_auto(key)) return plugin.hf_ds_config.value(key);
@@ -123,12 +115,19 @@ void ask_offload(const ConfigValue& config) {
 
 }  // namespace
 
+std::string enabled_precision(const ConfigValue& config) {
+  for (const char* type : {"fp16", "bf16"})
+    if (const ConfigValue* section = config.find(type))
+      if (get_of_dict(*section, "enabled").truthy()) return type;
+  return "no";
+}
+
 PreparedDeepSpeed prepare_deepspeed(DeepSpeedPlugin plugin, const Environment& environment,
                                     const DeepSpeedPreparation& given) {
   const std::string precision = variable(environment, "ACCELERATE_MIXED_PRECISION", "no");
   if (precision == "fp8") throw Raised("ValueError", "fp8 needs transformer_engine or MS-AMP");
   plugin.set_mixed_precision(precision);
-  PreparedDeepSpeed prepared{.mixed_precision = precision_of(plugin.deepspeed_config()),
+  PreparedDeepSpeed prepared{.mixed_precision = enabled_precision(plugin.deepspeed_config()),
                              .gradient_accumulation_steps =
                                  accumulation_of(environment, given.gradient_accumulation_steps),
                              .warnings = plugin.warnings};

@@ -34,4 +34,7 @@ struct PreparedDeepSpeed {
 PreparedDeepSpeed prepare_deepspeed(DeepSpeedPlugin plugin, const Environment& environment,
                                     const DeepSpeedPreparation& given);
 
+/// AcceleratorState.mixed_precision of a DeepSpeed configuration: "fp16", "bf16" or "no".
+std::string enabled_precision(const ConfigValue& config);
+
 }  // namespace shardscope
