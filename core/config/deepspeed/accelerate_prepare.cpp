@@ -126,6 +126,7 @@ PreparedDeepSpeed prepare_deepspeed(DeepSpeedPlugin plugin, const Environment& e
                                     const DeepSpeedPreparation& given) {
   const std::string precision = variable(environment, "ACCELERATE_MIXED_PRECISION", "no");
   if (precision == "fp8") throw Raised("ValueError", "fp8 needs transformer_engine or MS-AMP");
+  if (plugin.enable_msamp.truthy()) throw Raised("ModuleNotFoundError", "MS-AMP is not installed");
   plugin.set_mixed_precision(precision);
   PreparedDeepSpeed prepared{.mixed_precision = enabled_precision(plugin.deepspeed_config()),
                              .gradient_accumulation_steps =
