@@ -118,7 +118,9 @@ class Emitter {
   void key(const Scalar& name) {
     const std::u32string text = yaml::code_points(name.text);
     const yaml::ScalarAnalysis analysis = yaml::analyze_scalar(text);
-    if (text.size() < longest_simple_key && !analysis.empty && !analysis.multiline) {
+    // PyYAML counts the tag that it leaves out, "!!str".
+    const std::size_t length = text.size() + 2 + name.tag.size();
+    if (length < longest_simple_key && !analysis.empty && !analysis.multiline) {
       scalar(name, true);
       put(":");
       return leave_fresh();
@@ -138,12 +140,15 @@ class Emitter {
     const yaml::ScalarStyle style =
         yaml::choose_style(yaml::analyze_scalar(text), resolves, is_key);
     last_was_plain_ = style == yaml::ScalarStyle::plain;
+    const int before = indent_;
+    indent_ = std::max(indent_, 0) + indent_step;
     if (style == yaml::ScalarStyle::plain)
       plain(text, !is_key);
     else if (style == yaml::ScalarStyle::single_quoted)
       single_quoted(text, !is_key);
     else
       double_quoted(text, !is_key);
+    indent_ = before;
   }
 
   static std::string utf8(std::u32string_view text) {

@@ -169,6 +169,12 @@ bool stage(Json& result, const char* name, Action action) {
   }
 }
 
+std::vector<std::int64_t> batch_sizes_of(const Json& input) {
+  if (!input.contains("batch_size")) return {4};
+  if (input.at("batch_size").is_null()) return {};
+  return {input.at("batch_size").get<std::int64_t>()};
+}
+
 /// The number of processes, where torchrun starts any and the recorder went on.
 std::optional<std::int64_t> prepared_world(const Json& input, const Launch& launch) {
   const ConfigValue processes = launch.arguments->get("num_processes");
@@ -182,11 +188,7 @@ void run_workers(Json& result, const Json& input, const Launch& started) {
   const PreparedModel model = tiny_model(input.value("model", "bert"));
   PrepareRequest request{.environment = shown_environment(started.environment),
                          .read_file = files_of(input)};
-  if (input.contains("batch_size")) {
-    request.loader_batch_sizes.clear();
-    if (!input.at("batch_size").is_null())
-      request.loader_batch_sizes = {input.at("batch_size").get<std::int64_t>()};
-  }
+  request.loader_batch_sizes = batch_sizes_of(input);
   const Environment& environment = request.environment;
   if (is_on(environment, "ACCELERATE_USE_FSDP") &&
       !stage(result, "plugin", [&] { return fsdp_plugin_result(environment, model); }))
@@ -224,6 +226,7 @@ std::string accelerate_findings_difference(const Json& input, const Json& record
                .shell = words.shell,
                .machine = words.machine,
                .model = input.value("no_prepare", false) ? nullptr : &model,
+               .loader_batch_sizes = batch_sizes_of(input),
                .read_file = files_of(input)});
   const std::vector<Finding> findings = lint(resolution, text, &model);
   bool failed = false;
