@@ -48,12 +48,25 @@ std::optional<ParameterPart> part_of(const FlatParameter& flat, std::size_t para
                        .offset = begin - shard_first};
 }
 
+namespace {
+
+/// The first parameter that may lie in a shard: the one before those that begin in it.
+std::size_t first_candidate(const FlatParameter& flat, int shard) {
+  const auto first =
+      std::lower_bound(flat.begins.begin(), flat.begins.end(), flat.shard_elements * shard);
+  const auto index = static_cast<std::size_t>(first - flat.begins.begin());
+  return index == 0 ? 0 : index - 1;
+}
+
+}  // namespace
+
 ShardPiece piece_of(const FlatParameter& flat, int shard) {
   ShardPiece piece;
-  const std::int64_t left = flat.unpadded_elements - flat.shard_elements * shard;
+  const std::int64_t end = flat.shard_elements * (shard + std::int64_t{1});
   piece.padding_elements =
-      flat.shard_elements - std::clamp(left, std::int64_t{0}, flat.shard_elements);
-  for (std::size_t i = 0; i < flat.elements.size(); ++i) {
+      std::clamp(end - flat.unpadded_elements, std::int64_t{0}, flat.shard_elements);
+  for (std::size_t i = first_candidate(flat, shard);
+       i < flat.begins.size() && flat.begins[i] <= end; ++i) {
     const std::optional<ParameterPart> part = part_of(flat, i, shard);
     if (!part) continue;
     const auto index = static_cast<std::int32_t>(i);

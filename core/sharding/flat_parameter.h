@@ -69,6 +69,7 @@ struct ShardPiece {
   std::optional<Range> range;         ///< absent where no parameter lies here
   bool operator==(const ShardPiece&) const = default;
 };
+/// Costs as much as the parameters that lie in it, so that asking for every shard stays cheap.
 ShardPiece piece_of(const FlatParameter& flat, int shard);
 
 }  // namespace shardscope

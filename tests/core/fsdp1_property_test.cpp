@@ -93,6 +93,32 @@ TEST(Fsdp1Property, TheRanksHoldEveryElementOnce) {
   }
 }
 
+TEST(Fsdp1Property, AShardsPieceIsTheSumOfItsParts) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::int64_t> elements;
+    for (int i = 0; i < 12; ++i) elements.push_back(random() % 3 == 0 ? 0 : random() % 9);
+    const FlatParameter flat = lay_out({.parameter_elements = elements,
+                                        .alignment_elements = random() % 2 == 0 ? 4 : 0,
+                                        .ranks = static_cast<int>(random() % 6) + 1});
+    for (int shard = 0; shard < flat.shards; ++shard) {
+      std::int64_t sum_of_parts = 0;
+      std::vector<std::int32_t> there;
+      for (std::size_t i = 0; i < elements.size(); ++i)
+        if (const auto part = part_of(flat, i, shard)) {
+          sum_of_parts += part->elements;
+          there.push_back(static_cast<std::int32_t>(i));
+        }
+      const ShardPiece piece = piece_of(flat, shard);
+      ASSERT_EQ(piece.elements, sum_of_parts) << "round " << round;
+      ASSERT_EQ(piece.range.has_value(), !there.empty()) << "round " << round;
+      if (there.empty()) continue;
+      ASSERT_EQ(piece.range->first, there.front()) << "round " << round;
+      ASSERT_EQ(piece.range->last, there.back()) << "round " << round;
+    }
+  }
+}
+
 TEST(Fsdp1Property, ParametersStartAligned) {
   std::mt19937 random(6);
   for (int round = 0; round < 300; ++round) {
