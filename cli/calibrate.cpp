@@ -75,15 +75,17 @@ std::vector<Strategy> strategies_for(const Strategy& like, int ranks) {
 /// What the job's kernels and collectives are, alone and under every strategy.
 CalibrationPlan plan_of(const CalibrateOptions& options, const Environment& environment,
                         const Device& device) {
-  if (!options.job.model && !options.job.job) return {};
   const Job job = job_of(options.job);
+  const Precision precision = job.strategy.precision;
+  if (!options.job.model && !options.job.job) return {.precision = precision};
   Job alone = job;
   alone.strategy.sharding = ShardingStrategy::no_shard;
   alone.strategy.mesh = {};
   const Scenario scenario = scenario_of(alone, 1, 0);
   const WorkspaceQuery workspace = [&](const Kernel& kernel) { return device.workspace(kernel); };
   CalibrationPlan plan{
-      .step = native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, workspace)};
+      .step = native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, workspace),
+      .precision = precision};
   for (const Strategy& strategy : strategies_for(job.strategy, environment.world))
     plan.schedules.push_back(
         native_schedule(scenario.model, strategy, scenario.workload, environment.rank, workspace));
@@ -112,12 +114,14 @@ HardwareProfile profile_of(const Measured& measured) {
                           .ranks = measured.ranks,
                           .memory = host_memory() / measured.local_ranks,
                           .peak = c.peak,
+                          .peak_bfloat16 = c.peak_bfloat16,
                           .memory_bandwidth = c.memory_bandwidth,
                           .operation_overhead = c.operation_overhead,
                           .kernels = c.kernels,
                           .collectives = c.collectives,
                           .compute_slowdown = c.compute_slowdown,
                           .collective_slowdown = c.collective_slowdown};
+  if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
   for (const char* figure : {"memory", "peak", "memory_bandwidth", "operation_overhead", "kernels",
                              "collectives", "contention"})
     profile.provenance[figure] = here;
@@ -141,6 +145,8 @@ std::string json_text(const HardwareProfile& profile, const std::string& file, d
 std::string human_text(const HardwareProfile& profile, const std::string& file, double elapsed_s) {
   std::string text = profile.source + "\n";
   text += fmt::format("  matrix products   {} at best, of one rank\n", rounded_text(profile.peak));
+  if (profile.peak_bfloat16)
+    text += fmt::format("  in bfloat16       {}\n", rounded_text(*profile.peak_bfloat16));
   text +=
       fmt::format("  memory            {} of one rank\n", rounded_text(profile.memory_bandwidth));
   text += fmt::format("  per operation     {}\n", rounded_text(profile.operation_overhead));

@@ -5,6 +5,7 @@
 
 #include "core/format/atomic_file.h"
 #include "core/model_flops.h"
+#include "sim/cost_model.h"
 #include "sim/simulate.h"
 #include "traces/chrome_writer.h"
 
@@ -41,9 +42,11 @@ Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   facts.precision = name_of(scenario.strategy.precision);
   if (profile.memory.count > 0) facts.device_memory = profile.memory;
   facts.assumed = result.schedule.assumed;
+  for (std::string& text : assumptions(result.schedule, profile))
+    facts.assumed.push_back(std::move(text));
   facts.tokens_per_step = tokens_per_step(scenario);
   facts.model_flops = model_flops(result.schedule);
-  facts.peak = profile.peak;
+  facts.peak = peak_of(profile, dtypes_of(scenario.strategy.precision).compute);
   facts.mfu_formula = mfu_formula;
   facts.arena = arena_layout(result.schedule).size;
   facts.low_factor = bounds.low_factor;

@@ -164,8 +164,8 @@ void check_memory(const Schedule& schedule, int ranks_here) {
                .code = ExitCode::no});
 }
 
-void tell_machine(const HardwareProfile& profile, TrainOptions& options) {
-  options.peak = profile.peak;
+void tell_machine(const HardwareProfile& profile, Precision precision, TrainOptions& options) {
+  options.peak = peak_of(profile, dtypes_of(precision).compute);
   if (profile.memory.count > 0) options.device_memory = profile.memory;
 }
 
@@ -272,7 +272,7 @@ ExitCode run_train(const TrainCommand& options) {
   TrainOptions rank_options{.quiet = options.output.quiet};
   if (is_rank && environment.rank == 0) {
     if (const auto hardware = machine_of(options, job))
-      tell_machine(hardware->profile, rank_options);
+      tell_machine(hardware->profile, job.strategy.precision, rank_options);
   }
 
   if (leads) prepare(options, job, environment);

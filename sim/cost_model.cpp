@@ -14,7 +14,8 @@ namespace {
 std::size_t index_of(KernelKind kind) { return static_cast<std::size_t>(kind); }
 
 Duration roofline_time(const Kernel& kernel, const HardwareProfile& profile) {
-  return std::max(flops_of(kernel) / profile.peak, bytes_of(kernel) / profile.memory_bandwidth);
+  return std::max(flops_of(kernel) / peak_of(profile, kernel.dtype),
+                  bytes_of(kernel) / profile.memory_bandwidth);
 }
 
 /// The measured number of ranks that is nearest to `ranks` by ratio; the smaller of two equally
@@ -71,17 +72,39 @@ class CollectiveTimes {
 CostModel::CostModel(const HardwareProfile& profile) : profile_(profile) {
   for (const KernelSample& sample : profile.kernels) {
     samples_[index_of(sample.kernel.kind)].push_back({cost_key(sample.kernel), sample.time});
-    rates_[index_of(sample.kernel.kind)].add(sample);
+    rates_[index_of(sample.kernel.kind)][sample.kernel.dtype].add(sample);
   }
   for (const CollectiveSample& sample : profile.collectives)
     collectives_[sample.kind][sample.ranks].add(sample.bytes, sample.time);
 }
 
+const KernelSample* CostModel::sample_of(const Kernel& kernel) const {
+  const std::vector<KernelSample>& samples = samples_[index_of(kernel.kind)];
+  const auto found = std::ranges::find(samples, cost_key(kernel), &KernelSample::kernel);
+  return found == samples.end() ? nullptr : &*found;
+}
+
+const RateTable& CostModel::rates_of(const Kernel& kernel) const {
+  static const RateTable none;
+  const std::map<Dtype, RateTable>& by_dtype = rates_[index_of(kernel.kind)];
+  const auto own = by_dtype.find(kernel.dtype);
+  if (own != by_dtype.end() && !own->second.empty()) return own->second;
+  for (const auto& [dtype, rates] : by_dtype)
+    if (!rates.empty()) return rates;
+  return none;
+}
+
+bool CostModel::borrows(const Kernel& kernel) const {
+  if (sample_of(kernel) != nullptr) return false;
+  const RateTable& rates = rates_of(kernel);
+  if (rates.empty()) return kernel.dtype == Dtype::bfloat16 && !profile_.peak_bfloat16;
+  const auto own = rates_[index_of(kernel.kind)].find(kernel.dtype);
+  return own == rates_[index_of(kernel.kind)].end() || &own->second != &rates;
+}
+
 Duration CostModel::kernel_time(const Kernel& kernel) const {
-  const Kernel key = cost_key(kernel);
-  for (const KernelSample& sample : samples_[index_of(kernel.kind)])
-    if (sample.kernel == key) return sample.time;
-  const RateTable& rates = rates_[index_of(kernel.kind)];
+  if (const KernelSample* sample = sample_of(kernel)) return sample->time;
+  const RateTable& rates = rates_of(kernel);
   if (rates.empty()) return roofline_time(kernel, profile_);
   return Duration::from_seconds(work_of(kernel) / rates.rate_at(rate_point(kernel)));
 }
@@ -132,6 +155,21 @@ int nodes_of(const Group& group, int ranks_per_node) {
     last = node;
   }
   return nodes;
+}
+
+std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float32}) {
+    const auto borrowed = std::ranges::count_if(schedule.kernels, [&](const Kernel& kernel) {
+      return kernel.dtype == dtype && model.borrows(kernel);
+    });
+    if (borrowed == 0) continue;
+    return {
+        fmt::format("rates of {} kernels as measured or stated in another dtype (calibrate with "
+                    "--precision {} measures them)",
+                    name_of(dtype), name_of(schedule.strategy.precision))};
+  }
+  return {};
 }
 
 std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model) {

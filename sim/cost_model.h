@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,13 @@ class CostModel {
   explicit CostModel(const HardwareProfile& profile);
 
   /// A kernel that was measured: its time. Else by the rate measured at the nearest ones of its
-  /// kind (sim/rate_table.h). Else a roofline: the larger of flops / peak and bytes / memory
-  /// bandwidth (Williams, Waterman, Patterson: Roofline, CACM 52, 2009).
+  /// kind and dtype, or where there are none of that dtype of the other's (sim/rate_table.h). Else
+  /// a roofline: the larger of flops / peak and bytes / memory bandwidth (Williams, Waterman,
+  /// Patterson: Roofline, CACM 52, 2009).
   Duration kernel_time(const Kernel& kernel) const;
+
+  /// The profile knows nothing of this kernel's dtype: its time is taken from figures of another.
+  bool borrows(const Kernel& kernel) const;
 
   /// By the samples of this kind and number of ranks, straight in log-log over bytes; of the
   /// nearest number of ranks scaled by (n-1)/n where this one was not measured; of all-gather where
@@ -37,14 +42,19 @@ class CostModel {
   Duration copy_time(Bytes read_and_written) const;
 
  private:
+  const KernelSample* sample_of(const Kernel& kernel) const;
+  const RateTable& rates_of(const Kernel& kernel) const;
   Duration measured_collective_time(const std::map<int, TimeCurve>& by_ranks, Bytes payload,
                                     int ranks) const;
 
   const HardwareProfile& profile_;
   std::array<std::vector<KernelSample>, kernel_kind_count> samples_;  ///< with cost keys as kernels
-  std::array<RateTable, kernel_kind_count> rates_;
+  std::array<std::map<Dtype, RateTable>, kernel_kind_count> rates_;
   std::map<OperationKind, std::map<int, TimeCurve>> collectives_;  ///< by kind and ranks
 };
+
+/// What costs of this schedule on this profile take for granted, for people.
+std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile);
 
 /// Payload of a collective: what comes out of a gather, what goes into a reduction.
 Bytes payload_of(const Collective& collective);

@@ -20,6 +20,10 @@ std::string_view name_of(Origin origin) {
   return "?";
 }
 
+FlopRate peak_of(const HardwareProfile& profile, Dtype dtype) {
+  return dtype == Dtype::bfloat16 ? profile.peak_bfloat16.value_or(profile.peak) : profile.peak;
+}
+
 HardwareProfile find_hardware_profile(std::string_view name_or_path, std::string_view where) {
   std::string names;
   for (const BuiltinProfile& profile : builtin_profiles()) {

@@ -44,7 +44,8 @@ struct HardwareProfile {
   int threads_per_rank = 1;
   int ranks = 1;  ///< that ran side by side while measuring
   Bytes memory;   ///< of one device
-  FlopRate peak;  ///< best matrix product seen (measured) or stated
+  FlopRate peak;  ///< best matrix product of float32 seen (measured) or stated
+  std::optional<FlopRate> peak_bfloat16;  ///< the same of bfloat16
   Bandwidth memory_bandwidth;
   Duration operation_overhead;  ///< of issuing one kernel
   std::vector<KernelSample> kernels;
@@ -60,6 +61,9 @@ struct HardwareProfile {
 
   bool operator==(const HardwareProfile&) const = default;
 };
+
+/// The peak of products of `dtype`; float32's where the profile has no other.
+FlopRate peak_of(const HardwareProfile& profile, Dtype dtype);
 
 /// Reads a profile (docs/hardware_profile.md describes the file). Quantities carry units; a bare
 /// number, an unknown key, a missing figure or a value out of range throws Error with file, line

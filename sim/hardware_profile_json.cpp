@@ -214,8 +214,8 @@ std::string contention_json(const HardwareProfile& profile) {
 
 HardwareProfile read_hardware_profile(const JsonValue& root) {
   root.only_keys({"schema", "name", "source", "device", "threads_per_rank", "ranks", "memory",
-                  "peak", "memory_bandwidth", "operation_overhead", "link", "network",
-                  "ranks_per_node", "kernels", "collectives", "contention"});
+                  "peak", "peak_bfloat16", "memory_bandwidth", "operation_overhead", "link",
+                  "network", "ranks_per_node", "kernels", "collectives", "contention"});
   if (root.at("schema").string() != schema)
     throw root.at("schema").error("not a hardware profile of this version",
                                   fmt::format("expected \"{}\"", schema));
@@ -227,6 +227,8 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
   profile.ranks = read_count(root, "ranks", 1, 1);
   profile.memory = read_positive_figure(root, "memory", parse_bytes, profile);
   profile.peak = read_positive_figure(root, "peak", parse_flop_rate, profile);
+  if (root.has("peak_bfloat16"))
+    profile.peak_bfloat16 = read_positive_figure(root, "peak_bfloat16", parse_flop_rate, profile);
   profile.memory_bandwidth =
       read_positive_figure(root, "memory_bandwidth", parse_bandwidth, profile);
   profile.operation_overhead = read_figure(root, "operation_overhead", parse_duration, profile);
@@ -252,6 +254,7 @@ std::string to_json(const HardwareProfile& profile) {
                       profile.ranks);
   text += figure_json(profile, "memory", profile.memory);
   text += figure_json(profile, "peak", profile.peak);
+  if (profile.peak_bfloat16) text += figure_json(profile, "peak_bfloat16", *profile.peak_bfloat16);
   text += figure_json(profile, "memory_bandwidth", profile.memory_bandwidth);
   text += figure_json(profile, "operation_overhead", profile.operation_overhead);
   text += link_json(profile, "link", profile.link);

@@ -17,8 +17,15 @@ constexpr FlagField flag_fields[] = {
     {"accumulate", &Kernel::accumulate},     {"accumulate_input", &Kernel::accumulate_input},
     {"has_bias", &Kernel::has_bias},         {"has_weight_gradient", &Kernel::has_weight_gradient},
     {"has_residual", &Kernel::has_residual}, {"nesterov", &Kernel::nesterov},
-    {"has_clip", &Kernel::has_clip},
+    {"has_clip", &Kernel::has_clip},         {"has_copy", &Kernel::has_copy},
 };
+
+struct DtypeField {
+  std::string_view key;
+  Dtype Kernel::*member;
+};
+constexpr DtypeField dtype_fields[] = {{"dtype", &Kernel::dtype},
+                                       {"gradient_dtype", &Kernel::gradient_dtype}};
 
 struct SizeField {
   std::string_view key;
@@ -64,6 +71,7 @@ const std::vector<KernelKind>& all_kernel_kinds() {
 
 std::vector<std::string_view> known_keys() {
   std::vector<std::string_view> keys{"kind", "layout", "norm"};
+  for (const DtypeField& field : dtype_fields) keys.push_back(field.key);
   for (const FlagField& field : flag_fields) keys.push_back(field.key);
   for (const SizeField& field : size_fields) keys.push_back(field.key);
   return keys;
@@ -78,6 +86,9 @@ std::string kernel_json(const Kernel& kernel) {
     text += fmt::format(", \"layout\": \"{}\"", layout_name(kernel.layout));
   if (kernel.norm != defaults.norm)
     text += fmt::format(", \"norm\": \"{}\"", norm_name(kernel.norm));
+  for (const DtypeField& field : dtype_fields)
+    if (kernel.*field.member != defaults.*field.member)
+      text += fmt::format(", \"{}\": \"{}\"", field.key, name_of(kernel.*field.member));
   for (const FlagField& field : flag_fields)
     if (kernel.*field.member != defaults.*field.member)
       text += fmt::format(", \"{}\": {}", field.key, kernel.*field.member);
@@ -98,6 +109,10 @@ Kernel read_kernel(const JsonValue& value) {
   if (const auto norm = value.find("norm"))
     kernel.norm =
         read_choice(*norm, std::vector{NormKind::layer_norm, NormKind::rms_norm}, norm_name);
+  for (const DtypeField& field : dtype_fields)
+    if (const auto dtype = value.find(field.key))
+      kernel.*field.member = read_choice(*dtype, std::vector{Dtype::float32, Dtype::bfloat16},
+                                         [](Dtype choice) { return name_of(choice); });
   for (const FlagField& field : flag_fields)
     if (const auto flag = value.find(field.key)) kernel.*field.member = flag->boolean();
   for (const SizeField& field : size_fields)

@@ -67,13 +67,22 @@ class Calibrator {
     std::vector<Kernel> kernels;
     for (const Schedule& schedule : plan_.schedules)
       kernels.insert(kernels.end(), schedule.kernels.begin(), schedule.kernels.end());
-    const std::vector<Kernel> grid = kernel_grid();
-    kernels.insert(kernels.end(), grid.begin(), grid.end());
+    for (const Precision precision : {plan_.precision, Precision::fp32}) {
+      const std::vector<Kernel> grid = kernel_grid(precision);
+      kernels.insert(kernels.end(), grid.begin(), grid.end());
+    }
     for (const Kernel& kernel : kernels)
       if (!known(kernel)) result_.kernels.push_back(timer_.time(kernel, kernel_budget));
     for (const KernelSample& sample : result_.kernels)
-      if (sample.kernel.kind == KernelKind::linear_forward)
-        result_.peak = std::max(result_.peak, rate_of(sample));
+      if (sample.kernel.kind == KernelKind::linear_forward) note_peak(sample);
+  }
+
+  void note_peak(const KernelSample& sample) {
+    const FlopRate rate = rate_of(sample);
+    if (sample.kernel.dtype == Dtype::bfloat16)
+      result_.peak_bfloat16 = std::max(result_.peak_bfloat16.value_or(rate), rate);
+    else
+      result_.peak = std::max(result_.peak, rate);
   }
 
   static FlopRate rate_of(const KernelSample& sample) {

@@ -17,12 +17,14 @@ namespace shardscope {
 struct CalibrationPlan {
   std::optional<Schedule> step;     ///< of one rank by itself: run in order
   std::vector<Schedule> schedules;  ///< of this rank: every distinct kernel and collective in them
+  Precision precision = Precision::fp32;  ///< the grid is measured in this beside float32
 };
 
 struct Calibration {
   std::vector<KernelSample> kernels;          ///< those of the plan first
   std::vector<CollectiveSample> collectives;  ///< none with one rank
-  FlopRate peak;                              ///< best matrix product
+  FlopRate peak;                              ///< best matrix product of float32
+  std::optional<FlopRate> peak_bfloat16;      ///< the same of bfloat16, where any was measured
   Bandwidth memory_bandwidth;                 ///< of one rank while all are at it
   Duration operation_overhead;
   double compute_slowdown = 1;

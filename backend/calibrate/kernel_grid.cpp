@@ -96,12 +96,46 @@ void add_flat(std::vector<Kernel>& grid) {
 
 }  // namespace
 
-std::vector<Kernel> kernel_grid() {
+namespace {
+
+Kernel in_precision(Kernel kernel, const PrecisionDtypes& dtypes) {
+  switch (kernel.kind) {
+    case KernelKind::adamw:
+    case KernelKind::sgd:
+      kernel.dtype = dtypes.updated;
+      kernel.gradient_dtype = dtypes.gradients;
+      kernel.has_copy = dtypes.has_master();
+      return kernel;
+    case KernelKind::add:
+    case KernelKind::fill_zero:
+      kernel.dtype = dtypes.gradients;
+      return kernel;
+    case KernelKind::sum_of_squares:
+      kernel.gradient_dtype = dtypes.gradients;
+      return kernel;
+    case KernelKind::clip_coefficient:
+      return kernel;
+    case KernelKind::embedding_backward:
+    case KernelKind::norm_backward:
+    case KernelKind::linear_backward_weight:
+      kernel.gradient_dtype = dtypes.gradients;
+      break;
+    default:
+      break;
+  }
+  kernel.dtype = dtypes.compute;
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<Kernel> kernel_grid(Precision precision) {
   std::vector<Kernel> grid;
   add_products(grid);
   add_attention(grid);
   add_activations(grid);
   add_flat(grid);
+  for (Kernel& kernel : grid) kernel = in_precision(kernel, dtypes_of(precision));
   return grid;
 }
 

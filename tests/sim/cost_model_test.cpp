@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 
@@ -50,6 +51,49 @@ TEST(KernelTime, FollowsTheRateOfTheNearestMeasuredOne) {
   profile.kernels.push_back({{.kind = KernelKind::fill_zero, .elements = 1000}, 1_us});
   EXPECT_EQ(CostModel(profile).kernel_time({.kind = KernelKind::fill_zero, .elements = 3000}),
             3_us);
+}
+
+Kernel product_of(Dtype dtype) {
+  return {.kind = KernelKind::linear_forward, .dtype = dtype, .rows = 512, .in = 512, .out = 512};
+}
+
+TEST(KernelTime, GoesByTheSamplesOfItsOwnDtype) {
+  // Of 256^3 products, float32 took 8 us and bfloat16 2 us; 512^3 has 8 times the flops.
+  HardwareProfile profile = data_sheet();
+  for (const auto& [dtype, time] : {std::pair{Dtype::float32, 8_us}, {Dtype::bfloat16, 2_us}})
+    profile.kernels.push_back(
+        {{.kind = KernelKind::linear_forward, .dtype = dtype, .rows = 256, .in = 256, .out = 256},
+         time});
+  const CostModel model(profile);
+  EXPECT_EQ(model.kernel_time(product_of(Dtype::float32)), 64_us);
+  EXPECT_EQ(model.kernel_time(product_of(Dtype::bfloat16)), 16_us);
+  EXPECT_FALSE(model.borrows(product_of(Dtype::bfloat16)));
+}
+
+TEST(KernelTime, BorrowsTheOtherDtypesRateAndSaysSo) {
+  HardwareProfile profile = data_sheet();
+  profile.kernels.push_back({product_of(Dtype::float32), 64_us});
+  const CostModel model(profile);
+  EXPECT_EQ(model.kernel_time(product_of(Dtype::bfloat16)), 64_us);
+  EXPECT_TRUE(model.borrows(product_of(Dtype::bfloat16)));
+  EXPECT_FALSE(model.borrows(product_of(Dtype::float32)));
+  Schedule schedule;
+  schedule.strategy.precision = Precision::bf16_mixed;
+  schedule.kernels = {product_of(Dtype::float32)};
+  EXPECT_TRUE(assumptions(schedule, profile).empty());
+  schedule.kernels.push_back(product_of(Dtype::bfloat16));
+  EXPECT_EQ(assumptions(schedule, profile).size(), 1u);
+}
+
+TEST(KernelTime, UsesThePeakOfItsDtype) {
+  // 2 x 512^3 flops = 268.4 us at 1 TFLOP/s, 67.1 us at 4.
+  HardwareProfile profile = data_sheet();
+  EXPECT_EQ(CostModel(profile).kernel_time(product_of(Dtype::bfloat16)), 268435_ns);
+  EXPECT_TRUE(CostModel(profile).borrows(product_of(Dtype::bfloat16)));
+  profile.peak_bfloat16 = FlopRate{4e12};
+  EXPECT_EQ(CostModel(profile).kernel_time(product_of(Dtype::bfloat16)), 67109_ns);
+  EXPECT_FALSE(CostModel(profile).borrows(product_of(Dtype::bfloat16)));
+  EXPECT_EQ(CostModel(profile).kernel_time(product_of(Dtype::float32)), 268435_ns);
 }
 
 TEST(CollectiveTime, ComesFromSamplesOfTheSameRanks) {

@@ -46,6 +46,16 @@ TEST(HardwareProfile, ReadsQuantitiesWithUnits) {
   EXPECT_EQ(profile.operation_overhead, 5_us);
 }
 
+TEST(HardwareProfile, ReadsAPeakOfBfloat16WhereThereIsOne) {
+  const HardwareProfile plain = read(profile_text("\"80 GiB\""));
+  EXPECT_EQ(peak_of(plain, Dtype::bfloat16).flops_per_s, 2e12);
+  const HardwareProfile both = read(
+      profile_text("\"80 GiB\"", R"(, "peak_bfloat16": {"value": "8 TFLOP/s", )" + marks + "}"));
+  EXPECT_EQ(peak_of(both, Dtype::bfloat16).flops_per_s, 8e12);
+  EXPECT_EQ(peak_of(both, Dtype::float32).flops_per_s, 2e12);
+  EXPECT_EQ(read(to_json(both)), both);
+}
+
 TEST(HardwareProfile, KeepsWhereAFigureComesFrom) {
   EXPECT_EQ(read(profile_text("\"80 GiB\"")).provenance.at("memory"),
             (Provenance{Origin::vendor, "a data sheet", "2026-01-02"}));

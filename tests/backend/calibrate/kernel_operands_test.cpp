@@ -1,5 +1,9 @@
 #include "backend/calibrate/kernel_operands.h"
 
+#include <map>
+#include <set>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "backend/calibrate/kernel_grid.h"
@@ -53,12 +57,34 @@ TEST(KernelOperands, AreThoseOfTheScheduleForLlama) {
 }
 
 TEST(KernelGrid, HoldsEveryKindButTheRopeTable) {
-  std::vector<bool> seen(kernel_kind_count);
-  for (const Kernel& kernel : kernel_grid()) seen[static_cast<std::size_t>(kernel.kind)] = true;
-  for (int kind = 0; kind < kernel_kind_count; ++kind)
-    EXPECT_EQ(seen[static_cast<std::size_t>(kind)],
-              static_cast<KernelKind>(kind) != KernelKind::rope_table)
-        << name_of(static_cast<KernelKind>(kind));
+  for (const Precision precision : precisions) {
+    std::vector<bool> seen(kernel_kind_count);
+    for (const Kernel& kernel : kernel_grid(precision))
+      seen[static_cast<std::size_t>(kernel.kind)] = true;
+    for (int kind = 0; kind < kernel_kind_count; ++kind)
+      EXPECT_EQ(seen[static_cast<std::size_t>(kind)],
+                static_cast<KernelKind>(kind) != KernelKind::rope_table)
+          << name_of(static_cast<KernelKind>(kind));
+  }
+}
+
+TEST(KernelGrid, HasTheElementTypesThatASchedulesKernelsHave) {
+  using Types = std::tuple<Dtype, Dtype, bool>;
+  const auto types_of = [](const std::vector<Kernel>& kernels) {
+    std::map<KernelKind, std::set<Types>> types;
+    for (const Kernel& k : kernels) types[k.kind].insert({k.dtype, k.gradient_dtype, k.has_copy});
+    return types;
+  };
+  for (const Precision precision : precisions) {
+    auto grid = types_of(kernel_grid(precision));
+    for (const auto& model : {testing::small_gpt2(1), testing::small_llama(1)})
+      for (const auto& [kind, types] :
+           types_of(schedule_of(model, OptimizerKind::adamw, precision).kernels))
+        // Zeroing also clears the loss, in float32; tables are made once.
+        if (kind != KernelKind::fill_zero && kind != KernelKind::rope_table) {
+          EXPECT_EQ(grid[kind], types) << name_of(kind) << " in " << name_of(precision);
+        }
+  }
 }
 
 TEST(KernelTimer, TakesMoreTimeForMoreWork) {
