@@ -73,7 +73,7 @@ ZeroFlatGroup flat_group(const ModuleTree& tree, const std::vector<std::int32_t>
   const bool bf16 = zero_optimizer(settings) == ZeroOptimizer::bf16;
   if (group.parameters.empty())
     throw Refusal(
-        bf16 ? "RuntimeError" : "IndexError",
+        bf16 ? "ValueError" : "IndexError",
         {.where = "optimizer",
          .what = fmt::format("a group of {} parameters has none to train", parameters.size()),
          .way_out = "leave frozen parameters out of the optimizer, or use stage 3"});

@@ -12,7 +12,8 @@
 
 namespace shardscope {
 
-/// Keys of the DeepSpeed config, defaults included. Sizes are elements.
+/// Keys of the DeepSpeed config, defaults included. Sizes are elements. Whether the model was built
+/// under deepspeed.zero.Init makes no difference to partitions.
 struct ZeroSettings {
   int stage = 1;  ///< 1, 2 or 3
   int world = 1;  ///< data-parallel ranks
@@ -25,10 +26,6 @@ struct ZeroSettings {
   std::int64_t sub_group_size = 1'000'000'000;             ///< stage 3, of partitions
   std::int64_t parameter_persistence_threshold = 100'000;  ///< stage 3
   std::int64_t model_persistence_threshold = std::numeric_limits<std::int64_t>::max();  ///< stage 3
-  bool zero_init = false;  ///< stage 3: the model was built under deepspeed.zero.Init
-  /// Stage 3: elements that earlier engines of the process marked as persistent when they converted
-  /// their parameters; the library counts them against this engine too.
-  std::int64_t persisted_before = 0;
 };
 
 /// Parameters of each group of the optimizer: first indices in ModuleTree::parameters.

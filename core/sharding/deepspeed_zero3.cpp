@@ -13,45 +13,6 @@ const TreeParameter& parameter_of(const ModuleTree& tree, std::int32_t id) {
   return tree.parameters[static_cast<std::size_t>(id)];
 }
 
-/// Parameters that fit the thresholds, one after the other: one that would go over the model's is
-/// skipped, and later ones may still fit.
-std::vector<std::int32_t> persistent(const ModuleTree& tree,
-                                     const std::vector<std::int32_t>& parameters,
-                                     std::int64_t parameter_threshold, std::int64_t model_threshold,
-                                     std::int64_t& persisted) {
-  std::vector<std::int32_t> chosen;
-  for (const std::int32_t id : parameters) {
-    const std::int64_t elements = parameter_of(tree, id).elements();
-    if (elements > parameter_threshold || elements > model_threshold - persisted) continue;
-    chosen.push_back(id);
-    persisted += elements;
-  }
-  return chosen;
-}
-
-/// The order in which zero.Init meets parameters: those of a module when its constructor ends, so
-/// children before their parent.
-std::vector<std::int32_t> construction_order(const ModuleTree& tree) {
-  struct Frame {
-    std::int32_t module;
-    std::size_t next = 0;
-  };
-  std::vector<std::int32_t> order;
-  std::vector<Frame> stack{{.module = 0}};
-  while (!stack.empty()) {
-    Frame& frame = stack.back();
-    const TreeModule& module = tree.modules[static_cast<std::size_t>(frame.module)];
-    if (frame.next < module.children.size()) {
-      stack.push_back({.module = module.children[frame.next++]});
-      continue;
-    }
-    for (const std::int32_t id : module.parameters)
-      if (!parameter_of(tree, id).same_as) order.push_back(id);
-    stack.pop_back();
-  }
-  return order;
-}
-
 Zero3Parameter partitioned(const ModuleTree& tree, std::int32_t id, int world) {
   const std::int64_t elements = parameter_of(tree, id).elements();
   const std::int64_t partition = elements / world + (elements % world != 0 ? 1 : 0);
@@ -95,20 +56,17 @@ void check_one_dtype(const ModuleTree& tree, const ZeroSettings& settings, const
        .way_out = dtypes.empty() ? "train some" : "enable bf16 or fp16"});
 }
 
+/// mark_persistent_parameters: a parameter that would go over the model's threshold is skipped, and
+/// later ones may still fit.
 void mark_persistent(const ModuleTree& tree, const ZeroSettings& settings, Zero3Plan& plan) {
-  const std::vector<std::int32_t> all = all_parameters(tree);
-  const std::int64_t threshold = settings.parameter_persistence_threshold;
-  const std::int64_t model_threshold = settings.model_persistence_threshold;
-  plan.persisted_elements = settings.persisted_before;
-  const std::vector<std::int32_t> converted =
-      persistent(tree, settings.zero_init ? construction_order(tree) : all, threshold,
-                 model_threshold / settings.world, plan.persisted_elements);
-  std::int64_t listed = 0;
-  plan.persistent_parameters = persistent(tree, all, threshold, model_threshold, listed);
-  std::set<std::int32_t> marked(converted.begin(), converted.end());
-  marked.insert(plan.persistent_parameters.begin(), plan.persistent_parameters.end());
-  for (Zero3Parameter& parameter : plan.parameters)
-    parameter.persistent = marked.contains(parameter.parameter);
+  std::int64_t left = settings.model_persistence_threshold;
+  for (Zero3Parameter& p : plan.parameters) {
+    const std::int64_t elements = parameter_of(tree, p.parameter).elements();
+    if (elements > left || elements > settings.parameter_persistence_threshold) continue;
+    left -= elements;
+    p.persistent = true;
+    plan.persistent_parameters.push_back(p.parameter);
+  }
 }
 
 }  // namespace

@@ -27,13 +27,10 @@ struct Zero3SubGroup {
 };
 
 struct Zero3Plan {
-  std::vector<Zero3Parameter> parameters;  ///< named_parameters(), frozen ones too
-  /// Those that the engine keeps a list of; zero.Init, whose budget is the world's share of the
-  /// threshold, may have marked others besides.
-  std::vector<std::int32_t> persistent_parameters;
+  std::vector<Zero3Parameter> parameters;           ///< named_parameters(), frozen ones too
+  std::vector<std::int32_t> persistent_parameters;  ///< those marked above
   std::vector<Zero3SubGroup> sub_groups;
   std::int64_t partition_elements = 0;  ///< of all sub-groups, on every rank
-  std::int64_t persisted_elements = 0;  ///< by conversion; the next engine's `persisted_before`
 };
 
 /// A sub-group closes once its partitions reach sub_group_size, so it overshoots. Throws Refusal if

@@ -138,22 +138,6 @@ TEST(Zero3, ModelThresholdSkipsWhatGoesOverAndGoesOn) {
   EXPECT_FALSE(plan.parameters[4].persistent);
 }
 
-TEST(Zero3, ConversionMarksByTheWorldsShareOfTheThreshold) {
-  // The engine lists 4 and skips 2, which would make 6 of at most 5. Conversion may mark 5 // 2 =
-  // 2 elements: it skips 4 and marks 2.
-  const ModuleTree tree = tree_of_rows({{"", "Net", {{"a", {4}}, {"b", {2}}}}});
-  ZeroSettings settings{.stage = 3,
-                        .world = 2,
-                        .parameter_persistence_threshold = 4,
-                        .model_persistence_threshold = 5};
-  const Zero3Plan plan = zero3_plan(tree, {all_parameters(tree)}, settings);
-  EXPECT_EQ(plan.persistent_parameters, (Ids{0}));
-  EXPECT_TRUE(plan.parameters[1].persistent);
-  // An earlier engine of the process has used the budget up.
-  settings.persisted_before = plan.persisted_elements;
-  EXPECT_FALSE(zero3_plan(tree, {all_parameters(tree)}, settings).parameters[1].persistent);
-}
-
 TEST(Zero3, RefusesSeveralDtypesUnlessThePrecisionUnitesThem) {
   ModuleTree tree = ten_three();
   parameter_of(tree, "b").dtype = Dtype::bfloat16;

@@ -6,7 +6,6 @@
 #include "core/sharding/deepspeed_flat_groups.h"
 #include "core/sharding/deepspeed_zero3.h"
 #include "tests/recordings/flat_parameters.h"
-#include "tests/recordings/recorded_file.h"
 #include "tests/recordings/recorded_models.h"
 #include "tests/recordings/recorded_outcome.h"
 
@@ -36,7 +35,6 @@ ZeroSettings settings_of(const Json& given) {
       zero.value("stage3_param_persistence_threshold", settings.parameter_persistence_threshold);
   settings.model_persistence_threshold =
       zero.value("stage3_model_persistence_threshold", settings.model_persistence_threshold);
-  settings.zero_init = given.value("zero_init", false);
   return settings;
 }
 
@@ -57,10 +55,8 @@ OptimizerGroups groups_of(const Json& given, const ModuleTree& tree) {
 /// A case in the recording's format.
 class Engine {
  public:
-  Engine(const ModuleTree& tree, const Json& given, std::int64_t persisted_before)
-      : tree_(tree), groups_(groups_of(given, tree)), settings_(settings_of(given)) {
-    settings_.persisted_before = persisted_before;
-  }
+  Engine(const ModuleTree& tree, const Json& given)
+      : tree_(tree), groups_(groups_of(given, tree)), settings_(settings_of(given)) {}
 
   Json result() const {
     switch (zero_optimizer(settings_)) {
@@ -73,10 +69,6 @@ class Engine {
         break;
     }
     return stage_3_result();
-  }
-
-  std::int64_t persisted_elements() const {
-    return zero3_plan(tree_, groups_, settings_).persisted_elements;
   }
 
  private:
@@ -190,37 +182,13 @@ class Engine {
   ZeroSettings settings_;
 };
 
-bool starts_own_process(const Json& given) { return given.value("zero_init", false); }
-
-ModuleTree tree_of_case(const Json& given, const std::filesystem::path& folder) {
-  return recorded_tree(recorded_model(folder, given.at("model").get<std::string>()));
-}
-
-/// The recorder runs the cases of one world size in one process, in which DeepSpeed goes on
-/// counting what it has marked as persistent.
-std::int64_t persisted_before(const Json& recorded, const std::filesystem::path& folder) {
-  const Json& given = recorded.at("case");
-  std::int64_t persisted = 0;
-  if (starts_own_process(given)) return persisted;
-  if (!given.at("config").at("zero_optimization").contains("stage3_model_persistence_threshold"))
-    return persisted;
-  for (const Json& earlier : recorded_json(folder, "deepspeed_zero")) {
-    if (earlier.at("name") == recorded.at("name")) break;
-    const Json& other = earlier.at("case");
-    if (other.at("world") != given.at("world") || starts_own_process(other) ||
-        earlier.value("optimizer_class", "") != "DeepSpeedZeroOptimizer_Stage3")
-      continue;
-    persisted = Engine(tree_of_case(other, folder), other, persisted).persisted_elements();
-  }
-  return persisted;
-}
-
 Outcome check(const Json& recorded, const std::filesystem::path& folder, const Options& options) {
   const Json& given = recorded.at("case");
   Json got{{"name", recorded.at("name")}, {"case", given}};
   try {
-    const ModuleTree tree = tree_of_case(given, folder);
-    got.update(Engine(tree, given, persisted_before(recorded, folder)).result());
+    const ModuleTree tree =
+        recorded_tree(recorded_model(folder, given.at("model").get<std::string>()));
+    got.update(Engine(tree, given).result());
   } catch (const Refusal& refusal) {
     got["error"] = error_row(refusal);
   }
