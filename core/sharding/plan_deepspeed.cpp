@@ -17,14 +17,6 @@ const TreeParameter& at(const ModuleTree& tree, std::int32_t parameter) {
   return tree.parameters[static_cast<std::size_t>(parameter)];
 }
 
-/// What AdamW(model.parameters()) has: a single group of all parameters.
-OptimizerGroups one_optimizer_group(const ModuleTree& tree) {
-  OptimizerGroups groups(1);
-  for (std::size_t i = 0; i < tree.parameters.size(); ++i)
-    if (!tree.parameters[i].same_as) groups[0].push_back(static_cast<std::int32_t>(i));
-  return groups;
-}
-
 /// A float32 master and the optimizer's tensors. DeepSpeed keeps a master in every precision:
 /// stage_1_and_2.py, single_partition_of_fp32_groups; stage3.py, fp32_partitioned_groups_flat.
 Bytes master_and_states(std::int64_t elements, const Optimizer& optimizer) {
@@ -80,7 +72,7 @@ Bytes gradient_bytes(const ZeroFlatGroup& group, const ZeroSettings& settings,
 void add_flat_groups(const ModuleTree& tree, const ZeroSettings& settings,
                      const PlanQuestion& question, ShardingPlan& plan) {
   plan.per_rank.parameters = frozen_bytes(tree, settings);
-  for (const ZeroFlatGroup& group : zero_flat_groups(tree, one_optimizer_group(tree), settings)) {
+  for (const ZeroFlatGroup& group : zero_flat_groups(tree, {all_parameters(tree)}, settings)) {
     plan.buckets.push_back(planned(tree, group));
     const std::int64_t elements = plan.buckets.back().elements;
     const std::int64_t padding = zero_partition(tree, group, question.rank).padding_elements;
@@ -113,7 +105,7 @@ std::int64_t padding_on(const Zero3Parameter& parameter, std::int64_t elements, 
 
 void add_partitions(const ModuleTree& tree, const ZeroSettings& settings,
                     const PlanQuestion& question, ShardingPlan& plan) {
-  const Zero3Plan zero3 = zero3_plan(tree, one_optimizer_group(tree), settings);
+  const Zero3Plan zero3 = zero3_plan(tree, {all_parameters(tree)}, settings);
   const std::vector<int> sub_group = sub_groups_of(tree, zero3);
   for (const Zero3Parameter& part : zero3.parameters) {
     const TreeParameter& parameter = at(tree, part.parameter);

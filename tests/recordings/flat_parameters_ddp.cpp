@@ -124,21 +124,36 @@ DdpOptions options_of(const Json& arguments) {
   return options;
 }
 
-/// Parameters that the recorder's forward leaves out: those of children not in `order`, and those
-/// that a node made on the spot holds itself.
-bool has_unused_parameters(const Json& given, const Json& spec) {
-  if (!spec.contains("root")) return false;
-  const Json& root = spec.at("root");
-  if (root.contains("params")) return true;
-  const Json order = given.value("order", Json::array());
-  const Json children = root.value("children", Json::object());
+/// Adds names, or "name." of whole modules, that the recorder's forward leaves out: parameters that
+/// a node made on the spot holds itself, and children not in `order`.
+void add_unused(const Json& node, const std::string& prefix, const Json& order,
+                std::vector<std::string>& unused) {
+  const Json parameters = node.value("params", Json::object());
+  for (const auto& [name, shape] : parameters.items()) unused.push_back(prefix + name);
+  const Json children = node.value("children", Json::object());
   for (const auto& [name, child] : children.items()) {
-    if (child.contains("params") || child.contains("children")) {
-      if (has_unused_parameters(Json::object(), {{"root", child}})) return true;
-    }
-    if (!order.empty() && std::find(order.begin(), order.end(), name) == order.end()) return true;
+    if (!order.empty() && std::find(order.begin(), order.end(), name) == order.end())
+      unused.push_back(prefix + name + ".");
+    else
+      add_unused(child, prefix + name + ".", Json::array(), unused);
   }
-  return false;
+}
+
+std::vector<std::string> unused_parameters(const Json& given, const Json& spec) {
+  std::vector<std::string> unused;
+  if (spec.contains("root"))
+    add_unused(spec.at("root"), "", given.value("order", Json::array()), unused);
+  return unused;
+}
+
+/// Whether a tensor of a bucket (an index in `ddp.parameters`) is among them.
+bool is_unused(const ModuleTree& tree, const DdpBuckets& ddp, std::int64_t tensor,
+               const std::vector<std::string>& unused) {
+  const std::int32_t id = ddp.parameters[static_cast<std::size_t>(tensor)];
+  const std::string& name = tree.parameters[static_cast<std::size_t>(id)].name;
+  return std::any_of(unused.begin(), unused.end(), [&](const std::string& pattern) {
+    return pattern.ends_with('.') ? name.starts_with(pattern) : name == pattern;
+  });
 }
 
 Json parameters_of(const Json& given, const ModuleTree& tree, const DdpBuckets& ddp) {
@@ -173,16 +188,28 @@ Json constructed_of(const Json& given, const ModuleTree& tree, const DdpBuckets&
   return row;
 }
 
+/// Buckets that the first iteration reduces: where nobody looks for unused parameters, those of a
+/// bucket keep it and all after it waiting.
+std::vector<Bucket> reduced_buckets(const ModuleTree& tree, const DdpBuckets& ddp,
+                                    const std::vector<std::string>& unused) {
+  const auto waits = [&](const Bucket& bucket) {
+    return std::any_of(bucket.tensors.begin(), bucket.tensors.end(),
+                       [&](std::int64_t tensor) { return is_unused(tree, ddp, tensor, unused); });
+  };
+  return {ddp.buckets.begin(), std::find_if(ddp.buckets.begin(), ddp.buckets.end(), waits)};
+}
+
 Json run_of(const Json& given, const Json& model) {
   const ModuleTree tree = recorded_tree(model);
   const DdpOptions options = options_of(given.value("ddp", Json::object()));
   const DdpBuckets ddp = ddp_buckets(tree, options);
-  const bool runs_on = given.value("iterations", 3) > 1;
-  if (const auto refusal = refused_unused_parameters(options);
-      refusal && runs_on && has_unused_parameters(given, model.at("spec")))
-    throw Refusal(*refusal);
+  std::vector<Bucket> reduced = ddp.buckets;
+  if (const auto refusal = refused_unused_parameters(options)) {
+    reduced = reduced_buckets(tree, ddp, unused_parameters(given, model.at("spec")));
+    if (reduced != ddp.buckets && given.value("iterations", 3) > 1) throw Refusal(*refusal);
+  }
   Json first = Json::array();
-  for (const Bucket& bucket : ddp.buckets)
+  for (const Bucket& bucket : reduced)
     first.push_back(Json::array({bucket.tensors, bytes_of(tree, ddp, bucket).count}));
   return {{"parameters", parameters_of(given, tree, ddp)},
           {"constructed", constructed_of(given, tree, ddp)},

@@ -11,6 +11,7 @@
 #include "tests/recordings/fsdp1_case.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recorded_models.h"
+#include "tests/recordings/recorded_outcome.h"
 
 namespace shardscope::recordings {
 namespace {
@@ -106,7 +107,7 @@ void add_plans(const Plans& plans, const ModuleTree& tree, Json& compositions, J
   if (!warnings.empty()) row["warnings"] = warnings;
 }
 
-Json error_row(const std::exception& error) {
+Json error_with_text(const std::exception& error) {
   const auto* refusal = dynamic_cast<const Refusal*>(&error);
   return {{"type", refusal != nullptr ? Json(refusal->exception()) : Json()},
           {"text", error.what()}};
@@ -132,7 +133,7 @@ class Computation {
     int rank = 0;
     try {
       Plans plans;
-      for (const int next : fsdp1_ranks(given_, variant.at("world").get<int>())) {
+      for (const int next : recorded_ranks(given_, variant.at("world").get<int>())) {
         rank = next;
         const Fsdp1Settings settings = fsdp1_settings(given_, variant, model_, tree_);
         note_policy(settings.auto_wrap);
@@ -140,7 +141,7 @@ class Computation {
       }
       add_plans(plans, tree_, compositions_, row);
     } catch (const Error& error) {
-      row["error"] = error_row(error);
+      row["error"] = error_with_text(error);
       row["error_on_rank"] = rank;
     }
     return row;

@@ -154,18 +154,6 @@ std::vector<Json> fsdp1_variants(const Json& given) {
   return variants;
 }
 
-std::vector<int> fsdp1_ranks(const Json& given, int world) {
-  std::vector<int> ranks;
-  if (given.contains("ranks")) {
-    for (const int rank : given.at("ranks").get<std::vector<int>>())
-      if (rank < world) ranks.push_back(rank);
-    return ranks;
-  }
-  if (world > 8) return {0, 1, world / 2 - 1, world / 2, world - 2, world - 1};
-  for (int rank = 0; rank < world; ++rank) ranks.push_back(rank);
-  return ranks;
-}
-
 Fsdp1Settings fsdp1_settings(const Json& given, const Json& variant, const Json& model,
                              const ModuleTree& tree) {
   const Json& policy = given.at("policy");

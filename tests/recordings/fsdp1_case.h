@@ -15,9 +15,6 @@ namespace shardscope::recordings {
 /// each.
 std::vector<nlohmann::ordered_json> fsdp1_variants(const nlohmann::ordered_json& given);
 
-/// The ranks recorded: those listed, all of up to 8, else the first, middle and last two.
-std::vector<int> fsdp1_ranks(const nlohmann::ordered_json& given, int world);
-
 /// `model` is the case's model of models.json. Throws what the product throws.
 Fsdp1Settings fsdp1_settings(const nlohmann::ordered_json& given,
                              const nlohmann::ordered_json& variant,
