@@ -23,16 +23,17 @@ const std::vector<ConfigsFile>& files() {
       {"deepspeed_estimators", deepspeed_estimators_result},
       {"estimate", estimate_result},
       {"to_fsdp2", to_fsdp2_result},
+      {"wizard", wizard_result},
       {"training_args", training_args_result},
   };
   return all;
 }
 
 /// The stages that the files record, in their order.
-const std::vector<std::string> stages{"loaded",    "launch",        "plugin",
-                                      "prepared",  "after_process", "after_finalize",
-                                      "effective", "output",        "training_arguments",
-                                      "trainer",   "convert_bytes", "findings"};
+const std::vector<std::string> stages{
+    "loaded",         "launch",       "plugin",  "prepared",           "after_process",
+    "after_finalize", "effective",    "output",  "training_arguments", "trainer",
+    "convert_bytes",  "answers_left", "findings"};
 
 std::vector<std::string> cases(const std::filesystem::path& folder) {
   std::vector<std::string> names;

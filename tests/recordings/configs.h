@@ -26,6 +26,7 @@ std::string accelerate_findings_difference(const nlohmann::ordered_json& input,
 /// Each takes a case's input.
 nlohmann::ordered_json accelerate_yaml_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json to_fsdp2_result(const nlohmann::ordered_json& input);
+nlohmann::ordered_json wizard_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json auto_accelerate_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json auto_transformers_result(const nlohmann::ordered_json& input);
 nlohmann::ordered_json deepspeed_estimators_result(const nlohmann::ordered_json& input);

@@ -1,7 +1,8 @@
-// to_fsdp2: files that accelerate rewrites.
+// to_fsdp2 and wizard: files that accelerate writes.
 #include <algorithm>
 #include <map>
 
+#include "core/config/accelerate/questionnaire.h"
 #include "core/config/accelerate/to_fsdp2.h"
 #include "core/config/raised.h"
 #include "core/config/yaml_reader.h"
@@ -61,6 +62,34 @@ Json to_fsdp2_result(const Json& input) {
   } catch (const Raised& raised) {
     return {{"output", {{"error", {{"type", raised.type()}}}}}};
   }
+}
+
+/// Answers are [part of the question, answer], each given once.
+Json wizard_result(const Json& input) {
+  Json answers = input.at("answers");
+  const accelerate::Answer answer = [&](const std::string& question) -> std::optional<std::string> {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      if (question.find(answers[i][0].get<std::string>()) == std::string::npos) continue;
+      const Json given = answers[i][1];
+      answers.erase(i);
+      return given.is_string() ? given.get<std::string>() : given.dump();
+    }
+    return std::nullopt;
+  };
+  Json result;
+  try {
+    const accelerate::Interview interview = accelerate::interview(answer);
+    const std::string text = yaml_text(interview.config);
+    Json asked = Json::array();
+    for (const accelerate::AskedQuestion& question : interview.asked)
+      asked.push_back(Json::array({question.question, question.answer}));
+    result["output"] = {
+        {"asked", asked}, {"yaml", text}, {"parsed", plain(read_yaml(text, "out.yaml"))}};
+  } catch (const Raised& raised) {
+    result["output"] = {{"error", {{"type", raised.type()}}}};
+  }
+  if (!answers.empty()) result["answers_left"] = answers;
+  return result;
 }
 
 }  // namespace shardscope::recordings

@@ -53,6 +53,30 @@ void add_stage_error(LintContext& context, std::string_view stage, const Raised&
   context.add(remark, line, has_file ? key_at(context.file(), line) : std::string());
 }
 
+/// The sizes of parallelism_config need no model to be checked.
+void lint_mesh(LintContext& context) {
+  const Resolution& r = context.resolution();
+  const Environment& environment = r.launch.environment;
+  if (!r.launch.uses("use_parallelism_config") || !r.launch.torchrun || !r.world()) return;
+  const auto checked = attempt([&] {
+    ParallelismConfig config = make_parallelism(environment);
+    const FsdpPlugin* plugin = context.plugin();
+    check_parallelism(config, {.world = *r.world(),
+                               .is_fsdp = plugin != nullptr,
+                               .is_fsdp2 = plugin != nullptr && plugin->is_version(2),
+                               .is_deepspeed = r.launch.uses("use_deepspeed")});
+    return config;
+  });
+  if (!checked.error) return;
+  const ConfigValue::Entry* entry = context.top("parallelism_config");
+  context.add({.rule = "refused",
+               .severity = Severity::error,
+               .message = fmt::format("Accelerator fails here with {}: {}", checked.error->type(),
+                                      checked.error->parts().what),
+               .mend = "let the sizes multiply to num_processes"},
+              entry == nullptr ? 0 : entry->line, "parallelism_config");
+}
+
 /// Every stage that failed; a later one is absent then.
 void lint_stages(LintContext& context) {
   const Resolution& r = context.resolution();
@@ -61,6 +85,10 @@ void lint_stages(LintContext& context) {
   if (r.launch.error) return add_stage_error(context, "accelerate launch", *r.launch.error);
   if (r.plugin && r.plugin->error)
     return add_stage_error(context, "the FSDP plugin in every worker", *r.plugin->error);
+  if (r.deepspeed_plugin && r.deepspeed_plugin->error)
+    return add_stage_error(context, "the DeepSpeed plugin in every worker",
+                           *r.deepspeed_plugin->error);
+  if (!r.prepared) lint_mesh(context);
   if (r.prepared && r.prepared->error)
     add_stage_error(context, "Accelerator.prepare", *r.prepared->error);
 }

@@ -22,7 +22,8 @@ void lint_words(LintContext& context) {
                  .severity = Severity::error,
                  .message = fmt::format("YAML 1.1 reads this word as {}, which is no {}",
                                         entry->value.str(), key),
-                 .mend = fmt::format("put it in quotes: {}: 'no'", key)},
+                 .mend = fmt::format("put it in quotes: {}: '{}'", key,
+                                     key == "distributed_type" ? "NO" : "no")},
                 *entry);
   }
 }

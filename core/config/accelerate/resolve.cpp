@@ -38,6 +38,13 @@ Resolution resolve(const ResolveRequest& request) {
     result.plugin = attempt([&] { return make_fsdp_plugin(environment); });
     if (result.plugin->error) return result;
   }
+  const bool names_file = environment.contains("ACCELERATE_DEEPSPEED_CONFIG_FILE");
+  if (is_on(environment, "ACCELERATE_USE_DEEPSPEED") && (request.read_file || !names_file)) {
+    result.deepspeed_plugin = attempt(
+        [&] { return make_deepspeed_plugin(ConfigValue::dict(), environment, request.read_file); });
+    if (result.deepspeed_plugin->error) return result;
+  }
+  if (names_file && !request.read_file) return result;
   if (request.model == nullptr || !result.launch.torchrun || !result.world()) return result;
   result.prepared = attempt([&] {
     return prepare({.environment = environment,

@@ -7,6 +7,7 @@
 
 #include "core/config/accelerate/launch.h"
 #include "core/config/accelerate/prepared.h"
+#include "core/config/deepspeed/accelerate_plugin.h"
 
 namespace shardscope::accelerate {
 
@@ -29,6 +30,8 @@ struct Resolution {
   Attempt<LoadedConfig> loaded;
   Launch launch;
   std::optional<Attempt<FsdpPlugin>> plugin;  ///< with FSDP
+  /// With DeepSpeed; absent too where its file cannot be looked at (no read_file).
+  std::optional<Attempt<DeepSpeedPlugin>> deepspeed_plugin;
   std::optional<Attempt<Prepared>> prepared;  ///< with a model and torchrun
 
   /// num_processes of the run; none where it is no positive integer.
