@@ -52,7 +52,11 @@ std::int64_t ConfigReader::layers(std::initializer_list<std::string_view> keys) 
 std::int64_t ConfigReader::integer(std::string_view key) const { return first_of({key}).integer(); }
 
 double ConfigReader::positive(std::string_view key) const {
-  return positive_number(first_of({key}));
+  const JsonValue value = first_of({key});
+  if (version_ == TransformersVersion::v5 && value.is_integer())
+    throw value.error(fmt::format("expected a float, got {}", value.dump()),
+                      "write it with a point, as transformers 5 demands");
+  return positive_number(value);
 }
 
 double ConfigReader::probability(std::string_view key) const {
@@ -65,7 +69,8 @@ std::string ConfigReader::text(std::string_view key) const { return first_of({ke
 
 double ConfigReader::deviation(std::string_view key) const {
   constexpr double otherwise = 0.02;
-  const double range = probability(key);
+  const JsonValue value = first_of({key});
+  const double range = version_ == TransformersVersion::v4 ? value.number(0) : value.number(0, 1);
   return range == 0 ? otherwise : range;
 }
 

@@ -30,6 +30,7 @@ class ConfigReader {
   /// A number of layers, experts or the like, 1 to 4096.
   std::int64_t layers(std::initializer_list<std::string_view> keys) const;
   std::int64_t integer(std::string_view key) const;
+  /// Above 0; release 5 refuses an integer where the class declares a float.
   double positive(std::string_view key) const;
   /// From 0 to 1.
   double probability(std::string_view key) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/format/utf8.h"
@@ -59,6 +60,22 @@ Dtype outer_dtype(const JsonValue& config, const ModelOptions& options) {
   return options.dtype ? *options.dtype : dtype_of(config);
 }
 
+/// Source: configuration_utils.py of each release.
+void check_problem_type(const JsonValue& config, const ConfigReader& reader) {
+  constexpr std::string_view known[] = {"multi_label_classification", "regression",
+                                        "single_label_classification"};
+  const auto type = config.find("problem_type");
+  if (!type) return;
+  const std::string name = type->string();
+  const bool newer = reader.version() == TransformersVersion::v5;
+  if (!newer && std::find(std::begin(known), std::end(known), name) == std::end(known))
+    throw type->error(fmt::format("unknown problem_type \"{}\"", shown(name)),
+                      fmt::format("known are {}", fmt::join(known, ", ")));
+  if (newer && name == "single_label_classification" && reader.labels() == 1)
+    throw type->error("single_label_classification with one label",
+                      "give num_labels 2, or problem_type regression");
+}
+
 void check_size(const JsonValue& config, const Model& model) {
   double elements = 0;
   for (const Parameter& parameter : model.parameters)
@@ -88,6 +105,7 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
               .dtype = outer_dtype(config, options)};
   ConfigReader reader(config, defaults_of(family, options.transformers), options.transformers);
   if (options.constructor) reader.build_parts_in(dtype_of(config));
+  check_problem_type(config, reader);
   family.build(reader, model);
   check_size(config, model);
   return model;

@@ -80,7 +80,7 @@ TEST(Qwen3, NormsQueryAndKeyOfEachHead) {
 
 TEST(Gemma2, ScalesItsEmbeddingByABufferFromRelease5On) {
   const std::string_view config = R"({"model_type": "gemma2", "torch_dtype": "bfloat16"})";
-  const ModelBuffer& scale = model_of(config).buffers.at(0);
+  const ModelBuffer scale = model_of(config).buffers.at(0);
   EXPECT_EQ(scale.name, "model.embed_tokens.embed_scale");
   EXPECT_EQ(scale.dtype, Dtype::bfloat16);
   EXPECT_EQ(model_of(config, v4).buffers.at(0).name, "model.rotary_emb.inv_freq");
@@ -156,7 +156,7 @@ TEST(Gptj, ATiedHeadKeepsItsBias) {
 }
 
 TEST(Gpt2, Release4KeepsACausalMaskInEachAttention) {
-  const ModelBuffer& mask = model_of(R"({"model_type": "gpt2"})", v4).buffers.at(0);
+  const ModelBuffer mask = model_of(R"({"model_type": "gpt2"})", v4).buffers.at(0);
   EXPECT_EQ(mask.name, "transformer.h.0.attn.bias");
   EXPECT_EQ(mask.shape, (Shape{1, 1, 1024, 1024}));
   EXPECT_EQ(mask.dtype, Dtype::boolean);
@@ -180,6 +180,13 @@ TEST(Llama, Release4TakesAWidthThatHeadsDoNotDivide) {
   EXPECT_THAT(complaint_of([&] { model_of(config); }), HasSubstr("is not a multiple of"));
   EXPECT_EQ(shape_of(model_of(config, v4), "model.layers.0.self_attn.q_proj.weight"),
             (Shape{24, 25}));
+}
+
+TEST(Llama, OneLabelIsNoSingleLabelClassificationFromRelease5On) {
+  const std::string_view config =
+      R"({"model_type": "llama", "num_labels": 1, "problem_type": "single_label_classification"})";
+  EXPECT_THAT(complaint_of([&] { model_of(config); }), HasSubstr("problem_type: "));
+  EXPECT_EQ(complaint_of([&] { model_of(config, v4); }), "no complaint");
 }
 
 TEST(Llama, LabelsThatContradictTheirNumber) {
