@@ -204,7 +204,10 @@ std::string to_json(const ModelReport& report) {
     for (const char* key : {"units", "buckets", "partitions"}) json[key] = Json::array();
   }
   json["totals"] = totals_json(report);
-  json["warnings"] = report.plan ? report.plan->warnings : std::vector<std::string>{};
+  json["warnings"] = Json::array();
+  if (report.plan)
+    for (const PlanWarning& warning : report.plan->warnings)
+      json["warnings"].push_back({{"rule", warning.rule}, {"text", warning.text}});
   json["assumed"] = report.assumed;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

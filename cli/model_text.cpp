@@ -185,8 +185,8 @@ std::string plan_text(const ShardingPlan& plan, const Painter& painter) {
   if (!plan.buckets.empty()) text += bucket_text(plan) + "\n";
   if (!plan.partitions.empty()) text += partition_text(plan) + "\n";
   text += states_table(states_columns(plan), painter);
-  for (const std::string& warning : plan.warnings)
-    text += fmt::format("\n{}: {}", painter(Paint::warning, "warning"), warning);
+  for (const PlanWarning& warning : plan.warnings)
+    text += fmt::format("\n{}: {}", painter(Paint::warning, "warning"), warning.text);
   return plan.warnings.empty() ? text : text + "\n";
 }
 

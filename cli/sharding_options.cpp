@@ -7,7 +7,6 @@
 
 #include "core/config/config_json.h"
 #include "core/config/config_plan.h"
-#include "core/config/deepspeed/model_widths.h"
 #include "core/config/raised.h"
 #include "core/error.h"
 #include "core/model/huggingface.h"
@@ -127,15 +126,6 @@ void refuse_beside_file(const ShardingOptions& options, const JobOptions& job) {
                    .way_out = "change it there, or leave the file out"});
 }
 
-/// What "auto" in DeepSpeed's files needs to know of the model.
-ModelWidths widths_of(const JobOptions& job) {
-  const std::filesystem::path path = config_path(job.model.value_or(""));
-  std::error_code ignored;
-  if (path.filename() != "config.json" || !std::filesystem::is_regular_file(path, ignored))
-    return {.has_config = false};
-  return widths_of_config(JsonValue::read_file(path, DuplicateKeys::last_wins));
-}
-
 /// What DeepSpeed's "auto" becomes: TrainingArguments(bf16=True) for --precision bf16_mixed.
 std::string trainer_precision(const JobOptions& job) {
   if (!job.precision) return {};
@@ -165,7 +155,7 @@ ShardingPlan file_plan(const Model& model, const ConfigFile& file, const Shardin
                                       .ranks_per_node = options.ranks_per_node,
                                       .trainer_precision = trainer_precision(job)});
   assumed.insert(assumed.end(), workers.assumed.begin(), workers.assumed.end());
-  ConfiguredModel prepared = configured(model, widths_of(job));
+  ConfiguredModel prepared = configured(model, widths_of_model(job.model.value_or("")));
   prepared.rank = static_cast<int>(place.rank.value_or(0));
   if (prepared.rank < 0 || prepared.rank >= workers.world)
     throw Error({.where = "--rank",

@@ -21,5 +21,6 @@ void declare_train(Command& command);
 void declare_compare(Command& command);
 void declare_convert(Command& command);
 void declare_data(Command& command);
+void declare_lint(Command& command);
 
 }  // namespace shardscope

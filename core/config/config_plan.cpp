@@ -10,6 +10,7 @@
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/deepspeed/deepspeed_config.h"
 #include "core/config/python_text.h"
+#include "core/model/huggingface.h"
 #include "core/sharding/accelerate_fsdp2.h"
 #include "core/sharding/runtime_plans.h"
 
@@ -188,14 +189,23 @@ ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers
   if (const std::int64_t hpz = integer(zero, "zero_hpz_partition_size", 1); hpz > 1) {
     plan.strategy = name_of(ShardingStrategy::hybrid_shard);
     plan.warnings.push_back(
-        fmt::format("ZeRO++ keeps a second partition of the parameters over {} ranks from the "
-                    "forward until the optimizer steps; it is not in these bytes",
-                    hpz));
+        {"second-partition",
+         fmt::format("ZeRO++ keeps a second partition of the parameters over {} ranks from the "
+                     "forward until the optimizer steps; it is not in these bytes",
+                     hpz)});
   }
   return plan;
 }
 
 }  // namespace
+
+ModelWidths widths_of_model(const std::filesystem::path& folder_or_config) {
+  const std::filesystem::path path = config_path(folder_or_config);
+  std::error_code ignored;
+  if (path.filename() != "config.json" || !std::filesystem::is_regular_file(path, ignored))
+    return {.has_config = false};
+  return widths_of_config(JsonValue::read_file(path, DuplicateKeys::last_wins));
+}
 
 ConfiguredModel configured(const Model& model, const ModelWidths& widths) {
   ConfiguredModel result{.prepared = {.tree = tree_of(model), .facts = {}, .widths = widths}};

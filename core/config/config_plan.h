@@ -2,6 +2,7 @@
 // rank holds.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ConfiguredModel {
   int rank = 0;
   Optimizer optimizer;
 };
+
+/// The widths in the config.json of a model; unknown where the model is another file.
+ModelWidths widths_of_model(const std::filesystem::path& folder_or_config);
 
 /// `widths` fill in DeepSpeed's "auto".
 ConfiguredModel configured(const Model& model, const ModelWidths& widths);

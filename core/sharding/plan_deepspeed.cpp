@@ -161,7 +161,8 @@ ShardingPlan plan_of(const ModuleTree& tree, const ZeroSettings& settings,
   else
     add_partitions(tree, settings, question, plan);
   if (settings.offload_optimizer)
-    plan.warnings.emplace_back("optimizer states are in the CPU's memory, not on the device");
+    plan.warnings.push_back(
+        {"offloaded-states", "optimizer states are in the CPU's memory, not on the device"});
   return plan;
 }
 

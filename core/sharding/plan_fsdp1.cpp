@@ -120,32 +120,30 @@ void refuse_disagreement(const ModuleTree& tree, const Fsdp1Settings& settings) 
                .code = ExitCode::no});
 }
 
-std::string text_of(const SplitTie& tie) {
-  if (tie.flattened_twice)
-    return fmt::format(
-        "{} is {} in another unit: FSDP1 flattens it twice without a word, and the "
-        "two copies drift apart; keep both in one unit",
-        tie.other, tie.name);
-  return fmt::format(
-      "{} is {} in another unit: FSDP1 leaves it in the first unit alone; keep both "
-      "in one unit",
-      tie.other, tie.name);
+PlanWarning warning_of(const SplitTie& tie) {
+  const std::string what =
+      tie.flattened_twice ? "FSDP1 flattens it twice without a word, and the two copies drift apart"
+                          : "FSDP1 leaves it in the first unit alone";
+  return {.rule = "shared-parameters-split",
+          .text = fmt::format("{} is {} in another unit: {}", tie.other, tie.name, what)};
 }
 
-std::string text_of(const Fsdp1Warning& warning) {
+PlanWarning warning_of(const Fsdp1Warning& warning) {
   using Kind = Fsdp1Warning::Kind;
+  const std::string& subject = warning.subject;
   switch (warning.kind) {
     case Kind::no_shard_for_one_rank:
-      return fmt::format("one rank: FSDP1 turns {} into NO_SHARD", warning.subject);
+      return {"one-rank", fmt::format("one rank: FSDP1 turns {} into NO_SHARD", subject)};
     case Kind::batch_norm_in_full:
-      return fmt::format("{} stay in full precision, each in a unit of its own", warning.subject);
+      return {"batch-norm-in-full",
+              fmt::format("{} stay in full precision, each in a unit of its own", subject)};
     case Kind::mixed_trainable:
-      return fmt::format(
-          "the unit of {} has frozen and trained parameters: the gradients of all "
-          "are stored",
-          warning.subject.empty() ? "the root" : warning.subject);
+      return {"frozen-and-trained",
+              fmt::format("the unit of {} has frozen and trained parameters: gradients of all are "
+                          "stored",
+                          subject.empty() ? "the root" : subject)};
     case Kind::whole_unit_ignored:
-      return fmt::format("{} was to be wrapped and is ignored", warning.subject);
+      return {"unit-ignored", fmt::format("{} was to be wrapped and is ignored", subject)};
   }
   return {};
 }
@@ -170,8 +168,8 @@ ShardingPlan plan_of(const ModuleTree& tree, const Fsdp1Settings& settings,
     plan.per_rank = plan.per_rank + states.held;
     plan.padding = plan.padding + states.padding;
   }
-  for (const SplitTie& tie : split_ties(tree, fsdp1)) plan.warnings.push_back(text_of(tie));
-  for (const Fsdp1Warning& warning : fsdp1.warnings) plan.warnings.push_back(text_of(warning));
+  for (const SplitTie& tie : split_ties(tree, fsdp1)) plan.warnings.push_back(warning_of(tie));
+  for (const Fsdp1Warning& warning : fsdp1.warnings) plan.warnings.push_back(warning_of(warning));
   return plan;
 }
 

@@ -132,8 +132,8 @@ ShardingPlan plan_of(const ModuleTree& tree, const Fsdp2Plan& fsdp2, const Fsdp2
       .precision = question.precision,
       .optimizer = std::string(name_of(question.optimizer.kind)),
       .world = question.world,
-      .whole = whole_states(tree, question.optimizer, question.float32_parameters),
-      .warnings = fsdp2.warnings};
+      .whole = whole_states(tree, question.optimizer, question.float32_parameters)};
+  for (const std::string& warning : fsdp2.warnings) plan.warnings.push_back({"fsdp2", warning});
   for (const Fsdp2Group& group : fsdp2.groups) {
     plan.units.push_back(planned(tree, group, question));
     const GroupStates states = group_states(tree, group, question);

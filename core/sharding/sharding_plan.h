@@ -56,6 +56,13 @@ struct PlannedPartition {
   bool operator==(const PlannedPartition&) const = default;
 };
 
+/// What the runtime does that the settings do not seem to say.
+struct PlanWarning {
+  std::string rule;  ///< "shared-parameters-split"
+  std::string text;
+  bool operator==(const PlanWarning&) const = default;
+};
+
 struct ShardingPlan {
   Runtime runtime = Runtime::native;
   // As they are shown: "full_shard", "replicate=1,shard=8", "transformer", "bf16_mixed", "adamw".
@@ -72,8 +79,7 @@ struct ShardingPlan {
   ModelStates per_rank;              ///< between steps, what is gathered for computing apart
   ModelStates padding;               ///< what of per_rank belongs to no parameter
   std::optional<ModelStates> paper;  ///< per rank by the ZeRO paper's closed forms
-  /// What the runtime does that the settings do not seem to say, one line each.
-  std::vector<std::string> warnings;
+  std::vector<PlanWarning> warnings;
 };
 
 }  // namespace shardscope

@@ -31,8 +31,8 @@ TEST_P(EveryVerb, RefusesAnUnknownOptionInOneLine) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
-                         ::testing::Values("model", "schedule", "simulate", "calibrate", "train",
-                                           "compare", "data"));
+                         ::testing::Values("model", "lint", "convert", "schedule", "simulate",
+                                           "calibrate", "train", "compare", "data"));
 
 TEST(Program, HelpListsEveryVerb) {
   const Workplace workplace;
