@@ -34,8 +34,7 @@ TransformersFacts causal_facts() {
 }
 
 AccelerateFsdp2 by_class() {
-  return {.wrap = WrapPolicy::transformer,
-          .mesh = {.replicas = 1, .shards = 2, .given = false}};
+  return {.wrap = WrapPolicy::transformer, .mesh = {.replicas = 1, .shards = 2, .given = false}};
 }
 
 std::vector<std::vector<std::int32_t>> modules_of(const Fsdp2Plan& plan) {
