@@ -87,6 +87,16 @@ std::vector<Numbers> run(Device& device, const Case& c) {
   return outputs;
 }
 
+/// Our own kernels give the same bits for any team.
+void expect_same_for_any_team(const Case& c) {
+  for (const cpu::KernelTable* table : cpu::usable_kernel_tables()) {
+    const std::vector<Numbers> alone = run(*make_table_device(*table, 1), c);
+    for (const int threads : {2, 3, 5})
+      EXPECT_EQ(run(*make_table_device(*table, threads), c), alone)
+          << table->instruction_set << ", " << threads << " threads";
+  }
+}
+
 /// Half a unit in the last place of 8 bits, and some room for another order of summation.
 constexpr double rounding = 0x1.1p-8;
 
@@ -106,6 +116,11 @@ void expect_rounded(Case c) {
       }
     }
   });
+  for (const Dtype gradients : {Dtype::float32, Dtype::bfloat16}) {
+    c.kernel.dtype = Dtype::bfloat16;
+    c.kernel.gradient_dtype = gradients;
+    expect_same_for_any_team(c);
+  }
 }
 
 TEST(Bfloat16Kernels, Linear) {
