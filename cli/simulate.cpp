@@ -26,10 +26,13 @@ struct SimulateOptions {
 };
 
 std::string headline(const Scenario& scenario, const HardwareChoice& hardware) {
-  return fmt::format("{} of {} on {} rank{} ({}), batch {} x {} tokens",
+  const Precision precision = scenario.strategy.precision;
+  const std::string in =
+      precision == Precision::fp32 ? std::string() : fmt::format(", {}", name_of(precision));
+  return fmt::format("{} of {} on {} rank{} ({}), batch {} x {} tokens{}",
                      name_of(scenario.strategy.sharding), scenario.model.class_name, scenario.world,
                      scenario.world == 1 ? "" : "s", text_of(scenario.strategy.mesh),
-                     scenario.workload.batch, scenario.workload.length) +
+                     scenario.workload.batch, scenario.workload.length, in) +
          fmt::format("\nhardware: {} ({})", hardware.profile.name, hardware.profile.source);
 }
 
