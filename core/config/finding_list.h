@@ -19,6 +19,9 @@ struct Remark {
   std::string mend;
 };
 
+/// A file of nothing but unknown keys is told of so many of them.
+inline constexpr int most_unknown_keys = 100;
+
 /// Findings of one file; sorted by line in the end.
 class FindingList {
  public:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -43,19 +44,29 @@ ConfigValue read_config(const ConfigValue& fsdp_config, const ReadFile& read_fil
   return config;
 }
 
-/// "fsdp_version" and "version" are the same key; the renamed ones move to the end.
+/// "fsdp_version" and "version" are the same key; a renamed one takes the other's place, or moves
+/// to the end.
 void drop_prefixes(ConfigValue& config) {
-  const std::vector<ConfigValue::Entry> entries = config.entries();
-  for (const ConfigValue::Entry& entry : entries) {
-    if (!entry.key.starts_with("fsdp_")) continue;
-    const std::string key = entry.key.substr(5);
-    config.erase(entry.key);
-    config.set(key, entry.value);
-    auto& renamed = config.entries();
-    std::find_if(renamed.begin(), renamed.end(), [&](const auto& e) {
-      return e.key == key;
-    })->line = entry.line;
+  std::vector<std::optional<ConfigValue::Entry>> slots(config.entries().begin(),
+                                                       config.entries().end());
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < slots.size(); ++i) places[slots[i]->key] = i;
+  const std::size_t given = slots.size();
+  for (std::size_t i = 0; i < given; ++i) {
+    if (!slots[i] || !slots[i]->key.starts_with("fsdp_")) continue;
+    ConfigValue::Entry entry = std::move(*slots[i]);
+    slots[i].reset();
+    places.erase(entry.key);
+    entry.key.erase(0, 5);
+    const auto [place, fresh] = places.emplace(entry.key, slots.size());
+    if (fresh)
+      slots.emplace_back(std::move(entry));
+    else
+      slots[place->second] = std::move(entry);
   }
+  config.entries().clear();
+  for (std::optional<ConfigValue::Entry>& slot : slots)
+    if (slot) config.entries().push_back(std::move(*slot));
 }
 
 /// int(value).

@@ -19,12 +19,13 @@ const std::vector<ConfigsFile>& files() {
       {"accelerate_yaml", accelerate_yaml_result, accelerate_findings_difference},
       {"auto_accelerate", auto_accelerate_result},
       {"auto_transformers", auto_transformers_result},
-      {"deepspeed", deepspeed_result},
+      {"deepspeed", deepspeed_result, deepspeed_findings_difference},
       {"deepspeed_estimators", deepspeed_estimators_result},
       {"estimate", estimate_result},
       {"to_fsdp2", to_fsdp2_result},
-      {"wizard", wizard_result},
+      {"training_args", training_args_result, training_args_findings_difference},
       {"training_args", training_args_result},
+      {"wizard", wizard_result},
   };
   return all;
 }

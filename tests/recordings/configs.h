@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/config/finding.h"
+
 namespace shardscope::recordings {
 
 /// One recorded file of the kind.
@@ -22,6 +24,14 @@ struct ConfigsFile {
 /// where it says so.
 std::string accelerate_findings_difference(const nlohmann::ordered_json& input,
                                            const nlohmann::ordered_json& recorded);
+
+std::string deepspeed_findings_difference(const nlohmann::ordered_json& input,
+                                          const nlohmann::ordered_json& recorded);
+std::string training_args_findings_difference(const nlohmann::ordered_json& input,
+                                              const nlohmann::ordered_json& recorded);
+/// The same of findings that are there already.
+std::string findings_difference(const std::vector<Finding>& findings,
+                                const nlohmann::ordered_json& recorded);
 
 /// Each takes a case's input.
 nlohmann::ordered_json accelerate_yaml_result(const nlohmann::ordered_json& input);

@@ -17,6 +17,9 @@ struct DeepSpeedRun {
   std::optional<std::int64_t> world;           ///< ranks
   std::optional<std::int64_t> ranks_per_node;  ///< GPUs of one node
   std::optional<std::int64_t> model_elements;  ///< parameters of the model
+  /// deepspeed.initialize gets the file as it is: neither accelerate nor the Trainer fills "auto"
+  /// in.
+  bool plain = false;
 };
 
 /// Findings in the order of the file's lines; `file` is its name for them. Bad input is a finding

@@ -39,9 +39,11 @@ bool is_removed(std::string_view key) {
 
 void lint_unknown(const DeepSpeedLint& lint) {
   const std::vector<std::string_view>& known = known_deepspeed_keys();
+  int left = most_unknown_keys;
   for (const Entry& entry : lint.config.entries()) {
     if (std::find(known.begin(), known.end(), entry.key) != known.end() || is_removed(entry.key))
       continue;
+    if (left-- == 0) break;
     const std::optional<std::string_view> near = nearest_word(entry.key, known);
     lint.findings.add({.rule = "unknown-key",
                        .message = "DeepSpeed does not know the key and passes over it silently",

@@ -3,6 +3,7 @@
 
 #include "core/config/deepspeed/batch_sizes.h"
 #include "core/config/deepspeed/lint_rules.h"
+#include "core/config/python_arithmetic.h"
 #include "core/config/raised.h"
 
 namespace shardscope {
@@ -32,7 +33,6 @@ void lint_batch(const DeepSpeedLint& lint) {
                      "neither train_batch_size nor train_micro_batch_size_per_gpu is given: plain "
                      "DeepSpeed refuses the file, and the Trainer fills in only what says \"auto\"",
                      "add \"train_micro_batch_size_per_gpu\"");
-  std::int64_t world = lint.run.world.value_or(1);
   const bool whole = batch.train.is_integer() && batch.micro.is_integer() &&
                      (batch.accumulation.is_integer() || batch.accumulation.is_null());
   if (!lint.run.world) {
@@ -47,8 +47,12 @@ void lint_batch(const DeepSpeedLint& lint) {
                        "drop one of the three");
     return;
   }
+  const std::int64_t world = *lint.run.world;
   try {
-    completed_batch(batch, ConfigValue(world));
+    ConfigValue ranks = world;
+    if (lint.config.has("sequence_parallel_size"))
+      ranks = divided(ranks, lint.config.at("sequence_parallel_size"));
+    completed_batch(batch, ranks);
   } catch (const Error& error) {
     add_batch(lint, fmt::format("on {} ranks DeepSpeed refuses it: {}", world, error.parts().what),
               error.parts().way_out.empty() ? "drop one of the three" : error.parts().way_out);

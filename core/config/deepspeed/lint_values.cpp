@@ -157,9 +157,13 @@ void lint_autos(const DeepSpeedLint& lint, const ConfigValue& section, const std
     if (!entry.value.is("auto")) continue;
     const bool known =
         std::any_of(filled.begin(), filled.end(), [&](const Filled& f) { return f.key == key; });
+    const bool batch = path.empty() && (entry.key.starts_with("train_") ||
+                                        entry.key == "gradient_accumulation_steps");
     lint.findings.add(
         {.rule = "auto",
-         .severity = known ? Severity::note : Severity::warning,
+         .severity = lint.run.plain && batch ? Severity::error
+                     : known                 ? Severity::note
+                                             : Severity::warning,
          .message = "\"auto\": " + fate_of(key),
          .mend = known ? "give a value where DeepSpeed runs without them" : "give a value"},
         entry, path);
