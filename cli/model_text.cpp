@@ -104,15 +104,18 @@ std::int64_t padding_of_buckets(const ShardingPlan& plan) {
   return padding;
 }
 
-/// "18 buckets of 592,130 to 23,440,896 elements, 0 of them padding".
+/// "18 buckets of 592,130 to 23,440,896 elements; padding 0".
 std::string bucket_text(const ShardingPlan& plan) {
   const auto [least, most] = std::minmax_element(
       plan.buckets.begin(), plan.buckets.end(),
       [](const PlannedBucket& a, const PlannedBucket& b) { return a.elements < b.elements; });
+  const std::string sizes =
+      least->elements == most->elements
+          ? grouped(most->elements)
+          : fmt::format("{} to {}", grouped(least->elements), grouped(most->elements));
   std::string text =
-      fmt::format("{} bucket{} of {} to {} elements, {} of them padding\n", plan.buckets.size(),
-                  plan.buckets.size() == 1 ? "" : "s", grouped(least->elements),
-                  grouped(most->elements), grouped(padding_of_buckets(plan)));
+      fmt::format("{} bucket{} of {} elements; padding {}\n", plan.buckets.size(),
+                  plan.buckets.size() == 1 ? "" : "s", sizes, grouped(padding_of_buckets(plan)));
   if (plan.runtime == Runtime::ddp)
     text +=
         "by DDP's limits of 1 MiB and 25 MiB; without find_unused_parameters the first "

@@ -83,6 +83,61 @@ TEST_F(Sharding, DdpHoldsEverythingOnEveryRank) {
   EXPECT_EQ(json["totals"]["per_rank"]["os_bytes"], 11'200 * 8);
 }
 
+// Stage 2 on 3 ranks: 11,200 elements padded to a multiple of 2 x 3 are 11,202, 3,734 a rank. In
+// bf16: P whole in 2 bytes, G a part in 2, OS a part of 4 for the master and 8 for Adam's moments.
+TEST_F(Sharding, DeepSpeedPadsTheFlatGroupToTwiceTheWorld) {
+  const Json json =
+      model("model --runtime deepspeed --strategy shard_grad_op --world 3 --precision bf16_mixed");
+  ASSERT_EQ(json["buckets"].size(), 1u);
+  EXPECT_EQ(json["buckets"][0]["padded_elements"], 11'202);
+  EXPECT_EQ(json["totals"]["per_rank"],
+            (Json{{"p_bytes", 11'202 * 2}, {"g_bytes", 3'734 * 2}, {"os_bytes", 3'734 * 12}}));
+}
+
+// Stage 3 on 3 ranks: wte of 4,096 elements is split into 1,366 a rank, 2 of padding; all of this
+// small model is below the threshold of 1e5 elements and stays gathered.
+TEST_F(Sharding, DeepSpeedStage3SplitsEveryParameter) {
+  const Json json = model("model --runtime deepspeed --world 3");
+  EXPECT_EQ(json["partitions"][0],
+            Json::parse(R"({"name": "transformer.wte.weight", "elements": 4096,
+                            "shard_elements": 1366, "padding_elements": 2, "persistent": true,
+                            "sub_group": 0})"));
+}
+
+constexpr const char* accelerate_file =
+    "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 2\nfsdp_config:\n"
+    "  fsdp_version: 1\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+    "  fsdp_use_orig_params: true\n";
+
+TEST_F(Sharding, AnAccelerateFileDecidesAndTheWorldMayBeOverruled) {
+  workplace_.write("c.yaml", accelerate_file);
+  const Json two = model("model --accelerate c.yaml");
+  EXPECT_EQ(two["runtime"], "fsdp1");
+  EXPECT_EQ(two["world"], 2);
+  ASSERT_EQ(two["units"].size(), 3u);
+  EXPECT_EQ(two["units"][1]["class"], "GPT2Block");
+  EXPECT_EQ(model("model --accelerate c.yaml --world 4")["units"][1]["shard_elements"], 3'280 / 4);
+}
+
+TEST_F(Sharding, AnAccelerateFileAndAStrategyContradict) {
+  workplace_.write("c.yaml", accelerate_file);
+  EXPECT_THAT(refusal("model --accelerate c.yaml --strategy no_shard", 2), HasSubstr("--strategy"));
+}
+
+TEST_F(Sharding, TheTrainersWordsAreUnderstood) {
+  const Json json = model("model --fsdp \"full_shard auto_wrap\" --world 2");
+  EXPECT_EQ(json["runtime"], "fsdp2");
+  EXPECT_EQ(json["strategy"], "full_shard");
+}
+
+TEST_F(Sharding, ADeepSpeedFileWithAutoIsFilledInAsTheTrainerDoes) {
+  workplace_.write("ds.json", R"({"bf16": {"enabled": "auto"}, "train_batch_size": "auto",
+      "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}})");
+  const Json json = model("model --deepspeed ds.json --world 2 --precision bf16_mixed");
+  EXPECT_EQ(json["strategy"], "shard_grad_op");
+  EXPECT_EQ(json["totals"]["per_rank"]["p_bytes"], 11'200 * 2);
+}
+
 TEST_F(Sharding, UnitsByHandAreTakenFromAFile) {
   workplace_.write("units.json", R"([["transformer.h.1"]])");
   const Json json = model("model --runtime fsdp1 --world 2 --wrap units:units.json");

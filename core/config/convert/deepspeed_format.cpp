@@ -75,6 +75,14 @@ void collect_own(const ConfigValue& value, const std::string& prefix, PortableSt
       collect_own(entry.value, key, strategy);
       continue;
     }
+    if (entry.value.is("auto") && (key == "bf16.enabled" || key == "fp16.enabled")) {
+      strategy.own.push_back({.tool = ConfigTool::deepspeed,
+                              .key = key,
+                              .value = entry.value,
+                              .why = "\"auto\" is for the Trainer to decide; here mixed_precision "
+                                     "must say it"});
+      continue;
+    }
     if (is_understood(key) || entry.value.is("auto") || entry.value.is_null()) continue;
     strategy.own.push_back({.tool = ConfigTool::deepspeed,
                             .key = key,

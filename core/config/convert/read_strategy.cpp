@@ -154,6 +154,13 @@ void set_deepspeed(const Workers& workers, const ReadFile& read_file, PortableSt
 PortableStrategy read_strategy(const ConfigFile& file, const ConfigValue& value,
                                const ConfigPlace& place) {
   const Workers workers = workers_of(file, value, place);
+  if (file.kind == ConfigKind::deepspeed) {
+    // The file's own words: "auto" stays open.
+    PortableStrategy strategy = read_deepspeed_strategy(value);
+    strategy.world = place.world;
+    strategy.machines = workers.machines;
+    return strategy;
+  }
   PortableStrategy strategy{
       .sharding = ShardingStrategy::no_shard,
       .world = workers.world,
