@@ -24,7 +24,6 @@ const std::vector<ConfigsFile>& files() {
       {"estimate", estimate_result},
       {"to_fsdp2", to_fsdp2_result},
       {"training_args", training_args_result, training_args_findings_difference},
-      {"training_args", training_args_result},
       {"wizard", wizard_result},
   };
   return all;
