@@ -8,6 +8,8 @@
 #include "core/error.h"
 #include "core/lower/checkpointing.h"
 #include "core/lower/operator_graph.h"
+#include "core/native_optimizer.h"
+#include "core/native_units.h"
 #include "core/schedule.h"
 #include "core/schedule_builder.h"
 #include "core/units.h"
@@ -16,35 +18,6 @@ namespace shardscope {
 namespace {
 
 constexpr auto persistent = ScheduleBuilder::Life::persistent;
-
-/// What a strategy shards.
-struct Sharding {
-  bool parameters = false;
-  bool gradients = false;
-  bool optimizer_states = false;
-  bool replicas = false;  ///< shards are summed over replicas (hybrid)
-};
-
-Sharding sharding_of(const Strategy& strategy) {
-  const bool many = strategy.mesh.shard > 1;
-  switch (strategy.sharding) {
-    case ShardingStrategy::no_shard:
-      return {};
-    case ShardingStrategy::zero1:
-      return {.optimizer_states = many};
-    case ShardingStrategy::shard_grad_op:
-      return {.gradients = many, .optimizer_states = many};
-    case ShardingStrategy::full_shard:
-      return {.parameters = many, .gradients = many, .optimizer_states = many};
-    case ShardingStrategy::hybrid_shard:
-    case ShardingStrategy::hybrid_shard_zero2:
-      return {.parameters = many,
-              .gradients = many,
-              .optimizer_states = many,
-              .replicas = strategy.mesh.replicate > 1};
-  }
-  return {};
-}
 
 /// Operators of one micro-batch that belong to one unit and follow each other.
 struct Visit {
@@ -84,7 +57,16 @@ class NativeScheduler {
     run_visits(make_visits());
     while (!pending_.empty()) finish_oldest_reduction();
     reduce_loss();
-    optimize();
+    add_optimizer({.model = model_,
+                   .workload = workload_,
+                   .plan = plan_,
+                   .units = units_,
+                   .sharding = sharding_,
+                   .dtypes = dtypes_,
+                   .shard = shard_,
+                   .shard_group = shard_group_,
+                   .clip = clip_},
+                  builder_);
     Schedule schedule = builder_.finish();
     schedule.steps = {{"steady", {first, static_cast<std::uint32_t>(schedule.operations.size())}}};
     for (std::uint32_t i = first; i < schedule.operations.size(); ++i)
@@ -95,17 +77,6 @@ class NativeScheduler {
  private:
   using Label = ScheduleBuilder::Label;
 
-  /// What there is of a unit's storage at this point of the step.
-  struct UnitState {
-    bool trainable = false;
-    BufferId parameters;  ///< shard or whole, kept
-    BufferId master;      ///< what the optimizer updates, where that is another dtype
-    BufferId unsharded;   ///< gathered, if it is now
-    BufferId gradients;   ///< reduced shard, or the whole local gradient where it is not sharded
-    BufferId unsharded_gradients;  ///< being written by the backward
-    std::vector<bool> written;     ///< by parameter slot: has a gradient in the current storage
-    BufferId first_state, second_state;
-  };
   /// A reduction that was issued and not yet waited for.
   struct Pending {
     UnitId unit;
@@ -132,9 +103,8 @@ class NativeScheduler {
   }
   const Unit& unit_at(UnitId id) const { return plan_.units[id.value]; }
   UnitState& state_of(UnitId id) { return units_[id.value]; }
-  std::string named(const char* what, UnitId unit) const {
-    const std::string& name = unit_at(unit).name;
-    return std::string(what) + ":" + (name.empty() ? "root" : name);
+  std::string named(std::string_view what, UnitId unit) const {
+    return shardscope::named(what, unit_at(unit));
   }
 
   void make_groups(int rank) {
@@ -278,13 +248,9 @@ class NativeScheduler {
                             bytes_of(unit.padded_elements, dtypes_.compute), visit.unit);
     builder_.add_collective(label_of(visit, named("all_gather", visit.unit),
                                      OperationKind::all_gather, Stream::unshard),
-                            gather_of(unit),
+                            gather_of(unit, shard_group_, dtypes_.compute),
                             {builder_.whole(state.parameters, Access::read),
                              builder_.whole(state.unsharded, Access::write)});
-  }
-
-  Collective gather_of(const Unit& unit) const {
-    return {shard_group_, unit.shard_elements, unit.padded_elements, dtypes_.compute};
   }
 
   static Label label_of(const Visit& visit, std::string name,
@@ -462,11 +428,12 @@ class NativeScheduler {
     const Unit& unit = unit_at(visit.unit);
     if (!world_) return;
     if (sharding_.optimizer_states) {
-      builder_.add_collective(label_of(visit, named("reduce_scatter", visit.unit),
-                                       OperationKind::reduce_scatter, Stream::reduce),
-                              reduction(shard_group_, unit.padded_elements, unit.shard_elements),
-                              {builder_.whole(state.gradients, Access::read),
-                               own_gradients(state.gradients, unit, Access::write)});
+      builder_.add_collective(
+          label_of(visit, named("reduce_scatter", visit.unit), OperationKind::reduce_scatter,
+                   Stream::reduce),
+          reduction(shard_group_, unit.padded_elements, unit.shard_elements),
+          {builder_.whole(state.gradients, Access::read),
+           own_part(state.gradients, unit, shard_.index, dtypes_.gradients, Access::write)});
     } else {
       builder_.add_collective(label_of(visit, named("all_reduce", visit.unit),
                                        OperationKind::all_reduce, Stream::reduce),
@@ -477,16 +444,6 @@ class NativeScheduler {
 
   Collective reduction(GroupId group, std::int64_t in, std::int64_t out) const {
     return {group, in, out, dtypes_.gradients};
-  }
-  Operand own_part(BufferId buffer, const Unit& unit, Dtype dtype, Access access) const {
-    return ScheduleBuilder::part(
-        buffer, {dtype, shard_.index * unit.shard_elements, unit.shard_elements}, access);
-  }
-  Operand own_gradients(BufferId gradients, const Unit& unit, Access access) const {
-    return own_part(gradients, unit, dtypes_.gradients, access);
-  }
-  Operand own_parameters(BufferId parameters, const Unit& unit, Access access) const {
-    return own_part(parameters, unit, dtypes_.compute, access);
   }
 
   void reduce_scatter_gradients(const Visit& visit) {
@@ -537,187 +494,6 @@ class NativeScheduler {
                              .phase = Phase::other},
                             {world_, 2, 2, Dtype::float64},
                             {builder_.whole(loss_, Access::read_write)});
-  }
-
-  // ---- clipping and the optimizer
-
-  /// A rank's part of a unit's flat storage for the optimizer: its shard, or all of it.
-  struct Part {
-    std::int64_t first = 0;
-    std::int64_t elements = 0;
-  };
-  Part optimizer_part(const Unit& unit) const {
-    if (!sharding_.optimizer_states) return {0, unit.padded_elements};
-    return {shard_.index * unit.shard_elements, unit.shard_elements};
-  }
-  std::int64_t optimizer_elements(const Unit& unit) const {
-    return sharding_.optimizer_states ? unit.shard_elements : unit.padded_elements;
-  }
-
-  /// Pieces of the gradient norm: all ranks' pieces one rank after the other, a rank's unit after
-  /// unit.
-  struct Pieces {
-    std::int64_t by_rank = 0;
-    std::vector<std::int64_t> first_of_unit;  ///< within a rank's
-  };
-  Pieces count_pieces() const {
-    Pieces pieces;
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      pieces.first_of_unit.push_back(pieces.by_rank);
-      if (units_[u].trainable)
-        pieces.by_rank += optimizer_elements(plan_.units[u]) / piece_elements;
-    }
-    return pieces;
-  }
-
-  /// The gradient operand and the offset of this rank's part in it.
-  Operand gradient_operand(UnitId id, Access access) {
-    const Unit& unit = unit_at(id);
-    const BufferId gradients = state_of(id).gradients;
-    if (sharding_.gradients || !sharding_.optimizer_states)
-      return builder_.whole(gradients, access);
-    return own_gradients(gradients, unit, access);
-  }
-
-  static std::int64_t elements_of(const std::vector<Slice>& slices) {
-    std::int64_t sum = 0;
-    for (const Slice& slice : slices) sum += slice.elements;
-    return sum;
-  }
-
-  std::vector<UnitId> units_in_reduction_order() const {
-    std::vector<UnitId> order;
-    for (std::size_t u = units_.size(); u-- > 0;)
-      if (units_[u].trainable && units_[u].gradients) order.push_back(UnitId::of(u));
-    return order;
-  }
-
-  void optimize() {
-    const std::vector<UnitId> order = units_in_reduction_order();
-    if (order.empty()) return;
-    const Pieces pieces = count_pieces();
-    const int parts = sharding_.optimizer_states ? shard_.count : 1;
-    const int part = sharding_.optimizer_states ? shard_.index : 0;
-    const BufferId storage =
-        builder_.add_buffer("gradient_norm_pieces", MemoryCategory::temporaries,
-                            bytes_of(pieces.by_rank * parts, Dtype::float64));
-    const Operand own{storage, bytes_of(pieces.by_rank * part, Dtype::float64),
-                      bytes_of(pieces.by_rank, Dtype::float64), Access::write};
-    for (UnitId id : order) add_sum_of_squares(id, pieces, own);
-    if (parts > 1) {
-      Operand input = own;
-      input.access = Access::read;
-      builder_.add_collective(
-          {.name = "all_gather:gradient_norm_pieces",
-           .kind = OperationKind::all_gather,
-           .stream = Stream::unshard,
-           .phase = Phase::clip},
-          {shard_group_, pieces.by_rank, pieces.by_rank * parts, Dtype::float64},
-          {input, builder_.whole(storage, Access::write)});
-    }
-    add_clip_coefficient(pieces, storage, parts);
-    for (auto id = order.rbegin(); id != order.rend(); ++id) update(*id);
-  }
-
-  void add_sum_of_squares(UnitId id, const Pieces& pieces, const Operand& own) {
-    const Part part = optimizer_part(unit_at(id));
-    const auto slices =
-        slices_in(model_, unit_at(id), part.first, part.elements, pieces.first_of_unit[id.value]);
-    builder_.add_kernel({.name = named("sum_of_squares", id), .phase = Phase::clip, .unit = id},
-                        {.kind = KernelKind::sum_of_squares,
-                         .gradient_dtype = dtypes_.gradients,
-                         .elements = elements_of(slices)},
-                        {gradient_operand(id, Access::read), own, {}}, slices);
-  }
-
-  /// All parameters' pieces in the order of the model, wherever the sharding put them: so that the
-  /// sum is the same everywhere.
-  void add_clip_coefficient(const Pieces& pieces, BufferId storage, int parts) {
-    std::vector<Slice> slices;
-    for (std::size_t u = 0; u < units_.size(); ++u) {
-      if (!units_[u].trainable) continue;
-      const Unit& unit = plan_.units[u];
-      for (Slice slice : slices_in(model_, unit, 0, unit.padded_elements, 0)) {
-        slice.piece = pieces.first_of_unit[u];
-        slice.piece_run = optimizer_elements(unit) / piece_elements;
-        slice.piece_stride = pieces.by_rank;
-        slices.push_back(slice);
-      }
-    }
-    std::stable_sort(slices.begin(), slices.end(),
-                     [](const Slice& a, const Slice& b) { return a.parameter < b.parameter; });
-    builder_.add_kernel(
-        {.name = "clip_coefficient", .phase = Phase::clip},
-        {.kind = KernelKind::clip_coefficient,
-         .has_clip = workload_.clip > 0,
-         .elements = pieces.by_rank * parts,
-         .clip = workload_.clip},
-        {builder_.whole(storage, Access::read), builder_.whole(clip_, Access::write), {}}, slices);
-  }
-
-  /// This rank's part of the parameters that are computed with.
-  Operand parameter_operand(UnitId id, Access access) {
-    const Unit& unit = unit_at(id);
-    const BufferId parameters = state_of(id).parameters;
-    if (sharding_.parameters || !sharding_.optimizer_states)
-      return builder_.whole(parameters, access);
-    return own_parameters(parameters, unit, access);
-  }
-
-  void update(UnitId id) {
-    const Unit& unit = unit_at(id);
-    UnitState& state = state_of(id);
-    const Part part = optimizer_part(unit);
-    const auto slices = slices_in(model_, unit, part.first, part.elements, 0);
-    const Optimizer& optimizer = workload_.optimizer;
-    const bool has_master = dtypes_.has_master();
-    Kernel kernel{.dtype = dtypes_.updated,
-                  .gradient_dtype = dtypes_.gradients,
-                  .has_clip = workload_.clip > 0,
-                  .has_copy = has_master,
-                  .elements = elements_of(slices),
-                  .weight_decay = optimizer.weight_decay};
-    std::vector<Operand> operands{builder_.whole(clip_, Access::read),
-                                  gradient_operand(id, Access::read),
-                                  has_master ? builder_.whole(state.master, Access::read_write)
-                                             : parameter_operand(id, Access::read_write)};
-    const auto add_state = [&](BufferId buffer) {
-      operands.push_back(buffer ? builder_.whole(buffer, Access::read_write) : Operand{});
-    };
-    add_state(state.first_state);
-    if (optimizer.kind == OptimizerKind::adamw) {
-      kernel.kind = KernelKind::adamw;
-      kernel.beta1 = optimizer.beta1;
-      kernel.beta2 = optimizer.beta2;
-      kernel.epsilon = optimizer.epsilon;
-      add_state(state.second_state);
-    } else {
-      kernel.kind = KernelKind::sgd;
-      kernel.beta1 = optimizer.momentum;
-      kernel.nesterov = optimizer.nesterov;
-    }
-    operands.push_back(has_master ? parameter_operand(id, Access::write) : Operand{});
-    operands.emplace_back();
-    const Label label{.name = named(std::string(name_of(kernel.kind)).c_str(), id),
-                      .kind = OperationKind::optimizer,
-                      .phase = Phase::optimizer,
-                      .unit = id};
-    builder_.add_kernel(label, kernel, operands, slices);
-    if (sharding_.optimizer_states && !sharding_.parameters) gather_updated(id);
-  }
-
-  /// ZeRO-1 and ZeRO-2 keep whole parameters: each rank's updated part goes to all.
-  void gather_updated(UnitId id) {
-    const Unit& unit = unit_at(id);
-    const BufferId parameters = state_of(id).parameters;
-    builder_.add_collective({.name = named("all_gather", id),
-                             .kind = OperationKind::all_gather,
-                             .stream = Stream::unshard,
-                             .phase = Phase::optimizer,
-                             .unit = id},
-                            gather_of(unit),
-                            {own_parameters(parameters, unit, Access::read),
-                             builder_.whole(parameters, Access::write)});
   }
 
   const Model& model_;
