@@ -61,6 +61,10 @@ class ConfigValue {
   int line() const { return line_; }  ///< 1-based; 0: not from a file
   void set_line(int line) { line_ = line; }
 
+  /// Number of the YAML node that stands in several places, through an alias; 0: in one.
+  std::uint32_t shared_node() const { return shared_node_; }
+  void set_shared_node(std::uint32_t node) { shared_node_ = node; }
+
   bool is_null() const { return holds<std::monostate>(); }
   bool is_boolean() const { return holds<bool>(); }
   bool is_integer() const { return holds<std::int64_t>(); }  ///< neither bool nor beyond 64 bits
@@ -119,6 +123,7 @@ class ConfigValue {
       value_;
   std::vector<DuplicateKey> duplicates_;
   int line_ = 0;
+  std::uint32_t shared_node_ = 0;
 };
 
 /// A member of a dict. A key that is no text (a number, true, null in YAML) is kept as Python would

@@ -46,6 +46,7 @@ class Constructor {
     ConfigValue result = tagged(id);
     open_[id] = false;
     result.set_line(node.line);
+    if (node.aliased && (result.is_list() || result.is_dict())) result.set_shared_node(id + 1);
     return result;
   }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "core/config/python_text.h"
@@ -74,13 +76,39 @@ std::vector<const ConfigValue::Entry*> sorted_entries(const ConfigValue& dict) {
 class Emitter {
  public:
   std::string write(const ConfigValue& value) {
+    find_shared(value);
     node(value, false);
     if (!value.is_dict() && !value.is_list() && last_was_plain_) out_ += "\n...";
     return out_ + "\n";
   }
 
  private:
+  /// Anchors are numbered by the order in which nodes come up a second time.
+  void find_shared(const ConfigValue& value) {
+    if (value.shared_node() != 0) {
+      const auto [found, fresh] = anchors_.emplace(value.shared_node(), 0);
+      if (!fresh) {
+        if (found->second == 0) found->second = ++last_anchor_;
+        return;
+      }
+    }
+    if (value.is_list())
+      for (const ConfigValue& element : value.elements()) find_shared(element);
+    if (value.is_dict())
+      for (const ConfigValue::Entry* entry : sorted_entries(value)) find_shared(entry->value);
+  }
+
+  /// True: an alias was written in the value's place.
+  bool anchor_or_alias(const ConfigValue& value) {
+    const auto found = anchors_.find(value.shared_node());
+    if (value.shared_node() == 0 || found == anchors_.end() || found->second == 0) return false;
+    const bool is_alias = !anchored_.insert(value.shared_node()).second;
+    indicator(fmt::format("{}id{:03}", is_alias ? '*' : '&', found->second));
+    return is_alias;
+  }
+
   void node(const ConfigValue& value, bool in_mapping) {
+    if (anchor_or_alias(value)) return;
     if (value.is_list() && value.size() > 0) return sequence(value, in_mapping);
     if (value.is_dict() && value.size() > 0) return mapping(value);
     if (value.is_list()) return indicator("[]");
@@ -299,6 +327,9 @@ class Emitter {
   bool white_ = true;  ///< the last character is a blank or a line break
   bool fresh_ = true;  ///< nothing but indentation and "-", "?", ":" stands in the line
   bool last_was_plain_ = false;
+  std::map<std::uint32_t, int> anchors_;  ///< by shared node; 0: it stands once after all
+  int last_anchor_ = 0;
+  std::set<std::uint32_t> anchored_;
 };
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace shardscope {
 
 /// yaml.safe_dump(value): block style, keys sorted where they can be compared, quotes where a plain
 /// word would be read as something else, lines broken at blanks behind column 80, ASCII only. A
-/// value that stands in several places is written out in each, where PyYAML would write an anchor.
+/// list or mapping that came into several places through aliases becomes an anchor and aliases
+/// again.
 std::string yaml_text(const ConfigValue& value);
 
 }  // namespace shardscope

@@ -184,6 +184,10 @@ TEST(YamlText, WritesAsSafeDumpDoes) {
             "a: 1.0e-05\nb: 'two\n\n  lines'\nc: \"\\xE9\"\n");
 }
 
+TEST(YamlText, WritesAnAnchorForWhatAnAliasRepeats) {
+  EXPECT_EQ(yaml_text(read_yaml("b: &x {k: 1}\na: *x\n", "x")), "a: &id001\n  k: 1\nb: *id001\n");
+}
+
 TEST(YamlText, BreaksLongTextsAtBlanksBehindColumn80) {
   std::string words = "word";
   for (int i = 0; i < 19; ++i) words += " word";

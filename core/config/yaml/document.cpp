@@ -149,10 +149,11 @@ class Composer {
     return add(given, start, {.kind = NodeKind::scalar, .tag = scalar_tag(given, {}, true)});
   }
 
-  NodeId node_of_alias(const Token& token) const {
+  NodeId node_of_alias(const Token& token) {
     const auto found = anchors_.find(token.text);
     if (found == anchors_.end())
       throw error("ComposerError", token.start, fmt::format("unknown alias *{}", token.text));
+    document_.at(found->second).aliased = true;
     return found->second;
   }
 

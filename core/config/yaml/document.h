@@ -27,6 +27,7 @@ struct Node {
   std::vector<NodeId> elements;  ///< of a sequence
   std::vector<Pair> pairs;       ///< of a mapping
   int line = 0;                  ///< 1-based
+  bool aliased = false;          ///< an alias names it
 };
 
 /// One document. An alias is the node of its anchor again, so that nodes form a graph.
