@@ -43,10 +43,13 @@ class Constructor {
                    .way_out = "write the value out"});
     count(node);
     open_[id] = true;
+    aliased_ += node.aliased ? 1 : 0;
     ConfigValue result = tagged(id);
     open_[id] = false;
     result.set_line(node.line);
-    if (node.aliased && (result.is_list() || result.is_dict())) result.set_shared_node(id + 1);
+    // What stands inside such a node is one object in all places as well.
+    if (aliased_ > 0 && (result.is_list() || result.is_dict())) result.set_shared_node(id + 1);
+    aliased_ -= node.aliased ? 1 : 0;
     return result;
   }
 
@@ -259,6 +262,7 @@ class Constructor {
   std::string file_;
   std::vector<bool> open_;
   std::vector<std::string> path_;
+  int aliased_ = 0;  ///< nodes around the current one that an alias names
   std::size_t values_ = 0;
   std::size_t text_ = 0;
   std::size_t merged_pairs_ = 0;

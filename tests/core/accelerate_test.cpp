@@ -8,7 +8,6 @@
 #include "core/config/accelerate/name_pattern.h"
 #include "core/config/accelerate/to_fsdp2.h"
 #include "core/config/yaml_reader.h"
-#include "core/config/yaml_writer.h"
 
 // Expected values are those of accelerate 1.15.0 and PyYAML 6.0.3, as recorded by running them.
 
@@ -175,25 +174,6 @@ TEST(ToFsdp2, LetsTheLaterOfStrategyAndReshardWin) {
             "{'fsdp_reshard_after_forward': False, 'fsdp_version': 2}");
   EXPECT_EQ(converted("fsdp_config:\n  fsdp_sharding_strategy: full_shard\n"),
             "{'fsdp_reshard_after_forward': 'full_shard', 'fsdp_version': 2}");
-}
-
-TEST(YamlText, WritesAsSafeDumpDoes) {
-  EXPECT_EQ(yaml_text(read_yaml("b: 'no'\na: [1, {x: ~}, []]\nc: 'a: b'\nd: 1e-05", "x")),
-            "a:\n- 1\n- x: null\n- []\nb: 'no'\nc: 'a: b'\nd: 1e-05\n");
-  EXPECT_EQ(yaml_text(ConfigValue::dict({{"a", 1e-5}, {"b", "two\nlines"}, {"c", "\xC3\xA9"}})),
-            "a: 1.0e-05\nb: 'two\n\n  lines'\nc: \"\\xE9\"\n");
-}
-
-TEST(YamlText, WritesAnAnchorForWhatAnAliasRepeats) {
-  EXPECT_EQ(yaml_text(read_yaml("b: &x {k: 1}\na: *x\n", "x")), "a: &id001\n  k: 1\nb: *id001\n");
-}
-
-TEST(YamlText, BreaksLongTextsAtBlanksBehindColumn80) {
-  std::string words = "word";
-  for (int i = 0; i < 19; ++i) words += " word";
-  EXPECT_EQ(yaml_text(ConfigValue::dict({{"k", words}})),
-            "k: word word word word word word word word word word word word word word word word\n"
-            "  word word word word\n");
 }
 
 }  // namespace
