@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/model/module_classes.h"
+
 namespace shardscope {
 namespace {
 
@@ -19,7 +21,9 @@ ModuleIndex add_modules(const Model& model, ModuleTree& tree) {
   ModuleIndex index;
   for (const Module& module : model.modules) {
     const auto id = static_cast<std::int32_t>(tree.modules.size());
-    tree.modules.push_back({.name = module.name, .class_name = module.class_name});
+    tree.modules.push_back({.name = module.name,
+                            .class_name = module.class_name,
+                            .bases = module_class_bases(model, module.class_name)});
     index[module.name] = id;
     if (module.name.empty()) continue;
     TreeModule& added = tree.modules.back();

@@ -1,0 +1,66 @@
+#include "core/model/module_classes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "core/model/family.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
+    {"BertLayer", "GradientCheckpointingLayer"},
+    {"BertSdpaSelfAttention", "BertSelfAttention"},
+    {"BloomBlock", "GradientCheckpointingLayer"},
+    {"Dropout", "_DropoutNd"},
+    {"GPT2Block", "GradientCheckpointingLayer"},
+    {"GPTJBlock", "GradientCheckpointingLayer"},
+    {"GPTNeoXLayer", "GradientCheckpointingLayer"},
+    {"Gemma2DecoderLayer", "GradientCheckpointingLayer"},
+    {"Gemma2TextScaledWordEmbedding", "Embedding"},
+    {"LlamaDecoderLayer", "GradientCheckpointingLayer"},
+    {"MistralDecoderLayer", "GradientCheckpointingLayer"},
+    {"MixtralDecoderLayer", "GradientCheckpointingLayer"},
+    {"OPTDecoderLayer", "GradientCheckpointingLayer"},
+    {"OPTLearnedPositionalEmbedding", "Embedding"},
+    {"Phi3DecoderLayer", "GradientCheckpointingLayer"},
+    {"Qwen2DecoderLayer", "GradientCheckpointingLayer"},
+    {"Qwen3DecoderLayer", "GradientCheckpointingLayer"},
+    {"ReLU6", "Hardtanh"},
+    {"RobertaLayer", "GradientCheckpointingLayer"},
+    {"RobertaSdpaSelfAttention", "RobertaSelfAttention"},
+    {"T5Block", "GradientCheckpointingLayer"},
+};
+
+/// Models that no config names, but others hold.
+constexpr std::string_view inner_models[] = {"OPTDecoder", "T5Stack"};
+
+/// What all classes of a family begin with: "GPT2", "T5".
+std::string_view common_prefix(const ModelFamily& family) {
+  std::string_view prefix = family.classes.front();
+  for (const std::string_view name : family.classes) {
+    const auto end = std::mismatch(prefix.begin(), prefix.end(), name.begin(), name.end()).first;
+    prefix = prefix.substr(0, static_cast<std::size_t>(end - prefix.begin()));
+  }
+  return prefix;
+}
+
+bool is_model(const ModelFamily& family, std::string_view class_name) {
+  const auto holds = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), class_name) != std::end(names);
+  };
+  return holds(family.classes) || holds(inner_models);
+}
+
+}  // namespace
+
+std::vector<std::string> module_class_bases(const Model& model, std::string_view class_name) {
+  for (const auto& [name, base] : single_bases)
+    if (name == class_name) return {std::string(base)};
+  const ModelFamily* family = find_family(model.family);
+  if (!family || !is_model(*family, class_name)) return {};
+  return {std::string(common_prefix(*family)) + "PreTrainedModel", "PreTrainedModel"};
+}
+
+}  // namespace shardscope
