@@ -68,7 +68,9 @@ void apply_optimizer(const JobOptions& options, Job& job) {
 void declare_job_options(Command& command, JobOptions& options) {
   command.heading("What is trained");
   command.option("--job", options.job, {"FILE", "a job file; the options below override its keys"});
-  command.option("--model", options.model, {"PATH", "Hugging Face folder or config.json"});
+  command.option(
+      "--model", options.model,
+      {"PATH", "Hugging Face folder or config.json, our export, safetensors or their index"});
   command.option("--batch", options.batch, {"B", "sequences per rank and micro-batch"});
   command.option("--seq", options.seq, {"T", "tokens of a sequence"});
   command.option("--accumulate", options.accumulate, {"K", "micro-batches of a step"});

@@ -14,6 +14,7 @@
 #include "cli/verb.h"
 #include "core/config/deepspeed/model_widths.h"
 #include "core/model/huggingface.h"
+#include "core/model/read_model.h"
 
 namespace shardscope {
 namespace {

@@ -78,7 +78,8 @@ ExitCode run_model(ModelCommand options) {
 
 void declare_model(Command& command) {
   const auto options = std::make_shared<ModelCommand>();
-  command.positional("MODEL", options->model, "Hugging Face folder or config.json");
+  command.positional("MODEL", options->model,
+                     "Hugging Face folder or config.json, our export, safetensors or their index");
   declare_job_options(command, options->job);
   command.option("--transformers", options->transformers,
                  {"4|5", "whose layout the model has; 5 unless given"});

@@ -38,14 +38,25 @@ std::vector<ParameterGroup> grouped_parameters(const Model& model) {
   return groups;
 }
 
+/// "GPT2LMHeadModel (gpt2)", as far as it is known.
+std::string class_and_family(const Model& model) {
+  if (model.class_name.empty()) return "A model of unknown classes";
+  return model.family.empty() ? model.class_name
+                              : fmt::format("{} ({})", model.class_name, model.family);
+}
+
 std::string headline(const Model& model) {
   const std::int64_t all = model.parameter_elements();
   const std::int64_t trained = model.trainable_elements();
-  std::string text = fmt::format("{} ({}): {} parameters in {} tensors, {}, {}\n", model.class_name,
-                                 model.family, grouped(all), model.parameters.size(),
+  std::string text = fmt::format("{}: {} parameters in {} tensors, {}, {}\n",
+                                 class_and_family(model), grouped(all), model.parameters.size(),
                                  name_of(model.dtype), rounded_text(bytes_of(all, model.dtype)));
   if (trained != all)
     text += fmt::format("{} of them are trained, the rest is frozen\n", grouped(trained));
+  if (model.trace)
+    text += fmt::format("traced with {} x {} tokens: {} operators, {} kept for backward\n",
+                        model.trace->batch, model.trace->sequence,
+                        grouped(model.trace->operators()), rounded_text(model.trace->saved()));
   for (const TiedName& tied : model.tied) text += fmt::format("{} is {}\n", tied.later, tied.first);
   return text;
 }

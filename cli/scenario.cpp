@@ -9,6 +9,7 @@
 #include "backend/train/trainable.h"
 #include "core/error.h"
 #include "core/model/huggingface.h"
+#include "core/model/read_model.h"
 
 namespace shardscope {
 namespace {
@@ -39,7 +40,7 @@ Model trained_model(const Job& job, const ModelOptions& options) {
   if (job.model.empty()) {
     throw Error({.where = "--model",
                  .what = "no model was given",
-                 .way_out = "give a Hugging Face folder or config.json"});
+                 .way_out = "give a Hugging Face folder or config.json, an export or safetensors"});
   }
   Model model = read_model(job.model, options);
   freeze_all_but(model, job.trainable);
@@ -66,6 +67,8 @@ Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
   apply_tokens_per_batch(options, world, job);
   Scenario scenario = scenario_of(job, world, rank, model);
   scenario.assumed = std::move(assumed);
+  const std::vector<std::string>& of_model = scenario.model.assumed;
+  scenario.assumed.insert(scenario.assumed.end(), of_model.begin(), of_model.end());
   return scenario;
 }
 

@@ -8,7 +8,7 @@
 #include "backend/train/trainable.h"
 #include "core/config/learning_rate.h"
 #include "core/error.h"
-#include "core/model/huggingface.h"
+#include "core/model/read_model.h"
 
 namespace shardscope {
 namespace {

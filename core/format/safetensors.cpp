@@ -77,6 +77,17 @@ SafetensorsMetadata read_metadata(const JsonValue& value) {
   return metadata;
 }
 
+void check_layout(const JsonValue& header, const std::vector<SafetensorsTensor>& tensors) {
+  std::int64_t expected = 0;
+  for (const SafetensorsTensor& tensor : tensors) {
+    if (tensor.begin != expected)
+      throw header.error(fmt::format(
+          "tensor {} begins at byte {}, the one before it ends at {}: {}", shown(tensor.name),
+          tensor.begin, expected, tensor.begin < expected ? "they overlap" : "there is a hole"));
+    expected = tensor.end;
+  }
+}
+
 }  // namespace
 
 std::int64_t SafetensorsTensor::elements() const { return (end - begin) / size_of(dtype).count; }
@@ -118,11 +129,35 @@ std::string header_bytes(const SafetensorsHeader& header) {
   return bytes + text;
 }
 
+SafetensorsHeader parse_safetensors_header(const JsonValue& header) {
+  SafetensorsHeader result;
+  for (const auto& [name, value] : header.members()) {
+    if (name == metadata_key)
+      result.metadata = read_metadata(value);
+    else
+      result.tensors.push_back(read_tensor(name, value));
+  }
+  const auto place = [](const SafetensorsTensor& t) { return std::tie(t.begin, t.end, t.name); };
+  std::sort(
+      result.tensors.begin(), result.tensors.end(),
+      [&](const SafetensorsTensor& a, const SafetensorsTensor& b) { return place(a) < place(b); });
+  check_layout(header, result.tensors);
+  return result;
+}
+
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
+  return SafetensorsFile(path, SafetensorsFile::Data::may_be_missing).header_;
+}
+
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
+    : SafetensorsFile(std::move(path), Data::whole) {}
+
+SafetensorsFile::SafetensorsFile(std::filesystem::path path, Data data)
     : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (descriptor_ < 0) throw error("cannot be read: " + std::generic_category().message(errno));
   try {
     read_header();
+    if (data == Data::whole) check_data();
   } catch (...) {
     close(descriptor_);
     throw;
@@ -149,18 +184,11 @@ void SafetensorsFile::read_header() {
     throw error("cannot be read: " + std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode)) throw error("is no regular file");
   header_.file_bytes = status.st_size;
-  const std::string text = read_header_text();
-  for (const auto& [name, value] : JsonValue::parse(text, path_.string()).members()) {
-    if (name == metadata_key)
-      header_.metadata = read_metadata(value);
-    else
-      header_.tensors.push_back(read_tensor(name, value));
-  }
-  const auto place = [](const SafetensorsTensor& t) { return std::tie(t.begin, t.end, t.name); };
-  std::sort(
-      header_.tensors.begin(), header_.tensors.end(),
-      [&](const SafetensorsTensor& a, const SafetensorsTensor& b) { return place(a) < place(b); });
-  check_layout();
+  SafetensorsHeader header =
+      parse_safetensors_header(JsonValue::parse(read_header_text(), path_.string()));
+  header.data_begin = header_.data_begin;
+  header.file_bytes = header_.file_bytes;
+  header_ = std::move(header);
   by_name_.resize(header_.tensors.size());
   std::iota(by_name_.begin(), by_name_.end(), 0u);
   std::sort(by_name_.begin(), by_name_.end(),
@@ -185,15 +213,8 @@ std::string SafetensorsFile::read_header_text() {
   return text;
 }
 
-void SafetensorsFile::check_layout() const {
-  std::int64_t expected = 0;
-  for (const SafetensorsTensor& tensor : header_.tensors) {
-    if (tensor.begin != expected)
-      throw error(fmt::format("tensor {} begins at byte {}, the one before it ends at {}: {}",
-                              shown(tensor.name), tensor.begin, expected,
-                              tensor.begin < expected ? "they overlap" : "there is a hole"));
-    expected = tensor.end;
-  }
+void SafetensorsFile::check_data() const {
+  const std::int64_t expected = header_.tensors.empty() ? 0 : header_.tensors.back().end;
   const std::int64_t bytes = header_.file_bytes - header_.data_begin;
   if (bytes != expected)
     throw error(fmt::format("the tensors take {} bytes, the file holds {} behind the header",

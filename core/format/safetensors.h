@@ -15,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/json_reader.h"
 
 namespace shardscope {
 
@@ -46,6 +47,12 @@ SafetensorsHeader safetensors_header(std::vector<SafetensorsTensor> tensors,
 /// multiple of 8.
 std::string header_bytes(const SafetensorsHeader& header);
 
+/// The header's JSON: lengths, overlaps, holes, shapes times dtypes, UTF-8 are checked as in a
+/// whole file. data_begin and file_bytes stay 0.
+SafetensorsHeader parse_safetensors_header(const JsonValue& header);
+/// The header of a file whose tensors may be missing: the first bytes of one are enough.
+SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
+
 /// Reads tensors out of a file whose header was checked whole: lengths inside the file, no overlap,
 /// no hole, shape times dtype equal to the bytes, no key twice, valid UTF-8. Anything else throws
 /// Error (bad_input) naming file and tensor.
@@ -70,9 +77,13 @@ class SafetensorsFile {
   void read_floats(const SafetensorsTensor& tensor, std::int64_t first, std::span<float> out) const;
 
  private:
+  friend SafetensorsHeader read_safetensors_header(const std::filesystem::path& path);
+  enum class Data : std::uint8_t { whole, may_be_missing };
+  SafetensorsFile(std::filesystem::path path, Data data);
+
   void read_header();
   std::string read_header_text();
-  void check_layout() const;
+  void check_data() const;
   void read_at(std::int64_t offset, std::span<std::byte> out) const;
   Error error(std::string what) const;
 

@@ -12,10 +12,6 @@
 namespace shardscope {
 namespace {
 
-constexpr std::int64_t largest_config_bytes = 16 << 20;
-constexpr double most_elements =
-    9e15;  // 2^53: far above any model, and 16 bytes of each still fit an int64
-
 std::vector<std::string_view> known_types() {
   std::vector<std::string_view> types;
   for (const ModelFamily& family : model_families()) types.push_back(family.model_type);
@@ -76,14 +72,6 @@ void check_problem_type(const JsonValue& config, const ConfigReader& reader) {
                       "give num_labels 2, or problem_type regression");
 }
 
-void check_size(const JsonValue& config, const Model& model) {
-  double elements = 0;
-  for (const Parameter& parameter : model.parameters)
-    elements += static_cast<double>(parameter.elements());
-  if (elements > most_elements)
-    throw config.error(fmt::format("the model would have {:.3g} parameters", elements));
-}
-
 }  // namespace
 
 Model model_of_config(const JsonValue& config, const ModelOptions& options) {
@@ -107,7 +95,7 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   if (options.constructor) reader.build_parts_in(dtype_of(config));
   check_problem_type(config, reader);
   family.build(reader, model);
-  check_size(config, model);
+  check_size(model, config.where());
   return model;
 }
 
@@ -115,13 +103,6 @@ std::filesystem::path config_path(const std::filesystem::path& folder_or_config)
   std::error_code ignored;
   return std::filesystem::is_directory(folder_or_config, ignored) ? folder_or_config / "config.json"
                                                                   : folder_or_config;
-}
-
-Model read_model(const std::filesystem::path& folder_or_config, const ModelOptions& options) {
-  const std::filesystem::path path = config_path(folder_or_config);
-  // transformers reads with Python's json, where the last of two equal keys wins.
-  return model_of_config(JsonValue::read_file(path, DuplicateKeys::last_wins, largest_config_bytes),
-                         options);
 }
 
 }  // namespace shardscope

@@ -1,4 +1,4 @@
-// A model from a Hugging Face folder or config.json, exactly as transformers builds it.
+// A model from a Hugging Face config.json, exactly as transformers builds it.
 #pragma once
 
 #include <filesystem>
@@ -21,11 +21,8 @@ struct ModelOptions {
   bool constructor = false;
 };
 
-/// `folder_or_config` is a folder with a config.json, or such a file. Throws Error with file, line
-/// and key: unknown model_type or architecture (names those known), wrong type, shapes that do not
-/// divide.
-Model read_model(const std::filesystem::path& folder_or_config, const ModelOptions& options = {});
-/// The same of a config that was read already.
+/// Throws Error with file, line and key: unknown model_type or architecture (names those known),
+/// wrong type, shapes that do not divide.
 Model model_of_config(const JsonValue& config, const ModelOptions& options = {});
 /// The config.json that `folder_or_config` names.
 std::filesystem::path config_path(const std::filesystem::path& folder_or_config);

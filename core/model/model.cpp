@@ -6,14 +6,19 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/model/module_names.h"
 
 namespace shardscope {
 namespace {
 
-/// The module that a parameter or buffer belongs to: "a.b" of "a.b.weight".
-std::string_view owner_of(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+using NamesOfModule = std::vector<ParameterName>;
+
+/// torch's layers register the weight before the bias, whichever of the two is tied.
+void order_as_registered(NamesOfModule& names) {
+  if (std::all_of(names.begin(), names.end(), [](const ParameterName& n) { return n.is_first; }))
+    return;
+  std::stable_partition(names.begin(), names.end(),
+                        [](const ParameterName& n) { return !n.name.ends_with(".bias"); });
 }
 
 }  // namespace
@@ -54,11 +59,33 @@ ParameterId Model::find(std::string_view name) const {
   return {};
 }
 
+std::vector<ParameterName> Model::parameter_names() const {
+  std::unordered_map<std::string_view, ParameterName> known;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    known[parameters[i].name] = {.name = parameters[i].name, .parameter = ParameterId::of(i)};
+  for (const TiedName& name : tied)
+    known[name.later] = {
+        .name = name.later, .parameter = known.at(name.first).parameter, .is_first = false};
+  std::vector<ParameterName> result;
+  for (const std::string& name : registered_names) result.push_back(known.at(name));
+  if (!result.empty()) return result;
+
+  std::unordered_map<std::string_view, NamesOfModule> by_owner;
+  for (const Parameter& parameter : parameters)
+    by_owner[owner_of(parameter.name)].push_back(known.at(parameter.name));
+  for (const TiedName& name : tied) by_owner[owner_of(name.later)].push_back(known.at(name.later));
+  for (const Module& module : modules) {
+    NamesOfModule& names = by_owner[module.name];
+    order_as_registered(names);
+    result.insert(result.end(), names.begin(), names.end());
+  }
+  return result;
+}
+
 std::vector<std::string> Model::state_dict_keys() const {
   std::unordered_map<std::string_view, std::vector<std::string_view>> by_owner;
-  for (const Parameter& parameter : parameters)
-    by_owner[owner_of(parameter.name)].push_back(parameter.name);
-  for (const TiedName& name : tied) by_owner[owner_of(name.later)].push_back(name.later);
+  for (const ParameterName& name : parameter_names())
+    by_owner[owner_of(name.name)].push_back(name.name);
   for (const ModelBuffer& buffer : buffers)
     if (buffer.persistent) by_owner[owner_of(buffer.name)].push_back(buffer.name);
   std::vector<std::string> keys;
@@ -70,6 +97,29 @@ std::vector<std::string> Model::state_dict_keys() const {
     for (const std::string_view key : names) keys.emplace_back(key);
   }
   return keys;
+}
+
+void check_size(const Model& model, std::string_view where) {
+  constexpr double most_elements = 9e15;
+  double elements = 0;
+  for (const Parameter& parameter : model.parameters)
+    elements += static_cast<double>(parameter.elements());
+  if (elements > most_elements)
+    throw Error({.where = std::string(where),
+                 .what = fmt::format("the model would have {:.3g} parameters", elements),
+                 .way_out = {}});
+}
+
+std::int64_t ModelTrace::operators() const {
+  std::int64_t sum = 0;
+  for (const OfModule& module : by_module) sum += module.operators;
+  return sum;
+}
+
+Bytes ModelTrace::saved() const {
+  Bytes sum;
+  for (const OfModule& module : by_module) sum += module.saved;
+  return sum;
 }
 
 }  // namespace shardscope

@@ -55,8 +55,12 @@ struct ModelBuffer {
 };
 
 struct Module {
-  std::string name;  ///< "" is the root
-  std::string class_name;
+  std::string name;        ///< "" is the root
+  std::string class_name;  ///< empty: not known
+  /// Classes above it, nearest first, up to but without torch.nn.Module; empty where the class says
+  /// them (module_class_bases).
+  std::vector<std::string> bases = {};
+  std::string same_as = {};  ///< name of an earlier module that is the same object; empty: none
   bool operator==(const Module&) const = default;
 };
 
@@ -151,6 +155,32 @@ struct StoredTensor {
   bool operator==(const StoredTensor&) const = default;
 };
 
+/// One forward in training mode, as examples/pytorch/export_model.py traced it.
+struct ModelTrace {
+  std::int64_t batch = 0;
+  std::int64_t sequence = 0;
+  std::vector<std::string> execution_order;  ///< modules as their forward began, each time
+  struct OfModule {
+    std::string module;
+    std::int64_t operators = 0;
+    /// What autograd keeps for backward: storages that are no parameter, buffer or input, each
+    /// counted where it was kept first.
+    Bytes saved;
+    bool operator==(const OfModule&) const = default;
+  };
+  std::vector<OfModule> by_module;  ///< in the order of Model::modules, those with operators
+
+  std::int64_t operators() const;
+  Bytes saved() const;
+};
+
+/// One of the names under which a parameter is registered.
+struct ParameterName {
+  std::string_view name;
+  ParameterId parameter;
+  bool is_first = true;  ///< not a tied one
+};
+
 struct Model {
   std::string family;      ///< model_type: "gpt2", "llama"
   std::string class_name;  ///< "GPT2LMHeadModel"
@@ -159,7 +189,10 @@ struct Model {
   std::vector<Parameter> parameters;  ///< named_parameters() order, a shared one once
   std::vector<TiedName> tied;
   std::vector<ModelBuffer> buffers;
-  std::vector<Module> modules;    ///< named_modules() order
+  std::vector<Module> modules;  ///< named_modules() order
+  /// Every name of every parameter as registered, where that is known; empty: in each module its
+  /// own before the tied ones, and weights before biases where one is tied.
+  std::vector<std::string> registered_names;
   std::string base_model_prefix;  ///< attribute that holds the base model: "transformer", "model"
   /// _no_split_modules: what FSDP wraps by default, sorted; and the same attribute of the class
   /// alone, before the model's parts are asked.
@@ -175,13 +208,20 @@ struct Model {
   double dropout = 0;
   std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class
   std::string why_no_decoder;  ///< then: the reason, for the user ("activation_function relu", ...)
+  std::optional<ModelTrace> trace;   ///< of an export that was traced
+  std::vector<std::string> assumed;  ///< what its file does not say, for the user
 
   std::int64_t parameter_elements() const;
   std::int64_t trainable_elements() const;
   /// By first or tied name; none if there is no such parameter.
   ParameterId find(std::string_view name) const;
+  /// named_parameters(remove_duplicate=False) order; views of this model's names.
+  std::vector<ParameterName> parameter_names() const;
   /// state_dict() order: parameters under every name they have, and persistent buffers.
   std::vector<std::string> state_dict_keys() const;
 };
+
+/// Error naming `where` for more than 9e15 parameters: below, 16 bytes of each still fit an int64.
+void check_size(const Model& model, std::string_view where);
 
 }  // namespace shardscope

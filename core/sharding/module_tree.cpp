@@ -4,15 +4,10 @@
 #include <unordered_map>
 
 #include "core/model/module_classes.h"
+#include "core/model/module_names.h"
 
 namespace shardscope {
 namespace {
-
-/// The module that a name belongs to: "a.b" of "a.b.weight"; "" of "weight".
-std::string_view owner_of(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
-}
 
 using ModuleIndex = std::unordered_map<std::string_view, std::int32_t>;
 
@@ -23,7 +18,10 @@ ModuleIndex add_modules(const Model& model, ModuleTree& tree) {
     const auto id = static_cast<std::int32_t>(tree.modules.size());
     tree.modules.push_back({.name = module.name,
                             .class_name = module.class_name,
-                            .bases = module_class_bases(model, module.class_name)});
+                            .bases = module.bases.empty()
+                                         ? module_class_bases(model, module.class_name)
+                                         : module.bases});
+    if (!module.same_as.empty()) tree.modules.back().same_as = index.at(module.same_as);
     index[module.name] = id;
     if (module.name.empty()) continue;
     TreeModule& added = tree.modules.back();
@@ -31,22 +29,6 @@ ModuleIndex add_modules(const Model& model, ModuleTree& tree) {
     tree.modules[static_cast<std::size_t>(added.parent)].children.push_back(id);
   }
   return index;
-}
-
-struct NamedParameter {
-  std::string_view name;
-  const Parameter* parameter;
-  bool alias;
-};
-
-/// Aliases were collected after the module's own parameters; torch's layers register the weight
-/// before the bias, whichever of the two is tied.
-void order_as_registered(std::vector<NamedParameter>& parameters) {
-  const bool aliased = std::any_of(parameters.begin(), parameters.end(),
-                                   [](const NamedParameter& p) { return p.alias; });
-  if (!aliased) return;
-  std::stable_partition(parameters.begin(), parameters.end(),
-                        [](const NamedParameter& p) { return !p.name.ends_with(".bias"); });
 }
 
 }  // namespace
@@ -59,28 +41,23 @@ bool TreeModule::is(std::string_view class_or_base) const {
 ModuleTree tree_of(const Model& model) {
   ModuleTree tree;
   const ModuleIndex index = add_modules(model, tree);
-  std::vector<std::vector<NamedParameter>> of_module(tree.modules.size());
-  const auto add = [&](std::string_view name, const Parameter& parameter, bool alias) {
-    of_module[static_cast<std::size_t>(index.at(owner_of(name)))].push_back(
-        {.name = name, .parameter = &parameter, .alias = alias});
-  };
-  for (const Parameter& parameter : model.parameters) add(parameter.name, parameter, false);
-  for (const TiedName& tied : model.tied)
-    add(tied.later, model.parameters[model.find(tied.first).value], true);
+  std::vector<std::vector<ParameterName>> of_module(tree.modules.size());
+  for (const ParameterName& name : model.parameter_names())
+    of_module[static_cast<std::size_t>(index.at(owner_of(name.name)))].push_back(name);
 
-  std::unordered_map<std::string_view, std::int32_t> first;
+  std::vector<std::int32_t> first(model.parameters.size());
   for (std::size_t module = 0; module < of_module.size(); ++module) {
-    order_as_registered(of_module[module]);
-    for (const NamedParameter& named : of_module[module]) {
+    for (const ParameterName& name : of_module[module]) {
       const auto id = static_cast<std::int32_t>(tree.parameters.size());
-      TreeParameter added{.name = std::string(named.name),
-                          .shape = named.parameter->shape,
-                          .dtype = named.parameter->dtype,
-                          .trainable = named.parameter->trainable};
-      if (named.alias)
-        added.same_as = first.at(named.parameter->name);
+      const Parameter& parameter = model.parameters[name.parameter.value];
+      TreeParameter added{.name = std::string(name.name),
+                          .shape = parameter.shape,
+                          .dtype = parameter.dtype,
+                          .trainable = parameter.trainable};
+      if (name.is_first)
+        first[name.parameter.value] = id;
       else
-        first[named.parameter->name] = id;
+        added.same_as = first[name.parameter.value];
       tree.parameters.push_back(std::move(added));
       tree.modules[module].parameters.push_back(id);
     }

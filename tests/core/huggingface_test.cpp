@@ -1,4 +1,5 @@
 #include "core/model/huggingface.h"
+#include "core/model/read_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

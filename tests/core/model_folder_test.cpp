@@ -8,6 +8,7 @@
 #include "core/model/config_text.h"
 #include "core/model/huggingface.h"
 #include "core/model/model_weights.h"
+#include "core/model/read_model.h"
 #include "tests/core/complaint.h"
 #include "tests/core/temporary_folder.h"
 

@@ -7,8 +7,8 @@
 
 #include "backend/train/train.h"
 #include "core/error.h"
-#include "core/model/huggingface.h"
 #include "core/model/model_weights.h"
+#include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/temporary_folder.h"
 

@@ -13,8 +13,8 @@
 
 #include "backend/train/train.h"
 #include "core/bfloat16.h"
-#include "core/model/huggingface.h"
 #include "core/model/model_weights.h"
+#include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
