@@ -131,7 +131,7 @@ class Decoder {
   std::string finished_key(std::size_t begin, std::optional<std::size_t> blank) const {
     if (begin == at_) fail("expected a key before ':'");
     if (blank && *blank + 1 != at_) fail("a key with blanks in it needs quotes");
-    return text_.stripped(begin, at_);
+    return blank ? text_.right_stripped(begin, at_) : text_.slice(begin, at_);
   }
 
   ConfigValue object(int depth, bool braces) {

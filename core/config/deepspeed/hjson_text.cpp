@@ -104,12 +104,20 @@ HjsonError HjsonText::error(std::size_t index, std::string what) const {
   return HjsonError({.where = where(index), .what = std::move(what), .way_out = {}});
 }
 
-std::string HjsonText::stripped(std::size_t begin, std::size_t end) const {
-  while (begin < end && is_space(text_[begin])) ++begin;
-  while (end > begin && is_space(text_[end - 1])) --end;
+std::string HjsonText::slice(std::size_t begin, std::size_t end) const {
   std::string out;
   for (std::size_t i = begin; i < end; ++i) append_utf8(out, text_[i]);
   return out;
+}
+
+std::string HjsonText::right_stripped(std::size_t begin, std::size_t end) const {
+  while (end > begin && is_space(text_[end - 1])) --end;
+  return slice(begin, end);
+}
+
+std::string HjsonText::stripped(std::size_t begin, std::size_t end) const {
+  while (begin < end && is_space(text_[begin])) ++begin;
+  return right_stripped(begin, end);
 }
 
 std::optional<HjsonText::Word> HjsonText::word(std::size_t begin) const {

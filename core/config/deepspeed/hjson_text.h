@@ -35,7 +35,11 @@ class HjsonText {
   std::string where(std::size_t index) const;  ///< "file:line"
   HjsonError error(std::size_t index, std::string what) const;
 
-  /// text[begin:end].strip() as UTF-8.
+  /// text[begin:end] as UTF-8.
+  std::string slice(std::size_t begin, std::size_t end) const;
+  /// text[begin:end].rstrip().
+  std::string right_stripped(std::size_t begin, std::size_t end) const;
+  /// text[begin:end].strip().
   std::string stripped(std::size_t begin, std::size_t end) const;
   /// null, true or false at `begin`, and where the blanks behind it in its line end.
   struct Word {
