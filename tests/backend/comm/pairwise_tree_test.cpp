@@ -127,6 +127,28 @@ TEST(PairwiseTree, AddsBfloat16InFloat32AndRoundsOnce) {
   }
 }
 
+TEST(PairwiseTree, RoundsBfloat16AsTheScalarTypeDoes) {
+  // Ties to even, infinities, NaN and a sum beyond the range, at every place of a vector and tail.
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> a{1.0f, 3.0f, infinity, -1.0f, infinity, 0x1.FEp127f, -0.0f};
+  const std::vector<float> b{0x1p-8f, 0x1p-7f, 1.0f, -0x1p-8f, -infinity, 0x1p119f, -0.0f};
+  for (std::size_t count = 1; count <= 21; ++count) {
+    std::vector<Bfloat16> first, second, out(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      first.push_back(to_bfloat16(a[i % a.size()]));
+      second.push_back(to_bfloat16(b[i % b.size()]));
+    }
+    const std::vector<const std::byte*> sources{reinterpret_cast<const std::byte*>(first.data()),
+                                                reinterpret_cast<const std::byte*>(second.data())};
+    pairwise_sum(Dtype::bfloat16, sources, std::as_writable_bytes(std::span(out)));
+    for (std::size_t i = 0; i < count; ++i) {
+      const Bfloat16 expected = to_bfloat16(to_float(first[i]) + to_float(second[i]));
+      const bool both_nan = std::isnan(to_float(expected)) && std::isnan(to_float(out[i]));
+      EXPECT_TRUE(both_nan || out[i].bits == expected.bits) << i << " of " << count;
+    }
+  }
+}
+
 TEST(PairwiseTree, RefusesOtherDtypes) {
   std::vector<std::byte> out(2);
   const std::vector<const std::byte*> sources{out.data()};
