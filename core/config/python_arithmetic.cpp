@@ -21,6 +21,16 @@ void require_numbers(std::string_view operation, const ConfigValue& a, const Con
 
 bool is_int(const ConfigValue& value) { return value.is_integer() || value.is_boolean(); }
 
+/// float.__floordiv__: by the remainder, so that a quotient that rounds up to a whole number does
+/// not count as that number. Source: CPython 3.11 Objects/floatobject.c, _float_div_mod.
+double floor_divided_floats(double a, double b) {
+  const double remainder = std::fmod(a, b);
+  double quotient = (a - remainder) / b;
+  if (remainder != 0 && (b < 0) != (remainder < 0)) quotient -= 1;
+  const double whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
 Error beyond_64_bits() {
   return Error(
       {.where = {}, .what = "a product goes beyond 64 bits", .way_out = "give smaller numbers"});
@@ -39,7 +49,7 @@ ConfigValue multiplied(const ConfigValue& a, const ConfigValue& b) {
 ConfigValue floor_divided(const ConfigValue& a, const ConfigValue& b) {
   require_numbers("//", a, b);
   if (b.number() == 0) throw Raised("ZeroDivisionError", "a division by zero");
-  if (!is_int(a) || !is_int(b)) return std::floor(a.number() / b.number());
+  if (!is_int(a) || !is_int(b)) return floor_divided_floats(a.number(), b.number());
   const std::int64_t dividend = a.integer();
   const std::int64_t divisor = b.integer();
   if (divisor == -1 && dividend == std::numeric_limits<std::int64_t>::min()) throw beyond_64_bits();

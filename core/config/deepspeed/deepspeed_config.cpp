@@ -133,7 +133,7 @@ void check_autocast_modules(const ConfigValue& config) {
   const ConfigValue* section = config.find("torch_autocast");
   if (section == nullptr) return;
   const ConfigValue* names = section->find("lower_precision_safe_modules");
-  if (names == nullptr || names->is_string()) return;
+  if (names == nullptr || names->is_string() || names->is_dict()) return;
   if (!names->is_list())
     throw refused("TypeError", "torch_autocast.lower_precision_safe_modules", "expected a list");
   for (const ConfigValue& name : names->elements())
