@@ -75,6 +75,7 @@ LaunchRequest request_of(const Json& input) {
     for (const auto& [key, value] : input.at("env").items()) request.shell[key] = value;
   request.machine.gpus = input.value("gpus", 8);
   request.machine.free_port = 54321;
+  request.machine.has_nvidia_ml = false;
   const std::string name = input.value("filename", "config.yaml");
   if (input.contains("yaml")) {
     request.config = attempt(
@@ -187,7 +188,8 @@ std::optional<std::int64_t> prepared_world(const Json& input, const Launch& laun
 void run_workers(Json& result, const Json& input, const Launch& started) {
   const PreparedModel model = tiny_model(input.value("model", "bert"));
   PrepareRequest request{.environment = shown_environment(started.environment),
-                         .read_file = files_of(input)};
+                         .read_file = files_of(input),
+                         .has_nvidia_ml = false};
   request.loader_batch_sizes = batch_sizes_of(input);
   const Environment& environment = request.environment;
   if (is_on(environment, "ACCELERATE_USE_FSDP") &&

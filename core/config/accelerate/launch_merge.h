@@ -17,8 +17,9 @@ namespace shardscope::accelerate {
 struct Machine {
   int gpus = 8;
   int physical_cores = 32;
-  int free_port = 29501;  ///< what "main_process_port: 0" becomes
-  bool has_fp8 = false;   ///< Transformer Engine, MS-AMP or torchao is installed
+  int free_port = 29501;      ///< what "main_process_port: 0" becomes
+  bool has_nvidia_ml = true;  ///< nvidia-ml-py, which CPU affinity needs, is installed
+  bool has_fp8 = false;       ///< Transformer Engine, MS-AMP or torchao is installed
 };
 
 /// A stage's value, or what the real library raises there.

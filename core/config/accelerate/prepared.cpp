@@ -8,6 +8,7 @@
 #include "core/config/accelerate/wrapped_modules.h"
 #include "core/config/deepspeed/accelerate_plugin.h"
 #include "core/config/deepspeed/accelerate_prepare.h"
+#include "core/config/python_arithmetic.h"
 #include "core/config/python_text.h"
 #include "core/config/raised.h"
 
@@ -53,6 +54,11 @@ class Accelerator {
 
   /// Source: state.py, AcceleratorState.__init__.
   void choose_type() {
+    const bool affinity = str_to_bool(variable(environment(), "ACCELERATE_CPU_AFFINITY", "0"));
+    if (affinity && !request_.has_nvidia_ml)
+      throw Raised("ImportError", {.where = {},
+                                   .what = "CPU affinity needs nvidia-ml-py",
+                                   .way_out = "pip install nvidia-ml-py"});
     out_.mixed_precision = lower_of(variable(environment(), "ACCELERATE_MIXED_PRECISION", "no"));
     if (deepspeed_) {
       out_.distributed_type = "DEEPSPEED";

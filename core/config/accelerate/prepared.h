@@ -53,6 +53,7 @@ struct PrepareRequest {
   std::int64_t world = 1;
   std::vector<std::int64_t> loader_batch_sizes{4};  ///< of the data loaders, for DeepSpeed
   ReadFile read_file;
+  bool has_nvidia_ml = true;  ///< as Machine says
 };
 
 /// Accelerator() and prepare(model, AdamW[, loaders]) as rank 0. Raises what they raise.

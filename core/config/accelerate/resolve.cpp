@@ -50,7 +50,8 @@ Resolution resolve(const ResolveRequest& request) {
     return prepare({.environment = environment,
                     .world = *result.world(),
                     .loader_batch_sizes = request.loader_batch_sizes,
-                    .read_file = request.read_file},
+                    .read_file = request.read_file,
+                    .has_nvidia_ml = request.machine.has_nvidia_ml},
                    *request.model);
   });
   return result;
