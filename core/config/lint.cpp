@@ -8,7 +8,7 @@
 #include "core/config/accelerate/lint.h"
 #include "core/config/deepspeed/lint.h"
 #include "core/config/lint_model.h"
-#include "core/config/raised.h"
+#include "core/config/training_args_lint.h"
 
 namespace shardscope {
 namespace {
@@ -28,14 +28,28 @@ std::vector<Finding> lint_accelerate(const ConfigFile& file, const LintQuestion&
   return accelerate::lint(resolution, file.text, model);
 }
 
+/// Elements of the question's model; none without one.
+std::optional<std::int64_t> elements_of(const LintQuestion& question) {
+  if (!question.model) return std::nullopt;
+  std::int64_t elements = 0;
+  for (const TreeParameter& parameter : question.model->prepared.tree.parameters)
+    if (!parameter.same_as) elements += parameter.elements();
+  return elements;
+}
+
+TrainerRun trainer_run(const ConfigFile& file, const LintQuestion& question) {
+  TrainerRun run{.model_elements = elements_of(question), .read_file = files_beside(file)};
+  if (question.model)
+    for (const TreeModule& module : question.model->prepared.tree.modules)
+      run.model_classes.push_back(module.class_name);
+  return run;
+}
+
 std::vector<Finding> lint_deepspeed(const ConfigFile& file, const LintQuestion& question) {
-  DeepSpeedRun run{.world = question.place.world, .ranks_per_node = question.place.ranks_per_node};
-  if (question.model) {
-    run.model_elements = 0;
-    for (const TreeParameter& parameter : question.model->prepared.tree.parameters)
-      if (!parameter.same_as) *run.model_elements += parameter.elements();
-  }
-  return lint_deepspeed_config(file.text, file.name(), run);
+  return lint_deepspeed_config(file.text, file.name(),
+                               {.world = question.place.world,
+                                .ranks_per_node = question.place.ranks_per_node,
+                                .model_elements = elements_of(question)});
 }
 
 std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& question) {
@@ -45,8 +59,9 @@ std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& ques
     case ConfigKind::deepspeed:
       return lint_deepspeed(file, question);
     case ConfigKind::training_arguments:
+      return lint_training_arguments(file.text, file.name(), trainer_run(file, question));
     case ConfigKind::fsdp_config:
-      return {};
+      return lint_fsdp_config(file.text, file.name(), trainer_run(file, question));
   }
   return {};
 }
