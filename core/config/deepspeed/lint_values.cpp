@@ -150,11 +150,13 @@ std::string fate_of(const std::string& path) {
                                        "DummyOptim and DummyScheduler");
 }
 
-void lint_autos(const DeepSpeedLint& lint, const ConfigValue& section, const std::string& path) {
+void lint_autos(const DeepSpeedLint& lint, const ConfigValue& section, const std::string& path,
+                int& left) {
   for (const Entry& entry : section.entries()) {
     const std::string key = path.empty() ? entry.key : path + "." + entry.key;
-    if (entry.value.is_dict()) lint_autos(lint, entry.value, key);
+    if (entry.value.is_dict()) lint_autos(lint, entry.value, key, left);
     if (!entry.value.is("auto")) continue;
+    if (left-- <= 0) return;
     const bool known =
         std::any_of(filled.begin(), filled.end(), [&](const Filled& f) { return f.key == key; });
     const bool batch = path.empty() && (entry.key.starts_with("train_") ||
@@ -226,7 +228,8 @@ void lint_defaults(const DeepSpeedLint& lint) {
 
 void lint_values(const DeepSpeedLint& lint) {
   if (lint_sections(lint)) lint_rest(lint);
-  lint_autos(lint, lint.config, "");
+  int left = most_unknown_keys;
+  lint_autos(lint, lint.config, "", left);
   lint_units(lint);
   lint_defaults(lint);
 }
