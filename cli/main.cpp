@@ -44,6 +44,8 @@ std::string program_help() {
       "Examples:\n"
       "  shardscope model examples/models/gpt2 --strategy full_shard --world 8\n"
       "      what every rank holds of GPT-2\n"
+      "  shardscope lint accelerate.yaml --model examples/models/gpt2\n"
+      "      what accelerate would really do with that file\n"
       "  shardscope calibrate\n"
       "      measures this machine, so that predictions are about it\n"
       "  shardscope train job.json --ranks 2\n"

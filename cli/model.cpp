@@ -92,6 +92,11 @@ void declare_model(Command& command) {
        {"shardscope model examples/models/gpt2 --strategy full_shard --world 8 --wrap "
         "size:20000000",
         "units, shards and padding on 8 ranks"},
+       {"shardscope model examples/models/qwen2_5_0_5b --accelerate examples/configs/fsdp_v1.yaml",
+        "what `accelerate launch` with that file makes of it"},
+       {"shardscope model examples/models/bert_base_uncased --runtime deepspeed --strategy zero1 "
+        "--world 8",
+        "the same by DeepSpeed's rules, at its defaults"},
        {"shardscope model examples/models/gpt2 --json | jq .totals", "the same for scripts"}});
   command.action([options] { return run_model(*options); });
 }

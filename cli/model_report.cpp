@@ -187,7 +187,8 @@ ModelReport report_native(Scenario scenario) {
 
 ModelReport report_model(Model model, const Optimizer& optimizer,
                          std::vector<std::string> assumed) {
-  const ModelStates whole = paper_states(model, optimizer, unsharded(Precision::fp32));
+  ModelStates whole = paper_states(model, optimizer, unsharded(Precision::fp32));
+  whole.parameters = bytes_of(model.parameter_elements(), Dtype::float32);  // frozen ones too
   return {.model = std::move(model), .whole = whole, .plan = {}, .assumed = std::move(assumed)};
 }
 

@@ -28,6 +28,11 @@ Error raised_by(const ConfigFile& file, std::string_view tool, const Raised& rai
 
 std::int64_t machines_of(const ConfigPlace& place, std::int64_t world) {
   if (!place.ranks_per_node) return 1;
+  if (world % *place.ranks_per_node != 0)
+    throw Error(
+        {.where = "--ranks-per-node",
+         .what = fmt::format("{} ranks are not whole nodes of {}", world, *place.ranks_per_node),
+         .way_out = "give a divisor of the world"});
   return std::max<std::int64_t>(1, world / *place.ranks_per_node);
 }
 

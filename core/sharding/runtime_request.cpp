@@ -214,6 +214,22 @@ ShardingPlan deepspeed_plan(const Model& model, const RuntimeRequest& request) {
   return plan_of(tree_in(model, request.precision), settings, question_of(request));
 }
 
+ShardingPlan runtime_plan(const Model& model, const RuntimeRequest& request) {
+  switch (request.runtime) {
+    case Runtime::fsdp1:
+      return fsdp1_plan(model, request);
+    case Runtime::fsdp2:
+      return fsdp2_plan(model, request);
+    case Runtime::ddp:
+      return ddp_plan(model, request);
+    case Runtime::deepspeed:
+      return deepspeed_plan(model, request);
+    case Runtime::native:
+      break;
+  }
+  throw Error({.where = "--runtime", .what = "native units come from the native schedule"});
+}
+
 }  // namespace
 
 std::string_view name_of(TrainingPrecision precision) {
@@ -230,19 +246,13 @@ TrainingPrecision parse_training_precision(std::string_view text, std::string_vi
 }
 
 ShardingPlan plan_of(const Model& model, const RuntimeRequest& request) {
-  switch (request.runtime) {
-    case Runtime::fsdp1:
-      return fsdp1_plan(model, request);
-    case Runtime::fsdp2:
-      return fsdp2_plan(model, request);
-    case Runtime::ddp:
-      return ddp_plan(model, request);
-    case Runtime::deepspeed:
-      return deepspeed_plan(model, request);
-    case Runtime::native:
-      break;
-  }
-  throw Error({.where = "--runtime", .what = "native units come from the native schedule"});
+  ShardingPlan plan = runtime_plan(model, request);
+  const bool by_class = request.units.kind == UnitChoice::Kind::transformer;
+  if (by_class && model.no_split_classes.empty() && !plan.units.empty())
+    plan.warnings.push_back({"wraps-nothing",
+                             "the model names no classes to wrap (_no_split_modules): it is one "
+                             "unit, unless --wrap says otherwise"});
+  return plan;
 }
 
 UnitChoice read_units(const std::string& path) {

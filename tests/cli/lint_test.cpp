@@ -124,6 +124,26 @@ TEST_F(Lint, WhatDeepSpeedHasRemovedIsAnError) {
   EXPECT_THAT(rules("ds.json", 1), Contains("removed-key"));
 }
 
+TEST_F(Lint, TrainingArgumentsAreReadByTheirKeys) {
+  workplace_.write("args.json",
+                   R"({"output_dir": "out", "fsdp": "full_shard auto_wrap", "bf16": true,
+                       "fsdp_config": {"transformer_layer_cls_to_wrap": ["GPT2Blok"]}})");
+  EXPECT_THAT(rules("args.json --model gpt2.json", 1), Contains("unknown-class"));
+}
+
+TEST_F(Lint, TheFileOfFsdpConfigAloneIsRead) {
+  workplace_.write("fsdp.json", R"({"fsdp_version": 2, "min_num_params": 2000})");
+  EXPECT_THAT(rules("fsdp.json", 0), Contains("min-num-params-alone"));
+}
+
+TEST_F(Lint, RanksThatAreNoWholeNodesAreOneLine) {
+  workplace_.write("c.yaml", accelerate_file("  fsdp_version: 1\n"));
+  const Outcome outcome =
+      workplace_.run("convert c.yaml --to deepspeed --world 8 --ranks-per-node 3");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("--ranks-per-node: 8 ranks are not whole nodes of 3"));
+}
+
 struct BadConfig {
   const char* name;
   const char* file;

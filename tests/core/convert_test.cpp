@@ -144,6 +144,14 @@ TEST(Convert, AHybridOfVersion2IsAMeshOfReplicasAndShards) {
   EXPECT_EQ(config.at("fsdp_config").at("fsdp_reshard_after_forward"), ConfigValue(false));
 }
 
+TEST(Convert, RanksThatAreNoWholeGroupsAreNoHybrid) {
+  const PortableStrategy strategy{
+      .sharding = ShardingStrategy::hybrid_shard, .world = 12, .machines = 1, .shard_group = 8};
+  const FittedStrategy fit = fitted(strategy, ConfigFormat::accelerate_v2);
+  EXPECT_EQ(fit.strategy.sharding, ShardingStrategy::full_shard);
+  EXPECT_THAT(keys_of(fit.losses), ElementsAre("fsdp_sharding_strategy"));
+}
+
 TEST(Convert, ZeroOneHasNoEqualInAccelerate) {
   const FittedStrategy fit =
       fitted({.sharding = ShardingStrategy::zero1, .world = 4}, ConfigFormat::accelerate_v1);

@@ -6,6 +6,7 @@
 
 #include "core/config/convert/convert.h"
 #include "core/config/convert/formats.h"
+#include "core/error.h"
 
 namespace shardscope {
 namespace {
@@ -27,6 +28,8 @@ constexpr std::string_view understood[] = {
     "gradient_accumulation_steps",
     "gradient_clipping",
 };
+
+constexpr std::int64_t largest_group = 1 << 20;  ///< ranks; larger is a typing error
 
 struct Reason {
   std::string_view prefix;  ///< of the key
@@ -169,6 +172,9 @@ ConfigValue or_auto(const std::optional<std::int64_t>& value) {
 PortableStrategy read_deepspeed_strategy(const ConfigValue& config) {
   const std::int64_t stage = integer(config, "zero_optimization.stage", 0);
   const std::int64_t hpz = integer(config, "zero_optimization.zero_hpz_partition_size", 1);
+  if (hpz < 0 || hpz > largest_group)
+    throw Error({.where = "zero_optimization.zero_hpz_partition_size",
+                 .what = fmt::format("expected 0 to {}, got {}", largest_group, hpz)});
   PortableStrategy strategy{
       .sharding = sharding_of(stage, hpz),
       .mixed_precision = mixed_precision(config),

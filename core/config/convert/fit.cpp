@@ -22,6 +22,11 @@ struct Rule {
 bool offloads(OffloadDevice device) { return device != OffloadDevice::none; }
 std::int64_t ranks_per_machine(const S& s) { return s.world.value_or(1) / s.machines; }
 
+bool several_groups(const S& s) {
+  const std::int64_t world = s.world.value_or(1);
+  return world > s.shard_group && world % s.shard_group == 0;
+}
+
 // What both of accelerate's versions cannot say.
 constexpr Rule accelerate_rules[] = {
     {"num_processes", [](const S& s) { return !s.world.has_value(); },
@@ -73,13 +78,13 @@ constexpr Rule accelerate_v1_rules[] = {
 
 constexpr Rule accelerate_v2_rules[] = {
     {"fsdp_sharding_strategy",
-     [](const S& s) { return is_hybrid(s) && s.shard_group >= s.world.value_or(1); },
+     [](const S& s) { return is_hybrid(s) && s.shard_group > 1 && !several_groups(s); },
      [](S& s) {
        s.sharding = s.sharding == ShardingStrategy::hybrid_shard ? ShardingStrategy::full_shard
                                                                  : ShardingStrategy::shard_grad_op;
        s.shard_group = 0;
      },
-     "one sharding group holds all ranks: there is nothing to replicate, so it is not hybrid"},
+     "the ranks are not several whole sharding groups: there is nothing to replicate"},
     {"fsdp_sharding_strategy", [](const S& s) { return is_hybrid(s) && s.shard_group <= 1; },
      [](S& s) {
        s.sharding = ShardingStrategy::no_shard;
