@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "backend/device_memory.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
 
@@ -22,6 +23,9 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  /// Where its kernels' operands lie; what it gives lives as long as the device.
+  virtual DeviceMemory& memory() { return host_memory(); }
+
   virtual std::string description()
       const = 0;  ///< "AMD EPYC, 1 thread, oneDNN 2.6.3 (avx512_core)"
 
@@ -32,8 +36,8 @@ class Device {
   /// a step allocates nothing.
   virtual void prepare(const Kernel& kernel) = 0;
 
-  /// Runs the kernel; on the CPU it is done when this returns. Pointers are 64-byte aligned at the
-  /// start of a buffer.
+  /// Runs the kernel: done when this returns where the memory is the host's, else queued. Pointers
+  /// are 64-byte aligned at the start of a buffer.
   virtual void run(const Kernel& kernel, const KernelCall& call) = 0;
 };
 

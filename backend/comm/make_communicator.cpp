@@ -27,6 +27,14 @@ void check_one_host(const Environment& environment) {
                .way_out = "start the ranks with mpirun or srun and use mpi"});
 }
 
+void check_host_memory(const DeviceMemory& memory, int world) {
+  if (memory.is_host()) return;
+  throw Error({.where = "--device cuda",
+               .what = fmt::format(
+                   "{} ranks on GPUs need NCCL, which this version does not drive yet", world),
+               .way_out = "train with one rank, or take --device cpu"});
+}
+
 /// The ranks of one host meet through the store only while they map each other's memory.
 std::unique_ptr<Communicator> meet_in_shared_memory(const Environment& environment,
                                                     std::chrono::milliseconds deadline) {
@@ -70,10 +78,13 @@ Transport choose_transport(CommunicatorChoice choice, const Environment& environ
 
 std::unique_ptr<Communicator> make_communicator(CommunicatorChoice choice,
                                                 const Environment& environment,
-                                                std::chrono::milliseconds deadline) {
-  switch (choose_transport(choice, environment, has_mpi())) {
+                                                std::chrono::milliseconds deadline,
+                                                DeviceMemory& memory) {
+  const Transport transport = choose_transport(choice, environment, has_mpi());
+  if (transport != Transport::single) check_host_memory(memory, environment.world);
+  switch (transport) {
     case Transport::single:
-      return make_single_communicator();
+      return make_single_communicator(memory);
     case Transport::shared_memory:
       return meet_in_shared_memory(environment, deadline);
     case Transport::mpi:

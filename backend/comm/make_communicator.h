@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/communicator.h"
+#include "backend/device_memory.h"
 #include "backend/launch/environment.h"
 #include "core/config/job.h"
 
@@ -13,10 +14,12 @@ namespace shardscope {
 /// Collective: the group of all ranks. `automatic` takes the group of one where there is one rank;
 /// MPI under mpirun and srun, and across hosts, where this program was built with it; shared memory
 /// where all ranks are on one host. A choice that cannot be throws Error that says what to do.
+/// Several ranks must work on the host's memory: for GPUs there is no communicator yet.
 /// `deadline` is the longest wait for a peer, here and in collectives.
 std::unique_ptr<Communicator> make_communicator(CommunicatorChoice choice,
                                                 const Environment& environment,
-                                                std::chrono::milliseconds deadline);
+                                                std::chrono::milliseconds deadline,
+                                                DeviceMemory& memory = host_memory());
 
 /// What `make_communicator` will take; throws Error where nothing fits.
 enum class Transport { single, shared_memory, mpi };

@@ -1,20 +1,15 @@
 #include "backend/comm/single_communicator.h"
 
-#include <cstring>
-
 #include "backend/comm/collective_checks.h"
-#include "backend/comm/private_arena.h"
 #include "core/error.h"
 
 namespace shardscope {
 namespace {
 
-void copy(std::span<const std::byte> from, std::span<std::byte> to) {
-  if (from.data() != to.data() && !from.empty()) std::memmove(to.data(), from.data(), from.size());
-}
-
 class SingleCommunicator final : public Communicator {
  public:
+  explicit SingleCommunicator(DeviceMemory& memory) : memory_(memory) {}
+
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string description() const override { return "one rank"; }
@@ -27,17 +22,17 @@ class SingleCommunicator final : public Communicator {
                    .way_out = "allocate one arena for everything"});
     }
     has_arena_ = true;
-    return make_private_arena(size);
+    return memory_.allocate(size);
   }
 
   void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override {
     check_all_gather(in.size(), out.size(), 1);
-    copy(in, out);
+    memory_.copy(out.data(), in);
   }
   void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out,
                       Dtype dtype) override {
     check_reduce_scatter(in.size(), out.size(), 1, dtype);
-    copy(in, out);
+    memory_.copy(out.data(), in);
   }
   void all_reduce(std::span<std::byte> data, Dtype dtype) override {
     check_all_reduce(data.size(), dtype);
@@ -49,17 +44,18 @@ class SingleCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(int color) override {
     check_color(color);
-    return make_single_communicator();
+    return make_single_communicator(memory_);
   }
 
  private:
+  DeviceMemory& memory_;
   bool has_arena_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_single_communicator() {
-  return std::make_unique<SingleCommunicator>();
+std::unique_ptr<Communicator> make_single_communicator(DeviceMemory& memory) {
+  return std::make_unique<SingleCommunicator>(memory);
 }
 
 }  // namespace shardscope

@@ -4,9 +4,11 @@
 #include <memory>
 
 #include "backend/communicator.h"
+#include "backend/device_memory.h"
 
 namespace shardscope {
 
-std::unique_ptr<Communicator> make_single_communicator();
+/// Arena and copies are `memory`'s, which must outlive it.
+std::unique_ptr<Communicator> make_single_communicator(DeviceMemory& memory = host_memory());
 
 }  // namespace shardscope

@@ -11,6 +11,7 @@
 #include "backend/cuda/cublaslt_matmul.h"
 #include "backend/cuda/kernels/workspace.h"
 #include "backend/cuda/launch_kernels.h"
+#include "backend/cuda/stream_memory.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -27,17 +28,23 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-class OneCudaDevice : public CudaDevice {
+using Stream = std::unique_ptr<CUstream_st, decltype(&cudaStreamDestroy)>;
+
+/// On the device `index`, which becomes this thread's.
+Stream make_stream(int index) {
+  check(cudaSetDevice(index), "cudaSetDevice");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return {stream, &cudaStreamDestroy};
+}
+
+class CudaDevice : public Device {
  public:
-  explicit OneCudaDevice(const CudaOptions& options) : index_(options.index) {
-    check(cudaSetDevice(index_), "cudaSetDevice");
-    check(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  explicit CudaDevice(const CudaOptions& options)
+      : stream_(make_stream(options.index)), memory_(stream_.get()) {
+    check(cudaGetDeviceProperties(&properties_, options.index), "cudaGetDeviceProperties");
     if (options.use_cublaslt) matmul_.emplace();
   }
-  ~OneCudaDevice() override { cudaStreamDestroy(stream_); }
-  OneCudaDevice(const OneCudaDevice&) = delete;
-  OneCudaDevice& operator=(const OneCudaDevice&) = delete;
 
   std::string description() const override {
     int runtime = 0;
@@ -57,34 +64,15 @@ class OneCudaDevice : public CudaDevice {
   }
 
   void run(const Kernel& kernel, const KernelCall& call) override {
-    if (!by_library(kernel)) return cuda::launch_kernel(kernel, call, stream_);
+    if (!by_library(kernel)) return cuda::launch_kernel(kernel, call, stream_.get());
     if (kernel.kind == KernelKind::linear_backward_weight) {
       if (kernel.has_bias) run_bias_gradient(kernel, call);
       if (!kernel.has_weight_gradient) return;
     }
-    matmul_->run(kernel, call, stream_);
+    matmul_->run(kernel, call, stream_.get());
   }
 
-  void* allocate(Bytes bytes) override {
-    void* memory = nullptr;
-    const cudaError_t result = cudaMalloc(&memory, static_cast<std::size_t>(bytes.count));
-    if (result == cudaErrorMemoryAllocation) throw too_little(bytes);
-    check(result, "cudaMalloc");
-    return memory;
-  }
-  void free(void* memory) override { check(cudaFree(memory), "cudaFree"); }
-
-  void copy_in(void* device, std::span<const std::byte> host) override {
-    // From pageable memory: staged when this returns.
-    check(cudaMemcpyAsync(device, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
-          "cudaMemcpyAsync");
-  }
-  void copy_out(std::span<std::byte> host, const void* device) override {
-    check(cudaMemcpyAsync(host.data(), device, host.size(), cudaMemcpyDeviceToHost, stream_),
-          "cudaMemcpyAsync");
-    wait();
-  }
-  void wait() override { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+  DeviceMemory& memory() override { return memory_; }
 
  private:
   bool by_library(const Kernel& kernel) const { return matmul_ && is_linear(kernel.kind); }
@@ -92,24 +80,13 @@ class OneCudaDevice : public CudaDevice {
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
     const std::array<void*, 5> operands{call.operands[0], call.operands[1], nullptr,
                                         call.operands[3], call.operands.back()};
-    cuda::launch_kernel(kernel, {.operands = operands, .slices = {}, .state = call.state}, stream_);
+    cuda::launch_kernel(kernel, {.operands = operands, .slices = {}, .state = call.state},
+                        stream_.get());
   }
 
-  Error too_little(Bytes bytes) const {
-    std::size_t free = 0, total = 0;
-    cudaMemGetInfo(&free, &total);
-    cudaGetLastError();
-    return Error({.where = fmt::format("GPU {} ({})", index_, properties_.name),
-                  .what = fmt::format("{} were asked for, {} of {} are free", rounded_text(bytes),
-                                      rounded_text(Bytes{static_cast<std::int64_t>(free)}),
-                                      rounded_text(Bytes{static_cast<std::int64_t>(total)})),
-                  .way_out = "lower batch or seq, shard more, or turn on checkpointing",
-                  .code = ExitCode::no});
-  }
-
-  int index_;
+  Stream stream_;
+  cuda::StreamMemory memory_;
   cudaDeviceProp properties_{};
-  cudaStream_t stream_ = nullptr;
   std::optional<cuda::CublasLtMatmul> matmul_;
 };
 
@@ -133,7 +110,7 @@ std::string why_no_cuda_device() {
   return cudaGetErrorString(result);
 }
 
-std::unique_ptr<CudaDevice> make_cuda_device(const CudaOptions& options) {
+std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   const std::string why_not = why_no_cuda_device();
   if (!why_not.empty()) {
     throw Error({.where = "--device cuda",
@@ -141,7 +118,7 @@ std::unique_ptr<CudaDevice> make_cuda_device(const CudaOptions& options) {
                  .way_out = "take --device cpu, or a machine with a GPU and its driver",
                  .code = ExitCode::outside});
   }
-  return std::make_unique<OneCudaDevice>(options);
+  return std::make_unique<CudaDevice>(options);
 }
 
 }  // namespace shardscope

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "backend/executor/resident_memory.h"
+#include "core/error.h"
 
 namespace shardscope {
 namespace {
@@ -55,6 +56,12 @@ void Executor::prepare_kernels() {
 }
 
 void Executor::take_arena(Communicator& world) {
+  if (options_.check && !device_.memory().is_host()) {
+    throw Error(
+        {.where = "check",
+         .what = "the checking mode looks into the arena, and this device has its own memory",
+         .way_out = "check on --device cpu: the schedule is the same"});
+  }
   facts_ = {.arena = layout_.size,
             .pss_before = proportional_set_size(),
             .pss_after = {},
@@ -90,6 +97,7 @@ void Executor::run_init() { run(init_, {}); }
 void Executor::run_step(const StepState& state) {
   recorder_.begin(state.step);
   run(step_, state);
+  device_.memory().wait();
   recorder_.end();
   if (options_.check) check_step(state.step);
 }

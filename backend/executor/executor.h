@@ -49,16 +49,27 @@ class Executor {
   /// the executor.
   Executor(const Schedule& schedule, Device& device, Communicator& world, ExecutorOptions options);
 
-  /// Memory of a buffer, 64-byte aligned. Only persistent buffers mean something between steps.
+  /// Device memory of a buffer, 64-byte aligned. Only persistent buffers mean something between
+  /// steps.
   std::span<std::byte> bytes(BufferId buffer) const;
   /// The persistent buffer of that name; none if the schedule has none.
   std::optional<BufferId> find(std::string_view name) const;
-  /// The elements of the persistent buffer `name`, which the schedule must have.
+  /// Copies from or to the start of the persistent buffer `name`, which the schedule must have;
+  /// between steps.
   template <class Element>
-  std::span<Element> elements(std::string_view name) const {
-    const std::span<std::byte> memory = bytes(required(name));
-    return {reinterpret_cast<Element*>(memory.data()), memory.size() / sizeof(Element)};
+  void read(std::string_view name, std::span<Element> values) const {
+    device_.memory().copy_out(std::as_writable_bytes(values), bytes(required(name)).data());
   }
+  template <class Element>
+  void write(std::string_view name, std::span<const Element> values) const {
+    device_.memory().copy_in(bytes(required(name)).data(), std::as_bytes(values));
+  }
+  /// How many elements that buffer has.
+  template <class Element>
+  std::size_t elements_of(std::string_view name) const {
+    return bytes(required(name)).size() / sizeof(Element);
+  }
+  DeviceMemory& device_memory() const { return device_.memory(); }
 
   /// Runs the operations of Phase::init: once, before the first step.
   void run_init();

@@ -40,7 +40,8 @@ std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit
   const PrecisionDtypes dtypes = dtypes_of(schedule.strategy.precision);
   UnitStorage storage{.unit = &unit,
                       .dtype = what == StoredParameters::master ? dtypes.updated : dtypes.compute,
-                      .memory = executor.bytes(*buffer)};
+                      .memory = executor.bytes(*buffer),
+                      .device = &executor.device_memory()};
   storage.elements =
       static_cast<std::int64_t>(storage.memory.size()) / size_of(storage.dtype).count;
   if (!storage.is_whole())
@@ -51,22 +52,19 @@ std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit
 }  // namespace
 
 void UnitStorage::read(std::int64_t begin, std::span<float> values) const {
-  if (dtype == Dtype::float32) {
-    const auto* from = reinterpret_cast<const float*>(memory.data()) + begin;
-    std::copy_n(from, values.size(), values.begin());
-    return;
-  }
-  const auto* from = reinterpret_cast<const Bfloat16*>(memory.data()) + begin;
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = to_float(from[i]);
+  const std::byte* from = memory.data() + begin * size_of(dtype).count;
+  if (dtype == Dtype::float32) return device->copy_out(std::as_writable_bytes(values), from);
+  std::vector<Bfloat16> stored(values.size());
+  device->copy_out(std::as_writable_bytes(std::span(stored)), from);
+  std::ranges::transform(stored, values.begin(), to_float);
 }
 
 void UnitStorage::write(std::int64_t begin, std::span<const float> values) const {
-  if (dtype == Dtype::float32) {
-    std::ranges::copy(values, reinterpret_cast<float*>(memory.data()) + begin);
-    return;
-  }
-  auto* to = reinterpret_cast<Bfloat16*>(memory.data()) + begin;
-  std::ranges::transform(values, to, to_bfloat16);
+  std::byte* to = memory.data() + begin * size_of(dtype).count;
+  if (dtype == Dtype::float32) return device->copy_in(to, std::as_bytes(values));
+  std::vector<Bfloat16> rounded(values.size());
+  std::ranges::transform(values, rounded.begin(), to_bfloat16);
+  device->copy_in(to, std::as_bytes(std::span(rounded)));
 }
 
 std::vector<UnitStorage> unit_storages(const Executor& executor, StoredParameters what) {

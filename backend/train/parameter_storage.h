@@ -32,7 +32,8 @@ struct UnitStorage {
   std::int64_t first = 0;  ///< element of the flat storage
   std::int64_t elements = 0;
   Dtype dtype = Dtype::float32;
-  std::span<std::byte> memory;
+  std::span<std::byte> memory;  ///< the device's
+  DeviceMemory* device = nullptr;
 
   bool is_whole() const { return elements == unit->padded_elements; }
   /// Elements [begin, begin + values.size()) of this part, widened or rounded.

@@ -11,6 +11,7 @@
 
 #include "backend/comm/make_communicator.h"
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
 #include "backend/executor/profiled_trace.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
@@ -30,11 +31,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t recorded_steps = 12;
 
 std::unique_ptr<Device> make_device(const Job& job, const Environment& environment) {
-  if (job.device != "cpu") {
-    throw Error({.where = "device",
-                 .what = fmt::format("this build cannot train on \"{}\"", job.device),
-                 .way_out = "give \"cpu\""});
-  }
+  if (job.device == "cuda") return make_cuda_device({.index = environment.local_rank});
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return make_cpu_device(
       {.threads = job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world)});
@@ -84,7 +81,8 @@ class Run {
         device_(make_device(job, environment)),
         world_(make_communicator(
             job.communicator, environment,
-            std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3)))),
+            std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3)),
+            device_->memory())),
         leads_(environment.rank == 0),
         options_(options),
         progress_(job.steps, options.quiet || !leads_) {
@@ -114,8 +112,8 @@ class Run {
     if (job_.save_model)
       save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
                  *world_);
-    const Trace trace = profiled_trace(trainer_->executor(), "cpu: " + device_->description(),
-                                       environment_.local_rank);
+    const Trace trace = profiled_trace(
+        trainer_->executor(), job_.device + ": " + device_->description(), environment_.local_rank);
     write_chrome_trace(trace, job_.output / fmt::format("trace.{}.json.gz", environment_.rank));
     if (leads_) write_summary(summarize(trace, facts), "train", job_.output / "summary.json");
     // Nobody leaves while a peer may still read its memory.

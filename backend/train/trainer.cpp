@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <array>
 #include <cmath>
 
 #include "backend/train/start_weights.h"
@@ -61,31 +62,38 @@ Trainer::Trainer(const Job& job, Communicator& world, Device& device, std::size_
       tokens_(TokenStream::open(job.data, job.token_format)),
       schedule_(schedule_of(job, model_, world, device)),
       plan_(usable_plan(job, model_, world, tokens_)),
-      executor_(schedule_, device, world, {.check = job.check, .recorded_steps = recorded_steps}) {
+      executor_(schedule_, device, world, {.check = job.check, .recorded_steps = recorded_steps}),
+      inputs_(executor_.elements_of<std::int32_t>("tokens")),
+      targets_(executor_.elements_of<std::int32_t>("targets")) {
   load_start_weights(job_, model_, executor_);
   executor_.run_init();
 }
 
 void Trainer::read_inputs() {
-  read_step(tokens_, plan_, steps_done_, executor_.elements<std::int32_t>("tokens"),
-            executor_.elements<std::int32_t>("targets"));
+  read_step(tokens_, plan_, steps_done_, inputs_, targets_);
+  executor_.write<std::int32_t>("tokens", inputs_);
+  executor_.write<std::int32_t>("targets", targets_);
 }
 
 Trainer::StepResult Trainer::run_step(bool ask_to_stop) {
   const std::int64_t begin_ns = monotonic_ns();
   if (!first_step_ns_) first_step_ns_ = begin_ns;
   read_inputs();
-  const std::span<double> loss = executor_.elements<double>("loss");
-  loss[1] = ask_to_stop ? 1 : 0;  // summed over ranks with the loss
+  // Summed over ranks: the loss, which the step starts at 0, and who asks to stop.
+  std::array<double, 2> loss{0, ask_to_stop ? 1.0 : 0.0};
+  executor_.write<double>("loss", loss);
   const double rate = learning_rate(job_.learning_rate, steps_done_, job_.steps);
   executor_.run_step({.learning_rate = rate, .step = ++steps_done_});
 
+  std::array<double, 2> clip{};
+  executor_.read<double>("loss", loss);
+  executor_.read<double>("clip", clip);
   const std::int64_t end_ns = monotonic_ns();
   const auto seconds = [](std::int64_t ns) { return Duration{ns}.seconds(); };
   const StepMetrics metrics{
       .step = steps_done_,
       .loss = loss[0],
-      .gradient_norm = executor_.elements<double>("clip")[0],
+      .gradient_norm = clip[0],
       .learning_rate = rate,
       .elapsed_s = seconds(end_ns - *first_step_ns_),
       .tokens_per_s = static_cast<double>(tokens_per_step()) / seconds(end_ns - begin_ns)};

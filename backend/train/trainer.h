@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "backend/communicator.h"
 #include "backend/data/token_batch.h"
@@ -51,6 +52,7 @@ class Trainer {
   Schedule schedule_;  ///< before the plan: it refuses sizes that are not positive
   BatchPlan plan_;
   Executor executor_;
+  std::vector<std::int32_t> inputs_, targets_;  ///< of a step, on their way to the device
   std::int64_t steps_done_ = 0;
   std::optional<std::int64_t> first_step_ns_;
 };

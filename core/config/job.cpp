@@ -70,7 +70,8 @@ constexpr std::array communicator_choices{
     Choice<CommunicatorChoice>{CommunicatorChoice::mpi, "mpi"}};
 constexpr std::array checkpointing_choices{Choice<Checkpointing>{Checkpointing::none, "none"},
                                            Choice<Checkpointing>{Checkpointing::full, "full"}};
-constexpr std::array device_choices{Choice<std::string_view>{"cpu", "cpu"}};
+constexpr std::array device_choices{Choice<std::string_view>{"cpu", "cpu"},
+                                    Choice<std::string_view>{"cuda", "cuda"}};
 
 std::filesystem::path path_of(const JsonValue& value) {
   const std::string text = value.string();
@@ -253,7 +254,7 @@ const std::vector<Key>& keys() {
        "auto: mpi under mpirun and srun, else shared memory",
        [](V v, Job& j) { j.communicator = choice(v, communicator_choices); },
        [](const Job& j) -> Json { return name_in(j.communicator, communicator_choices); }},
-      {"device", "cpu", "where kernels run",
+      {"device", "cpu | cuda", "where kernels run",
        [](V v, Job& j) { j.device = choice(v, device_choices); },
        [](const Job& j) -> Json { return j.device; }},
       {"threads", "integer >= 0", "compute threads per rank; 0: cores / ranks",

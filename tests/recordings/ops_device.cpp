@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <optional>
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
@@ -37,17 +36,15 @@ void run_kernel(const Kernel& kernel, std::initializer_list<Operand> operands,
   Device& device = *chosen_device();
   device.prepare(kernel);
   std::vector<double> workspace(static_cast<std::size_t>(device.workspace(kernel).count) / 8 + 1);
-  std::optional<test::DeviceCopies> copies;
-  if (auto* cuda = dynamic_cast<CudaDevice*>(&device)) copies.emplace(*cuda);
+  test::DeviceCopies copies(device.memory());
   std::vector<void*> pointers;
   const auto place = [&](std::span<std::byte> bytes) -> void* {
-    if (bytes.empty()) return nullptr;
-    return copies ? copies->copy(bytes) : bytes.data();
+    return bytes.empty() ? nullptr : copies.copy(bytes);
   };
   for (const Operand& operand : operands) pointers.push_back(place(operand.bytes()));
   pointers.push_back(place(std::as_writable_bytes(std::span(workspace))));
   device.run(kernel, {.operands = pointers, .slices = slices, .state = state});
-  if (copies) copies->copy_back();
+  copies.copy_back();
 }
 
 }  // namespace shardscope::recordings

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
-#include <optional>
 #include <span>
 
 #include <gtest/gtest.h>
@@ -62,12 +61,10 @@ bool GuardedMemory::intact() const {
 }
 
 void GuardedCall::run(Device& device) {
-  std::optional<DeviceCopies> copies;
-  if (auto* cuda = dynamic_cast<CudaDevice*>(&device)) copies.emplace(*cuda);
+  DeviceCopies copies(device.memory());
   const auto place = [&](const GuardedMemory& memory) -> void* {
-    if (!copies) return memory.data();
     const std::span<std::byte> host = memory.with_guards();
-    return copies->copy(host) + (static_cast<std::byte*>(memory.data()) - host.data());
+    return copies.copy(host) + (static_cast<std::byte*>(memory.data()) - host.data());
   };
   device.prepare(kernel_);
   // Filled with NaN: a kernel that reads its workspace before it writes it is found out.
@@ -78,7 +75,7 @@ void GuardedCall::run(Device& device) {
     pointers[alias.operand] = static_cast<float*>(pointers[alias.of]) + alias.offset;
   pointers.push_back(place(workspace));
   device.run(kernel_, {.operands = pointers, .slices = slices_, .state = state_});
-  if (copies) copies->copy_back();
+  copies.copy_back();
   EXPECT_TRUE(workspace.intact()) << "written beyond the workspace";
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     EXPECT_TRUE(!operands_[i] || operands_[i]->intact()) << "written beyond operand " << i;

@@ -1,22 +1,20 @@
-// Host memory mirrored on a CUDA device for the time of a call.
+// Host memory mirrored in a device's for the time of a call.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "backend/cuda/cuda_device.h"
+#include "backend/device_memory.h"
 
 namespace shardscope::test {
 
 class DeviceCopies {
  public:
-  explicit DeviceCopies(CudaDevice& device) : device_(device) {}
-  ~DeviceCopies();
-  DeviceCopies(const DeviceCopies&) = delete;
-  DeviceCopies& operator=(const DeviceCopies&) = delete;
+  explicit DeviceCopies(DeviceMemory& memory) : memory_(memory) {}
 
-  /// Where `host` now lies on the device.
+  /// Where `host` now lies for the device: where it did if that is the host's memory, too.
   std::byte* copy(std::span<std::byte> host);
   /// Waits for the device and brings everything back.
   void copy_back();
@@ -24,9 +22,9 @@ class DeviceCopies {
  private:
   struct Copy {
     std::span<std::byte> host;
-    void* device;
+    std::unique_ptr<Arena> device;
   };
-  CudaDevice& device_;
+  DeviceMemory& memory_;
   std::vector<Copy> copies_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "backend/cuda/kernels/workspace.h"
 #include "tests/backend/cuda/emulated_stream.h"
+#include "tests/backend/cuda/fenced_memory.h"
 
 namespace shardscope::test {
 namespace {
@@ -12,11 +13,14 @@ class EmulatedDevice : public Device {
   Bytes workspace(const Kernel& kernel) const override { return cuda::kernel_workspace(kernel); }
   void prepare(const Kernel&) override {}
   void run(const Kernel& kernel, const KernelCall& call) override {
+    const OpenFence open;
     cuda::run_kernel(kernel, call, stream_);
   }
+  DeviceMemory& memory() override { return memory_; }
 
  private:
   EmulatedStream stream_;
+  FencedMemory memory_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "backend/comm/single_communicator.h"
@@ -52,6 +53,12 @@ Schedule summing_schedule() {
   return schedule;
 }
 
+float sum_of(const Executor& executor) {
+  std::array<float, 1> sum{};
+  executor.read<float>("sum", sum);
+  return sum[0];
+}
+
 class ExecutorTest : public testing::Test {
  protected:
   std::unique_ptr<Communicator> world_ = make_single_communicator();
@@ -64,7 +71,7 @@ TEST_F(ExecutorTest, RunsKernelsInOrderOnTheirBuffers) {
   EXPECT_EQ(device.prepared, 2);
   executor.run_step({.learning_rate = 0, .step = 1});
   executor.run_step({.learning_rate = 0, .step = 2});
-  EXPECT_EQ(executor.elements<float>("sum")[0], 3);
+  EXPECT_EQ(sum_of(executor), 3);
 }
 
 TEST_F(ExecutorTest, PoisonsWhatIsDead) {

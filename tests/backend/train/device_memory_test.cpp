@@ -1,0 +1,67 @@
+// Training on a device whose memory is not the host's: the CUDA kernels, emulated, in memory that
+// the host cannot touch, against the CPU device.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "backend/comm/single_communicator.h"
+#include "backend/cpu/cpu_device.h"
+#include "backend/train/trainer.h"
+#include "tests/backend/cuda/emulated_device.h"
+#include "tests/backend/train/tiny_models.h"
+#include "tests/backend/train/training_fixture.h"
+
+namespace shardscope {
+namespace {
+
+struct TrainedHere {
+  std::string_view config;
+  ShardingStrategy sharding;
+  Precision precision;
+};
+void PrintTo(const TrainedHere& c, std::ostream* out) {
+  *out << name_of(c.sharding) << " in " << name_of(c.precision);
+}
+
+/// Losses and gradient norms, step by step.
+std::vector<double> train_on(Device& device, const Job& job) {
+  const std::unique_ptr<Communicator> world = make_single_communicator(device.memory());
+  Trainer trainer(job, *world, device);
+  std::vector<double> figures;
+  for (std::int64_t step = 0; step < job.steps; ++step) {
+    const StepMetrics metrics = trainer.run_step(false).metrics;
+    figures.push_back(metrics.loss);
+    figures.push_back(metrics.gradient_norm);
+  }
+  return figures;
+}
+
+class DeviceMemoryTest : public TrainingFixture,
+                         public ::testing::WithParamInterface<TrainedHere> {};
+
+TEST_P(DeviceMemoryTest, TrainsAsTheCpuDeviceDoes) {
+  const auto [config, sharding, precision] = GetParam();
+  Job one = job(config, 1, sharding, "unused");
+  one.strategy.precision = precision;
+  one.check = false;
+  one.batch = 1;
+  one.steps = 2;
+  const auto emulated = test::make_emulated_cuda_device();
+  const auto cpu = make_cpu_device({.threads = 1, .use_onednn = false});
+  const auto ours = train_on(*emulated, one), expected = train_on(*cpu, one);
+  // In bfloat16 a last digit that falls another way is a difference of 2^-9.
+  const double rounding = precision == Precision::fp32 ? 1e-5 : 0.02;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(ours[i], expected[i], rounding * expected[i]) << i / 2;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    TinyModels, DeviceMemoryTest,
+    ::testing::Values(TrainedHere{tiny_gpt2, ShardingStrategy::no_shard, Precision::fp32},
+                      TrainedHere{tiny_gpt2, ShardingStrategy::full_shard, Precision::bf16_mixed},
+                      TrainedHere{tiny_llama, ShardingStrategy::full_shard, Precision::fp32},
+                      TrainedHere{tiny_llama, ShardingStrategy::zero1, Precision::bf16}));
+
+}  // namespace
+}  // namespace shardscope
