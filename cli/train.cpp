@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cuda/cuda_device.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
 #include "backend/launch/environment.h"
@@ -41,7 +42,7 @@ struct TrainCommand {
   JobOptions job;
   std::vector<std::string> data;
   std::optional<std::int64_t> ranks, threads;
-  std::optional<std::string> communicator, cluster, folder;
+  std::optional<std::string> device, communicator, cluster, folder;
   bool check = false;
   bool help_job = false;
   OutputOptions output;
@@ -96,6 +97,7 @@ Job resolved_job(const TrainCommand& options, const Environment& environment) {
   }
   job.ranks = ranks_of(options, job, environment);
   if (options.threads) job.threads = checked(*options.threads, "--threads", most_threads);
+  if (options.device) job.device = parse_device(*options.device);
   if (options.communicator) job.communicator = parse_communicator(*options.communicator);
   job.check = job.check || options.check;
   if (options.folder) job.output = *options.folder;
@@ -169,6 +171,11 @@ void tell_machine(const HardwareProfile& profile, Precision precision, TrainOpti
   if (profile.memory.count > 0) options.device_memory = profile.memory;
 }
 
+/// What is missing for the device is said before any rank starts.
+void check_device(const Job& job) {
+  if (job.device == "cuda") make_cuda_device({.use_cublaslt = true});
+}
+
 /// Weights that are missing or damaged; found before older results are taken away.
 void check_weights(const Scenario& scenario) {
   if (scenario.job.weights == StartWeights::pretrained)
@@ -193,6 +200,7 @@ void prepare(const TrainCommand& options, const Job& job, const Environment& env
   const bool started_here = environment.started_by == StartedBy::user;
   const int ranks_here = started_here ? job.ranks : environment.local_world;
   check_memory(schedule_of(scenario, {.kind = job.device}), ranks_here);
+  check_device(job);
   check_data(scenario);
   check_weights(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
@@ -297,7 +305,7 @@ void declare_train(Command& command) {
                  {"N", "compute threads per rank; cores / ranks unless given"});
   command.option("--communicator", options->communicator,
                  {"auto|shared_memory|mpi", "auto unless given"});
-  command.fixed("--device", "cpu", {"cpu", "this commit has no other"});
+  command.option("--device", options->device, {"cpu|cuda", "cpu unless job or option say cuda"});
   command.option(
       "--cluster", options->cluster,
       {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});

@@ -13,11 +13,4 @@ void check(cudaError_t result, std::string_view call) {
                .code = ExitCode::outside});
 }
 
-void check(cublasStatus_t result, std::string_view call) {
-  if (result == CUBLAS_STATUS_SUCCESS) return;
-  throw Error({.where = std::string(call),
-               .what = fmt::format("cuBLASLt answers {}", cublasLtGetStatusName(result)),
-               .code = ExitCode::outside});
-}
-
 }  // namespace shardscope::cuda

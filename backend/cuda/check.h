@@ -1,7 +1,6 @@
-// Errors of the CUDA runtime and of cuBLASLt as ours.
+// Errors of the CUDA runtime as ours.
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <string_view>
@@ -10,6 +9,5 @@ namespace shardscope::cuda {
 
 /// Throws Error (ExitCode::outside) naming `call` unless all went well.
 void check(cudaError_t result, std::string_view call);
-void check(cublasStatus_t result, std::string_view call);
 
 }  // namespace shardscope::cuda

@@ -1,16 +1,22 @@
 #include "backend/cuda/cublaslt_matmul.h"
 
-#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "backend/cuda/check.h"
+#include "backend/cuda/cublaslt_library.h"
 #include "core/error.h"
 
 namespace shardscope::cuda {
 namespace {
+
+void check(cublasStatus_t result, std::string_view call) {
+  if (result == CUBLAS_STATUS_SUCCESS) return;
+  throw Error({.where = std::string(call),
+               .what = fmt::format("cuBLASLt answers {}", cublaslt().status_name(result)),
+               .code = ExitCode::outside});
+}
 
 /// D = op(A) op(B) + beta C as cuBLASLt sees it: columns first. A row-major matrix [r, c] is a
 /// column-major one of c rows and r columns.
@@ -72,31 +78,31 @@ Product product_of(const Kernel& kernel) {
   return weight_gradient(kernel);
 }
 
-using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(&cublasLtMatmulDescDestroy)>;
-using Layout =
-    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(&cublasLtMatrixLayoutDestroy)>;
+using Operation =
+    std::unique_ptr<cublasLtMatmulDescOpaque_t, decltype(CublasLt::operation_destroy)>;
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(CublasLt::layout_destroy)>;
 using Preference =
-    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(&cublasLtMatmulPreferenceDestroy)>;
+    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(CublasLt::preference_destroy)>;
 
 Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                   static_cast<std::uint64_t>(columns), rows),
+  check(cublaslt().layout_create(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
+                                 static_cast<std::uint64_t>(columns), rows),
         "cublasLtMatrixLayoutCreate");
-  return {layout, &cublasLtMatrixLayoutDestroy};
+  return {layout, cublaslt().layout_destroy};
 }
 
 template <class Value>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof value),
+  check(cublaslt().operation_set(operation, attribute, &value, sizeof value),
         "cublasLtMatmulDescSetAttribute");
 }
 
 Operation make_operation(const Product& product) {
   cublasLtMatmulDesc_t operation = nullptr;
-  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+  check(cublaslt().operation_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
-  Operation owned(operation, &cublasLtMatmulDescDestroy);
+  Operation owned(operation, cublaslt().operation_destroy);
   const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.transpose_a));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.transpose_b));
@@ -107,16 +113,16 @@ Operation make_operation(const Product& product) {
 /// Every way to add partial products but the one in place, whose order is not fixed.
 Preference make_preference() {
   cublasLtMatmulPreference_t preference = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-  Preference owned(preference, &cublasLtMatmulPreferenceDestroy);
+  check(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+  Preference owned(preference, cublaslt().preference_destroy);
   const auto workspace = static_cast<std::uint64_t>(matmul_workspace.count);
-  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                             &workspace, sizeof workspace),
+  check(cublaslt().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                  sizeof workspace),
         "cublasLtMatmulPreferenceSetAttribute");
   const std::uint32_t schemes =
       CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-  check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                             &schemes, sizeof schemes),
+  check(cublaslt().preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                  sizeof schemes),
         "cublasLtMatmulPreferenceSetAttribute");
   return owned;
 }
@@ -132,8 +138,8 @@ struct CublasLtMatmul::Library {
     cublasLtMatmulAlgo_t algorithm;
   };
 
-  Library() { check(cublasLtCreate(&handle), "cublasLtCreate"); }
-  ~Library() { cublasLtDestroy(handle); }
+  Library() { check(cublaslt().create(&handle), "cublasLtCreate"); }
+  ~Library() { cublaslt().destroy(handle); }
 
   Plan* find(const Kernel& kernel) {
     const auto found = std::find_if(plans.begin(), plans.end(),
@@ -145,7 +151,7 @@ struct CublasLtMatmul::Library {
     const Preference preference = make_preference();
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(),
+    check(cublaslt().algorithm_heuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(),
                                          plan.d.get(), plan.d.get(), preference.get(), 1, &result,
                                          &found),
           "cublasLtMatmulAlgoGetHeuristic");
@@ -192,10 +198,10 @@ void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStrea
   void* d = operand(p.d);
   const void* c = p.has_residual ? operand(3) : d;
   const float one = 1, beta = p.accumulate || p.has_residual ? 1.0f : 0.0f;
-  check(cublasLtMatmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
-                       operand(p.b), plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(),
-                       &plan.algorithm, call.operands.back(),
-                       static_cast<std::size_t>(matmul_workspace.count), stream),
+  check(cublaslt().matmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
+                          operand(p.b), plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(),
+                          &plan.algorithm, call.operands.back(),
+                          static_cast<std::size_t>(matmul_workspace.count), stream),
         "cublasLtMatmul");
 }
 
