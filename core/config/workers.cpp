@@ -128,6 +128,38 @@ bool has_auto(const ConfigValue& value) {
                      [](const ConfigValue::Entry& entry) { return has_auto(entry.value); });
 }
 
+/// The value under a dotted key; None where there is none.
+ConfigValue value_at(const ConfigValue& config, std::string_view key) {
+  const std::size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return config.get(key);
+  const ConfigValue* section = config.find(key.substr(0, dot));
+  return section ? value_at(*section, key.substr(dot + 1)) : ConfigValue();
+}
+
+/// Arguments that a script has which goes with the file: the Trainer refuses others.
+void set_agreeing_arguments(const ConfigValue& config, std::int64_t world, ConfigValue& arguments) {
+  constexpr std::pair<std::string_view, std::string_view> agreeing[] = {
+      {"train_micro_batch_size_per_gpu", "per_device_train_batch_size"},
+      {"gradient_accumulation_steps", "gradient_accumulation_steps"},
+      {"gradient_clipping", "max_grad_norm"},
+      {"optimizer.params.lr", "learning_rate"},
+      {"optimizer.params.eps", "adam_epsilon"},
+      {"optimizer.params.weight_decay", "weight_decay"},
+      {"scheduler.params.warmup_num_steps", "warmup_steps"},
+      {"bf16.enabled", "bf16"},
+      {"fp16.enabled", "fp16"}};
+  for (const auto& [key, argument] : agreeing)
+    if (const ConfigValue value = value_at(config, key); value.is_number())
+      arguments.set(argument, value);
+  const ConfigValue batch = config.get("train_batch_size");
+  if (!batch.is_integer() || arguments.has("per_device_train_batch_size")) return;
+  const ConfigValue accumulated = arguments.get("gradient_accumulation_steps");
+  const std::int64_t steps = accumulated.is_integer() ? accumulated.integer() : 1;
+  if (steps > 0 && steps <= largest_world)
+    arguments.set("per_device_train_batch_size",
+                  std::max<std::int64_t>(1, batch.integer() / (world * steps)));
+}
+
 /// With "auto" in it the file is the Trainer's, at its defaults.
 Workers deepspeed_workers(const ConfigFile& file, const ConfigValue& value,
                           const ConfigPlace& place) {
@@ -136,6 +168,7 @@ Workers deepspeed_workers(const ConfigFile& file, const ConfigValue& value,
   workers.environment["ACCELERATE_USE_DEEPSPEED"] = "true";
   if (!has_auto(value)) return workers;
   ConfigValue arguments = ConfigValue::dict({{"output_dir", "out"}, {"deepspeed", value}});
+  set_agreeing_arguments(value, workers.world, arguments);
   if (place.trainer_precision.empty())
     workers.assumed.emplace_back(
         "\"auto\" as TrainingArguments' defaults fill it in (--precision)");

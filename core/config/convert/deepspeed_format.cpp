@@ -1,6 +1,7 @@
 // DeepSpeed's JSON to and from PortableStrategy.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -87,6 +88,8 @@ void collect_own(const ConfigValue& value, const std::string& prefix, PortableSt
       continue;
     }
     if (is_understood(key) || entry.value.is("auto") || entry.value.is_null()) continue;
+    // accelerate adds "steps_per_print": inf to what it hands on; no file can say that.
+    if (entry.value.is_double() && !std::isfinite(entry.value.number())) continue;
     strategy.own.push_back({.tool = ConfigTool::deepspeed,
                             .key = key,
                             .value = entry.value,
