@@ -122,6 +122,34 @@ void lint_fsdp_word(const ConfigValue& arguments, FindingList& findings) {
                  *deepspeed, "");
 }
 
+/// A strategy among the words of fsdp, other than full_shard; empty: none.
+std::string strategy_word(const ConfigValue& fsdp) {
+  const std::string text = fsdp.str();
+  for (const char* word : {"hybrid_shard_zero2", "hybrid_shard", "shard_grad_op", "no_shard"})
+    if (text.find(word) != std::string::npos) return word;
+  return {};
+}
+
+/// Version 1 keeps the plugin's own strategy. Source: accelerate 1.15.0 utils/dataclasses.py:
+/// sharding_strategy has a default, and wins over reshard_after_forward.
+void lint_overruled_word(const ConfigValue& arguments, const ConfigValue& fsdp_config,
+                         FindingList& findings) {
+  const Entry* fsdp = entry_of(arguments, "fsdp");
+  if (fsdp == nullptr || !fsdp_config.is_dict()) return;
+  const bool version_1 = fsdp_config.get("version") == ConfigValue(1) ||
+                         fsdp_config.get("fsdp_version") == ConfigValue(1);
+  const bool named_again =
+      fsdp_config.has("reshard_after_forward") || fsdp_config.has("fsdp_reshard_after_forward");
+  const std::string word = strategy_word(fsdp->value);
+  if (!version_1 || named_again || word.empty()) return;
+  findings.add({.rule = "strategy-overruled",
+                .message = "in version 1 the plugin's sharding_strategy stays at FULL_SHARD, and "
+                           "FSDP is given that: " +
+                           word + " has no effect",
+                .mend = "set FSDP_SHARDING_STRATEGY in the environment, or use version 2"},
+               *fsdp, "");
+}
+
 bool is_true(const ConfigValue& arguments, std::string_view key) {
   return arguments.get(key) == ConfigValue(true);
 }
@@ -245,6 +273,7 @@ std::vector<Finding> lint_training_arguments(std::string_view text, const std::s
   const bool on = arguments->get("fsdp").truthy();
   const std::optional<std::string> own = named_file(*arguments, "fsdp_config", run);
   if (on && !own) lint_config(fsdp_config, run, findings, "fsdp_config");
+  lint_overruled_word(*arguments, fsdp_config, findings);
   lint_checkpointing(*arguments, fsdp_config, findings);
   lint_saving(*arguments, fsdp_config, findings);
   lint_raised(*arguments, run, findings);

@@ -131,6 +131,16 @@ TEST_F(Lint, TrainingArgumentsAreReadByTheirKeys) {
   EXPECT_THAT(rules("args.json --model gpt2.json", 1), Contains("unknown-class"));
 }
 
+// Recorded (fsdp_string_hybrid_v1): the plugin's sharding_strategy is FULL_SHARD.
+TEST_F(Lint, AStrategyAmongTheTrainersWordsIsOverruledInVersion1) {
+  workplace_.write("args.json",
+                   R"({"fsdp": "hybrid_shard auto_wrap", "fsdp_config": {"version": 1}})");
+  EXPECT_THAT(rules("args.json", 0), Contains("strategy-overruled"));
+  workplace_.write("args.json",
+                   R"({"fsdp": "full_shard auto_wrap", "fsdp_config": {"version": 1}})");
+  EXPECT_THAT(rules("args.json", 0), Not(Contains("strategy-overruled")));
+}
+
 TEST_F(Lint, TheFileOfFsdpConfigAloneIsRead) {
   workplace_.write("fsdp.json", R"({"fsdp_version": 2, "min_num_params": 2000})");
   EXPECT_THAT(rules("fsdp.json", 0), Contains("min-num-params-alone"));
