@@ -138,7 +138,9 @@ std::string trainer_precision(const JobOptions& job) {
 Error refused(const ConfigFile& file, std::string_view exception, const Error& error) {
   return Error(
       {.where = file.name(),
-       .what = fmt::format("{}: {}", exception, error.what()),
+       // A refused first forward names its exception itself.
+       .what = error.code() == ExitCode::no ? std::string(error.what())
+                                            : fmt::format("{}: {}", exception, error.what()),
        .way_out = file.path == trainer_options_name
                       ? ""
                       : fmt::format("`shardscope lint {} --model M` says more", file.name()),
