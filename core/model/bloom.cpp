@@ -19,7 +19,7 @@ struct BloomConfig {
 BloomConfig read_config(const ConfigReader& config) {
   BloomConfig c{};
   c.vocabulary = config.size({"vocab_size"});
-  c.width = config.size({"n_embed", "hidden_size"});
+  c.width = config.size({config.find("n_embed") ? "n_embed" : "hidden_size"});
   c.layers = config.layers({"n_layer", "num_hidden_layers"});
   const std::int64_t heads = config.size({"n_head", "num_attention_heads"});
   c.epsilon = config.positive("layer_norm_epsilon");
