@@ -7,7 +7,6 @@
 
 #include "core/config/config_json.h"
 #include "core/config/config_plan.h"
-#include "core/config/raised.h"
 #include "core/error.h"
 #include "core/model/huggingface.h"
 #include "core/refusal.h"
@@ -135,16 +134,17 @@ std::string trainer_precision(const JobOptions& job) {
 }
 
 /// What a real library raises, as an error about the file that made it do so.
-Error refused(const ConfigFile& file, std::string_view exception, const Error& error) {
+Error refused(const ConfigFile& file, const Refusal& refusal) {
   return Error(
       {.where = file.name(),
        // A refused first forward names its exception itself.
-       .what = error.code() == ExitCode::no ? std::string(error.what())
-                                            : fmt::format("{}: {}", exception, error.what()),
+       .what = refusal.code() == ExitCode::no
+                   ? std::string(refusal.what())
+                   : fmt::format("{}: {}", refusal.exception(), refusal.what()),
        .way_out = file.path == trainer_options_name
                       ? ""
                       : fmt::format("`shardscope lint {} --model M` says more", file.name()),
-       .code = error.code()});
+       .code = refusal.code()});
 }
 
 ShardingPlan file_plan(const Model& model, const ConfigFile& file, const ShardingOptions& options,
@@ -165,10 +165,8 @@ ShardingPlan file_plan(const Model& model, const ConfigFile& file, const Shardin
   if (job.optimizer) prepared.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
   try {
     return plan_of(prepared, workers, files_beside(file));
-  } catch (const Raised& raised) {
-    throw refused(file, raised.type(), raised);
   } catch (const Refusal& refusal) {
-    throw refused(file, refusal.exception(), refusal);
+    throw refused(file, refusal);
   }
 }
 

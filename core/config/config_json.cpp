@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/format/utf8.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -86,10 +86,10 @@ class Parser {
     if (fresh) return object.entries().push_back(std::move(entry));
     ConfigValue::Entry& before = object.entries()[place->second];
     if (duplicates_ == DuplicateKeys::refuse)
-      throw Raised("ValueError",
-                   {.where = fmt::format("{}:{}: {}", file_, entry.line, path()),
-                    .what = fmt::format("the key stands twice, first in line {}", before.line),
-                    .way_out = "keep one of them"});
+      throw Refusal("ValueError",
+                    {.where = fmt::format("{}:{}: {}", file_, entry.line, path()),
+                     .what = fmt::format("the key stands twice, first in line {}", before.line),
+                     .way_out = "keep one of them"});
     object.add_duplicate({.key = entry.key, .first_line = before.line, .line = entry.line});
     before.line = entry.line;
     before.value = std::move(entry.value);
@@ -236,10 +236,10 @@ class Parser {
 
   [[noreturn]] void fail(std::string what) const {
     const std::string key_path = path();
-    throw Raised("JSONDecodeError", {.where = fmt::format("{}:{}{}", file_, line_,
-                                                          key_path.empty() ? "" : ": " + key_path),
-                                     .what = std::move(what),
-                                     .way_out = {}});
+    throw Refusal("JSONDecodeError", {.where = fmt::format("{}:{}{}", file_, line_,
+                                                           key_path.empty() ? "" : ": " + key_path),
+                                      .what = std::move(what),
+                                      .way_out = {}});
   }
 
   std::string_view rest_;

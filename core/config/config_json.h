@@ -10,7 +10,7 @@
 
 namespace shardscope {
 
-/// json.loads: NaN, Infinity and -Infinity are numbers, integers have any size. Throws Raised of
+/// json.loads: NaN, Infinity and -Infinity are numbers, integers have any size. Throws Refusal of
 /// type JSONDecodeError with "file:line"; a key that stands twice is noted (last_wins) or raised as
 /// ValueError (refuse, what DeepSpeed does). Deeper than 256 and over 64 MiB is refused.
 ConfigValue read_json(std::string_view text, std::string_view file,

@@ -230,8 +230,7 @@ ConfigValue effective_deepspeed(const ConfiguredModel& model, const Workers& wor
 
 ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
                      const ReadFile& read_file) {
-  if (variable(workers.environment, "ACCELERATE_USE_DEEPSPEED") == "true")
-    return deepspeed_plan(model, workers, read_file);
+  if (workers.uses_deepspeed()) return deepspeed_plan(model, workers, read_file);
   if (!workers.uses_fsdp())
     return plan_of(model.prepared.tree, DdpOptions{.find_unused_parameters = true},
                    question_of(model, workers));

@@ -27,8 +27,8 @@ ModelWidths widths_of_model(const std::filesystem::path& folder_or_config);
 /// `widths` fill in DeepSpeed's "auto".
 ConfiguredModel configured(const Model& model, const ModelWidths& widths);
 
-/// Throws Raised or Refusal where the real libraries refuse, Error (ExitCode::no) where they would
-/// hang or fail at the first forward.
+/// Throws Refusal where the real libraries refuse, Error (ExitCode::no) where they would hang or
+/// fail at the first forward.
 ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
                      const ReadFile& read_file);
 

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "core/config/raised.h"
 #include "core/format/nearest_word.h"
 #include "core/refusal.h"
 
@@ -143,7 +142,15 @@ std::string mend_of(const std::string& rule) {
   return {};
 }
 
-/// What became of the model, or what the real library said instead.
+/// Throws what accelerate and DeepSpeed themselves make a refusal of, before anything is sharded.
+void prepare(const ConfiguredModel& model, const Workers& workers, const ConfigFile& file) {
+  if (workers.uses_fsdp())
+    fsdp_plugin(model, workers);
+  else if (workers.uses_deepspeed())
+    effective_deepspeed(model, workers, files_beside(file));
+}
+
+/// What became of the model, or what PyTorch or DeepSpeed's engine said instead.
 void lint_plan(const ConfiguredModel& model, const Workers& workers, const ConfigFile& file,
                Report& report) {
   try {
@@ -159,8 +166,6 @@ void lint_plan(const ConfiguredModel& model, const Workers& workers, const Confi
     report.add(Severity::error, later ? "refused-at-first-forward" : "refused-units", wrap_key,
                later ? refusal.what() : fmt::format("{}: {}", refusal.exception(), refusal.what()),
                "name other classes to wrap, or use fsdp_version 1");
-  } catch (const Raised&) {
-    // What accelerate and DeepSpeed raise themselves, the rules about the file alone tell already.
   } catch (const Error& error) {
     if (error.code() != ExitCode::no) throw;
     report.add(Severity::error, "ranks-disagree", wrap_key, error.what(),
@@ -178,6 +183,7 @@ std::vector<Finding> lint_with_model(const ConfigFile& file, const ConfigValue& 
     lint_flattening(plugin, report);
     if (lint_classes(plugin, model, report)) return report.take();
   }
+  prepare(model, workers, file);
   lint_plan(model, workers, file, report);
   return report.take();
 }

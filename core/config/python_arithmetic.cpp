@@ -9,14 +9,14 @@
 #include <string>
 
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
 void require_numbers(std::string_view operation, const ConfigValue& a, const ConfigValue& b) {
   if (a.is_number() && b.is_number()) return;
-  throw Raised("TypeError", fmt::format("{} {} {} is not defined", a.repr(), operation, b.repr()));
+  throw Refusal("TypeError", fmt::format("{} {} {} is not defined", a.repr(), operation, b.repr()));
 }
 
 bool is_int(const ConfigValue& value) { return value.is_integer() || value.is_boolean(); }
@@ -48,7 +48,7 @@ ConfigValue multiplied(const ConfigValue& a, const ConfigValue& b) {
 
 ConfigValue floor_divided(const ConfigValue& a, const ConfigValue& b) {
   require_numbers("//", a, b);
-  if (b.number() == 0) throw Raised("ZeroDivisionError", "a division by zero");
+  if (b.number() == 0) throw Refusal("ZeroDivisionError", "a division by zero");
   if (!is_int(a) || !is_int(b)) return floor_divided_floats(a.number(), b.number());
   const std::int64_t dividend = a.integer();
   const std::int64_t divisor = b.integer();
@@ -59,7 +59,7 @@ ConfigValue floor_divided(const ConfigValue& a, const ConfigValue& b) {
 
 ConfigValue divided(const ConfigValue& a, const ConfigValue& b) {
   require_numbers("/", a, b);
-  if (b.number() == 0) throw Raised("ZeroDivisionError", "a division by zero");
+  if (b.number() == 0) throw Refusal("ZeroDivisionError", "a division by zero");
   return a.number() / b.number();
 }
 
@@ -75,7 +75,7 @@ bool str_to_bool(std::string_view text) {
   const std::string word = lower_of(text);
   if (std::find(yes.begin(), yes.end(), word) != yes.end()) return true;
   if (std::find(no.begin(), no.end(), word) != no.end()) return false;
-  throw Raised("ValueError", fmt::format("\"{}\" is neither true nor false", word));
+  throw Refusal("ValueError", fmt::format("\"{}\" is neither true nor false", word));
 }
 
 }  // namespace shardscope

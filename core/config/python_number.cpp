@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -53,8 +53,8 @@ std::string decimal_of(std::string_view digits, int base) {
 
 ConfigValue python_integer(std::string_view text, int base) {
   const auto wrong = [&] {
-    return Raised("ValueError", fmt::format("invalid literal for int() with base {}: {}", base,
-                                            python_quoted(text.substr(0, 60))));
+    return Refusal("ValueError", fmt::format("invalid literal for int() with base {}: {}", base,
+                                             python_quoted(text.substr(0, 60))));
   };
   std::string digits = lower_of(stripped(text));
   const bool negative = digits.starts_with('-');
@@ -77,8 +77,8 @@ ConfigValue python_integer(std::string_view text, int base) {
 
 double python_float_of(std::string_view text) {
   const auto wrong = [&] {
-    return Raised("ValueError", fmt::format("could not convert string to float: {}",
-                                            python_quoted(text.substr(0, 60))));
+    return Refusal("ValueError", fmt::format("could not convert string to float: {}",
+                                             python_quoted(text.substr(0, 60))));
   };
   std::string bare = lower_of(stripped(text));
   const bool negative = bare.starts_with('-');

@@ -3,13 +3,13 @@
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised refused(std::string where, std::string what, std::string way_out) {
-  return Raised(
+Refusal refused(std::string where, std::string what, std::string way_out) {
+  return Refusal(
       "ValueError",
       {.where = std::move(where), .what = std::move(what), .way_out = std::move(way_out)});
 }

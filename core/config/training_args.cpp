@@ -10,16 +10,17 @@
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/config/training_args_fields.h"
 #include "core/config/training_args_fsdp.h"
 #include "core/format/nearest_word.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised refused(std::string type, std::string_view key, std::string what, std::string way_out = {}) {
-  return Raised(
+Refusal refused(std::string type, std::string_view key, std::string what,
+                std::string way_out = {}) {
+  return Refusal(
       std::move(type),
       {.where = std::string(key), .what = std::move(what), .way_out = std::move(way_out)});
 }

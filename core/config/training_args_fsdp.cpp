@@ -14,7 +14,7 @@
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -24,8 +24,9 @@ constexpr std::array<std::string_view, 5> sharding_strategies{
 constexpr std::array<std::string_view, 3> wrap_policies{"TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP",
                                                         "NO_WRAP"};
 
-Raised refused(std::string type, std::string_view key, std::string what, std::string way_out = {}) {
-  return Raised(
+Refusal refused(std::string type, std::string_view key, std::string what,
+                std::string way_out = {}) {
+  return Refusal(
       std::move(type),
       {.where = std::string(key), .what = std::move(what), .way_out = std::move(way_out)});
 }

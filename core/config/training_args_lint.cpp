@@ -11,12 +11,12 @@
 #include "core/config/config_json.h"
 #include "core/config/deepspeed/lint.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/config/training_args.h"
 #include "core/config/training_args_fields.h"
 #include "core/config/training_args_fsdp.h"
 #include "core/config/training_args_lint_rules.h"
 #include "core/format/nearest_word.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -189,15 +189,15 @@ void lint_raised(const ConfigValue& arguments, const TrainerRun& run, FindingLis
     if (!made.fsdp_plugin_args.is_null())
       accelerate::make_fsdp_plugin(made.fsdp_plugin_args, made.environment);
   } catch (const Error& error) {
-    const auto* raised = dynamic_cast<const Raised*>(&error);
+    const auto* refusal = dynamic_cast<const Refusal*>(&error);
     const std::string& where = error.parts().where;
     const Entry* entry = entry_of(arguments, std::string_view(where).substr(0, where.find('.')));
     findings.add(
         {.rule = "refused-value",
          .severity = Severity::error,
-         .message =
-             fmt::format("transformers raises {}: {}",
-                         raised != nullptr ? raised->type() : "an error", error.parts().what),
+         .message = fmt::format("transformers raises {}: {}",
+                                refusal != nullptr ? refusal->exception() : "an error",
+                                error.parts().what),
          .mend = error.parts().way_out.empty() ? "give what is expected" : error.parts().way_out},
         entry != nullptr ? entry->line : 0, where);
   }
@@ -296,13 +296,13 @@ std::vector<Finding> lint_fsdp_config(std::string_view text, const std::string& 
         ConfigValue(true), *config, false, [](const std::string&) { return std::nullopt; });
     if (!made.plugin_args.is_null()) accelerate::make_fsdp_plugin(made.plugin_args, {});
   } catch (const Error& error) {
-    const auto* raised = dynamic_cast<const Raised*>(&error);
+    const auto* refusal = dynamic_cast<const Refusal*>(&error);
     findings.add(
         {.rule = "refused-value",
          .severity = Severity::error,
-         .message =
-             fmt::format("transformers raises {}: {}",
-                         raised != nullptr ? raised->type() : "an error", error.parts().what),
+         .message = fmt::format("transformers raises {}: {}",
+                                refusal != nullptr ? refusal->exception() : "an error",
+                                error.parts().what),
          .mend = error.parts().way_out.empty() ? "give what is expected" : error.parts().way_out},
         0, error.parts().where);
   }

@@ -10,14 +10,15 @@
 
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/config/training_args_fields.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised exit_of_parser(std::string_view word, std::string what) {
-  return Raised("SystemExit", {.where = std::string(word), .what = std::move(what), .way_out = {}});
+Refusal exit_of_parser(std::string_view word, std::string what) {
+  return Refusal("SystemExit",
+                 {.where = std::string(word), .what = std::move(what), .way_out = {}});
 }
 
 bool is_option(std::string_view word) { return word.starts_with('-') && word.size() > 1; }
@@ -49,8 +50,8 @@ ConfigValue converted(const TrainingArgumentField& field, std::string_view optio
       case ArgumentKind::other:
         return text;
     }
-  } catch (const Raised& raised) {
-    if (raised.type() != "ValueError") throw;
+  } catch (const Refusal& refusal) {
+    if (refusal.exception() != "ValueError") throw;
   }
   throw exit_of_parser(option, fmt::format("expected a number, got \"{}\"", text));
 }
@@ -106,9 +107,9 @@ ConfigValue training_arguments_of_words(std::span<const std::string> words) {
       throw exit_of_parser(option, "expected a value");
   }
   if (!unused.empty())
-    throw Raised("ValueError", {.where = unused.front(),
-                                .what = "TrainingArguments of transformers 5 has no such argument",
-                                .way_out = "remove it"});
+    throw Refusal("ValueError", {.where = unused.front(),
+                                 .what = "TrainingArguments of transformers 5 has no such argument",
+                                 .way_out = "remove it"});
   return arguments;
 }
 

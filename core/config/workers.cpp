@@ -20,10 +20,11 @@ constexpr std::int64_t largest_file_bytes = 8 << 20;
 constexpr std::int64_t largest_world = 1 << 20;
 
 /// What a real tool raises while it reads a file, as an error about the file.
-Error raised_by(const ConfigFile& file, std::string_view tool, const Raised& raised) {
-  const std::string line = raised.line() > 0 ? fmt::format(":{}", raised.line()) : "";
-  return Error({.where = file.name() + line,
-                .what = fmt::format("{} raises {}: {}", tool, raised.type(), raised.what())});
+Error raised_by(const ConfigFile& file, std::string_view tool, const Refusal& refusal) {
+  const std::string line = refusal.line() > 0 ? fmt::format(":{}", refusal.line()) : "";
+  return Error(
+      {.where = file.name() + line,
+       .what = fmt::format("{} raises {}: {}", tool, refusal.exception(), refusal.what())});
 }
 
 std::int64_t machines_of(const ConfigPlace& place, std::int64_t world) {
@@ -109,8 +110,8 @@ void add_trainer(const ConfigFile& file, const ConfigValue& given, Workers& work
       workers.deepspeed = arguments.deepspeed_config->hf.config();
     }
     workers.trainer = std::move(arguments);
-  } catch (const Raised& raised) {
-    throw raised_by(file, "TrainingArguments", raised);
+  } catch (const Refusal& refusal) {
+    throw raised_by(file, "TrainingArguments", refusal);
   }
 }
 

@@ -36,6 +36,9 @@ struct Workers {
   std::vector<std::string> warnings;  ///< what the real tools print meanwhile
 
   bool uses_fsdp() const { return variable(environment, "ACCELERATE_USE_FSDP") == "true"; }
+  bool uses_deepspeed() const {
+    return variable(environment, "ACCELERATE_USE_DEEPSPEED") == "true";
+  }
 };
 
 /// The file's value as its tool reads it. Throws Error with file and line, or what the tool raises.

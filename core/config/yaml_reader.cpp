@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/config/yaml/document.h"
 #include "core/config/yaml/resolver.h"
 #include "core/format/utf8.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -67,7 +67,7 @@ class Constructor {
     const std::string path = shown(fmt::format("{}", fmt::join(path_, ".")), 120);
     return fmt::format("{}:{}{}", file_, line, path.empty() ? "" : ": " + path);
   }
-  Raised error(const Node& node, std::string what) const {
+  Refusal error(const Node& node, std::string what) const {
     return {"ConstructorError",
             {.where = where(node.line), .what = std::move(what), .way_out = {}}};
   }
@@ -99,10 +99,10 @@ class Constructor {
     const Node& node = document_.at(id);
     try {
       return yaml::scalar_value(tag, scalar_text(id));
-    } catch (const Raised& raised) {
-      if (!raised.parts().where.empty()) throw;
-      throw Raised(raised.type(),
-                   {.where = where(node.line), .what = raised.parts().what, .way_out = {}});
+    } catch (const Refusal& refusal) {
+      if (!refusal.parts().where.empty()) throw;
+      throw Refusal(refusal.exception(),
+                    {.where = where(node.line), .what = refusal.parts().what, .way_out = {}});
     }
   }
 
@@ -180,9 +180,9 @@ class Constructor {
 
   void flatten(NodeId id, int depth) {
     if (depth > 200)
-      throw Raised("RecursionError", {.where = where(document_.at(id).line),
-                                      .what = "merges are nested too deeply",
-                                      .way_out = {}});
+      throw Refusal("RecursionError", {.where = where(document_.at(id).line),
+                                       .what = "merges are nested too deeply",
+                                       .way_out = {}});
     std::vector<Node::Pair> merged, own;
     std::vector<Node::Pair> pairs = std::exchange(document_.at(id).pairs, {});
     // What is left must be in place while a mapping that merges itself is looked at.

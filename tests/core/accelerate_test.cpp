@@ -52,19 +52,19 @@ TEST(Accelerate, TakesFullShardWhereVersion1OnlySaysReshard) {
 TEST(Accelerate, DoesNotCountGpusWhereThereIsAFile) {
   const Resolution r = resolved("distributed_type: FSDP\n");
   ASSERT_TRUE(r.launch.error);
-  EXPECT_EQ(r.launch.error->type(), "ValueError");
+  EXPECT_EQ(r.launch.error->exception(), "ValueError");
 }
 
 TEST(Accelerate, RaisesWhatPythonRaisesForAnUnquotedNo) {
   const Resolution r = resolved("distributed_type: FSDP\nnum_processes: 8\nmixed_precision: no\n");
   ASSERT_TRUE(r.launch.error);
-  EXPECT_EQ(r.launch.error->type(), "AttributeError");
+  EXPECT_EQ(r.launch.error->exception(), "AttributeError");
 }
 
 TEST(Accelerate, MakesNullTheTextNone) {
   const Resolution r = resolved(fsdp + "  fsdp_sharding_strategy: null\n");
   ASSERT_TRUE(r.plugin && r.plugin->error);
-  EXPECT_EQ(r.plugin->error->type(), "KeyError");
+  EXPECT_EQ(r.plugin->error->exception(), "KeyError");
 }
 
 std::vector<Finding> findings_of(const std::string& text) { return lint(resolved(text), text); }
@@ -158,7 +158,7 @@ TEST(NamePattern, AnswersAsFullmatchDoes) {
 
 TEST(NamePattern, RefusesWhatPythonRefuses) {
   for (const char* pattern : {"*a", "(a", "a)", "[a", "a**", "[z-a]", "a{3,2}"})
-    EXPECT_THROW(NamePattern{pattern}, Raised) << pattern;
+    EXPECT_THROW(NamePattern{pattern}, Refusal) << pattern;
 }
 
 TEST(NamePattern, TakesNoLongerForAPatternThatBacktrackingCannotFinish) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/config/config_json.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -59,8 +59,8 @@ TEST(ReadJson, RefusesASecondKeyWhereDeepSpeedDoes) {
   try {
     read_json("{\"a\": {\"b\": 1,\n\"b\": 2}}", "x.json", DuplicateKeys::refuse);
     FAIL();
-  } catch (const Raised& error) {
-    EXPECT_EQ(error.type(), "ValueError");
+  } catch (const Refusal& error) {
+    EXPECT_EQ(error.exception(), "ValueError");
     EXPECT_EQ(error.parts().where, "x.json:2: a.b");
   }
 }
@@ -73,11 +73,11 @@ TEST(ReadJson, TakesWhatPythonsModuleTakes) {
 TEST(ReadJson, RefusesWhatPythonsModuleRefuses) {
   for (const char* text : {"", "{'a': 1}", "[1,]", "{\"a\": 01}", "[\"\t\"]", "{} x", "// c\n{}",
                            "[1.]", "\"\\x\"", "nul", "{\"a\" 1}", "\xEF\xBB\xBF{}"})
-    EXPECT_THROW(read_json(text, "x"), Raised) << text;
+    EXPECT_THROW(read_json(text, "x"), Refusal) << text;
 }
 
 TEST(ReadJson, RefusesDeepNesting) {
-  EXPECT_THROW(read_json(std::string(100000, '['), "x"), Raised);
+  EXPECT_THROW(read_json(std::string(100000, '['), "x"), Refusal);
 }
 
 TEST(JsonText, WritesAsPythonsModuleDoes) {

@@ -7,8 +7,8 @@
 #include "core/config/deepspeed/batch_sizes.h"
 #include "core/config/deepspeed/settings.h"
 #include "core/config/deepspeed/trainer_autos.h"
-#include "core/config/raised.h"
 #include "core/config/training_args.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -22,8 +22,8 @@ DeepSpeedConfig effective(std::string_view json, std::int64_t world = 8) {
 std::string raised_by(std::string_view json) {
   try {
     effective(json);
-  } catch (const Raised& raised) {
-    return raised.type();
+  } catch (const Refusal& refusal) {
+    return refusal.exception();
   }
   return "nothing";
 }
@@ -98,7 +98,7 @@ TEST(DeepSpeedBatch, CompletesTheThird) {
 // 63 // 2 // 8 = 3 steps, and 2 * 3 * 8 = 48.
 TEST(DeepSpeedBatch, RefusesAProductThatDoesNotHold) {
   EXPECT_THROW(completed_batch({.train = 63, .micro = 2, .accumulation = {}}, ConfigValue(8)),
-               Raised);
+               Refusal);
 }
 
 TEST(DeepSpeedSettings, HoldsElementsDevicesAndPrecision) {
@@ -152,7 +152,7 @@ TEST(TrainerAutos, RefusesWhatContradictsTheArguments) {
       HfDeepSpeedConfig(read_json("{\"gradient_clipping\": 0.5}", "ds.json")), arguments, 1);
   ASSERT_EQ(trainer.mismatches.size(), 1u);
   EXPECT_EQ(trainer.mismatches[0], "- ds gradient_clipping=0.5 vs hf max_grad_norm=1.0");
-  EXPECT_THROW(finalize_by_trainer(trainer, arguments, {}, 100), Raised);
+  EXPECT_THROW(finalize_by_trainer(trainer, arguments, {}, 100), Refusal);
 }
 
 TEST(AccelerateDeepSpeed, FillsBatchFromTheLoader) {
@@ -173,7 +173,7 @@ TEST(AccelerateDeepSpeed, RefusesAutoThatItCannotFill) {
                                       "\"zero_optimization\": {\"overlap_comm\": \"auto\"}}",
                                       "ds.json")}}),
       {}, no_files);
-  EXPECT_THROW(prepare_deepspeed(plugin, {}, {.world = 4}), Raised);
+  EXPECT_THROW(prepare_deepspeed(plugin, {}, {.world = 4}), Refusal);
 }
 
 }  // namespace

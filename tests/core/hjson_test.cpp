@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 #include "tests/core/complaint.h"
 
 namespace shardscope {
@@ -11,8 +11,8 @@ namespace {
 std::string raised_by(std::string_view text) {
   try {
     read_hjson(text, "ds.json");
-  } catch (const Raised& raised) {
-    return raised.type();
+  } catch (const Refusal& refusal) {
+    return refusal.exception();
   }
   return "nothing";
 }

@@ -6,9 +6,9 @@
 
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
 #include "core/config/config_json.h"
-#include "core/config/raised.h"
 #include "core/config/training_args_lint.h"
 #include "core/config/training_args_words.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -22,8 +22,8 @@ TrainingArguments made(std::string_view json) {
 std::string raised_by(std::string_view json) {
   try {
     made(json);
-  } catch (const Raised& raised) {
-    return raised.type();
+  } catch (const Refusal& refusal) {
+    return refusal.exception();
   }
   return "nothing";
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 #include "tests/core/complaint.h"
 
 namespace shardscope {
@@ -15,8 +15,8 @@ namespace {
 std::string read(std::string_view text) {
   try {
     return read_yaml(text, "x.yaml").repr();
-  } catch (const Raised& raised) {
-    return "!" + raised.type();
+  } catch (const Refusal& refusal) {
+    return "!" + refusal.exception();
   }
 }
 

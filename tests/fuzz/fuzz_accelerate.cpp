@@ -8,9 +8,9 @@
 
 #include "core/config/accelerate/lint.h"
 #include "core/config/accelerate/to_fsdp2.h"
-#include "core/config/raised.h"
 #include "core/config/yaml_reader.h"
 #include "core/config/yaml_writer.h"
+#include "core/refusal.h"
 
 namespace {
 
@@ -51,7 +51,7 @@ void check_round_trip(const ConfigValue& value) {
   if (!is_plain(value)) return;
   try {
     if (!(read_yaml(yaml_text(value), "again.yaml") == value)) std::abort();
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
     std::abort();
   }
 }

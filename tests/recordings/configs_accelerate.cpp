@@ -24,8 +24,8 @@ constexpr std::string_view core_arguments[] = {"num_processes",   "num_machines"
                                                "multi_gpu",       "tpu",          "cpu",
                                                "use_cpu",         "gpu_ids",      "dynamo_backend"};
 
-Json error_of(const Raised& raised) {
-  return {{"type", raised.type()}, {"message", raised.what()}};
+Json error_of(const Refusal& refusal) {
+  return {{"type", refusal.exception()}, {"message", refusal.what()}};
 }
 
 Json loaded_result(const Attempt<LoadedConfig>& loaded) {
@@ -117,8 +117,8 @@ Json fsdp_plugin_result(const Environment& environment, const PreparedModel& mod
   try {
     set_auto_wrap_policy(plugin, model.tree, model.facts.no_split_classes);
     result["after_set_auto_wrap_policy"] = changed_fields(before, fields_with_policy(plugin));
-  } catch (const Raised& raised) {
-    result["after_set_auto_wrap_policy"] = {{"error", error_of(raised)}};
+  } catch (const Refusal& refusal) {
+    result["after_set_auto_wrap_policy"] = {{"error", error_of(refusal)}};
   }
   return result;
 }
@@ -164,8 +164,8 @@ bool stage(Json& result, const char* name, Action action) {
   try {
     result[name] = action();
     return true;
-  } catch (const Raised& raised) {
-    result[name] = {{"error", error_of(raised)}};
+  } catch (const Refusal& refusal) {
+    result[name] = {{"error", error_of(refusal)}};
     return false;
   }
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::recordings {
 
@@ -15,8 +15,8 @@ bool stage(nlohmann::ordered_json& result, const std::string& name, Function fun
   try {
     result[name] = function();
     return true;
-  } catch (const Raised& raised) {
-    result[name] = {{"error", {{"type", raised.type()}, {"message", raised.what()}}}};
+  } catch (const Refusal& refusal) {
+    result[name] = {{"error", {{"type", refusal.exception()}, {"message", refusal.what()}}}};
     return false;
   }
 }

@@ -4,9 +4,9 @@
 
 #include "core/config/accelerate/questionnaire.h"
 #include "core/config/accelerate/to_fsdp2.h"
-#include "core/config/raised.h"
 #include "core/config/yaml_reader.h"
 #include "core/config/yaml_writer.h"
+#include "core/refusal.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_plain.h"
 
@@ -36,11 +36,11 @@ Command command_of(const Json& input) {
 /// The command's own checks of its files, before it reads any.
 std::string checked_output(const Command& command,
                            const std::map<std::string, std::string>& files) {
-  if (!files.contains(command.config_file)) throw Raised("FileNotFoundError", "no such file");
+  if (!files.contains(command.config_file)) throw Refusal("FileNotFoundError", "no such file");
   if (!command.overwrite && command.output_file.empty())
-    throw Raised("ValueError", "neither --output_file nor --overwrite");
+    throw Refusal("ValueError", "neither --output_file nor --overwrite");
   if (!command.overwrite && files.contains(command.output_file))
-    throw Raised("FileExistsError", "the output exists");
+    throw Refusal("FileExistsError", "the output exists");
   return command.output_file.empty() ? command.config_file : command.output_file;
 }
 
@@ -59,8 +59,8 @@ Json to_fsdp2_result(const Json& input) {
     const std::string text = yaml_text(accelerate::to_fsdp2(file).config);
     return {
         {"output", {{"file", output}, {"yaml", text}, {"parsed", plain(read_yaml(text, output))}}}};
-  } catch (const Raised& raised) {
-    return {{"output", {{"error", {{"type", raised.type()}}}}}};
+  } catch (const Refusal& refusal) {
+    return {{"output", {{"error", {{"type", refusal.exception()}}}}}};
   }
 }
 
@@ -85,8 +85,8 @@ Json wizard_result(const Json& input) {
       asked.push_back(Json::array({question.question, question.answer}));
     result["output"] = {
         {"asked", asked}, {"yaml", text}, {"parsed", plain(read_yaml(text, "out.yaml"))}};
-  } catch (const Raised& raised) {
-    result["output"] = {{"error", {{"type", raised.type()}}}};
+  } catch (const Refusal& refusal) {
+    result["output"] = {{"error", {{"type", refusal.exception()}}}};
   }
   if (!answers.empty()) result["answers_left"] = answers;
   return result;

@@ -9,8 +9,8 @@
 
 #include "core/config/config_json.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/config/yaml_reader.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -93,9 +93,9 @@ ConfigValue processed(ConfigValue given) {
   };
   set_missing("compute_environment", "LOCAL_MACHINE");
   if (!given.has("distributed_type"))
-    throw Raised("ValueError", {.where = {},
-                                .what = "distributed_type is missing",
-                                .way_out = "add for example \"distributed_type: FSDP\""});
+    throw Refusal("ValueError", {.where = {},
+                                 .what = "distributed_type is missing",
+                                 .way_out = "add for example \"distributed_type: FSDP\""});
   if (given.at("distributed_type").is("NO")) set_missing("num_processes", 1);
   set_missing("mixed_precision", given.get("fp16").truthy() ? ConfigValue("fp16") : ConfigValue());
   given.erase("fp16");
@@ -125,23 +125,23 @@ void refuse_unknown(const ConfigValue& given, const std::vector<Field>& own) {
   if (unknown.empty()) return;
   // sorted() of keys of several types fails before the complaint is made.
   const bool sortable = !mixed_types || unknown.size() == 1;
-  throw Raised(sortable ? "ValueError" : "TypeError",
-               {.where = {},
-                .what = fmt::format("unknown top-level {}: {}", unknown.size() > 1 ? "keys" : "key",
-                                    fmt::join(unknown, ", ")),
-                .way_out = "remove what accelerate does not know"},
-               line);
+  throw Refusal(sortable ? "ValueError" : "TypeError",
+                {.where = {},
+                 .what = fmt::format("unknown top-level {}: {}",
+                                     unknown.size() > 1 ? "keys" : "key", fmt::join(unknown, ", ")),
+                 .way_out = "remove what accelerate does not know"},
+                line);
 }
 
 void check_member(const ConfigValue& value, std::string_view what,
                   std::span<const std::string_view> members) {
   if (!value.is_string()) return;
   if (std::find(members.begin(), members.end(), value.string()) != members.end()) return;
-  throw Raised("ValueError",
-               {.where = {},
-                .what = fmt::format("{} is no {}", python_quoted(value.string()), what),
-                .way_out = fmt::format("known are {}", fmt::join(members, ", "))},
-               value.line());
+  throw Refusal("ValueError",
+                {.where = {},
+                 .what = fmt::format("{} is no {}", python_quoted(value.string()), what),
+                 .way_out = fmt::format("known are {}", fmt::join(members, ", "))},
+                value.line());
 }
 
 constexpr std::array<std::string_view, 2> environments{"LOCAL_MACHINE", "AMAZON_SAGEMAKER"};
@@ -180,12 +180,12 @@ ConfigValue read_config(std::string_view text, std::string_view file_name) {
 
 LoadedConfig load_config(const ConfigValue& file) {
   if (!file.is_dict())
-    throw Raised("AttributeError",
-                 {.where = {},
-                  .what = fmt::format("the file holds {} instead of a mapping",
-                                      file.is_null() ? "nothing" : "a " + file.type_name()),
-                  .way_out = "write \"key: value\" lines, as `accelerate config` does"},
-                 file.line());
+    throw Refusal("AttributeError",
+                  {.where = {},
+                   .what = fmt::format("the file holds {} instead of a mapping",
+                                       file.is_null() ? "nothing" : "a " + file.type_name()),
+                   .way_out = "write \"key: value\" lines, as `accelerate config` does"},
+                  file.line());
   const ConfigValue* environment = file.find("compute_environment");
   const bool local = environment == nullptr || environment->is("LOCAL_MACHINE");
   LoadedConfig config{.class_name = local ? "ClusterConfig" : "SageMakerConfig"};
@@ -196,7 +196,7 @@ LoadedConfig load_config(const ConfigValue& file) {
   for (const Field& field : own) {
     const ConfigValue* value = given.find(field.name);
     if (value == nullptr && field.required)
-      throw Raised("TypeError", fmt::format("{} is missing", field.name));
+      throw Refusal("TypeError", fmt::format("{} is missing", field.name));
     config.fields.set(field.name, value != nullptr ? *value : field.fallback);
   }
   finish(config);

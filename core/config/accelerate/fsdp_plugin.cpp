@@ -10,7 +10,7 @@
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -36,10 +36,10 @@ std::string member_at(std::string_view what, const ConfigValue& number, Names me
   const bool fits = number.is_integer() && number.integer() >= 1 &&
                     number.integer() <= static_cast<std::int64_t>(members.size());
   if (!fits)
-    throw Raised("ValueError",
-                 {.where = {},
-                  .what = fmt::format("{} has no member {}", what, number.repr()),
-                  .way_out = fmt::format("give one of {}", fmt::join(members, ", "))});
+    throw Refusal("ValueError",
+                  {.where = {},
+                   .what = fmt::format("{} has no member {}", what, number.repr()),
+                   .way_out = fmt::format("give one of {}", fmt::join(members, ", "))});
   return std::string(members[static_cast<std::size_t>(number.integer() - 1)]);
 }
 
@@ -53,10 +53,10 @@ std::string enum_member(std::string_view what, const std::string& text, Names wo
   if (is_digits(text)) return member_at(what, python_integer(text), members);
   const auto member = std::find(members.begin(), members.end(), upper);
   if (member == members.end())
-    throw Raised("KeyError",
-                 {.where = {},
-                  .what = fmt::format("{} has no member {}", what, python_quoted(upper)),
-                  .way_out = fmt::format("give one of {}", fmt::join(members, ", "))});
+    throw Refusal("KeyError",
+                  {.where = {},
+                   .what = fmt::format("{} has no member {}", what, python_quoted(upper)),
+                   .way_out = fmt::format("give one of {}", fmt::join(members, ", "))});
   return std::string(*member);
 }
 
@@ -69,10 +69,10 @@ template <class Action>
 auto in(std::string_view name, Action action) {
   try {
     return action();
-  } catch (const Raised& raised) {
-    Error::Parts parts = raised.parts();
+  } catch (const Refusal& refusal) {
+    Error::Parts parts = refusal.parts();
     parts.where = fmt::format("FSDP_{}", name);
-    throw Raised(raised.type(), std::move(parts));
+    throw Refusal(refusal.exception(), std::move(parts));
   }
 }
 
@@ -137,9 +137,9 @@ class Maker {
         get("STATE_DICT_TYPE", p_.is_version(1) ? "FULL_STATE_DICT" : "SHARDED_STATE_DICT");
     p_.state_dict_type = enum_member("StateDictType", text, {}, state_dict_members);
     if (p_.is_version(2) && p_.state_dict_type == "LOCAL_STATE_DICT")
-      throw Raised("ValueError", {.where = {},
-                                  .what = "FSDP2 has no LOCAL_STATE_DICT",
-                                  .way_out = "give SHARDED_STATE_DICT or FULL_STATE_DICT"});
+      throw Refusal("ValueError", {.where = {},
+                                   .what = "FSDP2 has no LOCAL_STATE_DICT",
+                                   .way_out = "give SHARDED_STATE_DICT or FULL_STATE_DICT"});
   }
 
   void wrap() {
@@ -153,10 +153,10 @@ class Maker {
       p_.min_num_params =
           in("MIN_NUM_PARAMS", [&] { return python_integer(get("MIN_NUM_PARAMS", "0")); });
     } else if (policy != "NO_WRAP") {
-      throw Raised("ValueError",
-                   {.where = "FSDP_AUTO_WRAP_POLICY",
-                    .what = fmt::format("{} is no wrap policy", python_quoted(text)),
-                    .way_out = "give TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP"});
+      throw Refusal("ValueError",
+                    {.where = "FSDP_AUTO_WRAP_POLICY",
+                     .what = fmt::format("{} is no wrap policy", python_quoted(text)),
+                     .way_out = "give TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP"});
     }
   }
 
@@ -183,13 +183,13 @@ class Maker {
     p_.activation_checkpointing_offload = truth("ACTIVATION_CHECKPOINTING_OFFLOAD");
     if (!p_.activation_checkpointing_offload) return;
     if (!p_.activation_checkpointing)
-      throw Raised("ValueError", {.where = "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD",
-                                  .what = "it needs activation_checkpointing",
-                                  .way_out = "set both"});
+      throw Refusal("ValueError", {.where = "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD",
+                                   .what = "it needs activation_checkpointing",
+                                   .way_out = "set both"});
     if (!p_.is_version(2))
-      throw Raised("ValueError", {.where = "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD",
-                                  .what = "it needs fsdp_version 2",
-                                  .way_out = "set fsdp_version: 2"});
+      throw Refusal("ValueError", {.where = "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD",
+                                   .what = "it needs fsdp_version 2",
+                                   .way_out = "set fsdp_version: 2"});
   }
 
   const Environment& environment_;
@@ -234,7 +234,7 @@ FsdpPlugin make_fsdp_plugin(const Environment& environment) { return Maker(envir
 void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision) {
   constexpr std::array<std::string_view, 4> known{"fp8", "fp16", "bf16", "fp32"};
   if (std::find(known.begin(), known.end(), precision) == known.end())
-    throw Raised("ValueError", fmt::format("{} is no mixed precision", precision));
+    throw Refusal("ValueError", fmt::format("{} is no mixed precision", precision));
   plugin.mixed_precision = precision;
 }
 
@@ -249,10 +249,10 @@ void set_auto_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
   std::set<std::string> found;
   for (const std::string& name : *plugin.wrap_classes) {
     if (!has_class(tree, name))
-      throw Raised("ValueError",
-                   {.where = "FSDP_TRANSFORMER_CLS_TO_WRAP",
-                    .what = fmt::format("the model has no class {}", python_quoted(name)),
-                    .way_out = "name classes of its layers, separated by commas without blanks"});
+      throw Refusal("ValueError",
+                    {.where = "FSDP_TRANSFORMER_CLS_TO_WRAP",
+                     .what = fmt::format("the model has no class {}", python_quoted(name)),
+                     .way_out = "name classes of its layers, separated by commas without blanks"});
     found.insert(name);
   }
   plugin.found_classes = {found.begin(), found.end()};

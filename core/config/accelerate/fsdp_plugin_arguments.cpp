@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -29,9 +29,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> variable
 void check_min_num_params(const ConfigValue& arguments) {
   const ConfigValue elements = arguments.get("min_num_params");
   if (elements.is_null() || elements.is_integer() || elements.is_boolean()) return;
-  throw Raised("ValueError", {.where = "min_num_params",
-                              .what = "expected a whole number, got " + elements.repr(),
-                              .way_out = "write it without a fraction or exponent"});
+  throw Refusal("ValueError", {.where = "min_num_params",
+                               .what = "expected a whole number, got " + elements.repr(),
+                               .way_out = "write it without a fraction or exponent"});
 }
 
 std::optional<bool> flag(const ConfigValue& arguments, std::string_view name) {

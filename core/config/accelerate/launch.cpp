@@ -106,7 +106,7 @@ class Launcher {
 
   void refuse_module_without_python() const {
     if (on("module") && on("no_python"))
-      throw Raised("ValueError", "--module and --no_python cannot be used together");
+      throw Refusal("ValueError", "--module and --no_python cannot be used together");
   }
 
   void choose_port() {
@@ -206,8 +206,8 @@ Launch launch(const LaunchRequest& request) {
   Launch out;
   try {
     Launcher(request, out).run();
-  } catch (const Raised& raised) {
-    out.error = raised;
+  } catch (const Refusal& refusal) {
+    out.error = refusal;
   }
   return out;
 }

@@ -19,7 +19,7 @@ struct Launch {
   Environment environment;           ///< of the workers, the user's shell included
   Environment from_shell;            ///< those of them that the launcher does not set
   std::vector<std::string> warnings;
-  std::optional<Raised> error;
+  std::optional<Refusal> error;
 
   bool uses(std::string_view flag) const { return arguments && arguments->get(flag).truthy(); }
 };
@@ -31,7 +31,7 @@ struct LaunchRequest {
   Machine machine;
 };
 
-/// Never throws Raised: what the real command raises is `error`, and the rest shows how far it
+/// Never throws Refusal: what the real command raises is `error`, and the rest shows how far it
 /// came. Source: accelerate 1.15.0 commands/launch.py, launch_command.
 Launch launch(const LaunchRequest& request);
 

@@ -140,19 +140,19 @@ void set_precision(Environment& environment, const LaunchArguments& a, const Mac
   const ConfigValue given = a["mixed_precision"];
   const std::string precision = lowered(given, "mixed_precision");
   if (std::find(known.begin(), known.end(), precision) == known.end())
-    throw Raised("ValueError",
-                 {.where = {},
-                  .what = fmt::format("mixed_precision {} is unknown", python_quoted(precision)),
-                  .way_out = fmt::format("known are {}", fmt::join(known, ", "))},
-                 given.line());
+    throw Refusal("ValueError",
+                  {.where = {},
+                   .what = fmt::format("mixed_precision {} is unknown", python_quoted(precision)),
+                   .way_out = fmt::format("known are {}", fmt::join(known, ", "))},
+                  given.line());
   environment["ACCELERATE_MIXED_PRECISION"] = precision;
   if (precision != "fp8") return;
   if (!machine.has_fp8)
-    throw Raised("RuntimeError",
-                 {.where = {},
-                  .what = "fp8 needs Transformer Engine, MS-AMP or torchao",
-                  .way_out = "install one of them, or train in bf16"},
-                 given.line());
+    throw Refusal("RuntimeError",
+                  {.where = {},
+                   .what = "fp8 needs Transformer Engine, MS-AMP or torchao",
+                   .way_out = "install one of them, or train in bf16"},
+                  given.line());
   set_fp8(environment, a);
 }
 
@@ -176,11 +176,11 @@ void set_dynamo(Environment& environment, const LaunchArguments& a) {
   const ConfigValue given = a["dynamo_backend"];
   const std::string backend = uppered(given, "dynamo_backend");
   if (std::find(known.begin(), known.end(), backend) == known.end())
-    throw Raised("ValueError",
-                 {.where = {},
-                  .what = fmt::format("dynamo_backend {} is unknown", python_quoted(backend)),
-                  .way_out = fmt::format("known are {}", fmt::join(known, ", "))},
-                 given.line());
+    throw Refusal("ValueError",
+                  {.where = {},
+                   .what = fmt::format("dynamo_backend {} is unknown", python_quoted(backend)),
+                   .way_out = fmt::format("known are {}", fmt::join(known, ", "))},
+                  given.line());
   environment["ACCELERATE_DYNAMO_BACKEND"] = backend;
   set(environment, a, dynamo_variables);
 }
@@ -188,12 +188,12 @@ void set_dynamo(Environment& environment, const LaunchArguments& a) {
 void set_fsdp(Environment& environment, const LaunchArguments& a) {
   environment["ACCELERATE_USE_FSDP"] = "true";
   if (a["fsdp_cpu_ram_efficient_loading"].truthy() && !a["fsdp_sync_module_states"].truthy())
-    throw Raised("ValueError",
-                 {.where = {},
-                  .what = "fsdp_cpu_ram_efficient_loading is on (it is by default) and "
-                          "fsdp_sync_module_states is off",
-                  .way_out = "set both, or neither"},
-                 a["fsdp_sync_module_states"].line());
+    throw Refusal("ValueError",
+                  {.where = {},
+                   .what = "fsdp_cpu_ram_efficient_loading is on (it is by default) and "
+                           "fsdp_sync_module_states is off",
+                   .way_out = "set both, or neither"},
+                  a["fsdp_sync_module_states"].line());
   set(environment, a, fsdp_variables);
 }
 
@@ -227,7 +227,7 @@ void set_master(Environment& environment, const LaunchArguments& a) {
   const bool several_machines = comparable(a["num_machines"], "num_machines") > 1;
   for (const char* name : {"main_process_ip", "main_process_port"})
     if (several_machines && a[name].is_null())
-      throw Raised("AssertionError", fmt::format("several machines need {}", name));
+      throw Refusal("AssertionError", fmt::format("several machines need {}", name));
   if (!several_machines && (processes.is_null() || comparable(processes, "num_processes") <= 1))
     return;
   const auto or_else = [&](const char* name, const char* otherwise) {

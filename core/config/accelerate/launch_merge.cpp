@@ -21,13 +21,14 @@ void check_command_line(const LaunchArguments& a) {
   for (const char* kind : {"multi_gpu", "cpu", "tpu", "use_deepspeed", "use_fsdp"})
     kinds += on(a, kind) ? 1 : 0;
   if (kinds > 1)
-    throw Raised("ValueError",
-                 "only one of --cpu, --multi_gpu, --tpu, --use_deepspeed, --use_fsdp may be given");
+    throw Refusal(
+        "ValueError",
+        "only one of --cpu, --multi_gpu, --tpu, --use_deepspeed, --use_fsdp may be given");
   if (on(a, "multi_gpu") && !a["num_processes"].is_null() &&
       comparable(a["num_processes"], "num_processes") < 2)
-    throw Raised("ValueError", "--multi_gpu needs at least 2 processes");
+    throw Refusal("ValueError", "--multi_gpu needs at least 2 processes");
   if (!on(a, "use_fsdp") && on(a, "use_parallelism_config"))
-    throw Raised("ValueError", "--use_parallelism_config needs --use_fsdp and --fsdp_version 2");
+    throw Refusal("ValueError", "--use_parallelism_config needs --use_fsdp and --fsdp_version 2");
 }
 
 bool chooses_kind(const LaunchArguments& a) {
@@ -53,9 +54,9 @@ void take_kind(LaunchArguments& a, const LoadedConfig& config) {
   a.values.set("tpu_use_cluster",
                type.is("XLA") ? config.fields.get("tpu_use_cluster") : ConfigValue(false));
   if (!config.is_cluster())
-    throw Raised("AttributeError",
-                 "a SageMaker configuration has no parallelism_config; accelerate "
-                 "1.15.0 cannot launch it");
+    throw Refusal("AttributeError",
+                  "a SageMaker configuration has no parallelism_config; accelerate "
+                  "1.15.0 cannot launch it");
   a.values.set("use_parallelism_config",
                !(config.fields.at("parallelism_config") == ConfigValue::dict()));
 }
@@ -69,19 +70,19 @@ void check_gpu_ids(LaunchArguments& a, const LoadedConfig& config) {
     a.values.set("num_machines", config.fields.get("num_machines"));
   const ConfigValue ids = a["gpu_ids"];
   if (!ids.is_string())
-    throw Raised("AttributeError",
-                 {.where = {},
-                  .what = fmt::format("gpu_ids must be a text, got {}", ids.repr()),
-                  .way_out = "put it in quotes"},
-                 ids.line());
+    throw Refusal("AttributeError",
+                  {.where = {},
+                   .what = fmt::format("gpu_ids must be a text, got {}", ids.repr()),
+                   .way_out = "put it in quotes"},
+                  ids.line());
   const bool single = ids.string().find(',') == std::string::npos;
   if (single && !ids.is("all") && on(a, "multi_gpu") &&
       comparable(a["num_machines"], "num_machines") <= 1)
-    throw Raised("ValueError",
-                 {.where = {},
-                  .what = "gpu_ids names one GPU, but the run is to use several",
-                  .way_out = "name at least two, or \"all\""},
-                 ids.line());
+    throw Refusal("ValueError",
+                  {.where = {},
+                   .what = "gpu_ids names one GPU, but the run is to use several",
+                   .way_out = "name at least two, or \"all\""},
+                  ids.line());
 }
 
 std::string prefixed(std::string_view section, const ConfigValue::Entry& entry) {
@@ -94,19 +95,19 @@ std::string prefixed(std::string_view section, const ConfigValue::Entry& entry) 
   for (const Rule& rule : rules) {
     if (rule.section != section) continue;
     if (entry.key_type != "str")
-      throw Raised("AttributeError",
-                   {.where = {},
-                    .what = fmt::format("the key {} of {} is no text", entry.key, section),
-                    .way_out = {}},
-                   entry.line);
+      throw Refusal("AttributeError",
+                    {.where = {},
+                     .what = fmt::format("the key {} of {} is no text", entry.key, section),
+                     .way_out = {}},
+                    entry.line);
     return (entry.key.starts_with(rule.start) ? "" : std::string(rule.prefix)) + entry.key;
   }
   if (entry.key_type != "str")
-    throw Raised("TypeError",
-                 {.where = {},
-                  .what = fmt::format("the key {} of {} is no text", entry.key, section),
-                  .way_out = {}},
-                 entry.line);
+    throw Refusal("TypeError",
+                  {.where = {},
+                   .what = fmt::format("the key {} of {} is no text", entry.key, section),
+                   .way_out = {}},
+                  entry.line);
   return entry.key;
 }
 
@@ -139,10 +140,10 @@ void take_config(MergedArguments& merged, const LoadedConfig& config) {
   }
   if (a["dynamo_backend"].is_null()) a.values.set("dynamo_backend", "no");
   if (a["num_processes"] == ConfigValue(-1))
-    throw Raised("ValueError", {.where = {},
-                                .what = "num_processes is missing, and accelerate does not count "
-                                        "the GPUs where there is a file",
-                                .way_out = "add \"num_processes: N\" or give --num_processes N"});
+    throw Refusal("ValueError", {.where = {},
+                                 .what = "num_processes is missing, and accelerate does not count "
+                                         "the GPUs where there is a file",
+                                 .way_out = "add \"num_processes: N\" or give --num_processes N"});
 }
 
 void take_machine(MergedArguments& merged, const Machine& machine) {
@@ -174,12 +175,12 @@ void take_threads(MergedArguments& merged, const Environment& shell, const Machi
       integer_variable(shell, {"OMP_NUM_THREADS"}, 0) != 0)
     return;
   const double machines = comparable(a["num_machines"], "num_machines");
-  if (machines == 0) throw Raised("ZeroDivisionError", "num_machines is 0");
+  if (machines == 0) throw Refusal("ZeroDivisionError", "num_machines is 0");
   const auto local = static_cast<std::int64_t>(
       std::max(std::trunc(comparable(a["num_processes"], "num_processes") / machines), 1.0));
   const std::int64_t local_size = integer_variable(
       shell, {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"}, local);
-  if (local_size == 0) throw Raised("ZeroDivisionError", "the number of local ranks is 0");
+  if (local_size == 0) throw Refusal("ZeroDivisionError", "the number of local ranks is 0");
   const std::int64_t threads = machine.physical_cores / local_size;
   if (threads <= 1) return;
   a.values.set("num_cpu_threads_per_process", threads);

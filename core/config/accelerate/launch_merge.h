@@ -9,7 +9,7 @@
 #include "core/config/accelerate/cluster_config.h"
 #include "core/config/accelerate/launch_flags.h"
 #include "core/config/environment.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 
@@ -26,7 +26,7 @@ struct Machine {
 template <class T>
 struct Attempt {
   std::optional<T> value;
-  std::optional<Raised> error;
+  std::optional<Refusal> error;
 
   explicit operator bool() const { return value.has_value(); }
 };
@@ -36,8 +36,8 @@ template <class Action>
 auto attempt(Action action) -> Attempt<decltype(action())> {
   try {
     return {.value = action(), .error = {}};
-  } catch (const Raised& raised) {
-    return {.value = {}, .error = raised};
+  } catch (const Refusal& refusal) {
+    return {.value = {}, .error = refusal};
   }
 }
 

@@ -6,13 +6,13 @@
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
 
 /// argparse prints its complaint and exits with code 2.
-Raised usage_error(std::string what) { return {"SystemExit", std::move(what)}; }
+Refusal usage_error(std::string what) { return {"SystemExit", std::move(what)}; }
 
 bool is_choice(std::string_view choices, std::string_view word) {
   while (!choices.empty()) {
@@ -110,8 +110,8 @@ class Parser {
                                     python_quoted(text)));
     try {
       store(flag, converted(flag.kind, text));
-    } catch (const Raised& raised) {
-      throw usage_error(fmt::format("--{}: {}", flag.name, raised.what()));
+    } catch (const Refusal& refusal) {
+      throw usage_error(fmt::format("--{}: {}", flag.name, refusal.what()));
     }
   }
 

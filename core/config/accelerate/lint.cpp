@@ -33,15 +33,15 @@ int line_in(const std::string& where, const std::string& file) {
   return std::atoi(where.c_str() + file.size() + 1);
 }
 
-void add_stage_error(LintContext& context, std::string_view stage, const Raised& raised) {
+void add_stage_error(LintContext& context, std::string_view stage, const Refusal& refusal) {
   const std::string message =
-      fmt::format("{} fails here with {}: {}", stage, raised.type(), raised.parts().what);
+      fmt::format("{} fails here with {}: {}", stage, refusal.exception(), refusal.parts().what);
   const Remark remark{.rule = "refused",
                       .severity = Severity::error,
                       .message = message,
-                      .mend = raised.parts().way_out};
+                      .mend = refusal.parts().way_out};
   const bool has_file = context.resolution().file.value.has_value();
-  const std::string& where = raised.parts().where;
+  const std::string& where = refusal.parts().where;
   if (has_file && where.starts_with("FSDP_")) {
     const std::string key = key_of_variable(where);
     if (const ConfigValue::Entry* entry = context.fsdp(key))
@@ -49,7 +49,7 @@ void add_stage_error(LintContext& context, std::string_view stage, const Raised&
     return context.add(remark, 0, "fsdp_config." + key);
   }
   const int line =
-      raised.line() > 0 ? raised.line() : line_in(where, context.resolution().file_name);
+      refusal.line() > 0 ? refusal.line() : line_in(where, context.resolution().file_name);
   context.add(remark, line, has_file ? key_at(context.file(), line) : std::string());
 }
 
@@ -71,8 +71,8 @@ void lint_mesh(LintContext& context) {
   const ConfigValue::Entry* entry = context.top("parallelism_config");
   context.add({.rule = "refused",
                .severity = Severity::error,
-               .message = fmt::format("Accelerator fails here with {}: {}", checked.error->type(),
-                                      checked.error->parts().what),
+               .message = fmt::format("Accelerator fails here with {}: {}",
+                                      checked.error->exception(), checked.error->parts().what),
                .mend = "let the sizes multiply to num_processes"},
               entry == nullptr ? 0 : entry->line, "parallelism_config");
 }

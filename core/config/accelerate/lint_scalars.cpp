@@ -6,7 +6,7 @@
 #include "core/config/accelerate/lint_rules.h"
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -33,7 +33,7 @@ bool is_number_text(const ConfigValue& value) {
   try {
     python_float_of(value.string());
     return true;
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
     return false;
   }
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/config/raised.h"
 #include "core/format/utf8.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::size_t max_pattern = 1024;
 constexpr std::size_t max_program = 20'000;
 constexpr int max_depth = 100;
 
-Raised wrong(std::string_view what) {
+Refusal wrong(std::string_view what) {
   return {"error", fmt::format("the pattern is wrong: {}", what)};
 }
 Error not_understood(std::string_view what) {

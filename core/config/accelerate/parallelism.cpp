@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/config/accelerate/python_rules.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -25,8 +25,8 @@ void refuse_small(const ParallelismConfig& config) {
   const ConfigValue sizes = config.sizes();
   for (const ConfigValue::Entry& size : sizes.entries())
     if (size.value.integer() < 1)
-      throw Raised("ValueError", fmt::format("{}_size must be at least 1, got {}", size.key,
-                                             size.value.integer()));
+      throw Refusal("ValueError", fmt::format("{}_size must be at least 1, got {}", size.key,
+                                              size.value.integer()));
 }
 
 }  // namespace
@@ -61,34 +61,34 @@ ParallelismConfig make_parallelism(const Environment& environment) {
   config.sp_backend = variable(environment, "PARALLELISM_CONFIG_SP_BACKEND", "deepspeed");
   refuse_small(config);
   if (cp_backend != "torch")
-    throw Raised("ValueError", fmt::format("cp_backend must be torch, got {}", cp_backend));
+    throw Refusal("ValueError", fmt::format("cp_backend must be torch, got {}", cp_backend));
   if (config.sp_backend != "deepspeed")
-    throw Raised("ValueError",
-                 fmt::format("sp_backend must be deepspeed, got {}", config.sp_backend));
+    throw Refusal("ValueError",
+                  fmt::format("sp_backend must be deepspeed, got {}", config.sp_backend));
   if (config.cp > 1 && config.sp > 1)
-    throw Raised("ValueError", "context and sequence parallelism exclude each other");
+    throw Refusal("ValueError", "context and sequence parallelism exclude each other");
   if ((config.tp > 1 || config.cp > 1) && config.dp_replicate > 1 && config.dp_shard == 1)
-    throw Raised("ValueError",
-                 "tensor or context parallelism beside replication needs dp_shard_size above 1");
+    throw Refusal("ValueError",
+                  "tensor or context parallelism beside replication needs dp_shard_size above 1");
   return config;
 }
 
 void check_parallelism(ParallelismConfig& config, const ParallelismSetting& setting) {
   if (!config.leaves_mesh_to_deepspeed() && config.total() > setting.world)
-    throw Raised("RuntimeError", fmt::format("a mesh of {} ranks does not fit a world of {}",
-                                             config.total(), setting.world));
+    throw Refusal("RuntimeError", fmt::format("a mesh of {} ranks does not fit a world of {}",
+                                              config.total(), setting.world));
   const bool multi_device = !setting.is_fsdp && !setting.is_deepspeed;
   if (!multi_device && config.total() == 1) return;
   if (config.total() == 1) config.dp_replicate = setting.world;
   if (!config.leaves_mesh_to_deepspeed() && config.total() != setting.world)
-    throw Raised("ValueError",
-                 fmt::format("the sizes of parallelism_config multiply to {}, the run has {} "
-                             "processes",
-                             config.total(), setting.world));
+    throw Refusal("ValueError",
+                  fmt::format("the sizes of parallelism_config multiply to {}, the run has {} "
+                              "processes",
+                              config.total(), setting.world));
   if (setting.is_fsdp2 && config.dp_shard <= 1 && config.cp <= 1)
-    throw Raised("ValueError", "FSDP has nothing to shard over: dp_shard_size and cp_size are 1");
+    throw Refusal("ValueError", "FSDP has nothing to shard over: dp_shard_size and cp_size are 1");
   if (config.total() > 1 && !(setting.is_fsdp2 || multi_device || setting.is_deepspeed))
-    throw Raised("ValueError", "parallelism_config needs FSDP version 2, DDP or DeepSpeed");
+    throw Refusal("ValueError", "parallelism_config needs FSDP version 2, DDP or DeepSpeed");
 }
 
 }  // namespace shardscope::accelerate

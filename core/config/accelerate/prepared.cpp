@@ -10,7 +10,7 @@
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -56,24 +56,24 @@ class Accelerator {
   void choose_type() {
     const bool affinity = str_to_bool(variable(environment(), "ACCELERATE_CPU_AFFINITY", "0"));
     if (affinity && !request_.has_nvidia_ml)
-      throw Raised("ImportError", {.where = {},
-                                   .what = "CPU affinity needs nvidia-ml-py",
-                                   .way_out = "pip install nvidia-ml-py"});
+      throw Refusal("ImportError", {.where = {},
+                                    .what = "CPU affinity needs nvidia-ml-py",
+                                    .way_out = "pip install nvidia-ml-py"});
     out_.mixed_precision = lower_of(variable(environment(), "ACCELERATE_MIXED_PRECISION", "no"));
     if (deepspeed_) {
       out_.distributed_type = "DEEPSPEED";
       return;
     }
     if (out_.parallelism && out_.parallelism->cp > 1) {
-      if (!fsdp_) throw Raised("ValueError", "cp_size above 1 needs FSDP");
-      if (fsdp_->is_version(1)) throw Raised("ValueError", "cp_size above 1 needs fsdp_version 2");
+      if (!fsdp_) throw Refusal("ValueError", "cp_size above 1 needs FSDP");
+      if (fsdp_->is_version(1)) throw Refusal("ValueError", "cp_size above 1 needs fsdp_version 2");
     }
     out_.distributed_type = fsdp_ ? "FSDP" : "MULTI_GPU";
     if (fsdp_ && out_.mixed_precision != "no") set_mixed_precision(*fsdp_, out_.mixed_precision);
     if (!flag("ACCELERATE_USE_MEGATRON_LM")) return;
-    throw Raised("ImportError", {.where = {},
-                                 .what = "Megatron-LM is not part of this prediction",
-                                 .way_out = "use FSDP or DeepSpeed"});
+    throw Refusal("ImportError", {.where = {},
+                                  .what = "Megatron-LM is not part of this prediction",
+                                  .way_out = "use FSDP or DeepSpeed"});
   }
 
   void check_mesh() {
@@ -90,8 +90,8 @@ class Accelerator {
     const bool has_tp = out_.parallelism && out_.parallelism->tp > 1;
     if (is_fsdp2()) return to_fully_shard();
     if (has_tp)
-      throw Raised("NotImplementedError",
-                   "tensor parallelism needs a model that transformers loaded with a tp_plan");
+      throw Refusal("NotImplementedError",
+                    "tensor parallelism needs a model that transformers loaded with a tp_plan");
     if (fsdp_) return to_fsdp1();
     out_.ddp_kwargs = ConfigValue::dict();
   }

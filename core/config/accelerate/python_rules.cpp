@@ -6,13 +6,13 @@
 
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
 
-Raised wrong_type(const char* type, const ConfigValue& value, std::string_view name,
-                  std::string_view wanted) {
+Refusal wrong_type(const char* type, const ConfigValue& value, std::string_view name,
+                   std::string_view wanted) {
   return {type,
           {.where = {},
            .what = fmt::format("{} must be {}, got {} ({})", name, wanted, value.repr(),

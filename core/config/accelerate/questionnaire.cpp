@@ -7,7 +7,7 @@
 
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -26,7 +26,7 @@ class Asker {
     if (const auto given = answer_(question)) {
       const auto found = std::find(options.begin(), options.end(), *given);
       if (found == options.end())
-        throw Raised("ValueError", fmt::format("{} is not in the menu", python_quoted(*given)));
+        throw Refusal("ValueError", fmt::format("{} is not in the menu", python_quoted(*given)));
       index = static_cast<std::size_t>(found - options.begin());
     }
     note(question, options[index]);
@@ -56,7 +56,7 @@ class Asker {
       if (typed.empty() && !otherwise.is_null()) return otherwise;
       try {
         return is_float ? ConfigValue(python_float_of(typed)) : python_integer(typed);
-      } catch (const Raised&) {
+      } catch (const Refusal&) {
         continue;
       }
     }
@@ -166,7 +166,7 @@ class Questionnaire {
         2);
     // The menu misspells this one, and the enumeration has no such name.
     if (backend == "torhchxla_trace_once")
-      throw Raised("ValueError", "'TORHCHXLA_TRACE_ONCE' is not a valid DynamoBackend");
+      throw Refusal("ValueError", "'TORHCHXLA_TRACE_ONCE' is not a valid DynamoBackend");
     dynamo_.set("dynamo_backend", upper_of(backend));
     if (!ask_.yes("Do you want to customize the defaults sent to torch.compile? [yes/NO]: ", false))
       return;
@@ -184,7 +184,7 @@ class Questionnaire {
   void deepspeed() {
     if (!ask_.yes("Do you want to use DeepSpeed? [yes/NO]: ", false)) return;
     if (type_ == "MULTI_NEURON")
-      throw Raised("RuntimeError", "DeepSpeed does not run on Neuron devices");
+      throw Refusal("RuntimeError", "DeepSpeed does not run on Neuron devices");
     type_ = "DEEPSPEED";
     deepspeed_file_ =
         ask_.yes("Do you want to specify a json file to a DeepSpeed config? [yes/NO]: ", false);
@@ -260,7 +260,7 @@ class Questionnaire {
   void fsdp() {
     if (!ask_.yes("Do you want to use FullyShardedDataParallel? [yes/NO]: ", false)) return;
     if (type_ == "MULTI_NEURON")
-      throw Raised("NotImplementedError", "FSDP does not run on Neuron devices");
+      throw Refusal("NotImplementedError", "FSDP does not run on Neuron devices");
     type_ = "FSDP";
     const bool version_1 = ask_.menu("What should be your FSDP version? [2]: ", {"1", "2"}, 1) == 0;
     fsdp_.set("fsdp_version", version_1 ? 1 : 2);
@@ -389,7 +389,7 @@ class Questionnaire {
           fmt::format("How many {} should be used for distributed training? [1]:", kind), 1);
     }
     if (type_ == "MULTI_GPU" && machines_ == ConfigValue(1) && processes_ == ConfigValue(1))
-      throw Raised("ValueError", "MULTI_GPU with one GPU on one machine");
+      throw Refusal("ValueError", "MULTI_GPU with one GPU on one machine");
     if ((is_multi_device() || type_ == "NO") && !cpu_)
       gpu_ids_ = ask_.text(
           "What GPU(s) (by id) should be used for training on this machine as a comma-separated "
@@ -406,7 +406,7 @@ class Questionnaire {
     if (deepspeed_file_) return;
     precision_ = ask_.choice("Do you wish to use mixed precision?", {"no", "fp16", "bf16", "fp8"});
     if (precision_.is("fp8"))
-      throw Raised("ValueError", "fp8 needs torchao, Transformer Engine or MS-AMP");
+      throw Refusal("ValueError", "fp8 needs torchao, Transformer Engine or MS-AMP");
   }
 
   /// BaseConfig.to_dict: None and empty dicts are left out.

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -28,11 +28,11 @@ ConfigValue resharding_of(const ConfigValue& strategy) {
       Meaning{"HYBRID_SHARD_ZERO2", false}, Meaning{"NO_SHARD", false}};
   // A dict's get() needs a key that can be hashed.
   if (strategy.is_list() || strategy.is_dict())
-    throw Raised("TypeError",
-                 {.where = {},
-                  .what = fmt::format("a {} is no sharding strategy", strategy.type_name()),
-                  .way_out = "name one of them"},
-                 strategy.line());
+    throw Refusal("TypeError",
+                  {.where = {},
+                   .what = fmt::format("a {} is no sharding strategy", strategy.type_name()),
+                   .way_out = "name one of them"},
+                  strategy.line());
   for (const Meaning& meaning : meanings)
     if (strategy.is(meaning.strategy)) return meaning.reshards;
   return strategy;
@@ -57,16 +57,16 @@ void convert_member(const ConfigValue::Entry& entry, ConfigValue& converted,
 }  // namespace
 
 ToFsdp2 to_fsdp2(const ConfigValue& file) {
-  if (!file.truthy()) throw Raised("ValueError", "the file is empty");
+  if (!file.truthy()) throw Refusal("ValueError", "the file is empty");
   if (!file.is_dict())
-    throw Raised("AttributeError", fmt::format("the file holds a {}", file.type_name()));
+    throw Refusal("AttributeError", fmt::format("the file holds a {}", file.type_name()));
   ToFsdp2 result{.config = file};
   const ConfigValue* section = file.find("fsdp_config");
   if (section == nullptr || !section->truthy()) return result;
   if (!section->is_dict())
-    throw Raised("AttributeError",
-                 {.where = {}, .what = "fsdp_config is no mapping", .way_out = {}},
-                 section->line());
+    throw Refusal("AttributeError",
+                  {.where = {}, .what = "fsdp_config is no mapping", .way_out = {}},
+                  section->line());
   if (section->get("fsdp_version") == ConfigValue(2)) {
     result.warnings.emplace_back("the file says fsdp_version 2 already; nothing is changed");
     return result;

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "core/config/accelerate/name_pattern.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -225,9 +225,9 @@ Checkpointed checkpoint_like_fsdp1(const FsdpPlugin& plugin, const ModuleTree& t
 
 Checkpointed checkpoint_like_fsdp2(const FsdpPlugin& plugin, const ModuleTree& tree) {
   if (plugin.wrap == WrapKind::none)
-    throw Raised("TypeError", {.where = {},
-                               .what = "activation checkpointing of version 2 needs a wrap policy",
-                               .way_out = "set fsdp_auto_wrap_policy"});
+    throw Refusal("TypeError", {.where = {},
+                                .what = "activation checkpointing of version 2 needs a wrap policy",
+                                .way_out = "set fsdp_auto_wrap_policy"});
   Checkpointed result{.wrappers = plugin.activation_checkpointing_offload ? 2 : 1};
   for (const std::int32_t module : bottom_up(tree))
     if (shards(plugin, tree, module)) result.modules.insert(module);

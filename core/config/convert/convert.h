@@ -50,7 +50,7 @@ ConfigValue written(const PortableStrategy& strategy, ConfigFormat format);
 PortableStrategy read_deepspeed_strategy(const ConfigValue& config);
 
 /// Any file, as the real tools would run it: defaults filled in, what is ignored left out. `value`
-/// is value_of(file). Throws Error or Raised where they would refuse.
+/// is value_of(file). Throws Error or Refusal where they would refuse.
 PortableStrategy read_strategy(const ConfigFile& file, const ConfigValue& value,
                                const ConfigPlace& place);
 

@@ -170,7 +170,7 @@ PortableStrategy read_strategy(const ConfigFile& file, const ConfigValue& value,
   // Files of DeepSpeed and the Trainer do not say how many there are.
   if (file.kind != ConfigKind::accelerate && !place.world) strategy.world.reset();
   if (workers.uses_fsdp()) set_fsdp(workers, strategy);
-  if (variable(workers.environment, "ACCELERATE_USE_DEEPSPEED") == "true")
+  if (workers.uses_deepspeed())
     set_deepspeed(workers, files_beside(file), strategy);
   if (file.kind == ConfigKind::accelerate) add_own_settings(value, strategy);
   return strategy;

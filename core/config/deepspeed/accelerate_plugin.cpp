@@ -10,7 +10,7 @@
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -122,10 +122,10 @@ void check_fields_of_accelerate(const Environment& environment) {
     const std::size_t end = std::min(given.find(',', begin), given.size());
     const std::string_view name = std::string_view(given).substr(begin, end - begin);
     if (std::find(ignored.begin(), ignored.end(), name) != ignored.end())
-      throw Raised("ValueError",
-                   {.where = std::string(name),
-                    .what = "accelerate refuses this key beside deepspeed_config_file",
-                    .way_out = "set it in the DeepSpeed file instead and drop it here"});
+      throw Refusal("ValueError",
+                    {.where = std::string(name),
+                     .what = "accelerate refuses this key beside deepspeed_config_file",
+                     .way_out = "set it in the DeepSpeed file instead and drop it here"});
     begin = end + 1;
   }
 }
@@ -136,10 +136,10 @@ void fill_from_config(DeepSpeedPlugin& plugin, const Environment& environment) {
   if (!config.config().has("gradient_accumulation_steps"))
     config.config().set("gradient_accumulation_steps", 1);
   if (!config.config().has("zero_optimization"))
-    throw Raised("ValueError", {.where = {},
-                                .what = "the DeepSpeed configuration lacks zero_optimization, "
-                                        "which accelerate requires",
-                                .way_out = "add \"zero_optimization\": {\"stage\": 0}"});
+    throw Refusal("ValueError", {.where = {},
+                                 .what = "the DeepSpeed configuration lacks zero_optimization, "
+                                         "which accelerate requires",
+                                 .way_out = "add \"zero_optimization\": {\"stage\": 0}"});
   check_fields_of_accelerate(environment);
   for (const Mapped& row : plugin_to_config)
     if (!(plugin.*row.field).is_null()) config.replace_auto(row.long_key, plugin.*row.field);
@@ -186,10 +186,10 @@ void set_zero3_init(DeepSpeedPlugin& plugin, const Environment& environment) {
 void add_msamp(DeepSpeedPlugin& plugin) {
   if (!plugin.enable_msamp.truthy() || plugin.deepspeed_config().has("msamp")) return;
   if (plugin.zero_stage == ConfigValue(3))
-    throw Raised("NotImplementedError", "MS-AMP does not go with ZeRO stage 3");
+    throw Refusal("NotImplementedError", "MS-AMP does not go with ZeRO stage 3");
   if (!plugin.msamp_opt_level.is("O1") && !plugin.msamp_opt_level.is("O2"))
-    throw Raised("ValueError",
-                 "msamp_opt_level must be O1 or O2, got " + plugin.msamp_opt_level.repr());
+    throw Refusal("ValueError",
+                  "msamp_opt_level must be O1 or O2, got " + plugin.msamp_opt_level.repr());
   plugin.deepspeed_config().set(
       "msamp", ConfigValue::dict({{"enabled", true}, {"opt_level", plugin.msamp_opt_level}}));
 }
@@ -209,7 +209,7 @@ DeepSpeedPlugin with_arguments(const ConfigValue& arguments) {
     if (field != dataclass_fields.end())
       plugin.*field->field = entry.value;
     else if (entry.key != "hf_ds_config")
-      throw Raised("TypeError", fmt::format("DeepSpeedPlugin has no field \"{}\"", entry.key));
+      throw Refusal("TypeError", fmt::format("DeepSpeedPlugin has no field \"{}\"", entry.key));
   }
   return plugin;
 }
@@ -235,12 +235,12 @@ void DeepSpeedPlugin::set_mixed_precision(std::string_view mixed_precision) {
     const std::string_view other = fp16 ? "bf16" : "fp16";
     const ConfigValue* section = config.find(other);
     if (section != nullptr && lower_of(get_of_dict(*section, "enabled").str()) == "true")
-      throw Raised("ValueError",
-                   {.where = fmt::format("{}.enabled", other),
-                    .what = fmt::format("mixed_precision is {}, and the DeepSpeed configuration "
-                                        "enables {}",
-                                        mixed_precision, other),
-                    .way_out = "enable only one of them"});
+      throw Refusal("ValueError",
+                    {.where = fmt::format("{}.enabled", other),
+                     .what = fmt::format("mixed_precision is {}, and the DeepSpeed configuration "
+                                         "enables {}",
+                                         mixed_precision, other),
+                     .way_out = "enable only one of them"});
   }
   for (const char* type : {"fp16", "bf16"})
     if (!config.has(type)) config.set(type, ConfigValue::dict({{"enabled", false}}));

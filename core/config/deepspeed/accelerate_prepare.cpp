@@ -8,7 +8,7 @@
 
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_number.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -27,10 +27,10 @@ ConfigValue batch_per_device(const DeepSpeedPlugin& plugin, const DeepSpeedPrepa
   if (!plugin.hf_ds_config.is_auto(key)) return plugin.hf_ds_config.value(key);
   const std::vector<std::int64_t>& sizes = given.loader_batch_sizes;
   if (sizes.empty())
-    throw Raised("ValueError",
-                 {.where = std::string(key),
-                  .what = "\"auto\" is taken from a data loader, and prepare() is given none",
-                  .way_out = "give a number, or pass a data loader with a batch size"});
+    throw Refusal("ValueError",
+                  {.where = std::string(key),
+                   .what = "\"auto\" is taken from a data loader, and prepare() is given none",
+                   .way_out = "give a number, or pass a data loader with a batch size"});
   const auto [smallest, largest] = std::minmax_element(sizes.begin(), sizes.end());
   return ConfigValue(plugin.is_train_batch_min.truthy() ? *smallest : *largest);
 }
@@ -49,11 +49,12 @@ void add_widths(Fillings& fillings, const DeepSpeedPlugin& plugin, const ModelWi
   if (autos.empty()) return;
   const std::optional<std::int64_t> width = model.has_config ? model.width() : std::nullopt;
   if (!width)
-    throw Raised("ValueError",
-                 {.where = fmt::format("{}", fmt::join(autos, ", ")),
-                  .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
-                          "it does not have",
-                  .way_out = "give numbers of elements"});
+    throw Refusal(
+        "ValueError",
+        {.where = fmt::format("{}", fmt::join(autos, ", ")),
+         .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
+                 "it does not have",
+         .way_out = "give numbers of elements"});
   fillings.emplace_back(hidden_size_keys()[0], *width * *width);
   fillings.emplace_back(hidden_size_keys()[1], prefetch_elements(*width));
   fillings.emplace_back(hidden_size_keys()[2], 10 * *width);
@@ -71,19 +72,19 @@ void fill(ConfigValue& section, const std::string& prefix, const Fillings& filli
     const auto filling = std::find_if(fillings.begin(), fillings.end(),
                                       [&](const auto& f) { return f.first == key; });
     if (filling == fillings.end())
-      throw Raised("ValueError", {.where = key,
-                                  .what = "accelerate has nothing to put for \"auto\" here",
-                                  .way_out = "give a value"});
+      throw Refusal("ValueError", {.where = key,
+                                   .what = "accelerate has nothing to put for \"auto\" here",
+                                   .way_out = "give a value"});
     entry.value = filling->second;
   }
 }
 
 void refuse_second_optimizer(const ConfigValue& config) {
   if (!config.has("optimizer")) return;
-  throw Raised("ValueError",
-               {.where = "optimizer",
-                .what = "an optimizer stands in the DeepSpeed configuration and in the script",
-                .way_out = "drop it here, or use accelerate.utils.DummyOptim in the script"});
+  throw Refusal("ValueError",
+                {.where = "optimizer",
+                 .what = "an optimizer stands in the DeepSpeed configuration and in the script",
+                 .way_out = "drop it here, or use accelerate.utils.DummyOptim in the script"});
 }
 
 /// DeepSpeedPlugin.set_moe_leaf_modules.
@@ -99,10 +100,10 @@ void check_leaf_classes(const DeepSpeedPlugin& plugin, const Environment& enviro
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::string name = list.substr(begin, end - begin);
     if (std::find(model.classes.begin(), model.classes.end(), name) == model.classes.end())
-      throw Raised("Exception",
-                   {.where = "deepspeed_moe_layer_cls_names",
-                    .what = fmt::format("the model has no module of class \"{}\"", name),
-                    .way_out = "name a class that the model has"});
+      throw Refusal("Exception",
+                    {.where = "deepspeed_moe_layer_cls_names",
+                     .what = fmt::format("the model has no module of class \"{}\"", name),
+                     .way_out = "name a class that the model has"});
     begin = end + 1;
   }
 }
@@ -125,8 +126,8 @@ std::string enabled_precision(const ConfigValue& config) {
 PreparedDeepSpeed prepare_deepspeed(DeepSpeedPlugin plugin, const Environment& environment,
                                     const DeepSpeedPreparation& given) {
   const std::string precision = variable(environment, "ACCELERATE_MIXED_PRECISION", "no");
-  if (precision == "fp8") throw Raised("ValueError", "fp8 needs transformer_engine or MS-AMP");
-  if (plugin.enable_msamp.truthy()) throw Raised("ModuleNotFoundError", "MS-AMP is not installed");
+  if (precision == "fp8") throw Refusal("ValueError", "fp8 needs transformer_engine or MS-AMP");
+  if (plugin.enable_msamp.truthy()) throw Refusal("ModuleNotFoundError", "MS-AMP is not installed");
   plugin.set_mixed_precision(precision);
   PreparedDeepSpeed prepared{.mixed_precision = enabled_precision(plugin.deepspeed_config()),
                              .gradient_accumulation_steps =

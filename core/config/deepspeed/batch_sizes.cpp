@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include "core/config/python_arithmetic.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised failed(std::string where, std::string what, std::string way_out) {
-  return Raised(
+Refusal failed(std::string where, std::string what, std::string way_out) {
+  return Refusal(
       "AssertionError",
       {.where = std::move(where), .what = std::move(what), .way_out = std::move(way_out)});
 }

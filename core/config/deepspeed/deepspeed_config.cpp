@@ -17,13 +17,14 @@
 #include "core/config/deepspeed/zero_config.h"
 #include "core/config/python_arithmetic.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised refused(std::string type, std::string_view key, std::string what, std::string way_out = {}) {
-  return Raised(
+Refusal refused(std::string type, std::string_view key, std::string what,
+                std::string way_out = {}) {
+  return Refusal(
       std::move(type),
       {.where = std::string(key), .what = std::move(what), .way_out = std::move(way_out)});
 }
@@ -35,8 +36,8 @@ ConfigValue of_base64(const std::string& text) {
   if (!decoded) throw refused("Error", text.substr(0, 200), "there is no such file");
   try {
     return read_hjson(*decoded, "config (base64)", DuplicateKeys::last_wins);
-  } catch (const Raised& raised) {
-    if (raised.type() != "UnicodeDecodeError") throw;
+  } catch (const Refusal& refusal) {
+    if (refusal.exception() != "UnicodeDecodeError") throw;
     throw refused("ValueError", text.substr(0, 200), "there is no such file");
   }
 }

@@ -9,16 +9,16 @@
 
 #include "core/config/config_json.h"
 #include "core/config/deepspeed/base64.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised no_dict(const ConfigValue& value) {
-  return Raised("AttributeError",
-                {.where = value.line() > 0 ? fmt::format("line {}", value.line()) : std::string(),
-                 .what = fmt::format("expected a section with keys, got {}", value.repr()),
-                 .way_out = "write { \"key\": value, ... }"});
+Refusal no_dict(const ConfigValue& value) {
+  return Refusal("AttributeError",
+                 {.where = value.line() > 0 ? fmt::format("line {}", value.line()) : std::string(),
+                  .what = fmt::format("expected a section with keys, got {}", value.repr()),
+                  .way_out = "write { \"key\": value, ... }"});
 }
 
 /// The dict that holds the last part of a long key, and that part; no dict where a section on the
@@ -45,14 +45,14 @@ Node<Value> find_node(Value& config, std::string_view long_key) {
 ConfigValue parsed(const std::string& text) {
   try {
     return read_json(text, "deepspeed_config");
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
     const std::optional<std::string> decoded = decode_base64_url(text);
     try {
       if (decoded) return read_json(*decoded, "deepspeed_config (base64)");
-    } catch (const Raised&) {
+    } catch (const Refusal&) {
     }
   }
-  throw Raised(
+  throw Refusal(
       "ValueError",
       {.where = text.substr(0, 200),
        .what = "there is no such DeepSpeed configuration, and it is neither JSON nor base64",
@@ -74,8 +74,8 @@ HfDeepSpeedConfig HfDeepSpeedConfig::load(const ConfigValue& file_or_dict,
                                           const ReadFile& read_file) {
   if (file_or_dict.is_dict()) return HfDeepSpeedConfig(file_or_dict);
   if (!file_or_dict.is_string())
-    throw Raised("TypeError",
-                 fmt::format("expected a path or a dict, got {}", file_or_dict.repr()));
+    throw Refusal("TypeError",
+                  fmt::format("expected a path or a dict, got {}", file_or_dict.repr()));
   const std::string& path = file_or_dict.string();
   const std::optional<std::string> text = read_file(path);
   return HfDeepSpeedConfig(text ? read_json(*text, path) : parsed(path));

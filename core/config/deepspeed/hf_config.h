@@ -43,7 +43,7 @@ class HfDeepSpeedConfig {
   bool offload_ = false;
 };
 
-/// value.get(key) of Python: None where it is missing, Raised AttributeError where `value` is no
+/// value.get(key) of Python: None where it is missing, Refusal AttributeError where `value` is no
 /// dict.
 ConfigValue get_of_dict(const ConfigValue& value, std::string_view key);
 

@@ -12,7 +12,7 @@
 
 #include "core/config/deepspeed/hjson_text.h"
 #include "core/config/python_number.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -69,9 +69,9 @@ class Decoder {
     at_ += 2;
     while (!(text_.at(at_) == '*' && text_.at(at_ + 1) == '/')) {
       if (text_.at(at_) == HjsonText::none)
-        throw Raised("IndexError", {.where = text_.where(start),
-                                    .what = "the comment /* has no end",
-                                    .way_out = "close it with */"});
+        throw Refusal("IndexError", {.where = text_.where(start),
+                                     .what = "the comment /* has no end",
+                                     .way_out = "close it with */"});
       ++at_;
     }
     at_ += 2;
@@ -105,7 +105,7 @@ class Decoder {
       at_ = start;
       try {
         return scan(0);
-      } catch (const Raised&) {
+      } catch (const Refusal&) {
       }
       throw;
     }
@@ -172,12 +172,12 @@ class Decoder {
       }
       ConfigValue::Entry& before = dict.entries()[place->second];
       if (duplicates_ == DuplicateKeys::refuse)
-        throw Raised("ValueError",
-                     {.where = fmt::format("{}:{}: {}", text_.file(), pair.line, pair.key),
-                      .what = fmt::format("the key stands twice, first in line {}; DeepSpeed "
-                                          "refuses that",
-                                          before.line),
-                      .way_out = "keep one of them"});
+        throw Refusal("ValueError",
+                      {.where = fmt::format("{}:{}: {}", text_.file(), pair.line, pair.key),
+                       .what = fmt::format("the key stands twice, first in line {}; DeepSpeed "
+                                           "refuses that",
+                                           before.line),
+                       .way_out = "keep one of them"});
       dict.add_duplicate({.key = pair.key, .first_line = before.line, .line = pair.line});
       before = std::move(pair);
     }
@@ -229,16 +229,16 @@ class Decoder {
   ConfigValue number(const std::string& digits) const {
     if (digits.find_first_of(".eE") == std::string::npos) {
       if (digits.size() > max_integer_digits)
-        throw Raised("ValueError", {.where = text_.where(at_),
-                                    .what = fmt::format("a number of {} digits", digits.size()),
-                                    .way_out = fmt::format("at most {}", max_integer_digits)});
+        throw Refusal("ValueError", {.where = text_.where(at_),
+                                     .what = fmt::format("a number of {} digits", digits.size()),
+                                     .way_out = fmt::format("at most {}", max_integer_digits)});
       return python_integer(digits);
     }
     const double value = python_float_of(digits);
     if (std::isinf(value))
-      throw Raised("OverflowError", {.where = text_.where(at_),
-                                     .what = "a number beyond the range of a float",
-                                     .way_out = {}});
+      throw Refusal("OverflowError", {.where = text_.where(at_),
+                                      .what = "a number beyond the range of a float",
+                                      .way_out = {}});
     if (std::trunc(value) == value && std::abs(value) < 1e10)
       return ConfigValue(static_cast<std::int64_t>(value));
     return ConfigValue(value);

@@ -10,7 +10,7 @@
 namespace shardscope {
 
 /// hjson.loads. Numbers with a fraction or exponent that are whole and below 1e10 become ints
-/// (5e8 is 500000000, 1e10 a float). Throws Raised of the type that Python raises
+/// (5e8 is 500000000, 1e10 a float). Throws Refusal of the type that Python raises
 /// (HjsonDecodeError, IndexError for a comment without its end, UnicodeDecodeError) with
 /// "file:line". With `refuse` a key that stands twice is a ValueError, as
 /// dict_raise_error_on_duplicate_keys makes it. Deeper than 256 and over 16 MiB is refused.

@@ -78,10 +78,10 @@ HjsonText::HjsonText(std::string_view text, std::string_view file) : file_(file)
   while (!text.empty()) {
     const CodePoint point = first_code_point(text);
     if (point.bytes == 0)
-      throw Raised("UnicodeDecodeError",
-                   {.where = fmt::format("{}:{}", file_, line_ends_.size() + 1),
-                    .what = "the file is not valid UTF-8",
-                    .way_out = {}});
+      throw Refusal("UnicodeDecodeError",
+                    {.where = fmt::format("{}:{}", file_, line_ends_.size() + 1),
+                     .what = "the file is not valid UTF-8",
+                     .way_out = {}});
     text.remove_prefix(point.bytes);
     const bool pair = point.value == '\r' && text.starts_with('\n');
     if (pair) continue;
@@ -177,13 +177,13 @@ std::string read_quoted(const HjsonText& text, std::size_t& at) {
 std::string read_multiline(const HjsonText& text, std::size_t& at) {
   const std::optional<std::size_t> indent = text.indent_of(at);
   if (!indent)
-    throw Raised("IndexError", {.where = text.where(at),
-                                .what = "''' needs a file of more than one line",
-                                .way_out = "use double quotes"});
+    throw Refusal("IndexError", {.where = text.where(at),
+                                 .what = "''' needs a file of more than one line",
+                                 .way_out = "use double quotes"});
   at += 3;
   skip_indent(text, at, text.size());
   if (text.at(at) == HjsonText::none)
-    throw Raised("IndexError", {.where = text.where(at), .what = "''' has no end", .way_out = {}});
+    throw Refusal("IndexError", {.where = text.where(at), .what = "''' has no end", .way_out = {}});
   if (text.at(at) == '\n') skip_indent(text, ++at, *indent);
   std::string out;
   int quotes = 0;

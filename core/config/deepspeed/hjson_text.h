@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "core/config/config_value.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 
 /// hjson.HjsonDecodeError.
-class HjsonError : public Raised {
+class HjsonError : public Refusal {
  public:
-  explicit HjsonError(Parts parts) : Raised("HjsonDecodeError", std::move(parts)) {}
+  explicit HjsonError(Parts parts) : Refusal("HjsonDecodeError", std::move(parts)) {}
 };
 
 /// A file as Python's text mode gives it: code points, every end of line a '\n'.
@@ -24,7 +24,7 @@ class HjsonText {
  public:
   static constexpr char32_t none = 0xFFFFFFFF;  ///< what stands behind the last character
 
-  /// Throws Raised UnicodeDecodeError where the text is no UTF-8, Error over 16 MiB.
+  /// Throws Refusal UnicodeDecodeError where the text is no UTF-8, Error over 16 MiB.
   HjsonText(std::string_view text, std::string_view file);
 
   char32_t at(std::size_t index) const { return index < text_.size() ? text_[index] : none; }

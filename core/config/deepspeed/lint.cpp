@@ -7,7 +7,7 @@
 #include "core/config/config_json.h"
 #include "core/config/deepspeed/hjson.h"
 #include "core/config/deepspeed/lint_rules.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -43,14 +43,14 @@ void add_duplicates(const ConfigValue& value, const std::string& path, FindingLi
 void add_strictness(std::string_view text, const std::string& file, FindingList& findings) {
   try {
     read_json(text, file);
-  } catch (const Raised& raised) {
+  } catch (const Refusal& refusal) {
     findings.add(
         {.rule = "not-json",
          .message = fmt::format("DeepSpeed reads this as Hjson; accelerate and the Trainer "
                                 "read JSON and stop here: {}",
-                                raised.parts().what),
+                                refusal.parts().what),
          .mend = "write plain JSON: no comments, quoted keys, no trailing commas"},
-        line_in(raised.parts().where, file), "");
+        line_in(refusal.parts().where, file), "");
   }
 }
 

@@ -4,7 +4,7 @@
 #include "core/config/deepspeed/batch_sizes.h"
 #include "core/config/deepspeed/lint_rules.h"
 #include "core/config/python_arithmetic.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/config/deepspeed/precision_config.h"
 #include "core/config/deepspeed/removed_keys.h"
 #include "core/config/deepspeed/zero_config.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -29,14 +29,14 @@ std::string key_in(std::string_view where) {
   return std::string(colon == std::string_view::npos ? where : where.substr(colon + 2));
 }
 
-void add_refusal(const DeepSpeedLint& lint, const Raised& raised, const Entry& section) {
-  const auto line = static_cast<int>(line_in(raised.parts().where));
+void add_refusal(const DeepSpeedLint& lint, const Refusal& refusal, const Entry& section) {
+  const auto line = static_cast<int>(line_in(refusal.parts().where));
   lint.findings.add(
       {.rule = "refused-value",
        .severity = Severity::error,
-       .message = fmt::format("DeepSpeed raises {}: {}", raised.type(), raised.parts().what),
-       .mend = raised.parts().way_out.empty() ? "give what is expected" : raised.parts().way_out},
-      line > 0 ? line : section.line, key_in(raised.parts().where));
+       .message = fmt::format("DeepSpeed raises {}: {}", refusal.exception(), refusal.parts().what),
+       .mend = refusal.parts().way_out.empty() ? "give what is expected" : refusal.parts().way_out},
+      line > 0 ? line : section.line, key_in(refusal.parts().where));
 }
 
 using SectionCheck = void (*)(const ConfigValue&);
@@ -64,9 +64,9 @@ bool lint_section(const DeepSpeedLint& lint, const Entry& section, SectionCheck 
     try {
       check(alone);
       return complaints == 0;
-    } catch (const Raised& raised) {
-      add_refusal(lint, raised, section);
-      const std::string key = key_in(raised.parts().where);
+    } catch (const Refusal& refusal) {
+      add_refusal(lint, refusal, section);
+      const std::string key = key_in(refusal.parts().where);
       if (!key.starts_with(section.key + ".") || !erase_at(alone, key)) return false;
     }
   }
@@ -95,11 +95,11 @@ void lint_rest(const DeepSpeedLint& lint) {
   rest.set("train_batch_size", 1);
   try {
     effective_deepspeed_config(rest, 1, [](const std::string&) { return std::nullopt; });
-  } catch (const Raised& raised) {
-    const std::string key = key_in(raised.parts().where);
+  } catch (const Refusal& refusal) {
+    const std::string key = key_in(refusal.parts().where);
     const Entry* entry = entry_of(lint.config, std::string_view(key).substr(0, key.find('.')));
     const Entry whole{.key = "", .line = 0, .value = {}};
-    add_refusal(lint, raised, entry != nullptr ? *entry : whole);
+    add_refusal(lint, refusal, entry != nullptr ? *entry : whole);
   }
 }
 

@@ -7,14 +7,14 @@
 #include "core/config/deepspeed/hf_config.h"
 #include "core/config/deepspeed/other_models.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised failed(std::string type, std::string where, std::string what) {
-  return Raised(std::move(type),
-                {.where = std::move(where), .what = std::move(what), .way_out = {}});
+Refusal failed(std::string type, std::string where, std::string what) {
+  return Refusal(std::move(type),
+                 {.where = std::move(where), .what = std::move(what), .way_out = {}});
 }
 
 void check_section(const ConfigValue& config, std::string_view key) {

@@ -4,26 +4,26 @@
 
 #include "core/config/deepspeed/pydantic_model.h"
 #include "core/config/python_number.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised refused(std::string_view key, std::string expected, const ConfigValue& got) {
-  return Raised("ValidationError",
-                {.where = "fp16." + std::string(key),
-                 .what = "expected " + std::move(expected) + ", got " + got.repr(),
-                 .way_out = {}});
+Refusal refused(std::string_view key, std::string expected, const ConfigValue& got) {
+  return Refusal("ValidationError",
+                 {.where = "fp16." + std::string(key),
+                  .what = "expected " + std::move(expected) + ", got " + got.repr(),
+                  .way_out = {}});
 }
 
 /// _validate_loss_scale: float(value), finite and not negative.
 ConfigValue checked_loss_scale(const ConfigValue& value) {
-  const Raised complaint = refused("loss_scale", "a finite number of at least 0", value);
+  const Refusal complaint = refused("loss_scale", "a finite number of at least 0", value);
   if (value.is_boolean() || (!value.is_number() && !value.is_string())) throw complaint;
   double scale = 0;
   try {
     scale = value.is_string() ? python_float_of(value.string()) : value.number();
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
     throw complaint;
   }
   if (!std::isfinite(scale) || scale < 0) throw complaint;
@@ -32,12 +32,12 @@ ConfigValue checked_loss_scale(const ConfigValue& value) {
 
 /// _reject_non_integer_scale_params: what int(value) takes, except bool.
 void check_whole(std::string_view key, const ConfigValue& value) {
-  const Raised complaint = refused(key, "a whole number", value);
+  const Refusal complaint = refused(key, "a whole number", value);
   if (value.is_boolean() || (!value.is_number() && !value.is_string())) throw complaint;
   if (value.is_double() && !std::isfinite(value.number())) throw complaint;
   try {
     if (value.is_string()) python_integer(value.string());
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
     throw complaint;
   }
 }
@@ -53,9 +53,9 @@ void check_dynamic_scaling(ConfigValue& fp16) {
   if (!fp16.at("enabled").boolean() || fp16.at("loss_scale").number() != 0) return;
   for (const char* key : {"loss_scale_window", "min_loss_scale"})
     if (fp16.at(key).number() <= 0)
-      throw Raised("ValueError", {.where = std::string(key),
-                                  .what = "dynamic loss scaling (loss_scale 0) needs more than 0",
-                                  .way_out = {}});
+      throw Refusal("ValueError", {.where = std::string(key),
+                                   .what = "dynamic loss scaling (loss_scale 0) needs more than 0",
+                                   .way_out = {}});
 }
 
 ModelField flag(std::string_view name, bool otherwise) {

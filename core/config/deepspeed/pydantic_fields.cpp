@@ -10,8 +10,8 @@
 
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/format/utf8.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -24,10 +24,10 @@ struct Reading {
 
   [[noreturn]] void refuse(std::string expected, std::string way_out = {}) const {
     const std::string line = value.line() > 0 ? fmt::format("line {}: ", value.line()) : "";
-    throw Raised("ValidationError",
-                 {.where = line + std::string(key),
-                  .what = fmt::format("expected {}, got {}", expected, shown(value.repr())),
-                  .way_out = std::move(way_out)});
+    throw Refusal("ValidationError",
+                  {.where = line + std::string(key),
+                   .what = fmt::format("expected {}, got {}", expected, shown(value.repr())),
+                   .way_out = std::move(way_out)});
   }
 };
 
@@ -56,7 +56,7 @@ std::string_view without_zero_fraction(std::string_view text) {
 ConfigValue integer_of_text(const Reading& r) {
   try {
     return python_integer(without_zero_fraction(stripped(r.value.string())));
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
   }
   r.refuse("a whole number", "write it without quotes, for example 500000000 or 5e8");
 }
@@ -82,7 +82,7 @@ ConfigValue number_of(const Reading& r) {
   if (r.value.is_string()) {
     try {
       return python_float_of(r.value.string());
-    } catch (const Raised&) {
+    } catch (const Refusal&) {
     }
   }
   r.refuse("a number");
@@ -123,7 +123,7 @@ ConfigValue choice_of(const Reading& r) {
   try {
     const ConfigValue whole = integer_of(r);
     if (whole.is_integer() && whole.integer() >= 0 && whole.integer() <= last) return whole;
-  } catch (const Raised&) {
+  } catch (const Refusal&) {
   }
   r.refuse(expected);
 }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/config/deepspeed/pydantic_fields.h"
-#include "core/config/raised.h"
 #include "core/format/nearest_word.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -20,9 +20,9 @@ class Complaint {
   void collect(Function function) {
     try {
       function();
-    } catch (const Raised& raised) {
-      if (raised.type() != "ValidationError") throw;
-      if (!first_) first_ = raised;
+    } catch (const Refusal& refusal) {
+      if (refusal.exception() != "ValidationError") throw;
+      if (!first_) first_ = refusal;
     }
   }
   void raise() const {
@@ -30,7 +30,7 @@ class Complaint {
   }
 
  private:
-  std::optional<Raised> first_;
+  std::optional<Refusal> first_;
 };
 
 std::string joined(std::string_view section, std::string_view key) {
@@ -65,10 +65,10 @@ void refuse_extras(const PydanticModel& model, const ConfigValue& given, std::st
     };
     if (std::any_of(model.fields.begin(), model.fields.end(), takes)) continue;
     const std::optional<std::string_view> near = nearest_word(entry.key, known);
-    throw Raised("ValidationError",
-                 {.where = fmt::format("line {}: {}", entry.line, joined(section, entry.key)),
-                  .what = fmt::format("{} refuses a key that it does not know", model.name),
-                  .way_out = near ? fmt::format("did you mean \"{}\"?", *near) : "remove it"});
+    throw Refusal("ValidationError",
+                  {.where = fmt::format("line {}: {}", entry.line, joined(section, entry.key)),
+                   .what = fmt::format("{} refuses a key that it does not know", model.name),
+                   .way_out = near ? fmt::format("did you mean \"{}\"?", *near) : "remove it"});
   }
 }
 
@@ -91,11 +91,11 @@ void run_after(const PydanticModel& model, ConfigValue& made, std::string_view s
   if (model.after == nullptr) return;
   try {
     model.after(made);
-  } catch (const Raised& raised) {
-    if (raised.type() != "ValueError" && raised.type() != "AssertionError") throw;
-    Error::Parts parts = raised.parts();
+  } catch (const Refusal& refusal) {
+    if (refusal.exception() != "ValueError" && refusal.exception() != "AssertionError") throw;
+    Error::Parts parts = refusal.parts();
     parts.where = joined(section, parts.where);
-    throw Raised("ValidationError", std::move(parts));
+    throw Refusal("ValidationError", std::move(parts));
   }
 }
 
@@ -110,11 +110,11 @@ void move_deprecated(const PydanticModel& model, const ModelField& field, const 
   const ConfigValue old = made.get(field.name);
   made.erase(field.name);
   if (given.has(deprecation.new_json_name) || given.has(deprecation.new_field_name))
-    throw Raised("AssertionError",
-                 {.where = std::string(field.name),
-                  .what = fmt::format("{} and its successor {} stand together, which {} refuses",
-                                      field.name, deprecation.new_field, model.name),
-                  .way_out = fmt::format("drop {}", field.name)});
+    throw Refusal("AssertionError",
+                  {.where = std::string(field.name),
+                   .what = fmt::format("{} and its successor {} stand together, which {} refuses",
+                                       field.name, deprecation.new_field, model.name),
+                   .way_out = fmt::format("drop {}", field.name)});
   made.set(deprecation.new_json_name,
            deprecation.converted == nullptr ? old : deprecation.converted(old));
 }
@@ -124,10 +124,10 @@ void move_deprecated(const PydanticModel& model, const ModelField& field, const 
 ConfigValue validated(const PydanticModel& model, const ConfigValue& given,
                       std::string_view section, std::vector<std::string>* warnings) {
   if (!given.is_dict())
-    throw Raised("TypeError",
-                 {.where = std::string(section),
-                  .what = fmt::format("expected a section with keys, got {}", given.repr()),
-                  .way_out = "write { \"key\": value, ... }"});
+    throw Refusal("TypeError",
+                  {.where = std::string(section),
+                   .what = fmt::format("expected a section with keys, got {}", given.repr()),
+                   .way_out = "write { \"key\": value, ... }"});
   ConfigValue kept = without_autos(given);
   if (model.before != nullptr) model.before(kept);
   ConfigValue made = made_of(model, kept, section);

@@ -63,7 +63,7 @@ struct PydanticModel {
   std::vector<ModelField> fields;
   /// mode="before": may change what was given.
   void (*before)(ConfigValue& given) = nullptr;
-  /// mode="after": may change what was made, throws Raised of a ValueError or AssertionError.
+  /// mode="after": may change what was made, throws Refusal of a ValueError or AssertionError.
   void (*after)(ConfigValue& made) = nullptr;
 };
 

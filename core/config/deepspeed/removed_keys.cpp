@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -48,7 +48,7 @@ std::span<const RemovedKey> removed_deepspeed_keys() { return removed; }
 void refuse_removed_keys(const ConfigValue& config) {
   for (const RemovedKey& row : removed)
     if (const ConfigValue* value = found(config, row.key))
-      throw Raised(
+      throw Refusal(
           "DeepSpeedConfigError",
           {.where = value->line() > 0 ? fmt::format("line {}: {}", value->line(), row.key)
                                       : std::string(row.key),

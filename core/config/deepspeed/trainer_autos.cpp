@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/config/python_arithmetic.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -72,11 +72,12 @@ void fill_widths(TrainerDeepSpeedConfig& config, const ModelWidths& model) {
   if (autos.empty()) return;
   const std::optional<std::int64_t> width = model.has_config ? model.width() : std::nullopt;
   if (!width)
-    throw Raised("ValueError",
-                 {.where = fmt::format("{}", fmt::join(autos, ", ")),
-                  .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
-                          "it does not have",
-                  .way_out = "give numbers of elements"});
+    throw Refusal(
+        "ValueError",
+        {.where = fmt::format("{}", fmt::join(autos, ", ")),
+         .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
+                 "it does not have",
+         .way_out = "give numbers of elements"});
   const std::vector<std::string>& keys = hidden_size_keys();
   config.hf.replace_auto(keys[0], *width * *width);
   if (!config.hf.is_zero3()) return;
@@ -112,11 +113,11 @@ void finalize_by_trainer(TrainerDeepSpeedConfig& config, const ConfigValue& argu
   fill(config, "scheduler.params.warmup_num_steps", std::max<std::int64_t>(1, warmup),
        "warmup_steps");
   if (config.mismatches.empty()) return;
-  throw Raised("ValueError",
-               {.where = "deepspeed",
-                .what = fmt::format("the DeepSpeed configuration contradicts TrainingArguments: {}",
-                                    fmt::join(config.mismatches, "; ")),
-                .way_out = "set these keys to \"auto\""});
+  throw Refusal("ValueError", {.where = "deepspeed",
+                               .what = fmt::format(
+                                   "the DeepSpeed configuration contradicts TrainingArguments: {}",
+                                   fmt::join(config.mismatches, "; ")),
+                               .way_out = "set these keys to \"auto\""});
 }
 
 }  // namespace shardscope

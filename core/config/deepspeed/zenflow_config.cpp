@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
 
-Raised refused(std::string_view key, std::string what) {
-  return Raised("ValueError", {.where = std::string(key), .what = std::move(what), .way_out = {}});
+Refusal refused(std::string_view key, std::string what) {
+  return Refusal("ValueError", {.where = std::string(key), .what = std::move(what), .way_out = {}});
 }
 
 void check_zenflow(ConfigValue& zenflow) {

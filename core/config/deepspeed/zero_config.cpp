@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/config/deepspeed/zenflow_config.h"
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -148,9 +148,9 @@ void open_leaf_module(ConfigValue& given) {
   ConfigValue* leaf = given.find("leaf_module");
   if (leaf == nullptr || leaf->is_dict()) return;
   if (!leaf->is_null())
-    throw Raised("TypeError", {.where = "leaf_module",
-                               .what = "expected a section with keys, got " + leaf->repr(),
-                               .way_out = "write { \"classes\": [...] }"});
+    throw Refusal("TypeError", {.where = "leaf_module",
+                                .what = "expected a section with keys, got " + leaf->repr(),
+                                .way_out = "write { \"classes\": [...] }"});
   *leaf = ConfigValue::dict();
 }
 
@@ -160,14 +160,14 @@ void check_zero(ConfigValue& zero) {
   const std::int64_t stage = zero.at("stage").integer();
   if (zero.at("overlap_comm").is_null()) zero.set("overlap_comm", stage == 3);
   if (!zero.at("compute_grad_norm").boolean() && stage != 1 && stage != 2)
-    throw Raised("ValueError", {.where = "compute_grad_norm",
-                                .what = "false goes only with ZeRO stage 1 or 2",
-                                .way_out = "drop it"});
+    throw Refusal("ValueError", {.where = "compute_grad_norm",
+                                 .what = "false goes only with ZeRO stage 1 or 2",
+                                 .way_out = "drop it"});
   const ConfigValue& offload = zero.at("offload_optimizer");
   if (offload.is_dict() && offload.at("ratio").number() < 1 && stage != 3)
-    throw Raised("AssertionError", {.where = "offload_optimizer.ratio",
-                                    .what = "partial offloading goes only with ZeRO stage 3",
-                                    .way_out = "drop it"});
+    throw Refusal("AssertionError", {.where = "offload_optimizer.ratio",
+                                     .what = "partial offloading goes only with ZeRO stage 3",
+                                     .way_out = "drop it"});
 }
 
 /// read_zero_config_deprecated.

@@ -74,7 +74,7 @@ std::string Characters::shown_next(std::size_t ahead) const {
   return python_quoted(text);
 }
 
-Raised Characters::error(const char* type, Mark mark, std::string what) const {
+Refusal Characters::error(const char* type, Mark mark, std::string what) const {
   return {type,
           {.where = fmt::format("{}:{}", file_, mark.line + 1),
            .what = std::move(what),

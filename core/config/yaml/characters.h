@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::yaml {
 
@@ -39,7 +39,7 @@ class Characters {
   /// The next character in words: "'a'".
   std::string shown_next(std::size_t ahead = 0) const;
   /// An error of the given class of PyYAML at a place.
-  Raised error(const char* type, Mark mark, std::string what) const;
+  Refusal error(const char* type, Mark mark, std::string what) const;
 
  private:
   std::u32string text_;

@@ -37,10 +37,10 @@ class Composer {
 
  private:
   bool check(std::initializer_list<TokenKind> kinds) { return scanner_.check(kinds); }
-  Raised error(const char* type, Mark mark, std::string what) const {
+  Refusal error(const char* type, Mark mark, std::string what) const {
     return scanner_.characters().error(type, mark, std::move(what));
   }
-  Raised unexpected(std::string_view expected) {
+  Refusal unexpected(std::string_view expected) {
     const Token& token = scanner_.peek();
     return error("ParserError", token.start,
                  fmt::format("expected {}, got {}", expected, name_of(token.kind)));

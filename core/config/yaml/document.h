@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/config/raised.h"
+#include "core/refusal.h"
 
 namespace shardscope::yaml {
 

@@ -8,9 +8,9 @@
 
 #include "core/config/python_number.h"
 #include "core/config/python_text.h"
-#include "core/config/raised.h"
 #include "core/config/yaml/document.h"
 #include "core/config/yaml/patterns.h"
+#include "core/refusal.h"
 
 namespace shardscope::yaml {
 namespace {
@@ -23,7 +23,7 @@ std::string without_bars(std::string_view text) {
 
 /// Takes a sign off; true: it was a minus.
 bool take_sign(std::string_view& text, std::string_view type) {
-  if (text.empty()) throw Raised("IndexError", fmt::format("!!{} of an empty text", type));
+  if (text.empty()) throw Refusal("IndexError", fmt::format("!!{} of an empty text", type));
   const bool negative = text.front() == '-';
   if (negative || text.front() == '+') text.remove_prefix(1);
   return negative;
@@ -42,7 +42,7 @@ ConfigValue sixtieths_integer(std::string_view text, bool negative) {
     if (colon == std::string_view::npos) break;
     text.remove_prefix(colon + 1);
   }
-  if (value > 9e15) throw Raised("OverflowError", "a number with ':' beyond 2^53");
+  if (value > 9e15) throw Refusal("OverflowError", "a number with ':' beyond 2^53");
   return static_cast<std::int64_t>(negative ? -value : value);
 }
 
@@ -53,7 +53,7 @@ ConfigValue integer_value(const std::string& text) {
   if (rest == "0") return 0;
   if (rest.starts_with("0b")) return python_integer(signed_text(negative, rest.substr(2)), 2);
   if (rest.starts_with("0x")) return python_integer(signed_text(negative, rest.substr(2)), 16);
-  if (rest.empty()) throw Raised("IndexError", "!!int of a sign alone");
+  if (rest.empty()) throw Refusal("IndexError", "!!int of a sign alone");
   if (rest.front() == '0') return python_integer(signed_text(negative, rest), 8);
   if (rest.find(':') != std::string_view::npos) return sixtieths_integer(rest, negative);
   return python_integer(signed_text(negative, rest));
@@ -101,7 +101,7 @@ std::pair<std::string, std::string> zone_texts(const Timestamp& parts) {
   if (parts.zone == "Z") return {"+00:00", ", tzinfo=datetime.timezone.utc"};
   const int hours = number_of(parts.zone_hour);
   const int minutes = number_of(parts.zone_minute);
-  if (hours >= 24 || minutes >= 60) throw Raised("ValueError", "an offset of a day or more");
+  if (hours >= 24 || minutes >= 60) throw Refusal("ValueError", "an offset of a day or more");
   const bool negative = parts.zone == "-" && hours + minutes > 0;
   const int seconds = (hours * 60 + minutes) * 60;
   const std::string delta = negative ? fmt::format("days=-1, seconds={}", 86400 - seconds)
@@ -114,18 +114,18 @@ std::pair<std::string, std::string> zone_texts(const Timestamp& parts) {
 ConfigValue timestamp_value(const std::string& text) {
   Timestamp parts;
   if (!match_timestamp(text, parts))
-    throw Raised("AttributeError", fmt::format("{} is no date", python_quoted(text)));
+    throw Refusal("AttributeError", fmt::format("{} is no date", python_quoted(text)));
   const int year = number_of(parts.year), month = number_of(parts.month),
             day = number_of(parts.day);
   if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_in(year, month))
-    throw Raised("ValueError", fmt::format("{} is no day of the calendar", python_quoted(text)));
+    throw Refusal("ValueError", fmt::format("{} is no day of the calendar", python_quoted(text)));
   const std::string date = fmt::format("{:04}-{:02}-{:02}", year, month, day);
   if (parts.hour.empty())
     return PythonObject{"date", date, fmt::format("datetime.date({}, {}, {})", year, month, day)};
   const int hour = number_of(parts.hour), minute = number_of(parts.minute),
             second = number_of(parts.second);
   if (hour > 23 || minute > 59 || second > 59)
-    throw Raised("ValueError", fmt::format("{} is no time of day", python_quoted(text)));
+    throw Refusal("ValueError", fmt::format("{} is no time of day", python_quoted(text)));
   std::string fraction(parts.fraction.substr(0, 6));
   if (!fraction.empty()) fraction.resize(6, '0');
   const int micro = number_of(fraction);
@@ -162,7 +162,7 @@ ConfigValue binary_value(const std::string& text) {
   constexpr std::string_view alphabet =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   if (std::any_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; }))
-    throw Raised("ConstructorError", "!!binary holds a character that is not ASCII");
+    throw Refusal("ConstructorError", "!!binary holds a character that is not ASCII");
   std::uint32_t bits = 0;
   std::size_t in_group = 0, padding = 0;
   std::string bytes;
@@ -179,14 +179,14 @@ ConfigValue binary_value(const std::string& text) {
     if (in_group > 0) bytes += static_cast<char>(bits >> surplus & 0xFF);
     in_group = (in_group + 1) % 4;
   }
-  if (in_group != 0) throw Raised("ConstructorError", "!!binary is no base64");
+  if (in_group != 0) throw Refusal("ConstructorError", "!!binary is no base64");
   const std::string repr = bytes_repr(bytes);
   return PythonObject{"bytes", repr, repr};
 }
 
 ConfigValue bool_value(const std::string& text) {
   const std::string word = lower_of(text);
-  if (!is_bool(word)) throw Raised("KeyError", fmt::format("{} is no bool", python_quoted(text)));
+  if (!is_bool(word)) throw Refusal("KeyError", fmt::format("{} is no bool", python_quoted(text)));
   return word == "yes" || word == "true" || word == "on";
 }
 

@@ -133,7 +133,7 @@ class Scanner {
   std::string scan_line_break();
   std::string take(std::size_t length);
 
-  Raised error(Mark mark, std::string what) const {
+  Refusal error(Mark mark, std::string what) const {
     return characters_.error("ScannerError", mark, std::move(what));
   }
   int column() const { return characters_.mark().column; }
