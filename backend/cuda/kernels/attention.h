@@ -31,6 +31,19 @@ struct AttentionShape {
   }
 };
 
+/// The queries of a block: `tile` of one head of one sequence.
+struct QueryTile {
+  std::int64_t batch, head, kv_head, first_query;
+};
+SHARDSCOPE_DEVICE QueryTile query_tile(std::int64_t block, int tile, const AttentionShape& shape) {
+  const std::int64_t tiles = (shape.length + tile - 1) / tile;
+  const std::int64_t head = block / tiles % shape.heads;
+  return {.batch = block / tiles / shape.heads,
+          .head = head,
+          .kv_head = head / (shape.heads / shape.kv_heads),
+          .first_query = block % tiles * tile};
+}
+
 inline AttentionShape attention_shape(const Kernel& kernel) {
   return {.batch = kernel.batch,
           .length = kernel.length,
@@ -78,11 +91,8 @@ struct AttentionForward {
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t dim = shape.head_dim, tiles = blocks_for(shape.length, tile);
-    const std::int64_t first_query = thread.block() % tiles * tile;
-    const std::int64_t head = thread.block() / tiles % shape.heads;
-    const std::int64_t b = thread.block() / tiles / shape.heads;
-    const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
+    const std::int64_t dim = shape.head_dim;
+    const auto [b, head, kv_head, first_query] = query_tile(thread.block(), tile, shape);
     auto* queries = thread.template shared<float>();
     float* keys = queries + tile * dim;
     float* values = keys + tile * dim;
@@ -218,11 +228,8 @@ struct AttentionQueryGradient {
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     const AttentionShape& shape = in.shape;
-    const std::int64_t dim = shape.head_dim, tiles = blocks_for(shape.length, tile);
-    const std::int64_t first_query = thread.block() % tiles * tile;
-    const std::int64_t head = thread.block() / tiles % shape.heads;
-    const std::int64_t b = thread.block() / tiles / shape.heads;
-    const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
+    const std::int64_t dim = shape.head_dim;
+    const auto [b, head, kv_head, first_query] = query_tile(thread.block(), tile, shape);
     auto* queries = thread.template shared<float>();
     float* outputs = queries + tile * dim;
     float* keys = outputs + tile * dim;
