@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/config/python_text.h"
+#include "core/format/json_string.h"
 #include "core/format/utf8.h"
 #include "core/refusal.h"
 
@@ -249,30 +250,6 @@ class Parser {
   std::vector<std::string> path_;
 };
 
-void append_quoted(std::string& out, std::string_view text) {
-  constexpr std::string_view special = "\"\\\b\f\n\r\t";
-  constexpr std::string_view letters = "\"\\bfnrt";
-  out += '"';
-  while (!text.empty()) {
-    CodePoint point = first_code_point(text);
-    if (point.bytes == 0) point = {0xFFFD, 1};
-    const std::uint32_t c = point.value;
-    const std::size_t found =
-        c < 0x80 ? special.find(static_cast<char>(c)) : std::string_view::npos;
-    if (found != std::string_view::npos)
-      out += '\\', out += letters[found];
-    else if (c >= 0x20 && c < 0x7F)
-      out += static_cast<char>(c);
-    else if (c < 0x10000)
-      out += fmt::format("\\u{:04x}", c);
-    else
-      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
-                         0xDC00 + ((c - 0x10000) & 0x3FF));
-    text.remove_prefix(point.bytes);
-  }
-  out += '"';
-}
-
 std::string number_text(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value < 0 ? "-Infinity" : "Infinity";
@@ -309,7 +286,7 @@ class Writer {
     else if (value.is_dict())
       write_dict(value, depth);
     else
-      append_quoted(out_, value.str());
+      append_json_string(out_, value.str());
   }
 
   void write_list(const ConfigValue& value, int depth) {
@@ -327,7 +304,7 @@ class Writer {
     out_ += '{';
     for (bool first = true; const ConfigValue::Entry& entry : value.entries()) {
       separate(first, depth + 1);
-      append_quoted(out_, key_text(entry));
+      append_json_string(out_, key_text(entry));
       out_ += ": ";
       write(entry.value, depth + 1);
     }

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/format/atomic_file.h"
+#include "core/format/json_string.h"
 #include "core/format/nearest_word.h"
 #include "core/format/utf8.h"
 
@@ -26,36 +27,6 @@ std::string_view name_of(Kind kind) {
   constexpr std::string_view names[] = {"null",     "true or false", "an integer", "a number",
                                         "a string", "an array",      "an object"};
   return names[static_cast<int>(kind)];
-}
-
-/// Python's json.dumps spelling, ASCII only.
-void append_quoted(std::string& out, std::string_view text) {
-  out += '"';
-  while (!text.empty()) {
-    const CodePoint point = first_code_point(text);
-    const std::uint32_t c = point.value;
-    if (c == '"' || c == '\\')
-      out += '\\', out += static_cast<char>(c);
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\r')
-      out += "\\r";
-    else if (c == '\t')
-      out += "\\t";
-    else if (c == '\b')
-      out += "\\b";
-    else if (c == '\f')
-      out += "\\f";
-    else if (c >= 0x20 && c < 0x7F)
-      out += static_cast<char>(c);
-    else if (c < 0x10000)
-      out += fmt::format("\\u{:04x}", c);
-    else
-      out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),
-                         0xDC00 + ((c - 0x10000) & 0x3FF));
-    text.remove_prefix(point.bytes);
-  }
-  out += '"';
 }
 
 std::string number_text(double value) {
@@ -143,7 +114,7 @@ void JsonValue::Document::dump(std::string& out, std::uint32_t index) const {
       out += number_text(node.number);
       return;
     case Kind::string:
-      append_quoted(out, string(node));
+      append_json_string(out, string(node));
       return;
     case Kind::array:
     case Kind::object:
@@ -154,7 +125,7 @@ void JsonValue::Document::dump(std::string& out, std::uint32_t index) const {
   for (std::uint32_t i = 0; i < node.count; ++i) {
     const std::uint32_t child = children[node.begin + i];
     if (i > 0) out += ',';
-    if (keyed) append_quoted(out, key(nodes[child])), out += ':';
+    if (keyed) append_json_string(out, key(nodes[child])), out += ':';
     dump(out, child);
   }
   out += keyed ? '}' : ']';
