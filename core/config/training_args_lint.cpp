@@ -176,6 +176,18 @@ void lint_checkpointing(const ConfigValue& arguments, const ConfigValue& fsdp_co
   }
 }
 
+void add_raised(const Error& error, int line, FindingList& findings) {
+  const auto* refusal = dynamic_cast<const Refusal*>(&error);
+  findings.add(
+      {.rule = "refused-value",
+       .severity = Severity::error,
+       .message =
+           fmt::format("transformers raises {}: {}",
+                       refusal != nullptr ? refusal->exception() : "an error", error.parts().what),
+       .mend = error.parts().way_out.empty() ? "give what is expected" : error.parts().way_out},
+      line, error.parts().where);
+}
+
 /// What TrainingArguments and the plugin raise, but for what the rules say already.
 void lint_raised(const ConfigValue& arguments, const TrainerRun& run, FindingList& findings) {
   ConfigValue known = ConfigValue::dict();
@@ -189,17 +201,9 @@ void lint_raised(const ConfigValue& arguments, const TrainerRun& run, FindingLis
     if (!made.fsdp_plugin_args.is_null())
       accelerate::make_fsdp_plugin(made.fsdp_plugin_args, made.environment);
   } catch (const Error& error) {
-    const auto* refusal = dynamic_cast<const Refusal*>(&error);
     const std::string& where = error.parts().where;
     const Entry* entry = entry_of(arguments, std::string_view(where).substr(0, where.find('.')));
-    findings.add(
-        {.rule = "refused-value",
-         .severity = Severity::error,
-         .message = fmt::format("transformers raises {}: {}",
-                                refusal != nullptr ? refusal->exception() : "an error",
-                                error.parts().what),
-         .mend = error.parts().way_out.empty() ? "give what is expected" : error.parts().way_out},
-        entry != nullptr ? entry->line : 0, where);
+    add_raised(error, entry != nullptr ? entry->line : 0, findings);
   }
 }
 
@@ -296,15 +300,7 @@ std::vector<Finding> lint_fsdp_config(std::string_view text, const std::string& 
         ConfigValue(true), *config, false, [](const std::string&) { return std::nullopt; });
     if (!made.plugin_args.is_null()) accelerate::make_fsdp_plugin(made.plugin_args, {});
   } catch (const Error& error) {
-    const auto* refusal = dynamic_cast<const Refusal*>(&error);
-    findings.add(
-        {.rule = "refused-value",
-         .severity = Severity::error,
-         .message = fmt::format("transformers raises {}: {}",
-                                refusal != nullptr ? refusal->exception() : "an error",
-                                error.parts().what),
-         .mend = error.parts().way_out.empty() ? "give what is expected" : error.parts().way_out},
-        0, error.parts().where);
+    add_raised(error, 0, findings);
   }
   return findings.take();
 }

@@ -1,7 +1,6 @@
 #include "core/config/deepspeed/accelerate_prepare.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -45,16 +44,8 @@ void add_batch(Fillings& fillings, const DeepSpeedPlugin& plugin, const DeepSpee
 }
 
 void add_widths(Fillings& fillings, const DeepSpeedPlugin& plugin, const ModelWidths& model) {
-  const std::vector<std::string> autos = hidden_size_autos(plugin.hf_ds_config);
-  if (autos.empty()) return;
-  const std::optional<std::int64_t> width = model.has_config ? model.width() : std::nullopt;
-  if (!width)
-    throw Refusal(
-        "ValueError",
-        {.where = fmt::format("{}", fmt::join(autos, ", ")),
-         .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
-                 "it does not have",
-         .way_out = "give numbers of elements"});
+  const std::optional<std::int64_t> width = width_for_autos(plugin.hf_ds_config, model);
+  if (!width) return;
   fillings.emplace_back(hidden_size_keys()[0], *width * *width);
   fillings.emplace_back(hidden_size_keys()[1], prefetch_elements(*width));
   fillings.emplace_back(hidden_size_keys()[2], 10 * *width);

@@ -110,11 +110,4 @@ const std::vector<std::string>& hidden_size_keys() {
   return keys;
 }
 
-std::vector<std::string> hidden_size_autos(const HfDeepSpeedConfig& config) {
-  std::vector<std::string> found;
-  std::copy_if(hidden_size_keys().begin(), hidden_size_keys().end(), std::back_inserter(found),
-               [&](const std::string& key) { return config.is_auto(key); });
-  return found;
-}
-
 }  // namespace shardscope

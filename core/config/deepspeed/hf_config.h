@@ -49,7 +49,5 @@ ConfigValue get_of_dict(const ConfigValue& value, std::string_view key);
 
 /// The keys whose "auto" needs the hidden size of a model.
 const std::vector<std::string>& hidden_size_keys();
-/// Those of hidden_size_keys() that stand at "auto".
-std::vector<std::string> hidden_size_autos(const HfDeepSpeedConfig& config);
 
 }  // namespace shardscope

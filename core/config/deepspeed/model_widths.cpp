@@ -1,8 +1,13 @@
 #include "core/config/deepspeed/model_widths.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 
 #include "core/model/family.h"
+#include "core/refusal.h"
 
 namespace shardscope {
 namespace {
@@ -41,6 +46,23 @@ std::vector<std::int64_t> hidden_sizes_of(const JsonValue& config) {
 std::optional<std::int64_t> ModelWidths::width() const {
   if (hidden_size || hidden_sizes.empty()) return hidden_size;
   return *std::max_element(hidden_sizes.begin(), hidden_sizes.end());
+}
+
+std::optional<std::int64_t> width_for_autos(const HfDeepSpeedConfig& config,
+                                            const ModelWidths& model) {
+  std::vector<std::string> autos;
+  std::copy_if(hidden_size_keys().begin(), hidden_size_keys().end(), std::back_inserter(autos),
+               [&](const std::string& key) { return config.is_auto(key); });
+  if (autos.empty()) return std::nullopt;
+  const std::optional<std::int64_t> width = model.has_config ? model.width() : std::nullopt;
+  if (!width)
+    throw Refusal(
+        "ValueError",
+        {.where = fmt::format("{}", fmt::join(autos, ", ")),
+         .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
+                 "it does not have",
+         .way_out = "give numbers of elements"});
+  return width;
 }
 
 std::int64_t prefetch_elements(std::int64_t width) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/config/deepspeed/hf_config.h"
 #include "core/format/json_reader.h"
 
 namespace shardscope {
@@ -19,6 +20,11 @@ struct ModelWidths {
   /// The width that both tools multiply: hidden_size, else the largest of hidden_sizes.
   std::optional<std::int64_t> width() const;
 };
+
+/// The width that the "auto" among hidden_size_keys() need; none where none stands there. Throws
+/// Refusal (ValueError), as both tools raise, where the model's config has none.
+std::optional<std::int64_t> width_for_autos(const HfDeepSpeedConfig& config,
+                                            const ModelWidths& model);
 
 /// int(0.9 * width * width) as Python computes it: elements of stage3_prefetch_bucket_size.
 std::int64_t prefetch_elements(std::int64_t width);

@@ -68,16 +68,8 @@ void fill_precision(TrainerDeepSpeedConfig& config, const ConfigValue& arguments
 }
 
 void fill_widths(TrainerDeepSpeedConfig& config, const ModelWidths& model) {
-  const std::vector<std::string> autos = hidden_size_autos(config.hf);
-  if (autos.empty()) return;
-  const std::optional<std::int64_t> width = model.has_config ? model.width() : std::nullopt;
-  if (!width)
-    throw Refusal(
-        "ValueError",
-        {.where = fmt::format("{}", fmt::join(autos, ", ")),
-         .what = "\"auto\" needs hidden_size or hidden_sizes of the model's config, which "
-                 "it does not have",
-         .way_out = "give numbers of elements"});
+  const std::optional<std::int64_t> width = width_for_autos(config.hf, model);
+  if (!width) return;
   const std::vector<std::string>& keys = hidden_size_keys();
   config.hf.replace_auto(keys[0], *width * *width);
   if (!config.hf.is_zero3()) return;
