@@ -10,6 +10,7 @@
 #include "core/lower/operator_graph.h"
 #include "core/native_optimizer.h"
 #include "core/native_units.h"
+#include "core/native_visits.h"
 #include "core/schedule.h"
 #include "core/schedule_builder.h"
 #include "core/units.h"
@@ -18,14 +19,6 @@ namespace shardscope {
 namespace {
 
 constexpr auto persistent = ScheduleBuilder::Life::persistent;
-
-/// Operators of one micro-batch that belong to one unit and follow each other.
-struct Visit {
-  UnitId unit;
-  int micro_batch = 0;
-  Phase phase = Phase::forward;
-  std::vector<const Operator*> operators;
-};
 
 class NativeScheduler {
  public:
@@ -54,7 +47,7 @@ class NativeScheduler {
     run_setup();
     const auto first = static_cast<std::uint32_t>(builder_.schedule().operations.size());
     zero_loss();
-    run_visits(make_visits());
+    run_visits(visits_of(graph_, plan_, workload_.micro_batches));
     while (!pending_.empty()) finish_oldest_reduction();
     reduce_loss();
     add_optimizer({.model = model_,
@@ -181,45 +174,8 @@ class NativeScheduler {
 
   // ---- forward and backward
 
-  UnitId unit_of(const Place& place) const {
-    const bool in_block = place.block >= 0 && place.block < graph_.blocks;
-    return in_block ? plan_.unit_of_block[static_cast<std::size_t>(place.block)] : UnitId::of(0);
-  }
-
-  std::vector<Visit> make_visits() const {
-    std::vector<Visit> visits;
-    for (int m = 0; m < workload_.micro_batches; ++m) {
-      for (const auto& [operators, phase] :
-           {std::pair{&graph_.forward, Phase::forward}, {&graph_.backward, Phase::backward}}) {
-        for (const Operator& op : *operators) {
-          const UnitId unit = unit_of(op.place);
-          const bool same = !visits.empty() && visits.back().unit == unit &&
-                            visits.back().micro_batch == m && visits.back().phase == phase;
-          if (!same) visits.push_back({unit, m, phase, {}});
-          visits.back().operators.push_back(&op);
-        }
-      }
-    }
-    return visits;
-  }
-
-  /// Index of the last visit of each unit's backward, by micro-batch: there its gradient is
-  /// complete.
-  std::vector<bool> completes_gradient(const std::vector<Visit>& visits) const {
-    std::vector<bool> completes(visits.size(), false);
-    std::vector<int> seen(units_.size(),
-                          workload_.micro_batches);  // micro-batch whose last visit was found
-    for (std::size_t i = visits.size(); i-- > 0;) {
-      const Visit& visit = visits[i];
-      if (visit.phase != Phase::backward || seen[visit.unit.value] == visit.micro_batch) continue;
-      seen[visit.unit.value] = visit.micro_batch;
-      completes[i] = true;
-    }
-    return completes;
-  }
-
   void run_visits(const std::vector<Visit>& visits) {
-    const std::vector<bool> completes = completes_gradient(visits);
+    const std::vector<bool> completes = completes_gradient(visits, units_.size());
     for (std::size_t i = 0; i < visits.size(); ++i) {
       const Visit& visit = visits[i];
       gather(visit);
@@ -228,15 +184,6 @@ class NativeScheduler {
       if (!kept_after(visits, i)) state_of(visit.unit).unsharded = {};
       if (completes[i]) reduce_gradients(visit);
     }
-  }
-
-  /// The root stays gathered through the step, and so does a unit whose next use comes before any
-  /// other unit's.
-  bool kept_after(const std::vector<Visit>& visits, std::size_t i) const {
-    if (visits[i].unit == UnitId::of(0)) return true;
-    for (std::size_t next = i + 1; next < visits.size(); ++next)
-      if (visits[next].unit != UnitId::of(0)) return visits[next].unit == visits[i].unit;
-    return false;
   }
 
   void gather(const Visit& visit) {
