@@ -18,7 +18,6 @@ namespace shardscope {
 namespace {
 
 using accelerate::FsdpPlugin;
-using accelerate::WrapKind;
 
 /// Schedulers at "auto" want a number; states do not depend on it.
 constexpr std::int64_t usual_training_steps = 1000;
@@ -47,16 +46,6 @@ std::vector<std::int32_t> ignored_modules(const FsdpPlugin& plugin, const Module
   return accelerate::matching_modules(tree, *plugin.ignored_modules, {});
 }
 
-AutoWrap auto_wrap(const FsdpPlugin& plugin) {
-  const std::int64_t elements = plugin.min_num_params && plugin.min_num_params->is_integer()
-                                    ? plugin.min_num_params->integer()
-                                    : 0;
-  if (plugin.wrap == WrapKind::size && elements > 0) return SizeWrap{.min_elements = elements};
-  if (plugin.wrap == WrapKind::transformer && plugin.found_classes)
-    return TransformerWrap{.classes = *plugin.found_classes};
-  return NoWrap{};
-}
-
 /// "FULL_SHARD", "_HYBRID_SHARD_ZERO2".
 ShardingStrategy strategy_named(std::string_view name) {
   if (name.starts_with("_")) name.remove_prefix(1);
@@ -74,7 +63,7 @@ ShardingPlan fsdp1_plan(const ConfiguredModel& model, const Workers& workers,
                          .use_original_parameters = plugin.use_orig_params.value_or(false),
                          .ranks_per_node = static_cast<int>(
                              std::max<std::int64_t>(1, workers.world / workers.machines)),
-                         .auto_wrap = auto_wrap(plugin)};
+                         .auto_wrap = accelerate::auto_wrap_of(plugin)};
   if (const auto dtype = compute_dtype(plugin.mixed_precision.value_or("no")))
     settings.mixed_precision = MixedPrecision{.parameters = dtype, .reduction = dtype};
   for (const std::int32_t module : ignored_modules(plugin, tree))
@@ -94,9 +83,9 @@ Fsdp2Mesh fsdp2_mesh(const Workers& workers) {
 }
 
 std::string wrap_text(const FsdpPlugin& plugin) {
-  if (plugin.wrap == WrapKind::transformer && plugin.found_classes)
+  if (plugin.wrap == WrapPolicy::transformer && plugin.found_classes)
     return fmt::format("transformer ({})", fmt::join(*plugin.found_classes, ", "));
-  if (plugin.wrap == WrapKind::size && plugin.min_num_params)
+  if (plugin.wrap == WrapPolicy::size && plugin.min_num_params)
     return "size:" + plugin.min_num_params->str();
   return "none";
 }
@@ -110,8 +99,7 @@ ShardingPlan fsdp2_plan(const ConfiguredModel& model, const Workers& workers,
                            .reshard_after_forward = reshards,
                            .mixed_precision = compute_dtype(plugin.mixed_precision.value_or("no")),
                            .mesh = fsdp2_mesh(workers)};
-  if (plugin.wrap == WrapKind::transformer) settings.wrap = WrapPolicy::transformer;
-  if (plugin.wrap == WrapKind::size) settings.wrap = WrapPolicy::size;
+  settings.wrap = plugin.wrap;
   if (plugin.min_num_params && plugin.min_num_params->is_integer())
     settings.min_parameters = plugin.min_num_params->integer();
   for (const std::int32_t module : ignored_modules(plugin, tree))

@@ -65,7 +65,7 @@ constexpr const char* classes_key = "fsdp_config.fsdp_transformer_layer_cls_to_w
 /// Classes that no module of the model has, with the nearest that one has. True: there are some.
 bool lint_classes(const accelerate::FsdpPlugin& plugin, const ConfiguredModel& model,
                   Report& report) {
-  if (plugin.wrap != accelerate::WrapKind::transformer || !plugin.wrap_classes) return false;
+  if (plugin.wrap != WrapPolicy::transformer || !plugin.wrap_classes) return false;
   std::set<std::string_view> known;
   for (const TreeModule& module : model.prepared.tree.modules) known.insert(module.class_name);
   bool missing = false;
@@ -94,7 +94,7 @@ void lint_flattening(const accelerate::FsdpPlugin& plugin, Report& report) {
 
 void lint_size_policy(const accelerate::FsdpPlugin& plugin, const ShardingPlan& plan,
                       Report& report) {
-  if (plugin.wrap != accelerate::WrapKind::size || plan.units.size() != 1) return;
+  if (plugin.wrap != WrapPolicy::size || plan.units.size() != 1) return;
   const std::int64_t elements = plan.units.front().elements;
   report.add(Severity::warning, "size-wraps-nothing", "fsdp_config.fsdp_min_num_params",
              fmt::format("no module reaches {} elements: the model is one unit of {}, gathered "

@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "core/sharding/module_tree.h"
 #include "core/strategy.h"
 
 namespace shardscope {
@@ -69,23 +67,5 @@ struct CustomWrap {
 
 using AutoWrap =
     std::variant<NoWrap, TransformerWrap, ClassWrap, SizeWrap, NameWrap, AlwaysWrap, CustomWrap>;
-
-/// "TRANSFORMER_BASED_WRAP", "size_based_wrap", "NO_WRAP" as accelerate spells its policies, in any
-/// case; Refusal naming `where` for others.
-WrapPolicy parse_accelerate_wrap(std::string_view text, std::string_view where);
-
-/// accelerate's auto_wrap_policy (fsdp_version 1) with its arguments.
-struct AccelerateWrap {
-  WrapPolicy policy = WrapPolicy::none;
-  /// transformer_cls_names_to_wrap; absent: the model's _no_split_modules.
-  std::optional<std::vector<std::string>> classes;
-  std::int64_t min_num_params = 0;
-  bool operator==(const AccelerateWrap&) const = default;
-};
-
-/// FullyShardedDataParallelPlugin.set_auto_wrap_policy (accelerate 1.15 utils/dataclasses.py):
-/// min_num_params of 0 means no policy, a class that no module of the tree has is refused.
-AutoWrap auto_wrap_of(const AccelerateWrap& wrap, const ModuleTree& tree,
-                      const std::vector<std::string>& no_split_classes);
 
 }  // namespace shardscope

@@ -4,10 +4,13 @@
 
 #include <string>
 
+#include "core/config/accelerate/fsdp_plugin.h"
 #include "core/config/accelerate/lint.h"
 #include "core/config/accelerate/name_pattern.h"
 #include "core/config/accelerate/to_fsdp2.h"
 #include "core/config/yaml_reader.h"
+#include "core/refusal.h"
+#include "tests/core/module_rows.h"
 
 // Expected values are those of accelerate 1.15.0 and PyYAML 6.0.3, as recorded by running them.
 
@@ -163,6 +166,34 @@ TEST(NamePattern, RefusesWhatPythonRefuses) {
 
 TEST(NamePattern, TakesNoLongerForAPatternThatBacktrackingCannotFinish) {
   EXPECT_FALSE(NamePattern("(a+)+b").matches(std::string(2000, 'a')));
+}
+
+/// The policy of a plugin for a model of one module of class Layer, which has the base Base.
+AutoWrap wrap_of(const Environment& environment) {
+  FsdpPlugin plugin = make_fsdp_plugin(environment);
+  set_auto_wrap_policy(plugin,
+                       testing::tree_of_rows({{"", "Net"}, {"layer", "Layer", {}, {"Base"}}}), {});
+  return auto_wrap_of(plugin);
+}
+
+TEST(FsdpPlugin, RefusesAClassThatIsNotThere) {
+  const auto classes = [](const char* names) {
+    return Environment{{"FSDP_AUTO_WRAP_POLICY", "TRANSFORMER_BASED_WRAP"},
+                       {"FSDP_TRANSFORMER_CLS_TO_WRAP", names}};
+  };
+  EXPECT_EQ(wrap_of(classes("Layer")), AutoWrap(TransformerWrap{{"Layer"}}));
+  EXPECT_THROW(wrap_of(classes("Nobody")), Refusal);
+  // Bases are found by isinstance, but not by accelerate's search.
+  EXPECT_THROW(wrap_of(classes("Base")), Refusal);
+}
+
+TEST(FsdpPlugin, TakesNoPolicyForASizeOfZero) {
+  const auto elements = [](const char* number) {
+    return Environment{{"FSDP_AUTO_WRAP_POLICY", "SIZE_BASED_WRAP"},
+                       {"FSDP_MIN_NUM_PARAMS", number}};
+  };
+  EXPECT_EQ(wrap_of(elements("0")), AutoWrap(NoWrap{}));
+  EXPECT_EQ(wrap_of(elements("7")), AutoWrap(SizeWrap{.min_elements = 7}));
 }
 
 TEST(ToFsdp2, LetsTheLaterOfStrategyAndReshardWin) {

@@ -63,9 +63,8 @@ ModuleTree bert_base() {
 TEST(Fsdp1, WrapsBertBySizeIntoThreeUnitsOfKnownShards) {
   // The layers (7.1e6 each) are too small, their ModuleList is excluded, so the encoder is a unit;
   // embeddings, pooler and classifier leave too little beside the word embeddings.
-  const AutoWrap wrap = auto_wrap_of({.policy = WrapPolicy::size, .min_num_params = 10'000'000},
-                                     bert_base(), {"BertLayer"});
-  const Fsdp1Plan plan = plan_fsdp1(bert_base(), {.world = 2, .auto_wrap = wrap});
+  const Fsdp1Plan plan =
+      plan_fsdp1(bert_base(), {.world = 2, .auto_wrap = SizeWrap{.min_elements = 10'000'000}});
   EXPECT_EQ(modules_of(plan),
             (std::vector<std::string>{"", "bert.embeddings.word_embeddings", "bert.encoder"}));
   EXPECT_EQ(plan.units[0].flat.shard_elements, 494'209);
@@ -305,20 +304,6 @@ TEST(Fsdp1, IgnoredModulesAreInNoUnit) {
       nested(), {.world = 2, .auto_wrap = ClassWrap{{"Outer"}}, .ignored_modules = {"b0"}});
   EXPECT_EQ(modules_of(plan), (std::vector<std::string>{"", "b1"}));
   EXPECT_EQ(plan.units[0].flat.unpadded_elements, 36 + 12 + 2);
-}
-
-TEST(Fsdp1, AccelerateRefusesAClassThatIsNotThere) {
-  EXPECT_THROW(
-      auto_wrap_of({.policy = WrapPolicy::transformer, .classes = {{"Nobody"}}}, nested(), {}),
-      Refusal);
-  // Bases are found by isinstance, but not by accelerate's search.
-  EXPECT_THROW(
-      auto_wrap_of({.policy = WrapPolicy::transformer, .classes = {{"InnerBase"}}}, nested(), {}),
-      Refusal);
-}
-
-TEST(Fsdp1, AccelerateTakesNoPolicyForASizeOfZero) {
-  EXPECT_EQ(auto_wrap_of({.policy = WrapPolicy::size}, nested(), {}), AutoWrap(NoWrap{}));
 }
 
 TEST(Fsdp1, RefusesAnAliasThatDoesNotRepeatItsModule) {

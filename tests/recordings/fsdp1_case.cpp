@@ -8,6 +8,8 @@
 #include <regex>
 #include <string_view>
 
+#include "core/config/accelerate/fsdp_plugin_arguments.h"
+#include "core/config/config_json.h"
 #include "core/model/family.h"
 #include "core/model/huggingface.h"
 #include "tests/recordings/recorded_models.h"
@@ -95,24 +97,13 @@ Strings no_split_classes(const Json& spec) {
       .no_split_classes;
 }
 
-Strings class_list(const Json& value) {
-  if (value.is_array()) return value.get<Strings>();
-  Strings names(1);
-  for (const char c : value.get<std::string>())
-    c == ',' ? names.emplace_back() : names.back() += c, void();
-  return names;
-}
-
-AutoWrap accelerate_wrap(const Json& plugin, const Json& model, const ModuleTree& tree) {
-  AccelerateWrap wrap{.policy = parse_accelerate_wrap(plugin.value("auto_wrap_policy", "NO_WRAP"),
-                                                      "auto_wrap_policy"),
-                      .classes = {},
-                      .min_num_params = plugin.value("min_num_params", std::int64_t{0})};
-  const bool asks_model =
-      wrap.policy == WrapPolicy::transformer && !plugin.contains("transformer_cls_names_to_wrap");
-  if (plugin.contains("transformer_cls_names_to_wrap"))
-    wrap.classes = class_list(plugin.at("transformer_cls_names_to_wrap"));
-  return auto_wrap_of(wrap, tree, asks_model ? no_split_classes(model.at("spec")) : Strings());
+AutoWrap accelerate_wrap(const Json& arguments, const Json& model, const ModuleTree& tree) {
+  accelerate::FsdpPlugin plugin =
+      accelerate::make_fsdp_plugin(read_json(arguments.dump(), "plugin"), {});
+  const bool asks_model = plugin.wrap == WrapPolicy::transformer && !plugin.wrap_classes;
+  accelerate::set_auto_wrap_policy(plugin, tree,
+                                   asks_model ? no_split_classes(model.at("spec")) : Strings());
+  return accelerate::auto_wrap_of(plugin);
 }
 
 SizeWrap size_wrap(const Json& policy) {

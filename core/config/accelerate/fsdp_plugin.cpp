@@ -146,10 +146,10 @@ class Maker {
     const std::string text = get("AUTO_WRAP_POLICY", "NO_WRAP");
     const std::string policy = upper_of(text);
     if (policy == "TRANSFORMER_BASED_WRAP") {
-      p_.wrap = WrapKind::transformer;
+      p_.wrap = WrapPolicy::transformer;
       if (const auto names = find("TRANSFORMER_CLS_TO_WRAP")) p_.wrap_classes = split(*names);
     } else if (policy == "SIZE_BASED_WRAP") {
-      p_.wrap = WrapKind::size;
+      p_.wrap = WrapPolicy::size;
       p_.min_num_params =
           in("MIN_NUM_PARAMS", [&] { return python_integer(get("MIN_NUM_PARAMS", "0")); });
     } else if (policy != "NO_WRAP") {
@@ -215,9 +215,9 @@ ConfigValue state_dict_config(const FsdpPlugin& plugin, std::string_view kind) {
   return config;
 }
 
-std::string_view policy_function(WrapKind wrap) {
-  return wrap == WrapKind::transformer ? "transformer_auto_wrap_policy"
-                                       : "size_based_auto_wrap_policy";
+std::string_view policy_function(WrapPolicy wrap) {
+  return wrap == WrapPolicy::transformer ? "transformer_auto_wrap_policy"
+                                         : "size_based_auto_wrap_policy";
 }
 
 bool has_class(const ModuleTree& tree, const std::string& name) {
@@ -240,11 +240,11 @@ void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision) {
 
 void set_auto_wrap_policy(FsdpPlugin& plugin, const ModuleTree& tree,
                           const std::vector<std::string>& no_split_classes) {
-  if (plugin.wrap == WrapKind::size && plugin.min_num_params->truthy() &&
+  if (plugin.wrap == WrapPolicy::size && plugin.min_num_params->truthy() &&
       plugin.min_num_params->number() > 0)
     return;
-  if (plugin.wrap == WrapKind::size) plugin.wrap = WrapKind::none;
-  if (plugin.wrap != WrapKind::transformer || plugin.found_classes) return;
+  if (plugin.wrap == WrapPolicy::size) plugin.wrap = WrapPolicy::none;
+  if (plugin.wrap != WrapPolicy::transformer || plugin.found_classes) return;
   if (!plugin.wrap_classes) plugin.wrap_classes = no_split_classes;
   std::set<std::string> found;
   for (const std::string& name : *plugin.wrap_classes) {
@@ -288,9 +288,9 @@ ConfigValue cpu_offload(const FsdpPlugin& plugin) {
 }
 
 ConfigValue auto_wrap_policy(const FsdpPlugin& plugin) {
-  if (plugin.wrap == WrapKind::none) return {};
+  if (plugin.wrap == WrapPolicy::none) return {};
   ConfigValue policy = ConfigValue::dict({{"function", policy_function(plugin.wrap)}});
-  if (plugin.wrap == WrapKind::size)
+  if (plugin.wrap == WrapPolicy::size)
     policy.set("min_num_params", *plugin.min_num_params);
   else
     policy.set("transformer_layer_cls",
@@ -306,7 +306,7 @@ ConfigValue plugin_fields(const FsdpPlugin& p) {
        {"backward_prefetch", or_none(p.backward_prefetch)},
        {"mixed_precision_policy", mixed_precision_policy(p)},
        {"auto_wrap_policy",
-        p.wrap == WrapKind::none ? ConfigValue() : ConfigValue(policy_function(p.wrap))},
+        p.wrap == WrapPolicy::none ? ConfigValue() : ConfigValue(policy_function(p.wrap))},
        {"cpu_offload", cpu_offload(p)},
        {"ignored_modules", or_none(p.ignored_modules)},
        {"state_dict_type", p.state_dict_type},
@@ -322,6 +322,16 @@ ConfigValue plugin_fields(const FsdpPlugin& p) {
        {"cpu_ram_efficient_loading", p.cpu_ram_efficient_loading},
        {"transformer_cls_names_to_wrap", p.wrap_classes ? list_of(*p.wrap_classes) : ConfigValue()},
        {"min_num_params", p.min_num_params.value_or(ConfigValue())}});
+}
+
+AutoWrap auto_wrap_of(const FsdpPlugin& plugin) {
+  const std::int64_t elements = plugin.min_num_params && plugin.min_num_params->is_integer()
+                                    ? plugin.min_num_params->integer()
+                                    : 0;
+  if (plugin.wrap == WrapPolicy::size && elements > 0) return SizeWrap{.min_elements = elements};
+  if (plugin.wrap == WrapPolicy::transformer && plugin.found_classes)
+    return TransformerWrap{.classes = *plugin.found_classes};
+  return NoWrap{};
 }
 
 }  // namespace shardscope::accelerate

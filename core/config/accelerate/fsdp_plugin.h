@@ -10,10 +10,10 @@
 #include "core/config/config_value.h"
 #include "core/config/environment.h"
 #include "core/sharding/module_tree.h"
+#include "core/sharding/wrapping.h"
+#include "core/strategy.h"
 
 namespace shardscope::accelerate {
-
-enum class WrapKind : std::uint8_t { none, transformer, size };
 
 /// Names are torch's: "FULL_SHARD", "_HYBRID_SHARD_ZERO2"; absent values are None.
 struct FsdpPlugin {
@@ -23,7 +23,7 @@ struct FsdpPlugin {
   ConfigValue reshard_after_forward;
   std::optional<std::string> backward_prefetch;
   std::optional<std::string> mixed_precision;  ///< "bf16", "fp16"; the policy is made of it
-  WrapKind wrap = WrapKind::none;
+  WrapPolicy wrap = WrapPolicy::none;
   bool offload_params = false;
   std::optional<std::string> ignored_modules;  ///< a pattern that whole module names match
   std::string state_dict_type;
@@ -67,5 +67,7 @@ ConfigValue cpu_offload(const FsdpPlugin& plugin);
 /// The policy as set_auto_wrap_policy leaves it: {"function", its arguments}; None where nothing is
 /// wrapped.
 ConfigValue auto_wrap_policy(const FsdpPlugin& plugin);
+/// The same as FullyShardedDataParallel takes it.
+AutoWrap auto_wrap_of(const FsdpPlugin& plugin);
 
 }  // namespace shardscope::accelerate

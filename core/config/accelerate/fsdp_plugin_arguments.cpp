@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/refusal.h"
 
@@ -34,6 +35,13 @@ void check_min_num_params(const ConfigValue& arguments) {
                                .way_out = "write it without a fraction or exponent"});
 }
 
+/// A text is split at commas, a list stays as it is.
+std::vector<std::string> texts_of(const ConfigValue& list) {
+  std::vector<std::string> texts;
+  for (const ConfigValue& element : list.elements()) texts.push_back(element.str());
+  return texts;
+}
+
 std::optional<bool> flag(const ConfigValue& arguments, std::string_view name) {
   const ConfigValue value = arguments.get(name);
   return value.is_null() ? std::nullopt : std::optional(value.truthy());
@@ -48,6 +56,8 @@ FsdpPlugin make_fsdp_plugin(const ConfigValue& arguments, const Environment& env
     if (const ConfigValue value = arguments.get(argument); !value.is_null())
       merged[std::string(variable_name)] = value.str();
   FsdpPlugin plugin = make_fsdp_plugin(merged);
+  if (const ConfigValue classes = arguments.get("transformer_cls_names_to_wrap"); classes.is_list())
+    plugin.wrap_classes = texts_of(classes);
   plugin.limit_all_gathers = flag(arguments, "limit_all_gathers").value_or(true);
   const ConfigValue strategy = arguments.get("reshard_after_forward");
   if (plugin.is_version(1) && strategy.is_string())

@@ -120,7 +120,7 @@ void lint_class_names(LintContext& context) {
   const Entry* entry = context.fsdp("fsdp_transformer_layer_cls_to_wrap");
   if (entry == nullptr) return;
   const FsdpPlugin* plugin = context.plugin();
-  if (plugin != nullptr && plugin->wrap != WrapKind::transformer && !entry->value.is_null())
+  if (plugin != nullptr && plugin->wrap != WrapPolicy::transformer && !entry->value.is_null())
     context.add({.rule = "unused-setting",
                  .message = "class names count only under TRANSFORMER_BASED_WRAP",
                  .mend = "write fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP"},
@@ -152,7 +152,7 @@ void lint_class_names(LintContext& context) {
 
 void lint_size(LintContext& context, const FsdpPlugin& plugin) {
   const Entry* number = context.fsdp("fsdp_min_num_params");
-  if (plugin.wrap != WrapKind::size) {
+  if (plugin.wrap != WrapPolicy::size) {
     if (number != nullptr && !number->value.is_null())
       context.add({.rule = "unused-setting",
                    .severity = Severity::note,
@@ -180,14 +180,14 @@ void lint_size(LintContext& context, const FsdpPlugin& plugin) {
 
 void lint_wrapping(LintContext& context, const FsdpPlugin& plugin) {
   lint_size(context, plugin);
-  if (plugin.wrap == WrapKind::none && context.fsdp("fsdp_auto_wrap_policy") == nullptr)
+  if (plugin.wrap == WrapPolicy::none && context.fsdp("fsdp_auto_wrap_policy") == nullptr)
     context.add({.rule = "no-wrap",
                  .message = "without fsdp_auto_wrap_policy the layers are not wrapped: all their "
                             "parameters are gathered at once",
                  .mend = "write fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP"},
                 0, "fsdp_config.fsdp_auto_wrap_policy");
   const PreparedModel* model = context.model();
-  if (plugin.wrap != WrapKind::transformer || plugin.wrap_classes || model == nullptr) return;
+  if (plugin.wrap != WrapPolicy::transformer || plugin.wrap_classes || model == nullptr) return;
   if (!model->facts.no_split_classes.empty()) return;
   if (const Entry* policy = context.fsdp("fsdp_auto_wrap_policy"))
     context.add({.rule = "wraps-nothing",
@@ -221,7 +221,7 @@ void lint_checkpointing(LintContext& context, const FsdpPlugin& plugin) {
                .message = "the Trainer refuses it beside its own gradient_checkpointing",
                .mend = "leave gradient_checkpointing out of TrainingArguments"},
               *entry, section);
-  if (plugin.wrap != WrapKind::none) return;
+  if (plugin.wrap != WrapPolicy::none) return;
   context.add({.rule = "checkpointing-without-wrap",
                .severity = plugin.is_version(2) ? Severity::error : Severity::warning,
                .message = plugin.is_version(2)

@@ -45,7 +45,7 @@ void lint_element_count(LintContext& context) {
   const bool is_whole_text = entry->value.is_string() && entry->value.string().find_first_not_of(
                                                              "0123456789_ ") == std::string::npos;
   if (is_whole_text || (!entry->value.is_double() && !is_number_text(entry->value))) return;
-  const bool read = context.plugin() != nullptr && context.plugin()->wrap == WrapKind::size;
+  const bool read = context.plugin() != nullptr && context.plugin()->wrap == WrapPolicy::size;
   const bool fails = context.resolution().plugin && context.resolution().plugin->error;
   context.add({.rule = "number-form",
                .severity = fails ? Severity::error : Severity::warning,

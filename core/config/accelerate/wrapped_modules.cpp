@@ -44,12 +44,12 @@ struct Policy {
 
   double least() const { return plugin.min_num_params->number(); }
   bool enters(const TreeModule& module, std::int64_t elements) const {
-    if (plugin.wrap != WrapKind::size) return true;
+    if (plugin.wrap != WrapPolicy::size) return true;
     return static_cast<double>(elements) >= least() && !module.is("MultiheadAttention");
   }
   bool wraps(const TreeModule& module, std::int64_t elements) const {
-    if (plugin.wrap == WrapKind::none) return true;
-    if (plugin.wrap == WrapKind::transformer) return is_one_of(module, *plugin.found_classes);
+    if (plugin.wrap == WrapPolicy::none) return true;
+    if (plugin.wrap == WrapPolicy::transformer) return is_one_of(module, *plugin.found_classes);
     return static_cast<double>(elements) >= least() && !module.is("ModuleList") &&
            !module.is("ModuleDict");
   }
@@ -71,9 +71,9 @@ std::int64_t wrap_recursively(const Policy& policy, const ModuleTree& tree, std:
 
 /// The predicate of fsdp2_prepare_auto_wrap_policy.
 bool shards(const FsdpPlugin& plugin, const ModuleTree& tree, std::int32_t module) {
-  if (plugin.wrap == WrapKind::transformer)
+  if (plugin.wrap == WrapPolicy::transformer)
     return is_one_of(module_at(tree, module), *plugin.found_classes);
-  if (plugin.wrap == WrapKind::none) return false;
+  if (plugin.wrap == WrapPolicy::none) return false;
   return static_cast<double>(elements_below(tree, module)) > plugin.min_num_params->number();
 }
 
@@ -123,7 +123,7 @@ class FullySharder {
     if (!shards(plugin_, model_.tree, first)) return;
     for (int level = 0; level <= wrappers_of(first); ++level) {
       // A class policy looks through one wrapper, not two; a size policy counts them alike.
-      if (plugin_.wrap == WrapKind::transformer && level > 1) break;
+      if (plugin_.wrap == WrapPolicy::transformer && level > 1) break;
       if (!sharded_.insert({first, level}).second) continue;
       calls_.push_back({.modules = {checkpointed_.name_of(model_.tree, first, level)},
                         .reshard_after_forward = plugin_reshard()});
@@ -224,7 +224,7 @@ Checkpointed checkpoint_like_fsdp1(const FsdpPlugin& plugin, const ModuleTree& t
 }
 
 Checkpointed checkpoint_like_fsdp2(const FsdpPlugin& plugin, const ModuleTree& tree) {
-  if (plugin.wrap == WrapKind::none)
+  if (plugin.wrap == WrapPolicy::none)
     throw Refusal("TypeError", {.where = {},
                                 .what = "activation checkpointing of version 2 needs a wrap policy",
                                 .way_out = "set fsdp_auto_wrap_policy"});

@@ -107,11 +107,11 @@ void set_version_1(const FsdpPlugin& plugin, PortableStrategy& strategy) {
 }
 
 PortableWrap wrap_of(const FsdpPlugin& plugin) {
-  using accelerate::WrapKind;
-  if (plugin.wrap == WrapKind::transformer)
+  if (plugin.wrap == WrapPolicy::transformer)
     return {.policy = WrapPolicy::transformer,
             .classes = plugin.wrap_classes.value_or(std::vector<std::string>{})};
-  if (plugin.wrap == WrapKind::size && plugin.min_num_params && plugin.min_num_params->is_integer())
+  if (plugin.wrap == WrapPolicy::size && plugin.min_num_params &&
+      plugin.min_num_params->is_integer())
     return {.policy = WrapPolicy::size, .min_elements = plugin.min_num_params->integer()};
   return {};
 }
@@ -170,8 +170,7 @@ PortableStrategy read_strategy(const ConfigFile& file, const ConfigValue& value,
   // Files of DeepSpeed and the Trainer do not say how many there are.
   if (file.kind != ConfigKind::accelerate && !place.world) strategy.world.reset();
   if (workers.uses_fsdp()) set_fsdp(workers, strategy);
-  if (workers.uses_deepspeed())
-    set_deepspeed(workers, files_beside(file), strategy);
+  if (workers.uses_deepspeed()) set_deepspeed(workers, files_beside(file), strategy);
   if (file.kind == ConfigKind::accelerate) add_own_settings(value, strategy);
   return strategy;
 }
