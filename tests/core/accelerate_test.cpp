@@ -52,6 +52,16 @@ TEST(Accelerate, TakesFullShardWhereVersion1OnlySaysReshard) {
   EXPECT_EQ(r.plugin->value->sharding_strategy, "FULL_SHARD");
 }
 
+TEST(Accelerate, RefusesToSynchronizeWeightsWhereNoDeviceIs) {
+  const auto exception_on = [](int gpus) -> std::string {
+    const Resolution r =
+        resolve({.file_name = "config.yaml", .text = fsdp + "  x: 1\n", .machine = {.gpus = gpus}});
+    return r.plugin && r.plugin->error ? r.plugin->error->exception() : "";
+  };
+  EXPECT_EQ(exception_on(0), "RuntimeError");
+  EXPECT_EQ(exception_on(1), "");
+}
+
 TEST(Accelerate, DoesNotCountGpusWhereThereIsAFile) {
   const Resolution r = resolved("distributed_type: FSDP\n");
   ASSERT_TRUE(r.launch.error);

@@ -104,8 +104,9 @@ ConfigValue fields_with_policy(const FsdpPlugin& plugin) {
   return fields;
 }
 
-Json fsdp_plugin_result(const Environment& environment, const PreparedModel& model) {
-  FsdpPlugin plugin = make_fsdp_plugin(environment);
+Json fsdp_plugin_result(const Environment& environment, const PreparedModel& model,
+                        bool has_device) {
+  FsdpPlugin plugin = make_fsdp_plugin(environment, has_device);
   ConfigValue before = plugin_fields(plugin);
   Json result{{"fields", plain(before)}};
   const std::string precision = variable(environment, "ACCELERATE_MIXED_PRECISION", "no");
@@ -192,8 +193,9 @@ void run_workers(Json& result, const Json& input, const Launch& started) {
                          .has_nvidia_ml = false};
   request.loader_batch_sizes = batch_sizes_of(input);
   const Environment& environment = request.environment;
-  if (is_on(environment, "ACCELERATE_USE_FSDP") &&
-      !stage(result, "plugin", [&] { return fsdp_plugin_result(environment, model); }))
+  if (is_on(environment, "ACCELERATE_USE_FSDP") && !stage(result, "plugin", [&] {
+        return fsdp_plugin_result(environment, model, request_of(input).machine.gpus > 0);
+      }))
     return;
   if (is_on(environment, "ACCELERATE_USE_DEEPSPEED") && !stage(result, "plugin", [&] {
         return deepspeed_plugin_result(environment, request.read_file);

@@ -78,7 +78,8 @@ auto in(std::string_view name, Action action) {
 
 class Maker {
  public:
-  explicit Maker(const Environment& environment) : environment_(environment) {}
+  Maker(const Environment& environment, bool has_device)
+      : environment_(environment), has_device_(has_device) {}
 
   FsdpPlugin make() {
     const ConfigValue version = in("VERSION", [&] { return python_integer(get("VERSION", "1")); });
@@ -99,6 +100,11 @@ class Maker {
       p_.warnings.emplace_back("sync_module_states is set to True: efficient loading needs it");
       p_.sync_module_states = true;
     }
+    if (p_.sync_module_states == true && !has_device_)
+      throw Refusal("RuntimeError",
+                    {.where = "FSDP_SYNC_MODULE_STATES",
+                     .what = "weights are sent between devices, and the machine has none",
+                     .way_out = "set it and FSDP_CPU_RAM_EFFICIENT_LOADING to false"});
     return std::move(p_);
   }
 
@@ -193,6 +199,7 @@ class Maker {
   }
 
   const Environment& environment_;
+  bool has_device_;
   FsdpPlugin p_;
 };
 
@@ -229,7 +236,9 @@ bool has_class(const ModuleTree& tree, const std::string& name) {
 
 std::string sharding_strategy_name(const std::string& text) { return strategy_of(text); }
 
-FsdpPlugin make_fsdp_plugin(const Environment& environment) { return Maker(environment).make(); }
+FsdpPlugin make_fsdp_plugin(const Environment& environment, bool has_device) {
+  return Maker(environment, has_device).make();
+}
 
 void set_mixed_precision(FsdpPlugin& plugin, std::string_view precision) {
   constexpr std::array<std::string_view, 4> known{"fp8", "fp16", "bf16", "fp32"};

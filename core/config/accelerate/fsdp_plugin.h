@@ -43,9 +43,10 @@ struct FsdpPlugin {
   bool is_version(std::int64_t version) const { return fsdp_version == version; }
 };
 
-/// FullyShardedDataParallelPlugin() in an environment. Raises what it raises: ValueError, KeyError.
-/// Source: accelerate 1.15.0 utils/dataclasses.py, __post_init__.
-FsdpPlugin make_fsdp_plugin(const Environment& environment);
+/// FullyShardedDataParallelPlugin() in an environment, on a machine with or without a device.
+/// Raises what it raises: ValueError, KeyError, RuntimeError. Source: accelerate 1.15.0
+/// utils/dataclasses.py, __post_init__.
+FsdpPlugin make_fsdp_plugin(const Environment& environment, bool has_device = true);
 
 /// The name of torch's ShardingStrategy for a name in any case or a number: "_HYBRID_SHARD_ZERO2"
 /// of "hybrid_shard_zero2" and "5". Raises ValueError, KeyError.

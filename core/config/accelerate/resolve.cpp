@@ -35,7 +35,8 @@ Resolution resolve(const ResolveRequest& request) {
   if (result.launch.error) return result;
   const Environment& environment = result.launch.environment;
   if (is_on(environment, "ACCELERATE_USE_FSDP")) {
-    result.plugin = attempt([&] { return make_fsdp_plugin(environment); });
+    result.plugin =
+        attempt([&] { return make_fsdp_plugin(environment, request.machine.gpus > 0); });
     if (result.plugin->error) return result;
   }
   const bool names_file = environment.contains("ACCELERATE_DEEPSPEED_CONFIG_FILE");
