@@ -9,6 +9,7 @@
 #include "core/config/accelerate/wrapped_modules.h"
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/deepspeed/deepspeed_config.h"
+#include "core/config/deepspeed/settings.h"
 #include "core/config/python_text.h"
 #include "core/model/huggingface.h"
 #include "core/sharding/accelerate_fsdp2.h"
@@ -131,57 +132,50 @@ ConfigValue filled_in(const ConfiguredModel& model, const Workers& workers,
       .config;
 }
 
-std::optional<Dtype> deepspeed_dtype(const ConfigValue& effective) {
-  const auto enabled = [&](std::string_view section) {
-    const ConfigValue* value = effective.find(section);
-    return value && value->get("enabled").truthy();
-  };
-  if (enabled("bf16")) return Dtype::bfloat16;
-  if (enabled("fp16")) return Dtype::float16;
-  return std::nullopt;
+std::string_view place_of(const DeepSpeedOffload& offload) {
+  return offload.device == OffloadDevice::cpu ? "in the CPU's memory" : "on NVMe";
 }
 
-std::int64_t integer(const ConfigValue& section, std::string_view key, std::int64_t otherwise) {
-  const ConfigValue value = section.get(key);
-  if (value.is_integer()) return value.integer();
-  if (value.is_double() && value.number() < 9e18) return static_cast<std::int64_t>(value.number());
-  return otherwise;
+ZeroSettings zero_settings(const DeepSpeedSettings& settings, std::int64_t world) {
+  return {.stage = settings.stage,
+          .world = static_cast<int>(world),
+          .precision = settings.precision == Dtype::float32 ? std::nullopt
+                                                            : std::optional(settings.precision),
+          .gradient_accumulation = settings.accumulation_dtype,
+          .offload_optimizer = settings.offload_optimizer.device != OffloadDevice::none,
+          .round_robin_gradients = settings.round_robin_gradients,
+          .parameter_alignment = settings.parameter_alignment,
+          .sub_group_size = settings.sub_group_elements,
+          .parameter_persistence_threshold = settings.param_persistence_elements,
+          .model_persistence_threshold = settings.model_persistence_elements};
 }
 
-bool offloads(const ConfigValue& zero, std::string_view key) {
-  const ConfigValue section = zero.get(key);
-  const ConfigValue device = section.is_dict() ? section.get("device") : ConfigValue();
-  return device.is_string() && !device.is("none");
+/// What stage 3 alone looks at, and what it does to the bytes of a device.
+void add_stage_3(const DeepSpeedSettings& settings, ShardingPlan& plan) {
+  if (settings.stage != 3) return;
+  if (settings.offload_param.device != OffloadDevice::none)
+    plan.warnings.push_back({"offloaded-states", fmt::format("parameters are {}, not on the device",
+                                                             place_of(settings.offload_param))});
+  if (settings.hpz_partition_size <= 1) return;
+  plan.strategy = name_of(ShardingStrategy::hybrid_shard);
+  plan.warnings.push_back(
+      {"second-partition",
+       fmt::format("ZeRO++ keeps a second partition of the parameters over {} ranks from the "
+                   "forward until the optimizer steps; it is not in these bytes",
+                   settings.hpz_partition_size)});
 }
 
 ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers,
                             const ReadFile& read_file) {
-  const ConfigValue effective = effective_deepspeed(model, workers, read_file);
-  const ConfigValue& zero = effective.at("zero_optimization");
-  ZeroSettings settings{.stage = static_cast<int>(integer(zero, "stage", 0)),
-                        .world = static_cast<int>(workers.world),
-                        .precision = deepspeed_dtype(effective),
-                        .offload_optimizer = offloads(zero, "offload_optimizer"),
-                        .round_robin_gradients = zero.get("round_robin_gradients").truthy(),
-                        .parameter_alignment = zero.get("parameter_alignment").truthy()};
-  settings.sub_group_size = integer(zero, "sub_group_size", settings.sub_group_size);
-  settings.parameter_persistence_threshold =
-      integer(zero, "stage3_param_persistence_threshold", settings.parameter_persistence_threshold);
-  settings.model_persistence_threshold =
-      integer(zero, "stage3_model_persistence_threshold", settings.model_persistence_threshold);
+  const DeepSpeedSettings settings = settings_of(
+      effective_deepspeed_config(filled_in(model, workers, read_file), workers.world, read_file));
   PlanQuestion question = question_of(model, workers);
   question.precision = settings.precision == Dtype::bfloat16  ? "bf16"
                        : settings.precision == Dtype::float16 ? "fp16"
                                                               : "fp32";
-  ShardingPlan plan = plan_of(model.prepared.tree, settings, question);
-  if (const std::int64_t hpz = integer(zero, "zero_hpz_partition_size", 1); hpz > 1) {
-    plan.strategy = name_of(ShardingStrategy::hybrid_shard);
-    plan.warnings.push_back(
-        {"second-partition",
-         fmt::format("ZeRO++ keeps a second partition of the parameters over {} ranks from the "
-                     "forward until the optimizer steps; it is not in these bytes",
-                     hpz)});
-  }
+  ShardingPlan plan =
+      plan_of(model.prepared.tree, zero_settings(settings, workers.world), question);
+  add_stage_3(settings, plan);
   return plan;
 }
 
@@ -223,8 +217,13 @@ ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
     return plan_of(model.prepared.tree, DdpOptions{.find_unused_parameters = true},
                    question_of(model, workers));
   const FsdpPlugin plugin = fsdp_plugin(model, workers);
-  return plugin.is_version(1) ? fsdp1_plan(model, workers, plugin)
-                              : fsdp2_plan(model, workers, plugin);
+  ShardingPlan plan = plugin.is_version(1) ? fsdp1_plan(model, workers, plugin)
+                                           : fsdp2_plan(model, workers, plugin);
+  if (plugin.offload_params)
+    plan.warnings.push_back({"offloaded-states",
+                             "parameters, gradients and optimizer states are in the CPU's memory, "
+                             "not on the device"});
+  return plan;
 }
 
 }  // namespace shardscope

@@ -41,7 +41,7 @@ ModelStates whole(const ModuleTree& tree, const ZeroSettings& settings,
     const Dtype dtype = dtype_under(settings, parameter);
     const bool master = settings.precision.has_value() || settings.stage > 0;
     sum.parameters += bytes_of(parameter.elements(), dtype);
-    sum.gradients += bytes_of(trained, dtype);
+    sum.gradients += bytes_of(trained, settings.gradient_accumulation.value_or(dtype));
     sum.optimizer_states += master
                                 ? master_and_states(trained, optimizer)
                                 : bytes_of(trained * optimizer_tensors(optimizer), Dtype::float32);
@@ -65,8 +65,8 @@ Bytes gradient_bytes(const ZeroFlatGroup& group, const ZeroSettings& settings,
                      std::int64_t elements) {
   if (zero_optimizer(settings) == ZeroOptimizer::bf16)
     return bytes_of(group.flat_elements, Dtype::float32);
-  if (settings.stage == 1) return bytes_of(elements, group.dtype);
-  return bytes_of(group.partition_elements, settings.gradient_accumulation.value_or(group.dtype));
+  return bytes_of(settings.stage == 1 ? elements : group.partition_elements,
+                  settings.gradient_accumulation.value_or(group.dtype));
 }
 
 void add_flat_groups(const ModuleTree& tree, const ZeroSettings& settings,

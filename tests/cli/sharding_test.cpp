@@ -104,6 +104,31 @@ TEST_F(Sharding, DeepSpeedStage3SplitsEveryParameter) {
                             "sub_group": 0})"));
 }
 
+// As above, but gradients are summed in float32; stage 2 does not look at zero_hpz_partition_size.
+TEST_F(Sharding, ADeepSpeedFileSaysInWhatGradientsAreSummed) {
+  workplace_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true},
+      "data_types": {"grad_accum_dtype": "fp32"},
+      "zero_optimization": {"stage": 2, "zero_hpz_partition_size": 3}})");
+  const Json json = model("model --deepspeed ds.json --world 3");
+  EXPECT_EQ(json["totals"]["per_rank"]["g_bytes"], 3'734 * 4);
+  EXPECT_EQ(json["strategy"], "shard_grad_op");
+  EXPECT_EQ(json["warnings"], Json::array());
+}
+
+TEST_F(Sharding, WhatIsOffloadedIsSaidToBeElsewhere) {
+  const auto rules = [&](const std::string& arguments) {
+    const Json json = model(arguments);
+    std::vector<std::string> names;
+    for (const Json& warning : json["warnings"]) names.push_back(warning["rule"]);
+    return names;
+  };
+  workplace_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "zero_optimization":
+      {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/nvme"}}})");
+  EXPECT_THAT(rules("model --deepspeed ds.json --world 2"), ElementsAre("offloaded-states"));
+  EXPECT_THAT(rules("model --fsdp \"full_shard auto_wrap offload\" --world 2"),
+              ElementsAre("offloaded-states"));
+}
+
 constexpr const char* accelerate_file =
     "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 2\nfsdp_config:\n"
     "  fsdp_version: 1\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
