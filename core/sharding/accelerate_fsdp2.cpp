@@ -13,23 +13,6 @@ std::int32_t object_of_module(const ModuleTree& tree, std::int32_t id) {
   return tree.modules[static_cast<std::size_t>(id)].same_as.value_or(id);
 }
 
-/// get_module_children_bottom_up without its last, the model itself: a shared module comes under
-/// each of its names.
-std::vector<std::int32_t> children_bottom_up(const ModuleTree& tree) {
-  std::vector<std::int32_t> order;
-  std::vector<std::int32_t> stack{0};
-  while (!stack.empty()) {
-    const std::int32_t id = stack.back();
-    stack.pop_back();
-    order.push_back(id);
-    for (const std::int32_t child : tree.modules[static_cast<std::size_t>(id)].children)
-      stack.push_back(child);
-  }
-  std::reverse(order.begin(), order.end());
-  order.pop_back();
-  return order;
-}
-
 /// fsdp2_prepare_model, step by step.
 class Preparation {
  public:
@@ -155,6 +138,21 @@ ModuleTree upcast(ModuleTree tree) {
 }
 
 }  // namespace
+
+std::vector<std::int32_t> children_bottom_up(const ModuleTree& tree) {
+  std::vector<std::int32_t> order;
+  std::vector<std::int32_t> stack{0};
+  while (!stack.empty()) {
+    const std::int32_t id = stack.back();
+    stack.pop_back();
+    order.push_back(id);
+    for (const std::int32_t child : tree.modules[static_cast<std::size_t>(id)].children)
+      stack.push_back(child);
+  }
+  std::reverse(order.begin(), order.end());
+  order.pop_back();
+  return order;
+}
 
 AccelerateFsdp2Plan accelerate_fsdp2(const ModuleTree& tree, const TransformersFacts& facts,
                                      const AccelerateFsdp2& settings, Fsdp2Moment moment) {

@@ -41,4 +41,8 @@ AccelerateFsdp2Plan accelerate_fsdp2(const ModuleTree& tree, const TransformersF
                                      const AccelerateFsdp2& settings,
                                      Fsdp2Moment moment = Fsdp2Moment::after_first_forward);
 
+/// get_module_children_bottom_up without its last, the model itself: children before their parent,
+/// a shared module under each of its names. Source: accelerate 1.15.0 utils/other.py.
+std::vector<std::int32_t> children_bottom_up(const ModuleTree& tree);
+
 }  // namespace shardscope

@@ -1,10 +1,10 @@
 #include "core/config/accelerate/wrapped_modules.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "core/config/accelerate/name_pattern.h"
 #include "core/refusal.h"
+#include "core/sharding/accelerate_fsdp2.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -77,17 +77,6 @@ bool shards(const FsdpPlugin& plugin, const ModuleTree& tree, std::int32_t modul
   return static_cast<double>(elements_below(tree, module)) > plugin.min_num_params->number();
 }
 
-/// get_module_children_bottom_up without the root.
-std::vector<std::int32_t> bottom_up(const ModuleTree& tree) {
-  std::vector<std::int32_t> order;
-  const std::function<void(std::int32_t)> visit = [&](std::int32_t module) {
-    for (const std::int32_t child : module_at(tree, module).children) visit(child);
-    if (module != 0) order.push_back(module);
-  };
-  visit(0);
-  return order;
-}
-
 /// Calls of fully_shard on a model whose layers may sit inside checkpointing wrappers.
 class FullySharder {
  public:
@@ -96,7 +85,7 @@ class FullySharder {
       : plugin_(plugin), model_(model), checkpointed_(checkpointed) {}
 
   std::vector<FullyShardCall> calls() {
-    for (const std::int32_t module : bottom_up(model_.tree)) shard_by_policy(module);
+    for (const std::int32_t module : children_bottom_up(model_.tree)) shard_by_policy(module);
     const bool tied = embeddings_tied();
     if (!tied && input() && !is_sharded(*input())) call({*input()}, plugin_reshard());
     shard_tail(tied);
@@ -229,7 +218,7 @@ Checkpointed checkpoint_like_fsdp2(const FsdpPlugin& plugin, const ModuleTree& t
                                 .what = "activation checkpointing of version 2 needs a wrap policy",
                                 .way_out = "set fsdp_auto_wrap_policy"});
   Checkpointed result{.wrappers = plugin.activation_checkpointing_offload ? 2 : 1};
-  for (const std::int32_t module : bottom_up(tree))
+  for (const std::int32_t module : children_bottom_up(tree))
     if (shards(plugin, tree, module)) result.modules.insert(module);
   return result;
 }
