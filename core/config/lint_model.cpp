@@ -139,6 +139,7 @@ void lint_persistence(const ShardingPlan& plan, Report& report) {
 
 std::string mend_of(const std::string& rule) {
   if (rule == "shared-parameters-split") return "wrap so that one unit holds every name of it";
+  if (rule == "one-rank") return "start more ranks, or leave FSDP out";
   return {};
 }
 
@@ -150,13 +151,19 @@ void prepare(const ConfiguredModel& model, const Workers& workers, const ConfigF
     effective_deepspeed(model, workers, files_beside(file));
 }
 
+/// Lint has nothing to say about what counts for memory alone, nor about one rank that nobody gave.
+bool is_finding(const PlanWarning& warning, const Workers& workers) {
+  if (warning.rule == "one-rank") return workers.assumed.empty();
+  return warning.rule != "offloaded-states";
+}
+
 /// What became of the model, or what PyTorch or DeepSpeed's engine said instead.
 void lint_plan(const ConfiguredModel& model, const Workers& workers, const ConfigFile& file,
                Report& report) {
   try {
     const ShardingPlan plan = plan_of(model, workers, files_beside(file));
     for (const PlanWarning& warning : plan.warnings)
-      if (warning.rule != "offloaded-states")
+      if (is_finding(warning, workers))
         report.add(Severity::warning, warning.rule, wrap_key, warning.text, mend_of(warning.rule));
     if (workers.uses_fsdp()) lint_size_policy(fsdp_plugin(model, workers), plan, report);
     lint_tied_embeddings(model, plan, report);

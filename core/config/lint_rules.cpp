@@ -50,6 +50,7 @@ const std::vector<LintRule>& lint_rules() {
       {"nvme-without-path", "offload to nvme without nvme_path"},
       {"offload-param-stage", "parameters are offloaded in stage 3 only"},
       {"old-key", "a key of older versions, and what it means now"},
+      {"one-rank", "FSDP1 shards nothing on one rank"},
       {"optimizer-in-file", "an optimizer in the DeepSpeed file and in the script"},
       {"other-stage", "a key that the stage does not look at"},
       {"other-version", "a key of the other FSDP version"},

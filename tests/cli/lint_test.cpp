@@ -141,6 +141,13 @@ TEST_F(Lint, AStrategyAmongTheTrainersWordsIsOverruledInVersion1) {
   EXPECT_THAT(rules("args.json", 0), Not(Contains("strategy-overruled")));
 }
 
+TEST_F(Lint, OneRankIsAFindingOnlyWhereSomebodyGaveIt) {
+  workplace_.write("ta.json", R"({"output_dir": "out", "fsdp": "full_shard auto_wrap",
+                                  "fsdp_config": {"version": 1}})");
+  EXPECT_THAT(rules("ta.json --model gpt2.json", 0), Not(Contains("one-rank")));
+  EXPECT_THAT(rules("ta.json --model gpt2.json --world 1", 0), Contains("one-rank"));
+}
+
 TEST_F(Lint, TheFileOfFsdpConfigAloneIsRead) {
   workplace_.write("fsdp.json", R"({"fsdp_version": 2, "min_num_params": 2000})");
   EXPECT_THAT(rules("fsdp.json", 0), Contains("min-num-params-alone"));
