@@ -100,8 +100,8 @@ class Launcher {
 
   void add_script(std::vector<std::string>& command) const {
     command.push_back(a_["training_script"].str());
-    for (const ConfigValue& word : a_["training_script_args"].elements())
-      command.push_back(word.str());
+    const ConfigValue words = a_["training_script_args"];
+    for (const ConfigValue& word : words.elements()) command.push_back(word.str());
   }
 
   void refuse_module_without_python() const {
