@@ -199,6 +199,13 @@ accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& 
   FsdpPlugin plugin = accelerate::make_fsdp_plugin(workers.environment);
   if (const std::string precision = mixed_precision(workers); precision != "no")
     accelerate::set_mixed_precision(plugin, precision);
+  if (plugin.wrap == WrapPolicy::transformer && plugin.wrap_classes &&
+      !names_classes(model.prepared.tree))
+    throw Error(
+        {.where = "--model",
+         .what = "the file names no classes of modules, and units are to be wrapped by class",
+         .way_out = "give the model's config.json, or what "
+                    "examples/pytorch/export_model.py writes"});
   accelerate::set_auto_wrap_policy(plugin, model.prepared.tree,
                                    model.prepared.facts.no_split_classes);
   return plugin;

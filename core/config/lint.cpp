@@ -20,10 +20,12 @@ std::vector<std::string> words_of(const ConfigPlace& place) {
 
 std::vector<Finding> lint_accelerate(const ConfigFile& file, const LintQuestion& question) {
   const accelerate::PreparedModel* model = question.model ? &question.model->prepared : nullptr;
+  // Without classes, what prepare() would find in the model is not known.
+  const accelerate::PreparedModel* prepared = model && names_classes(model->tree) ? model : nullptr;
   const accelerate::Resolution resolution = accelerate::resolve({.file_name = file.name(),
                                                                  .text = file.text,
                                                                  .words = words_of(question.place),
-                                                                 .model = model,
+                                                                 .model = prepared,
                                                                  .read_file = files_beside(file)});
   return accelerate::lint(resolution, file.text, model);
 }

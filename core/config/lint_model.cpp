@@ -62,12 +62,19 @@ class Report {
 constexpr const char* wrap_key = "fsdp_config.fsdp_auto_wrap_policy";
 constexpr const char* classes_key = "fsdp_config.fsdp_transformer_layer_cls_to_wrap";
 
-/// Classes that no module of the model has, with the nearest that one has. True: there are some.
+/// Classes that no module of the model has, with the nearest that one has. True: there are some, or
+/// nobody knows.
 bool lint_classes(const accelerate::FsdpPlugin& plugin, const ConfiguredModel& model,
                   Report& report) {
   if (plugin.wrap != WrapPolicy::transformer || !plugin.wrap_classes) return false;
   std::set<std::string_view> known;
   for (const TreeModule& module : model.prepared.tree.modules) known.insert(module.class_name);
+  if (!names_classes(model.prepared.tree)) {
+    report.add(Severity::note, "unknown-class", classes_key,
+               "the model's file names no classes: whether it has these cannot be told",
+               "give its config.json, or what examples/pytorch/export_model.py writes");
+    return true;
+  }
   bool missing = false;
   for (const std::string& name : *plugin.wrap_classes) {
     if (known.contains(name)) continue;

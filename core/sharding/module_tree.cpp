@@ -38,6 +38,11 @@ bool TreeModule::is(std::string_view class_or_base) const {
          std::find(bases.begin(), bases.end(), class_or_base) != bases.end();
 }
 
+bool names_classes(const ModuleTree& tree) {
+  return std::any_of(tree.modules.begin(), tree.modules.end(),
+                     [](const TreeModule& module) { return !module.class_name.empty(); });
+}
+
 ModuleTree tree_of(const Model& model) {
   ModuleTree tree;
   const ModuleIndex index = add_modules(model, tree);

@@ -50,6 +50,9 @@ struct ModuleTree {
   bool operator==(const ModuleTree&) const = default;
 };
 
+/// Whether any class is known; the files of weights name none.
+bool names_classes(const ModuleTree& tree);
+
 /// The model's own tree. Tied names stand where their module registers them.
 ModuleTree tree_of(const Model& model);
 

@@ -141,6 +141,20 @@ TEST_F(Lint, AStrategyAmongTheTrainersWordsIsOverruledInVersion1) {
   EXPECT_THAT(rules("args.json", 0), Not(Contains("strategy-overruled")));
 }
 
+// A header of safetensors: 8 bytes of its length, then JSON.
+TEST_F(Lint, WeightsAloneNameNoClassesToLookFor) {
+  const std::string header = R"({"h.0.w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})";
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  workplace_.write("m.safetensors", length + header);
+  workplace_.write("c.yaml", accelerate_file("  fsdp_version: 1\n"
+                                             "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                                             "  fsdp_transformer_layer_cls_to_wrap: GPT2Block\n"));
+  EXPECT_THAT(rules("c.yaml --model m.safetensors", 0), Contains("unknown-class"));
+  EXPECT_THAT(workplace_.run("model m.safetensors --accelerate c.yaml").errors,
+              HasSubstr("--model: the file names no classes"));
+}
+
 TEST_F(Lint, OneRankIsAFindingOnlyWhereSomebodyGaveIt) {
   workplace_.write("ta.json", R"({"output_dir": "out", "fsdp": "full_shard auto_wrap",
                                   "fsdp_config": {"version": 1}})");
