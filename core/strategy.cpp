@@ -51,6 +51,19 @@ std::optional<std::int64_t> positive_integer(std::string_view text) {
   return value;
 }
 
+/// Also "1e7", as people write sizes.
+std::optional<std::int64_t> positive_size(std::string_view text) {
+  const std::size_t exponent = text.find_first_of("eE");
+  if (exponent == std::string_view::npos) return positive_integer(text);
+  const auto digits = positive_integer(text.substr(0, exponent));
+  const auto zeros = positive_integer(text.substr(exponent + 1));
+  if (!digits || !zeros || *zeros > 18) return std::nullopt;
+  std::int64_t value = *digits;
+  for (std::int64_t i = 0; i < *zeros; ++i)
+    if (__builtin_mul_overflow(value, 10, &value)) return std::nullopt;
+  return value;
+}
+
 int* axis_of(Mesh& mesh, std::string_view name) {
   if (name == "pipeline") return &mesh.pipeline;
   if (name == "replicate") return &mesh.replicate;
@@ -108,7 +121,7 @@ Wrap parse_wrap(std::string_view text, std::string_view where) {
   if (text == "transformer") return {.policy = WrapPolicy::transformer};
   if (text == "none") return {.policy = WrapPolicy::none};
   if (text.starts_with("size:")) {
-    if (const auto elements = positive_integer(text.substr(5)))
+    if (const auto elements = positive_size(text.substr(5)))
       return {.policy = WrapPolicy::size, .min_elements = *elements};
   }
   throw Error({.where = std::string(where),

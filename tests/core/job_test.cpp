@@ -149,5 +149,12 @@ TEST(JobHelp, NamesEveryKeyWithItsDefault) {
   EXPECT_THAT(help, HasSubstr("required"));
 }
 
+TEST(Wrap, TakesASizeAsPeopleWriteIt) {
+  EXPECT_EQ(parse_wrap("size:1e7", "--wrap").min_elements, 10'000'000);
+  EXPECT_EQ(parse_wrap("size:25E6", "--wrap").min_elements, 25'000'000);
+  EXPECT_THROW(parse_wrap("size:1e19", "--wrap"), Error);
+  EXPECT_THROW(parse_wrap("size:1e-3", "--wrap"), Error);
+}
+
 }  // namespace
 }  // namespace shardscope
