@@ -176,6 +176,11 @@ ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers
   ShardingPlan plan =
       plan_of(model.prepared.tree, zero_settings(settings, workers.world), question);
   add_stage_3(settings, plan);
+  if (settings.masters_in_precision)
+    plan.warnings.push_back(
+        {"masters-in-precision",
+         "master weights and optimizer states are counted in float32; the file "
+         "keeps master weights in the precision of the parameters, which is less"});
   return plan;
 }
 

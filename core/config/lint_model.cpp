@@ -62,6 +62,13 @@ class Report {
 constexpr const char* wrap_key = "fsdp_config.fsdp_auto_wrap_policy";
 constexpr const char* classes_key = "fsdp_config.fsdp_transformer_layer_cls_to_wrap";
 
+/// The key that a plan's warning is about.
+std::string key_of(std::string_view rule, const Workers& workers) {
+  if (!workers.uses_deepspeed()) return wrap_key;
+  return rule == "second-partition" ? "zero_optimization.zero_hpz_partition_size"
+                                    : "zero_optimization";
+}
+
 /// Classes that no module of the model has, with the nearest that one has. True: there are some, or
 /// nobody knows.
 bool lint_classes(const accelerate::FsdpPlugin& plugin, const ConfiguredModel& model,
@@ -161,7 +168,7 @@ void prepare(const ConfiguredModel& model, const Workers& workers, const ConfigF
 /// Lint has nothing to say about what counts for memory alone, nor about one rank that nobody gave.
 bool is_finding(const PlanWarning& warning, const Workers& workers) {
   if (warning.rule == "one-rank") return workers.assumed.empty();
-  return warning.rule != "offloaded-states";
+  return warning.rule != "offloaded-states" && warning.rule != "masters-in-precision";
 }
 
 /// What became of the model, or what PyTorch or DeepSpeed's engine said instead.
@@ -171,7 +178,8 @@ void lint_plan(const ConfiguredModel& model, const Workers& workers, const Confi
     const ShardingPlan plan = plan_of(model, workers, files_beside(file));
     for (const PlanWarning& warning : plan.warnings)
       if (is_finding(warning, workers))
-        report.add(Severity::warning, warning.rule, wrap_key, warning.text, mend_of(warning.rule));
+        report.add(Severity::warning, warning.rule, key_of(warning.rule, workers), warning.text,
+                   mend_of(warning.rule));
     if (workers.uses_fsdp()) lint_size_policy(fsdp_plugin(model, workers), plan, report);
     lint_tied_embeddings(model, plan, report);
     lint_persistence(plan, report);

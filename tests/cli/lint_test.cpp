@@ -162,6 +162,14 @@ TEST_F(Lint, OneRankIsAFindingOnlyWhereSomebodyGaveIt) {
   EXPECT_THAT(rules("ta.json --model gpt2.json --world 1", 0), Contains("one-rank"));
 }
 
+TEST_F(Lint, ASecondPartitionIsToldWhereTheFileAsksForIt) {
+  workplace_.write("ds.json",
+                   "{\"train_micro_batch_size_per_gpu\": 1,\n \"zero_optimization\": "
+                   "{\"stage\": 3,\n  \"zero_hpz_partition_size\": 2}}");
+  EXPECT_THAT(workplace_.run("lint ds.json --model gpt2.json --world 4").output,
+              HasSubstr("ds.json:3: warning: zero_optimization.zero_hpz_partition_size: ZeRO++"));
+}
+
 TEST_F(Lint, TheFileOfFsdpConfigAloneIsRead) {
   workplace_.write("fsdp.json", R"({"fsdp_version": 2, "min_num_params": 2000})");
   EXPECT_THAT(rules("fsdp.json", 0), Contains("min-num-params-alone"));
