@@ -83,7 +83,9 @@ Model model_of_json(std::string_view text, const fs::path& path, const ModelOpti
 Model read_model(const fs::path& folder_or_file, const ModelOptions& options) {
   const fs::path path = model_file(folder_or_file);
   const std::string bytes = first_bytes(path);
-  if (begins_like_safetensors(bytes)) return model_of_safetensors(path);
+  // By its name too: what is wrong with its header is then told as such.
+  const bool named = path.extension() == ".safetensors" && !bytes.starts_with('{');
+  if (named || begins_like_safetensors(bytes)) return model_of_safetensors(path);
   if (begins_like_pickle(bytes))
     throw Error({.where = path.string(),
                  .what = "is a pickle of PyTorch, which is not read",

@@ -73,6 +73,12 @@ TEST(TensorFiles, AnIndexAloneSaysWhatIsMissing) {
                         "beside it: a.safetensors, ...; put the model's config.json beside it"));
 }
 
+TEST(TensorFiles, ABrokenHeaderIsToldAsSuch) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(complaint_of([&] { read_model(folder.write("m.safetensors", "abc")); }),
+              HasSubstr("has 3 bytes, too few for a safetensors file"));
+}
+
 TEST(TensorFiles, PicklesAreRefusedWithAWayOut) {
   const TemporaryFolder folder;
   folder.write("pytorch_model.bin.index.json", R"({"weight_map": {"w": "pytorch_model.bin"}})");
