@@ -2,7 +2,7 @@
 // configuration_bert.py.
 #include <cstdint>
 
-#include "core/model/bert_encoder.h"
+#include "core/model/bert_heads.h"
 #include "core/model/family.h"
 #include "core/model/modules.h"
 
@@ -10,16 +10,6 @@ namespace shardscope {
 namespace {
 
 constexpr Initialization zeros{.kind = Initialization::Kind::zeros, .standard_deviation = 0};
-
-/// What stands on the base model.
-struct Head {
-  std::string_view class_name;
-  bool pooler;
-  void (*build)(const ConfigReader& config, const BertConfig& bert, BertBuilder& builder,
-                Model& model);
-};
-
-void build_nothing(const ConfigReader&, const BertConfig&, BertBuilder&, Model&) {}
 
 void build_predictions(const BertConfig& bert, BertBuilder& builder, Model& model) {
   const std::string name = "cls.predictions";
@@ -50,24 +40,8 @@ void build_pretraining(const ConfigReader&, const BertConfig& bert, BertBuilder&
   builder.linear("cls.seq_relationship", bert.width, 2);
 }
 
-void build_classifier(const ConfigReader& config, const BertConfig& bert, BertBuilder& builder,
-                      Model&) {
-  builder.dropout("dropout");
-  builder.linear("classifier", bert.width, config.labels());
-}
-
-void build_choice(const ConfigReader&, const BertConfig& bert, BertBuilder& builder, Model&) {
-  builder.dropout("dropout");
-  builder.linear("classifier", bert.width, 1);
-}
-
-void build_questions(const ConfigReader& config, const BertConfig& bert, BertBuilder& builder,
-                     Model&) {
-  builder.linear("qa_outputs", bert.width, config.labels());
-}
-
-constexpr Head heads[] = {
-    {"BertModel", true, build_nothing},
+constexpr BertHead heads[] = {
+    {"BertModel", true, build_no_head},
     {"BertForMaskedLM", false, build_masked},
     {"BertForMultipleChoice", true, build_choice},
     {"BertForNextSentencePrediction", true, build_next_sentence},
@@ -92,9 +66,9 @@ void build_bert(const ConfigReader& config, Model& model) {
   model.why_no_decoder = "model_type bert: attention to both sides, norms after the residual";
   add_module(model, "", model.class_name);
   BertBuilder builder(bert, model);
-  for (const Head& head : heads) {
+  for (const BertHead& head : heads) {
     if (head.class_name != model.class_name) continue;
-    const bool is_base = head.build == build_nothing;
+    const bool is_base = head.build == build_no_head;
     set_no_split_classes(model, is_base);
     builder.build_base(is_base ? "" : "bert", head.pooler);
     head.build(config, bert, builder, model);
@@ -128,7 +102,7 @@ ModelFamily bert_family() {
                      .default_config_4 = default_config_4,
                      .config_aliases = {},
                      .build = build_bert};
-  for (const Head& head : heads) family.classes.push_back(head.class_name);
+  for (const BertHead& head : heads) family.classes.push_back(head.class_name);
   return family;
 }
 

@@ -2,7 +2,7 @@
 // configuration_roberta.py.
 #include <cstdint>
 
-#include "core/model/bert_encoder.h"
+#include "core/model/bert_heads.h"
 #include "core/model/family.h"
 #include "core/model/modules.h"
 
@@ -10,16 +10,6 @@ namespace shardscope {
 namespace {
 
 constexpr Initialization zeros{.kind = Initialization::Kind::zeros, .standard_deviation = 0};
-
-/// What stands on the base model.
-struct Head {
-  std::string_view class_name;
-  bool pooler;
-  void (*build)(const ConfigReader& config, const BertConfig& roberta, BertBuilder& builder,
-                Model& model);
-};
-
-void build_nothing(const ConfigReader&, const BertConfig&, BertBuilder&, Model&) {}
 
 void build_language_head(const ConfigReader&, const BertConfig& roberta, BertBuilder& builder,
                          Model& model) {
@@ -39,30 +29,14 @@ void build_sequence_classifier(const ConfigReader& config, const BertConfig& rob
   builder.linear("classifier.out_proj", roberta.width, config.labels());
 }
 
-void build_token_classifier(const ConfigReader& config, const BertConfig& roberta,
-                            BertBuilder& builder, Model&) {
-  builder.dropout("dropout");
-  builder.linear("classifier", roberta.width, config.labels());
-}
-
-void build_choice(const ConfigReader&, const BertConfig& roberta, BertBuilder& builder, Model&) {
-  builder.dropout("dropout");
-  builder.linear("classifier", roberta.width, 1);
-}
-
-void build_questions(const ConfigReader& config, const BertConfig& roberta, BertBuilder& builder,
-                     Model&) {
-  builder.linear("qa_outputs", roberta.width, config.labels());
-}
-
-constexpr Head heads[] = {
-    {"RobertaModel", true, build_nothing},
+constexpr BertHead heads[] = {
+    {"RobertaModel", true, build_no_head},
     {"RobertaForCausalLM", false, build_language_head},
     {"RobertaForMaskedLM", false, build_language_head},
     {"RobertaForMultipleChoice", true, build_choice},
     {"RobertaForQuestionAnswering", false, build_questions},
     {"RobertaForSequenceClassification", false, build_sequence_classifier},
-    {"RobertaForTokenClassification", false, build_token_classifier},
+    {"RobertaForTokenClassification", false, build_classifier},
 };
 
 /// Transformers 5 collects the base model's list for every head; in 4 the heads have another one,
@@ -84,9 +58,9 @@ void build_roberta(const ConfigReader& config, Model& model) {
   model.why_no_decoder = "model_type roberta: attention to both sides, norms after the residual";
   add_module(model, "", model.class_name);
   BertBuilder builder(roberta, model);
-  for (const Head& head : heads) {
+  for (const BertHead& head : heads) {
     if (head.class_name != model.class_name) continue;
-    const bool is_base = head.build == build_nothing;
+    const bool is_base = head.build == build_no_head;
     set_no_split_classes(model, is_base);
     builder.build_base(is_base ? "" : "roberta", head.pooler);
     head.build(config, roberta, builder, model);
@@ -120,7 +94,7 @@ ModelFamily roberta_family() {
                      .default_config_4 = default_config_4,
                      .config_aliases = {},
                      .build = build_roberta};
-  for (const Head& head : heads) family.classes.push_back(head.class_name);
+  for (const BertHead& head : heads) family.classes.push_back(head.class_name);
   return family;
 }
 

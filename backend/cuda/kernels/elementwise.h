@@ -1,6 +1,8 @@
 // Kernels in which every element stands for itself.
 #pragma once
 
+#include <utility>
+
 #include "backend/cuda/kernels/operands.h"
 #include "backend/cuda/simt.h"
 
@@ -116,18 +118,16 @@ struct FillZero {
   }
 };
 
-/// Starts Body<T> over all elements with the first operands as its pointers.
+/// Starts Body<T> over all elements with the first `pointers` operands as its members.
 template <template <class> class Body, std::size_t pointers, class Stream>
 void launch_elementwise(const Kernel& kernel, const KernelCall& call, std::int64_t elements,
                         Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
-    const auto pointer = [&](std::size_t i) { return operand<T>(call, i); };
-    const LaunchShape shape = elementwise_shape(elements);
-    if constexpr (pointers == 1) stream.launch(Body<T>{pointer(0), elements}, shape);
-    if constexpr (pointers == 2) stream.launch(Body<T>{pointer(0), pointer(1), elements}, shape);
-    if constexpr (pointers == 3)
-      stream.launch(Body<T>{pointer(0), pointer(1), pointer(2), elements}, shape);
+    const auto body = [&]<std::size_t... index>(std::index_sequence<index...>) {
+      return Body<T>{operand<T>(call, index)..., elements};
+    };
+    stream.launch(body(std::make_index_sequence<pointers>()), elementwise_shape(elements));
   });
 }
 

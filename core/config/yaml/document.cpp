@@ -189,19 +189,20 @@ class Composer {
 
   template <class Fill>
   NodeId sequence(const Properties& given, Mark start, Fill fill) {
-    const NodeId id =
-        add(given, start,
-            {.kind = NodeKind::sequence,
-             .tag = is_implicit(given) ? std::string(standard_tag) + "seq" : *given.tag});
-    fill(id);
-    return id;
+    return collection(NodeKind::sequence, "seq", given, start, fill);
   }
   template <class Fill>
   NodeId mapping(const Properties& given, Mark start, Fill fill) {
-    const NodeId id =
-        add(given, start,
-            {.kind = NodeKind::mapping,
-             .tag = is_implicit(given) ? std::string(standard_tag) + "map" : *given.tag});
+    return collection(NodeKind::mapping, "map", given, start, fill);
+  }
+
+  template <class Fill>
+  NodeId collection(NodeKind kind, std::string_view tag, const Properties& given, Mark start,
+                    Fill fill) {
+    const NodeId id = add(
+        given, start,
+        {.kind = kind,
+         .tag = is_implicit(given) ? std::string(standard_tag) + std::string(tag) : *given.tag});
     fill(id);
     return id;
   }
