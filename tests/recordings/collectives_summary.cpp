@@ -34,11 +34,10 @@ std::string short_kind(const std::string& kind) {
   return kind;
 }
 
-/// A field as text; `otherwise` where it is absent or null.
-std::string text(const Json& event, const char* key, std::string otherwise = {}) {
+/// A field as text; empty where it is absent or null.
+std::string text(const Json& event, const char* key) {
   const auto found = event.find(key);
-  return found == event.end() || found->is_null() ? std::move(otherwise)
-                                                  : found->get<std::string>();
+  return found == event.end() || found->is_null() ? "" : found->get<std::string>();
 }
 
 /// Rows of `order` as they grow, with what a host wait refers back to.
@@ -81,8 +80,10 @@ class Summary {
 
   std::string token_of(const Json& event) {
     const std::string kind = event.at("ev").get<std::string>();
-    if (kind == "coll")
-      return short_kind(event.at("kind").get<std::string>()) + ":" + text(event, "unit", "-");
+    if (kind == "coll") {
+      const std::string unit = text(event, "unit");
+      return short_kind(text(event, "kind")) + ":" + (unit.empty() ? "-" : unit);
+    }
     if (kind == "fwd_begin") return "F:" + text(event, "mod");
     if (kind == "recompute_begin") return "R:" + text(event, "mod");
     if (kind == "bwd_begin") return "B:" + text(event, "mod");
