@@ -1,0 +1,67 @@
+// Autograd's engine: runs the graph backward, in PyTorch's order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/lower/pytorch/autograd.h"
+
+namespace shardscope::eager {
+
+struct GraphTask;
+
+/// torch/csrc/autograd/engine.cpp, one device thread. Backward may be called from within backward
+/// (reentrant checkpointing).
+class Engine {
+ public:
+  explicit Engine(Session& s);
+  ~Engine();
+
+  struct Request {
+    Tensors roots;
+    Tensors gradients;  ///< of the roots; None: ones_like, which is an operator
+    bool keep_graph = false;
+  };
+  void run(Request request);
+
+  bool running() const { return !tasks_.empty(); }
+  /// torch._C._current_graph_task_id(); -1 outside of backward.
+  std::int64_t graph_task_id() const;
+  /// torch._C._current_autograd_node(); null outside of a node.
+  Node* current_node() const { return current_; }
+  /// torch._C._will_engine_execute_node.
+  bool will_execute(const Node& node) const;
+  /// Variable._execution_engine.queue_callback: called when the graph has run.
+  void queue_callback(std::function<void(Session&)> callback);
+
+ private:
+  void run_task(GraphTask& task);
+  void evaluate(GraphTask& task, const NodeRef& node, Tensors gradients);
+  Tensors call(GraphTask& task, Node& node, Tensors& gradients);
+  void pass_on(GraphTask& task, Node& node, Tensors& results);
+
+  Session& s_;
+  std::vector<GraphTask*> tasks_;  ///< innermost last
+  std::uint64_t next_task_ = 1;
+  Node* current_ = nullptr;
+};
+
+/// loss.backward(); `gradient` None: ones_like(loss).
+void backward(Session& s, const Tensor& loss, const Tensor& gradient = {}, bool keep_graph = false);
+/// torch.autograd.backward(tensors, gradients).
+void backward(Session& s, Engine::Request request);
+inline void queue_callback(Session& s, std::function<void(Session&)> callback) {
+  s.engine().queue_callback(std::move(callback));
+}
+
+/// torch.autograd.graph.register_multi_grad_hook(tensors, hook, mode="all"): once all gradients
+/// that this backward makes are there; the list has None for the others.
+using MultiGradHook = std::function<void(Session&, const Tensors& gradients)>;
+void register_multi_grad_hook_all(Session& s, const Tensors& tensors, MultiGradHook hook);
+/// mode="any": with the first of them.
+void register_multi_grad_hook_any(Session& s, const Tensors& tensors, TensorHook hook);
+
+}  // namespace shardscope::eager
