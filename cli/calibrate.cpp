@@ -176,7 +176,7 @@ ExitCode calibrate_as_rank(const CalibrateOptions& options, const Environment& e
                                               .local_ranks = environment.local_world,
                                               .threads = threads});
   const std::filesystem::path path =
-      options.file ? std::filesystem::path(*options.file) : calibrated_profile_path();
+      options.file ? std::filesystem::path(*options.file) : calibrated_profile_path("cpu");
   if (path.has_parent_path()) create_folder(path.parent_path());
   const std::string file = path.string();
   write_atomically(file, to_json(profile));

@@ -20,26 +20,28 @@ std::string builtin_names() {
 
 }  // namespace
 
-std::filesystem::path calibrated_profile_path() {
+std::filesystem::path calibrated_profile_path(std::string_view device) {
+  const char* file =
+      device == "cuda" ? "shardscope/hardware_cuda.json" : "shardscope/hardware.json";
   const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/')
-    return std::filesystem::path(cache) / "shardscope/hardware.json";
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / file;
   const char* home = std::getenv("HOME");
-  return std::filesystem::path(home != nullptr && *home != '\0' ? home : "/tmp") /
-         ".cache/shardscope/hardware.json";
+  return std::filesystem::path(home != nullptr && *home != '\0' ? home : "/tmp") / ".cache" / file;
 }
 
-std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cluster) {
+std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cluster,
+                                            std::string_view device) {
   if (cluster)
     return HardwareChoice{find_hardware_profile(*cluster, "--cluster"), "--cluster " + *cluster};
-  const std::filesystem::path path = calibrated_profile_path();
+  const std::filesystem::path path = calibrated_profile_path(device);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   return HardwareChoice{read_hardware_profile(path), "calibrated: " + path.string()};
 }
 
 HardwareChoice require_hardware(const std::optional<std::string>& cluster) {
-  if (auto choice = find_hardware(cluster)) return *std::move(choice);
+  for (const char* device : {"cuda", "cpu"})
+    if (auto choice = find_hardware(cluster, device)) return *std::move(choice);
   throw Error({.where = "--cluster",
                .what = "no machine was given and this one was not measured yet",
                .way_out = fmt::format(

@@ -4,14 +4,15 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "sim/hardware_profile.h"
 
 namespace shardscope {
 
-/// Where `calibrate` leaves this machine's profile unless told otherwise: shardscope/hardware.json
-/// in $XDG_CACHE_HOME, or in ~/.cache.
-std::filesystem::path calibrated_profile_path();
+/// Where `calibrate` leaves the profile of this machine's `device` unless told otherwise:
+/// shardscope/hardware.json ("cuda": hardware_cuda.json) in $XDG_CACHE_HOME, or in ~/.cache.
+std::filesystem::path calibrated_profile_path(std::string_view device);
 
 /// A profile and where it came from.
 struct HardwareChoice {
@@ -19,9 +20,10 @@ struct HardwareChoice {
   std::string source;  ///< "--cluster h100_sxm", "calibrated: ~/.cache/shardscope/hardware.json"
 };
 
-/// The profile that --cluster names, else this machine's calibrated one, else none.
-std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cluster);
-/// The same; Error that says how to get one where there is none.
+/// The profile that --cluster names, else this machine's calibrated one of `device`, else none.
+std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cluster,
+                                            std::string_view device);
+/// The same of any device, a GPU's first; Error that says how to get one where there is none.
 HardwareChoice require_hardware(const std::optional<std::string>& cluster);
 
 }  // namespace shardscope

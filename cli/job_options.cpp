@@ -133,6 +133,7 @@ Job job_of(const JobOptions& options) {
   }
   apply_optimizer(options, job);
   apply_strategy(options, job.strategy);
+  job.precision_given = job.precision_given || options.precision.has_value();
   return job;
 }
 

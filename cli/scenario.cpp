@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_workspace.h"
 #include "backend/train/trainable.h"
 #include "core/error.h"
 #include "core/model/huggingface.h"
@@ -73,8 +74,9 @@ Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
 }
 
 std::string parse_device(const std::string& text) {
-  if (text == "cpu" || text == "cuda") return text;
-  throw Error({.where = "--device", .what = fmt::format("\"{}\" is none of cpu, cuda", text)});
+  if (text == "auto" || text == "cpu" || text == "cuda") return text;
+  throw Error(
+      {.where = "--device", .what = fmt::format("\"{}\" is none of auto, cpu, cuda", text)});
 }
 
 Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
@@ -83,6 +85,8 @@ Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
     const int threads = scenario.job.threads > 0 ? scenario.job.threads : device.threads;
     workspace = [cpu = std::shared_ptr<Device>(make_cpu_device({.threads = threads}))](
                     const Kernel& kernel) { return cpu->workspace(kernel); };
+  } else {
+    workspace = [](const Kernel& kernel) { return cuda_workspace(kernel); };
   }
   Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
                                       scenario.rank, workspace);

@@ -36,7 +36,7 @@ Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& mo
 /// The job's model, what the job does not train frozen. Throws Error where it names none.
 Model trained_model(const Job& job, const ModelOptions& options = {});
 
-/// "cpu" or "cuda"; throws Error naming --device.
+/// "auto", "cpu" or "cuda"; throws Error naming --device.
 std::string parse_device(const std::string& text);
 
 /// A device as far as the schedule depends on it: which kernels' scratch is counted.
@@ -45,7 +45,7 @@ struct DeviceKind {
   int threads = 1;  ///< of one rank, where the job does not say
 };
 
-/// The schedule of the scenario's rank: on the CPU with the scratch that its kernels want.
+/// The schedule of the scenario's rank, with the scratch that the device's kernels want.
 Schedule schedule_of(const Scenario& scenario, const DeviceKind& device);
 
 /// Tokens of one step of the whole job.

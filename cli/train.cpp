@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_probe.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
 #include "backend/launch/environment.h"
 #include "backend/launch/launcher.h"
 #include "backend/train/train.h"
+#include "cli/device_choice.h"
 #include "cli/finished_run.h"
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
@@ -25,6 +27,7 @@
 #include "cli/scenario.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
+#include "cli/what_fits.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
 #include "core/model/model_weights.h"
@@ -84,8 +87,14 @@ int ranks_of(const TrainCommand& options, const Job& job, const Environment& env
   return environment.world;
 }
 
+/// The device is a concrete one; what nobody said is listed.
+struct ResolvedJob {
+  Job job;
+  std::vector<std::string> assumed;
+};
+
 /// The job file with everything that the command line and the environment say about it.
-Job resolved_job(const TrainCommand& options, const Environment& environment) {
+ResolvedJob resolved_job(const TrainCommand& options, const Environment& environment) {
   JobOptions job_options = options.job;
   if (options.file) job_options.job = options.file;
   Job job = job_of(job_options);
@@ -104,7 +113,8 @@ Job resolved_job(const TrainCommand& options, const Environment& environment) {
   if (job.output.empty()) job.output = usual_folder(options, job);
   job.output = std::filesystem::absolute(job.output).lexically_normal();
   apply_tokens_per_batch(job_options, job.ranks, job);
-  return job;
+  std::vector<std::string> assumed = choose_device(job);
+  return {.job = std::move(job), .assumed = std::move(assumed)};
 }
 
 int threads_per_rank(const Job& job, const Environment& environment) {
@@ -142,7 +152,7 @@ void clear_results(const RunFolder& folder) {
 }
 
 std::optional<HardwareChoice> machine_of(const TrainCommand& options, const Job& job) {
-  std::optional<HardwareChoice> hardware = find_hardware(options.cluster);
+  std::optional<HardwareChoice> hardware = find_hardware(options.cluster, job.device);
   if (hardware && hardware->profile.device != job.device) {
     if (!options.cluster) return std::nullopt;
     throw Error({.where = "--cluster",
@@ -155,15 +165,30 @@ std::optional<HardwareChoice> machine_of(const TrainCommand& options, const Job&
 
 /// The ranks of this host hold an arena each: more than its memory would be taken by force, by the
 /// kernel, from whoever is largest.
-void check_memory(const Schedule& schedule, int ranks_here) {
-  const Bytes arenas = arena_layout(schedule).size * ranks_here;
+RoomForArena host_room(int ranks_here) {
   const Bytes memory = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  if (arenas <= memory) return;
-  throw Error({.where = "memory",
-               .what = fmt::format("{} ranks of {} do not fit in the {} of this host", ranks_here,
-                                   rounded_text(arenas / ranks_here), rounded_text(memory)),
-               .way_out = "lower batch or seq, shard more, or turn on checkpointing",
-               .code = ExitCode::no});
+  const Bytes each = memory / ranks_here;
+  return {.where = "memory",
+          .room = ranks_here == 1
+                      ? fmt::format("{} of this host", rounded_text(memory))
+                      : fmt::format("{} that each of {} ranks has of the {} of this host",
+                                    rounded_text(each), ranks_here, rounded_text(memory)),
+          .available = each};
+}
+
+RoomForArena gpu_room(int index) {
+  const CudaMemory memory = probe_cuda_memory(index);
+  return {.where = "GPU memory",
+          .room = fmt::format("{} that are free of {}", rounded_text(memory.free),
+                              rounded_text(memory.total)),
+          .available = memory.free};
+}
+
+/// Before the first step, and before older results are taken away.
+void check_memory(const Scenario& scenario, const Environment& environment, int ranks_here) {
+  const bool on_gpu = scenario.job.device == "cuda";
+  require_fit(scenario, {.kind = scenario.job.device},
+              on_gpu ? gpu_room(environment.local_rank) : host_room(ranks_here));
 }
 
 void tell_machine(const HardwareProfile& profile, Precision precision, TrainOptions& options) {
@@ -194,19 +219,22 @@ std::vector<std::string> mismatches(const HardwareProfile& profile, int ranks, i
 }
 
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
-void prepare(const TrainCommand& options, const Job& job, const Environment& environment) {
+void prepare(const TrainCommand& options, const ResolvedJob& resolved,
+             const Environment& environment) {
+  const Job& job = resolved.job;
+  check_device(job);
   Scenario scenario = scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
   const bool started_here = environment.started_by == StartedBy::user;
   const int ranks_here = started_here ? job.ranks : environment.local_world;
-  check_memory(schedule_of(scenario, {.kind = job.device}), ranks_here);
-  check_device(job);
+  check_memory(scenario, environment, ranks_here);
   check_data(scenario);
   check_weights(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
   const RunFolder folder{job.output};
   create_folder(folder.root);
   clear_results(folder);
+  note_assumptions(options.output, resolved.assumed);
   if (!hardware) {
     options.output.note(
         "no prediction: this machine was not measured; `shardscope calibrate` does it");
@@ -273,17 +301,18 @@ ExitCode launch_ranks(const Job& job) {
 ExitCode run_train(const TrainCommand& options) {
   if (options.help_job) return print(job_help()), ExitCode::done;
   const Environment environment = read_environment(process_variables());
-  const Job job = resolved_job(options, environment);
+  const ResolvedJob resolved = resolved_job(options, environment);
+  const Job& job = resolved.job;
   const bool is_rank = environment.started_by != StartedBy::user;
   const bool launched_by_us = environment.started_by == StartedBy::shardscope;
   const bool leads = !launched_by_us && environment.rank == 0;
-  TrainOptions rank_options{.quiet = options.output.quiet};
+  TrainOptions rank_options{.quiet = options.output.quiet, .assumed = resolved.assumed};
   if (is_rank && environment.rank == 0) {
     if (const auto hardware = machine_of(options, job))
       tell_machine(hardware->profile, job.strategy.precision, rank_options);
   }
 
-  if (leads) prepare(options, job, environment);
+  if (leads) prepare(options, resolved, environment);
   const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
   if (leads) report(options, job, code);
   return code;
@@ -305,7 +334,8 @@ void declare_train(Command& command) {
                  {"N", "compute threads per rank; cores / ranks unless given"});
   command.option("--communicator", options->communicator,
                  {"auto|shared_memory|mpi", "auto unless given"});
-  command.option("--device", options->device, {"cpu|cuda", "cpu unless job or option say cuda"});
+  command.option("--device", options->device,
+                 {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
   command.option(
       "--cluster", options->cluster,
       {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/cublaslt_library.h"
+#include "backend/cuda/cuda_workspace.h"
 #include "core/error.h"
 
 namespace shardscope::cuda {
@@ -115,7 +116,7 @@ Preference make_preference() {
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   Preference owned(preference, cublaslt().preference_destroy);
-  const auto workspace = static_cast<std::uint64_t>(matmul_workspace.count);
+  const auto workspace = static_cast<std::uint64_t>(cublaslt_workspace.count);
   check(cublaslt().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                   sizeof workspace),
         "cublasLtMatmulPreferenceSetAttribute");
@@ -201,7 +202,7 @@ void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStrea
   check(cublaslt().matmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
                           operand(p.b), plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(),
                           &plan.algorithm, call.operands.back(),
-                          static_cast<std::size_t>(matmul_workspace.count), stream),
+                          static_cast<std::size_t>(cublaslt_workspace.count), stream),
         "cublasLtMatmul");
 }
 

@@ -10,9 +10,6 @@
 
 namespace shardscope::cuda {
 
-/// What cuBLASLt may use beside the operands.
-inline constexpr Bytes matmul_workspace{32 << 20};
-
 class CublasLtMatmul {
  public:
   CublasLtMatmul();

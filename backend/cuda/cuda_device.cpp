@@ -3,13 +3,12 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <optional>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt_matmul.h"
-#include "backend/cuda/kernels/workspace.h"
+#include "backend/cuda/cuda_workspace.h"
 #include "backend/cuda/launch_kernels.h"
 #include "backend/cuda/stream_memory.h"
 #include "core/error.h"
@@ -55,8 +54,7 @@ class CudaDevice : public Device {
   }
 
   Bytes workspace(const Kernel& kernel) const override {
-    const Bytes own = cuda::kernel_workspace(kernel);
-    return by_library(kernel) ? std::max(own, cuda::matmul_workspace) : own;
+    return cuda_workspace(kernel, matmul_.has_value());
   }
 
   void prepare(const Kernel& kernel) override {

@@ -245,7 +245,8 @@ class RunningJob {
     const RankLog& log = ranks_[static_cast<std::size_t>(failure.rank)].log;
     const std::string last = log.last_line();
     ExitCode code = ExitCode::rank_lost;
-    for (const ExitCode own : {ExitCode::bad_input, ExitCode::outside, ExitCode::not_finite}) {
+    for (const ExitCode own :
+         {ExitCode::no, ExitCode::bad_input, ExitCode::outside, ExitCode::not_finite}) {
       if (failure.end.signal == 0 && failure.end.exit_code == static_cast<int>(own)) code = own;
     }
     return Error({.where = fmt::format("rank {}", failure.rank),

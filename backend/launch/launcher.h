@@ -29,7 +29,7 @@ struct LaunchPlan {
 ///
 /// Returns `done`, or `interrupted` when it was. When a rank fails, the others are taken down, and
 /// an Error names the first rank that failed, its cause and its last line; the code is the rank's
-/// own where it is 2, 3 or 5, otherwise `rank_lost`. The ranks die with this process, however it
+/// own where it is 1, 2, 3 or 5, otherwise `rank_lost`. The ranks die with this process, however it
 /// ends.
 ExitCode launch(const LaunchPlan& plan);
 

@@ -49,7 +49,8 @@ RunFacts facts_of(Trainer& trainer, const TrainOptions& options) {
   RunFacts facts;
   facts.strategy = name_of(schedule.strategy.sharding);
   facts.precision = name_of(schedule.strategy.precision);
-  facts.assumed = schedule.assumed;
+  facts.assumed = options.assumed;
+  facts.assumed.insert(facts.assumed.end(), schedule.assumed.begin(), schedule.assumed.end());
   facts.tokens_per_step = trainer.tokens_per_step();
   facts.model_flops = model_flops(schedule);
   facts.mfu_formula = mfu_formula;

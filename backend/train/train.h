@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "backend/launch/environment.h"
 #include "core/config/job.h"
@@ -15,6 +17,7 @@ struct TrainOptions {
   /// What is known of the machine, for the share of its peak and whether the run fits.
   FlopRate peak;                       ///< of one device; 0: not known
   std::optional<Bytes> device_memory;  ///< of one device
+  std::vector<std::string> assumed;    ///< what nobody said, for the summary
 };
 
 /// Trains as one rank of the job and fills the run folder `job.output` (docs/cli.md): job.json,

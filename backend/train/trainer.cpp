@@ -45,11 +45,14 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
                          [&](const Kernel& kernel) { return device.workspace(kernel); });
 }
 
+/// A NaN's sign says nothing.
+std::string text_of(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
+
 void require_finite(const StepMetrics& metrics) {
   if (std::isfinite(metrics.loss) && std::isfinite(metrics.gradient_norm)) return;
   throw Error({.where = fmt::format("step {}", metrics.step),
-               .what = fmt::format("the loss is {} and the gradient norm {}", metrics.loss,
-                                   metrics.gradient_norm),
+               .what = fmt::format("the loss is {} and the gradient norm {}", text_of(metrics.loss),
+                                   text_of(metrics.gradient_norm)),
                .way_out = "lower lr.peak, warm up longer, or clip",
                .code = ExitCode::not_finite});
 }

@@ -70,7 +70,8 @@ constexpr std::array communicator_choices{
     Choice<CommunicatorChoice>{CommunicatorChoice::mpi, "mpi"}};
 constexpr std::array checkpointing_choices{Choice<Checkpointing>{Checkpointing::none, "none"},
                                            Choice<Checkpointing>{Checkpointing::full, "full"}};
-constexpr std::array device_choices{Choice<std::string_view>{"cpu", "cpu"},
+constexpr std::array device_choices{Choice<std::string_view>{"auto", "auto"},
+                                    Choice<std::string_view>{"cpu", "cpu"},
                                     Choice<std::string_view>{"cuda", "cuda"}};
 
 std::filesystem::path path_of(const JsonValue& value) {
@@ -240,8 +241,11 @@ const std::vector<Key>& keys() {
          return name_in(j.strategy.checkpointing, checkpointing_choices);
        }},
       {"precision", "fp32 | bf16 | bf16_mixed",
-       "element types; bf16_mixed: bfloat16 compute beside float32 master, gradients and states",
-       [](V v, Job& j) { j.strategy.precision = parse_precision(v.string(), v.where()); },
+       "bf16_mixed: bfloat16 compute beside float32 master, gradients and states; usual on cuda",
+       [](V v, Job& j) {
+         j.strategy.precision = parse_precision(v.string(), v.where());
+         j.precision_given = true;
+       },
        [](const Job& j) -> Json { return name_of(j.strategy.precision); }},
       {"reduce_every_micro_batch", "true | false",
        "reduce gradients in every micro-batch, or only in the last",
@@ -254,7 +258,7 @@ const std::vector<Key>& keys() {
        "auto: mpi under mpirun and srun, else shared memory",
        [](V v, Job& j) { j.communicator = choice(v, communicator_choices); },
        [](const Job& j) -> Json { return name_in(j.communicator, communicator_choices); }},
-      {"device", "cpu | cuda", "where kernels run",
+      {"device", "auto | cpu | cuda", "where kernels run; auto: on a GPU that is there",
        [](V v, Job& j) { j.device = choice(v, device_choices); },
        [](const Job& j) -> Json { return j.device; }},
       {"threads", "integer >= 0", "compute threads per rank; 0: cores / ranks",

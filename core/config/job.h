@@ -33,11 +33,12 @@ struct Job {
   double clip = 1.0;                   ///< 0: no clipping (JSON: null)
   std::vector<std::string> trainable;  ///< regular expressions on parameter names; empty: all
   Strategy strategy;
-  int ranks = 1;  ///< processes to start on this host
+  bool precision_given = false;  ///< else the device's usual one is taken for strategy.precision
+  int ranks = 1;                 ///< processes to start on this host
   CommunicatorChoice communicator = CommunicatorChoice::automatic;
-  std::string device = "cpu";
-  int threads = 0;     ///< compute threads per rank; 0: cores / ranks of this host
-  bool check = false;  ///< checking mode: canaries, poison, allocation count
+  std::string device = "auto";  ///< auto: "cuda" where a GPU is there and can run it, else "cpu"
+  int threads = 0;              ///< compute threads per rank; 0: cores / ranks of this host
+  bool check = false;           ///< checking mode: canaries, poison, allocation count
   bool save_model = true;
   double timeout_s = 60;         ///< longest wait in a collective
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one

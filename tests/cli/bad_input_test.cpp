@@ -127,7 +127,7 @@ TEST(BadInput, WhatDoesNotFitTheHostIsExitOneBeforeARankStarts) {
   const Outcome outcome = workplace.run("train job.json --batch 60000000 --seq 32");
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
-  EXPECT_THAT(outcome.errors, HasSubstr("do not fit"));
+  EXPECT_THAT(outcome.errors, HasSubstr("does not fit"));
   EXPECT_FALSE(workplace.has("runs"));
 }
 

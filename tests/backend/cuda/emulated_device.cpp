@@ -1,6 +1,7 @@
 #include "tests/backend/cuda/emulated_device.h"
 
-#include "backend/cuda/kernels/workspace.h"
+#include "backend/cuda/cuda_workspace.h"
+#include "backend/cuda/kernels/kernels.h"
 #include "tests/backend/cuda/emulated_stream.h"
 #include "tests/backend/cuda/fenced_memory.h"
 
@@ -10,7 +11,7 @@ namespace {
 class EmulatedDevice : public Device {
  public:
   std::string description() const override { return "CUDA kernels, emulated"; }
-  Bytes workspace(const Kernel& kernel) const override { return cuda::kernel_workspace(kernel); }
+  Bytes workspace(const Kernel& kernel) const override { return cuda_workspace(kernel, false); }
   void prepare(const Kernel&) override {}
   void run(const Kernel& kernel, const KernelCall& call) override {
     const OpenFence open;

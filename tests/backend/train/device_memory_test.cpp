@@ -2,11 +2,13 @@
 // the host cannot touch, against the CPU device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "backend/comm/single_communicator.h"
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_workspace.h"
 #include "backend/train/trainer.h"
 #include "tests/backend/cuda/emulated_device.h"
 #include "tests/backend/train/tiny_models.h"
@@ -54,6 +56,32 @@ TEST_P(DeviceMemoryTest, TrainsAsTheCpuDeviceDoes) {
   const double rounding = precision == Precision::fp32 ? 1e-5 : 0.02;
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(ours[i], expected[i], rounding * expected[i]) << i / 2;
+}
+
+TEST_P(DeviceMemoryTest, HandsItsKernelsTheBytesThatArePredictedWithoutIt) {
+  const auto [config, sharding, precision] = GetParam();
+  Job one = job(config, 1, sharding, "unused");
+  one.strategy.precision = precision;
+  one.check = false;
+  const auto emulated = test::make_emulated_cuda_device();
+  const std::unique_ptr<Communicator> world = make_single_communicator(emulated->memory());
+  Trainer trainer(one, *world, *emulated);
+  trainer.run_step(false);
+
+  const Schedule predicted =
+      native_schedule(trainer.model(), resolved(one.strategy, 1, "test"),
+                      {.batch = one.batch,
+                       .length = one.seq,
+                       .micro_batches = one.accumulate,
+                       .optimizer = one.optimizer,
+                       .clip = one.clip},
+                      0, [](const Kernel& kernel) { return cuda_workspace(kernel, false); });
+  EXPECT_EQ(trainer.executor().arena_bytes(), arena_layout(predicted).size);
+  EXPECT_EQ(trainer.executor().live_bytes(), live_bytes(predicted));
+  const auto with_scratch = [](const CategoryBytes& live) {
+    return live[MemoryCategory::workspace] > Bytes{};
+  };
+  EXPECT_TRUE(std::ranges::any_of(trainer.executor().live_bytes(), with_scratch));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,0 +1,13 @@
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_probe.h"
+#include "core/error.h"
+
+namespace shardscope {
+
+CudaMemory probe_cuda_memory(int) {
+  throw Error({.where = "--device cuda", .what = why_no_cuda_device(), .code = ExitCode::outside});
+}
+
+std::string cuda_clocks(int) { return ""; }
+
+}  // namespace shardscope
