@@ -42,6 +42,7 @@ struct Kind {
 /// The kinds known, one file each; listed in recordings.cpp.
 const std::vector<Kind>& kinds();
 
+Kind allocator_kind();
 Kind collectives_kind();
 Kind configs_kind();
 Kind flat_parameters_kind();

@@ -1,0 +1,182 @@
+// The CUDA caching allocator of PyTorch: segments from the device, cut into blocks, kept for reuse
+// by stream.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/quantities.h"
+#include "sim/allocator/allocator_settings.h"
+#include "sim/allocator/allocator_statistics.h"
+#include "sim/allocator/allocator_trace.h"
+#include "sim/allocator/device_events.h"
+#include "sim/allocator/free_blocks.h"
+#include "sim/allocator/stream_table.h"
+
+namespace shardscope {
+
+/// The device's memory as the allocator finds it.
+struct DeviceMemory {
+  Bytes total{80ll << 30};
+  Bytes outside;  ///< taken by others: context, NCCL, other processes
+};
+
+/// Plays c10/cuda/CUDACachingAllocator.cpp of torch 2.15, decision by decision: rounding, best fit,
+/// splitting, merging, deferred frees, retries, garbage collection, expandable segments, running
+/// out of memory. CUDA graphs' private pools are not part of it.
+class CachingAllocator {
+ public:
+  /// `events` must outlive the allocator.
+  CachingAllocator(const AllocatorSettings& settings, DeviceMemory memory, DeviceEvents& events);
+
+  /// Memory for a tensor of `bytes` (more than 0); none: out of memory, see `failure`.
+  std::optional<MemoryBlockId> allocate(Bytes bytes, DeviceStream stream);
+  void free(MemoryBlockId id);
+  /// The block is used on `stream` too: it is not given out again before that has finished what is
+  /// issued to it by the time of `free`.
+  void record_stream(MemoryBlockId id, DeviceStream stream);
+  /// Gives back whatever is not in use.
+  void empty_cache();
+
+  const AllocatorStatistics& statistics() const { return statistics_; }
+  void reset_peaks() { statistics_.reset_peaks(); }
+  /// The last request that failed.
+  const std::optional<OutOfMemory>& failure() const { return failure_; }
+  /// All segments, in order of creation; contiguous ranges of one in order of address.
+  std::vector<SegmentSnapshot> segments() const;
+  void keep_trace() { keeps_trace_ = true; }
+  const std::vector<AllocatorTraceEntry>& trace() const { return trace_; }
+
+ private:
+  static constexpr std::int32_t none = -1;
+
+  struct Block {
+    std::int64_t address = 0;  // later segments lie higher, as the order of search wants it
+    std::int64_t size = 0;
+    std::int64_t requested = 0;
+    std::int64_t age_base = 0;     // the pool's searches when it became free
+    std::uint64_t used_by = 0;     // other streams, one bit each
+    std::int32_t previous = none;  // neighbours in the segment
+    std::int32_t next = none;
+    std::int32_t segment = none;
+    std::int32_t waiting = 0;  // events that are not done
+    DeviceStream stream;
+    PoolKind pool = PoolKind::large;
+    bool allocated = false;
+    bool mapped = true;
+  };
+  struct Segment {
+    std::int64_t address = 0;
+    std::int32_t number = no_segment;  // in the trace: by first use
+    bool expandable = false;
+  };
+  struct Pool {
+    std::vector<FreeBlocks> free;                     // by stream
+    std::vector<std::vector<std::int32_t>> unmapped;  // by stream: blocks by address
+    std::int64_t searches = 0;                        // counted for garbage collection only
+  };
+  struct Request {
+    std::int64_t bytes = 0;
+    std::int64_t size = 0;
+    std::int64_t segment = 0;
+    DeviceStream stream;
+    PoolKind pool = PoolKind::large;
+  };
+  struct Pending {
+    DeviceEvent event;
+    std::int32_t block = none;
+  };
+  struct PendingQueue {
+    std::vector<Pending> waiting;
+    std::size_t first = 0;
+  };
+
+  // Requests (caching_allocator.cpp)
+  Request request_for(Bytes bytes, DeviceStream stream) const;
+  std::int32_t take_free(const Request& request);
+  std::size_t best_fit(const FreeBlocks& free, const Request& request) const;
+  std::int32_t take_from_device(const Request& request);
+  std::int32_t new_segment(const Request& request);
+  std::int32_t open_segment(const Request& request, std::int64_t size, bool expandable);
+  MemoryBlockId hand_out(std::int32_t found, const Request& request);
+  std::int32_t split(std::int32_t found, std::int64_t size);
+  bool should_split(const Block& block, std::int64_t size) const;
+  void note_failure(const Request& request);
+
+  // Frees (caching_allocator_frees.cpp)
+  void free_block(std::int32_t index);
+  std::int64_t merge(std::int32_t into, std::int32_t from);
+  void defer(std::int32_t index);
+  void defer_on(DeviceStream stream, std::int32_t index);
+  void poll_events();
+  void wait_for_events();
+  void event_done(std::int32_t index);
+
+  // Giving back (caching_allocator_release.cpp)
+  void collect_garbage();
+  bool release_oversize(const Request& request);
+  void release_cached();
+  void release_pool(Pool& pool);
+  void release(std::int32_t index);
+
+  // Expandable segments (caching_allocator_expandable.cpp)
+  std::int32_t grow_segment(const Request& request);
+  std::int32_t room_to_grow(const Request& request);
+  std::int32_t reserve_addresses(const Request& request);
+  bool map(std::int32_t index, std::int64_t size);
+  void unmap(std::int32_t index);
+  void forget_segment(std::int32_t index);
+  void cut_free(std::int32_t index, std::int64_t address, std::int64_t size, bool before);
+  bool can_be_used(std::int32_t index) const;
+  std::int64_t expandable_size(const FreeBlock& block) const;
+  std::int64_t page_bytes(PoolKind pool) const;
+
+  // Bookkeeping
+  SegmentSnapshot segment_from(std::int32_t head) const;
+  Block& at(std::int32_t index) { return blocks_[static_cast<std::size_t>(index)]; }
+  const Block& at(std::int32_t index) const { return blocks_[static_cast<std::size_t>(index)]; }
+  Segment& segment_of(const Block& b) { return segments_[static_cast<std::size_t>(b.segment)]; }
+  const Segment& segment_of(const Block& b) const {
+    return segments_[static_cast<std::size_t>(b.segment)];
+  }
+  Pool& pool(PoolKind kind) { return pools_[static_cast<std::size_t>(kind)]; }
+  FreeBlocks& free_of(const Block& b) { return pool(b.pool).free[b.stream.value]; }
+  std::vector<std::int32_t>& unmapped_of(const Block& b) {
+    return pool(b.pool).unmapped[b.stream.value];
+  }
+  bool is_split(const Block& b) const { return b.previous != none || b.next != none; }
+  std::int32_t new_block(const Block& block);
+  void forget_block(std::int32_t index) { unused_.push_back(index); }
+  void link(std::int32_t index, std::int32_t previous, std::int32_t next);
+  void insert_free(std::int32_t index);
+  void erase_free(std::int32_t index);
+  void insert_unmapped(std::int32_t index);
+  void erase_unmapped(std::int32_t index);
+  void reserve(PoolKind kind, std::int64_t bytes);
+  void unreserve(PoolKind kind, std::int64_t bytes);
+  bool fits_device(std::int64_t bytes) const;
+  void note(AllocatorAction action, const Block& block, std::int64_t bytes);
+  bool counts_age() const;
+
+  AllocatorSettings settings_;
+  DeviceMemory memory_;
+  std::optional<std::int64_t> allowed_;  // bytes that may be reserved, where there is a limit
+  DeviceEvents& events_;
+  std::vector<Block> blocks_;
+  std::vector<std::int32_t> unused_;  // places in blocks_
+  std::vector<Segment> segments_;
+  std::array<Pool, pool_kind_count> pools_;  // small, large
+  std::vector<PendingQueue> pending_;        // by stream
+  StreamTable pending_streams_;              // those with events
+  std::int64_t next_address_ = 0;
+  std::int32_t segments_made_ = 0;
+  AllocatorStatistics statistics_;
+  std::optional<OutOfMemory> failure_;
+  std::vector<AllocatorTraceEntry> trace_;
+  bool keeps_trace_ = false;
+};
+
+}  // namespace shardscope
