@@ -5,6 +5,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/simt.h"
+#include "backend/cuda/tensor_core.h"
 
 namespace shardscope::cuda {
 
@@ -28,6 +29,63 @@ class DeviceThread {
   /// What stood there before.
   __device__ __forceinline__ std::int32_t add(std::int32_t* to, std::int32_t value) const {
     return atomicAdd(to, value);
+  }
+
+  // What tensor_core.h asks for.
+  __device__ __forceinline__ Matrices load_matrices(const Bfloat16* row) const {
+    Matrices m;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(m.r[0]), "=r"(m.r[1]), "=r"(m.r[2]), "=r"(m.r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+    return m;
+  }
+  __device__ __forceinline__ Matrices load_transposed_matrices(const Bfloat16* row) const {
+    Matrices m;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(m.r[0]), "=r"(m.r[1]), "=r"(m.r[2]), "=r"(m.r[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+    return m;
+  }
+  __device__ __forceinline__ void multiply_add(Accumulator& c, const Matrices& a, std::uint32_t b0,
+                                               std::uint32_t b1) const {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c.r[0]), "+f"(c.r[1]), "+f"(c.r[2]), "+f"(c.r[3])
+        : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b0), "r"(b1));
+  }
+  __device__ __forceinline__ void copy_async(Bfloat16* to, const Bfloat16* from,
+                                             bool present) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(present ? 16 : 0)
+                 : "memory");
+  }
+  __device__ __forceinline__ void commit_copies() const {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  template <int groups>
+  __device__ __forceinline__ void wait_for_copies() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+  }
+  __device__ __forceinline__ std::uint32_t pack(float low, float high) const {
+    std::uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+  __device__ __forceinline__ void put_pair(Bfloat16* to, float low, float high) const {
+    *reinterpret_cast<std::uint32_t*>(to) = pack(low, high);
+  }
+  __device__ __forceinline__ float exp2(float x) const {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+  }
+
+ private:
+  __device__ __forceinline__ static std::uint32_t shared_address(const void* generic) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(generic));
   }
 };
 

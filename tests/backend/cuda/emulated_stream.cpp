@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <exception>
 #include <stdexcept>
+
+#include "tests/backend/cuda/emulated_tensor_core.h"
 
 namespace shardscope::test {
 namespace {
@@ -22,12 +26,14 @@ constexpr std::byte canary{0xA5};
 /// The coroutines of one block.
 class EmulatedBlock {
  public:
-  EmulatedBlock(const cuda::LaunchShape& shape, const std::function<void(EmulatedThread)>& body)
+  EmulatedBlock(const cuda::LaunchShape& shape, const std::function<void(EmulatedThread)>& body,
+                EmulatedCounts& counts)
       : shape_(shape),
         body_(body),
         shared_(static_cast<std::size_t>(shape.shared_bytes) + guard_bytes),
         threads_(static_cast<std::size_t>(shape.threads)),
-        exchanged_(threads_.size()) {
+        slots_(2 * threads_.size() * slot_bytes),
+        counts_(counts) {
     for (Coroutine& thread : threads_) thread.stack.resize(stack_bytes);
   }
 
@@ -45,6 +51,7 @@ class EmulatedBlock {
         if (thread.done || !may_go(current_)) continue;
         moved_ = true;
         resume(thread);
+        if (failure_) std::rethrow_exception(failure_);
         running -= thread.done ? 1 : 0;
       }
       if (!moved_ && running > 0)
@@ -70,9 +77,57 @@ class EmulatedBlock {
     if (_setjmp(mine.place) == 0) _longjmp(scheduler_, 1);
   }
 
-  double& exchanged(int thread) { return exchanged_[static_cast<std::size_t>(thread)]; }
+  using Together = EmulatedThread::Together;
+
+  /// Every other exchange of a warp goes by the same slots, so that a slow lane still finds the
+  /// last one's when a fast one publishes the next.
+  const std::byte* publish(int thread, const void* mine, std::size_t bytes, Together what) {
+    Coroutine& self = threads_[static_cast<std::size_t>(thread)];
+    std::byte* half = slots_.data() + self.shuffles % 2 * (slots_.size() / 2);
+    std::memcpy(half + thread * slot_bytes, mine, bytes);
+    self.does = what;
+    const int first = thread / cuda::warp_size * cuda::warp_size;
+    wait(thread, Among::warp);
+    for (int other = first; other < first + cuda::warp_size; ++other) {
+      const Coroutine& lane = threads_[static_cast<std::size_t>(other)];
+      if (lane.shuffles == self.shuffles && lane.does != what)
+        throw std::logic_error("lanes of a warp do different things together");
+    }
+    return half + first * slot_bytes;
+  }
+
+  struct Copy {
+    Bfloat16* to;
+    const Bfloat16* from;
+    bool present;
+    std::int64_t group;
+  };
+
+  void begin_copy(int thread, Copy copy) {
+    Coroutine& self = threads_[static_cast<std::size_t>(thread)];
+    const auto on_16_bytes = [](const void* p) {
+      return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+    };
+    if (!on_16_bytes(copy.to) || !on_16_bytes(copy.from))
+      throw std::logic_error("a copy that does not start on 16 bytes");
+    copy.group = self.groups;
+    self.copies.push_back(copy);
+  }
+  void commit_copies(int thread) { ++threads_[static_cast<std::size_t>(thread)].groups; }
+  void finish_copies(int thread, int but_groups) {
+    Coroutine& self = threads_[static_cast<std::size_t>(thread)];
+    while (!self.copies.empty() && self.copies.front().group < self.groups - but_groups) {
+      const Copy& copy = self.copies.front();
+      for (int i = 0; i < cuda::chunk_elements; ++i)
+        copy.to[i] = copy.present ? copy.from[i] : Bfloat16{};
+      self.copies.pop_front();
+    }
+  }
+  EmulatedCounts& counts() { return counts_; }
 
  private:
+  static constexpr std::ptrdiff_t slot_bytes = EmulatedThread::slot_bytes;
+
   struct Coroutine {
     ucontext_t context;  ///< where it starts
     jmp_buf place;       ///< where it waits
@@ -80,6 +135,9 @@ class EmulatedBlock {
     std::vector<std::byte> stack;
     std::int64_t syncs = 0, shuffles = 0;
     Among waits_for = Among::nobody;
+    Together does = Together::shuffle;
+    std::deque<Copy> copies;  ///< begun, and not come yet
+    std::int64_t groups = 0;  ///< of copies, closed
     bool done = false;
   };
 
@@ -110,7 +168,7 @@ class EmulatedBlock {
 
   void start(std::size_t index) {
     Coroutine& thread = threads_[index];
-    thread.syncs = thread.shuffles = 0;
+    thread.syncs = thread.shuffles = thread.groups = 0;
     thread.waits_for = Among::nobody;
     thread.done = thread.started = false;
     getcontext(&thread.context);
@@ -126,7 +184,13 @@ class EmulatedBlock {
   /// makecontext passes ints only.
   static void enter(unsigned high, unsigned low, unsigned index) {
     auto* block = reinterpret_cast<EmulatedBlock*>((static_cast<std::uintptr_t>(high) << 32) | low);
-    block->body_(EmulatedThread(*block, static_cast<int>(index)));
+    try {
+      block->body_(EmulatedThread(*block, static_cast<int>(index)));
+      if (!block->threads_[index].copies.empty())
+        throw std::logic_error("a thread ends before its copies have come");
+    } catch (...) {
+      block->failure_ = std::current_exception();  // of no use to who is not on this stack
+    }
     block->threads_[index].done = true;
     _longjmp(block->scheduler_, 1);
   }
@@ -135,7 +199,9 @@ class EmulatedBlock {
   const std::function<void(EmulatedThread)>& body_;
   std::vector<std::byte> shared_;
   std::vector<Coroutine> threads_;
-  std::vector<double> exchanged_;
+  std::vector<std::byte> slots_;
+  EmulatedCounts& counts_;
+  std::exception_ptr failure_;  ///< of a thread
   jmp_buf scheduler_;
   std::size_t current_ = 0;
   std::int64_t block_ = 0;
@@ -148,12 +214,33 @@ int EmulatedThread::count() const { return block_->shape().threads; }
 std::byte* EmulatedThread::shared_memory() const { return block_->shared(); }
 void EmulatedThread::sync() { block_->wait(index_, EmulatedBlock::Among::block); }
 
-void EmulatedThread::exchange(const void* mine, void* other, std::size_t bytes, int mask) {
-  std::memcpy(&block_->exchanged(index_), mine, bytes);
-  block_->wait(index_, EmulatedBlock::Among::warp);
-  std::memcpy(other, &block_->exchanged(index_ ^ mask), bytes);
-  block_->wait(index_, EmulatedBlock::Among::warp);
+const std::byte* EmulatedThread::publish(const void* mine, std::size_t bytes, Together what) {
+  static_assert(sizeof(ProductOperands) <= slot_bytes && sizeof(MatrixRow) <= slot_bytes);
+  return block_->publish(index_, mine, bytes, what);
 }
+
+cuda::Matrices EmulatedThread::load(const Bfloat16* row, Together how) {
+  MatrixRow mine{.elements = {}, .address = reinterpret_cast<std::uintptr_t>(row)};
+  if (mine.address % 16 != 0) throw std::logic_error("a row that does not start on 16 bytes");
+  std::copy(row, row + cuda::chunk_elements, mine.elements);
+  const Lanes<MatrixRow> warp{publish(&mine, sizeof mine, how), slot_bytes};
+  if (lane() == 0) block_->counts().bank_conflicts += bank_conflicts(warp);
+  return matrices_of(lane(), warp, how == Together::load_transposed);
+}
+
+void EmulatedThread::multiply_add(cuda::Accumulator& c, const cuda::Matrices& a, std::uint32_t b0,
+                                  std::uint32_t b1) {
+  const ProductOperands mine{a, {b0, b1}};
+  const Lanes<ProductOperands> warp{publish(&mine, sizeof mine, Together::product), slot_bytes};
+  if (lane() == 0) ++block_->counts().products;
+  test::multiply_add(lane(), warp, c);
+}
+
+void EmulatedThread::copy_async(Bfloat16* to, const Bfloat16* from, bool present) {
+  block_->begin_copy(index_, {to, from, present, 0});
+}
+void EmulatedThread::commit_copies() { block_->commit_copies(index_); }
+void EmulatedThread::wait_for_copies(int groups) { block_->finish_copies(index_, groups); }
 
 void EmulatedStream::check(const cuda::LaunchShape& shape, int most_threads,
                            std::size_t argument_bytes) const {
@@ -170,8 +257,9 @@ void EmulatedStream::check(const cuda::LaunchShape& shape, int most_threads,
 }
 
 void EmulatedStream::run(const cuda::LaunchShape& shape,
-                         const std::function<void(EmulatedThread)>& body) const {
-  EmulatedBlock block(shape, body);
+                         const std::function<void(EmulatedThread)>& body) {
+  ++counts_.launches;
+  EmulatedBlock block(shape, body, counts_);
   for (std::int64_t i = 0; i < shape.blocks; ++i) block.run(i);
 }
 

@@ -1,16 +1,20 @@
 // Runs the bodies of the CUDA kernels on the CPU: blocks one after the other, the threads of a
 // block as coroutines that take turns at every sync and shuffle. Slow, exact, and honest about what
 // a device would not forgive: threads that wait at different places, shared memory beyond what was
-// asked for, a block larger than any device takes.
+// asked for, a block larger than any device takes, copies that are read before they were waited
+// for, rows that do not start on 16 bytes.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "backend/cuda/simt.h"
+#include "backend/cuda/tensor_core.h"
 
 namespace shardscope::test {
 
@@ -32,9 +36,10 @@ class EmulatedThread {
   void sync();
   template <class T>
   T shuffle_xor(T value, int mask) {
-    static_assert(sizeof(T) <= sizeof(double));
     T other;
-    exchange(&value, &other, sizeof(T), mask);
+    std::memcpy(&other,
+                publish(&value, sizeof(T), Together::shuffle) + (lane() ^ mask) * slot_bytes,
+                sizeof(T));
     return other;
   }
   /// What stood there before.
@@ -44,12 +49,51 @@ class EmulatedThread {
     return old;
   }
 
+  // What backend/cuda/tensor_core.h asks for.
+  cuda::Matrices load_matrices(const Bfloat16* row) { return load(row, Together::load); }
+  cuda::Matrices load_transposed_matrices(const Bfloat16* row) {
+    return load(row, Together::load_transposed);
+  }
+  void multiply_add(cuda::Accumulator& c, const cuda::Matrices& a, std::uint32_t b0,
+                    std::uint32_t b1);
+  /// Nothing comes before it is waited for.
+  void copy_async(Bfloat16* to, const Bfloat16* from, bool present);
+  void commit_copies();
+  template <int groups>
+  void wait_for_copies() {
+    wait_for_copies(groups);
+  }
+  std::uint32_t pack(float low, float high) const {
+    return to_bfloat16(low).bits | static_cast<std::uint32_t>(to_bfloat16(high).bits) << 16;
+  }
+  void put_pair(Bfloat16* to, float low, float high) const {
+    to[0] = to_bfloat16(low);
+    to[1] = to_bfloat16(high);
+  }
+  float exp2(float x) const { return std::exp2(x); }
+
  private:
+  friend class EmulatedBlock;
+  /// What all lanes of a warp must do at once.
+  enum class Together : std::uint8_t { shuffle, load, load_transposed, product };
+  static constexpr std::ptrdiff_t slot_bytes = 32;
+
+  int lane() const { return index_ % cuda::warp_size; }
   std::byte* shared_memory() const;
-  void exchange(const void* mine, void* other, std::size_t bytes, int mask);
+  /// Waits until every lane of the warp has published; the first of their slots.
+  const std::byte* publish(const void* mine, std::size_t bytes, Together what);
+  cuda::Matrices load(const Bfloat16* row, Together how);
+  void wait_for_copies(int groups);
 
   EmulatedBlock* block_;
   int index_;
+};
+
+/// What the launches of a stream have met so far.
+struct EmulatedCounts {
+  std::int64_t launches = 0;
+  std::int64_t products = 0;        ///< of tensor cores, by warps
+  std::int64_t bank_conflicts = 0;  ///< of loads of matrices
 };
 
 /// What a kernel may ask of a device.
@@ -65,10 +109,13 @@ class EmulatedStream {
     check(shape, cuda::most_threads_of<Body>(), sizeof(Body));
     run(shape, [&body](EmulatedThread thread) { body(thread); });
   }
+  const EmulatedCounts& counts() const { return counts_; }
 
  private:
   void check(const cuda::LaunchShape& shape, int most_threads, std::size_t argument_bytes) const;
-  void run(const cuda::LaunchShape& shape, const std::function<void(EmulatedThread)>& body) const;
+  void run(const cuda::LaunchShape& shape, const std::function<void(EmulatedThread)>& body);
+
+  EmulatedCounts counts_;
 };
 
 }  // namespace shardscope::test
