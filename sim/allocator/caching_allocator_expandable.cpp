@@ -1,6 +1,7 @@
 // The caching allocator: expandable segments, which map pages into one range of addresses for each
 // stream and pool.
 #include <algorithm>
+#include <utility>
 
 #include "sim/allocator/block_sizes.h"
 #include "sim/allocator/caching_allocator.h"
@@ -56,10 +57,11 @@ std::int32_t CachingAllocator::room_to_grow(const Request& request) {
   return reserve_addresses(request);
 }
 
-/// A new segment: addresses for 9/8 of the device's memory, nothing mapped yet.
+/// A new segment: addresses for 9/8 of the device's memory in whole pages, nothing mapped yet.
 std::int32_t CachingAllocator::reserve_addresses(const Request& request) {
-  const std::int64_t wanted = std::max(memory_.total.count + memory_.total.count / 8, request.size);
-  const std::int64_t size = round_up(wanted, page_bytes(request.pool));
+  const std::int64_t page = page_bytes(request.pool);
+  const std::int64_t reserve = memory_.total.count + memory_.total.count / 8;
+  const std::int64_t size = std::max(reserve / page * page, round_up(request.size, page));
   const std::int32_t index = open_segment(request, size, true);
   insert_unmapped(index);
   return index;
@@ -136,10 +138,14 @@ void CachingAllocator::forget_segment(std::int32_t index) {
   forget_block(index);
 }
 
+/// By address as the driver gives it: it reserves every range below the ones before.
 void CachingAllocator::insert_unmapped(std::int32_t index) {
+  const auto driver_address = [&](std::int32_t b) {
+    return std::pair(-at(b).segment, at(b).address);
+  };
   auto& unmapped = unmapped_of(at(index));
   const auto place = std::partition_point(unmapped.begin(), unmapped.end(), [&](std::int32_t b) {
-    return at(b).address < at(index).address;
+    return driver_address(b) < driver_address(index);
   });
   unmapped.insert(place, index);
 }
