@@ -52,6 +52,7 @@ struct CollectiveCall {
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;
   std::string_view reduction = {};  ///< "sum", "avg"; empty: none
+  int root = -1;                    ///< place in the group of who sends or gathers all; -1: none
   StreamId stream = default_stream;
   bool asynchronous = false;
   std::span<const TensorImpl* const> inputs = {};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/dtype.h"
@@ -59,6 +60,9 @@ class Tensor {
   void set_grad(Tensor gradient) const;
   /// requires_grad_(), of a leaf.
   void set_requires_grad(bool on) const;
+  /// Python's `t.grad_dtype = dtype`, of a leaf: what arriving gradients are cast to; none: they
+  /// stay as they are. Unset: the leaf's own dtype.
+  void set_grad_dtype(std::optional<Dtype> dtype) const;
   /// Python's `t.data = other`: this tensor's sizes, dtype and storage become other's.
   void set_data(const Tensor& other) const;
 
@@ -71,6 +75,8 @@ struct AutogradExtras {
   std::vector<std::pair<std::uint64_t, TensorHook>> hooks;  ///< of a leaf
   std::vector<std::pair<std::uint64_t, PostAccumulateHook>> post_accumulate_hooks;
   Node* grad_accumulator = nullptr;  ///< not counted; cleared when that node goes
+  bool has_grad_dtype = false;
+  std::optional<Dtype> grad_dtype;
 };
 
 /// As c10::TensorImpl with its AutogradMeta.

@@ -1,0 +1,91 @@
+#include "core/runtime/collectives.h"
+
+#include <array>
+
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/dispatch.h"
+#include "core/lower/pytorch/aten/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+constexpr Operator all_gather_op{"c10d._allgather_base_.default", OperatorKind::other};
+constexpr Operator reduce_scatter_op{"c10d._reduce_scatter_base_.default", OperatorKind::other};
+constexpr Operator all_reduce_op{"c10d.allreduce_.default", OperatorKind::other};
+constexpr Operator broadcast_op{"c10d.broadcast_.default", OperatorKind::other};
+constexpr Operator scatter_op{"c10d.scatter_.default", OperatorKind::other};
+
+/// Tells of the collective, then of its operator.
+void issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Operator& op,
+           const Tensor& input, const Tensor& output) {
+  const std::array<const TensorImpl*, 1> in{input.impl()}, out{output.impl()};
+  call.group = GroupId::of(static_cast<std::size_t>(group.id));
+  call.dtype = output.dtype();
+  call.stream = s.stream;
+  call.inputs = in;
+  call.outputs = out;
+  s.collective(call);
+  dispatched(s, op, {&output, &input}, {&output});
+}
+
+}  // namespace
+
+void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                       const Tensor& input, bool asynchronous) {
+  issue(s,
+        {.kind = OperationKind::all_gather,
+         .name = "all_gather",
+         .elements_in = input.numel(),
+         .elements_out = output.numel(),
+         .asynchronous = asynchronous},
+        group, all_gather_op, input, output);
+}
+
+void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                           const Tensor& input, std::string_view reduction, bool asynchronous) {
+  issue(s,
+        {.kind = OperationKind::reduce_scatter,
+         .name = "reduce_scatter",
+         .elements_in = input.numel(),
+         .elements_out = output.numel(),
+         .reduction = reduction,
+         .asynchronous = asynchronous},
+        group, reduce_scatter_op, input, output);
+}
+
+void all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
+                std::string_view reduction, bool asynchronous) {
+  issue(s,
+        {.kind = OperationKind::all_reduce,
+         .name = "all_reduce",
+         .elements_in = tensor.numel(),
+         .elements_out = tensor.numel(),
+         .reduction = reduction,
+         .asynchronous = asynchronous},
+        group, all_reduce_op, tensor, tensor);
+}
+
+void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
+               bool asynchronous) {
+  issue(s,
+        {.kind = OperationKind::broadcast,
+         .name = "broadcast",
+         .elements_in = tensor.numel(),
+         .elements_out = tensor.numel(),
+         .root = source,
+         .asynchronous = asynchronous},
+        group, broadcast_op, tensor, tensor);
+}
+
+void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
+             std::int64_t input_elements, int source) {
+  issue(s,
+        {.kind = OperationKind::scatter,
+         .name = "scatter",
+         .elements_in = input_elements,
+         .elements_out = output.numel(),
+         .root = source},
+        group, scatter_op, output, output);
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,32 @@
+// torch.distributed's collectives on the engine: told to the observers, nothing is sent.
+#pragma once
+
+#include <string_view>
+
+#include "core/lower/pytorch/session.h"
+#include "core/runtime/process_group.h"
+
+namespace shardscope::eager {
+
+/// dist.all_gather_into_tensor: c10d._allgather_base_.
+void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                       const Tensor& input, bool asynchronous = false);
+
+/// dist.reduce_scatter_tensor: c10d._reduce_scatter_base_. `reduction`: ReduceOp's name, "AVG".
+void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                           const Tensor& input, std::string_view reduction,
+                           bool asynchronous = false);
+
+/// dist.all_reduce: c10d.allreduce_, in place.
+void all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
+                std::string_view reduction, bool asynchronous = false);
+
+/// dist.broadcast from the rank at place `source` of the group: c10d.broadcast_, in place.
+void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
+               bool asynchronous = false);
+
+/// dist.scatter from place `source`: what this rank gets, of `input_elements` in all at the source.
+void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
+             std::int64_t input_elements, int source);
+
+}  // namespace shardscope::eager
