@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/device_memory.h"
+#include "backend/device_timeline.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
 
@@ -25,6 +26,11 @@ class Device {
 
   /// Where its kernels' operands lie; what it gives lives as long as the device.
   virtual DeviceMemory& memory() { return host_memory(); }
+
+  /// Times of what it runs; lives as long as the device.
+  virtual std::unique_ptr<DeviceTimeline> timeline(std::size_t places) {
+    return make_host_timeline(places);
+  }
 
   virtual std::string description()
       const = 0;  ///< "AMD EPYC, 1 thread, oneDNN 2.6.3 (avx512_core)"

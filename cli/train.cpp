@@ -39,12 +39,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t most_ranks = 1024;
 constexpr std::int64_t most_threads = 4096;
+constexpr std::int64_t most_profiled_steps = 1000;
 
 struct TrainCommand {
   std::optional<std::string> file;
   JobOptions job;
   std::vector<std::string> data;
-  std::optional<std::int64_t> ranks, threads;
+  std::optional<std::int64_t> ranks, threads, profile_steps;
   std::optional<std::string> device, communicator, cluster, folder;
   bool check = false;
   bool help_job = false;
@@ -106,6 +107,8 @@ ResolvedJob resolved_job(const TrainCommand& options, const Environment& environ
   }
   job.ranks = ranks_of(options, job, environment);
   if (options.threads) job.threads = checked(*options.threads, "--threads", most_threads);
+  if (options.profile_steps)
+    job.profile_steps = checked(*options.profile_steps, "--profile-steps", most_profiled_steps);
   if (options.device) job.device = parse_device(*options.device);
   if (options.communicator) job.communicator = parse_communicator(*options.communicator);
   job.check = job.check || options.check;
@@ -339,6 +342,8 @@ void declare_train(Command& command) {
   command.option(
       "--cluster", options->cluster,
       {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});
+  command.option("--profile-steps", options->profile_steps,
+                 {"N", "last steps whose operations are timed for the trace; 10 unless given"});
   command.flag("--check", options->check, "canaries, poison and counted allocations in every step");
   declare_output_options(command, options->output);
   command.option("-o", options->folder, {"PATH", "run folder; runs/<job> unless given"});

@@ -9,6 +9,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt_matmul.h"
 #include "backend/cuda/cuda_workspace.h"
+#include "backend/cuda/event_timeline.h"
 #include "backend/cuda/launch_kernels.h"
 #include "backend/cuda/stream_memory.h"
 #include "core/error.h"
@@ -71,6 +72,10 @@ class CudaDevice : public Device {
   }
 
   DeviceMemory& memory() override { return memory_; }
+
+  std::unique_ptr<DeviceTimeline> timeline(std::size_t places) override {
+    return cuda::make_event_timeline(places, stream_.get());
+  }
 
  private:
   bool by_library(const Kernel& kernel) const { return matmul_ && is_linear(kernel.kind); }

@@ -24,6 +24,11 @@ bool runs_kernel(OperationKind kind) {
   return kind == OperationKind::compute || kind == OperationKind::optimizer;
 }
 
+/// Places on the timeline: where the step began, and of each operation its start and end.
+constexpr std::size_t step_begin = 0;
+std::size_t start_of(OperationId id) { return 1 + 2 * std::size_t{id.value}; }
+std::size_t end_of(OperationId id) { return 2 + 2 * std::size_t{id.value}; }
+
 std::size_t count_collectives(const Schedule& schedule) {
   return static_cast<std::size_t>(std::ranges::count_if(
       schedule.operations, [](const Operation& op) { return is_collective(op.kind); }));
@@ -49,6 +54,8 @@ Executor::Executor(const Schedule& schedule, Device& device, Communicator& world
       queue_(count_collectives(schedule) + 1) {
   prepare_kernels();
   take_arena(world);
+  if (options.recorded_steps > 0 && !device.memory().is_host())
+    timeline_ = device.timeline(1 + 2 * schedule.operations.size());
 }
 
 void Executor::prepare_kernels() {
@@ -94,11 +101,14 @@ BufferId Executor::required(std::string_view name) const {
 
 void Executor::run_init() { run(init_, {}); }
 
-void Executor::run_step(const StepState& state) {
-  recorder_.begin(state.step);
+void Executor::run_step(const StepState& state, bool timed) {
+  recorder_.begin(state.step, timed);
+  timing_ = timed && timeline_;
+  mark(step_begin);
   run(step_, state);
   device_.memory().wait();
   recorder_.end();
+  if (timing_) read_timeline();
   if (options_.check) check_step(state.step);
 }
 
@@ -134,6 +144,7 @@ void Executor::launch_collective(OperationId id) {
 void Executor::run_collective(OperationId id) {
   OperationTimes& times = recorder_.at(id);
   times.start_ns = monotonic_ns();
+  mark(start_of(id));
   if (options_.check) {
     const CountAllocations counting(communication_allocations_);
     const LibraryCall library;
@@ -141,6 +152,7 @@ void Executor::run_collective(OperationId id) {
   } else {
     bound_->collective(id).run();
   }
+  mark(end_of(id));
   times.end_ns = monotonic_ns();
 }
 
@@ -154,13 +166,30 @@ void Executor::run_on_host(OperationId id, const StepState& state) {
   const Operation& operation = schedule_.at(id);
   OperationTimes& times = recorder_.at(id);
   times.start_ns = monotonic_ns();
+  mark(start_of(id));
   if (runs_kernel(operation.kind)) {
     const LibraryCall library;
     device_.run(schedule_.kernels[operation.detail], {.operands = bound_->operands(id),
                                                       .slices = schedule_.slices_of(operation),
                                                       .state = state});
   }
+  mark(end_of(id));
   times.end_ns = monotonic_ns();
+}
+
+void Executor::mark(std::size_t place) {
+  if (timing_) timeline_->mark(place);
+}
+
+/// The host's times of issuing become the device's of running, counted from the step's begin.
+void Executor::read_timeline() {
+  const auto at = [&](std::size_t place) {
+    return recorder_.begin_ns() + timeline_->between(step_begin, place).ns;
+  };
+  for (const OperationId id : step_.operations) {
+    recorder_.at(id).start_ns = at(start_of(id));
+    recorder_.at(id).end_ns = at(end_of(id));
+  }
 }
 
 void Executor::note_issued(Pass& pass, OperationId id) {

@@ -27,7 +27,7 @@ struct ExecutorOptions {
   /// every operation, allocations inside a step counted. What it finds ends the process with a
   /// message: it is a broken invariant.
   bool check = false;
-  /// The times of the operations of the last so many steps are kept for the trace.
+  /// The times of the operations of the last so many timed steps are kept for the trace.
   std::size_t recorded_steps = 0;
 };
 
@@ -74,8 +74,9 @@ class Executor {
   /// Runs the operations of Phase::init: once, before the first step.
   void run_init();
   /// Runs one step; `state.step` counts from 1. When it returns, all of the step has ended on this
-  /// rank.
-  void run_step(const StepState& state);
+  /// rank. The operations of a `timed` step are timed by the device's clock, which on a GPU costs
+  /// two marks each; no other step's times are kept.
+  void run_step(const StepState& state, bool timed = true);
   /// Runs the caller's own collective on the communication thread, between steps.
   void between_steps(const std::function<void()>& call);
 
@@ -107,6 +108,8 @@ class Executor {
   void wait_for_dependencies(OperationId id);
   void note_issued(Pass& pass, OperationId id);
   void note_ended(Pass& pass, OperationId id);
+  void mark(std::size_t place);
+  void read_timeline();
   void check_step(std::int64_t step) const;
   [[noreturn]] void broken(std::string_view what) const;
 
@@ -124,6 +127,8 @@ class Executor {
   std::vector<CategoryBytes> expected_;  ///< checking mode: by operation
   std::vector<CategoryBytes> live_;
   StepRecorder recorder_;
+  std::unique_ptr<DeviceTimeline> timeline_;  ///< of a device that has a clock of its own
+  bool timing_ = false;                       ///< the step is timed by it
   AllocationCounts compute_allocations_;
   AllocationCounts communication_allocations_;
   std::vector<CollectiveQueue::Ticket> tickets_;  ///< by operation

@@ -19,12 +19,11 @@ std::int64_t now_ns() {
 std::int64_t monotonic_ns() { return now_ns<std::chrono::steady_clock>(); }
 
 StepRecorder::StepRecorder(std::size_t operations, std::size_t capacity)
-    : kept_(capacity == 0 ? 1 : std::max(capacity, first_steps + 1)),
-      capacity_(capacity == 0 ? 0 : kept_.size()),
+    : kept_(capacity == 0 ? 0 : std::max(capacity, first_steps + 1)),
       base_monotonic_ns_(monotonic_ns()),
       base_wall_ns_(now_ns<std::chrono::system_clock>()) {
   for (RecordedStep& step : kept_) step.operations.resize(operations);
-  open_ = &kept_.front();
+  not_kept_.operations.resize(operations);
 }
 
 std::size_t StepRecorder::place_of(std::size_t nth) const {
@@ -32,21 +31,20 @@ std::size_t StepRecorder::place_of(std::size_t nth) const {
   return first_steps + (nth - first_steps) % (kept_.size() - first_steps);
 }
 
-void StepRecorder::begin(std::int64_t step) {
-  open_ = &kept_[capacity_ == 0 ? 0 : place_of(begun_)];
-  ++begun_;
+void StepRecorder::begin(std::int64_t step, bool keep) {
+  open_ = keep && !kept_.empty() ? &kept_[place_of(begun_++)] : &not_kept_;
   open_->step = step;
   open_->begin_ns = monotonic_ns();
 }
 
 void StepRecorder::end() {
   open_->end_ns = monotonic_ns();
-  ended_ = begun_;
+  if (open_ != &not_kept_) ended_ = begun_;
 }
 
 std::vector<const RecordedStep*> StepRecorder::steps() const {
   std::vector<const RecordedStep*> steps;
-  for (std::size_t i = 0; i < std::min(capacity_, ended_); ++i) {
+  for (std::size_t i = 0; i < std::min(kept_.size(), ended_); ++i) {
     // A step that failed half-way has taken the place of an older one.
     if (begun_ == ended_ || &kept_[i] != open_) steps.push_back(&kept_[i]);
   }

@@ -33,12 +33,16 @@ struct RecordedStep {
 class StepRecorder {
  public:
   StepRecorder(std::size_t operations, std::size_t capacity);
+  StepRecorder(const StepRecorder&) = delete;
+  StepRecorder& operator=(const StepRecorder&) = delete;
 
-  /// Opens the next step in place of the oldest. Without capacity, times go to a place nobody
-  /// reads.
-  void begin(std::int64_t step);
+  /// Opens the next step in place of the oldest. Without capacity, and of a step that is not to be
+  /// kept, times go to a place nobody reads.
+  void begin(std::int64_t step, bool keep = true);
   void end();
+  /// Times of the step that is open; before the first one, a place nobody reads.
   OperationTimes& at(OperationId operation) { return open_->operations[operation.value]; }
+  std::int64_t begin_ns() const { return open_->begin_ns; }
 
   /// Finished steps, in order.
   std::vector<const RecordedStep*> steps() const;
@@ -49,11 +53,11 @@ class StepRecorder {
  private:
   std::size_t place_of(std::size_t nth) const;
 
-  std::vector<RecordedStep> kept_;  ///< without capacity, one place that nobody reads
-  RecordedStep* open_ = nullptr;
+  std::vector<RecordedStep> kept_;
+  RecordedStep not_kept_;
+  RecordedStep* open_ = &not_kept_;
   std::size_t begun_ = 0;
   std::size_t ended_ = 0;
-  std::size_t capacity_ = 0;
   std::int64_t base_monotonic_ns_ = 0;
   std::int64_t base_wall_ns_ = 0;
 };

@@ -28,8 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t recorded_steps = 12;
-
 std::unique_ptr<Device> make_device(const Job& job, const Environment& environment) {
   if (job.device == "cuda") return make_cuda_device({.index = environment.local_rank});
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -89,7 +87,7 @@ class Run {
         progress_(job.steps, options.quiet || !leads_) {
     create_folder(job.output);
     if (leads_) metrics_.emplace(start_run_folder(job));
-    trainer_.emplace(job, *world_, *device_, recorded_steps);
+    trainer_.emplace(job, *world_, *device_);
     for (const std::string& note : trainer_->tokens().notes()) {
       if (leads_) fmt::print(stderr, "{}\n", note);
     }

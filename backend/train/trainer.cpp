@@ -48,6 +48,13 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
 /// A NaN's sign says nothing.
 std::string text_of(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
+/// They differ from the rest: caches are cold, libraries set themselves up.
+constexpr int first_steps = 2;
+
+std::size_t recorded_steps(const Job& job) {
+  return static_cast<std::size_t>(first_steps + job.profile_steps);
+}
+
 void require_finite(const StepMetrics& metrics) {
   if (std::isfinite(metrics.loss) && std::isfinite(metrics.gradient_norm)) return;
   throw Error({.where = fmt::format("step {}", metrics.step),
@@ -59,13 +66,14 @@ void require_finite(const StepMetrics& metrics) {
 
 }  // namespace
 
-Trainer::Trainer(const Job& job, Communicator& world, Device& device, std::size_t recorded_steps)
+Trainer::Trainer(const Job& job, Communicator& world, Device& device)
     : job_(job),
       model_(model_of(job)),
       tokens_(TokenStream::open(job.data, job.token_format)),
       schedule_(schedule_of(job, model_, world, device)),
       plan_(usable_plan(job, model_, world, tokens_)),
-      executor_(schedule_, device, world, {.check = job.check, .recorded_steps = recorded_steps}),
+      executor_(schedule_, device, world,
+                {.check = job.check, .recorded_steps = recorded_steps(job)}),
       inputs_(executor_.elements_of<std::int32_t>("tokens")),
       targets_(executor_.elements_of<std::int32_t>("targets")) {
   load_start_weights(job_, model_, executor_);
@@ -78,6 +86,12 @@ void Trainer::read_inputs() {
   executor_.write<std::int32_t>("targets", targets_);
 }
 
+/// Times cost nothing where the host runs the kernels itself.
+bool Trainer::is_timed(std::int64_t step) const {
+  return executor_.device_memory().is_host() || step <= first_steps ||
+         job_.steps - step < job_.profile_steps;
+}
+
 Trainer::StepResult Trainer::run_step(bool ask_to_stop) {
   const std::int64_t begin_ns = monotonic_ns();
   if (!first_step_ns_) first_step_ns_ = begin_ns;
@@ -86,7 +100,8 @@ Trainer::StepResult Trainer::run_step(bool ask_to_stop) {
   std::array<double, 2> loss{0, ask_to_stop ? 1.0 : 0.0};
   executor_.write<double>("loss", loss);
   const double rate = learning_rate(job_.learning_rate, steps_done_, job_.steps);
-  executor_.run_step({.learning_rate = rate, .step = ++steps_done_});
+  ++steps_done_;
+  executor_.run_step({.learning_rate = rate, .step = steps_done_}, is_timed(steps_done_));
 
   std::array<double, 2> clip{};
   executor_.read<double>("loss", loss);

@@ -23,7 +23,7 @@ class Trainer {
   /// Collective over `world`; each rank gives the same job. Reads model and data, lays out memory,
   /// loads or draws the start weights. `job`, `world` and `device` must outlive the trainer. Throws
   /// Error for whatever the job gets wrong.
-  Trainer(const Job& job, Communicator& world, Device& device, std::size_t recorded_steps = 0);
+  Trainer(const Job& job, Communicator& world, Device& device);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -45,6 +45,7 @@ class Trainer {
 
  private:
   void read_inputs();
+  bool is_timed(std::int64_t step) const;
 
   const Job& job_;
   Model model_;

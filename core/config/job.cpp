@@ -23,6 +23,7 @@ constexpr std::int64_t most_sequences = 1 << 20;
 constexpr std::int64_t longest_sequence = 1 << 24;
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr std::int64_t most_threads = 4096;
+constexpr std::int64_t most_profiled_steps = 1000;
 constexpr std::size_t longest_pattern = 1000;
 
 /// One key of the file: the reader, the writer and the help all come from here. "lr.peak" is `peak`
@@ -269,6 +270,10 @@ const std::vector<Key>& keys() {
       {"save_model", "true | false", "write model/ at the end",
        [](V v, Job& j) { j.save_model = v.boolean(); },
        [](const Job& j) -> Json { return j.save_model; }},
+      {"profile_steps", "integer from 1 to 1000",
+       "last steps whose operations are timed; so are the first two",
+       [](V v, Job& j) { j.profile_steps = static_cast<int>(v.integer(1, most_profiled_steps)); },
+       [](const Job& j) -> Json { return j.profile_steps; }},
       {"timeout", "time with unit", "longest wait in a collective", read_timeout,
        [](const Job& j) -> Json { return exact_text(Duration::from_seconds(j.timeout_s)); }},
       {"output", "path", "run folder; absent: one is chosen under runs/",

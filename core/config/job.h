@@ -40,6 +40,7 @@ struct Job {
   int threads = 0;              ///< compute threads per rank; 0: cores / ranks of this host
   bool check = false;           ///< checking mode: canaries, poison, allocation count
   bool save_model = true;
+  int profile_steps = 10;        ///< at the end of the run, each operation timed for the trace
   double timeout_s = 60;         ///< longest wait in a collective
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one
 };
