@@ -103,9 +103,16 @@ std::vector<Bucket> assign_buckets(std::span<const BucketTensor> tensors,
   return buckets;
 }
 
-DdpBuckets ddp_buckets(const ModuleTree& tree, const DdpOptions& options) {
+DdpLimits ddp_limits(const DdpOptions& options) {
   const Caps caps = caps_of(options);
-  DdpBuckets ddp{.parameters = {}, .buckets = {}, .cap = caps.rest};
+  return {.first = first_limits(caps, options),
+          .rebuilt = caps.listed.empty() ? std::vector{caps.first, caps.rest} : caps.listed,
+          .cap = caps.rest};
+}
+
+DdpBuckets ddp_buckets(const ModuleTree& tree, const DdpOptions& options) {
+  const DdpLimits limits = ddp_limits(options);
+  DdpBuckets ddp{.parameters = {}, .buckets = {}, .cap = limits.cap};
   std::vector<BucketTensor> tensors;
   for (std::size_t i = 0; i < tree.parameters.size(); ++i) {
     const TreeParameter& parameter = tree.parameters[i];
@@ -118,7 +125,7 @@ DdpBuckets ddp_buckets(const ModuleTree& tree, const DdpOptions& options) {
     throw Refusal("RuntimeError", {.where = "DistributedDataParallel",
                                    .what = "no parameter requires a gradient",
                                    .way_out = "run without it, or train some parameters"});
-  ddp.buckets = assign_buckets(tensors, first_limits(caps, options), BucketOrder::by_first_index);
+  ddp.buckets = assign_buckets(tensors, limits.first, BucketOrder::by_first_index);
   // Gradients become ready in roughly the reverse order of registration.
   std::reverse(ddp.buckets.begin(), ddp.buckets.end());
   return ddp;

@@ -49,6 +49,16 @@ struct DdpOptions {
   bool static_graph = false;
 };
 
+/// What buckets are filled up to.
+struct DdpLimits {
+  std::vector<Bytes> first;    ///< in the first iteration
+  std::vector<Bytes> rebuilt;  ///< once they are rebuilt in the order of readiness
+  Bytes cap;                   ///< bucket_bytes_cap
+};
+
+/// _BucketCapacityConfig.compute_bucket_size_limits, with the reducer's own limits for rebuilding.
+DdpLimits ddp_limits(const DdpOptions& options);
+
 /// The buckets of the first iteration, before they are rebuilt in the order of readiness.
 struct DdpBuckets {
   std::vector<std::int32_t> parameters;  ///< in ModuleTree::parameters; buckets index this list
