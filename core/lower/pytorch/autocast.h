@@ -11,8 +11,11 @@ Tensor cached_cast(Session& s, Dtype dtype, const Tensor& tensor);
 /// The argument of an operator of the list that runs in the lower precision (matmuls, linear,
 /// attention ...); as it is where autocast is off.
 Tensor to_lower_precision(Session& s, const Tensor& tensor);
-/// The argument of an operator of the float32 list (softmax, losses, pow, norms ...).
+/// The argument of an operator of the float32 list of both devices (most losses, prod ...).
 Tensor to_float32(Session& s, const Tensor& tensor);
+/// Of cuda's list only (pow, rsqrt, exp, softmax, sum, layer_norm ...); torch 2.15's AutocastCPU
+/// leaves these alone.
+Tensor to_float32_on_cuda(Session& s, const Tensor& tensor);
 
 /// `with torch.autocast(device, dtype)`.
 class Autocast {

@@ -55,6 +55,7 @@ class SavedTensor {
   std::string_view field_;
   std::int32_t index_ = -1;
   bool is_output_;
+  bool detached_ = false;  ///< an output: held without its grad_fn
   bool was_leaf_ = false;
   bool requires_grad_ = false;
   std::uint32_t output_number_ = 0;
@@ -166,6 +167,8 @@ std::vector<Edge> next_edges_of(Session& s, std::span<const Tensor* const> tenso
 /// The node that a gradient of this tensor goes to; of a leaf its AccumulateGrad, made on demand.
 /// torch::autograd::impl::gradient_edge.
 Edge gradient_edge(Session& s, const Tensor& tensor);
+/// None where the tensor requires no grad.
+Edge gradient_edge_if_any(Session& s, const Tensor& tensor);
 
 /// The node of a differentiable operator, or none if no input requires grad. Made before the
 /// operator is dispatched; `inputs` (None allowed) are its differentiable ones, in order.

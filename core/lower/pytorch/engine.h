@@ -38,10 +38,14 @@ class Engine {
   void queue_callback(std::function<void(Session&)> callback);
 
  private:
-  void run_task(GraphTask& task);
-  void evaluate(GraphTask& task, const NodeRef& node, Tensors gradients);
-  Tensors call(GraphTask& task, Node& node, Tensors& gradients);
+  std::uint32_t state_of(GraphTask& task, const NodeRef& node);
+  void count_dependencies(GraphTask& task, const std::vector<NodeRef>& roots);
+  void push_ready(GraphTask& task, const NodeRef& node);
+  Tensors call(Node& node, Tensors& gradients);
   void pass_on(GraphTask& task, Node& node, Tensors& results);
+  void evaluate(GraphTask& task, const NodeRef& node);
+  void run_task(GraphTask& task);
+  void restore(GraphTask& task);
 
   Session& s_;
   std::vector<GraphTask*> tasks_;  ///< innermost last

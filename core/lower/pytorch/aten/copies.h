@@ -11,6 +11,7 @@ namespace shardscope::eager {
 
 /// aten.clone, preserve_format.
 Tensor clone(Session& s, Tensor self);
+Tensor clone_contiguous(Session& s, Tensor self);
 /// Tensor.contiguous(): itself, or a contiguous aten.clone.
 Tensor contiguous(Session& s, Tensor self);
 struct ToOptions {
@@ -43,6 +44,8 @@ Tensor scalar_tensor(Session& s, Like like);
 /// torch.arange(...) with `count` elements.
 Tensor arange(Session& s, std::int64_t count, Like like, bool with_start = false);
 Tensor new_empty(Session& s, const Tensor& tensor, const Dims& sizes);
+Tensor new_empty_strided(Session& s, const Tensor& tensor, const Dims& sizes, const Dims& strides,
+                         Like like);
 Tensor new_zeros(Session& s, const Tensor& tensor, const Dims& sizes);
 Tensor new_ones(Session& s, const Tensor& tensor, const Dims& sizes);
 Tensor zero_(Session& s, Tensor self);

@@ -34,6 +34,9 @@ Tensor mul(Session& s, Tensor self, Tensor other);
 Tensor mul(Session& s, Tensor self, Number other);
 Tensor div(Session& s, Tensor self, Tensor other);
 Tensor div(Session& s, Tensor self, Number other);
+/// `self * number` and `self / number` as C++ writes them: aten.mul.Scalar, aten.div.Scalar.
+Tensor mul_scalar(Session& s, Tensor self, Number other);
+Tensor div_scalar(Session& s, Tensor self, Number other);
 Tensor floor_divide(Session& s, Tensor self, Number other);
 Tensor pow(Session& s, Tensor self, Number exponent);
 Tensor maximum(Session& s, Tensor self, Tensor other);

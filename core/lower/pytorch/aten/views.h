@@ -41,6 +41,9 @@ Tensor as_strided(Session& s, Tensor self, const Dims& sizes, const Dims& stride
 Tensor alias(Session& s, Tensor self);
 Tensor view_as(Session& s, Tensor self, const Tensor& other);
 Tensor detach(Session& s, Tensor self);
+/// The same without autograd, an operator only under a dispatch mode: TensorImpl's
+/// shallow_copy_and_detach, as tensor_data() and make_variable() do.
+Tensor shallow_detach(Session& s, const Tensor& self);
 /// Tensor.view(dtype) of the same element size.
 Tensor view_dtype(Session& s, Tensor self, Dtype dtype);
 

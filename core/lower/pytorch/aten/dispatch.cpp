@@ -1,0 +1,179 @@
+#include "core/lower/pytorch/aten/dispatch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace shardscope::eager {
+namespace {
+
+/// Operands of one operator for the observers; numbers and None are no tensors to them.
+class Operands {
+ public:
+  void add(const Tensor& tensor) {
+    if (!tensor.defined() || tensor->wrapped_number) return;
+    if (count_ < few_.size())
+      few_[count_] = tensor.impl();
+    else
+      more_.push_back(tensor.impl());
+    ++count_;
+  }
+  std::span<const TensorImpl* const> span() {
+    if (count_ <= few_.size()) return {few_.data(), count_};
+    if (more_.size() < count_) more_.insert(more_.begin(), few_.begin(), few_.end());
+    return more_;
+  }
+
+ private:
+  std::array<const TensorImpl*, 8> few_{};
+  std::vector<const TensorImpl*> more_;
+  std::size_t count_ = 0;
+};
+
+void tell(Session& s, const Operator& op, Operands& inputs, Operands& outputs, std::int64_t flops) {
+  const OperatorCall call{
+      .op = op, .inputs = inputs.span(), .outputs = outputs.span(), .flops = flops};
+  s.tell([&](Observer& o) { o.on_operator(s, call); });
+}
+
+/// Elements from the first to past the last that a tensor reaches.
+std::int64_t reach(const Dims& sizes, const Dims& strides) {
+  std::int64_t last = 0;
+  for (int i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    last += (sizes[i] - 1) * strides[i];
+  }
+  return last + 1;
+}
+
+}  // namespace
+
+void dispatched(Session& s, const Operator& op, std::span<const Tensor* const> inputs,
+                std::span<const Tensor* const> outputs, std::int64_t flops) {
+  if (!s.observed()) return;
+  Operands in, out;
+  for (const Tensor* tensor : inputs) in.add(*tensor);
+  for (const Tensor* tensor : outputs) out.add(*tensor);
+  tell(s, op, in, out, flops);
+}
+
+void dispatched(Session& s, const Operator& op, TensorPointers inputs, TensorPointers outputs,
+                std::int64_t flops) {
+  dispatched(s, op, std::span(inputs.begin(), inputs.size()),
+             std::span(outputs.begin(), outputs.size()), flops);
+}
+
+void dispatched(Session& s, const Operator& op, const Tensors& inputs, const Tensors& outputs,
+                std::int64_t flops) {
+  if (!s.observed()) return;
+  Operands in, out;
+  for (const Tensor& tensor : inputs) in.add(tensor);
+  for (const Tensor& tensor : outputs) out.add(tensor);
+  tell(s, op, in, out, flops);
+}
+
+Tensor allocate_strided(Session& s, Like like, const Dims& sizes, const Dims& strides) {
+  Storage storage = StorageImpl::allocate(s, {.bytes = bytes_of(reach(sizes, strides), like.dtype),
+                                              .device = like.device,
+                                              .stream = s.stream});
+  return Tensor(Ref<TensorImpl>(new TensorImpl(
+      std::move(storage), {.dtype = like.dtype, .sizes = sizes, .strides = strides, .offset = 0})));
+}
+
+Tensor allocate(Session& s, Like like, const Dims& sizes) {
+  return allocate_strided(s, like, sizes, contiguous_strides(sizes));
+}
+
+Tensor allocate_like(Session& s, const Tensor& tensor, Dtype dtype) {
+  return allocate_strided(s, like(tensor, dtype), tensor.sizes(), preserved_strides(tensor));
+}
+
+Tensor alias_of(const Tensor& base, const Dims& sizes, const Dims& strides, std::int64_t offset) {
+  return Tensor(Ref<TensorImpl>(new TensorImpl(
+      base.storage(),
+      {.dtype = base.dtype(), .sizes = sizes, .strides = strides, .offset = offset})));
+}
+
+bool is_dense(const Dims& sizes, const Dims& strides) {
+  std::array<int, Dims::capacity> order{};
+  const int n = sizes.size();
+  std::iota(order.begin(), order.begin() + n, 0);
+  std::sort(order.begin(), order.begin() + n, [&](int a, int b) {
+    if (sizes[a] < 2) return false;
+    if (sizes[b] < 2) return true;
+    return strides[a] < strides[b];
+  });
+  std::int64_t expected = 1;
+  for (int i = 0; i < n; ++i) {
+    const int d = order[static_cast<std::size_t>(i)];
+    if (sizes[d] < 2) return true;
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
+namespace {
+
+/// at::infer_dense_strides: dense, in the order of the given strides.
+Dims dense_strides(const Dims& sizes, const Dims& strides) {
+  const int n = sizes.size();
+  std::array<int, Dims::capacity> order{};
+  for (int i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = n - 1 - i;
+  const auto should_swap = [&](int a, int b) {
+    if (strides[a] == 0 || strides[b] == 0) return 0;
+    if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+    return sizes[a] > sizes[b] ? 1 : 0;
+  };
+  for (int i = 1; i < n; ++i) {
+    int later = i;
+    for (int j = i - 1; j >= 0; --j) {
+      const int comparison =
+          should_swap(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(later)]);
+      if (comparison < 0) break;
+      if (comparison > 0) {
+        std::swap(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(later)]);
+        later = j;
+      }
+    }
+  }
+  Dims dense = sizes;
+  std::int64_t stride = 1;
+  for (int i = 0; i < n; ++i) {
+    const int d = order[static_cast<std::size_t>(i)];
+    dense[d] = stride;
+    if (sizes[d] > 1) stride *= sizes[d];
+  }
+  return dense;
+}
+
+}  // namespace
+
+Dims preserved_strides(const Tensor& tensor) {
+  if (is_dense(tensor.sizes(), tensor.strides())) return tensor.strides();
+  return dense_strides(tensor.sizes(), tensor.strides());
+}
+
+Dims broadcast(const Dims& a, const Dims& b) {
+  const int n = std::max(a.size(), b.size());
+  Dims sizes = Dims::filled(n, 1);
+  for (int i = 1; i <= n; ++i) {
+    const std::int64_t of_a = i <= a.size() ? a[-i] : 1;
+    const std::int64_t of_b = i <= b.size() ? b[-i] : 1;
+    if (of_a != of_b && of_a != 1 && of_b != 1)
+      throw Error({.where = "operator",
+                   .what = fmt::format("shapes ({}) and ({}) do not go together",
+                                       fmt::join(a, ", "), fmt::join(b, ", ")),
+                   .way_out = {}});
+    sizes[-i] = of_a == 1 ? of_b : of_a;
+  }
+  return sizes;
+}
+
+int wrap_dim(int dim, int dims) { return dim < 0 ? dim + std::max(dims, 1) : dim; }
+
+}  // namespace shardscope::eager

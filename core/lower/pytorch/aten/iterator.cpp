@@ -1,0 +1,175 @@
+#include "core/lower/pytorch/aten/iterator.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shardscope::eager {
+namespace {
+
+struct Shape {
+  Dims sizes;
+  bool all_the_same = true;
+};
+
+Shape common_shape(std::span<const Tensor* const> operands, bool with_number) {
+  Shape shape;
+  bool first = true;
+  bool scalars = with_number, tensors = false;
+  for (const Tensor* operand : operands) {
+    const Dims& sizes = operand->sizes();
+    (sizes.empty() ? scalars : tensors) = true;
+    if (first)
+      shape.sizes = sizes;
+    else if (!(sizes == shape.sizes)) {
+      shape.all_the_same = false;
+      shape.sizes = broadcast(shape.sizes, sizes);
+    }
+    first = false;
+  }
+  if (scalars && tensors) shape.all_the_same = false;
+  return shape;
+}
+
+/// Whether all operands are dense with the same strides.
+bool same_dense_strides(std::span<const Tensor* const> operands) {
+  return std::all_of(operands.begin(), operands.end(), [&](const Tensor* operand) {
+    return operand->strides() == operands[0]->strides() &&
+           is_dense(operand->sizes(), operand->strides());
+  });
+}
+
+/// Strides of an operand as if it had the common shape; 0 where it is broadcast.
+Dims broadcast_strides(const Tensor& operand, const Dims& sizes) {
+  Dims strides = Dims::filled(sizes.size(), 0);
+  for (int i = 1; i <= operand.dim(); ++i)
+    if (operand.sizes()[-i] != 1 || sizes[-i] == 1) strides[-i] = operand.strides()[-i];
+  return strides;
+}
+
+using Order = std::array<int, Dims::capacity>;
+
+/// 1 if dimension `a` goes after `b`, -1 if before, 0 if that cannot be said.
+int should_swap(std::span<const Dims> strides, const Dims& sizes, int a, int b) {
+  for (const Dims& of : strides) {
+    if (of[a] == 0 || of[b] == 0) continue;
+    if (of[a] != of[b]) return of[a] < of[b] ? -1 : 1;
+    if (sizes[a] > sizes[b]) return 1;
+  }
+  return 0;
+}
+
+/// Dimensions from the fastest to the slowest.
+Order order_of(std::span<const Dims> strides, const Dims& sizes) {
+  const int n = sizes.size();
+  Order order{};
+  for (int i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = n - 1 - i;
+  for (int i = 1; i < n; ++i) {
+    int later = i;
+    for (int j = i - 1; j >= 0; --j) {
+      int& a = order[static_cast<std::size_t>(j)];
+      int& b = order[static_cast<std::size_t>(later)];
+      const int comparison = should_swap(strides, sizes, a, b);
+      if (comparison < 0) break;
+      if (comparison > 0) {
+        std::swap(a, b);
+        later = j;
+      }
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+IteratorOutput iterate(std::span<const Tensor* const> operands, bool with_number) {
+  const auto [sizes, all_the_same] = common_shape(operands, with_number);
+  const bool all_contiguous =
+      std::all_of(operands.begin(), operands.end(), [&](const Tensor* operand) {
+        return operand->sizes() == sizes && operand->is_contiguous() &&
+               (all_the_same || operand->strides() == contiguous_strides(sizes));
+      });
+  if (all_contiguous) return {sizes, contiguous_strides(sizes)};
+  if (all_the_same && same_dense_strides(operands)) return {sizes, operands[0]->strides()};
+  std::array<Dims, 4> strides;
+  const std::size_t count = std::min(operands.size(), strides.size());
+  for (std::size_t i = 0; i < count; ++i) strides[i] = broadcast_strides(*operands[i], sizes);
+  const Order order = order_of(std::span(strides).first(count), sizes);
+  IteratorOutput output{sizes, sizes};
+  std::int64_t stride = 1;
+  for (int i = 0; i < sizes.size(); ++i) {
+    const int d = order[static_cast<std::size_t>(i)];
+    output.strides[d] = stride;
+    stride *= sizes[d];
+  }
+  return output;
+}
+
+Tensor allocate_output(Session& s, TensorPointers operands, Dtype dtype, bool with_number) {
+  const std::span all(operands.begin(), operands.size());
+  const auto on_cuda = std::find_if(all.begin(), all.end(), [](const Tensor* operand) {
+    return operand->device() != Device::cpu;
+  });
+  const Device device = on_cuda == all.end() ? Device::cpu : (*on_cuda)->device();
+  const IteratorOutput output = iterate(all, with_number);
+  return allocate_strided(s, {dtype, device}, output.sizes, output.strides);
+}
+
+bool is_floating(Dtype dtype) {
+  return dtype == Dtype::float64 || dtype == Dtype::float32 || dtype == Dtype::float16 ||
+         dtype == Dtype::bfloat16;
+}
+
+Dtype to_floating(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::float32; }
+
+Dtype promote(Dtype a, Dtype b) {
+  if (a == b) return a;
+  if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;
+  if (is_floating(a)) {
+    if (a == Dtype::float64 || b == Dtype::float64) return Dtype::float64;
+    return Dtype::float32;  // float32 with a half, or the two halves together
+  }
+  if (a == Dtype::boolean) return b;
+  if (b == Dtype::boolean) return a;
+  const bool one_unsigned = a == Dtype::uint8 || b == Dtype::uint8;
+  const Bytes larger = std::max(size_of(a), size_of(b));
+  if (one_unsigned && larger == 1_B) return Dtype::int16;
+  return size_of(a) == larger ? a : b;
+}
+
+namespace {
+
+/// What at::native::ResultTypeState sees of a Number: floats count as the default dtype.
+Dtype dtype_of(Number number) {
+  switch (number.kind) {
+    case Number::Kind::boolean:
+      return Dtype::boolean;
+    case Number::Kind::integer:
+      return Dtype::int64;
+    case Number::Kind::floating:
+      break;
+  }
+  return Dtype::float32;
+}
+
+/// at::native::combine_categories.
+Dtype combine(Dtype higher, Dtype lower) {
+  if (is_floating(higher)) return higher;
+  if (higher == Dtype::boolean || is_floating(lower)) return promote(higher, lower);
+  return higher;
+}
+
+}  // namespace
+
+Dtype result_type(const Tensor& a, const Tensor& b) {
+  const auto rank = [](const Tensor& t) { return t->wrapped_number ? 0 : t.dim() == 0 ? 1 : 2; };
+  const int of_a = rank(a), of_b = rank(b);
+  const auto dtype = [](const Tensor& t) {
+    return t->wrapped_number && is_floating(t.dtype()) ? Dtype::float32 : t.dtype();
+  };
+  if (of_a == of_b) return promote(dtype(a), dtype(b));
+  return of_a > of_b ? combine(dtype(a), dtype(b)) : combine(dtype(b), dtype(a));
+}
+
+Dtype result_type(const Tensor& a, Number b) { return combine(a.dtype(), dtype_of(b)); }
+
+}  // namespace shardscope::eager

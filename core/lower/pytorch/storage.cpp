@@ -1,0 +1,34 @@
+#include "core/lower/pytorch/storage.h"
+
+#include "core/lower/pytorch/session.h"
+
+namespace shardscope::eager {
+
+StorageImpl::StorageImpl(Session& s, const Request& request)
+    : session_(&s),
+      id_(s.take_storage_id()),
+      bytes_(request.bytes),
+      device_(request.device),
+      stream_(request.stream),
+      pinned_(request.pinned) {}
+
+Storage StorageImpl::allocate(Session& s, const Request& request) {
+  Storage storage(new StorageImpl(s, request));
+  s.tell([&](Observer& o) { o.on_storage_allocated(s, *storage); });
+  return storage;
+}
+
+void StorageImpl::resize(Bytes bytes) {
+  const Bytes before = bytes_;
+  if (bytes == before) return;
+  bytes_ = bytes;
+  if (before == Bytes{}) stream_ = session_->stream;
+  session_->tell([&](Observer& o) { o.on_storage_resized(*session_, *this, before); });
+}
+
+void StorageImpl::release_last() {
+  session_->tell([&](Observer& o) { o.on_storage_freed(*session_, *this); });
+  delete this;
+}
+
+}  // namespace shardscope::eager
