@@ -14,8 +14,11 @@
 #include "backend/calibrate/calibrate.h"
 #include "backend/comm/make_communicator.h"
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_probe.h"
 #include "backend/launch/environment.h"
 #include "backend/launch/launcher.h"
+#include "cli/device_choice.h"
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
 #include "cli/own_arguments.h"
@@ -35,7 +38,7 @@ struct CalibrateOptions {
   JobOptions job;
   OutputOptions output;
   std::optional<std::int64_t> ranks, threads;
-  std::optional<std::string> file;
+  std::optional<std::string> file, device;
 };
 
 int checked(const std::optional<std::int64_t>& value, std::string_view name, std::int64_t high,
@@ -72,10 +75,18 @@ std::vector<Strategy> strategies_for(const Strategy& like, int ranks) {
   return strategies;
 }
 
+/// The job with the device and precision that are measured.
+Job job_to_measure(const CalibrateOptions& options, int ranks) {
+  Job job = job_of(options.job);
+  job.ranks = ranks;
+  if (options.device) job.device = parse_device(*options.device);
+  choose_device(job);
+  return job;
+}
+
 /// What the job's kernels and collectives are, alone and under every strategy.
-CalibrationPlan plan_of(const CalibrateOptions& options, const Environment& environment,
-                        const Device& device) {
-  const Job job = job_of(options.job);
+CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
+                        const Environment& environment, const Device& device) {
   const Precision precision = job.strategy.precision;
   if (!options.job.model && !options.job.job) return {.precision = precision};
   Job alone = job;
@@ -94,11 +105,19 @@ CalibrationPlan plan_of(const CalibrateOptions& options, const Environment& envi
 
 struct Measured {
   Calibration calibration;
-  std::string device;
+  std::string kind;    ///< "cpu" or "cuda"
+  std::string device;  ///< for people, with the state it was in
+  Bytes memory;        ///< of one rank
   int ranks = 1;
-  int local_ranks = 1;
   int threads = 1;
 };
+
+std::optional<Link> link_of(const std::optional<HostCopies>& copies,
+                            CopyFigures HostCopies::*direction) {
+  if (!copies) return std::nullopt;
+  const CopyFigures& figures = (*copies).*direction;
+  return Link{.bandwidth = figures.bandwidth, .latency = figures.latency};
+}
 
 HardwareProfile profile_of(const Measured& measured) {
   const std::string date = today();
@@ -109,21 +128,24 @@ HardwareProfile profile_of(const Measured& measured) {
   const Calibration& c = measured.calibration;
   HardwareProfile profile{.name = "this machine",
                           .source = fmt::format("measured {} on {}", date, here.source),
-                          .device = "cpu",
+                          .device = measured.kind,
                           .threads_per_rank = measured.threads,
                           .ranks = measured.ranks,
-                          .memory = host_memory() / measured.local_ranks,
+                          .memory = measured.memory,
                           .peak = c.peak,
                           .peak_bfloat16 = c.peak_bfloat16,
                           .memory_bandwidth = c.memory_bandwidth,
                           .operation_overhead = c.operation_overhead,
+                          .host_to_device = link_of(c.host_copies, &HostCopies::to_device),
+                          .device_to_host = link_of(c.host_copies, &HostCopies::to_host),
                           .kernels = c.kernels,
                           .collectives = c.collectives,
                           .compute_slowdown = c.compute_slowdown,
                           .collective_slowdown = c.collective_slowdown};
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
-  for (const char* figure : {"memory", "peak", "memory_bandwidth", "operation_overhead", "kernels",
-                             "collectives", "contention"})
+  for (const char* figure :
+       {"memory", "peak", "memory_bandwidth", "operation_overhead", "host_to_device",
+        "device_to_host", "kernels", "collectives", "contention"})
     profile.provenance[figure] = here;
   return profile;
 }
@@ -150,6 +172,10 @@ std::string human_text(const HardwareProfile& profile, const std::string& file, 
   text +=
       fmt::format("  memory            {} of one rank\n", rounded_text(profile.memory_bandwidth));
   text += fmt::format("  per operation     {}\n", rounded_text(profile.operation_overhead));
+  if (profile.host_to_device && profile.device_to_host)
+    text +=
+        fmt::format("  from, to the host {}, {}\n", rounded_text(profile.host_to_device->bandwidth),
+                    rounded_text(profile.device_to_host->bandwidth));
   if (profile.ranks > 1)
     text += fmt::format("  at once           compute {:.2f}x slower, collectives {:.2f}x\n",
                         profile.compute_slowdown, profile.collective_slowdown);
@@ -157,26 +183,54 @@ std::string human_text(const HardwareProfile& profile, const std::string& file, 
                             profile.kernels.size(), profile.collectives.size(), elapsed_s, file);
 }
 
+struct DeviceToMeasure {
+  std::unique_ptr<Device> device;
+  Bytes memory;  ///< that a rank can have
+};
+
+DeviceToMeasure device_to_measure(const Job& job, const Environment& environment, int threads) {
+  if (job.device != "cuda")
+    return {.device = make_cpu_device({.threads = threads}),
+            .memory = host_memory() / environment.local_world};
+  const int index = environment.local_rank;
+  const CudaMemory memory = probe_cuda_memory(index);  // before the device is in use
+  return {.device = make_cuda_device({.index = index}), .memory = memory.free};
+}
+
+/// A GPU's clocks and power before and after: figures taken while it was throttled are of little
+/// use.
+std::string state_text(const std::string& before, const std::string& after) {
+  return before.empty() ? "" : fmt::format("; {} before, {} after", before, after);
+}
+
 ExitCode calibrate_as_rank(const CalibrateOptions& options, const Environment& environment) {
   const auto start = std::chrono::steady_clock::now();
   const int threads = threads_of(options, environment.local_world);
-  const std::unique_ptr<Device> device = make_cpu_device({.threads = threads});
-  const CalibrationPlan plan = plan_of(options, environment, *device);
+  const Job job = job_to_measure(options, environment.world);
+  const DeviceToMeasure measured = device_to_measure(job, environment, threads);
+  Device& device = *measured.device;
+  const CalibrationPlan plan = plan_of(options, job, environment, device);
   const std::unique_ptr<Communicator> world =
-      make_communicator(CommunicatorChoice::automatic, environment, longest_wait);
+      make_communicator(CommunicatorChoice::automatic, environment, longest_wait, device.memory());
   const bool speaks = environment.rank == 0;
-  const Calibration calibration = calibrate(*world, *device, plan, [&](std::string_view line) {
+  const auto clocks = [&] {
+    return job.device == "cuda" ? cuda_clocks(environment.local_rank) : "";
+  };
+  const std::string clocks_before = clocks();
+  const Calibration calibration = calibrate(*world, device, plan, [&](std::string_view line) {
     if (speaks) options.output.note(fmt::format("measuring {}", line));
   });
   if (!speaks) return ExitCode::done;
 
-  const HardwareProfile profile = profile_of({.calibration = calibration,
-                                              .device = device->description(),
-                                              .ranks = environment.world,
-                                              .local_ranks = environment.local_world,
-                                              .threads = threads});
+  const HardwareProfile profile =
+      profile_of({.calibration = calibration,
+                  .kind = job.device,
+                  .device = device.description() + state_text(clocks_before, clocks()),
+                  .memory = measured.memory,
+                  .ranks = environment.world,
+                  .threads = threads});
   const std::filesystem::path path =
-      options.file ? std::filesystem::path(*options.file) : calibrated_profile_path("cpu");
+      options.file ? std::filesystem::path(*options.file) : calibrated_profile_path(job.device);
   if (path.has_parent_path()) create_folder(path.parent_path());
   const std::string file = path.string();
   write_atomically(file, to_json(profile));
@@ -206,6 +260,8 @@ void declare_calibrate(Command& command) {
                  {"N", "processes that measure at once, as many as will train; 1 unless given"});
   command.option("--threads", options->threads,
                  {"N", "compute threads of a rank; cores / ranks unless given"});
+  command.option("--device", options->device,
+                 {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
   command.option("-o", options->file,
                  {"FILE", "the profile; unless given, where predictions look for it"});
   declare_output_options(command, options->output);

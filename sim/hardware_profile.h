@@ -28,7 +28,8 @@ struct Provenance {
   bool operator==(const Provenance&) const = default;
 };
 
-/// One direction of one ring through the devices of a node, or between nodes.
+/// One direction of one ring through the devices of a node, or between nodes; or of copies between
+/// host and device.
 struct Link {
   Bandwidth bandwidth;  ///< that the ring keeps up
   Duration latency;     ///< of one hop
@@ -47,7 +48,9 @@ struct HardwareProfile {
   FlopRate peak;  ///< best matrix product of float32 seen (measured) or stated
   std::optional<FlopRate> peak_bfloat16;  ///< the same of bfloat16
   Bandwidth memory_bandwidth;
-  Duration operation_overhead;  ///< of issuing one kernel
+  Duration operation_overhead;         ///< of issuing one kernel
+  std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
+  std::optional<Link> device_to_host;
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::optional<Link> link;        ///< among the ranks of one node

@@ -214,8 +214,9 @@ std::string contention_json(const HardwareProfile& profile) {
 
 HardwareProfile read_hardware_profile(const JsonValue& root) {
   root.only_keys({"schema", "name", "source", "device", "threads_per_rank", "ranks", "memory",
-                  "peak", "peak_bfloat16", "memory_bandwidth", "operation_overhead", "link",
-                  "network", "ranks_per_node", "kernels", "collectives", "contention"});
+                  "peak", "peak_bfloat16", "memory_bandwidth", "operation_overhead",
+                  "host_to_device", "device_to_host", "link", "network", "ranks_per_node",
+                  "kernels", "collectives", "contention"});
   if (root.at("schema").string() != schema)
     throw root.at("schema").error("not a hardware profile of this version",
                                   fmt::format("expected \"{}\"", schema));
@@ -232,6 +233,8 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
   profile.memory_bandwidth =
       read_positive_figure(root, "memory_bandwidth", parse_bandwidth, profile);
   profile.operation_overhead = read_figure(root, "operation_overhead", parse_duration, profile);
+  profile.host_to_device = read_link(root, "host_to_device", profile);
+  profile.device_to_host = read_link(root, "device_to_host", profile);
   profile.link = read_link(root, "link", profile);
   profile.network = read_link(root, "network", profile);
   profile.ranks_per_node = read_count(root, "ranks_per_node", 0, 0);
@@ -257,6 +260,8 @@ std::string to_json(const HardwareProfile& profile) {
   if (profile.peak_bfloat16) text += figure_json(profile, "peak_bfloat16", *profile.peak_bfloat16);
   text += figure_json(profile, "memory_bandwidth", profile.memory_bandwidth);
   text += figure_json(profile, "operation_overhead", profile.operation_overhead);
+  text += link_json(profile, "host_to_device", profile.host_to_device);
+  text += link_json(profile, "device_to_host", profile.device_to_host);
   text += link_json(profile, "link", profile.link);
   text += link_json(profile, "network", profile.network);
   text += samples_json(profile, "kernels", profile.kernels);

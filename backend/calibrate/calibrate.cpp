@@ -19,6 +19,7 @@ constexpr Duration collective_budget = 40_ms;
 constexpr Duration step_budget = 6_s;
 constexpr Bytes contended_bytes = 8_MiB;
 constexpr std::int64_t streamed_elements = 1 << 24;
+constexpr std::int64_t streamed_elements_gpu = 1 << 27;
 
 class Calibrator {
  public:
@@ -31,6 +32,7 @@ class Calibrator {
     if (plan_.step) measure_step(*plan_.step);
     measure_kernels();
     measure_memory();
+    if (!device_.memory().is_host()) result_.host_copies = time_host_copies(device_.memory());
     if (world_.size() > 1) measure_collectives();
     return std::move(result_);
   }
@@ -43,10 +45,7 @@ class Calibrator {
                        });
   }
 
-  void measure_overhead() {
-    const Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
-    result_.operation_overhead = timer_.time(nothing, 1_ms).time;
-  }
+  void measure_overhead() { result_.operation_overhead = timer_.launch_overhead(); }
 
   void measure_step(const Schedule& schedule) {
     progress_("a training step, kernel by kernel");
@@ -59,7 +58,7 @@ class Calibrator {
     const StepTimes times = time_step(world_, device_, schedule,
                                       static_cast<int>(std::clamp<std::int64_t>(fits, 2, 10)));
     result_.kernels = times.kernels;
-    result_.operation_overhead = times.operation_overhead;
+    if (device_.memory().is_host()) result_.operation_overhead = times.operation_overhead;
   }
 
   void measure_kernels() {
@@ -68,7 +67,8 @@ class Calibrator {
     for (const Schedule& schedule : plan_.schedules)
       kernels.insert(kernels.end(), schedule.kernels.begin(), schedule.kernels.end());
     for (const Precision precision : {plan_.precision, Precision::fp32}) {
-      const std::vector<Kernel> grid = kernel_grid(precision);
+      const std::vector<Kernel> grid =
+          kernel_grid(precision, device_.memory().is_host() ? GridFor::cpu : GridFor::gpu);
       kernels.insert(kernels.end(), grid.begin(), grid.end());
     }
     for (const Kernel& kernel : kernels)
@@ -91,7 +91,9 @@ class Calibrator {
 
   void measure_memory() {
     progress_("memory bandwidth");
-    const Kernel add{.kind = KernelKind::add, .elements = streamed_elements};
+    const Kernel add{
+        .kind = KernelKind::add,
+        .elements = device_.memory().is_host() ? streamed_elements : streamed_elements_gpu};
     const Duration time = timer_.time(add, 200_ms).time;
     result_.memory_bandwidth = {static_cast<double>(bytes_of(add).count) / time.seconds()};
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/calibrate/copy_timer.h"
 #include "backend/communicator.h"
 #include "backend/device.h"
 #include "core/samples.h"
@@ -27,6 +28,7 @@ struct Calibration {
   std::optional<FlopRate> peak_bfloat16;      ///< the same of bfloat16, where any was measured
   Bandwidth memory_bandwidth;                 ///< of one rank while all are at it
   Duration operation_overhead;
+  std::optional<HostCopies> host_copies;  ///< of a device with memory of its own
   double compute_slowdown = 1;
   double collective_slowdown = 1;
 };

@@ -1,16 +1,16 @@
 #include "backend/calibrate/kernel_operands.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include <cstddef>
+#include <span>
 
 #include "core/bfloat16.h"
 
 namespace shardscope {
 namespace {
 
-constexpr std::size_t alignment = 64;
+/// What is made on the host; the rest is copies of it, which a device makes by itself.
+constexpr std::size_t repeated_bytes = 1 << 20;
 
 OperandSpec numbers(std::int64_t elements, Dtype dtype) {
   return {bytes_of(elements, dtype), dtype == Dtype::bfloat16 ? Content::halves : Content::floats};
@@ -107,18 +107,35 @@ std::vector<Slice> slices_of(const Kernel& k) {
   }
 }
 
+/// Multiplied by it, neighbouring indices fall far apart (Knuth, TAOCP 3, 6.4).
+constexpr std::uint32_t mix = 2654435761u;
+
 template <class Element, class Convert>
-void fill_numbers(std::byte* memory, std::size_t bytes, Convert convert) {
-  auto* values = reinterpret_cast<Element*>(memory);
-  for (std::size_t i = 0; i < bytes / sizeof(Element); ++i)
-    values[i] = convert(0.5f + static_cast<float>((i * 7) & 15) / 16.0f);
+void fill_numbers(std::span<std::byte> memory, Convert convert) {
+  auto* values = reinterpret_cast<Element*>(memory.data());
+  for (std::size_t i = 0; i < memory.size() / sizeof(Element); ++i)
+    values[i] =
+        convert(0.5f + static_cast<float>(static_cast<std::uint32_t>(i) * mix >> 8) / 16777216.0f);
 }
 
-void fill_tokens(std::byte* memory, std::size_t bytes, std::int64_t vocabulary) {
-  auto* values = reinterpret_cast<std::int32_t*>(memory);
-  const auto below = static_cast<std::uint64_t>(std::max<std::int64_t>(vocabulary, 1));
-  for (std::size_t i = 0; i < bytes / sizeof(std::int32_t); ++i)
-    values[i] = static_cast<std::int32_t>(i * 2654435761u % below);
+void fill_tokens(std::span<std::byte> memory, std::int64_t vocabulary) {
+  auto* values = reinterpret_cast<std::int32_t*>(memory.data());
+  const auto below = static_cast<std::uint32_t>(std::max<std::int64_t>(vocabulary, 1));
+  for (std::size_t i = 0; i < memory.size() / sizeof(std::int32_t); ++i)
+    values[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * mix % below);
+}
+
+void fill(std::span<std::byte> memory, Content content, std::int64_t vocabulary) {
+  switch (content) {
+    case Content::floats:
+      return fill_numbers<float>(memory, [](float value) { return value; });
+    case Content::halves:
+      return fill_numbers<Bfloat16>(memory, to_bfloat16);
+    case Content::tokens:
+      return fill_tokens(memory, vocabulary);
+    case Content::zeros:
+      return;  // as the arena was given
+  }
 }
 
 }  // namespace
@@ -165,8 +182,8 @@ std::vector<OperandSpec> operand_specs(const Kernel& k) {
   return {};
 }
 
-KernelOperands::KernelOperands(const Kernel& kernel, const Device& device)
-    : slices_(slices_of(kernel)) {
+KernelOperands::KernelOperands(const Kernel& kernel, Device& device)
+    : memory_(device.memory()), slices_(slices_of(kernel)) {
   for (const OperandSpec& spec : operand_specs(kernel))
     pointers_.push_back(allocate(spec, kernel.out));
   pointers_.push_back(allocate({device.workspace(kernel), Content::zeros}, 0));
@@ -174,28 +191,16 @@ KernelOperands::KernelOperands(const Kernel& kernel, const Device& device)
 
 std::byte* KernelOperands::allocate(const OperandSpec& spec, std::int64_t vocabulary) {
   if (spec.bytes <= Bytes{}) return nullptr;
+  arenas_.push_back(memory_.allocate(spec.bytes));
+  std::byte* memory = arenas_.back()->data();
+  if (spec.content == Content::zeros) return memory;
   const auto bytes = static_cast<std::size_t>(spec.bytes.count);
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
-  if (memory == nullptr) throw std::bad_alloc();
-  memory_.emplace_back(memory);
-  switch (spec.content) {
-    case Content::floats:
-      fill_numbers<float>(memory, bytes, [](float value) { return value; });
-      break;
-    case Content::halves:
-      fill_numbers<Bfloat16>(memory, bytes, to_bfloat16);
-      break;
-    case Content::tokens:
-      fill_tokens(memory, bytes, vocabulary);
-      break;
-    case Content::zeros:
-      std::memset(memory, 0, bytes);
-      break;
-  }
+  std::vector<std::byte> beginning(std::min(bytes, repeated_bytes));
+  fill(beginning, spec.content, vocabulary);
+  memory_.copy_in(memory, beginning);
+  for (std::size_t filled = beginning.size(); filled < bytes; filled *= 2)
+    memory_.copy(memory + filled, {memory, std::min(filled, bytes - filled)});
   return memory;
 }
-
-void KernelOperands::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 }  // namespace shardscope

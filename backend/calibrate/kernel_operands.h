@@ -29,19 +29,18 @@ struct OperandSpec {
 /// Operands in the kernel's order (core/kernel.h), without the workspace.
 std::vector<OperandSpec> operand_specs(const Kernel& kernel);
 
-/// The operands of one kernel in memory of their own, ready to run again and again.
+/// The operands of one kernel in memory of their own on the device, ready to run again and again.
 class KernelOperands {
  public:
-  KernelOperands(const Kernel& kernel, const Device& device);
+  /// `device` must outlive it.
+  KernelOperands(const Kernel& kernel, Device& device);
   KernelCall call() const { return {.operands = pointers_, .slices = slices_, .state = state_}; }
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
   std::byte* allocate(const OperandSpec& spec, std::int64_t vocabulary);
 
-  std::vector<std::unique_ptr<std::byte, Free>> memory_;
+  DeviceMemory& memory_;
+  std::vector<std::unique_ptr<Arena>> arenas_;
   std::vector<void*> pointers_;
   std::vector<Slice> slices_;
   StepState state_{.learning_rate = 1e-4, .step = 1};

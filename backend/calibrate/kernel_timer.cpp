@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "backend/calibrate/kernel_operands.h"
 #include "backend/calibrate/rank_group.h"
@@ -13,11 +15,15 @@ namespace {
 
 constexpr std::int64_t least_cache_bytes = 32 << 20;
 constexpr std::int64_t most_cache_bytes = 128 << 20;
+/// Launches between two marks of a device that runs ahead: a mark costs about as much as a small
+/// kernel.
+constexpr int most_in_a_row = 10;
+constexpr int overhead_launches = 1000;
 
-/// Twice the last-level cache, as far as the system knows it.
-std::size_t more_than_the_caches() {
-  const std::int64_t cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return static_cast<std::size_t>(2 * std::clamp(cache, least_cache_bytes, most_cache_bytes));
+/// Twice the last-level cache, as far as the system knows it; a GPU's is smaller than the most.
+Bytes more_than_the_caches(bool is_host) {
+  const std::int64_t cache = is_host ? sysconf(_SC_LEVEL3_CACHE_SIZE) : most_cache_bytes;
+  return Bytes{2 * std::clamp(cache, least_cache_bytes, most_cache_bytes)};
 }
 
 bool starts_cold(KernelKind kind) {
@@ -27,31 +33,51 @@ bool starts_cold(KernelKind kind) {
 }  // namespace
 
 KernelTimer::KernelTimer(Communicator& world, Device& device)
-    : world_(world), device_(device), other_data_(more_than_the_caches()) {}
+    : world_(world),
+      device_(device),
+      timeline_(device.timeline(2)),
+      other_data_(device.memory().allocate(more_than_the_caches(device.memory().is_host()))) {}
 
 void KernelTimer::empty_caches() {
-  constexpr std::size_t line = 64;
-  for (std::size_t i = 0; i < other_data_.size(); i += line)
-    other_data_[i] = static_cast<std::byte>(std::to_integer<int>(other_data_[i]) + 1);
+  const auto half = static_cast<std::size_t>(other_data_->size().count / 2);
+  device_.memory().copy(other_data_->data(), {other_data_->data() + half, half});
+}
+
+Duration KernelTimer::time_once(const Kernel& kernel, const KernelCall& call, int in_a_row) {
+  if (starts_cold(kernel.kind)) empty_caches();
+  timeline_->mark(0);
+  for (int i = 0; i < in_a_row; ++i) device_.run(kernel, call);
+  timeline_->mark(1);
+  device_.memory().wait();
+  return {timeline_->between(0, 1).ns / in_a_row};
 }
 
 KernelSample KernelTimer::time(const Kernel& kernel, Duration budget) {
   device_.prepare(kernel);
   const KernelOperands operands(kernel, device_);
-  const auto time_once = [&] {
-    if (starts_cold(kernel.kind)) empty_caches();
-    const Duration start = monotonic_now();
-    device_.run(kernel, operands.call());
-    return monotonic_now() - start;
-  };
+  const bool runs_ahead = !device_.memory().is_host() && !starts_cold(kernel.kind);
   world_.barrier();
-  const Duration begin = monotonic_now();
-  time_once();
-  const Duration warm = mean_over_ranks(world_, monotonic_now() - begin);
-  const std::int64_t fits = budget.ns / std::max<std::int64_t>(warm.ns, 1);
+  const Duration warm = mean_over_ranks(world_, time_once(kernel, operands.call(), 1));
+  const std::int64_t all = budget.ns / std::max<std::int64_t>(warm.ns, 1);
+  const int in_a_row =
+      runs_ahead ? static_cast<int>(std::clamp<std::int64_t>(all / 3, 1, most_in_a_row)) : 1;
+  const std::int64_t fits = all / in_a_row;
   std::vector<Duration> times(static_cast<std::size_t>(std::clamp<std::int64_t>(fits, 3, 25)));
-  for (Duration& time : times) time = time_once();
+  for (Duration& time : times) time = time_once(kernel, operands.call(), in_a_row);
   return {kernel, std::max(mean_over_ranks(world_, median(times)), Duration{1})};
+}
+
+Duration KernelTimer::launch_overhead() {
+  const Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
+  if (device_.memory().is_host()) return time(nothing, 1_ms).time;
+  device_.prepare(nothing);
+  const KernelOperands operands(nothing, device_);
+  time_once(nothing, operands.call(), most_in_a_row);
+  const Duration begin = monotonic_now();
+  for (int i = 0; i < overhead_launches; ++i) device_.run(nothing, operands.call());
+  const Duration all = monotonic_now() - begin;
+  device_.memory().wait();
+  return {all.ns / overhead_launches};
 }
 
 }  // namespace shardscope

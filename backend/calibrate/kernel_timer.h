@@ -1,8 +1,7 @@
 // Times kernels, each by itself, on all ranks at once.
 #pragma once
 
-#include <cstddef>
-#include <vector>
+#include <memory>
 
 #include "backend/communicator.h"
 #include "backend/device.h"
@@ -17,17 +16,24 @@ class KernelTimer {
   KernelTimer(Communicator& world, Device& device);
 
   /// Runs `kernel` on every rank at the same time: once to warm up, then as often as fits into
-  /// `budget`, 3 to 25 times. Optimizer kernels find the caches cold, as after a backward pass; all
-  /// others find their operands there as far as they fit. The sample is the mean over ranks of each
-  /// rank's median.
+  /// `budget`, 3 to 25 times, by the device's clock. A device that runs ahead of the host gets
+  /// several in a row each time, as in a step. Optimizer kernels find the caches cold, as after a
+  /// backward pass; all others find their operands there as far as they fit. The sample is the mean
+  /// over ranks of each rank's median.
   KernelSample time(const Kernel& kernel, Duration budget);
 
+  /// What the host needs to hand one kernel to a device that runs ahead of it; on the host itself,
+  /// what a kernel costs that does nothing.
+  Duration launch_overhead();
+
  private:
+  Duration time_once(const Kernel& kernel, const KernelCall& call, int in_a_row);
   void empty_caches();
 
   Communicator& world_;
   Device& device_;
-  std::vector<std::byte> other_data_;  ///< more than the last cache holds
+  std::unique_ptr<DeviceTimeline> timeline_;
+  std::unique_ptr<Arena> other_data_;  ///< more than the last cache holds
 };
 
 }  // namespace shardscope

@@ -63,10 +63,17 @@ void fill_persistent(Executor& executor) {
     const Buffer& buffer = schedule.buffers[i];
     if (buffer.allocated_by) continue;
     const auto id = BufferId::of(i);
+    const auto put = [&](const auto& fill_memory) {
+      std::vector<std::byte> made(executor.bytes(id).size());
+      fill_memory(std::span<std::byte>(made));
+      executor.device_memory().copy_in(executor.bytes(id).data(), made);
+    };
     if (buffer.category == MemoryCategory::parameters)
-      fill_weights(executor.bytes(id), dtypes.compute);
-    if (buffer.name.starts_with("master:")) fill_weights(executor.bytes(id), dtypes.updated);
-    if (holds_tokens(schedule, id)) fill_tokens(executor.bytes(id), vocabulary_of(schedule));
+      put([&](std::span<std::byte> made) { fill_weights(made, dtypes.compute); });
+    if (buffer.name.starts_with("master:"))
+      put([&](std::span<std::byte> made) { fill_weights(made, dtypes.updated); });
+    if (holds_tokens(schedule, id))
+      put([&](std::span<std::byte> made) { fill_tokens(made, vocabulary_of(schedule)); });
   }
 }
 
@@ -101,7 +108,7 @@ Duration overhead_of(const RecordedStep& step, const Schedule& schedule) {
 }  // namespace
 
 StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule, int steps) {
-  const std::unique_ptr<Communicator> alone = make_single_communicator();
+  const std::unique_ptr<Communicator> alone = make_single_communicator(device.memory());
   Executor executor(schedule, device, *alone, {.recorded_steps = static_cast<std::size_t>(steps)});
   fill_persistent(executor);
   executor.run_init();

@@ -68,7 +68,10 @@ std::string clocks_text(const Nvml& nvml, Nvml::Handle device) {
 CudaMemory probe_cuda_memory(int index) {
   const std::string why_not = why_no_cuda_device();
   if (!why_not.empty())
-    throw Error({.where = "--device cuda", .what = why_not, .code = ExitCode::outside});
+    throw Error({.where = "--device cuda",
+                 .what = why_not,
+                 .way_out = "take --device cpu, or a machine with a GPU and its driver",
+                 .code = ExitCode::outside});
   check(cudaSetDevice(index), "cudaSetDevice");
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

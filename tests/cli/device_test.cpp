@@ -52,7 +52,7 @@ TEST_F(Devices, WhatIsGivenIsNotAssumed) {
 }
 
 TEST_F(Devices, AskedForWithoutAGpuIsOneLineAndExitThree) {
-  for (const char* verb : {"train job.json --ranks 1 -o run"}) {
+  for (const char* verb : {"train job.json --ranks 1 -o run", "calibrate"}) {
     const Outcome outcome = workplace_.run(std::string(verb) + " --device cuda");
     EXPECT_EQ(outcome.code, 3) << verb;
     EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
