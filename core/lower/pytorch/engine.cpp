@@ -164,7 +164,9 @@ Tensors Engine::call(Node& node, Tensors& gradients) {
   run_tensor_hooks(s_, node, accumulate ? &accumulate->leaf() : nullptr, gradients);
   run_pre_hooks(s_, node, gradients);
   const bool has_post_hooks = node.hooks_if_any() && !node.hooks_if_any()->post_hooks.empty();
-  Tensors results = node.apply(s_, has_post_hooks ? Tensors(gradients) : std::move(gradients));
+  // Without hooks the gradients live until the results are valid, as in call_function.
+  Tensors results =
+      has_post_hooks ? node.apply(s_, Tensors(gradients)) : node.apply(s_, std::move(gradients));
   make_valid(s_, node.next_edges(), results);
   if (has_post_hooks) run_post_hooks(s_, node, results, gradients);
   return results;
