@@ -23,7 +23,10 @@ AccumulateGrad::AccumulateGrad(Session& s, Tensor leaf)
              .sizes = leaf_.sizes()});
 }
 
-AccumulateGrad::~AccumulateGrad() { leaf_->with_extras().grad_accumulator = nullptr; }
+AccumulateGrad::~AccumulateGrad() {
+  Node*& current = leaf_->with_extras().grad_accumulator;
+  if (current == this) current = nullptr;
+}
 
 bool obeys_layout_contract(const Tensor& gradient, const Tensor& leaf) {
   if (!is_dense(leaf.sizes(), leaf.strides())) return gradient.is_contiguous();

@@ -50,6 +50,10 @@ bool Tensor::is_floating_point() const {
 }
 
 void Tensor::set_data(const Tensor& other) const {
+  // torch/csrc/autograd/variable.cpp, VariableHooks::set_data: an accumulator made for another
+  // dtype or device is no longer this tensor's.
+  if (impl_->extras && (dtype() != other.dtype() || device() != other.device()))
+    impl_->extras->grad_accumulator = nullptr;
   impl_->storage = other->storage;
   impl_->layout = other->layout;
 }

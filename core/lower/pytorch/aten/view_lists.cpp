@@ -59,11 +59,11 @@ Tensors split(Session& s, Tensor self, std::int64_t size, int dim) {
   return split_into(s, self, "SplitBackward0", op, dim, std::move(lengths));
 }
 
-Tensors split_with_sizes(Session& s, Tensor self, const Dims& sizes, int dim) {
+Tensors split_with_sizes(Session& s, Tensor self, std::vector<std::int64_t> sizes, int dim) {
   static constexpr Operator op{"aten.split_with_sizes.default", OperatorKind::view};
   const LetGo let_go{self};
   dim = wrap_dim(dim, self.dim());
-  return split_into(s, self, "SplitWithSizesBackward0", op, dim, {sizes.begin(), sizes.end()});
+  return split_into(s, self, "SplitWithSizesBackward0", op, dim, std::move(sizes));
 }
 
 Tensors chunk(Session& s, Tensor self, std::int64_t chunks, int dim) {
