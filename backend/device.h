@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/device_memory.h"
+#include "backend/device_streams.h"
 #include "backend/device_timeline.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
@@ -27,6 +28,9 @@ class Device {
   /// Where its kernels' operands lie; what it gives lives as long as the device.
   virtual DeviceMemory& memory() { return host_memory(); }
 
+  /// The order in which it works; lives as long as the device.
+  virtual DeviceStreams& streams() { return host_streams(); }
+
   /// Times of what it runs; lives as long as the device.
   virtual std::unique_ptr<DeviceTimeline> timeline(std::size_t places) {
     return make_host_timeline(places);
@@ -42,7 +46,11 @@ class Device {
   /// a step allocates nothing.
   virtual void prepare(const Kernel& kernel) = 0;
 
-  /// Runs the kernel: done when this returns where the memory is the host's, else queued. Pointers
+  /// What kernels find as the state of the step from now on, those that a graph keeps, too.
+  virtual void begin_step(const StepState&) {}
+
+  /// Runs the kernel: done when this returns where the memory is the host's, else queued on the
+  /// selected stream. Pointers
   /// are 64-byte aligned at the start of a buffer.
   virtual void run(const Kernel& kernel, const KernelCall& call) = 0;
 };

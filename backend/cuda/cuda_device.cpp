@@ -8,6 +8,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt_matmul.h"
+#include "backend/cuda/cuda_streams.h"
 #include "backend/cuda/cuda_workspace.h"
 #include "backend/cuda/event_timeline.h"
 #include "backend/cuda/launch_kernels.h"
@@ -28,20 +29,34 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
-using Stream = std::unique_ptr<CUstream_st, decltype(&cudaStreamDestroy)>;
-
-/// On the device `index`, which becomes this thread's.
-Stream make_stream(int index) {
-  check(cudaSetDevice(index), "cudaSetDevice");
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  return {stream, &cudaStreamDestroy};
+bool same(const StepState& a, const StepState& b) {
+  return a.learning_rate == b.learning_rate && a.step == b.step;
 }
+
+/// The state of the step, where kernels read it: beside the arena, as it is no part of a schedule.
+class StepStateMemory {
+ public:
+  explicit StepStateMemory(cuda::StreamMemory& memory)
+      : memory_(memory.allocate({sizeof(StepState)})) {
+    cuda::load_set_step_state();
+  }
+  StepState* data() const { return reinterpret_cast<StepState*>(memory_->data()); }
+  /// Queues nothing where it is there already, so that a captured step does not hold its state.
+  void set(const StepState& state, cudaStream_t stream) {
+    if (set_ && same(*set_, state)) return;
+    cuda::set_step_state(state, data(), stream);
+    set_ = state;
+  }
+
+ private:
+  std::unique_ptr<Arena> memory_;
+  std::optional<StepState> set_;
+};
 
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(const CudaOptions& options)
-      : stream_(make_stream(options.index)), memory_(stream_.get()) {
+      : streams_(options.index), memory_(streams_), step_state_(memory_) {
     check(cudaGetDeviceProperties(&properties_, options.index), "cudaGetDeviceProperties");
     if (options.use_cublaslt) matmul_.emplace();
   }
@@ -60,21 +75,26 @@ class CudaDevice : public Device {
 
   void prepare(const Kernel& kernel) override {
     if (by_library(kernel)) matmul_->prepare(kernel);
+    cuda::load_kernel(kernel);
   }
 
+  void begin_step(const StepState& state) override { step_state_.set(state, streams_.selected()); }
+
   void run(const Kernel& kernel, const KernelCall& call) override {
-    if (!by_library(kernel)) return cuda::launch_kernel(kernel, call, stream_.get());
+    begin_step(call.state);
+    if (!by_library(kernel)) return launch(kernel, call);
     if (kernel.kind == KernelKind::linear_backward_weight) {
       if (kernel.has_bias) run_bias_gradient(kernel, call);
       if (!kernel.has_weight_gradient) return;
     }
-    matmul_->run(kernel, call, stream_.get());
+    matmul_->run(kernel, call, streams_.selected());
   }
 
   DeviceMemory& memory() override { return memory_; }
+  DeviceStreams& streams() override { return streams_; }
 
   std::unique_ptr<DeviceTimeline> timeline(std::size_t places) override {
-    return cuda::make_event_timeline(places, stream_.get());
+    return cuda::make_event_timeline(places, streams_);
   }
 
  private:
@@ -83,12 +103,16 @@ class CudaDevice : public Device {
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
     const std::array<void*, 5> operands{call.operands[0], call.operands[1], nullptr,
                                         call.operands[3], call.operands.back()};
-    cuda::launch_kernel(kernel, {.operands = operands, .slices = {}, .state = call.state},
-                        stream_.get());
+    launch(kernel, {.operands = operands, .slices = {}, .state = call.state});
   }
 
-  Stream stream_;
+  void launch(const Kernel& kernel, const KernelCall& call) {
+    cuda::launch_kernel(kernel, call, step_state_.data(), streams_.selected());
+  }
+
+  cuda::CudaStreams streams_;
   cuda::StreamMemory memory_;
+  StepStateMemory step_state_;
   cudaDeviceProp properties_{};
   std::optional<cuda::CublasLtMatmul> matmul_;
 };

@@ -6,6 +6,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/simt.h"
 #include "backend/cuda/tensor_core.h"
+#include "core/kernel.h"
 
 namespace shardscope::cuda {
 
@@ -97,23 +98,38 @@ __global__ __launch_bounds__(most_threads_of<Body>()) void start(const Body body
 
 class DeviceStream {
  public:
-  explicit DeviceStream(cudaStream_t stream) : stream_(stream) {}
+  DeviceStream(cudaStream_t stream, const StepState* step_state)
+      : stream_(stream), step_state_(step_state) {}
 
+  /// `Body` must have been loaded.
   template <class Body>
   void launch(const Body& body, const LaunchShape& shape) const {
-    constexpr std::int64_t without_asking = 48 << 10;
-    if (shape.shared_bytes > without_asking) {
-      check(cudaFuncSetAttribute(start<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(shape.shared_bytes)),
-            "cudaFuncSetAttribute");
-    }
     start<<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
             static_cast<std::size_t>(shape.shared_bytes), stream_>>>(body);
     check(cudaGetLastError(), "kernel launch");
   }
+  const StepState* step_state() const { return step_state_; }
 
  private:
   cudaStream_t stream_;
+  const StepState* step_state_;
+};
+
+/// Loads the code of what it is asked to launch, and runs nothing. The driver loads a kernel when
+/// it is first wanted, which takes memory and time that no step should.
+class LoadingStream {
+ public:
+  template <class Body>
+  void launch(const Body&, const LaunchShape& shape) const {
+    cudaFuncAttributes attributes{};
+    check(cudaFuncGetAttributes(&attributes, start<Body>), "cudaFuncGetAttributes");
+    constexpr std::int64_t without_asking = 48 << 10;
+    if (shape.shared_bytes <= without_asking) return;
+    check(cudaFuncSetAttribute(start<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shape.shared_bytes)),
+          "cudaFuncSetAttribute");
+  }
+  const StepState* step_state() const { return nullptr; }
 };
 
 }  // namespace shardscope::cuda

@@ -1,7 +1,6 @@
 #include "backend/cuda/event_timeline.h"
 
 #include <cmath>
-#include <type_traits>
 #include <vector>
 
 #include "backend/cuda/check.h"
@@ -9,25 +8,20 @@
 namespace shardscope::cuda {
 namespace {
 
-struct DestroyEvent {
-  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-};
-using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
-
-Event make_event() {
+EventHandle make_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "cudaEventCreate");
-  return Event(event);
+  return EventHandle(event);
 }
 
 class EventTimeline final : public DeviceTimeline {
  public:
-  EventTimeline(std::size_t places, cudaStream_t stream) : stream_(stream) {
+  EventTimeline(std::size_t places, const CudaStreams& streams) : streams_(streams) {
     for (std::size_t i = 0; i < places; ++i) events_.push_back(make_event());
   }
 
   void mark(std::size_t place) override {
-    check(cudaEventRecord(events_[place].get(), stream_), "cudaEventRecord");
+    check(cudaEventRecord(events_[place].get(), streams_.selected()), "cudaEventRecord");
   }
   Duration between(std::size_t from, std::size_t to) const override {
     float milliseconds = 0;
@@ -37,14 +31,15 @@ class EventTimeline final : public DeviceTimeline {
   }
 
  private:
-  std::vector<Event> events_;
-  cudaStream_t stream_;
+  std::vector<EventHandle> events_;
+  const CudaStreams& streams_;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceTimeline> make_event_timeline(std::size_t places, cudaStream_t stream) {
-  return std::make_unique<EventTimeline>(places, stream);
+std::unique_ptr<DeviceTimeline> make_event_timeline(std::size_t places,
+                                                    const CudaStreams& streams) {
+  return std::make_unique<EventTimeline>(places, streams);
 }
 
 }  // namespace shardscope::cuda

@@ -7,7 +7,16 @@
 
 namespace shardscope::cuda {
 
-/// Queues the launches of one call.
-void launch_kernel(const Kernel& kernel, const KernelCall& call, cudaStream_t stream);
+/// Loads the code of whatever a call of `kernel` may launch.
+void load_kernel(const Kernel& kernel);
+void load_set_step_state();
+
+/// Queues the launches of one call; the kernel must have been loaded. `step_state` is in the
+/// device's memory, and read when they run.
+void launch_kernel(const Kernel& kernel, const KernelCall& call, const StepState* step_state,
+                   cudaStream_t stream);
+
+/// Queues the writing of `value`.
+void set_step_state(const StepState& value, StepState* step_state, cudaStream_t stream);
 
 }  // namespace shardscope::cuda

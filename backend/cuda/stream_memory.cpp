@@ -45,29 +45,32 @@ std::unique_ptr<Arena> StreamMemory::allocate(Bytes size) {
   if (result == cudaErrorMemoryAllocation) throw too_little(size);
   check(result, "cudaMalloc");
   auto arena = std::make_unique<CudaArena>(static_cast<std::byte*>(memory), size);
-  check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(size.count), stream_),
+  check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(size.count), streams_.selected()),
         "cudaMemsetAsync");
   return arena;
 }
 
 void StreamMemory::copy_in(std::byte* to, std::span<const std::byte> from) {
   // From pageable memory: staged when this returns.
-  check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
+  check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, streams_.selected()),
         "cudaMemcpyAsync");
 }
 
 void StreamMemory::copy_out(std::span<std::byte> to, const std::byte* from) {
-  check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
+  check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, streams_.selected()),
         "cudaMemcpyAsync");
   wait();
 }
 
 void StreamMemory::copy(std::byte* to, std::span<const std::byte> from) {
   if (to == from.data()) return;
-  check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToDevice, stream_),
-        "cudaMemcpyAsync");
+  check(
+      cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToDevice, streams_.selected()),
+      "cudaMemcpyAsync");
 }
 
-void StreamMemory::wait() { check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+void StreamMemory::wait() {
+  check(cudaStreamSynchronize(streams_.selected()), "cudaStreamSynchronize");
+}
 
 }  // namespace shardscope::cuda

@@ -1,16 +1,15 @@
-// Memory of one GPU, copied in the order of one stream.
+// Memory of one GPU, copied in the order of the selected stream.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include "backend/cuda/cuda_streams.h"
 #include "backend/device_memory.h"
 
 namespace shardscope::cuda {
 
 class StreamMemory final : public DeviceMemory {
  public:
-  /// Of the current device; `stream` must outlive it.
-  explicit StreamMemory(cudaStream_t stream) : stream_(stream) {}
+  /// Of the current device; `streams` must outlive it.
+  explicit StreamMemory(const CudaStreams& streams) : streams_(streams) {}
 
   bool is_host() const override { return false; }
   std::unique_ptr<Arena> allocate(Bytes size) override;
@@ -20,7 +19,7 @@ class StreamMemory final : public DeviceMemory {
   void wait() override;
 
  private:
-  cudaStream_t stream_;
+  const CudaStreams& streams_;
 };
 
 }  // namespace shardscope::cuda

@@ -43,10 +43,8 @@ Executor::Executor(const Schedule& schedule, Device& device, Communicator& world
       options_(options),
       groups_(schedule, world),
       layout_(arena_layout(schedule, options.check ? canary_bytes : Bytes{})),
-      init_{operations_of(schedule, true),
-            LiveBytesCounter(schedule, operations_of(schedule, true))},
-      step_{operations_of(schedule, false),
-            LiveBytesCounter(schedule, operations_of(schedule, false))},
+      init_(make_pass(true)),
+      step_(make_pass(false)),
       expected_(options.check ? shardscope::live_bytes(schedule) : std::vector<CategoryBytes>()),
       live_(schedule.operations.size()),
       recorder_(schedule.operations.size(), options.recorded_steps),
@@ -56,6 +54,14 @@ Executor::Executor(const Schedule& schedule, Device& device, Communicator& world
   take_arena(world);
   if (options.recorded_steps > 0 && !device.memory().is_host())
     timeline_ = device.timeline(1 + 2 * schedule.operations.size());
+  device.streams().make_events(std::max(init_.order.event_count(), step_.order.event_count()));
+}
+
+Executor::Pass Executor::make_pass(bool init) const {
+  std::vector<OperationId> operations = operations_of(schedule_, init);
+  LiveBytesCounter counter(schedule_, operations);
+  StreamOrder order(schedule_, operations);
+  return {std::move(operations), std::move(counter), std::move(order)};
 }
 
 void Executor::prepare_kernels() {
@@ -103,13 +109,36 @@ void Executor::run_init() { run(init_, {}); }
 
 void Executor::run_step(const StepState& state, bool timed) {
   recorder_.begin(state.step, timed);
-  timing_ = timed && timeline_;
-  mark(step_begin);
-  run(step_, state);
+  device_.begin_step(state);
+  if (!timed && options_.use_graph && !graph_ && device_.streams().has_graphs())
+    capture_step(state);
+  if (!timed && graph_)
+    graph_->launch();
+  else
+    walk_step(state, timed);
   device_.memory().wait();
   recorder_.end();
   if (timing_) read_timeline();
   if (options_.check) check_step(state.step);
+}
+
+void Executor::walk_step(const StepState& state, bool timed) {
+  timing_ = timed && timeline_;
+  mark(step_begin);
+  run(step_, state);
+}
+
+/// Where it cannot be had, steps are walked as before.
+void Executor::capture_step(const StepState& state) {
+  device_.streams().begin_capture();
+  walk_step(state, false);
+  Capture capture = device_.streams().end_capture();
+  graph_ = std::move(capture.graph);
+  why_no_graph_ = std::move(capture.why_not);
+  if (graph_) return;
+  options_.use_graph = false;
+  fmt::print(stderr, "rank {}: steps are not replayed as a graph ({})\n", schedule_.rank,
+             why_no_graph_);
 }
 
 void Executor::run(Pass& pass, const StepState& state) {
@@ -120,7 +149,34 @@ void Executor::run(Pass& pass, const StepState& state) {
 
 void Executor::walk(Pass& pass, const StepState& state) {
   pass.counter.restart();
-  for (const OperationId id : pass.operations) issue(pass, id, state);
+  if (device_.memory().is_host()) {
+    for (const OperationId id : pass.operations) issue(pass, id, state);
+    return;
+  }
+  device_.streams().record(StreamOrder::begin);
+  for (const OperationId id : pass.operations) issue_queued(pass, id, state);
+  device_.streams().select(Stream::compute);
+  wait_on_selected(pass.order.waits_at_end());
+}
+
+/// What the device does for itself in order of its streams, collectives too: nothing waits here.
+void Executor::issue_queued(Pass& pass, OperationId id, const StepState& state) {
+  recorder_.at(id).issued_ns = monotonic_ns();
+  note_issued(pass, id);
+  const Operation& operation = schedule_.at(id);
+  device_.streams().select(queue_of(operation));
+  wait_on_selected(pass.order.waits_of(id));
+  if (is_collective(operation.kind)) {
+    run_collective(id);
+  } else {
+    run_on_host(id, state);
+    note_ended(pass, id);
+  }
+  if (const auto event = pass.order.mark_of(id)) device_.streams().record(*event);
+}
+
+void Executor::wait_on_selected(std::span<const std::uint32_t> events) {
+  for (const std::uint32_t event : events) device_.streams().wait_for(event);
 }
 
 void Executor::issue(Pass& pass, OperationId id, const StepState& state) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "backend/executor/bound_schedule.h"
 #include "backend/executor/live_bytes_counter.h"
 #include "backend/executor/step_recorder.h"
+#include "backend/executor/stream_order.h"
 #include "core/schedule.h"
 
 namespace shardscope {
@@ -29,6 +31,8 @@ struct ExecutorOptions {
   bool check = false;
   /// The times of the operations of the last so many timed steps are kept for the trace.
   std::size_t recorded_steps = 0;
+  /// A step that is not timed is captured once and then replayed, where the device can.
+  bool use_graph = true;
 };
 
 /// What the process holds in the arena and beside it.
@@ -80,6 +84,9 @@ class Executor {
   /// Runs the caller's own collective on the communication thread, between steps.
   void between_steps(const std::function<void()>& call);
 
+  /// Why steps are not replayed though the device could; empty: they are, or it cannot.
+  const std::string& why_no_graph() const { return why_no_graph_; }
+
   /// Live bytes that were handed to each operation when it last ran, by operation id.
   const std::vector<CategoryBytes>& live_bytes() const { return live_; }
   /// Allocations inside steps so far; counted in the checking mode.
@@ -94,14 +101,20 @@ class Executor {
   struct Pass {
     std::vector<OperationId> operations;
     LiveBytesCounter counter;
+    StreamOrder order;
   };
 
   BufferId required(std::string_view name) const;
   void prepare_kernels();
   void take_arena(Communicator& world);
+  Pass make_pass(bool init) const;
   void run(Pass& pass, const StepState& state);
   void walk(Pass& pass, const StepState& state);
   void issue(Pass& pass, OperationId id, const StepState& state);
+  void walk_step(const StepState& state, bool timed);
+  void capture_step(const StepState& state);
+  void issue_queued(Pass& pass, OperationId id, const StepState& state);
+  void wait_on_selected(std::span<const std::uint32_t> events);
   void launch_collective(OperationId id);
   void run_collective(OperationId id);
   void run_on_host(OperationId id, const StepState& state);
@@ -129,6 +142,8 @@ class Executor {
   StepRecorder recorder_;
   std::unique_ptr<DeviceTimeline> timeline_;  ///< of a device that has a clock of its own
   bool timing_ = false;                       ///< the step is timed by it
+  std::unique_ptr<DeviceGraph> graph_;        ///< of a step
+  std::string why_no_graph_;
   AllocationCounts compute_allocations_;
   AllocationCounts communication_allocations_;
   std::vector<CollectiveQueue::Ticket> tickets_;  ///< by operation

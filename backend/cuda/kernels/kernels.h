@@ -12,8 +12,8 @@
 
 namespace shardscope::cuda {
 
-/// Starts the launches of one call on `stream`, which has
-/// `launch(body, LaunchShape)`.
+/// Starts the launches of one call on `stream`, which has `launch(body, LaunchShape)` and
+/// `step_state()`: where in the device's memory the kernels find the state of the step.
 template <class Stream>
 void run_kernel(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   using Function = void (*)(const Kernel&, const KernelCall&, Stream&);

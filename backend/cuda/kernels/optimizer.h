@@ -154,20 +154,54 @@ SHARDSCOPE_DEVICE float gradient_factor(const double* clip) {
   return clip ? static_cast<float>(clip[1]) : 1.0f;
 }
 
-/// The scalars are made in double precision and rounded once, as torch.optim.AdamW's are.
+/// What changes from step to step comes from the device's memory, so that a launch that is replayed
+/// is right in every step.
+struct SetStepState {
+  StepState value;
+  StepState* state;
+
+  template <class Thread>
+  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    if (thread.index() == 0) *state = value;
+  }
+};
+
+/// Of AdamW in one step.
+struct AdamWScalars {
+  float kept, step_size, root;
+};
+
+/// Made in double precision and rounded once, as torch.optim.AdamW's are.
+SHARDSCOPE_DEVICE AdamWScalars adamw_scalars(const StepState& state, double beta1, double beta2,
+                                             double weight_decay) {
+  const auto step = static_cast<double>(state.step);
+  return {.kept = static_cast<float>(1.0 - state.learning_rate * weight_decay),
+          .step_size = static_cast<float>(state.learning_rate / (1.0 - ::pow(beta1, step))),
+          .root = static_cast<float>(::sqrt(1.0 - ::pow(beta2, step)))};
+}
+
 template <class T, class G>
 struct AdamW {
   LaunchedSlices launch;
+  const StepState* state;
   const double* clip;
   const G* g;
   T* p;
   T* m;
   T* v;
   Bfloat16* copy;  ///< null: none
-  float kept, first_weight, beta2, second_weight, step_size, root, epsilon;
+  double beta1, beta2, weight_decay;
+  float first_weight, second_weight, epsilon;
+
+  static constexpr std::int64_t shared_bytes = sizeof(AdamWScalars);
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    auto* scalars = thread.template shared<AdamWScalars>();
+    if (thread.index() == 0) *scalars = adamw_scalars(*state, beta1, beta2, weight_decay);
+    thread.sync();
+    const auto [kept, step_size, root] = *scalars;
+    const auto second_kept = static_cast<float>(beta2);
     const float factor = gradient_factor(clip);
     for_grid(thread, launch.items, [&](std::int64_t item) {
       launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
@@ -175,7 +209,7 @@ struct AdamW {
         const float gradient = get(g[i]) * factor;
         const float parameter = get(p[i]) * (slice.decay ? kept : 1.0f);
         const float first = get(m[i]) + first_weight * (gradient - get(m[i]));
-        const float second = get(v[i]) * beta2 + second_weight * gradient * gradient;
+        const float second = get(v[i]) * second_kept + second_weight * gradient * gradient;
         const float denominator = sqrtf(second) / root + epsilon;
         const float updated = parameter - step_size * first / denominator;
         put(m[i], first);
@@ -190,16 +224,21 @@ struct AdamW {
 template <class T, class G>
 struct Sgd {
   LaunchedSlices launch;
+  const StepState* state;
   const double* clip;
   const G* g;
   T* p;
   T* buffer;       ///< null: no momentum
   Bfloat16* copy;  ///< null: none
-  float rate, decay, momentum;
-  bool first_step, nesterov;
+  float decay, momentum;
+  bool nesterov;
+
+  static constexpr std::int64_t shared_bytes = 0;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    const auto rate = static_cast<float>(state->learning_rate);
+    const bool first_step = state->step == 1;
     const float factor = gradient_factor(clip);
     for_grid(thread, launch.items, [&](std::int64_t item) {
       launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
@@ -249,37 +288,34 @@ void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stre
 }
 
 template <class T, class G>
-AdamW<T, G> adamw_body(const Kernel& kernel, const KernelCall& call) {
-  const double rate = call.state.learning_rate;
-  const double step = static_cast<double>(call.state.step);
+AdamW<T, G> adamw_body(const Kernel& kernel, const KernelCall& call, const StepState* state) {
   return {.launch = {},
+          .state = state,
           .clip = operand<const double>(call, 0),
           .g = operand<G>(call, 1),
           .p = operand<T>(call, 2),
           .m = operand<T>(call, 3),
           .v = operand<T>(call, 4),
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 5) : nullptr,
-          .kept = static_cast<float>(1.0 - rate * kernel.weight_decay),
+          .beta1 = kernel.beta1,
+          .beta2 = kernel.beta2,
+          .weight_decay = kernel.weight_decay,
           .first_weight = static_cast<float>(1.0 - kernel.beta1),
-          .beta2 = static_cast<float>(kernel.beta2),
           .second_weight = static_cast<float>(1.0 - kernel.beta2),
-          .step_size = static_cast<float>(rate / (1.0 - std::pow(kernel.beta1, step))),
-          .root = static_cast<float>(std::sqrt(1.0 - std::pow(kernel.beta2, step))),
           .epsilon = static_cast<float>(kernel.epsilon)};
 }
 
 template <class T, class G>
-Sgd<T, G> sgd_body(const Kernel& kernel, const KernelCall& call) {
+Sgd<T, G> sgd_body(const Kernel& kernel, const KernelCall& call, const StepState* state) {
   return {.launch = {},
+          .state = state,
           .clip = operand<const double>(call, 0),
           .g = operand<G>(call, 1),
           .p = operand<T>(call, 2),
           .buffer = operand<T>(call, 3),
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr,
-          .rate = static_cast<float>(call.state.learning_rate),
           .decay = static_cast<float>(kernel.weight_decay),
           .momentum = static_cast<float>(kernel.beta1),
-          .first_step = call.state.step == 1,
           .nesterov = kernel.nesterov};
 }
 
@@ -288,7 +324,9 @@ template <class Body, class Stream>
 void launch_update(Body body, const KernelCall& call, Stream& stream) {
   for_launches(call.slices, elements_of_slice, [&](const LaunchedSlices& launch) {
     body.launch = launch;
-    stream.launch(body, elementwise_shape(launch.items));
+    LaunchShape shape = elementwise_shape(launch.items);
+    shape.shared_bytes = Body::shared_bytes;
+    stream.launch(body, shape);
   });
 }
 
@@ -297,7 +335,7 @@ void adamw(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;
-    launch_update(adamw_body<T, G>(kernel, call), call, stream);
+    launch_update(adamw_body<T, G>(kernel, call, stream.step_state()), call, stream);
   });
 }
 
@@ -306,7 +344,7 @@ void sgd(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;
-    launch_update(sgd_body<T, G>(kernel, call), call, stream);
+    launch_update(sgd_body<T, G>(kernel, call, stream.step_state()), call, stream);
   });
 }
 

@@ -15,13 +15,18 @@ class EmulatedDevice : public Device {
   void prepare(const Kernel&) override {}
   void run(const Kernel& kernel, const KernelCall& call) override {
     const OpenFence open;
+    stream_.launch(cuda::SetStepState{call.state, step_state()}, {.threads = cuda::warp_size});
+    stream_.use(step_state());
     cuda::run_kernel(kernel, call, stream_);
   }
   DeviceMemory& memory() override { return memory_; }
 
  private:
+  StepState* step_state() const { return reinterpret_cast<StepState*>(step_state_->data()); }
+
   EmulatedStream stream_;
   FencedMemory memory_;
+  std::unique_ptr<Arena> step_state_ = memory_.allocate({sizeof(StepState)});
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "backend/cuda/simt.h"
 #include "backend/cuda/tensor_core.h"
+#include "core/kernel.h"
 
 namespace shardscope::test {
 
@@ -110,12 +111,16 @@ class EmulatedStream {
     run(shape, [&body](EmulatedThread thread) { body(thread); });
   }
   const EmulatedCounts& counts() const { return counts_; }
+  const StepState* step_state() const { return step_state_; }
+  /// Where the kernels find the state of the step from now on.
+  void use(const StepState* step_state) { step_state_ = step_state; }
 
  private:
   void check(const cuda::LaunchShape& shape, int most_threads, std::size_t argument_bytes) const;
   void run(const cuda::LaunchShape& shape, const std::function<void(EmulatedThread)>& body);
 
   EmulatedCounts counts_;
+  const StepState* step_state_ = nullptr;
 };
 
 }  // namespace shardscope::test

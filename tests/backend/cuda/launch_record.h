@@ -28,6 +28,7 @@ class LaunchRecord {
     launches_.push_back(
         {demangled(typeid(Body).name()), shape, cuda::most_threads_of<Body>(), sizeof(Body)});
   }
+  const StepState* step_state() const { return nullptr; }
   const std::vector<Launch>& launches() const { return launches_; }
 
  private:
