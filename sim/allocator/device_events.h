@@ -34,6 +34,8 @@ class DeviceEvents {
   virtual bool done(DeviceEvent event) = 0;
   virtual void wait(DeviceEvent event) = 0;
   virtual void wait(DeviceStream stream) = 0;
+  /// What is issued to `stream` from here on comes after `event`.
+  virtual void stream_waits(DeviceStream stream, DeviceEvent event) = 0;
 };
 
 /// A device that is infinitely fast: every event is done as soon as it is asked.
@@ -43,6 +45,7 @@ class InstantDevice final : public DeviceEvents {
   bool done(DeviceEvent) override { return true; }
   void wait(DeviceEvent) override {}
   void wait(DeviceStream) override {}
+  void stream_waits(DeviceStream, DeviceEvent) override {}
 };
 
 /// The slowest device: it has come only as far as the host has waited for it, with everything that
@@ -55,9 +58,8 @@ class HostBoundDevice final : public DeviceEvents {
   bool done(DeviceEvent event) override;
   void wait(DeviceEvent event) override;
   void wait(DeviceStream stream) override;
+  void stream_waits(DeviceStream stream, DeviceEvent event) override;
   void wait_all();
-  /// What is issued to `stream` from here on comes after `event`.
-  void stream_waits(DeviceStream stream, DeviceEvent event);
 
  private:
   /// By stream: the last event of it that comes before a point.

@@ -77,8 +77,6 @@ class Observer {
   /// The last reference went; its bytes are still told, unless they were resized to none before.
   virtual void on_storage_freed(Session&, StorageImpl&) {}
   virtual void on_storage_resized(Session&, StorageImpl&, Bytes /*before*/) {}
-  /// Allocated and freed inside one operator: kernel scratch, workspaces. Only allocators see it.
-  virtual void on_scratch(Session&, Bytes, StreamId) {}
   virtual void on_node_created(Session&, Node&) {}
   virtual void on_node_begin(Session&, Node&) {}
   virtual void on_node_end(Session&, Node&) {}

@@ -35,10 +35,6 @@ void Session::host_sync() {
   tell([&](Observer& o) { o.on_host_sync(*this); });
 }
 
-void Session::scratch(Bytes bytes) {
-  tell([&](Observer& o) { o.on_scratch(*this, bytes, stream); });
-}
-
 void Session::mark(const Mark& m) {
   tell([&](Observer& o) { o.on_mark(*this, m); });
 }

@@ -88,7 +88,6 @@ class Session {
   void record_stream(const Tensor& tensor, StreamId stream);
   void host_wait(EventId event);
   void host_sync();
-  void scratch(Bytes bytes);  ///< on the current stream
   void mark(const Mark& mark);
   void collective(const CollectiveCall& call);
 
