@@ -13,6 +13,8 @@ constexpr Operator all_gather_op{"c10d._allgather_base_.default", OperatorKind::
 constexpr Operator reduce_scatter_op{"c10d._reduce_scatter_base_.default", OperatorKind::other};
 constexpr Operator all_reduce_op{"c10d.allreduce_.default", OperatorKind::other};
 constexpr Operator broadcast_op{"c10d.broadcast_.default", OperatorKind::other};
+constexpr Operator reduce_op{"c10d.reduce_.default", OperatorKind::other};
+constexpr Operator barrier_op{"c10d.barrier.default", OperatorKind::other};
 constexpr Operator scatter_op{"c10d.scatter_.default", OperatorKind::other};
 
 /// Tells of the collective, then of its operator.
@@ -75,6 +77,34 @@ void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int 
          .root = source,
          .asynchronous = asynchronous},
         group, broadcast_op, tensor, tensor);
+}
+
+void broadcast_bytes(Session& s, const ProcessGroup& group, const Tensor& tensor, int source) {
+  TensorImpl::Layout layout = tensor->layout;
+  const std::int64_t width = size_of(layout.dtype).count;
+  layout.dtype = Dtype::uint8;
+  layout.sizes[-1] *= width;
+  layout.strides = contiguous_strides(layout.sizes);
+  layout.offset *= width;
+  broadcast(s, group, Tensor(Ref<TensorImpl>(new TensorImpl(tensor.storage(), layout))), source);
+}
+
+void reduce(Session& s, const ProcessGroup& group, const Tensor& tensor, int destination,
+            std::string_view reduction) {
+  issue(s,
+        {.kind = OperationKind::reduce,
+         .name = "reduce",
+         .elements_in = tensor.numel(),
+         .elements_out = tensor.numel(),
+         .reduction = reduction,
+         .root = destination},
+        group, reduce_op, tensor, tensor);
+}
+
+void barrier(Session& s, const ProcessGroup& group) {
+  const Tensor one = allocate(s, {.dtype = Dtype::uint8, .device = s.settings.device}, {1});
+  issue(s, {.kind = OperationKind::barrier, .name = "barrier", .elements_in = 1, .elements_out = 1},
+        group, barrier_op, one, one);
 }
 
 void scatter(Session& s, const ProcessGroup& group, const Tensor& output,

@@ -25,6 +25,16 @@ void all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
 void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
                bool asynchronous = false);
 
+/// dist.broadcast of the tensor's bytes: tensor.view(torch.uint8).
+void broadcast_bytes(Session& s, const ProcessGroup& group, const Tensor& tensor, int source);
+
+/// dist.reduce to the rank at place `destination` of the group: c10d.reduce_, in place.
+void reduce(Session& s, const ProcessGroup& group, const Tensor& tensor, int destination,
+            std::string_view reduction);
+
+/// dist.barrier.
+void barrier(Session& s, const ProcessGroup& group);
+
 /// dist.scatter from place `source`: what this rank gets, of `input_elements` in all at the source.
 void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
              std::int64_t input_elements, int source);

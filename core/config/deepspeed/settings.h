@@ -30,6 +30,7 @@ struct DeepSpeedSettings {
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   bool round_robin_gradients = false;
+  bool multi_rank_all_reduce = true;  ///< use_multi_rank_bucket_allreduce
   bool parameter_alignment = false;
 
   // Stage 3.

@@ -1,0 +1,48 @@
+// DeepSpeedEngine of ZeRO stages 1, 2 and 3: what deepspeed.initialize returns.
+// Source: deepspeed 0.19.8, runtime/engine.py.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/config/deepspeed/settings.h"
+#include "core/lower/pytorch/module.h"
+#include "core/runtime/deepspeed/setup.h"
+#include "core/runtime/process_group.h"
+
+namespace shardscope::eager::deepspeed {
+
+class Engine {
+ public:
+  struct Request {
+    Module& model;
+    DeepSpeedSettings settings;
+    /// Parameters of each group of the optimizer; empty: one group of all that are trained.
+    std::vector<ParameterIndices> optimizer_groups = {};
+    OptimizerStep optimizer_step;
+    Watchers watchers = {};  ///< not owned
+  };
+  /// Moves the parameters to their dtype, broadcasts them and partitions states. Throws Error for
+  /// settings whose steps are not modelled, naming the key.
+  Engine(Session& s, ProcessGroups& groups, Request request);
+
+  /// named_parameters() of the model; what watchers' indices refer to.
+  const std::vector<NamedParameter>& parameters() const { return parameters_; }
+  Tensors forward(Arguments arguments);
+  void backward(const Tensor& loss);
+  void step();
+
+ private:
+  bool at_boundary() const;
+
+  Session& s_;
+  Module& model_;
+  DeepSpeedSettings settings_;
+  Watchers watchers_;
+  std::vector<NamedParameter> parameters_;
+  std::vector<ParameterIndices> groups_;
+  std::unique_ptr<ZeroOptimizerBase> optimizer_;
+  std::int64_t micro_steps_ = 0;
+};
+
+}  // namespace shardscope::eager::deepspeed

@@ -1,0 +1,105 @@
+// The step of stages 1 and 2: norm, the rank's partition of the optimizer, all-gather.
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/reductions.h"
+#include "core/lower/pytorch/aten/views.h"
+#include "core/runtime/collectives.h"
+#include "core/runtime/deepspeed/flat_optimizer.h"
+#include "core/runtime/deepspeed/norms.h"
+
+namespace shardscope::eager::deepspeed {
+
+void FlatOptimizer::step() {
+  const NoGrad no_grad(setup_.s);
+  const Visiting visiting = setup_.visiting(Site::step);
+  micro_step_ = -1;
+  if (setup_.dtype() != Dtype::float32) check_overflow();
+  global_norm();
+  for (std::size_t group = 0; group < groups_.size(); ++group)
+    offloads() ? offloaded_step(group) : step_group(group);
+  all_gather_parameters();
+}
+
+void FlatOptimizer::check_overflow() {
+  Session& s = setup_.s;
+  const Visiting visiting = setup_.visiting(Site::check_overflow);
+  const Visiting inner = setup_.visiting(Site::has_overflow);
+  const Like count{.dtype = Dtype::float32, .device = s.settings.device};
+  const Tensor invalid = zeros(s, {1}, count);
+  if (!offloads())
+    for (std::size_t group = 0; group < groups_.size(); ++group)
+      for (const Tensor& gradient : averaged_gradients_[group])
+        add_(s, invalid, has_inf_or_nan(s, gradient));
+  const Tensor overflow = to(s, invalid, Dtype::uint8);
+  all_reduce(s, setup_.group, overflow, "MAX");
+  item(s, overflow);
+}
+
+void FlatOptimizer::global_norm() {
+  Session& s = setup_.s;
+  const Visiting visiting = setup_.visiting(Site::scaled_global_norm);
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const Visiting inner = setup_.visiting(Site::grad_norm);
+    Tensors norms;
+    const Tensors gradients =
+        compact() ? Tensors{compact_partitions_[group]} : averaged_gradients_[group];
+    for (const Tensor& gradient : gradients)
+      norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
+    const Like scalar{.dtype = Dtype::float32, .device = s.settings.device};
+    const Tensor total = norms.empty()
+                             ? zeros(s, {}, scalar)
+                             : to(s, sum(s, pow(s, stack(s, norms), 2.0)), Dtype::float32);
+    all_reduce(s, setup_.group, total, "SUM");
+    mask_invalid(s, pow(s, total, 0.5));
+  }
+}
+
+void FlatOptimizer::step_group(std::size_t index) {
+  Session& s = setup_.s;
+  const FlatGroup& group = groups_[index];
+  for (const std::size_t p : group.not_in_partition()) {
+    parameter(p).set_grad({});
+    accumulated_[p].reset();
+  }
+  Tensor partition;
+  if (compact()) {
+    partition = compact_partitions_[index];
+  } else {
+    Tensors flat;
+    for (const Tensor& gradient : averaged_gradients_[index])
+      flat.push_back(view(s, contiguous(s, gradient), {-1}));
+    partition = flat.size() == 1 ? flat.front() : cat(s, std::move(flat));
+  }
+  const Tensor gradient = to(s, std::exchange(partition, {}), group.master().dtype());
+  group.master().set_grad(gradient);
+  for (const std::size_t p : group.in_partition()) {
+    parameter(p).set_grad({});
+    accumulated_[p].reset();
+  }
+  averaged_gradients_[index].clear();
+  compact_partitions_[index].reset();
+  all_gradients_[index].clear();
+  if (setup_.settings.gradient_clipping > 0) mul_(s, gradient, scale_tensor(s));
+  setup_.optimizer_step(s, {group.master()});
+  group.master().set_grad({});
+  copy_(s, group.own_partition(s), group.master());
+}
+
+/// On the host; the updated partition comes back in the parameters' dtype.
+void FlatOptimizer::offloaded_step(std::size_t index) {
+  Session& s = setup_.s;
+  const FlatGroup& group = groups_[index];
+  setup_.optimizer_step(s, {group.master()});
+  const Tensor updated = to(s, detach(s, group.master()), setup_.dtype());
+  copy_(s, group.own_partition(s), updated, true);
+}
+
+void FlatOptimizer::all_gather_parameters() {
+  Session& s = setup_.s;
+  if (setup_.group.size() > 1)
+    for (const FlatGroup& group : groups_)
+      all_gather_single(s, setup_.group, group.flat(), group.own_partition(s));
+  for (const FlatGroup& group : groups_) group.point_parameters(setup_);
+}
+
+}  // namespace shardscope::eager::deepspeed

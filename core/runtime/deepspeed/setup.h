@@ -1,0 +1,60 @@
+// What both of DeepSpeed's ZeRO optimizers are made from.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/config/deepspeed/settings.h"
+#include "core/lower/pytorch/module.h"
+#include "core/runtime/deepspeed/watcher.h"
+#include "core/runtime/process_group.h"
+
+namespace shardscope::eager::deepspeed {
+
+/// The step of the optimizer that the user gave: parameters whose .grad is set.
+using OptimizerStep = std::function<void(Session&, const Tensors& parameters)>;
+
+/// get_norm_dtype of devices that know float64.
+inline constexpr Dtype norm_dtype = Dtype::float64;
+
+/// Everything refers to what outlives the optimizer.
+struct Setup {
+  Session& s;
+  const DeepSpeedSettings& settings;
+  const std::vector<NamedParameter>& parameters;  ///< named_parameters() of the model
+  /// Parameters of each group of the optimizer.
+  const std::vector<ParameterIndices>& groups;
+  const ProcessGroup& group;  ///< data-parallel ranks
+  const Watchers& watchers;
+  OptimizerStep optimizer_step;
+
+  /// Of parameters and activations; that of accumulated gradients, and on the wire.
+  Dtype dtype() const { return settings.precision; }
+  Dtype accumulation_dtype() const { return settings.accumulation_dtype.value_or(dtype()); }
+  Dtype communication_dtype() const { return settings.communication_dtype.value_or(dtype()); }
+  Visiting visiting(Site site, const Module* module = nullptr) const {
+    return {s, watchers, site, module};
+  }
+};
+
+/// What the engine asks of a ZeRO optimizer. Source: deepspeed 0.19.8, runtime/base_optimizer.py.
+class ZeroOptimizerBase {
+ public:
+  virtual ~ZeroOptimizerBase() = default;
+
+  virtual void start_forward() = 0;  ///< clear_backward_seen_flag
+  /// After loss.backward(), in every micro-batch.
+  virtual void end_backward() = 0;
+  virtual void step() = 0;
+  virtual void zero_grad() = 0;
+  /// Whether the next backward is the last one before a step.
+  void set_boundary(bool boundary) { boundary_ = boundary; }
+
+ protected:
+  bool at_boundary() const { return boundary_; }
+
+ private:
+  bool boundary_ = true;
+};
+
+}  // namespace shardscope::eager::deepspeed
