@@ -35,7 +35,7 @@ std::string usage() {
   return fmt::format(
       "usage: check_recordings {} FOLDER [--case GLOB] [--except FIELD,...] [--device "
       "cpu|cuda|emulated "
-      "(of ops)] [--json]",
+      "(of ops, training)] [--json]",
       names);
 }
 

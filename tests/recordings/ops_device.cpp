@@ -22,18 +22,26 @@ std::unique_ptr<Device> make_device(const std::string& name) {
                .way_out = {}});
 }
 
-std::unique_ptr<Device>& chosen_device() {
-  static std::unique_ptr<Device> device = make_device("cpu");
+struct Chosen {
+  std::string name = "cpu";
+  std::unique_ptr<Device> device = make_device("cpu");
+};
+Chosen& chosen() {
+  static Chosen device;
   return device;
 }
 
 }  // namespace
 
-void use_device(const std::string& name) { chosen_device() = make_device(name); }
+void use_device(const std::string& name) { chosen() = {name, make_device(name)}; }
+
+Device& device_in_use() { return *chosen().device; }
+
+bool uses_other_device() { return chosen().name != "cpu"; }
 
 void run_kernel(const Kernel& kernel, std::initializer_list<Operand> operands,
                 const std::vector<Slice>& slices, StepState state) {
-  Device& device = *chosen_device();
+  Device& device = device_in_use();
   device.prepare(kernel);
   std::vector<double> workspace(static_cast<std::size_t>(device.workspace(kernel).count) / 8 + 1);
   test::DeviceCopies copies(device.memory());

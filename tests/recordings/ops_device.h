@@ -1,4 +1,4 @@
-// Runs one kernel of a device on vectors.
+// The device that recordings are checked on, and one of its kernels run on vectors.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/device.h"
 #include "core/kernel.h"
 
 namespace shardscope::recordings {
@@ -29,6 +30,10 @@ class Operand {
 /// The device that `run_kernel` uses from now on: "cpu" (also if never called), "cuda", or
 /// "emulated", the CUDA kernels run on the CPU. Throws Error for another name, or without a GPU.
 void use_device(const std::string& name);
+/// The one that is used.
+Device& device_in_use();
+/// Another than the CPU was asked for.
+bool uses_other_device();
 
 /// Operands in the kernel's order without the workspace.
 void run_kernel(const Kernel& kernel, std::initializer_list<Operand> operands,

@@ -9,6 +9,7 @@
 
 #include "core/model/huggingface.h"
 #include "core/model/model_weights.h"
+#include "tests/recordings/ops_device.h"
 #include "tests/recordings/recorded_file.h"
 #include "tests/recordings/recordings.h"
 #include "tests/recordings/training_run.h"
@@ -241,26 +242,33 @@ void compare_run(const RecordedRun& run, OwnRuns& runs, const Options& options, 
   }
 }
 
-Outcome check(const fs::path& root, const std::string& name, const Options& options) {
-  const fs::path folder = root / "cases" / name;
-  const Json result = recorded_json(folder, "result");
-  OwnRuns runs(training_job(root, recorded_json(folder, "case")));
+/// The run that the recording's figures are of: rates and final parameters, too.
+void compare_primary(const fs::path& folder, const Json& result, OwnRuns& runs,
+                     const Options& options, Verdict& verdict) {
   const std::string primary = result.at("primary").get<std::string>();
-  if (const std::string reason = why_not(parse_variant(primary)); !reason.empty()) {
-    return {.difference = fmt::format("cannot run {}: {}", primary, reason),
-            .worst_share = {},
-            .worst = {}};
-  }
-  Verdict verdict;
   compare_run({primary, result, tolerance_of(result, primary)}, runs, options, verdict);
+  if (!why_not(parse_variant(primary)).empty()) return;
   const TrainingResult& got = runs.of(own_run_of(parse_variant(primary)));
   if (!options.leaves_out("lr"))
     compare_steps(got.learning_rate, result.at("lr"), learning_rate_tolerance, "lr", verdict);
   if (!options.leaves_out("final_parameters"))
     compare_parameters(folder, runs.job(), got, result, verdict);
+}
+
+Outcome check(const fs::path& root, const std::string& name, const Options& options) {
+  const fs::path folder = root / "cases" / name;
+  const Json result = recorded_json(folder, "result");
+  OwnRuns runs(training_job(root, recorded_json(folder, "case")));
+  const std::string primary = result.at("primary").get<std::string>();
+  const auto is_asked = [](const std::string& run) {
+    return is_asked_of(parse_variant(run), uses_other_device());
+  };
+  Verdict verdict;
+  if (is_asked(primary)) compare_primary(folder, result, runs, options, verdict);
   if (!options.leaves_out("runs")) {
     for (const auto& [variant, recorded] : result.at("runs").items()) {
-      compare_run({variant, recorded, tolerance_of(result, variant)}, runs, options, verdict);
+      if (is_asked(variant))
+        compare_run({variant, recorded, tolerance_of(result, variant)}, runs, options, verdict);
     }
   }
   return verdict.outcome();

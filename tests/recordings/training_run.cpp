@@ -5,12 +5,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backend/comm/single_communicator.h"
+#include "backend/train/save_model.h"
 #include "backend/train/train.h"
+#include "backend/train/trainer.h"
 #include "core/error.h"
 #include "core/model/model_weights.h"
 #include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/temporary_folder.h"
+#include "tests/recordings/ops_device.h"
 
 namespace shardscope::recordings {
 namespace {
@@ -84,6 +88,26 @@ Job training_job(const std::filesystem::path& root, const Json& recorded) {
   return job;
 }
 
+namespace {
+
+TrainingResult run_here(Job job, Device& device) {
+  job.check = false;  // of the host's memory only
+  const std::unique_ptr<Communicator> world = make_single_communicator(device.memory());
+  Trainer trainer(job, *world, device);
+  TrainingResult result;
+  for (std::int64_t step = 0; step < job.steps; ++step) {
+    const StepMetrics metrics = trainer.run_step(false).metrics;
+    result.loss.push_back(metrics.loss);
+    result.gradient_norm.push_back(metrics.gradient_norm);
+    result.learning_rate.push_back(metrics.learning_rate);
+  }
+  save_model(job.output / "model", job.model, trainer.model(), trainer.executor(), *world);
+  read_parameters(job.output / "model", result);
+  return result;
+}
+
+}  // namespace
+
 TrainingResult run_training(Job job, const OwnRun& run) {
   if (job.batch % (run.world * run.split) != 0) {
     throw Error({.where = "batch",
@@ -100,6 +124,7 @@ TrainingResult run_training(Job job, const OwnRun& run) {
   job.strategy.reduce_every_micro_batch = run.reduce_every_micro_batch;
   const TemporaryFolder folder;
   job.output = folder.path();
+  if (uses_other_device()) return run_here(std::move(job), device_in_use());
   const auto outcomes = shardscope::testing::run_ranks(
       run.world, [&](const Environment& environment) { train(job, environment, {.quiet = true}); });
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {

@@ -21,8 +21,9 @@ struct TrainingResult {
 /// tokens.
 Job training_job(const std::filesystem::path& root, const nlohmann::ordered_json& recorded_case);
 
-/// Trains in processes of its own, in the checking mode, over shared memory. Throws Error where a
-/// rank failed.
+/// Trains in processes of its own, in the checking mode, over shared memory; or, where another
+/// device was asked for, as one rank in this process on that device. Throws Error where a rank
+/// failed.
 TrainingResult run_training(Job job, const OwnRun& run);
 
 }  // namespace shardscope::recordings

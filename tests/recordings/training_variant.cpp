@@ -79,4 +79,8 @@ std::string why_not(const TrainingVariant& variant) {
   return {};
 }
 
+bool is_asked_of(const TrainingVariant& variant, bool other_device) {
+  return !other_device || (variant.number("world", 1) == 1 && why_not(variant).empty());
+}
+
 }  // namespace shardscope::recordings

@@ -35,4 +35,7 @@ OwnRun own_run_of(const TrainingVariant& variant);
 /// Why we cannot run it ("there is no runtime gpipe"); empty: we can.
 std::string why_not(const TrainingVariant& variant);
 
+/// Another device than the CPU has one rank; runs of several are none of what is asked of it.
+bool is_asked_of(const TrainingVariant& variant, bool other_device);
+
 }  // namespace shardscope::recordings
