@@ -39,6 +39,7 @@ struct CalibrateOptions {
   OutputOptions output;
   std::optional<std::int64_t> ranks, threads;
   std::optional<std::string> file, device;
+  bool model_only = false;
 };
 
 int checked(const std::optional<std::int64_t>& value, std::string_view name, std::int64_t high,
@@ -88,7 +89,12 @@ Job job_to_measure(const CalibrateOptions& options, int ranks) {
 CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
                         const Environment& environment, const Device& device) {
   const Precision precision = job.strategy.precision;
-  if (!options.job.model && !options.job.job) return {.precision = precision};
+  if (!options.job.model && !options.job.job) {
+    if (!options.model_only) return {.precision = precision};
+    throw Error({.where = "--model-only",
+                 .what = "there is no model to measure",
+                 .way_out = "give --model or --job"});
+  }
   Job alone = job;
   alone.strategy.sharding = ShardingStrategy::no_shard;
   alone.strategy.mesh = {};
@@ -96,7 +102,8 @@ CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
   const WorkspaceQuery workspace = [&](const Kernel& kernel) { return device.workspace(kernel); };
   CalibrationPlan plan{
       .step = native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, workspace),
-      .precision = precision};
+      .precision = precision,
+      .grid = !options.model_only};
   for (const Strategy& strategy : strategies_for(job.strategy, environment.world))
     plan.schedules.push_back(
         native_schedule(scenario.model, strategy, scenario.workload, environment.rank, workspace));
@@ -262,6 +269,8 @@ void declare_calibrate(Command& command) {
                  {"N", "compute threads of a rank; cores / ranks unless given"});
   command.option("--device", options->device,
                  {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
+  command.flag("--model-only", options->model_only,
+               "kernels and collectives of the model alone, not over sizes");
   command.option("-o", options->file,
                  {"FILE", "the profile; unless given, where predictions look for it"});
   declare_output_options(command, options->output);

@@ -67,6 +67,7 @@ class Calibrator {
     for (const Schedule& schedule : plan_.schedules)
       kernels.insert(kernels.end(), schedule.kernels.begin(), schedule.kernels.end());
     for (const Precision precision : {plan_.precision, Precision::fp32}) {
+      if (!plan_.grid) break;
       const std::vector<Kernel> grid =
           kernel_grid(precision, device_.memory().is_host() ? GridFor::cpu : GridFor::gpu);
       kernels.insert(kernels.end(), grid.begin(), grid.end());

@@ -19,6 +19,7 @@ struct CalibrationPlan {
   std::optional<Schedule> step;     ///< of one rank by itself: run in order
   std::vector<Schedule> schedules;  ///< of this rank: every distinct kernel and collective in them
   Precision precision = Precision::fp32;  ///< the grid is measured in this beside float32
+  bool grid = true;                       ///< kernels over sizes, too
 };
 
 struct Calibration {

@@ -1,5 +1,6 @@
-// Training on a device whose memory is not the host's: the CUDA kernels, emulated, in memory that
-// the host cannot touch, against the CPU device.
+// Training on a device whose memory is not the host's, against the CPU device with its plain matrix
+// product: the CUDA kernels, emulated, in memory that the host cannot touch; and a GPU, where there
+// is one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "backend/comm/single_communicator.h"
 #include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_workspace.h"
 #include "backend/train/trainer.h"
 #include "tests/backend/cuda/emulated_device.h"
@@ -39,30 +41,41 @@ std::vector<double> train_on(Device& device, const Job& job) {
   return figures;
 }
 
-class DeviceMemoryTest : public TrainingFixture,
-                         public ::testing::WithParamInterface<TrainedHere> {};
+class DeviceMemoryTest : public TrainingFixture, public ::testing::WithParamInterface<TrainedHere> {
+ protected:
+  Job job_of(const TrainedHere& trained) const {
+    Job one = job(trained.config, 1, trained.sharding, "unused");
+    one.strategy.precision = trained.precision;
+    one.check = false;
+    return one;
+  }
+  static void expect_as_on_the_cpu(Device& device, const Job& job) {
+    const auto cpu = make_cpu_device({.threads = 1, .use_onednn = false});
+    const auto ours = train_on(device, job), expected = train_on(*cpu, job);
+    // In bfloat16 a last digit that falls another way is a difference of 2^-9.
+    const double rounding = job.strategy.precision == Precision::fp32 ? 1e-5 : 0.02;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(ours[i], expected[i], rounding * expected[i]) << i / 2;
+  }
+};
 
 TEST_P(DeviceMemoryTest, TrainsAsTheCpuDeviceDoes) {
-  const auto [config, sharding, precision] = GetParam();
-  Job one = job(config, 1, sharding, "unused");
-  one.strategy.precision = precision;
-  one.check = false;
+  Job one = job_of(GetParam());
   one.batch = 1;
   one.steps = 2;
-  const auto emulated = test::make_emulated_cuda_device();
-  const auto cpu = make_cpu_device({.threads = 1, .use_onednn = false});
-  const auto ours = train_on(*emulated, one), expected = train_on(*cpu, one);
-  // In bfloat16 a last digit that falls another way is a difference of 2^-9.
-  const double rounding = precision == Precision::fp32 ? 1e-5 : 0.02;
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    EXPECT_NEAR(ours[i], expected[i], rounding * expected[i]) << i / 2;
+  expect_as_on_the_cpu(*test::make_emulated_cuda_device(), one);
+}
+
+TEST_P(DeviceMemoryTest, TrainsOnAGpuAsOnTheCpu) {
+  if (const std::string why = why_no_cuda_device(); !why.empty()) GTEST_SKIP() << why;
+  Job one = job_of(GetParam());
+  one.steps = 10;
+  expect_as_on_the_cpu(*make_cuda_device({.use_cublaslt = true}), one);
+  expect_as_on_the_cpu(*make_cuda_device({.use_cublaslt = false}), one);
 }
 
 TEST_P(DeviceMemoryTest, HandsItsKernelsTheBytesThatArePredictedWithoutIt) {
-  const auto [config, sharding, precision] = GetParam();
-  Job one = job(config, 1, sharding, "unused");
-  one.strategy.precision = precision;
-  one.check = false;
+  const Job one = job_of(GetParam());
   const auto emulated = test::make_emulated_cuda_device();
   const std::unique_ptr<Communicator> world = make_single_communicator(emulated->memory());
   Trainer trainer(one, *world, *emulated);
