@@ -21,6 +21,7 @@ constexpr Operator scatter_op{"c10d.scatter_.default", OperatorKind::other};
 void issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Operator& op,
            const Tensor& input, const Tensor& output) {
   const std::array<const TensorImpl*, 1> in{input.impl()}, out{output.impl()};
+  call.name = op.name;
   call.group = GroupId::of(static_cast<std::size_t>(group.id));
   call.dtype = output.dtype();
   call.stream = s.stream;
@@ -36,7 +37,6 @@ void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& outp
                        const Tensor& input, bool asynchronous) {
   issue(s,
         {.kind = OperationKind::all_gather,
-         .name = "all_gather",
          .elements_in = input.numel(),
          .elements_out = output.numel(),
          .asynchronous = asynchronous},
@@ -47,7 +47,6 @@ void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& 
                            const Tensor& input, std::string_view reduction, bool asynchronous) {
   issue(s,
         {.kind = OperationKind::reduce_scatter,
-         .name = "reduce_scatter",
          .elements_in = input.numel(),
          .elements_out = output.numel(),
          .reduction = reduction,
@@ -59,7 +58,6 @@ void all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
                 std::string_view reduction, bool asynchronous) {
   issue(s,
         {.kind = OperationKind::all_reduce,
-         .name = "all_reduce",
          .elements_in = tensor.numel(),
          .elements_out = tensor.numel(),
          .reduction = reduction,
@@ -71,7 +69,6 @@ void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int 
                bool asynchronous) {
   issue(s,
         {.kind = OperationKind::broadcast,
-         .name = "broadcast",
          .elements_in = tensor.numel(),
          .elements_out = tensor.numel(),
          .root = source,
@@ -111,7 +108,6 @@ void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
              std::int64_t input_elements, int source) {
   issue(s,
         {.kind = OperationKind::scatter,
-         .name = "scatter",
          .elements_in = input_elements,
          .elements_out = output.numel(),
          .root = source},

@@ -16,6 +16,8 @@ struct CollectivesFamily {
   nlohmann::ordered_json (*play)(const nlohmann::ordered_json& given, int rank);
 };
 
+CollectivesFamily fsdp2_collectives();
+
 /// The families known, one file each.
 const std::vector<CollectivesFamily>& collectives_families();
 

@@ -17,10 +17,12 @@ NodeRef grad_accumulator(Session& s, const Tensor& leaf) {
 
 AccumulateGrad::AccumulateGrad(Session& s, Tensor leaf)
     : Node(s, "torch::autograd::AccumulateGrad", accumulate_sequence), leaf_(std::move(leaf)) {
-  add_input({.dtype = leaf_.dtype(),
+  const AutogradExtras& extras = leaf_->with_extras();
+  add_input({.dtype = extras.grad_dtype.value_or(leaf_.dtype()),
              .device = leaf_.device(),
              .stream = s.stream,
-             .sizes = leaf_.sizes()});
+             .sizes = leaf_.sizes(),
+             .any_dtype = extras.has_grad_dtype && !extras.grad_dtype});
 }
 
 AccumulateGrad::~AccumulateGrad() {

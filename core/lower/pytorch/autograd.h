@@ -34,6 +34,7 @@ struct InputMetadata {
   Device device = Device::cuda;
   StreamId stream = default_stream;  ///< current when the tensor was made
   Dims sizes;
+  bool any_dtype = false;  ///< gradients stay in the dtype that they come in
 };
 
 /// A tensor kept for backward; torch/csrc/autograd/saved_variable.cpp.
@@ -105,6 +106,7 @@ class Node : public Counted {
 
   const std::vector<InputMetadata>& inputs() const { return inputs_; }
   std::uint32_t add_input(const InputMetadata& metadata);
+  InputMetadata& input(std::size_t number) { return inputs_[number]; }
   StreamId stream() const;  ///< of its first input
 
   /// Keeps an input of the forward operator; call it before the operator is dispatched.

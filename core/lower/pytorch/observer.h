@@ -46,7 +46,7 @@ using EventId = Id<EventTag>;  ///< a recorded cudaEvent, numbered by the sessio
 
 struct CollectiveCall {
   OperationKind kind = OperationKind::all_reduce;
-  std::string_view name;  ///< the call as the recordings name it
+  std::string_view name;  ///< of the operator that issues it: "c10d._allgather_base_.default"
   GroupId group;
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;

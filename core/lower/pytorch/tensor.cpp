@@ -33,6 +33,16 @@ const Tensor& Tensor::grad() const { return impl_->grad; }
 void Tensor::set_grad(Tensor gradient) const { impl_->grad = std::move(gradient); }
 void Tensor::set_requires_grad(bool on) const { impl_->requires_grad_flag = on; }
 
+void Tensor::set_grad_dtype(std::optional<Dtype> wanted) const {
+  AutogradExtras& extras = impl_->with_extras();
+  extras.has_grad_dtype = true;
+  extras.grad_dtype = wanted;
+  if (!extras.grad_accumulator) return;
+  InputMetadata& expected = extras.grad_accumulator->input(0);
+  expected.dtype = wanted.value_or(dtype());
+  expected.any_dtype = !wanted;
+}
+
 bool Tensor::is_contiguous() const {
   std::int64_t expected = 1;
   for (int i = dim() - 1; i >= 0; --i) {

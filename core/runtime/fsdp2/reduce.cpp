@@ -27,10 +27,13 @@ void reorder_shards(Session& s, const ReduceRequest& request, Tensors& gradients
       gradients[i] = cat(s, chunk(s, gradients[i], world, dim), 0);
 }
 
+enum class Side : std::uint8_t { before, after };
+
 void divide(Session& s, const ReduceRequest& request, const Tensor& tensor,
-            std::optional<double> factor) {
+            std::optional<double> factor, Side side) {
   if (!factor || *factor == 1) return;
-  for (Watcher* watcher : request.watchers) watcher->on_division(s, tensor, *factor);
+  for (Watcher* watcher : request.watchers)
+    watcher->on_division(s, tensor, *factor, side == Side::before);
   div_(s, tensor, Number(*factor));
 }
 
@@ -95,7 +98,7 @@ Tensor scattered(Session& s, const ReduceRequest& request, const Tensor& input,
   const int world = request.reduce_scatter_group->size();
   Tensor output =
       empty(s, {input.numel() / world}, {.dtype = request.dtype, .device = s.settings.device});
-  divide(s, request, input, division.before);
+  divide(s, request, input, division.before, Side::before);
   if (world > 1)
     reduce_scatter_single(s, *request.reduce_scatter_group, output, input,
                           name_of(division.reduce_scatter));
@@ -148,7 +151,7 @@ ReduceResult reduce_gradients(Session& s, ReduceRequest request) {
     if (replicas) all_reduce_replicas(s, request, output, division, result);
   }
   const OnStream on_post_reduce(s, result.post_reduce_stream);
-  divide(s, request, output, division.after);
+  divide(s, request, output, division.after, Side::after);
   Tensors shards = cast_and_view(s, request, output, shard_numels);
   for (std::size_t i = 0; i < shards.size(); ++i)
     offload_or_add(s, *request.parameters[i], shards[i], result.post_reduce_stream);

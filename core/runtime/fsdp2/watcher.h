@@ -45,7 +45,8 @@ class Watcher {
   virtual void on_streams(Session&, const Streams&) {}
   /// An all-gather's output is let go, which was kept for the next group's copy-in.
   virtual void on_gather_released(Session&, const Tensor& /*output*/) {}
-  virtual void on_division(Session&, const Tensor& /*divided*/, double /*by*/) {}
+  /// `before`: of a gradient before it is reduced, else of its shard afterwards.
+  virtual void on_division(Session&, const Tensor& /*divided*/, double /*by*/, bool /*before*/) {}
   /// Reduced gradients are about to be cast to the dtype of the sharded gradients.
   virtual void on_gradient_cast(Session&, const Tensor& /*reduced*/, Dtype /*to*/) {}
 };
