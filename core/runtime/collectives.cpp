@@ -90,7 +90,6 @@ void reduce(Session& s, const ProcessGroup& group, const Tensor& tensor, int des
             std::string_view reduction) {
   issue(s,
         {.kind = OperationKind::reduce,
-         .name = "reduce",
          .elements_in = tensor.numel(),
          .elements_out = tensor.numel(),
          .reduction = reduction,
@@ -100,8 +99,8 @@ void reduce(Session& s, const ProcessGroup& group, const Tensor& tensor, int des
 
 void barrier(Session& s, const ProcessGroup& group) {
   const Tensor one = allocate(s, {.dtype = Dtype::uint8, .device = s.settings.device}, {1});
-  issue(s, {.kind = OperationKind::barrier, .name = "barrier", .elements_in = 1, .elements_out = 1},
-        group, barrier_op, one, one);
+  issue(s, {.kind = OperationKind::barrier, .elements_in = 1, .elements_out = 1}, group, barrier_op,
+        one, one);
 }
 
 void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
