@@ -61,11 +61,4 @@ inline void queue_callback(Session& s, std::function<void(Session&)> callback) {
   s.engine().queue_callback(std::move(callback));
 }
 
-/// torch.autograd.graph.register_multi_grad_hook(tensors, hook, mode="all"): once all gradients
-/// that this backward makes are there; the list has None for the others.
-using MultiGradHook = std::function<void(Session&, const Tensors& gradients)>;
-void register_multi_grad_hook_all(Session& s, const Tensors& tensors, MultiGradHook hook);
-/// mode="any": with the first of them.
-void register_multi_grad_hook_any(Session& s, const Tensors& tensors, TensorHook hook);
-
 }  // namespace shardscope::eager

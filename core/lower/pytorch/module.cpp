@@ -52,15 +52,36 @@ Tensor& Module::buffer(std::string_view own_name) {
   return find(*this, buffers, "buffer", own_name);
 }
 
-Tensors call(Session& s, Module& module, Arguments arguments) {
-  s.modules.push_back(&module);
+namespace {
+
+/// A module is current while its pre-hooks and forward run, also where they end by an exception.
+class Entered {
+ public:
+  Entered(Session& s, Module& module) : s_(s) { s_.modules.push_back(&module); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  ~Entered() { s_.modules.pop_back(); }
+
+ private:
+  Session& s_;
+};
+
+Tensors run_forward(Session& s, Module& module, Arguments& arguments) {
+  const Entered entered(s, module);
   const auto pre_hooks = module.forward_pre_hooks;
   for (const Module::PreHook& hook : pre_hooks) hook(s, module, arguments);
-  Tensors outputs = module.forward(s, module, arguments);
-  s.modules.pop_back();
+  return module.forward(s, module, arguments);
+}
+
+}  // namespace
+
+Tensors call(Session& s, Module& module, Arguments arguments) {
+  // _wrapped_call_impl's frame holds what the caller gave, whatever the hooks make of it.
+  const Tensors given = module.forward_pre_hooks.empty() ? Tensors() : arguments.tensors;
+  Arguments actual = std::move(arguments);
+  Tensors outputs = run_forward(s, module, actual);
   const auto hooks = module.forward_hooks;
-  for (const Module::ForwardHook& hook : hooks) hook(s, module, arguments, outputs);
-  arguments.tensors.clear();
+  for (const Module::ForwardHook& hook : hooks) hook(s, module, actual, outputs);
   return outputs;
 }
 

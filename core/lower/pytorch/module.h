@@ -33,11 +33,6 @@ class Module {
   using PreHook = std::function<void(Session&, Module&, Arguments&)>;
   /// May change the outputs.
   using ForwardHook = std::function<void(Session&, Module&, const Arguments&, Tensors& outputs)>;
-  /// register_full_backward_pre_hook: may change the gradients of the outputs.
-  using BackwardPreHook = std::function<void(Session&, Module&, Tensors& output_gradients)>;
-  /// register_full_backward_hook: may change the gradients of the inputs.
-  using BackwardHook = std::function<void(Session&, Module&, Tensors& input_gradients,
-                                          const Tensors& output_gradients)>;
   struct NamedTensor {
     std::string name;  ///< own: "weight"
     Tensor tensor;     ///< None: registered without
@@ -60,8 +55,6 @@ class Module {
 
   std::vector<PreHook> forward_pre_hooks;
   std::vector<ForwardHook> forward_hooks;
-  std::vector<BackwardPreHook> backward_pre_hooks;
-  std::vector<BackwardHook> backward_hooks;
 
   /// By own name; Error if there is none.
   Module& child(std::string_view own_name) const;

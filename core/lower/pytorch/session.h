@@ -15,6 +15,7 @@ namespace shardscope::eager {
 
 class Engine;
 class Module;
+class SelectiveCache;
 
 /// torch.backends.cuda.enable_*_sdp; PyTorch chooses among those that are on.
 struct AttentionSwitches {
@@ -62,6 +63,9 @@ class Session {
   AutocastState autocast;
   StreamId stream = default_stream;                                   ///< current
   std::vector<std::shared_ptr<SavedTensorHooks>> saved_tensor_hooks;  ///< innermost last
+  /// Selective checkpointing: what a forward fills, and what a recomputation takes from; or null.
+  SelectiveCache* selective_forward = nullptr;
+  SelectiveCache* selective_replay = nullptr;
   /// Modules whose forward is running, innermost last.
   std::vector<Module*> modules;
 

@@ -1,5 +1,7 @@
 #include "core/lower/pytorch/storage.h"
 
+#include <utility>
+
 #include "core/lower/pytorch/session.h"
 
 namespace shardscope::eager {
@@ -14,8 +16,14 @@ StorageImpl::StorageImpl(Session& s, const Request& request)
 
 Storage StorageImpl::allocate(Session& s, const Request& request) {
   Storage storage(new StorageImpl(s, request));
-  s.tell([&](Observer& o) { o.on_storage_allocated(s, *storage); });
+  // An operator of a selective recomputation may turn out not to run.
+  if (!s.selective_replay) storage->tell_allocated();
   return storage;
+}
+
+void StorageImpl::tell_allocated() {
+  if (std::exchange(told_, true)) return;
+  session_->tell([&](Observer& o) { o.on_storage_allocated(*session_, *this); });
 }
 
 void StorageImpl::resize(Bytes bytes) {
@@ -27,7 +35,7 @@ void StorageImpl::resize(Bytes bytes) {
 }
 
 void StorageImpl::release_last() {
-  session_->tell([&](Observer& o) { o.on_storage_freed(*session_, *this); });
+  if (told_) session_->tell([&](Observer& o) { o.on_storage_freed(*session_, *this); });
   delete this;
 }
 

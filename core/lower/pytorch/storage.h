@@ -43,6 +43,8 @@ class StorageImpl : public Counted {
   Device device() const { return device_; }
   StreamId stream() const { return stream_; }
   bool pinned() const { return pinned_; }
+  /// Once: where allocate() has not.
+  void tell_allocated();
   /// torch.UntypedStorage.resize_: FSDP1 frees with 0. Observers see a free and an allocation.
   void resize(Bytes bytes);
 
@@ -60,6 +62,7 @@ class StorageImpl : public Counted {
   Device device_;
   StreamId stream_;
   bool pinned_;
+  bool told_ = false;
 };
 
 using Storage = Ref<StorageImpl>;

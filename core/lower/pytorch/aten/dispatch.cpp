@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/lower/pytorch/aten/views.h"
+#include "core/lower/pytorch/selective.h"
 
 namespace shardscope::eager {
 namespace {
@@ -34,6 +36,34 @@ class Operands {
   std::size_t count_ = 0;
 };
 
+/// Keeps what a selective checkpoint asks to keep: detached, which is an operator too. Views are
+/// ignored as the real one ignores detach, which takes no memory either.
+void keep(Session& s, const Operator& op, std::span<const Tensor* const> outputs) {
+  SelectiveCache* cache = std::exchange(s.selective_forward, nullptr);
+  std::optional<Tensors> kept;
+  if (cache->keeps(op)) {
+    kept.emplace();
+    for (const Tensor* output : outputs) kept->push_back(detach(s, *output));
+  }
+  cache->note(op, std::move(kept));
+  s.selective_forward = cache;
+}
+
+/// Lets fresh outputs be what was kept of this call, as if the operator had not run; whether it
+/// was kept.
+bool replay(Session& s, const Operator& op, std::span<const Tensor* const> outputs) {
+  std::optional<Tensors> kept = s.selective_replay->take(op);
+  if (!kept) {
+    for (const Tensor* output : outputs) output->storage()->tell_allocated();
+    return false;
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    outputs[i]->impl()->storage = (*kept)[i].storage();
+  return true;
+}
+
+bool is_detach(const Operator& op) { return op.name == "aten.detach.default"; }
+
 void tell(Session& s, const Operator& op, Operands& inputs, Operands& outputs, std::int64_t flops) {
   const OperatorCall call{
       .op = op, .inputs = inputs.span(), .outputs = outputs.span(), .flops = flops};
@@ -54,11 +84,14 @@ std::int64_t reach(const Dims& sizes, const Dims& strides) {
 
 void dispatched(Session& s, const Operator& op, std::span<const Tensor* const> inputs,
                 std::span<const Tensor* const> outputs, std::int64_t flops) {
-  if (!s.observed()) return;
-  Operands in, out;
-  for (const Tensor* tensor : inputs) in.add(*tensor);
-  for (const Tensor* tensor : outputs) out.add(*tensor);
-  tell(s, op, in, out, flops);
+  if (s.selective_replay && !is_detach(op) && replay(s, op, outputs)) return;
+  if (s.observed()) {
+    Operands in, out;
+    for (const Tensor* tensor : inputs) in.add(*tensor);
+    for (const Tensor* tensor : outputs) out.add(*tensor);
+    tell(s, op, in, out, flops);
+  }
+  if (s.selective_forward && !is_detach(op)) keep(s, op, outputs);
 }
 
 void dispatched(Session& s, const Operator& op, TensorPointers inputs, TensorPointers outputs,
@@ -69,11 +102,13 @@ void dispatched(Session& s, const Operator& op, TensorPointers inputs, TensorPoi
 
 void dispatched(Session& s, const Operator& op, const Tensors& inputs, const Tensors& outputs,
                 std::int64_t flops) {
-  if (!s.observed()) return;
-  Operands in, out;
-  for (const Tensor& tensor : inputs) in.add(tensor);
-  for (const Tensor& tensor : outputs) out.add(tensor);
-  tell(s, op, in, out, flops);
+  const auto pointers = [](const Tensors& tensors) {
+    std::vector<const Tensor*> all;
+    for (const Tensor& tensor : tensors) all.push_back(&tensor);
+    return all;
+  };
+  dispatched(s, op, std::span<const Tensor* const>(pointers(inputs)),
+             std::span<const Tensor* const>(pointers(outputs)), flops);
 }
 
 Tensor allocate_strided(Session& s, Like like, const Dims& sizes, const Dims& strides) {
