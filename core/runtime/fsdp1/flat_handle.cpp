@@ -136,17 +136,21 @@ void FlatHandle::register_post_backward_hook(Session& s, NodePostHook hook) {
   // torch/distributed/fsdp/_runtime_utils.py: the node is found through a view's grad_fn.
   const Tensor view = expand(s, flat_, flat_.sizes());
   const NodeRef node = view.grad_fn()->next_edges().front().node;
-  post_backward_hook_ = {node, node->register_hook(s, std::move(hook))};
+  post_backward_hook_ = PostBackwardHook{
+      .node = node, .handle = node->register_hook(s, std::move(hook)), .of_inputs = {}};
 }
 
 void FlatHandle::register_reshard_only_hook(Session& s, const Tensors& inputs, MultiGradHook hook) {
-  register_multi_grad_hook_all(s, inputs, std::move(hook));
-  post_backward_hook_ = PostBackwardHook{};
+  post_backward_hook_ =
+      PostBackwardHook{.node = {},
+                       .handle = {},
+                       .of_inputs = register_multi_grad_hook_all(s, inputs, std::move(hook))};
 }
 
 void FlatHandle::remove_post_backward_hook() {
   if (post_backward_hook_ && post_backward_hook_->node)
     post_backward_hook_->node->remove_hook(post_backward_hook_->handle);
+  if (post_backward_hook_) post_backward_hook_->of_inputs.remove();
   post_backward_hook_.reset();
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/lower/pytorch/engine.h"
 #include "core/lower/pytorch/module.h"
+#include "core/lower/pytorch/multi_grad_hook.h"
 #include "core/runtime/fsdp1/unit.h"
 
 namespace shardscope::eager::fsdp1 {
@@ -128,6 +129,7 @@ class FlatHandle {
   struct PostBackwardHook {
     NodeRef node;  ///< none: a multi-grad hook
     HookHandle handle;
+    MultiGradHandle of_inputs;  ///< of a multi-grad hook
   };
 
   void flatten(Session& s);
