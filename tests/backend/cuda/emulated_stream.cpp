@@ -17,6 +17,14 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 
+/// Kept from launch to launch: fresh pages cost more than most kernels.
+std::byte* stack_of(std::size_t thread) {
+  static thread_local std::vector<std::unique_ptr<std::byte[]>> stacks;
+  while (stacks.size() <= thread)
+    stacks.push_back(std::make_unique_for_overwrite<std::byte[]>(stack_bytes));
+  return stacks[thread].get();
+}
+
 /// Behind the shared memory: a kernel that writes beyond it is found out.
 constexpr std::size_t guard_bytes = 256;
 constexpr std::byte canary{0xA5};
@@ -34,7 +42,7 @@ class EmulatedBlock {
         threads_(static_cast<std::size_t>(shape.threads)),
         slots_(2 * threads_.size() * slot_bytes),
         counts_(counts) {
-    for (Coroutine& thread : threads_) thread.stack.resize(stack_bytes);
+    for (std::size_t i = 0; i < threads_.size(); ++i) threads_[i].stack = stack_of(i);
   }
 
   void run(std::int64_t block) {
@@ -132,7 +140,7 @@ class EmulatedBlock {
     ucontext_t context;  ///< where it starts
     jmp_buf place;       ///< where it waits
     bool started = false;
-    std::vector<std::byte> stack;
+    std::byte* stack = nullptr;
     std::int64_t syncs = 0, shuffles = 0;
     Among waits_for = Among::nobody;
     Together does = Together::shuffle;
@@ -172,8 +180,8 @@ class EmulatedBlock {
     thread.waits_for = Among::nobody;
     thread.done = thread.started = false;
     getcontext(&thread.context);
-    thread.context.uc_stack.ss_sp = thread.stack.data();
-    thread.context.uc_stack.ss_size = thread.stack.size();
+    thread.context.uc_stack.ss_sp = thread.stack;
+    thread.context.uc_stack.ss_size = stack_bytes;
     thread.context.uc_link = nullptr;
     const auto self = reinterpret_cast<std::uintptr_t>(this);
     makecontext(&thread.context, reinterpret_cast<void (*)()>(&EmulatedBlock::enter), 3,

@@ -1,0 +1,308 @@
+// Real training runs on the CUDA device's host code, with its kernels emulated behind a stand-in
+// for the CUDA runtime: what is asked of the device in which order, and that this order is enough.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <typeinfo>
+
+#include "backend/cpu/cpu_device.h"
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/cuda_streams.h"
+#include "backend/cuda/kernels/kernels.h"
+#include "backend/train/trainer.h"
+#include "core/model/read_model.h"
+#include "tests/backend/cuda/emulated_stream.h"
+#include "tests/backend/cuda/launch_record.h"
+#include "tests/backend/cuda/stand_in_device.h"
+#include "tests/backend/train/training_fixture.h"
+
+namespace shardscope::test {
+namespace {
+
+constexpr std::string_view smallest_gpt2 = R"({
+  "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 8, "n_embd": 16,
+  "n_layer": 2, "n_head": 2, "n_inner": null, "activation_function": "gelu_new", "initializer_range": 0.1,
+  "layer_norm_epsilon": 1e-05, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true})";
+
+/// Teaches the stand-in every body that it is asked to launch.
+class Teacher {
+ public:
+  template <class Body>
+  void launch(const Body&, const cuda::LaunchShape&) const {
+    StandInDevice::get().teach(demangled(typeid(Body).name()),
+                               [](const void* body, const cuda::LaunchShape& shape) {
+                                 return [copy = *static_cast<const Body*>(body), shape] {
+                                   EmulatedStream().launch(copy, shape);
+                                 };
+                               });
+  }
+  const StepState* step_state() const { return nullptr; }
+};
+
+void teach(const Kernel& kernel) {
+  alignas(256) static std::byte somewhere[256];
+  const std::vector<void*> operands(16, somewhere);
+  const std::vector<Slice> slices{Slice{.elements = 1}};
+  Teacher teacher;
+  cuda::run_kernel(kernel, {.operands = operands, .slices = slices, .state = {}}, teacher);
+}
+
+/// Rank 0 of two, where the other rank has in every gather what this one has, and adds nothing to a
+/// sum. All of it copies on the selected stream.
+class MirrorCommunicator final : public Communicator {
+ public:
+  explicit MirrorCommunicator(DeviceMemory& memory) : memory_(memory) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  std::string description() const override { return "mirror"; }
+  std::unique_ptr<Arena> allocate_arena(Bytes size) override { return memory_.allocate(size); }
+  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override {
+    memory_.copy(out.data(), in);
+    memory_.copy(out.data() + in.size(), in);
+  }
+  void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, Dtype) override {
+    memory_.copy(out.data(), in.first(out.size()));
+  }
+  void all_reduce(std::span<std::byte>, Dtype) override {}
+  void broadcast(std::span<std::byte>, int) override {}
+  void send(std::span<const std::byte>, int) override {}
+  void receive(std::span<std::byte>, int) override {}
+  void barrier() override {}
+  std::unique_ptr<Communicator> split(int) override {
+    return std::make_unique<MirrorCommunicator>(memory_);
+  }
+
+ private:
+  DeviceMemory& memory_;
+};
+
+struct Order {
+  ShardingStrategy sharding;
+  Haste haste;
+};
+void PrintTo(const Order& order, std::ostream* out) {
+  *out << name_of(order.sharding)
+       << (order.haste == Haste::first_streams ? ", compute first" : ", compute last");
+}
+
+/// Steps 1 and 2 are timed, 3 is captured, 4 is a replay, 5 is timed again.
+constexpr int steps = 5;
+
+class DeviceOrder : public TrainingFixture {
+ protected:
+  DeviceOrder() {
+    Teacher().launch(cuda::SetStepState{}, {});
+    StandInDevice::get().use(Haste::first_streams);
+    StandInDevice::get().refuse_graphs(false);
+    StandInDevice::get().forget_calls();
+  }
+
+  Job small_job(ShardingStrategy sharding) const {
+    Job one = job(smallest_gpt2, 2, sharding, "unused");
+    one.strategy.precision = Precision::bf16_mixed;
+    one.check = false;
+    one.batch = 1;
+    one.seq = 8;
+    one.steps = steps;
+    one.profile_steps = 1;
+    return one;
+  }
+
+  /// A device whose kernels the stand-in knows.
+  static std::unique_ptr<Device> device_for(const Job& job) {
+    std::unique_ptr<Device> device = make_cuda_device({.use_cublaslt = false});
+    const Schedule schedule = native_schedule(
+        read_model(job.model), resolved(job.strategy, 2, "test"),
+        {.batch = job.batch, .length = job.seq, .optimizer = job.optimizer, .clip = job.clip}, 0);
+    for (const Kernel& kernel : schedule.kernels) teach(kernel);
+    return device;
+  }
+
+  static std::vector<double> train_on(Device& device, const Job& job) {
+    MirrorCommunicator world(device.memory());
+    Trainer trainer(job, world, device);
+    std::vector<double> figures;
+    for (std::int64_t step = 0; step < job.steps; ++step) {
+      const StepMetrics metrics = trainer.run_step(false).metrics;
+      figures.push_back(metrics.loss);
+      figures.push_back(metrics.gradient_norm);
+    }
+    return figures;
+  }
+};
+
+class EveryOrder : public DeviceOrder, public ::testing::WithParamInterface<Order> {};
+
+// Whatever the streams do first, as far as events let them: the losses of all steps, those of the
+// captured and of the replayed one with their own learning rates, are the CPU's.
+TEST_P(EveryOrder, TrainsAsTheCpuDeviceDoes) {
+  StandInDevice::get().use(GetParam().haste);
+  const Job one = small_job(GetParam().sharding);
+  const std::vector<double> ours = train_on(*device_for(one), one);
+  EXPECT_EQ(StandInDevice::get().violations(), std::vector<std::string>{});
+  const auto cpu = make_cpu_device({.threads = 1, .use_onednn = false});
+  const std::vector<double> expected = train_on(*cpu, one);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(ours[i], expected[i], 0.02 * expected[i]) << "step " << i / 2 + 1;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , EveryOrder,
+    ::testing::Values(Order{ShardingStrategy::no_shard, Haste::first_streams},
+                      Order{ShardingStrategy::full_shard, Haste::first_streams},
+                      Order{ShardingStrategy::full_shard, Haste::last_streams}));
+
+/// A trainer on the stand-in, and the calls of single steps.
+class OneStep : public DeviceOrder {
+ protected:
+  enum class Timed : bool { no, yes };
+
+  std::vector<RuntimeCall> calls_of_step(Timed timed) {
+    StandInDevice::get().forget_calls();
+    trainer_.executor().run_step({.learning_rate = 1e-3, .step = ++step_}, timed == Timed::yes);
+    EXPECT_EQ(StandInDevice::get().violations(), std::vector<std::string>{});
+    return StandInDevice::get().calls();
+  }
+
+  const Job job_ = small_job(ShardingStrategy::full_shard);
+  const std::unique_ptr<Device> device_ = device_for(job_);
+  MirrorCommunicator world_{device_->memory()};
+  Trainer trainer_{job_, world_, *device_};
+  std::int64_t step_ = 0;
+};
+
+std::vector<std::string> names_on(const std::vector<RuntimeCall>& calls, Stream stream) {
+  std::vector<std::string> names;
+  for (const RuntimeCall& call : calls)
+    if (call.stream == static_cast<int>(stream)) names.push_back(call.name);
+  return names;
+}
+
+bool is_launch(const std::string& name) { return name.starts_with("shardscope::"); }
+
+// The first launch brings the state of the step.
+TEST_F(OneStep, LaunchesWhatTheScheduleHasInItsOrder) {
+  std::vector<std::string> launched = names_on(calls_of_step(Timed::yes), Stream::compute);
+  std::erase_if(launched, [](const std::string& name) { return !is_launch(name); });
+  std::vector<std::string> expected{"shardscope::cuda::SetStepState"};
+  const Schedule& schedule = trainer_.schedule();
+  for (const Operation& operation : schedule.operations) {
+    if (operation.phase == Phase::init || is_collective(operation.kind) ||
+        operation.kind == OperationKind::host)
+      continue;
+    for (const Launch& launch : launches_of(schedule, operation)) expected.push_back(launch.body);
+  }
+  EXPECT_EQ(launched, expected);
+}
+
+// A gather is a copy to each half here, unless it has its own there; a reduction is one.
+TEST_F(OneStep, CollectivesHaveTheStreamsOfTheSchedule) {
+  const std::vector<RuntimeCall> calls = calls_of_step(Timed::yes);
+  const auto copies = [&](Stream stream) {
+    return std::ranges::count(names_on(calls, stream), "cudaMemcpyAsync");
+  };
+  const auto count = [&](OperationKind kind) {
+    return std::ranges::count(trainer_.schedule().operations, kind, &Operation::kind);
+  };
+  ASSERT_GT(count(OperationKind::all_gather), 0);
+  EXPECT_GE(copies(Stream::unshard), count(OperationKind::all_gather));
+  EXPECT_LE(copies(Stream::unshard), 2 * count(OperationKind::all_gather));
+  EXPECT_EQ(copies(Stream::reduce), count(OperationKind::reduce_scatter));
+  EXPECT_EQ(copies(Stream::compute), 0);
+  // A stream waits for the begin of the step before anything else.
+  EXPECT_EQ(names_on(calls, Stream::unshard).front(), "cudaStreamWaitEvent");
+}
+
+TEST_F(OneStep, AllocatesNothingAndWaitsForTheDeviceOnceAtItsEnd) {
+  const std::set<std::string> inside{"cudaMemcpyAsync",      "cudaEventRecord",
+                                     "cudaStreamWaitEvent",  "cudaStreamBeginCapture",
+                                     "cudaStreamEndCapture", "cudaGraphLaunch"};
+  for (const Timed timed : {Timed::yes, Timed::no, Timed::no}) {
+    const std::vector<RuntimeCall> calls = calls_of_step(timed);
+    EXPECT_EQ(calls.back().name, "cudaStreamSynchronize");
+    for (std::size_t i = 0; i + 1 < calls.size(); ++i)
+      EXPECT_TRUE(is_launch(calls[i].name) || inside.count(calls[i].name)) << calls[i].name;
+  }
+}
+
+TEST_F(OneStep, CapturesWhatItWouldHaveQueued) {
+  std::vector<RuntimeCall> captured = calls_of_step(Timed::no);
+  const auto begin = std::ranges::find(captured, "cudaStreamBeginCapture", &RuntimeCall::name);
+  const auto end = std::ranges::find(captured, "cudaStreamEndCapture", &RuntimeCall::name);
+  ASSERT_NE(end, captured.end());
+  captured = {begin + 1, end};
+
+  Executor plain(trainer_.schedule(), *device_, world_,
+                 {.check = false, .recorded_steps = 0, .use_graph = false});
+  StandInDevice::get().forget_calls();
+  plain.run_step({.learning_rate = 1e-3, .step = 1}, false);
+  std::vector<RuntimeCall> queued = StandInDevice::get().calls();
+  // Before: the state of another step. After: the wait for the device. Events are others.
+  ASSERT_EQ(queued.size(), captured.size() + 1);
+  queued.pop_back();
+  for (std::size_t i = 0; i < queued.size(); ++i) {
+    EXPECT_EQ(queued[i].name, captured[i].name) << i;
+    EXPECT_EQ(queued[i].stream, captured[i].stream) << i;
+  }
+}
+
+TEST_F(OneStep, IsReplayedByOneLaunchWithItsOwnState) {
+  calls_of_step(Timed::no);
+  std::vector<std::string> names;
+  for (const RuntimeCall& call : calls_of_step(Timed::no)) names.push_back(call.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"shardscope::cuda::SetStepState", "cudaGraphLaunch",
+                                             "cudaStreamSynchronize"}));
+}
+
+TEST_F(OneStep, GoesOnWithoutAGraphWhereTheDriverRefuses) {
+  StandInDevice::get().refuse_graphs(true);
+  calls_of_step(Timed::no);
+  EXPECT_EQ(trainer_.executor().why_no_graph(), "cudaStreamEndCapture: the stand-in refuses");
+  for (const RuntimeCall& call : calls_of_step(Timed::no)) {
+    EXPECT_NE(call.name, "cudaGraphLaunch");
+    EXPECT_NE(call.name, "cudaStreamBeginCapture");
+  }
+}
+
+/// What the stand-in finds, so that its silence above means something.
+class StandIn : public ::testing::Test {
+ protected:
+  StandIn() {
+    StandInDevice::get().forget_calls();
+    streams_.make_events(2);
+  }
+  std::vector<std::string> found() const { return StandInDevice::get().violations(); }
+
+  cuda::CudaStreams streams_{0};
+};
+
+TEST_F(StandIn, FindsAWaitForAnEventThatNobodyRecords) {
+  streams_.wait_for(0);
+  ASSERT_EQ(found().size(), 1u);
+  EXPECT_NE(found()[0].find("before it was ever recorded"), std::string::npos);
+}
+
+TEST_F(StandIn, FindsAStreamThatACaptureDoesNotHold) {
+  streams_.begin_capture();
+  streams_.select(Stream::unshard);
+  streams_.record(0);
+  ASSERT_EQ(found().size(), 1u);
+  EXPECT_NE(found()[0].find("no part of it"), std::string::npos);
+  streams_.end_capture();
+}
+
+TEST_F(StandIn, FindsAStreamThatIsNotJoined) {
+  streams_.begin_capture();
+  streams_.record(0);
+  streams_.select(Stream::unshard);
+  streams_.wait_for(0);
+  streams_.record(1);
+  EXPECT_EQ(streams_.end_capture().graph, nullptr);
+  ASSERT_EQ(found().size(), 1u);
+  EXPECT_NE(found()[0].find("not joined"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace shardscope::test

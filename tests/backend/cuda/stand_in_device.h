@@ -1,0 +1,117 @@
+// A GPU that does nothing until it is waited for, and then goes through its streams in an order
+// that a real one could take: everything that events do not forbid. What it is asked is kept.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/simt.h"
+#include "tests/backend/cuda/fenced_memory.h"
+
+namespace shardscope::test {
+
+/// One call of the CUDA runtime.
+struct RuntimeCall {
+  std::string name;    ///< "cudaMemcpyAsync"; of a kernel its body, "shardscope::cuda::Add<float>"
+  int stream = -1;     ///< -1: has none
+  std::string detail;  ///< bytes, event or what else the call is about
+  bool operator==(const RuntimeCall&) const = default;
+};
+
+/// The streams that are drained first where more than one may go on.
+enum class Haste : std::uint8_t { first_streams, last_streams };
+
+class StandInDevice {
+ public:
+  /// The one that the CUDA runtime's functions work on in this process.
+  static StandInDevice& get();
+
+  // For tests.
+  void use(Haste haste) { haste_ = haste; }
+  void refuse_graphs(bool yes) { refuses_graphs_ = yes; }
+  void forget_calls() { calls_.clear(), violations_.clear(); }
+  const std::vector<RuntimeCall>& calls() const { return calls_; }
+  /// What a real device would answer with an error, or with wrong numbers.
+  const std::vector<std::string>& violations() const { return violations_; }
+
+  /// Makes, from the arguments of a launch, the work that it stands for.
+  using Launcher =
+      std::function<std::function<void()>(const void* body, const cuda::LaunchShape& shape)>;
+  void teach(const std::string& body, Launcher launcher) { launchers_[body] = std::move(launcher); }
+
+  // For the runtime's functions. Streams and events are numbered from 0; a stream that ends leaves
+  // its number to a later one.
+  void note(std::string_view call, int stream = -1, std::string detail = {});
+  int make_stream();
+  void end_stream(int stream);
+  int make_event() { return events_++; }
+  void* allocate(std::size_t bytes);
+  void free(void* memory) { memory_.erase(memory); }
+  void add_function(const void* host_function, const char* mangled);
+  void load(const void* host_function, std::optional<int> dynamic_shared_bytes = {});
+  void launch(const void* host_function, void** arguments, const cuda::LaunchShape& shape,
+              int stream);
+  void queue(int stream, std::function<void()> run);
+  void record(int event, int stream);
+  void wait(int event, int stream);
+  void synchronize(int stream);
+
+  struct Graph;
+  void begin_capture(int stream);
+  /// None where a stream was not joined again, or graphs are refused.
+  std::shared_ptr<Graph> end_capture();
+  void launch(const std::shared_ptr<Graph>& graph, int stream);
+
+ private:
+  /// Something to run, or an event to mark or to wait for.
+  struct Work {
+    std::function<void()> run;
+    std::optional<int> marks, waits;  ///< moments: an event has a new one each time it is recorded
+  };
+  using Queues = std::vector<std::deque<Work>>;
+  struct Capturing {
+    int origin = 0;
+    Queues queues;
+    std::set<int> members;
+    std::map<int, int> stream_of_moment;
+  };
+
+  void add(int stream, Work work);
+  void drain(Queues& queues, std::set<int>& marked);
+  bool all_joined() const;
+  void violate(std::string what) { violations_.push_back(std::move(what)); }
+
+  Haste haste_ = Haste::first_streams;
+  bool refuses_graphs_ = false;
+  std::vector<RuntimeCall> calls_;
+  std::vector<std::string> violations_;
+  std::map<std::string, Launcher> launchers_;
+  struct Function {
+    std::string body;
+    bool loaded = false;
+    int dynamic_shared_bytes = 48 << 10;
+  };
+  std::map<const void*, Function> functions_;
+  FencedMemory fenced_;
+  std::map<void*, std::unique_ptr<Arena>> memory_;
+  Queues queues_;
+  std::set<int> free_streams_;
+  std::set<int> marked_;
+  int events_ = 0, moments_ = 0;
+  std::map<int, int> moment_of_event_;
+  std::optional<Capturing> capturing_;
+};
+
+struct StandInDevice::Graph {
+  Queues queues;
+};
+
+}  // namespace shardscope::test
