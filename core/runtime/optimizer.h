@@ -1,0 +1,62 @@
+// torch.optim's Adam, AdamW and SGD, with the temporaries that each implementation makes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/lower/pytorch/autograd.h"
+
+namespace shardscope::eager {
+
+enum class OptimizerRule : std::uint8_t { adamw, adam, sgd };
+/// foreach is PyTorch's default on CUDA, loop on the CPU.
+enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
+
+/// Only what decides which operators run; learning rates do not.
+struct OptimizerSettings {
+  OptimizerRule rule = OptimizerRule::adamw;
+  OptimizerImplementation implementation = OptimizerImplementation::foreach;
+  bool weight_decay = true;
+  bool amsgrad = false;   ///< of adam and adamw
+  bool momentum = false;  ///< of sgd
+  bool nesterov = false;  ///< of sgd
+  bool operator==(const OptimizerSettings&) const = default;
+};
+
+/// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15.
+class ParameterOptimizer {
+ public:
+  ParameterOptimizer(Tensors parameters, const OptimizerSettings& settings);
+
+  void step(Session& s);
+  void zero_grad(Session& s, bool set_to_none = true);
+
+  /// State of one parameter: none before the first step in which it has a gradient.
+  struct State {
+    Tensor step;             ///< on the CPU, with fused on the device
+    Tensor first_moment;     ///< exp_avg; of sgd its momentum
+    Tensor second_moment;    ///< exp_avg_sq
+    Tensor greatest_moment;  ///< max_exp_avg_sq
+  };
+  const Tensors& parameters() const { return parameters_; }
+  const std::vector<State>& states() const { return states_; }
+
+ private:
+  struct Group;  // the parameters of one dtype and device that have a gradient
+  std::vector<Group> groups() const;
+  void make_adam_states(Session& s);
+  void adam(Session& s, Group& group);
+  void adam_foreach(Session& s, Group& group);
+  void adam_fused(Session& s, Group& group);
+  void adam_loop(Session& s, Group& group);
+  void sgd(Session& s, Group& group);
+  void sgd_foreach(Session& s, Group& group);
+  void sgd_fused(Session& s, Group& group);
+  void sgd_loop(Session& s, Group& group);
+
+  Tensors parameters_;
+  OptimizerSettings settings_;
+  std::vector<State> states_;  // by parameter
+};
+
+}  // namespace shardscope::eager
