@@ -21,6 +21,10 @@ constexpr Bytes contended_bytes = 8_MiB;
 constexpr std::int64_t streamed_elements = 1 << 24;
 constexpr std::int64_t streamed_elements_gpu = 1 << 27;
 
+/// Of float32, for a plan that has none.
+constexpr Kernel some_product{
+    .kind = KernelKind::linear_forward, .rows = 2048, .in = 1024, .out = 1024};
+
 class Calibrator {
  public:
   Calibrator(Communicator& world, Device& device, const CalibrationPlan& plan,
@@ -76,6 +80,7 @@ class Calibrator {
       if (!known(kernel)) result_.kernels.push_back(timer_.time(kernel, kernel_budget));
     for (const KernelSample& sample : result_.kernels)
       if (sample.kernel.kind == KernelKind::linear_forward) note_peak(sample);
+    if (result_.peak == FlopRate{}) note_peak(timer_.time(some_product, kernel_budget));
   }
 
   void note_peak(const KernelSample& sample) {
