@@ -53,8 +53,9 @@ std::vector<std::string> cases(const fs::path& folder) {
 
 /// A pickled object's size is Python's affair.
 bool carries_objects(const Json& event) {
-  return event.value("dtype", Json()) == "uint8" &&
-         event.at("site").get<std::string>().find("_object") != std::string::npos;
+  if (event.value("dtype", Json()) != "uint8") return false;
+  const std::string site = event.at("site").get<std::string>();
+  return site.find("_object") != std::string::npos || site == "consolidate_state_dict";
 }
 
 /// `events` without the sizes of pickled objects.
@@ -108,7 +109,8 @@ Outcome check(const fs::path& folder, const std::string& name, const Options& op
 }  // namespace
 
 const std::vector<CollectivesFamily>& collectives_families() {
-  static const std::vector<CollectivesFamily> all{fsdp2_collectives()};
+  static const std::vector<CollectivesFamily> all{ddp_collectives(), fsdp2_collectives(),
+                                                  zero1_collectives()};
   return all;
 }
 

@@ -16,7 +16,9 @@ struct CollectivesFamily {
   nlohmann::ordered_json (*play)(const nlohmann::ordered_json& given, int rank);
 };
 
+CollectivesFamily ddp_collectives();
 CollectivesFamily fsdp2_collectives();
+CollectivesFamily zero1_collectives();
 
 /// The families known, one file each.
 const std::vector<CollectivesFamily>& collectives_families();

@@ -122,6 +122,8 @@ RecordedModule transformer(Session& s, const Json& model) {
   const Json json = gpt2 ? gpt2_config(model) : llama_config(model);
   const JsonValue config = JsonValue::parse(json.dump(), "case");
   RecordedModule made;
+  if (!made.root)
+    throw Error({.where = "model", .what = "its forward is not there yet", .way_out = {}});
   for (int i = 0; i < model.at("layers").get<int>(); ++i)
     made.blocks.push_back(fmt::format("{}.{}", gpt2 ? "transformer.h" : "model.layers", i));
   made.tracked = gpt2 ? std::vector<std::string>{"transformer.wte", "transformer.wpe"}

@@ -110,8 +110,12 @@ Tensors DistributedDataParallel::forward(const Arguments& arguments) {
 void DistributedDataParallel::pre_forward() {
   if (s_.grad_enabled && requires_sync_) reducer_->prepare_for_forward();
   if (s_.grad_enabled) {
-    const Visiting visiting(s_, options_.watchers, Site::rebuild_buckets);
-    if (reducer_->rebuild_buckets())
+    bool rebuilt = false;
+    {
+      const Visiting visiting(s_, options_.watchers, Site::rebuild_buckets);
+      rebuilt = reducer_->rebuild_buckets();
+    }
+    if (rebuilt)
       for (Watcher* watcher : options_.watchers) watcher->on_buckets_rebuilt(s_);
   }
   if (requires_forward_sync_ && options_.broadcast_buffers && !buffers_.empty()) sync_buffers();
