@@ -66,14 +66,10 @@ void add_to(Session& s, Tensor& place, Tensor gradient) {
     place = std::move(gradient);
     return;
   }
-  if (may_add_in_place(s, place)) {
+  if (may_add_in_place(s, place))
     add_(s, place, gradient);
-  } else if (may_add_in_place(s, gradient)) {
-    add_(s, gradient, place);
-    place = std::move(gradient);
-  } else {
+  else
     place = add(s, place, gradient);
-  }
 }
 
 /// torch::autograd::validate_outputs: a gradient takes the shape and dtype of what it is for.
