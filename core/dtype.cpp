@@ -23,6 +23,7 @@ constexpr std::array rows{
     Row{Dtype::int64, 8, "int64", "I64"},     Row{Dtype::int32, 4, "int32", "I32"},
     Row{Dtype::int16, 2, "int16", "I16"},     Row{Dtype::int8, 1, "int8", "I8"},
     Row{Dtype::uint8, 1, "uint8", "U8"},      Row{Dtype::boolean, 1, "bool", "BOOL"},
+    Row{Dtype::uint64, 8, "uint64", "U64"},
 };
 
 const Row& row_of(Dtype dtype) { return rows[static_cast<std::size_t>(dtype)]; }

@@ -18,7 +18,8 @@ enum class Dtype : std::uint8_t {
   int16,
   int8,
   uint8,
-  boolean
+  boolean,
+  uint64
 };
 
 /// Size of one element.

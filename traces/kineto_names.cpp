@@ -26,6 +26,8 @@ std::string_view nccl_type(Dtype dtype) {
     case Dtype::uint8:
     case Dtype::boolean:
       return "u8";
+    case Dtype::uint64:
+      return "u64";
   }
   return "f32";
 }
@@ -103,6 +105,8 @@ std::string_view c10_name(Dtype dtype) {
       return "Byte";
     case Dtype::boolean:
       return "Bool";
+    case Dtype::uint64:
+      return "UInt64";
   }
   return "Float";
 }

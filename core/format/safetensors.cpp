@@ -36,7 +36,7 @@ constexpr std::string_view metadata_key = "__metadata__";
 int library_rank(Dtype dtype) {
   constexpr Dtype order[] = {Dtype::boolean, Dtype::uint8,    Dtype::int8,  Dtype::int16,
                              Dtype::float16, Dtype::bfloat16, Dtype::int32, Dtype::float32,
-                             Dtype::float64, Dtype::int64};
+                             Dtype::float64, Dtype::int64,    Dtype::uint64};
   return static_cast<int>(std::find(std::begin(order), std::end(order), dtype) - std::begin(order));
 }
 

@@ -11,7 +11,7 @@ namespace {
 TEST(Dtype, NamesReadBackInEverySpelling) {
   for (const Dtype dtype :
        {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16, Dtype::int64, Dtype::int32,
-        Dtype::int16, Dtype::int8, Dtype::uint8, Dtype::boolean}) {
+        Dtype::int16, Dtype::int8, Dtype::uint8, Dtype::boolean, Dtype::uint64}) {
     EXPECT_EQ(parse_dtype(name_of(dtype), ""), dtype);
     EXPECT_EQ(parse_dtype("torch." + std::string(name_of(dtype)), ""), dtype);
     EXPECT_EQ(parse_dtype(safetensors_name_of(dtype), ""), dtype);
