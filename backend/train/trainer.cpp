@@ -41,7 +41,8 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
                           .micro_batches = job.accumulate,
                           .optimizer = job.optimizer,
                           .clip = job.clip};
-  return native_schedule(model, strategy, workload, world.rank(), device.target());
+  return native_schedule(model, strategy, workload, world.rank(),
+                         [&](const Kernel& kernel) { return device.workspace(kernel); });
 }
 
 /// A NaN's sign says nothing.

@@ -28,15 +28,15 @@ std::vector<ParameterOptimizer::Group> ParameterOptimizer::groups() const {
   return groups;
 }
 
-void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
+void ParameterOptimizer::step(Session& s) {
   const RecordFunction profiled(s);
   const NoGrad no_grad(s);
   if (settings_.rule != OptimizerRule::sgd) make_adam_states(s);
   for (Group& group : groups()) {
     if (settings_.rule == OptimizerRule::sgd)
-      sgd(s, group, scaling);
+      sgd(s, group);
     else
-      adam(s, group, scaling);
+      adam(s, group);
   }
 }
 

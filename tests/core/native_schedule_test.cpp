@@ -30,7 +30,8 @@ struct Setting {
   int rank = 0;
 };
 
-Schedule schedule_of(const Model& model, const Setting& setting, const Target& target = {}) {
+Schedule schedule_of(const Model& model, const Setting& setting,
+                     const WorkspaceQuery& workspace = {}) {
   const Strategy strategy = resolved({.sharding = setting.sharding,
                                       .mesh = setting.mesh,
                                       .wrap = setting.wrap,
@@ -41,7 +42,7 @@ Schedule schedule_of(const Model& model, const Setting& setting, const Target& t
   return native_schedule(
       model, strategy,
       {.batch = 2, .length = 4, .micro_batches = setting.micro_batches, .clip = 1.0}, setting.rank,
-      target);
+      workspace);
 }
 
 std::vector<std::string> collectives_of(const Schedule& schedule) {
@@ -263,9 +264,9 @@ std::vector<Setting> all_settings() {
   return settings;
 }
 
-const Target some_workspace{.workspace = [](const Kernel& kernel) {
+const WorkspaceQuery some_workspace = [](const Kernel& kernel) {
   return kernel.kind == KernelKind::attention_backward ? 192_B : 0_B;
-}};
+};
 
 /// happens_before[i] holds the operations that have ended when i starts, from stream order and
 /// `after` alone.

@@ -9,7 +9,8 @@ namespace shardscope::eager {
 /// requires grad is cast once and kept until the outermost autocast ends.
 Tensor cached_cast(Session& s, Dtype dtype, const Tensor& tensor);
 /// The argument of an operator of the list that runs in the lower precision (matmuls, linear,
-/// attention ...); as it is where autocast is off.
+/// attention ...); as it is where autocast is off. PyTorch casts the last argument first: C++
+/// evaluates them in that order.
 Tensor to_lower_precision(Session& s, const Tensor& tensor);
 /// The argument of an operator of the float32 list of both devices (most losses, prod ...).
 Tensor to_float32(Session& s, const Tensor& tensor);

@@ -41,13 +41,16 @@ Tensor ones_like(Session& s, const Tensor& tensor);
 Tensor full(Session& s, const Dims& sizes, Like like);
 Tensor full_like(Session& s, const Tensor& tensor);
 Tensor scalar_tensor(Session& s, Like like);
+/// torch.tensor(...) of Python numbers: aten.lift_fresh.
+Tensor tensor(Session& s, const Dims& sizes, Like like);
 /// torch.arange(...) with `count` elements.
 Tensor arange(Session& s, std::int64_t count, Like like, bool with_start = false);
 Tensor new_empty(Session& s, const Tensor& tensor, const Dims& sizes);
 Tensor new_empty_strided(Session& s, const Tensor& tensor, const Dims& sizes, const Dims& strides,
                          Like like);
 Tensor new_zeros(Session& s, const Tensor& tensor, const Dims& sizes);
-Tensor new_ones(Session& s, const Tensor& tensor, const Dims& sizes);
+Tensor new_ones(Session& s, const Tensor& tensor, const Dims& sizes,
+                std::optional<Dtype> dtype = {});
 Tensor zero_(Session& s, Tensor self);
 Tensor fill_(Session& s, Tensor self);
 /// Tensor.item(): aten._local_scalar_dense, which waits for the device.

@@ -84,6 +84,13 @@ Tensor scalar_tensor(Session& s, Like kind) {
   return made(s, op, {}, kind);
 }
 
+Tensor tensor(Session& s, const Dims& sizes, Like kind) {
+  static constexpr Operator op{"aten.lift_fresh.default", OperatorKind::view};
+  Tensor result = allocate(s, kind, sizes);
+  dispatched(s, op, {&result}, {&result});
+  return result;
+}
+
 Tensor arange(Session& s, std::int64_t count, Like kind, bool with_start) {
   static constexpr Operator op{"aten.arange.default", OperatorKind::pointwise};
   static constexpr Operator op_start{"aten.arange.start", OperatorKind::pointwise};
@@ -108,9 +115,11 @@ Tensor new_zeros(Session& s, const Tensor& tensor, const Dims& sizes) {
   return made_new(s, op, tensor, sizes);
 }
 
-Tensor new_ones(Session& s, const Tensor& tensor, const Dims& sizes) {
+Tensor new_ones(Session& s, const Tensor& tensor, const Dims& sizes, std::optional<Dtype> dtype) {
   static constexpr Operator op{"aten.new_ones.default", OperatorKind::pointwise};
-  return made_new(s, op, tensor, sizes);
+  Tensor result = allocate(s, like(tensor, dtype.value_or(tensor.dtype())), sizes);
+  dispatched(s, op, {&tensor}, {&result});
+  return result;
 }
 
 Tensor zero_(Session& s, Tensor self) {

@@ -109,8 +109,8 @@ auto baddbmm_backward(Baddbmm factors) {
 Tensor mm(Session& s, Tensor self, Tensor other) {
   static constexpr Operator op{"aten.mm.default", OperatorKind::matmul};
   const LetGo let_go{self, other};
-  self = to_lower_precision(s, self);
   other = to_lower_precision(s, other);
+  self = to_lower_precision(s, self);
   const NodeRef node = make_node(s, "MmBackward0", {&self, &other},
                                  mm_backward({is_column_major(self), is_column_major(other)}));
   if (node && node->needs(0)) node->save(s, "mat2", other);
@@ -124,8 +124,8 @@ Tensor mm(Session& s, Tensor self, Tensor other) {
 Tensor mv(Session& s, Tensor self, Tensor vector) {
   static constexpr Operator op{"aten.mv.default", OperatorKind::matmul};
   const LetGo let_go{self, vector};
-  self = to_lower_precision(s, self);
   vector = to_lower_precision(s, vector);
+  self = to_lower_precision(s, self);
   const NodeRef node = make_node(
       s, "MvBackward0", {&self, &vector}, [](Session& in, Node& me, Tensors& gradients) -> Tensors {
         const Tensor matrix = me.saved(in, "self");
@@ -149,8 +149,8 @@ Tensor mv(Session& s, Tensor self, Tensor vector) {
 Tensor bmm(Session& s, Tensor self, Tensor other) {
   static constexpr Operator op{"aten.bmm.default", OperatorKind::matmul};
   const LetGo let_go{self, other};
-  self = to_lower_precision(s, self);
   other = to_lower_precision(s, other);
+  self = to_lower_precision(s, self);
   const NodeRef node = make_node(s, "BmmBackward0", {&self, &other}, bmm_backward);
   if (node && node->needs(0)) node->save(s, "mat2", other);
   if (node && node->needs(1)) node->save(s, "self", self);
@@ -163,9 +163,9 @@ Tensor bmm(Session& s, Tensor self, Tensor other) {
 Tensor addmm(Session& s, Tensor bias, Tensor a, Tensor b) {
   static constexpr Operator op{"aten.addmm.default", OperatorKind::matmul};
   const LetGo let_go{bias, a, b};
-  bias = to_lower_precision(s, bias);
-  a = to_lower_precision(s, a);
   b = to_lower_precision(s, b);
+  a = to_lower_precision(s, a);
+  bias = to_lower_precision(s, bias);
   const NodeRef node = make_node(s, "AddmmBackward0", {&bias, &a, &b},
                                  addmm_backward({is_column_major(a), is_column_major(b)}));
   if (node && node->needs(2)) node->save(s, "mat1", a);
@@ -179,9 +179,9 @@ Tensor addmm(Session& s, Tensor bias, Tensor a, Tensor b) {
 Tensor baddbmm(Session& s, Tensor self, Tensor a, Tensor b, Baddbmm factors) {
   static constexpr Operator op{"aten.baddbmm.default", OperatorKind::matmul};
   const LetGo let_go{self, a, b};
-  self = to_lower_precision(s, self);
-  a = to_lower_precision(s, a);
   b = to_lower_precision(s, b);
+  a = to_lower_precision(s, a);
+  self = to_lower_precision(s, self);
   const NodeRef node = make_node(s, "BaddbmmBackward0", {&self, &a, &b}, baddbmm_backward(factors));
   if (node && node->needs(2)) node->save(s, "batch1", a);
   if (node && node->needs(1)) node->save(s, "batch2", b);
@@ -277,8 +277,8 @@ Tensor matmul_of(Session& s, const Tensor& self, const Tensor& other) {
 
 Tensor matmul(Session& s, Tensor self, Tensor other) {
   const LetGo let_go{self, other};
-  self = to_lower_precision(s, self);
   other = to_lower_precision(s, other);
+  self = to_lower_precision(s, self);
   return matmul_of(s, self, other);
 }
 
@@ -298,9 +298,9 @@ Tensor flattened_linear(Session& s, const Tensor& input, const Tensor& weight, c
 
 Tensor linear(Session& s, Tensor input, Tensor weight, Tensor bias) {
   const LetGo let_go{input, weight, bias};
-  input = to_lower_precision(s, input);
-  weight = to_lower_precision(s, weight);
   if (bias.defined()) bias = to_lower_precision(s, bias);
+  weight = to_lower_precision(s, weight);
+  input = to_lower_precision(s, input);
   if (input.dim() == 2 && bias.defined()) return addmm(s, bias, input, t(s, weight));
   if (bias.defined() && bias.dim() == 1 && bias.is_contiguous() && input.is_contiguous())
     return flattened_linear(s, input, weight, bias);

@@ -131,11 +131,11 @@ Tensor any(Session& s, Tensor self) {
   return reduce(s, op, self, Dtype::boolean, {}, {});
 }
 
-Tensor cumsum(Session& s, Tensor self, int) {
+Tensor cumsum(Session& s, Tensor self, int, std::optional<Dtype> dtype) {
   static constexpr Operator op{"aten.cumsum.default", OperatorKind::reduction};
   const LetGo let_go{self};
   if (any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)})) refuse_gradient(op.name);
-  Tensor result = allocate(s, like(self, autocast_dtype(s, self)), self.sizes());
+  Tensor result = allocate(s, like(self, dtype ? *dtype : autocast_dtype(s, self)), self.sizes());
   dispatched(s, op, {&self}, {&result});
   return result;
 }

@@ -16,7 +16,7 @@ Tensor mean(Session& s, Tensor self, const Dims& dims, bool keepdim = false);
 /// Tensor.all(), Tensor.any().
 Tensor all(Session& s, Tensor self);
 Tensor any(Session& s, Tensor self);
-Tensor cumsum(Session& s, Tensor self, int dim);
+Tensor cumsum(Session& s, Tensor self, int dim, std::optional<Dtype> dtype = {});
 Tensor max(Session& s, Tensor self);
 Tensor min(Session& s, Tensor self);
 /// torch.linalg.vector_norm of all elements.

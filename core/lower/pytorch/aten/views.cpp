@@ -193,6 +193,26 @@ Tensor squeeze(Session& s, Tensor self, int dim) {
   return finish(s, op, self, to, node);
 }
 
+Tensor squeeze(Session& s, Tensor self) {
+  static constexpr Operator op{"aten.squeeze.default", OperatorKind::view};
+  const LetGo let_go{self};
+  const auto unsqueeze_to = [sizes = self.sizes()](Session& in, Node&,
+                                                   Tensors& gradients) -> Tensors {
+    Tensor gradient = gradients[0];
+    for (int i = 0; i < sizes.size(); ++i)
+      if (sizes[i] == 1) gradient = unsqueeze(in, std::move(gradient), i);
+    return {std::move(gradient)};
+  };
+  const NodeRef node = make_node(s, "SqueezeBackward0", {&self}, unsqueeze_to);
+  ViewOf to{{}, {}, offset_of(self)};
+  for (int i = 0; i < self.dim(); ++i) {
+    if (self.size(i) == 1) continue;
+    to.sizes.push_back(self.size(i));
+    to.strides.push_back(self.strides()[i]);
+  }
+  return finish(s, op, self, to, node);
+}
+
 Tensor select(Session& s, Tensor self, int dim, std::int64_t index) {
   static constexpr Operator op{"aten.select.int", OperatorKind::view};
   const LetGo let_go{self};

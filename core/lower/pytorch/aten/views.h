@@ -25,6 +25,8 @@ Tensor permute(Session& s, Tensor self, Dims order);
 Tensor expand(Session& s, Tensor self, Dims sizes);  ///< -1 keeps a size
 Tensor unsqueeze(Session& s, Tensor self, int dim);
 Tensor squeeze(Session& s, Tensor self, int dim);
+/// Tensor.squeeze(): every dimension of one element goes.
+Tensor squeeze(Session& s, Tensor self);
 Tensor select(Session& s, Tensor self, int dim, std::int64_t index);
 /// aten.slice.Tensor; `end` to_the_end as Python's open slice.
 Tensor slice(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t end = to_the_end,

@@ -1,0 +1,122 @@
+// GPT-2's forwards. Source: transformers 5.23, models/gpt2/modeling_gpt2.py.
+#include <array>
+
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/views.h"
+#include "core/lower/pytorch/models/attention_interface.h"
+#include "core/lower/pytorch/models/heads.h"
+#include "core/lower/pytorch/models/layers.h"
+#include "core/lower/pytorch/models/masks.h"
+
+namespace shardscope::eager {
+namespace {
+
+/// (B, T, W) as (B, H, T, D).
+Tensor as_heads(Session& s, const Tensor& states, std::int64_t head_size) {
+  return transpose(s, view(s, states, {states.size(0), states.size(1), -1, head_size}), 1, 2);
+}
+
+/// {hidden states, mask}.
+Module::Forward attention(const Context& context, const Module& module) {
+  const ModelConfig& config = context->config;
+  const std::int64_t width = config.integer("n_embd");
+  const std::int64_t head_size = width / config.integer("n_head");
+  const double dropout = config.number("attn_pdrop");
+  const std::size_t layer = layer_number(module.name);
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor query, key, value;
+    {
+      Tensors parts = split(s, call_one(s, module.child("c_attn"), {arguments[0]}), width, 2);
+      query = std::move(parts[0]);
+      key = std::move(parts[1]);
+      value = std::move(parts[2]);
+    }
+    key = as_heads(s, key, head_size);
+    value = as_heads(s, value, head_size);
+    query = as_heads(s, query, head_size);
+    std::tie(key, value) = cached(s, context, layer, key, value);
+    AttentionResult result = attend(s, context,
+                                    {.query = query,
+                                     .key = key,
+                                     .value = value,
+                                     .mask = arguments[1],
+                                     .dropout = module.training ? dropout : 0,
+                                     .softmax_in_float32 = false,
+                                     .as_value_dtype = true,
+                                     .contiguous_output = false});
+    Tensor output = contiguous(
+        s, reshape(s, result.output, {result.output.size(0), result.output.size(1), width}));
+    result.output.reset();
+    output = call_one(s, module.child("c_proj"), {output});
+    output = call_one(s, module.child("resid_dropout"), {output});
+    return {std::move(output), std::move(result.weights)};
+  };
+}
+
+Module::Forward feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = call_one(s, module.child("c_fc"), {arguments[0]});
+    hidden = call_one(s, module.child("act"), {hidden});
+    hidden = call_one(s, module.child("c_proj"), {hidden});
+    return {call_one(s, module.child("dropout"), {hidden})};
+  };
+}
+
+/// {hidden states, mask, position ids}.
+Module::Forward block(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden = call_one(s, module.child("ln_1"), {arguments[0]});
+    const Tensors attended = call(s, module.child("attn"), {{hidden, arguments[1]}, 1});
+    hidden = add(s, attended[0], residual);
+    residual = hidden;
+    hidden = call_one(s, module.child("ln_2"), {hidden});
+    const Tensor fed = call_one(s, module.child("mlp"), {hidden});
+    hidden = add(s, residual, fed);
+    return {std::move(hidden)};
+  };
+}
+
+/// {input ids, attention mask}.
+Module::Forward base(const Context& context, const Module&) {
+  return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor input_ids = view(s, arguments[0], {-1, arguments[0].size(-1)});
+    const std::int64_t batch = input_ids.size(0), tokens = input_ids.size(1);
+    start_cache(s, context);
+    const Tensor embeddings = call_one(s, module.child("wte"), {input_ids});
+    Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
+    positions = unsqueeze(s, positions, 0);
+    const Tensor position_embeddings = call_one(s, module.child("wpe"), {positions});
+    Tensor hidden = add(s, embeddings, position_embeddings);
+    Tensor attention_mask = arguments[1];
+    if (attention_mask) attention_mask = view(s, attention_mask, {batch, -1});
+    const Tensor mask = create_causal_mask(
+        s, context,
+        {.embeddings = embeddings, .attention_mask = attention_mask, .position_ids = positions});
+    hidden = call_one(s, module.child("drop"), {hidden});
+    const std::int64_t width = hidden.size(-1);
+    for (const Module::Child& layer : module.child("h").children)
+      hidden = call_one(s, *layer.module, {{hidden, mask, positions}, 2});
+    hidden = call_one(s, module.child("ln_f"), {hidden});
+    hidden = view(s, hidden, {-1, tokens, width});
+    Tensors outputs{std::move(hidden)};
+    const Tensors held = finish_cache(context);
+    outputs.insert(outputs.end(), held.begin(), held.end());
+    return outputs;
+  };
+}
+
+constexpr ClassForward table[] = {
+    {"GPT2Attention", attention},
+    {"GPT2Block", block},
+    {"GPT2LMHeadModel", causal_language_forward},
+    {"GPT2MLP", feed_forward},
+    {"GPT2Model", base},
+};
+
+}  // namespace
+
+std::span<const ClassForward> gpt2_forwards() { return table; }
+
+}  // namespace shardscope::eager

@@ -1,0 +1,78 @@
+#include "core/lower/pytorch/models/heads.h"
+
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/indexing.h"
+#include "core/lower/pytorch/aten/loss.h"
+#include "core/lower/pytorch/aten/padding.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/selection.h"
+#include "core/lower/pytorch/aten/views.h"
+#include "core/lower/pytorch/models/layers.h"
+
+namespace shardscope::eager {
+namespace {
+
+constexpr double any_factor = 0.5;
+
+/// The child that is the base model: the first one.
+Module& base_of(Module& module) { return *module.children.front().module; }
+
+}  // namespace
+
+RootArguments::RootArguments(const Arguments& arguments)
+    : input_ids(arguments[0]), attention_mask(arguments[1]), labels(arguments[2]) {}
+
+Tensors root_outputs(Tensor loss, Tensor logits, const Tensors& base_outputs) {
+  Tensors outputs{std::move(loss), std::move(logits)};
+  outputs.insert(outputs.end(), base_outputs.begin() + 1, base_outputs.end());
+  return outputs;
+}
+
+Tensor classification_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  // One label is a regression; index labels of several classes are one class each.
+  if (logits.size(-1) == 1) {
+    Tensor target = squeeze(s, labels);
+    Tensor input = squeeze(s, logits);
+    return call_loss_module(s, LossModule::mean_squared_error, input, target);
+  }
+  if (labels.is_floating_point())
+    return call_loss_module(s, LossModule::binary_cross_entropy, logits, labels);
+  Tensor flat = view(s, logits, {-1, logits.size(-1)});
+  Tensor target = view(s, labels, {-1});
+  return call_loss_module(s, LossModule::cross_entropy, flat, target);
+}
+
+Tensor causal_language_loss(Session& s, Tensor logits, const Tensor& labels) {
+  const LetGo let_go{logits};
+  const std::int64_t vocabulary = logits.size(-1);
+  logits = to(s, logits, Dtype::float32);
+  // `labels` is bound to the padded ones until the loss is there.
+  const Tensor padded = pad_last(s, labels, 1);
+  Tensor targets = contiguous(s, slice(s, padded, -1, 1));
+  logits = view(s, logits, {-1, vocabulary});
+  targets = view(s, targets, {-1});
+  return cross_entropy(s, logits, targets);
+}
+
+Module::Forward causal_language_forward(const Context& context, const Module&) {
+  return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const RootArguments given(arguments);
+    const Tensors base = call(s, base_of(module), {given.input_ids, given.attention_mask});
+    Tensor logits;
+    {
+      // slice_logits_to_keep keeps all.
+      const Tensor hidden = alias(s, base[0]);
+      logits = call_one(s, module.child("lm_head"), {hidden});
+    }
+    if (!context->config.lacks("final_logit_softcapping")) {
+      logits = div(s, logits, any_factor);
+      logits = tanh(s, logits);
+      logits = mul(s, logits, any_factor);
+    }
+    Tensor loss;
+    if (given.labels) loss = causal_language_loss(s, logits, given.labels);
+    return root_outputs(std::move(loss), std::move(logits), base);
+  };
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,26 @@
+// What classes put on their base model: heads and losses. Source: transformers 5.23,
+// modeling_layers.py and loss/loss_utils.py.
+#pragma once
+
+#include "core/lower/pytorch/models/context.h"
+
+namespace shardscope::eager {
+
+/// ForCausalLMLoss.
+Tensor causal_language_loss(Session& s, Tensor logits, const Tensor& labels);
+/// What XForSequenceClassification does with one label a sequence, by its problem_type.
+Tensor classification_loss(Session& s, const Tensor& logits, const Tensor& labels);
+
+/// XForCausalLM: the base model under base_model_prefix, lm_head, soft-capped logits where the
+/// config says so.
+Module::Forward causal_language_forward(const Context& context, const Module& module);
+
+/// The arguments of a root.
+struct RootArguments {
+  const Tensor &input_ids, &attention_mask, &labels;
+  explicit RootArguments(const Arguments& arguments);
+};
+/// {loss, logits} and what the base model's output object still holds.
+Tensors root_outputs(Tensor loss, Tensor logits, const Tensors& base_outputs);
+
+}  // namespace shardscope::eager

@@ -1,0 +1,110 @@
+#include "core/lower/pytorch/models/make_module.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "core/error.h"
+#include "core/lower/pytorch/aten/dispatch.h"
+#include "core/lower/pytorch/models/context.h"
+#include "core/model/config_text.h"
+
+namespace shardscope::eager {
+namespace {
+
+std::string_view parent_name(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+/// Builds the tree of a Model's tables: modules, then what is registered with them.
+class TreeBuilder {
+ public:
+  TreeBuilder(Session& s, const shardscope::Model& model) : s_(s), model_(model) {}
+
+  std::shared_ptr<Module> build() {
+    for (const shardscope::Module& row : model_.modules) add_module(row);
+    for (const Parameter& parameter : model_.parameters) add_parameter(parameter);
+    for (const TiedName& tied : model_.tied)
+      register_parameter(tied.later, tensors_.at(tied.first));
+    for (const ModelBuffer& buffer : model_.buffers) add_buffer(buffer);
+    return modules_.at("");
+  }
+
+ private:
+  void add_module(const shardscope::Module& row) {
+    const std::shared_ptr<Module> module =
+        row.same_as.empty() ? std::make_shared<Module>() : modules_.at(row.same_as);
+    if (row.same_as.empty()) {
+      module->name = row.name;
+      module->class_name = row.class_name;
+      module->index = static_cast<int>(modules_.size());
+    }
+    modules_.emplace(row.name, module);
+    if (!row.name.empty())
+      modules_.at(std::string(parent_name(row.name)))
+          ->children.push_back({std::string(own_name(row.name)), module});
+  }
+
+  Tensor fresh(const Shape& shape, Dtype dtype) {
+    return allocate(s_, {dtype, s_.settings.device}, Dims(std::span(shape)));
+  }
+
+  void register_parameter(const std::string& name, const Tensor& tensor) {
+    modules_.at(std::string(parent_name(name)))
+        ->parameters.push_back({std::string(own_name(name)), tensor});
+  }
+
+  void add_parameter(const Parameter& parameter) {
+    const Tensor tensor = fresh(parameter.shape, parameter.dtype);
+    tensor.set_requires_grad(parameter.trainable);
+    tensors_.emplace(parameter.name, tensor);
+    register_parameter(parameter.name, tensor);
+  }
+
+  void add_buffer(const ModelBuffer& buffer) {
+    modules_.at(std::string(parent_name(buffer.name)))
+        ->buffers.push_back({std::string(own_name(buffer.name)), fresh(buffer.shape, buffer.dtype),
+                             buffer.persistent});
+  }
+
+  Session& s_;
+  const shardscope::Model& model_;
+  std::map<std::string, std::shared_ptr<Module>, std::less<>> modules_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
+};
+
+const std::array tables{common_forwards, bert_forwards, gated_decoder_forwards, gpt2_forwards,
+                        mixtral_forwards};
+
+const ClassForward* find_forward(std::string_view class_name) {
+  for (const auto& table : tables)
+    for (const ClassForward& row : table())
+      if (row.class_name == class_name) return &row;
+  return nullptr;
+}
+
+void give_forwards(const Context& context, Module& module) {
+  for (const Module::Child& child : module.children) give_forwards(context, *child.module);
+  if (const ClassForward* row = find_forward(module.class_name))
+    module.forward = row->make(context, module);
+}
+
+}  // namespace
+
+std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
+                                    const JsonValue& config, const ModelSettings& settings) {
+  if (!find_forward(model.class_name))
+    throw Error({.where = "class " + model.class_name,
+                 .what = "its forward in PyTorch is not known here",
+                 .way_out = "use a class with a head for language modelling"});
+  const auto context = std::make_shared<ModelContext>(ModelContext{
+      ModelConfig(JsonValue::parse(config_text(config, model), "config.json")), settings});
+  std::shared_ptr<Module> root = TreeBuilder(s, model).build();
+  give_forwards(context, *root);
+  return root;
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,44 @@
+#include "core/lower/pytorch/models/rotary.h"
+
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/views.h"
+
+namespace shardscope::eager {
+
+Module::Forward rotary_embedding_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const NoGrad no_grad(s);
+    const Dtype dtype = arguments[0].dtype();
+    const Tensor frequencies =
+        mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), module.buffer("inv_freq"));
+    const Tensor angles = cat(s, {frequencies, frequencies}, -1);
+    const Tensor cosines = mul(s, cos(s, angles), 1.0);
+    const Tensor sines = mul(s, sin(s, angles), 1.0);
+    Tensor cast_cosines = to(s, cosines, dtype);
+    Tensor cast_sines = to(s, sines, dtype);
+    return {std::move(cast_cosines), std::move(cast_sines)};
+  };
+}
+
+Tensor rotate_half(Session& s, const Tensor& x) {
+  const std::int64_t half = x.size(-1) / 2;
+  const Tensor first = slice(s, x, -1, 0, half);
+  const Tensor second = slice(s, x, -1, half);
+  return cat(s, {neg(s, second), first}, -1);
+}
+
+std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                       const Tensor& cos, const Tensor& sin) {
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  const auto turned = [&](const Tensor& x) {
+    Tensor kept = mul(s, x, cosines);
+    return add(s, std::move(kept), mul(s, rotate_half(s, x), sines));
+  };
+  Tensor turned_query = turned(query);
+  Tensor turned_key = turned(key);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,19 @@
+// Rotary position embeddings.
+#pragma once
+
+#include <utility>
+
+#include "core/lower/pytorch/models/context.h"
+
+namespace shardscope::eager {
+
+/// LlamaRotaryEmbedding and its relatives: {hidden states, position ids} to {cos, sin}.
+Module::Forward rotary_embedding_forward(const Context& context, const Module& module);
+
+/// apply_rotary_pos_emb of modeling_llama.py: query and key (B, H, T, D), cos and sin (B, T, D).
+std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                       const Tensor& cos, const Tensor& sin);
+/// rotate_half: the halves of the last dimension swapped, one negated.
+Tensor rotate_half(Session& s, const Tensor& x);
+
+}  // namespace shardscope::eager
