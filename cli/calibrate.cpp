@@ -143,6 +143,7 @@ HardwareProfile profile_of(const Measured& measured) {
                           .peak_bfloat16 = c.peak_bfloat16,
                           .memory_bandwidth = c.memory_bandwidth,
                           .operation_overhead = c.operation_overhead,
+                          .graph_operation_overhead = c.graph_operation_overhead,
                           .host_to_device = link_of(c.host_copies, &HostCopies::to_device),
                           .device_to_host = link_of(c.host_copies, &HostCopies::to_host),
                           .kernels = c.kernels,
@@ -151,8 +152,8 @@ HardwareProfile profile_of(const Measured& measured) {
                           .collective_slowdown = c.collective_slowdown};
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
   for (const char* figure :
-       {"memory", "peak", "memory_bandwidth", "operation_overhead", "host_to_device",
-        "device_to_host", "kernels", "collectives", "contention"})
+       {"memory", "peak", "memory_bandwidth", "operation_overhead", "graph_operation_overhead",
+        "host_to_device", "device_to_host", "kernels", "collectives", "contention"})
     profile.provenance[figure] = here;
   return profile;
 }
@@ -179,6 +180,9 @@ std::string human_text(const HardwareProfile& profile, const std::string& file, 
   text +=
       fmt::format("  memory            {} of one rank\n", rounded_text(profile.memory_bandwidth));
   text += fmt::format("  per operation     {}\n", rounded_text(profile.operation_overhead));
+  if (profile.graph_operation_overhead)
+    text +=
+        fmt::format("  in a graph        {}\n", rounded_text(*profile.graph_operation_overhead));
   if (profile.host_to_device && profile.device_to_host)
     text +=
         fmt::format("  from, to the host {}, {}\n", rounded_text(profile.host_to_device->bandwidth),

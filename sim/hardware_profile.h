@@ -48,7 +48,8 @@ struct HardwareProfile {
   FlopRate peak;  ///< best matrix product of float32 seen (measured) or stated
   std::optional<FlopRate> peak_bfloat16;  ///< the same of bfloat16
   Bandwidth memory_bandwidth;
-  Duration operation_overhead;         ///< of issuing one kernel
+  Duration operation_overhead;                       ///< of issuing one kernel
+  std::optional<Duration> graph_operation_overhead;  ///< the same where steps are replayed
   std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
   std::optional<Link> device_to_host;
   std::vector<KernelSample> kernels;

@@ -213,10 +213,26 @@ std::string contention_json(const HardwareProfile& profile) {
 }  // namespace
 
 HardwareProfile read_hardware_profile(const JsonValue& root) {
-  root.only_keys({"schema", "name", "source", "device", "threads_per_rank", "ranks", "memory",
-                  "peak", "peak_bfloat16", "memory_bandwidth", "operation_overhead",
-                  "host_to_device", "device_to_host", "link", "network", "ranks_per_node",
-                  "kernels", "collectives", "contention"});
+  root.only_keys({"schema",
+                  "name",
+                  "source",
+                  "device",
+                  "threads_per_rank",
+                  "ranks",
+                  "memory",
+                  "peak",
+                  "peak_bfloat16",
+                  "memory_bandwidth",
+                  "operation_overhead",
+                  "graph_operation_overhead",
+                  "host_to_device",
+                  "device_to_host",
+                  "link",
+                  "network",
+                  "ranks_per_node",
+                  "kernels",
+                  "collectives",
+                  "contention"});
   if (root.at("schema").string() != schema)
     throw root.at("schema").error("not a hardware profile of this version",
                                   fmt::format("expected \"{}\"", schema));
@@ -233,6 +249,9 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
   profile.memory_bandwidth =
       read_positive_figure(root, "memory_bandwidth", parse_bandwidth, profile);
   profile.operation_overhead = read_figure(root, "operation_overhead", parse_duration, profile);
+  if (root.has("graph_operation_overhead"))
+    profile.graph_operation_overhead =
+        read_figure(root, "graph_operation_overhead", parse_duration, profile);
   profile.host_to_device = read_link(root, "host_to_device", profile);
   profile.device_to_host = read_link(root, "device_to_host", profile);
   profile.link = read_link(root, "link", profile);
@@ -260,6 +279,8 @@ std::string to_json(const HardwareProfile& profile) {
   if (profile.peak_bfloat16) text += figure_json(profile, "peak_bfloat16", *profile.peak_bfloat16);
   text += figure_json(profile, "memory_bandwidth", profile.memory_bandwidth);
   text += figure_json(profile, "operation_overhead", profile.operation_overhead);
+  if (profile.graph_operation_overhead)
+    text += figure_json(profile, "graph_operation_overhead", *profile.graph_operation_overhead);
   text += link_json(profile, "host_to_device", profile.host_to_device);
   text += link_json(profile, "device_to_host", profile.device_to_host);
   text += link_json(profile, "link", profile.link);

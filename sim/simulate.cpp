@@ -47,7 +47,7 @@ void add_memory(const Schedule& schedule, const Timeline& timeline, Trace& trace
 
 EngineOptions engine_options(const HardwareProfile& profile) {
   return {.host = profile.device == "cpu" ? HostRole::computes : HostRole::issues,
-          .issue_overhead = profile.operation_overhead,
+          .issue_overhead = profile.graph_operation_overhead.value_or(profile.operation_overhead),
           .collectives_serial = profile.collectives_serial,
           .compute_slowdown = profile.compute_slowdown,
           .collective_slowdown = profile.collective_slowdown};

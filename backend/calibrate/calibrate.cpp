@@ -49,7 +49,10 @@ class Calibrator {
                        });
   }
 
-  void measure_overhead() { result_.operation_overhead = timer_.launch_overhead(); }
+  void measure_overhead() {
+    result_.operation_overhead = timer_.launch_overhead();
+    result_.graph_operation_overhead = timer_.graph_overhead();
+  }
 
   void measure_step(const Schedule& schedule) {
     progress_("a training step, kernel by kernel");

@@ -29,7 +29,8 @@ struct Calibration {
   std::optional<FlopRate> peak_bfloat16;      ///< the same of bfloat16, where any was measured
   Bandwidth memory_bandwidth;                 ///< of one rank while all are at it
   Duration operation_overhead;
-  std::optional<HostCopies> host_copies;  ///< of a device with memory of its own
+  std::optional<Duration> graph_operation_overhead;  ///< the same of a step that is replayed
+  std::optional<HostCopies> host_copies;             ///< of a device with memory of its own
   double compute_slowdown = 1;
   double collective_slowdown = 1;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend/calibrate/kernel_operands.h"
@@ -19,6 +20,10 @@ constexpr std::int64_t most_cache_bytes = 128 << 20;
 /// kernel.
 constexpr int most_in_a_row = 10;
 constexpr int overhead_launches = 1000;
+constexpr int overhead_runs = 11;
+/// Kernels beside which the host's own time may show.
+constexpr Duration held_up_by_the_host = 50_us;
+constexpr Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
 
 /// Twice the last-level cache, as far as the system knows it; a GPU's is smaller than the most.
 Bytes more_than_the_caches(bool is_host) {
@@ -43,41 +48,72 @@ void KernelTimer::empty_caches() {
   device_.memory().copy(other_data_->data(), {other_data_->data() + half, half});
 }
 
-Duration KernelTimer::time_once(const Kernel& kernel, const KernelCall& call, int in_a_row) {
-  if (starts_cold(kernel.kind)) empty_caches();
+void KernelTimer::keep_as_graph(Row& row) {
+  DeviceStreams& streams = device_.streams();
+  if (!streams.has_graphs()) return;
+  streams.begin_capture();
+  for (int i = 0; i < row.length; ++i) device_.run(row.kernel, row.call);
+  row.graph = streams.end_capture().graph;
+}
+
+/// Of one kernel of the row.
+Duration KernelTimer::time_once(const Row& row) {
+  if (starts_cold(row.kernel.kind)) empty_caches();
   timeline_->mark(0);
-  for (int i = 0; i < in_a_row; ++i) device_.run(kernel, call);
+  if (row.graph) {
+    row.graph->launch();
+  } else {
+    for (int i = 0; i < row.length; ++i) device_.run(row.kernel, row.call);
+  }
   timeline_->mark(1);
   device_.memory().wait();
-  return {timeline_->between(0, 1).ns / in_a_row};
+  return {timeline_->between(0, 1).ns / row.length};
 }
 
 KernelSample KernelTimer::time(const Kernel& kernel, Duration budget) {
   device_.prepare(kernel);
   const KernelOperands operands(kernel, device_);
-  const bool runs_ahead = !device_.memory().is_host() && !starts_cold(kernel.kind);
+  Row row{.kernel = kernel, .call = operands.call()};
   world_.barrier();
-  const Duration warm = mean_over_ranks(world_, time_once(kernel, operands.call(), 1));
+  const Duration warm = mean_over_ranks(world_, time_once(row));
   const std::int64_t all = budget.ns / std::max<std::int64_t>(warm.ns, 1);
-  const int in_a_row =
-      runs_ahead ? static_cast<int>(std::clamp<std::int64_t>(all / 3, 1, most_in_a_row)) : 1;
-  const std::int64_t fits = all / in_a_row;
+  if (!device_.memory().is_host() && !starts_cold(kernel.kind)) {
+    row.length = static_cast<int>(std::clamp<std::int64_t>(all / 3, 1, most_in_a_row));
+    if (warm < held_up_by_the_host) keep_as_graph(row);
+  }
+  const std::int64_t fits = all / row.length;
   std::vector<Duration> times(static_cast<std::size_t>(std::clamp<std::int64_t>(fits, 3, 25)));
-  for (Duration& time : times) time = time_once(kernel, operands.call(), in_a_row);
+  for (Duration& time : times) time = time_once(row);
   return {kernel, std::max(mean_over_ranks(world_, median(times)), Duration{1})};
 }
 
 Duration KernelTimer::launch_overhead() {
-  const Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
   if (device_.memory().is_host()) return time(nothing, 1_ms).time;
   device_.prepare(nothing);
   const KernelOperands operands(nothing, device_);
-  time_once(nothing, operands.call(), most_in_a_row);
+  time_once({.kernel = nothing, .call = operands.call()});
   const Duration begin = monotonic_now();
   for (int i = 0; i < overhead_launches; ++i) device_.run(nothing, operands.call());
   const Duration all = monotonic_now() - begin;
   device_.memory().wait();
   return {all.ns / overhead_launches};
+}
+
+std::optional<Duration> KernelTimer::graph_overhead() {
+  device_.prepare(nothing);
+  const KernelOperands operands(nothing, device_);
+  Row row{.kernel = nothing, .call = operands.call(), .length = overhead_launches};
+  time_once({.kernel = nothing, .call = operands.call()});
+  keep_as_graph(row);
+  if (!row.graph) return std::nullopt;
+  std::vector<Duration> times(overhead_runs);
+  for (Duration& time : times) {
+    const Duration begin = monotonic_now();
+    row.graph->launch();
+    time = monotonic_now() - begin;
+    device_.memory().wait();
+  }
+  return Duration{median(times).ns / overhead_launches};
 }
 
 }  // namespace shardscope

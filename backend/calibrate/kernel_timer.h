@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "backend/communicator.h"
 #include "backend/device.h"
@@ -17,7 +18,8 @@ class KernelTimer {
 
   /// Runs `kernel` on every rank at the same time: once to warm up, then as often as fits into
   /// `budget`, 3 to 25 times, by the device's clock. A device that runs ahead of the host gets
-  /// several in a row each time, as in a step. Optimizer kernels find the caches cold, as after a
+  /// several in a row each time, as in a step; short ones as a graph where it has graphs, so that
+  /// the host does not hold it up. Optimizer kernels find the caches cold, as after a
   /// backward pass; all others find their operands there as far as they fit. The sample is the mean
   /// over ranks of each rank's median.
   KernelSample time(const Kernel& kernel, Duration budget);
@@ -25,9 +27,19 @@ class KernelTimer {
   /// What the host needs to hand one kernel to a device that runs ahead of it; on the host itself,
   /// what a kernel costs that does nothing.
   Duration launch_overhead();
+  /// What the host needs for each kernel of a graph; none where there are no graphs.
+  std::optional<Duration> graph_overhead();
 
  private:
-  Duration time_once(const Kernel& kernel, const KernelCall& call, int in_a_row);
+  /// One kernel, so many times.
+  struct Row {
+    const Kernel& kernel;
+    KernelCall call;
+    int length = 1;
+    std::unique_ptr<DeviceGraph> graph = nullptr;
+  };
+  void keep_as_graph(Row& row);
+  Duration time_once(const Row& row);
   void empty_caches();
 
   Communicator& world_;

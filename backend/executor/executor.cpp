@@ -109,21 +109,21 @@ void Executor::run_init() { run(init_, {}); }
 
 void Executor::run_step(const StepState& state, bool timed) {
   recorder_.begin(state.step, timed);
+  timing_ = timed && timeline_;
   device_.begin_step(state);
   if (!timed && options_.use_graph && !graph_ && device_.streams().has_graphs())
     capture_step(state);
   if (!timed && graph_)
     graph_->launch();
   else
-    walk_step(state, timed);
+    walk_step(state);
   device_.memory().wait();
   recorder_.end();
   if (timing_) read_timeline();
   if (options_.check) check_step(state.step);
 }
 
-void Executor::walk_step(const StepState& state, bool timed) {
-  timing_ = timed && timeline_;
+void Executor::walk_step(const StepState& state) {
   mark(step_begin);
   run(step_, state);
 }
@@ -131,7 +131,7 @@ void Executor::walk_step(const StepState& state, bool timed) {
 /// Where it cannot be had, steps are walked as before.
 void Executor::capture_step(const StepState& state) {
   device_.streams().begin_capture();
-  walk_step(state, false);
+  walk_step(state);
   Capture capture = device_.streams().end_capture();
   graph_ = std::move(capture.graph);
   why_no_graph_ = std::move(capture.why_not);

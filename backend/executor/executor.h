@@ -111,7 +111,7 @@ class Executor {
   void run(Pass& pass, const StepState& state);
   void walk(Pass& pass, const StepState& state);
   void issue(Pass& pass, OperationId id, const StepState& state);
-  void walk_step(const StepState& state, bool timed);
+  void walk_step(const StepState& state);
   void capture_step(const StepState& state);
   void issue_queued(Pass& pass, OperationId id, const StepState& state);
   void wait_on_selected(std::span<const std::uint32_t> events);
