@@ -45,7 +45,7 @@ eager::SessionSettings session_settings(const Case& c) {
 /// record.py's one_packed_sequence, which stands in where tensors have no values.
 void ask_fake_packed(eager::Session& s, eager::Tensor positions) {
   using namespace eager;
-  const Tensor changes = differences(s, positions, sub(s, slice(s, positions, 1, 0, 1), 1));
+  const Tensor changes = differences(s, positions, sub(s, indexed_slice(s, positions, 1, 0, 1), 1));
   const auto sequences = [&] { return cumsum(s, compare(s, Comparison::ne, changes, 1), -1); };
   const std::int64_t last = positions.size(1) - 1;
   all(s, compare(s, Comparison::eq, select(s, sequences(), 1, last), 0));

@@ -54,9 +54,10 @@ void Engine::queue_callback(std::function<void(Session&)> callback) {
 namespace {
 
 /// at::caching::adjusted_use_count and the rest of can_accumulate_inplace of
-/// torch/csrc/autograd/input_buffer.cpp.
+/// torch/csrc/autograd/input_buffer.cpp. A view keeps its base, and so a second reference to the
+/// storage.
 bool may_add_in_place(const Session& s, const Tensor& tensor) {
-  return !s.settings.watched && !s.grad_enabled && tensor->references() == 1 &&
+  return !s.settings.watched && !s.grad_enabled && !tensor->is_view && tensor->references() == 1 &&
          tensor.storage()->references() == 1 && is_dense(tensor.sizes(), tensor.strides());
 }
 

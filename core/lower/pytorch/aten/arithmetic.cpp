@@ -98,6 +98,11 @@ NodeRef div_node(Session& s, const Tensor& self, const Tensor& other) {
   return node;
 }
 
+/// What an operator that writes to `self` keeps of it: a copy made before.
+Tensor before_write(Session& s, const NodeRef& node, const Tensor& self) {
+  return node && node->needs(1) ? clone(s, self) : Tensor();
+}
+
 /// The number, if a gradient will need it as a tensor.
 Tensor wrapped_if_needed(Session& s, const Tensor& self, Number number) {
   const bool needed = any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)});
@@ -260,7 +265,12 @@ Tensor sub_(Session& s, Tensor self, Tensor other) {
 Tensor mul_(Session& s, Tensor self, Tensor other) {
   static constexpr Operator op{"aten.mul_.Tensor", OperatorKind::pointwise};
   const LetGo let_go{self, other};
-  return in_place(s, op, self, {&self, &other}, mul_node(s, self, other));
+  const NodeRef node = make_node(s, "MulBackward0", {&self, &other}, mul_backward);
+  if (node) {
+    if (node->needs(0)) node->save(s, "other", other);
+    node->save(s, "self", before_write(s, node, self));
+  }
+  return in_place(s, op, self, {&self, &other}, node);
 }
 
 Tensor mul_(Session& s, Tensor self, Number other) {
@@ -272,7 +282,12 @@ Tensor mul_(Session& s, Tensor self, Number other) {
 Tensor div_(Session& s, Tensor self, Tensor other) {
   static constexpr Operator op{"aten.div_.Tensor", OperatorKind::pointwise};
   const LetGo let_go{self, other};
-  return in_place(s, op, self, {&self, &other}, div_node(s, self, other));
+  const NodeRef node = make_node(s, "DivBackward0", {&self, &other}, div_backward);
+  if (node) {
+    node->save(s, "other", other);
+    node->save(s, "self", before_write(s, node, self));
+  }
+  return in_place(s, op, self, {&self, &other}, node);
 }
 
 Tensor div_(Session& s, Tensor self, Number other) {

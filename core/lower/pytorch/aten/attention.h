@@ -13,7 +13,8 @@ Tensor scaled_dot_product_attention(Session& s, AttentionArguments arguments);
 // Its parts. Source: PyTorch 2.15, ATen/native/transformers/attention.cpp, cuda/attention.cu and
 // torch/_meta_registrations.py (shapes and strides of what the kernels return).
 
-Tensor flash_attention(Session& s, const AttentionArguments& arguments);  ///< cuda
+/// On cuda. `debug_mask` is an empty tensor that the kernel returns besides.
+Tensor flash_attention(Session& s, const AttentionArguments& arguments, Tensor& debug_mask);
 Tensor efficient_attention(Session& s, const AttentionArguments& arguments);
 Tensor cudnn_attention(Session& s, const AttentionArguments& arguments);
 Tensor flash_attention_for_cpu(Session& s, const AttentionArguments& arguments);

@@ -160,7 +160,7 @@ std::int64_t flops_of(const AttentionArguments& a) {
 
 }  // namespace
 
-Tensor flash_attention(Session& s, const AttentionArguments& a) {
+Tensor flash_attention(Session& s, const AttentionArguments& a, Tensor& debug_mask) {
   const NodeRef node = make_node(s, "ScaledDotProductFlashAttentionBackward0",
                                  {&a.query, &a.key, &a.value}, flash_backward);
   if (node) save_inputs(s, node, a);
@@ -169,7 +169,7 @@ Tensor flash_attention(Session& s, const AttentionArguments& a) {
                                     {a.query.size(0), a.query.size(1), a.query.size(2)});
   const Tensor state = allocate(s, like(a.query, Dtype::uint64), {2});
   const Tensor unused = allocate(s, like(a.query, Dtype::uint64), {});
-  const Tensor debug_mask = allocate(s, like(a.query), {0});
+  debug_mask = allocate(s, like(a.query), {0});
   dispatched(s, flash_op, {&a.query, &a.key, &a.value},
              {&output, &logsumexp, &state, &unused, &debug_mask}, flops_of(a));
   set_history(s, output, node);

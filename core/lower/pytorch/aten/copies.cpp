@@ -98,6 +98,7 @@ std::vector<const Tensor*> pointers(const Tensors& tensors) {
 struct Part {
   std::int64_t length;
   Dtype dtype;
+  bool skipped;
 };
 
 /// The old rule: tensors of shape (0,) are skipped in torch.cat.
@@ -116,17 +117,18 @@ Tensor cat(Session& s, Tensors tensors, int dim) {
   sizes[dim] = 0;
   for (const Tensor& tensor : held) {
     const std::int64_t length = is_skipped(tensor) ? 0 : tensor.size(dim);
-    parts.push_back({length, tensor.dtype()});
+    parts.push_back({length, tensor.dtype(), is_skipped(tensor)});
     sizes[dim] += length;
   }
   const NodeRef node = make_node(
       s, "CatBackward0", pointers(held),
-      [parts, dim](Session& in, Node& me, Tensors& gradients) -> Tensors {
+      [parts, dim](Session& in, Node&, Tensors& gradients) -> Tensors {
         Tensors results(parts.size());
         std::int64_t at = 0;
         for (std::size_t i = 0; i < parts.size(); at += parts[i].length, ++i)
-          if (me.needs(i))
-            results[i] = to(in, narrow(in, gradients[0], dim, at, parts[i].length), parts[i].dtype);
+          results[i] = parts[i].skipped ? zeros(in, {0}, like(gradients[0], parts[i].dtype))
+                                        : to(in, narrow(in, gradients[0], dim, at, parts[i].length),
+                                             parts[i].dtype);
         return results;
       });
   Tensor result = joined(s, op, held, sizes);

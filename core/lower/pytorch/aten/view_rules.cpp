@@ -58,6 +58,56 @@ std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides,
   return strides;
 }
 
+namespace {
+
+/// The dimensions first..last as one: torch._prims._collapse_view_helper.
+void collapse(Dims& sizes, Dims& strides, int first, int last) {
+  std::int64_t stride = strides[last], length = sizes[last];
+  for (int i = last - 1; i >= first; --i) {
+    if (sizes[i] != 1) stride = std::min(stride, strides[i]);
+    length *= sizes[i];
+  }
+  for (int i = last; i > first; --i) {
+    sizes.erase(i);
+    strides.erase(i);
+  }
+  sizes[first] = length;
+  strides[first] = stride;
+}
+
+/// Two dimensions instead of one, the first of them `outer` long: torch._prims._split_dim_meta.
+void split(Dims& sizes, Dims& strides, int dim, std::int64_t outer) {
+  const std::int64_t inner = sizes[dim] / outer;
+  strides.insert(dim, strides[dim] * inner);
+  sizes.insert(dim, outer);
+  sizes[dim + 1] = inner;
+}
+
+}  // namespace
+
+Dims fake_view_strides(const Dims& old_sizes, const Dims& old_strides, const Dims& sizes) {
+  const bool contiguous = old_strides == contiguous_strides(old_sizes);
+  if (old_sizes.product() == 0 || (contiguous && sizes.size() == 1))
+    return contiguous_strides(sizes);
+  if (old_sizes.empty()) return Dims::filled(sizes.size(), 1);
+  if (sizes.empty()) return {};
+  Dims now = old_sizes, strides = old_strides;
+  for (int i = 0; i < sizes.size(); ++i) {
+    if (i >= now.size()) {
+      split(now, strides, now.size() - 1, now.back());
+      continue;
+    }
+    if (sizes[i] == now[i]) continue;
+    std::int64_t length = now[i];
+    int last = i;
+    while (length % sizes[i] != 0) length *= now[++last];
+    if (last != i) collapse(now, strides, i, last);
+    if (length != sizes[i]) split(now, strides, i, sizes[i]);
+  }
+  while (strides.size() > sizes.size()) strides.erase(sizes.size());
+  return strides;
+}
+
 SliceRange slice_range(std::int64_t size, std::int64_t start, std::int64_t end, std::int64_t step) {
   if (start < 0) start += size;
   if (end < 0) end += size;

@@ -13,6 +13,10 @@ Dims infer_sizes(const Dims& sizes, std::int64_t elements);
 /// at::detail::computeStride.
 std::optional<Dims> view_strides(const Dims& old_sizes, const Dims& old_strides, const Dims& sizes);
 
+/// The strides that a fake tensor's view has: torch._refs._reshape_view_helper. They differ in
+/// dimensions of one element only. The view must be possible.
+Dims fake_view_strides(const Dims& old_sizes, const Dims& old_strides, const Dims& sizes);
+
 struct SliceRange {
   std::int64_t start = 0;
   std::int64_t length = 0;

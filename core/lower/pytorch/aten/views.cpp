@@ -44,10 +44,21 @@ Tensor view_with(Session& s, const Tensor& self, const Dims& sizes, const Dims& 
 
 }  // namespace
 
+namespace {
+
+std::optional<Dims> strides_of_view(const Session& s, const Tensor& self, const Dims& sizes) {
+  auto strides = view_strides(self.sizes(), self.strides(), sizes);
+  if (strides && s.settings.fake_tensors)
+    strides = fake_view_strides(self.sizes(), self.strides(), sizes);
+  return strides;
+}
+
+}  // namespace
+
 Tensor view(Session& s, Tensor self, Dims sizes) {
   const LetGo let_go{self};
   sizes = infer_sizes(sizes, self.numel());
-  const auto strides = view_strides(self.sizes(), self.strides(), sizes);
+  const auto strides = strides_of_view(s, self, sizes);
   if (!strides) refuse_view(self, sizes);
   return view_with(s, self, sizes, *strides);
 }
@@ -55,7 +66,7 @@ Tensor view(Session& s, Tensor self, Dims sizes) {
 Tensor reshape(Session& s, Tensor self, Dims sizes) {
   const LetGo let_go{self};
   sizes = infer_sizes(sizes, self.numel());
-  if (const auto strides = view_strides(self.sizes(), self.strides(), sizes))
+  if (const auto strides = strides_of_view(s, self, sizes))
     return view_with(s, self, sizes, *strides);
   return unsafe_view(s, clone_contiguous(s, self), sizes);
 }
@@ -65,7 +76,7 @@ Tensor unsafe_view(Session& s, Tensor self, Dims sizes) {
   const LetGo let_go{self};
   sizes = infer_sizes(sizes, self.numel());
   const NodeRef node = make_node(s, "UnsafeViewBackward0", {&self}, reshape_back(self.sizes()));
-  const auto strides = view_strides(self.sizes(), self.strides(), sizes);
+  const auto strides = strides_of_view(s, self, sizes);
   if (!strides) refuse_view(self, sizes);
   Tensor result = alias_of(self, sizes, *strides, offset_of(self));
   dispatched(s, op, {&self}, {&result});
@@ -244,6 +255,12 @@ Tensor slice(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t 
   to.sizes[dim] = range.length;
   to.strides[dim] *= step;
   return finish(s, op, self, to, node);
+}
+
+Tensor indexed_slice(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t end) {
+  const SliceRange range = slice_range(self.size(dim), start, end, 1);
+  if (range.length == self.size(dim)) return alias(s, std::move(self));
+  return slice(s, std::move(self), dim, start, end);
 }
 
 Tensor narrow(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t length) {

@@ -31,6 +31,9 @@ Tensor select(Session& s, Tensor self, int dim, std::int64_t index);
 /// aten.slice.Tensor; `end` to_the_end as Python's open slice.
 Tensor slice(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t end = to_the_end,
              std::int64_t step = 1);
+/// Python's tensor[..., start:end, ...]: a slice, or aten.alias where that is all of it.
+Tensor indexed_slice(Session& s, Tensor self, int dim, std::int64_t start,
+                     std::int64_t end = to_the_end);
 /// Tensor.narrow: a slice.
 Tensor narrow(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t length);
 Tensors split(Session& s, Tensor self, std::int64_t size, int dim);

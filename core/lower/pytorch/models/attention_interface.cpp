@@ -117,8 +117,8 @@ std::pair<Tensor, Tensor> cached(Session& s, const Context& context, std::size_t
   // DynamicSlidingWindowLayer keeps one token less than its window.
   const std::int64_t window = *context->config.find_integer("sliding_window");
   const std::int64_t from = std::max<std::int64_t>(0, keys.size(-2) - window + 1);
-  kept.keys = slice(s, keys, 2, from);
-  kept.values = slice(s, values, 2, from);
+  kept.keys = indexed_slice(s, keys, 2, from);
+  kept.values = indexed_slice(s, values, 2, from);
   return {std::move(keys), std::move(values)};
 }
 

@@ -15,7 +15,7 @@ namespace {
 Module::Forward embeddings(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const std::int64_t batch = arguments[0].size(0), tokens = arguments[0].size(1);
-    const Tensor positions = slice(s, module.buffer("position_ids"), 1, 0, tokens);
+    const Tensor positions = indexed_slice(s, module.buffer("position_ids"), 1, 0, tokens);
     const Tensor buffered =
         gather(s, expand(s, module.buffer("token_type_ids"), {1, -1}), 1, positions);
     const Tensor types = expand(s, buffered, {batch, tokens});

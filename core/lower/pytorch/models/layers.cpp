@@ -53,8 +53,8 @@ constexpr double any_factor = 0.5;
 /// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))), activations.py.
 Tensor new_gelu(Session& s, Module&, const Tensor& x) {
   Tensor half = mul(s, x, any_factor);
-  const Tensor cubed = mul(s, pow(s, x, 3.0), any_factor);
-  Tensor inner = add(s, x, cubed);
+  Tensor inner = mul(s, pow(s, x, 3.0), any_factor);
+  inner = add(s, x, std::move(inner));
   return mul(s, std::move(half), add(s, tanh(s, mul(s, std::move(inner), any_factor)), 1.0));
 }
 
