@@ -51,7 +51,7 @@ void cast_buffers_for_computation(Session& s, const Shared& shared) {
 
 void prepare_buffers(Session& s, Shared& shared) {
   if (forces_full_precision(shared)) {
-    for (const auto& [buffer, dtype] : shared.original_buffer_dtypes) cast(s, {buffer, dtype});
+    for (const Shared::Buffer& buffer : shared.buffers) cast(s, {buffer.tensor, buffer.dtype});
     shared.buffers_may_be_in_full_precision = true;
   } else if (shared.buffers_may_be_in_full_precision) {
     cast_buffers_for_computation(s, shared);

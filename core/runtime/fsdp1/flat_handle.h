@@ -41,6 +41,7 @@ class FlatHandle {
     bool prefetched = false;
     bool ran_pre_backward_hook = false;
     bool post_backward_called = false;
+    bool got_gradient = false;  ///< in any iteration
   };
 
   /// Flattens the parameters; the modules compute with views from now on.
@@ -102,6 +103,7 @@ class FlatHandle {
   Dtype reduce_dtype() const { return reduce_dtype_; }
   std::int64_t unpadded_elements() const { return layout().unpadded_elements; }
 
+  const Dims& shape(std::size_t i) const { return shapes_[i]; }
   const std::vector<ParameterPlace>& places() const { return places_; }
   const std::vector<Alias>& aliases() const { return aliases_; }
   const Tensor& flat() const { return flat_; }

@@ -39,6 +39,7 @@ void FlatHandle::prepare_gradient_for_optimizer(Session& s) {
     if (flat_.grad().defined()) cast_gradient_for_optimizer(s);
   }
   saved_gradient_shard.reset();
+  progress.got_gradient = progress.got_gradient || flat_.grad().defined();
 }
 
 const Tensor& FlatHandle::sharded_gradient() const {

@@ -54,7 +54,7 @@ FullySharded::FullySharded(Session& s, Input input)
       shared_{.options = input.options, .watchers = std::move(input.watchers)},
       root_(std::move(input.module)) {
   for (const auto& [name, buffer] : named_buffers_of(*root_))
-    shared_.original_buffer_dtypes.emplace_back(buffer, buffer.dtype());
+    shared_.buffers.push_back({name, buffer, buffer.dtype()});
   for (const Fsdp1Unit& plan : plan_.units) {
     const bool hybrid = is_hybrid(plan);
     const ProcessGroup& group = hybrid ? *groups_.shard : *groups_.all;
@@ -129,6 +129,12 @@ Unit* FullySharded::unit_of(const Module& wrapper) const {
   return nullptr;
 }
 
+bool FullySharded::has_sharded_units() const {
+  return std::any_of(units_.begin(), units_.end(), [](const auto& unit) {
+    return unit->handle && unit->handle->is_sharded_strategy();
+  });
+}
+
 Tensors FullySharded::parameters() const {
   Tensors all;
   if (shared_.options.use_original_parameters)
@@ -139,6 +145,13 @@ Tensors FullySharded::parameters() const {
       if (unit->handle) all.push_back(unit->handle->flat());
   return all;
 }
+
+void FullySharded::begin_no_sync(Session& s) {
+  lazy_init(s, shared_);
+  set_sync_gradients(false);
+}
+
+void FullySharded::end_no_sync() { set_sync_gradients(true); }
 
 void FullySharded::set_sync_gradients(bool on) {
   for (const auto& unit : units_) unit->sync_gradients = on;

@@ -11,9 +11,11 @@ namespace shardscope::eager::fsdp1 {
 
 /// Which communicators the units use.
 struct Groups {
-  const ProcessGroup* all = nullptr;       ///< of strategies that are not hybrid
+  const ProcessGroup* world = nullptr;     ///< the default group
+  const ProcessGroup* all = nullptr;       ///< over which strategies shard that are not hybrid
   const ProcessGroup* shard = nullptr;     ///< of hybrid ones
   const ProcessGroup* replicas = nullptr;  ///< of hybrid ones
+  bool of_mesh = false;                    ///< device_mesh was given
 };
 
 /// The wrapped model. It must outlive the model's forwards and backwards.
@@ -34,15 +36,19 @@ class FullySharded {
   /// The root's wrapper: call it.
   Module& module() const { return *root_; }
   Shared& shared() { return shared_; }
+  const Groups& groups() const { return groups_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   /// Null: the module is no wrapper of this.
   Unit* unit_of(const Module& wrapper) const;
 
+  /// Whether any unit's strategy shards.
+  bool has_sharded_units() const;
   /// Root.parameters(): what an optimizer is given.
   Tensors parameters() const;
 
-  /// `with no_sync():` begins and ends.
-  void set_sync_gradients(bool on);
+  /// `with no_sync():` begins, and ends.
+  void begin_no_sync(Session& s);
+  void end_no_sync();
 
  private:
   /// Where a unit's module hangs.
@@ -52,6 +58,7 @@ class FullySharded {
     std::vector<FlatHandle::Alias> aliases = {};
   };
 
+  void set_sync_gradients(bool on);
   Precision precision_of(const Fsdp1Unit& unit, Dtype original) const;
   void wrap(Session& s, Unit& unit, Slot& slot);
   void make_handle(Session& s, Unit& unit, Slot& slot);

@@ -14,7 +14,7 @@ void ModulePlaces::add(Module& module, const std::string& name) {
     if (module.parameters[i].tensor)
       parameters.emplace(joined(name, module.parameters[i].name), ParameterPlace{&module, i});
   for (Module::Child& child : module.children) {
-    const bool is_wrapped = module.index < 0 && &module != child.module.get();
+    const bool is_wrapped = child.module->name == module.name;
     const std::string full = is_wrapped ? name : joined(name, child.name);
     if (!is_wrapped) modules.emplace(full, &child.module);
     add(*child.module, full);

@@ -11,7 +11,7 @@
 namespace shardscope::eager::fsdp1 {
 
 /// All names that modules and parameters have, tied ones and those of shared modules too. Wrappers
-/// (checkpointing's) take no part in names; what they wrap is found inside them.
+/// (checkpointing's), which are called as what they wrap, take no part in names.
 struct ModulePlaces {
   /// By module name: the pointer that a wrapper has to replace; the root is not among them.
   std::map<std::string, std::shared_ptr<Module>*> modules;

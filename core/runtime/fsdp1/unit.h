@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/lower/pytorch/module.h"
@@ -37,11 +37,17 @@ struct Shared {
   Streams streams = {};
   RateLimiter limiter = {};
   ExecutionOrder order = {};
+  Tensor zero = {};             ///< _zero_scalar of the root
   Tensors synced_buffers = {};  ///< sent by sync_module_states
   bool lazily_initialized = false;
   bool final_callback_queued = false;
-  /// The root's buffers as they were given, and their dtypes then.
-  std::vector<std::pair<Tensor, Dtype>> original_buffer_dtypes = {};
+  /// The model's buffers and their dtypes as they were given.
+  struct Buffer {
+    std::string name;
+    Tensor tensor;
+    Dtype dtype;
+  };
+  std::vector<Buffer> buffers = {};
   /// After forwards in full precision the buffers go back to their low one.
   bool buffers_may_be_in_full_precision = false;
 

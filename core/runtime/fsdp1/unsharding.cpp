@@ -51,7 +51,8 @@ void unshard(Session& s, Unit& unit, StreamId unshard_stream, StreamId pre_unsha
 }
 
 void reshard(Session& s, Unit& unit, bool free_unsharded) {
-  const Visiting visiting(s, unit, Site::reshard);
+  const Visiting visiting(s, unit.shared,
+                          {.site = Site::reshard, .unit = &unit, .frees = free_unsharded});
   unit.handle->reshard(s, free_unsharded);
   Shared& shared = unit.shared;
   if (shared.options.limit_all_gathers && free_unsharded) {

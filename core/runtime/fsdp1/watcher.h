@@ -54,6 +54,7 @@ struct Visit {
   Site site;
   const Unit* unit = nullptr;    ///< null: of no unit
   const Unit* target = nullptr;  ///< of a prefetch: the unit that is asked for
+  bool frees = false;            ///< of a reshard: whether it asks for the unsharded memory
 };
 
 /// All empty: override what matters.
