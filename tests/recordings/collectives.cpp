@@ -109,8 +109,8 @@ Outcome check(const fs::path& folder, const std::string& name, const Options& op
 }  // namespace
 
 const std::vector<CollectivesFamily>& collectives_families() {
-  static const std::vector<CollectivesFamily> all{ddp_collectives(), fsdp2_collectives(),
-                                                  zero1_collectives()};
+  static const std::vector<CollectivesFamily> all{ddp_collectives(), fsdp1_collectives(),
+                                                  fsdp2_collectives(), zero1_collectives()};
   return all;
 }
 

@@ -17,6 +17,7 @@ struct CollectivesFamily {
 };
 
 CollectivesFamily ddp_collectives();
+CollectivesFamily fsdp1_collectives();
 CollectivesFamily fsdp2_collectives();
 CollectivesFamily zero1_collectives();
 

@@ -132,4 +132,9 @@ void EventLog::on_host_wait(eager::Session&, eager::EventId event) {
                     {"unit", unit()}});
 }
 
+void EventLog::on_mark(eager::Session&, const eager::Mark& mark) {
+  if (mark.what == "enter") enter(std::string(mark.subject));
+  if (mark.what == "leave") leave();
+}
+
 }  // namespace shardscope::recordings

@@ -49,6 +49,8 @@ class EventLog : public eager::Observer {
   void on_event_wait(eager::Session&, eager::EventId, eager::StreamId) override;
   void on_stream_wait(eager::Session&, eager::StreamId, eager::StreamId) override;
   void on_host_wait(eager::Session&, eager::EventId) override;
+  /// "enter" and "leave": a function of torch.distributed runs.
+  void on_mark(eager::Session&, const eager::Mark& mark) override;
 
  private:
   struct Running {

@@ -11,6 +11,7 @@
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/reductions.h"
 #include "core/lower/pytorch/aten/views.h"
+#include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
 
 namespace shardscope::recordings {
@@ -122,8 +123,8 @@ RecordedModule transformer(Session& s, const Json& model) {
   const Json json = gpt2 ? gpt2_config(model) : llama_config(model);
   const JsonValue config = JsonValue::parse(json.dump(), "case");
   RecordedModule made;
-  if (!made.root)
-    throw Error({.where = "model", .what = "its forward is not there yet", .way_out = {}});
+  made.root = make_module(s, model_of_config(config, {.constructor = true}), config,
+                          {.attention = AttentionImplementation::eager});
   for (int i = 0; i < model.at("layers").get<int>(); ++i)
     made.blocks.push_back(fmt::format("{}.{}", gpt2 ? "transformer.h" : "model.layers", i));
   made.tracked = gpt2 ? std::vector<std::string>{"transformer.wte", "transformer.wpe"}
