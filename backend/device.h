@@ -10,6 +10,7 @@
 #include "backend/device_timeline.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
+#include "core/target.h"
 
 namespace shardscope {
 
@@ -41,6 +42,11 @@ class Device {
 
   /// Scratch bytes that `run` wants as the last operand of this kernel.
   virtual Bytes workspace(const Kernel& kernel) const = 0;
+
+  /// What its schedules are made for; valid as long as the device.
+  virtual Target target() const {
+    return {.workspace = [this](const Kernel& kernel) { return workspace(kernel); }};
+  }
 
   /// Builds whatever `run` needs for this kernel ahead of time (primitives, thread teams), so that
   /// a step allocates nothing.

@@ -99,14 +99,14 @@ CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
   alone.strategy.sharding = ShardingStrategy::no_shard;
   alone.strategy.mesh = {};
   const Scenario scenario = scenario_of(alone, 1, 0);
-  const WorkspaceQuery workspace = [&](const Kernel& kernel) { return device.workspace(kernel); };
+  const Target target = device.target();
   CalibrationPlan plan{
-      .step = native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, workspace),
+      .step = native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, target),
       .precision = precision,
       .grid = !options.model_only};
   for (const Strategy& strategy : strategies_for(job.strategy, environment.world))
     plan.schedules.push_back(
-        native_schedule(scenario.model, strategy, scenario.workload, environment.rank, workspace));
+        native_schedule(scenario.model, strategy, scenario.workload, environment.rank, target));
   return plan;
 }
 

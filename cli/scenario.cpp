@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backend/cpu/cpu_device.h"
-#include "backend/cuda/cuda_workspace.h"
+#include "backend/cuda/cuda_target.h"
 #include "backend/train/trainable.h"
 #include "core/error.h"
 #include "core/model/huggingface.h"
@@ -80,16 +80,14 @@ std::string parse_device(const std::string& text) {
 }
 
 Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
-  WorkspaceQuery workspace;
+  std::unique_ptr<Device> cpu;
   if (device.kind == "cpu") {
     const int threads = scenario.job.threads > 0 ? scenario.job.threads : device.threads;
-    workspace = [cpu = std::shared_ptr<Device>(make_cpu_device({.threads = threads}))](
-                    const Kernel& kernel) { return cpu->workspace(kernel); };
-  } else {
-    workspace = [](const Kernel& kernel) { return cuda_workspace(kernel); };
+    cpu = make_cpu_device({.threads = threads});
   }
-  Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
-                                      scenario.rank, workspace);
+  const Target target = cpu ? cpu->target() : cuda_target();
+  Schedule schedule =
+      native_schedule(scenario.model, scenario.strategy, scenario.workload, scenario.rank, target);
   schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
                           scenario.assumed.end());
   return schedule;

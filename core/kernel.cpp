@@ -22,6 +22,7 @@ constexpr std::array<std::string_view, kernel_kind_count> kernel_names{"embeddin
                                                                        "swiglu_forward",
                                                                        "swiglu_backward",
                                                                        "cross_entropy",
+                                                                       "count_targets",
                                                                        "sum_of_squares",
                                                                        "clip_coefficient",
                                                                        "adamw",
@@ -116,6 +117,8 @@ Moved moves_of(const Kernel& k) {
       return {.elements = 5 * x};
     case KernelKind::cross_entropy:
       return {.elements = 2 * k.rows * k.out, .words = k.rows};
+    case KernelKind::count_targets:
+      return {.words = k.rows};
     case KernelKind::sum_of_squares:
       return {.gradients = k.elements, .words = 2 * (k.elements / piece_elements)};
     case KernelKind::clip_coefficient:
@@ -171,6 +174,8 @@ Flops flops_of(const Kernel& k) {
       return {x * 11};
     case KernelKind::cross_entropy:
       return {k.rows * k.out * 5};
+    case KernelKind::count_targets:
+      return {k.rows};
     case KernelKind::embedding_forward:
       return {k.positions > 0 ? x : 0};
     case KernelKind::embedding_backward:

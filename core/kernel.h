@@ -63,9 +63,11 @@ enum class KernelKind : std::uint8_t {
   /// in dy[R,F]; in-out gate, up become dgate, dup
   swiglu_backward,
   /// in targets int32[R] (-100: ignored); in-out logits[R,V] become their gradient times `scale` /
-  /// (rows not ignored);
-  /// in-out loss float64[1] += `scale` * mean row loss
+  /// counted; in-out loss float64[1] += `scale` * sum of row losses / counted; in counted
+  /// float64[1]? (absent: the rows of this call that are not ignored)
   cross_entropy,
+  /// in targets int32[R]; out counted float64[1]: rows that are not ignored
+  count_targets,
   /// in g (slices); out pieces float64: sum of squares of each 256-element piece of each slice, at
   /// its `piece`
   sum_of_squares,
@@ -109,6 +111,9 @@ struct Kernel {
   std::int64_t batch = 0, length = 0, heads = 0, kv_heads = 0, head_dim = 0;
   /// Elements between rows of q and of k, v (fused QKV: 3C).
   std::int64_t q_stride = 0, kv_stride = 0;
+  /// linear, cross_entropy: elements between rows of y, dy or logits; 0: `out`, no gaps. What lies
+  /// in a gap is neither read nor written.
+  std::int64_t out_stride = 0;
   /// add, fill_zero: elements; clip_coefficient: pieces; sum_of_squares, adamw, sgd: sum over
   /// slices.
   std::int64_t elements = 0;
@@ -120,6 +125,7 @@ struct Kernel {
   double clip = 0;  ///< clip_coefficient: the largest norm
   Rope rope;        ///< rope_table
 
+  std::int64_t out_row() const { return out_stride > 0 ? out_stride : out; }
   bool operator==(const Kernel&) const = default;
 };
 

@@ -23,11 +23,11 @@ constexpr auto persistent = ScheduleBuilder::Life::persistent;
 class NativeScheduler {
  public:
   NativeScheduler(const Model& model, const Strategy& strategy, const Workload& workload, int rank,
-                  const WorkspaceQuery& workspace)
+                  const Target& target)
       : model_(model),
         strategy_(strategy),
         workload_(workload),
-        workspace_(workspace),
+        target_(target),
         sharding_(sharding_of(strategy)),
         dtypes_(dtypes_of(strategy.precision)),
         shard_(shard_position(strategy, rank)),
@@ -84,7 +84,8 @@ class NativeScheduler {
         .batch = workload_.batch,
         .length = workload_.length,
         .loss_scale = 1.0 / (static_cast<double>(workload_.micro_batches) * data_parallel_ranks()),
-        .dtypes = dtypes_};
+        .dtypes = dtypes_,
+        .logits = target_.logits};
   }
   Schedule empty_schedule(int rank) const {
     Schedule schedule;
@@ -181,6 +182,8 @@ class NativeScheduler {
       gather(visit);
       if (strategy_.prefetch && i + 1 < visits.size()) gather(visits[i + 1]);
       for (const Operator* op : visit.operators) emit(*op, visit);
+      const bool ends = i + 1 == visits.size() || visits[i + 1].micro_batch != visit.micro_batch;
+      if (ends) forget_values();
       if (!kept_after(visits, i)) state_of(visit.unit).unsharded = {};
       if (completes[i]) reduce_gradients(visit);
     }
@@ -221,11 +224,10 @@ class NativeScheduler {
     std::string name = op.name + " " + std::string(name_of(kernel.kind));
     if (op.recomputed) name += " again";
     builder_.add_kernel(label_of(visit, std::move(name)), kernel, operands);
-    forget_ended_values(op, visit);
   }
 
   void add_workspace(const Kernel& kernel, std::vector<Operand>& operands) {
-    const Bytes bytes = workspace_ ? workspace_(kernel) : Bytes{};
+    const Bytes bytes = target_.workspace ? target_.workspace(kernel) : Bytes{};
     if (bytes.count == 0) {
       operands.emplace_back();
       return;
@@ -272,8 +274,7 @@ class NativeScheduler {
 
   /// A micro-batch's values are gone when its backward has ended; the next one gets buffers of its
   /// own.
-  void forget_ended_values(const Operator& op, const Visit& visit) {
-    if (visit.phase != Phase::backward || &op != &graph_.backward.back()) return;
+  void forget_values() {
     for (std::size_t v = 0; v < graph_.values.size(); ++v)
       if (graph_.values[v].role == ValueRole::activation ||
           graph_.values[v].role == ValueRole::gradient)
@@ -446,7 +447,7 @@ class NativeScheduler {
   const Model& model_;
   Strategy strategy_;
   Workload workload_;
-  const WorkspaceQuery& workspace_;
+  const Target& target_;
   Sharding sharding_;
   PrecisionDtypes dtypes_;
   ShardPosition shard_;
@@ -484,7 +485,7 @@ void check_workload(const Workload& workload) {
 }  // namespace
 
 Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
-                         int rank, const WorkspaceQuery& workspace) {
+                         int rank, const Target& target) {
   check_workload(workload);
   if (rank < 0 || rank >= strategy.mesh.world()) {
     throw Error({.where = "--rank",
@@ -492,7 +493,7 @@ Schedule native_schedule(const Model& model, const Strategy& strategy, const Wor
                          std::to_string(strategy.mesh.world()),
                  .way_out = "give 0 to " + std::to_string(strategy.mesh.world() - 1)});
   }
-  return NativeScheduler(model, strategy, workload, rank, workspace).build();
+  return NativeScheduler(model, strategy, workload, rank, target).build();
 }
 
 }  // namespace shardscope

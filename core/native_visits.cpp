@@ -17,13 +17,12 @@ UnitId unit_of(const Place& place, const OperatorGraph& graph, const UnitPlan& p
 std::vector<Visit> visits_of(const OperatorGraph& graph, const UnitPlan& plan, int micro_batches) {
   std::vector<Visit> visits;
   for (int m = 0; m < micro_batches; ++m) {
-    for (const auto& [operators, phase] :
-         {std::pair{&graph.forward, Phase::forward}, {&graph.backward, Phase::backward}}) {
+    for (const auto* operators : {&graph.forward, &graph.loss, &graph.backward}) {
       for (const Operator& op : *operators) {
         const UnitId unit = unit_of(op.place, graph, plan);
         const bool same = !visits.empty() && visits.back().unit == unit &&
-                          visits.back().micro_batch == m && visits.back().phase == phase;
-        if (!same) visits.push_back({unit, m, phase, {}});
+                          visits.back().micro_batch == m && visits.back().phase == op.phase;
+        if (!same) visits.push_back({unit, m, op.phase, {}});
         visits.back().operators.push_back(&op);
       }
     }

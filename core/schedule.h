@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "core/model/model.h"
 #include "core/quantities.h"
 #include "core/strategy.h"
+#include "core/target.h"
 
 namespace shardscope {
 
@@ -208,13 +208,10 @@ struct Schedule {
   const Buffer& at(BufferId id) const { return buffers[id.value]; }
 };
 
-/// Scratch that the device wants for a kernel; none by default. The CPU device's comes from oneDNN.
-using WorkspaceQuery = std::function<Bytes(const Kernel&)>;
-
 /// The native runtime's schedule of one rank. `strategy` is resolved. Throws Error where the model
 /// has no decoder, the sequence is longer than the model allows, or a size is not positive.
 Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
-                         int rank, const WorkspaceQuery& workspace = {});
+                         int rank, const Target& target = {});
 
 /// Live bytes by category while each operation runs, in issue order (index = operation). For
 /// `native` this is exact.

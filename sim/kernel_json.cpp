@@ -32,12 +32,19 @@ struct SizeField {
   std::int64_t Kernel::*member;
 };
 constexpr SizeField size_fields[] = {
-    {"rows", &Kernel::rows},         {"in", &Kernel::in},
-    {"out", &Kernel::out},           {"batch", &Kernel::batch},
-    {"length", &Kernel::length},     {"heads", &Kernel::heads},
-    {"kv_heads", &Kernel::kv_heads}, {"head_dim", &Kernel::head_dim},
-    {"q_stride", &Kernel::q_stride}, {"kv_stride", &Kernel::kv_stride},
-    {"elements", &Kernel::elements}, {"positions", &Kernel::positions},
+    {"rows", &Kernel::rows},
+    {"in", &Kernel::in},
+    {"out", &Kernel::out},
+    {"batch", &Kernel::batch},
+    {"length", &Kernel::length},
+    {"heads", &Kernel::heads},
+    {"kv_heads", &Kernel::kv_heads},
+    {"head_dim", &Kernel::head_dim},
+    {"q_stride", &Kernel::q_stride},
+    {"kv_stride", &Kernel::kv_stride},
+    {"elements", &Kernel::elements},
+    {"positions", &Kernel::positions},
+    {"out_stride", &Kernel::out_stride},
 };
 constexpr std::int64_t largest_size = std::int64_t{1} << 40;
 

@@ -111,9 +111,11 @@ void add_activations(std::vector<Kernel>& grid, const Sizes& sizes) {
                       .length = 256,
                       .positions = 256});
     grid.push_back({.kind = KernelKind::cross_entropy, .rows = rows, .out = 256});
+    grid.push_back({.kind = KernelKind::count_targets, .rows = rows});
   }
   for (const std::int64_t rows : sizes.vocabulary_rows)
-    grid.push_back({.kind = KernelKind::cross_entropy, .rows = rows, .out = 50257});
+    grid.push_back(
+        {.kind = KernelKind::cross_entropy, .rows = rows, .out = 50257, .out_stride = 50264});
 }
 
 void add_flat(std::vector<Kernel>& grid, const Sizes& sizes) {

@@ -52,11 +52,12 @@ std::vector<OperandSpec> norm_specs(const Kernel& k) {
 
 std::vector<OperandSpec> linear_specs(const Kernel& k) {
   const OperandSpec x = elements(k, k.rows * k.in);
-  const OperandSpec y = elements(k, k.rows * k.out);
+  const OperandSpec y = elements(k, k.rows * k.out_row());
   const OperandSpec weight = elements(k, k.in * k.out);
   const std::int64_t bias = count_if(k.has_bias, k.out);
   if (k.kind == KernelKind::linear_forward)
-    return {x, weight, elements(k, bias), elements(k, count_if(k.has_residual, k.rows * k.out)), y};
+    return {x, weight, elements(k, bias),
+            elements(k, count_if(k.has_residual, k.rows * k.out_row())), y};
   if (k.kind == KernelKind::linear_backward_input) return {y, weight, x};
   return {x, y, gradients(k, count_if(k.has_weight_gradient, k.in * k.out)), gradients(k, bias)};
 }
@@ -166,7 +167,9 @@ std::vector<OperandSpec> operand_specs(const Kernel& k) {
     case KernelKind::swiglu_backward:
       return {elements(k, k.rows * k.in), elements(k, k.rows * k.in), elements(k, k.rows * k.in)};
     case KernelKind::cross_entropy:
-      return {tokens(k.rows), elements(k, k.rows * k.out), doubles(1)};
+      return {tokens(k.rows), elements(k, k.rows * k.out_row()), doubles(1), doubles(0)};
+    case KernelKind::count_targets:
+      return {tokens(k.rows), doubles(1)};
     case KernelKind::sum_of_squares:
       return {gradients(k, k.elements), doubles(pieces_of(k.elements))};
     case KernelKind::clip_coefficient:

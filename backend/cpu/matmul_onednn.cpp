@@ -22,6 +22,8 @@ struct Product {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t depth = 0;
+  /// Elements between rows as they are stored.
+  std::int64_t a_row = 0, b_row = 0, c_row = 0;
   bool a_transposed = false;
   bool b_transposed = false;
   bool accumulate = false;  ///< added to what C holds
@@ -50,6 +52,9 @@ Product shape_of(const Kernel& kernel) {
       return {.rows = kernel.rows,
               .columns = kernel.out,
               .depth = kernel.in,
+              .a_row = kernel.in,
+              .b_row = out_in ? kernel.in : kernel.out,
+              .c_row = kernel.out_row(),
               .b_transposed = out_in,
               .accumulate = kernel.has_residual,
               .has_bias = kernel.has_bias};
@@ -57,12 +62,18 @@ Product shape_of(const Kernel& kernel) {
       return {.rows = kernel.rows,
               .columns = kernel.in,
               .depth = kernel.out,
+              .a_row = kernel.out_row(),
+              .b_row = out_in ? kernel.in : kernel.out,
+              .c_row = kernel.in,
               .b_transposed = !out_in,
               .accumulate = kernel.accumulate_input};
     default:
       return {.rows = out_in ? kernel.out : kernel.in,
               .columns = out_in ? kernel.in : kernel.out,
               .depth = kernel.rows,
+              .a_row = out_in ? kernel.out_row() : kernel.in,
+              .b_row = out_in ? kernel.in : kernel.out_row(),
+              .c_row = out_in ? kernel.in : kernel.out,
               .a_transposed = true,
               .accumulate = kernel.accumulate};
   }
@@ -104,18 +115,20 @@ Arguments arguments_of(const Kernel& kernel, const KernelCall& call) {
   }
 }
 
-memory::desc matrix(Dtype dtype, std::int64_t rows, std::int64_t columns, bool transposed = false) {
-  const memory::dims strides = transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
+/// [rows, columns] of a matrix whose stored rows are `row` elements apart.
+memory::desc matrix(Dtype dtype, std::int64_t rows, std::int64_t columns, std::int64_t row,
+                    bool transposed = false) {
+  const memory::dims strides = transposed ? memory::dims{1, row} : memory::dims{row, 1};
   const auto type = dtype == Dtype::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
   return {memory::dims{rows, columns}, type, strides};
 }
 
-memory::desc bias_of(const Product& p) { return matrix(p.dtype, 1, p.columns); }
+memory::desc bias_of(const Product& p) { return matrix(p.dtype, 1, p.columns, p.columns); }
 
 dnnl::matmul::primitive_desc describe(const Product& p, const dnnl::engine& engine) {
-  const memory::desc a = matrix(p.dtype, p.rows, p.depth, p.a_transposed);
-  const memory::desc b = matrix(p.dtype, p.depth, p.columns, p.b_transposed);
-  const memory::desc c = matrix(p.result, p.rows, p.columns);
+  const memory::desc a = matrix(p.dtype, p.rows, p.depth, p.a_row, p.a_transposed);
+  const memory::desc b = matrix(p.dtype, p.depth, p.columns, p.b_row, p.b_transposed);
+  const memory::desc c = matrix(p.result, p.rows, p.columns, p.c_row);
   dnnl::post_ops post;
   if (p.accumulate) post.append_sum(1.0f);
   if (p.has_addend) post.append_binary(dnnl::algorithm::binary_add, c);

@@ -24,7 +24,8 @@ void check(cublasStatus_t result, std::string_view call) {
 struct Product {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
-  std::size_t a = 0, b = 0, d = 0;  ///< operands of the call
+  std::int64_t a_column = 0, b_column = 0, d_column = 0;  ///< elements between stored columns
+  std::size_t a = 0, b = 0, d = 0;                        ///< operands of the call
   bool accumulate = false;
   bool has_bias = false, has_residual = false;
   Dtype in = Dtype::float32, out = Dtype::float32;
@@ -37,6 +38,9 @@ Product forward(const Kernel& kernel) {
           .m = kernel.out,
           .n = kernel.rows,
           .k = kernel.in,
+          .a_column = kernel.layout == WeightLayout::out_in ? kernel.in : kernel.out,
+          .b_column = kernel.in,
+          .d_column = kernel.out_row(),
           .a = 1,
           .b = 0,
           .d = 4,
@@ -51,6 +55,9 @@ Product input_gradient(const Kernel& kernel) {
           .m = kernel.in,
           .n = kernel.rows,
           .k = kernel.out,
+          .a_column = kernel.layout == WeightLayout::out_in ? kernel.in : kernel.out,
+          .b_column = kernel.out_row(),
+          .d_column = kernel.in,
           .a = 1,
           .b = 0,
           .d = 2,
@@ -65,6 +72,9 @@ Product weight_gradient(const Kernel& kernel) {
           .m = out_in ? kernel.in : kernel.out,
           .n = out_in ? kernel.out : kernel.in,
           .k = kernel.rows,
+          .a_column = out_in ? kernel.in : kernel.out_row(),
+          .b_column = out_in ? kernel.out_row() : kernel.in,
+          .d_column = out_in ? kernel.in : kernel.out,
           .a = out_in ? std::size_t{0} : std::size_t{1},
           .b = out_in ? std::size_t{1} : std::size_t{0},
           .d = 2,
@@ -85,10 +95,10 @@ using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, decltype(CublasLt::
 using Preference =
     std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, decltype(CublasLt::preference_destroy)>;
 
-Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns) {
+Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns, std::int64_t column) {
   cublasLtMatrixLayout_t layout = nullptr;
   check(cublaslt().layout_create(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                 static_cast<std::uint64_t>(columns), rows),
+                                 static_cast<std::uint64_t>(columns), column),
         "cublasLtMatrixLayoutCreate");
   return {layout, cublaslt().layout_destroy};
 }
@@ -180,9 +190,11 @@ void CublasLtMatmul::prepare(const Kernel& kernel) {
       .kernel = kernel,
       .product = p,
       .operation = make_operation(p),
-      .a = p.transpose_a ? make_layout(p.in, p.k, p.m) : make_layout(p.in, p.m, p.k),
-      .b = p.transpose_b ? make_layout(p.in, p.n, p.k) : make_layout(p.in, p.k, p.n),
-      .d = make_layout(p.out, p.m, p.n),
+      .a = p.transpose_a ? make_layout(p.in, p.k, p.m, p.a_column)
+                         : make_layout(p.in, p.m, p.k, p.a_column),
+      .b = p.transpose_b ? make_layout(p.in, p.n, p.k, p.b_column)
+                         : make_layout(p.in, p.k, p.n, p.b_column),
+      .d = make_layout(p.out, p.m, p.n, p.d_column),
       .algorithm = {},
   };
   library_->choose_algorithm(plan);

@@ -9,6 +9,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt_matmul.h"
 #include "backend/cuda/cuda_streams.h"
+#include "backend/cuda/cuda_target.h"
 #include "backend/cuda/cuda_workspace.h"
 #include "backend/cuda/event_timeline.h"
 #include "backend/cuda/launch_kernels.h"
@@ -72,6 +73,8 @@ class CudaDevice : public Device {
   Bytes workspace(const Kernel& kernel) const override {
     return cuda_workspace(kernel, matmul_.has_value());
   }
+
+  Target target() const override { return cuda_target(matmul_.has_value()); }
 
   void prepare(const Kernel& kernel) override {
     if (by_library(kernel)) matmul_->prepare(kernel);

@@ -42,10 +42,9 @@ constexpr std::int64_t blocks_for(std::int64_t items, std::int64_t per_block) {
 }
 
 /// Threads of a block that goes over `items`: whole warps, no more than are of use.
-constexpr int threads_for(std::int64_t items) {
+constexpr int threads_for(std::int64_t items, int most = usual_threads) {
   const std::int64_t warps = blocks_for(items, warp_size);
-  return warps >= usual_threads / warp_size ? usual_threads
-                                            : static_cast<int>(warps < 1 ? 1 : warps) * warp_size;
+  return warps >= most / warp_size ? most : static_cast<int>(warps < 1 ? 1 : warps) * warp_size;
 }
 
 /// Calls `body(i)` for this thread's share of 0 .. items - 1.

@@ -41,8 +41,7 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
                           .micro_batches = job.accumulate,
                           .optimizer = job.optimizer,
                           .clip = job.clip};
-  return native_schedule(model, strategy, workload, world.rank(),
-                         [&](const Kernel& kernel) { return device.workspace(kernel); });
+  return native_schedule(model, strategy, workload, world.rank(), device.target());
 }
 
 /// A NaN's sign says nothing.

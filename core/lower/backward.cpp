@@ -15,10 +15,13 @@ class BackwardBuilder {
         gradient_dtype_(gradient_dtype),
         needs_gradient_(graph.values.size(), false),
         gradient_(graph.values.size()),
+        covered_(graph.values.size()),
         parameter_gradient_(model.parameters.size()) {}
 
   void build() {
-    for (const Operator& op : graph_.forward) mark_needs(op);
+    for (const auto* operators : {&graph_.forward, &graph_.loss})
+      for (const Operator& op : *operators) mark_needs(op);
+    derive_head();
     for (auto op = graph_.forward.rbegin(); op != graph_.forward.rend(); ++op) derive(*op);
   }
 
@@ -43,6 +46,7 @@ class BackwardBuilder {
   ValueId add_value(std::string name, ValueRole role, Bytes bytes, ParameterId parameter) {
     graph_.values.push_back({std::move(name), role, bytes, parameter});
     gradient_.emplace_back();
+    covered_.emplace_back();
     needs_gradient_.push_back(false);
     return ValueId::of(graph_.values.size() - 1);
   }
@@ -57,15 +61,23 @@ class BackwardBuilder {
     }
     return gradient;
   }
-  /// The gradient of an activation; `fresh` tells whether this is its first contribution.
-  ValueId gradient_of(ValueId value, bool& fresh) {
-    fresh = !gradient_[value.value];
-    if (fresh) {
-      const ValueId created = add_value("d." + graph_.values[value.value].name, ValueRole::gradient,
-                                        graph_.values[value.value].bytes, {});
-      gradient_[value.value] = created;
+  /// The gradient of a part of an activation, in the order of parts; `fresh` tells whether this is
+  /// the part's first contribution.
+  ValueId gradient_of(const GraphOperand& part, bool& fresh) {
+    const std::uint32_t of = part.value.value;
+    fresh = !gradient_[of] || part.offset >= covered_[of];
+    if (!gradient_[of]) {
+      const ValueId created = add_value("d." + graph_.values[of].name, ValueRole::gradient,
+                                        graph_.values[of].bytes, {});
+      gradient_[of] = created;
     }
-    return gradient_[value.value];
+    if (fresh) covered_[of] = part.offset + part.bytes;
+    return gradient_[of];
+  }
+  /// From here on all of `storage` is the gradient of `value`.
+  void set_gradient(ValueId value, ValueId storage) {
+    gradient_[value.value] = storage;
+    covered_[value.value] = graph_.values[value.value].bytes;
   }
 
   GraphOperand whole(ValueId value, Access access) const {
@@ -88,13 +100,11 @@ class BackwardBuilder {
   void emit(const Operator& of, Kernel kernel, std::vector<GraphOperand> operands) {
     for (const GraphOperand& operand : operands)
       if (is_parameter_gradient(operand)) kernel.gradient_dtype = gradient_dtype_;
-    graph_.backward.push_back({of.name, kernel, of.place, std::move(operands), {}});
+    into_->push_back({of.name, kernel, of.place, std::move(operands), {}, Phase::backward});
   }
 
   void derive(const Operator& op) {
     switch (op.kernel.kind) {
-      case KernelKind::cross_entropy:
-        return derive_loss(op);
       case KernelKind::linear_forward:
         return derive_linear(op);
       case KernelKind::norm_forward:
@@ -116,14 +126,25 @@ class BackwardBuilder {
     }
   }
 
-  /// The loss leaves the gradient of the logits in their place.
-  void derive_loss(const Operator& op) {
-    const ValueId logits = op.operands[1].value;
-    if (needs(logits)) gradient_[logits.value] = logits;
+  /// Behind each chunk's loss the chunk's gradients: the loss leaves the gradient of the logits in
+  /// their place, where the next chunk's logits may lie then.
+  void derive_head() {
+    const std::vector<Operator> forward = std::exchange(graph_.loss, {});
+    into_ = &graph_.loss;
+    const Operator* head = nullptr;
+    for (const Operator& op : forward) {
+      graph_.loss.push_back(op);
+      if (op.kernel.kind == KernelKind::linear_forward) head = &op;
+      if (op.kernel.kind != KernelKind::cross_entropy) continue;
+      const ValueId logits = op.operands[1].value;
+      if (needs(logits)) set_gradient(logits, logits);
+      derive_linear(*head);
+    }
+    into_ = &graph_.backward;
   }
 
   void derive_linear(const Operator& op) {
-    const ValueId x = op.operands[0].value;
+    const GraphOperand& x = op.operands[0];
     const ValueId weight = op.operands[1].value;
     const ValueId bias = op.operands[2].value;
     const ValueId residual = op.operands[3].value;
@@ -138,20 +159,21 @@ class BackwardBuilder {
       kernel.has_bias = trainable(bias);
       const ValueId dweight = gradient_of_parameter(weight);
       const ValueId dbias = gradient_of_parameter(bias);
-      emit(op, kernel, {read(x), read(dy), write(dweight), write(dbias)});
+      emit(op, kernel, {x, read(dy), write(dweight), write(dbias)});
     }
-    if (needs(x)) {
+    if (needs(x.value)) {
       bool fresh = true;
       const ValueId dx = gradient_of(x, fresh);
       kernel.kind = KernelKind::linear_backward_input;
       kernel.has_weight_gradient = true;
       kernel.has_bias = false;
       kernel.accumulate_input = !fresh;
-      emit(op, kernel, {read(dy), read(weight), fresh ? write(dx) : update(dx)});
+      emit(op, kernel,
+           {read(dy), read(weight), same_part(x, dx, fresh ? Access::write : Access::read_write)});
     }
     // The branch has read dy; from here on the same storage is the gradient of what was added to
     // it.
-    if (needs(residual)) gradient_[residual.value] = dy;
+    if (needs(residual)) set_gradient(residual, dy);
   }
 
   void derive_norm(const Operator& op) {
@@ -167,7 +189,7 @@ class BackwardBuilder {
     GraphOperand dx;
     if (needs(x)) {
       bool fresh = true;
-      const ValueId gradient = gradient_of(x, fresh);
+      const ValueId gradient = gradient_of(op.operands[0], fresh);
       kernel.accumulate_input = !fresh;
       dx = fresh ? write(gradient) : update(gradient);
     }
@@ -185,9 +207,9 @@ class BackwardBuilder {
     const ValueId y = op.operands[3].value;
     if (!needs(y)) return;
     bool fresh = true;
-    const ValueId dq = gradient_of(q.value, fresh);
-    const ValueId dk = gradient_of(k.value, fresh);
-    const ValueId dv = gradient_of(v.value, fresh);
+    const ValueId dq = gradient_of(q, fresh);
+    const ValueId dk = gradient_of(k, fresh);
+    const ValueId dv = gradient_of(v, fresh);
     Kernel kernel = op.kernel;
     kernel.kind = KernelKind::attention_backward;
     emit(op, kernel,
@@ -214,7 +236,7 @@ class BackwardBuilder {
     Kernel kernel = op.kernel;
     kernel.kind = KernelKind::gelu_backward;
     emit(op, kernel, {read(h), update(gradient_[y.value])});
-    gradient_[h.value] = gradient_[y.value];
+    set_gradient(h, gradient_[y.value]);
   }
 
   void derive_swiglu(const Operator& op) {
@@ -225,8 +247,8 @@ class BackwardBuilder {
     Kernel kernel = op.kernel;
     kernel.kind = KernelKind::swiglu_backward;
     emit(op, kernel, {read(gradient_[y.value]), update(gate), update(up)});
-    gradient_[gate.value] = gate;
-    gradient_[up.value] = up;
+    set_gradient(gate, gate);
+    set_gradient(up, up);
   }
 
   void derive_embedding(const Operator& op) {
@@ -242,8 +264,10 @@ class BackwardBuilder {
   OperatorGraph& graph_;
   const Model& model_;
   Dtype gradient_dtype_;
+  std::vector<Operator>* into_ = &graph_.backward;
   std::vector<bool> needs_gradient_;         // by forward value
   std::vector<ValueId> gradient_;            // by value: the storage of its gradient so far
+  std::vector<Bytes> covered_;               // by value: up to where its gradient is written
   std::vector<ValueId> parameter_gradient_;  // by parameter
 };
 

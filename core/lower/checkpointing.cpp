@@ -29,6 +29,7 @@ void checkpoint_blocks(OperatorGraph& graph) {
       for (std::size_t i = 0; i < last[static_cast<std::size_t>(block)]; ++i) {
         if (graph.forward[i].place.block != block) continue;
         Operator copy = graph.forward[i];
+        copy.phase = Phase::backward;
         copy.recomputed = true;
         for (GraphOperand& operand : copy.operands) {
           if (!operand.value) continue;

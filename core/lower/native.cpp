@@ -1,5 +1,8 @@
 #include "core/lower/native.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -32,7 +35,9 @@ class ForwardBuilder {
       x = run_block(decoder_.blocks[static_cast<std::size_t>(block)], block, x);
     }
     place_ = {graph_.blocks};
-    loss_of(linear(decoder_.head, norm(decoder_.final_norm, x), {}));
+    const ValueId last = norm(decoder_.final_norm, x);
+    into_ = &graph_.loss;
+    run_head(last);
     return std::move(graph_);
   }
 
@@ -79,8 +84,7 @@ class ForwardBuilder {
   void emit(std::string name, Kernel kernel, std::vector<GraphOperand> operands,
             std::vector<ValueId> saves) {
     kernel.dtype = element();
-    graph_.forward.push_back(
-        {std::move(name), kernel, place_, std::move(operands), std::move(saves)});
+    into_->push_back({std::move(name), kernel, place_, std::move(operands), std::move(saves)});
   }
 
   void make_rope_table() {
@@ -129,15 +133,19 @@ class ForwardBuilder {
     return y;
   }
 
+  static Kernel linear_kernel(const Linear& linear, std::int64_t rows) {
+    return {.kind = KernelKind::linear_forward,
+            .layout = linear.layout,
+            .has_bias = linear.bias.valid(),
+            .rows = rows,
+            .in = linear.in,
+            .out = linear.out};
+  }
+
   ValueId linear(const Linear& linear, ValueId x, ValueId residual) {
     const ValueId y = activation(linear.module, rows() * linear.out);
-    const Kernel kernel{.kind = KernelKind::linear_forward,
-                        .layout = linear.layout,
-                        .has_bias = linear.bias.valid(),
-                        .has_residual = residual.valid(),
-                        .rows = rows(),
-                        .in = linear.in,
-                        .out = linear.out};
+    Kernel kernel = linear_kernel(linear, rows());
+    kernel.has_residual = residual.valid();
     emit(linear.module, kernel,
          {read(x), read(parameter(linear.weight)), read(parameter(linear.bias)), read(residual),
           write(y)},
@@ -227,19 +235,69 @@ class ForwardBuilder {
     return linear(block.mlp_out, activate(block, norm(block.mlp_norm, middle)), middle);
   }
 
-  void loss_of(ValueId logits) {
+  /// Rows of the micro-batch that are worked on together.
+  struct Chunk {
+    std::int64_t first = 0;
+    std::int64_t rows = 0;
+    std::int64_t stride = 0;  ///< of its logits
+    std::string suffix;       ///< of names, where there are several
+  };
+
+  /// Head and loss, one chunk of rows after the other.
+  void run_head(ValueId x) {
+    const LogitsChunks chunks =
+        logits_chunks(rows(), decoder_.vocabulary, element(), shape_.logits);
     const ValueId loss = add_value("loss", ValueRole::loss, bytes_of(1, Dtype::float64));
+    const ValueId counted = chunks.count > 1 ? count_targets() : ValueId{};
+    for (std::int64_t i = 0; i < chunks.count; ++i) {
+      const std::int64_t first = i * chunks.rows;
+      const Chunk chunk{.first = first,
+                        .rows = std::min(chunks.rows, rows() - first),
+                        .stride = chunks.stride,
+                        .suffix = chunks.count > 1 ? fmt::format("[{}]", i) : ""};
+      add_loss(chunk, head(chunk, x), counted, loss);
+    }
+  }
+
+  ValueId count_targets() {
+    const ValueId counted =
+        add_value("counted", ValueRole::activation, bytes_of(1, Dtype::float64));
+    emit("loss", {.kind = KernelKind::count_targets, .rows = rows()},
+         {read(targets_), write(counted)}, {});
+    return counted;
+  }
+
+  /// The chunk's logits.
+  ValueId head(const Chunk& chunk, ValueId x) {
+    const Linear& linear = decoder_.head;
+    const ValueId logits = activation(linear.module + chunk.suffix, chunk.rows * chunk.stride);
+    Kernel kernel = linear_kernel(linear, chunk.rows);
+    kernel.out_stride = chunk.stride == linear.out ? 0 : chunk.stride;
+    const GraphOperand of_x{x, bytes_of(chunk.first * linear.in, element()),
+                            bytes_of(chunk.rows * linear.in, element()), Access::read};
+    emit(linear.module + chunk.suffix, kernel,
+         {of_x, read(parameter(linear.weight)), read(parameter(linear.bias)), {}, write(logits)},
+         {x});
+    return logits;
+  }
+
+  void add_loss(const Chunk& chunk, ValueId logits, ValueId counted, ValueId loss) {
     const Kernel kernel{.kind = KernelKind::cross_entropy,
-                        .rows = rows(),
+                        .rows = chunk.rows,
                         .out = decoder_.vocabulary,
+                        .out_stride = chunk.stride == decoder_.vocabulary ? 0 : chunk.stride,
                         .scale = shape_.loss_scale};
-    emit("loss", kernel, {read(targets_), update(logits), update(loss)}, {logits});
+    const GraphOperand targets{targets_, bytes_of(chunk.first, Dtype::int32),
+                               bytes_of(chunk.rows, Dtype::int32), Access::read};
+    emit("loss" + chunk.suffix, kernel, {targets, update(logits), update(loss), read(counted)},
+         {logits});
   }
 
   const Model& model_;
   const Decoder& decoder_;
   BatchShape shape_;
   OperatorGraph graph_;
+  std::vector<Operator>* into_ = &graph_.forward;
   Place place_;
   std::vector<ValueId> parameter_values_;  // by parameter
   ValueId tokens_, targets_, rope_table_;

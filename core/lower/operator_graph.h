@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/kernel.h"
+#include "core/lower/logits_chunks.h"
 #include "core/model/model.h"
 #include "core/precision.h"
 #include "core/quantities.h"
@@ -54,14 +55,16 @@ struct Operator {
   Place place;
   std::vector<GraphOperand> operands;
   std::vector<ValueId> saves;  ///< activations that its backward reads
-  bool recomputed = false;     ///< a forward operator run again in the backward
+  Phase phase = Phase::forward;
+  bool recomputed = false;  ///< a forward operator run again in the backward
 };
 
 struct OperatorGraph {
   std::vector<Value> values;
-  std::vector<Operator> setup;  ///< once, before the first step
-  std::vector<Operator> forward;
-  std::vector<Operator> backward;  ///< recomputed forward operators included
+  std::vector<Operator> setup;     ///< once, before the first step
+  std::vector<Operator> forward;   ///< up to what the head reads
+  std::vector<Operator> loss;      ///< head, loss and the head's gradients, chunk by chunk
+  std::vector<Operator> backward;  ///< of `forward`; recomputed forward operators included
   int blocks = 0;
 };
 
@@ -72,6 +75,8 @@ struct BatchShape {
   /// 1 / (micro-batches * data-parallel ranks): gradients and losses then simply add up.
   double loss_scale = 1;
   PrecisionDtypes dtypes;
+  /// Of logits that may exist at once, see logits_chunks.h.
+  Bytes logits = most_logits;
   std::int64_t rows() const { return batch * length; }
 };
 

@@ -28,15 +28,15 @@ std::vector<ParameterOptimizer::Group> ParameterOptimizer::groups() const {
   return groups;
 }
 
-void ParameterOptimizer::step(Session& s) {
+void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
   const RecordFunction profiled(s);
   const NoGrad no_grad(s);
   if (settings_.rule != OptimizerRule::sgd) make_adam_states(s);
   for (Group& group : groups()) {
     if (settings_.rule == OptimizerRule::sgd)
-      sgd(s, group);
+      sgd(s, group, scaling);
     else
-      adam(s, group);
+      adam(s, group, scaling);
   }
 }
 

@@ -23,12 +23,19 @@ struct OptimizerSettings {
   bool operator==(const OptimizerSettings&) const = default;
 };
 
+/// What a GradScaler gives a fused optimizer, as tensors on the device; None: no scaler.
+struct FusedScaling {
+  Tensor scale;
+  Tensor found_inf;
+};
+
 /// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15.
 class ParameterOptimizer {
  public:
   ParameterOptimizer(Tensors parameters, const OptimizerSettings& settings);
 
-  void step(Session& s);
+  /// `scaling` is for fused ones.
+  void step(Session& s, const FusedScaling& scaling = {});
   void zero_grad(Session& s, bool set_to_none = true);
 
   /// State of one parameter: none before the first step in which it has a gradient.
@@ -39,19 +46,20 @@ class ParameterOptimizer {
     Tensor greatest_moment;  ///< max_exp_avg_sq
   };
   const Tensors& parameters() const { return parameters_; }
+  const OptimizerSettings& settings() const { return settings_; }
   const std::vector<State>& states() const { return states_; }
 
  private:
   struct Group;  // the parameters of one dtype and device that have a gradient
   std::vector<Group> groups() const;
   void make_adam_states(Session& s);
-  void adam(Session& s, Group& group);
+  void adam(Session& s, Group& group, const FusedScaling& scaling);
   void adam_foreach(Session& s, Group& group);
-  void adam_fused(Session& s, Group& group);
+  void adam_fused(Session& s, Group& group, const FusedScaling& scaling);
   void adam_loop(Session& s, Group& group);
-  void sgd(Session& s, Group& group);
+  void sgd(Session& s, Group& group, const FusedScaling& scaling);
   void sgd_foreach(Session& s, Group& group);
-  void sgd_fused(Session& s, Group& group);
+  void sgd_fused(Session& s, Group& group, const FusedScaling& scaling);
   void sgd_loop(Session& s, Group& group);
 
   Tensors parameters_;

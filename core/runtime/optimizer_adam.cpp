@@ -41,12 +41,12 @@ void ParameterOptimizer::make_adam_states(Session& s) {
   }
 }
 
-void ParameterOptimizer::adam(Session& s, Group& group) {
+void ParameterOptimizer::adam(Session& s, Group& group, const FusedScaling& scaling) {
   switch (settings_.implementation) {
     case OptimizerImplementation::foreach:
       return adam_foreach(s, group);
     case OptimizerImplementation::fused:
-      return adam_fused(s, group);
+      return adam_fused(s, group, scaling);
     case OptimizerImplementation::loop:
       return adam_loop(s, group);
   }
@@ -76,15 +76,20 @@ void ParameterOptimizer::adam_foreach(Session& s, Group& group) {
   foreach_in_place(s, foreach_addcdiv_list_, {&group.parameters, &first, &root});
 }
 
-void ParameterOptimizer::adam_fused(Session& s, Group& group) {
+void ParameterOptimizer::adam_fused(Session& s, Group& group, const FusedScaling& scaling) {
   const Tensors steps = group.of(states_, &State::step);
   const Tensors first = group.of(states_, &State::first_moment);
   const Tensors second = group.of(states_, &State::second_moment);
   const Tensors greatest =
       settings_.amsgrad ? group.of(states_, &State::greatest_moment) : Tensors();
+  const Tensors scalars{scaling.scale, scaling.found_inf};
   foreach_in_place(s, foreach_add_scalar_, {&steps});
-  foreach_in_place(s, settings_.rule == OptimizerRule::adamw ? fused_adamw_ : fused_adam_,
-                   {&group.parameters, &group.gradients, &first, &second, &greatest, &steps});
+  foreach_in_place(
+      s, settings_.rule == OptimizerRule::adamw ? fused_adamw_ : fused_adam_,
+      {&group.parameters, &group.gradients, &first, &second, &greatest, &steps, &scalars});
+  // A step that found an infinity does not count.
+  const Tensors found_inf(steps.size(), scaling.found_inf);
+  if (scaling.found_inf) foreach_in_place(s, foreach_sub_list_, {&steps, &found_inf});
 }
 
 /// A Python name keeps its tensor until it is bound anew: `denominator` of the parameter before is

@@ -14,12 +14,12 @@ constexpr double any_number = 0.5;
 
 }  // namespace
 
-void ParameterOptimizer::sgd(Session& s, Group& group) {
+void ParameterOptimizer::sgd(Session& s, Group& group, const FusedScaling& scaling) {
   switch (settings_.implementation) {
     case OptimizerImplementation::foreach:
       return sgd_foreach(s, group);
     case OptimizerImplementation::fused:
-      return sgd_fused(s, group);
+      return sgd_fused(s, group, scaling);
     case OptimizerImplementation::loop:
       return sgd_loop(s, group);
   }
@@ -54,13 +54,14 @@ void ParameterOptimizer::sgd_foreach(Session& s, Group& group) {
   foreach_in_place(s, foreach_add_list_, {&group.parameters, &gradients});
 }
 
-void ParameterOptimizer::sgd_fused(Session& s, Group& group) {
+void ParameterOptimizer::sgd_fused(Session& s, Group& group, const FusedScaling& scaling) {
   for (std::size_t i = 0; i < group.places.size() && settings_.momentum; ++i) {
     Tensor& momentum = states_[group.places[i]].first_moment;
     if (!momentum) momentum = empty_like(s, group.gradients[i]);
   }
   const Tensors momenta = settings_.momentum ? group.of(states_, &State::first_moment) : Tensors();
-  foreach_in_place(s, fused_sgd_, {&group.parameters, &group.gradients, &momenta});
+  const Tensors scalars{scaling.scale, scaling.found_inf};
+  foreach_in_place(s, fused_sgd_, {&group.parameters, &group.gradients, &momenta, &scalars});
 }
 
 void ParameterOptimizer::sgd_loop(Session& s, Group& group) {

@@ -171,7 +171,7 @@ std::vector<Timed> memory_kernels() {
   add(KernelKind::gelu_backward, {values, values}, 3 * matrix);
   add(KernelKind::swiglu_forward, {values, values, values}, 3 * matrix);
   add(KernelKind::swiglu_backward, {values, values, values}, 5 * matrix);
-  Kernel& loss = add(KernelKind::cross_entropy, {256, 256 * classes, 2}, 8.0 * 256 * classes);
+  Kernel& loss = add(KernelKind::cross_entropy, {256, 256 * classes, 2, 0}, 8.0 * 256 * classes);
   loss.rows = 256;
   loss.out = classes;
   add(KernelKind::add, {elements, elements}, 12.0 * elements).elements = elements;

@@ -30,8 +30,7 @@ struct Setting {
   int rank = 0;
 };
 
-Schedule schedule_of(const Model& model, const Setting& setting,
-                     const WorkspaceQuery& workspace = {}) {
+Schedule schedule_of(const Model& model, const Setting& setting, const Target& target = {}) {
   const Strategy strategy = resolved({.sharding = setting.sharding,
                                       .mesh = setting.mesh,
                                       .wrap = setting.wrap,
@@ -42,7 +41,7 @@ Schedule schedule_of(const Model& model, const Setting& setting,
   return native_schedule(
       model, strategy,
       {.batch = 2, .length = 4, .micro_batches = setting.micro_batches, .clip = 1.0}, setting.rank,
-      workspace);
+      target);
 }
 
 std::vector<std::string> collectives_of(const Schedule& schedule) {
@@ -264,9 +263,9 @@ std::vector<Setting> all_settings() {
   return settings;
 }
 
-const WorkspaceQuery some_workspace = [](const Kernel& kernel) {
+const Target some_workspace{.workspace = [](const Kernel& kernel) {
   return kernel.kind == KernelKind::attention_backward ? 192_B : 0_B;
-};
+}};
 
 /// happens_before[i] holds the operations that have ended when i starts, from stream order and
 /// `after` alone.

@@ -192,11 +192,11 @@ void check_cross_entropy(OpsCase& c) {
     Floats copy(logits.begin() + row * kernel.out, logits.begin() + (row + 1) * kernel.out);
     std::vector<double> loss(1);
     const std::span target(&targets[row], 1);
-    if (targets[row] >= 0) run_kernel(of_row, {target, copy, loss});
+    if (targets[row] >= 0) run_kernel(of_row, {target, copy, loss, nullptr});
     row_losses.push_back(loss[0]);
   }
   std::vector<double> loss(1);
-  run_kernel(kernel, {targets, logits, loss});
+  run_kernel(kernel, {targets, logits, loss, nullptr});
   c.compare("loss", loss);
   c.compare("row_loss", row_losses);
   c.compare("dlogits", logits);

@@ -73,10 +73,10 @@ double row_loss(T* logits, std::int64_t classes, std::int32_t target, double sca
   return std::log(sum) + static_cast<double>(largest) - wanted;
 }
 
-std::int64_t counted_rows(const std::int32_t* targets, std::int64_t rows) {
+double counted_rows(const std::int32_t* targets, std::int64_t rows) {
   std::int64_t counted = 0;
   for (std::int64_t row = 0; row < rows; ++row) counted += targets[row] != ignored_target;
-  return counted;
+  return static_cast<double>(counted);
 }
 
 template <class T>
@@ -84,14 +84,15 @@ void sum_losses(const Kernel& kernel, const KernelCall& call, int threads) {
   const std::int32_t* targets = operand<const std::int32_t>(call, 0);
   T* logits = operand<T>(call, 1);
   double* loss = operand<double>(call, 2);
-  double* losses = operand<double>(call, 3);
+  const double* of_all = operand<const double>(call, 3);
+  double* losses = operand<double>(call, 4);
   const std::int64_t classes = kernel.out;
   // Without a counted row this is 0: the mean below is then 0 / 0, not a number, as in PyTorch.
-  const double counted = static_cast<double>(counted_rows(targets, kernel.rows));
+  const double counted = of_all ? *of_all : counted_rows(targets, kernel.rows);
   parallel(threads, [&](Member member) {
     const Range rows = share(kernel.rows, member);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      T* of_row = logits + row * classes;
+      T* of_row = logits + row * kernel.out_row();
       const bool ignored = targets[row] == ignored_target;
       if (ignored)
         for_vectors(0, classes,
@@ -113,6 +114,10 @@ Bytes cross_entropy_workspace(const Kernel& kernel, int) {
 void cross_entropy(const Kernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { sum_losses<decltype(element)>(kernel, call, threads); });
+}
+
+void count_targets(const Kernel& kernel, const KernelCall& call, int /*threads*/) {
+  *operand<double>(call, 1) = counted_rows(operand<const std::int32_t>(call, 0), kernel.rows);
 }
 
 }  // namespace shardscope::cpu::SHARDSCOPE_CPU_ISA

@@ -24,6 +24,7 @@ void gelu_backward(const Kernel& kernel, const KernelCall& call, int threads);
 void swiglu_forward(const Kernel& kernel, const KernelCall& call, int threads);
 void swiglu_backward(const Kernel& kernel, const KernelCall& call, int threads);
 void cross_entropy(const Kernel& kernel, const KernelCall& call, int threads);
+void count_targets(const Kernel& kernel, const KernelCall& call, int threads);
 void sum_of_squares(const Kernel& kernel, const KernelCall& call, int threads);
 void clip_coefficient(const Kernel& kernel, const KernelCall& call, int threads);
 void adamw(const Kernel& kernel, const KernelCall& call, int threads);

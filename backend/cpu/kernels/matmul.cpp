@@ -25,12 +25,13 @@ struct View {
   const T* at(std::int64_t i, std::int64_t j) const { return data + i * row + j * column; }
 };
 
-/// C[rows, columns] (+)= A[rows, depth] B[depth, columns], C row-major without gaps.
+/// C[rows, columns] (+)= A[rows, depth] B[depth, columns], C row-major.
 template <class T, class Result>
 struct Product {
   View<T> a;
   View<T> b;
   Result* c = nullptr;
+  std::int64_t c_row = 0;  ///< elements between rows of C, and of the addend
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t depth = 0;
@@ -143,9 +144,9 @@ void multiply_range(const Product<T, float>& p, const Scratch& s, Range rows, Ra
       for (std::int64_t i = rows.begin; i < rows.end; i += row_block) {
         const Range some_rows{i, smaller(i + row_block, rows.end)};
         pack_a<T>({p.a.at(i, k), p.a.row, p.a.column}, some_rows.end - i, depth, s.a);
-        multiply_packed(
-            s, {p.c + i * p.columns + j, p.columns, some_rows.end - i, some_columns.end - j}, depth,
-            p.accumulate || k > 0);
+        multiply_packed(s,
+                        {p.c + i * p.c_row + j, p.c_row, some_rows.end - i, some_columns.end - j},
+                        depth, p.accumulate || k > 0);
       }
     }
   }
@@ -157,7 +158,7 @@ void round_block(const Product<T, Bfloat16>& p, const Block& sums, std::int64_t 
                  std::int64_t column) {
   const Bfloat16* old = p.accumulate ? p.c : nullptr;
   for (std::int64_t i = 0; i < sums.rows; ++i) {
-    const std::int64_t at = (row + i) * p.columns + column;
+    const std::int64_t at = (row + i) * p.c_row + column;
     for_vectors(0, sums.columns, [&](std::int64_t j, auto part) {
       Floats value = load(sums.c + i * sums.stride + j, part);
       if (p.bias) value += load(p.bias + column + j, part);
@@ -211,8 +212,8 @@ void start_output(const Kernel& kernel, const float* bias, const float* residual
   parallel(threads, [&](Member member) {
     const Range rows = share(kernel.rows, member);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      float* to = y + row * kernel.out;
-      const float* added = residual ? residual + row * kernel.out : nullptr;
+      float* to = y + row * kernel.out_row();
+      const float* added = residual ? residual + row * kernel.out_row() : nullptr;
       for_vectors(0, kernel.out, [&](std::int64_t i, auto part) {
         Floats value = bias ? load(bias + i, part) : Floats{};
         if (added) value += load(added + i, part);
@@ -234,7 +235,7 @@ void column_sums(const Kernel& kernel, const T* dy, G* sums, int threads) {
       for (std::int64_t begin = 0; begin < kernel.rows; begin += rows_of_block) {
         Floats of_block{};
         for (std::int64_t row = begin; row < smaller(begin + rows_of_block, kernel.rows); ++row)
-          of_block += load(dy + row * kernel.out + i, part);
+          of_block += load(dy + row * kernel.out_row() + i, part);
         sum += of_block;
       }
       store(sums + i, sum, part);
@@ -259,6 +260,7 @@ void forward(const Kernel& kernel, const KernelCall& call, int threads) {
                    Product<T, T>{.a = {operand<T>(call, 0), kernel.in, 1},
                                  .b = weight_view<T>(kernel, operand<T>(call, 1)),
                                  .c = operand<T>(call, 4),
+                                 .c_row = kernel.out_row(),
                                  .rows = kernel.rows,
                                  .columns = kernel.out,
                                  .depth = kernel.in,
@@ -270,9 +272,10 @@ void forward(const Kernel& kernel, const KernelCall& call, int threads) {
 template <class T>
 void backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
   const View<T> weight = weight_view<T>(kernel, operand<T>(call, 1));
-  multiply(Product<T, T>{.a = {operand<T>(call, 0), kernel.out, 1},
+  multiply(Product<T, T>{.a = {operand<T>(call, 0), kernel.out_row(), 1},
                          .b = {weight.data, weight.column, weight.row},
                          .c = operand<T>(call, 2),
+                         .c_row = kernel.in,
                          .rows = kernel.rows,
                          .columns = kernel.in,
                          .depth = kernel.out,
@@ -289,11 +292,12 @@ void backward_weight(const Kernel& kernel, const KernelCall& call, int threads) 
   if (dbias) column_sums(kernel, dy, dbias, threads);
   if (!dweight) return;
   const View<T> by_input{x, 1, kernel.in};
-  const View<T> by_output{dy, 1, kernel.out};
+  const View<T> by_output{dy, 1, kernel.out_row()};
   const bool in_out = kernel.layout == WeightLayout::in_out;
   multiply(Product<T, G>{.a = in_out ? by_input : by_output,
-                         .b = in_out ? View<T>{dy, kernel.out, 1} : View<T>{x, kernel.in, 1},
+                         .b = in_out ? View<T>{dy, kernel.out_row(), 1} : View<T>{x, kernel.in, 1},
                          .c = dweight,
+                         .c_row = in_out ? kernel.out : kernel.in,
                          .rows = in_out ? kernel.in : kernel.out,
                          .columns = in_out ? kernel.out : kernel.in,
                          .depth = kernel.rows,

@@ -25,6 +25,7 @@ KernelTable make_table() {
   set(KernelKind::swiglu_forward, swiglu_forward);
   set(KernelKind::swiglu_backward, swiglu_backward);
   set(KernelKind::cross_entropy, cross_entropy, cross_entropy_workspace);
+  set(KernelKind::count_targets, count_targets);
   set(KernelKind::sum_of_squares, sum_of_squares);
   set(KernelKind::clip_coefficient, clip_coefficient);
   set(KernelKind::adamw, adamw);

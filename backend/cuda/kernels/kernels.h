@@ -34,6 +34,7 @@ void run_kernel(const Kernel& kernel, const KernelCall& call, Stream& stream) {
                                                             swiglu_forward<Stream>,
                                                             swiglu_backward<Stream>,
                                                             cross_entropy<Stream>,
+                                                            count_targets<Stream>,
                                                             sum_of_squares<Stream>,
                                                             clip_coefficient<Stream>,
                                                             adamw<Stream>,

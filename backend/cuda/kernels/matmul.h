@@ -25,9 +25,10 @@ inline constexpr int matmul_tile = 16;
 template <class T, class G>
 struct Matmul {
   StridedMatrix<T> a, b;
-  const T* bias;      ///< [n], null: none
-  const T* residual;  ///< as c, null: none
-  G* c;               ///< [m,n], row-major
+  const T* bias;       ///< [n], null: none
+  const T* residual;   ///< as c, null: none
+  G* c;                ///< [m,n], row-major
+  std::int64_t c_row;  ///< elements between rows of c, and of the residual
   std::int64_t m, n, k;
   bool accumulate;
 
@@ -50,7 +51,7 @@ struct Matmul {
       thread.sync();
     }
     if (row >= m || column >= n) return;
-    const std::int64_t at = row * n + column;
+    const std::int64_t at = row * c_row + column;
     if (bias) sum += get(bias[column]);
     if (residual) sum += get(residual[at]);
     put(c[at], accumulate ? get(c[at]) + sum : sum);
@@ -64,7 +65,7 @@ template <class T>
 struct ColumnPartials {
   const T* dy;
   float* partials;  ///< [chunks][columns]
-  std::int64_t rows, columns;
+  std::int64_t rows, columns, row_stride;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
@@ -73,7 +74,7 @@ struct ColumnPartials {
       const std::int64_t column = i % columns, first = i / columns * bias_chunk_rows;
       const std::int64_t end = first + bias_chunk_rows < rows ? first + bias_chunk_rows : rows;
       float sum = 0;
-      for (std::int64_t row = first; row < end; ++row) sum += get(dy[row * columns + column]);
+      for (std::int64_t row = first; row < end; ++row) sum += get(dy[row * row_stride + column]);
       partials[i] = sum;
     });
   }
@@ -126,6 +127,7 @@ void linear_forward(const Kernel& kernel, const KernelCall& call, Stream& stream
                                .bias = operand<T>(call, 2),
                                .residual = operand<T>(call, 3),
                                .c = operand<T>(call, 4),
+                               .c_row = kernel.out_row(),
                                .m = kernel.rows,
                                .n = kernel.out,
                                .k = kernel.in,
@@ -138,11 +140,12 @@ template <class Stream>
 void linear_backward_input(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
-    launch_matmul(Matmul<T, T>{.a = {operand<T>(call, 0), kernel.out, 1},
+    launch_matmul(Matmul<T, T>{.a = {operand<T>(call, 0), kernel.out_row(), 1},
                                .b = transposed(weight_of<T>(kernel, operand<T>(call, 1))),
                                .bias = nullptr,
                                .residual = nullptr,
                                .c = operand<T>(call, 2),
+                               .c_row = kernel.in,
                                .m = kernel.rows,
                                .n = kernel.in,
                                .k = kernel.out,
@@ -160,8 +163,9 @@ template <class T, class G, class Stream>
 void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   const std::int64_t chunks = blocks_for(kernel.rows, bias_chunk_rows);
   float* partials = operand(call, 4);
-  stream.launch(ColumnPartials<T>{operand<T>(call, 1), partials, kernel.rows, kernel.out},
-                elementwise_shape(chunks * kernel.out));
+  stream.launch(
+      ColumnPartials<T>{operand<T>(call, 1), partials, kernel.rows, kernel.out, kernel.out_row()},
+      elementwise_shape(chunks * kernel.out));
   stream.launch(
       SumColumnPartials<G>{partials, operand<G>(call, 3), chunks, kernel.out, kernel.accumulate},
       elementwise_shape(kernel.out));
@@ -170,13 +174,14 @@ void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream)
 template <class T, class G, class Stream>
 void weight_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   const StridedMatrix<T> x{operand<T>(call, 0), kernel.in, 1};
-  const StridedMatrix<T> dy{operand<T>(call, 1), kernel.out, 1};
+  const StridedMatrix<T> dy{operand<T>(call, 1), kernel.out_row(), 1};
   const bool in_out = kernel.layout == WeightLayout::in_out;
   launch_matmul(Matmul<T, G>{.a = transposed(in_out ? x : dy),
                              .b = in_out ? dy : x,
                              .bias = nullptr,
                              .residual = nullptr,
                              .c = operand<G>(call, 2),
+                             .c_row = in_out ? kernel.out : kernel.in,
                              .m = in_out ? kernel.in : kernel.out,
                              .n = in_out ? kernel.out : kernel.in,
                              .k = kernel.rows,

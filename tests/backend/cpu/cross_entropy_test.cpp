@@ -59,7 +59,7 @@ TEST(CrossEntropy, AddsTheScaledMeanLossAndLeavesTheGradient) {
         const auto logits = numbers(rows * classes, 1, 3.0);
         const Expected expected = reference(k, targets, logits);
         GuardedCall call(k);
-        call.with(targets).with(logits).with(std::vector<double>{100.0}).run(device);
+        call.with(targets).with(logits).with(std::vector<double>{100.0}).absent().run(device);
         EXPECT_NEAR(call.result<double>(2)[0], 100.0 + expected.loss, 1e-6);
         expect_close(call.result(1), expected.gradient, 2e-7, "dlogits");
       });
@@ -73,7 +73,7 @@ TEST(CrossEntropy, IgnoredRowsCountNeitherInTheLossNorInTheMean) {
     const auto logits = numbers(55, 1);
     const Expected expected = reference(k, targets, logits);
     GuardedCall call(k);
-    call.with(targets).with(logits).with(std::vector<double>{0.0}).run(device);
+    call.with(targets).with(logits).with(std::vector<double>{0.0}).absent().run(device);
     EXPECT_NEAR(call.result<double>(2)[0], expected.loss, 1e-6);
     expect_close(call.result(1), expected.gradient, 2e-7, "dlogits");
   });
@@ -85,10 +85,45 @@ TEST(CrossEntropy, AllIgnoredIsNotANumberWithGradientZero) {
     GuardedCall call(k);
     call.with(std::vector<std::int32_t>(3, -100))
         .with(numbers(30, 1))
-        .with(std::vector<double>{0.0});
+        .with(std::vector<double>{0.0})
+        .absent();
     call.run(device);
     EXPECT_TRUE(std::isnan(call.result<double>(2)[0]));
     EXPECT_EQ(call.result(1), std::vector<float>(30, 0.0f));
+  });
+}
+
+TEST(CrossEntropy, AChunkIsDividedByTheRowsOfAllChunks) {
+  // Rows 3 and 4 of five, of which row 3 and one before it are ignored: the mean is over 3 rows.
+  // Logits and their gradients lie 16 apart, what is between them stays.
+  on_every_device([](Device& device) {
+    Kernel k = kernel_of(5, 11, 0.5);
+    auto targets = targets_of(k);
+    targets[0] = targets[3] = -100;
+    const auto logits = numbers(55, 1);
+    const Expected expected = reference(k, targets, logits);
+    GuardedCall counting({.kind = KernelKind::count_targets, .rows = 5});
+    counting.with(targets).with(std::vector<double>{7.0}).run(device);
+    EXPECT_EQ(counting.result<double>(1)[0], 3.0);
+
+    k.rows = 2;
+    k.out_stride = 16;
+    std::vector<float> chunk(32, 1e30f), wanted(32, 1e30f);
+    for (std::size_t row = 0; row < 2; ++row)
+      for (std::size_t i = 0; i < 11; ++i) {
+        chunk[16 * row + i] = logits[33 + 11 * row + i];
+        wanted[16 * row + i] = static_cast<float>(expected.gradient[33 + 11 * row + i]);
+      }
+    GuardedCall call(k);
+    call.with(std::vector<std::int32_t>{targets[3], targets[4]})
+        .with(chunk)
+        .with(std::vector<double>{1.0})
+        .with(std::vector<double>{3.0})
+        .run(device);
+    expect_close(call.result(1), widened(wanted), 2e-7, "dlogits");
+    Kernel alone = kernel_of(1, 11, 0.5);
+    const Expected of_row = reference(alone, {targets[4]}, {logits.begin() + 44, logits.end()});
+    EXPECT_NEAR(call.result<double>(2)[0], 1.0 + of_row.loss / 3, 1e-6);
   });
 }
 
@@ -98,7 +133,7 @@ TEST(CrossEntropy, LargeLogitsDoNotOverflow) {
     const auto targets = targets_of(k);
     const auto logits = numbers(160, 1, 1e4);
     GuardedCall call(k);
-    call.with(targets).with(logits).with(std::vector<double>{0.0}).run(device);
+    call.with(targets).with(logits).with(std::vector<double>{0.0}).absent().run(device);
     const double expected = reference(k, targets, logits).loss;
     EXPECT_NEAR(call.result<double>(2)[0], expected, 1e-9 * expected);
   });
@@ -114,6 +149,7 @@ TEST(CrossEntropy, DoesNotHideNaN) {
       call.with(std::vector<std::int32_t>{5})
           .with(logits)
           .with(std::vector<double>{0.0})
+          .absent()
           .run(device);
       EXPECT_TRUE(std::isnan(call.result<double>(2)[0]));
       EXPECT_TRUE(std::isnan(call.result(1)[20]));

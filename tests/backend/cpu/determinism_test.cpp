@@ -94,6 +94,7 @@ Bits loss_gradient(Device& device) {
   call.with(std::vector<std::int32_t>(77, 4))
       .with(numbers(7700, 1))
       .with(std::vector<double>{0})
+      .absent()
       .run(device);
   Bits bits = call.result(1);
   bits.push_back(static_cast<float>(call.result<double>(2)[0]));

@@ -1,5 +1,6 @@
 #include "tests/backend/cuda/emulated_device.h"
 
+#include "backend/cuda/cuda_target.h"
 #include "backend/cuda/cuda_workspace.h"
 #include "backend/cuda/kernels/kernels.h"
 #include "tests/backend/cuda/emulated_stream.h"
@@ -12,6 +13,7 @@ class EmulatedDevice : public Device {
  public:
   std::string description() const override { return "CUDA kernels, emulated"; }
   Bytes workspace(const Kernel& kernel) const override { return cuda_workspace(kernel, false); }
+  Target target() const override { return cuda_target(false); }
   void prepare(const Kernel&) override {}
   void run(const Kernel& kernel, const KernelCall& call) override {
     const OpenFence open;

@@ -50,8 +50,9 @@ Schedule schedule_of(const Training& training, OptimizerKind optimizer) {
                           .micro_batches = 2,
                           .optimizer = {.kind = optimizer, .momentum = 0.9},
                           .clip = 1};
-  return native_schedule(model, strategy, workload, 0,
-                         [](const Kernel& kernel) { return cuda::kernel_workspace(kernel); });
+  return native_schedule(model, strategy, workload, 0, {.workspace = [](const Kernel& kernel) {
+                           return cuda::kernel_workspace(kernel);
+                         }});
 }
 
 /// The largest that people train this way, and a small odd one.

@@ -10,7 +10,7 @@
 #include "backend/comm/single_communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
-#include "backend/cuda/cuda_workspace.h"
+#include "backend/cuda/cuda_target.h"
 #include "backend/train/trainer.h"
 #include "tests/backend/cuda/emulated_device.h"
 #include "tests/backend/train/tiny_models.h"
@@ -81,14 +81,13 @@ TEST_P(DeviceMemoryTest, HandsItsKernelsTheBytesThatArePredictedWithoutIt) {
   Trainer trainer(one, *world, *emulated);
   trainer.run_step(false);
 
-  const Schedule predicted =
-      native_schedule(trainer.model(), resolved(one.strategy, 1, "test"),
-                      {.batch = one.batch,
-                       .length = one.seq,
-                       .micro_batches = one.accumulate,
-                       .optimizer = one.optimizer,
-                       .clip = one.clip},
-                      0, [](const Kernel& kernel) { return cuda_workspace(kernel, false); });
+  const Schedule predicted = native_schedule(trainer.model(), resolved(one.strategy, 1, "test"),
+                                             {.batch = one.batch,
+                                              .length = one.seq,
+                                              .micro_batches = one.accumulate,
+                                              .optimizer = one.optimizer,
+                                              .clip = one.clip},
+                                             0, cuda_target(false));
   EXPECT_EQ(trainer.executor().arena_bytes(), arena_layout(predicted).size);
   EXPECT_EQ(trainer.executor().live_bytes(), live_bytes(predicted));
   const auto with_scratch = [](const CategoryBytes& live) {

@@ -37,11 +37,13 @@ struct Case {
   bool prefetch;
   int micro_batches;
   bool reduce_every_micro_batch;
+  Bytes logits;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << name_of(c.sharding) << " " << c.mesh.replicate << "x" << c.mesh.shard << " prefetch "
-       << c.prefetch << " micro " << c.micro_batches << " every " << c.reduce_every_micro_batch;
+       << c.prefetch << " micro " << c.micro_batches << " every " << c.reduce_every_micro_batch
+       << " logits " << c.logits.count;
 }
 
 class LiveBytes : public testing::TestWithParam<Case> {};
@@ -54,8 +56,10 @@ TEST_P(LiveBytes, CountedFromOperandsAreThoseOfTheSchedule) {
   strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
   const Workload workload{
       .batch = 2, .length = 16, .micro_batches = c.micro_batches, .optimizer = {}, .clip = 1};
-  const Schedule schedule = native_schedule(
-      model, strategy, workload, 1, [](const Kernel& kernel) { return Bytes{kernel.rows * 4}; });
+  const Schedule schedule =
+      native_schedule(model, strategy, workload, 1,
+                      {.workspace = [](const Kernel& kernel) { return Bytes{kernel.rows * 4}; },
+                       .logits = c.logits});
   const auto expected = live_bytes(schedule);
   const auto operations = steady_operations(schedule);
   const auto live = counted(schedule);
@@ -74,11 +78,12 @@ std::vector<Case> cases() {
     for (const bool prefetch : {true, false}) {
       for (const int micro : {1, 3}) {
         for (const bool every : {false, true}) {
-          all.push_back({config, no_shard, {1, 4, 1}, prefetch, micro, every});
-          all.push_back({config, zero1, {1, 1, 4}, prefetch, micro, every});
-          all.push_back({config, shard_grad_op, {1, 1, 4}, prefetch, micro, every});
-          all.push_back({config, full_shard, {1, 1, 4}, prefetch, micro, every});
-          all.push_back({config, hybrid_shard, {1, 2, 2}, prefetch, micro, every});
+          const Bytes logits = prefetch == every ? most_logits : 10_KiB;
+          all.push_back({config, no_shard, {1, 4, 1}, prefetch, micro, every, logits});
+          all.push_back({config, zero1, {1, 1, 4}, prefetch, micro, every, logits});
+          all.push_back({config, shard_grad_op, {1, 1, 4}, prefetch, micro, every, logits});
+          all.push_back({config, full_shard, {1, 1, 4}, prefetch, micro, every, logits});
+          all.push_back({config, hybrid_shard, {1, 2, 2}, prefetch, micro, every, logits});
         }
       }
     }

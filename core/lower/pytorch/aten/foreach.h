@@ -32,6 +32,7 @@ inline constexpr Operator foreach_addcdiv_list_{"aten._foreach_addcdiv_.ScalarLi
                                                 OperatorKind::pointwise};
 inline constexpr Operator foreach_div_list_{"aten._foreach_div_.ScalarList",
                                             OperatorKind::pointwise};
+inline constexpr Operator foreach_sub_list_{"aten._foreach_sub_.List", OperatorKind::pointwise};
 inline constexpr Operator foreach_sqrt{"aten._foreach_sqrt.default", OperatorKind::pointwise};
 inline constexpr Operator foreach_maximum_list_{"aten._foreach_maximum_.List",
                                                 OperatorKind::pointwise};

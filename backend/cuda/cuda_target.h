@@ -1,0 +1,11 @@
+// What schedules for the CUDA device are made for, known without one.
+#pragma once
+
+#include "core/target.h"
+
+namespace shardscope {
+
+/// `by_library`: matrix products are cuBLASLt's, with what it joins to them.
+Target cuda_target(bool by_library = true);
+
+}  // namespace shardscope

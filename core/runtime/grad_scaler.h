@@ -1,0 +1,33 @@
+// torch.amp.GradScaler: the loss scaled up for float16, gradients scaled down before the step.
+#pragma once
+
+#include "core/lower/pytorch/autograd.h"
+#include "core/runtime/optimizer.h"
+
+namespace shardscope::eager {
+
+/// Of one optimizer. The steps of a schedule are those that find no infinity. Source:
+/// torch/amp/grad_scaler.py of torch 2.15.
+class GradScaler {
+ public:
+  /// The loss times the scale, which is made with the first one.
+  Tensor scale(Session& s, const Tensor& loss);
+  /// Before clipping; step() does it otherwise.
+  void unscale(Session& s, const ParameterOptimizer& optimizer);
+  /// Reads back whether an infinity was found, which waits for the device, and steps; a fused
+  /// optimizer is told on the device instead.
+  void step(Session& s, ParameterOptimizer& optimizer);
+  void update(Session& s);
+
+ private:
+  Tensor found_inf_after_unscaling(Session& s, const ParameterOptimizer& optimizer,
+                                   const Tensor& inverse_scale, const Tensor& found_inf) const;
+  void step_fused(Session& s, ParameterOptimizer& optimizer);
+
+  Tensor scale_;
+  Tensor growth_tracker_;
+  Tensor found_inf_;       ///< of this step; None: nothing checked yet
+  bool unscaled_ = false;  ///< in this step
+};
+
+}  // namespace shardscope::eager

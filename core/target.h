@@ -1,0 +1,28 @@
+// What a schedule takes from the device that it is made for. Prediction and execution give the
+// same, and so see the same schedule.
+#pragma once
+
+#include <functional>
+
+#include "core/kernel.h"
+#include "core/lower/logits_chunks.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+/// Scratch that the device wants for a kernel. The CPU device's comes from oneDNN.
+using WorkspaceQuery = std::function<Bytes(const Kernel&)>;
+
+/// Neighbouring operators that the device would rather run as one kernel. Every device has a kernel
+/// for each; where joining does not pay, it says no.
+struct Fusions {
+  bool operator==(const Fusions&) const = default;
+};
+
+struct Target {
+  WorkspaceQuery workspace;  ///< null: no scratch
+  Fusions fusions;
+  Bytes logits = most_logits;  ///< that may exist at once
+};
+
+}  // namespace shardscope
