@@ -1,5 +1,6 @@
 #include "backend/calibrate/copy_timer.h"
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -9,7 +10,6 @@ namespace shardscope {
 namespace {
 
 constexpr std::size_t small_bytes = 4 << 10;
-constexpr std::size_t large_bytes = 256 << 20;
 constexpr int small_runs = 51;
 constexpr int large_runs = 5;
 
@@ -24,22 +24,24 @@ Duration median_of(int runs, const std::function<void()>& copy) {
   return median(times);
 }
 
-CopyFigures figures_of(const std::function<void(std::size_t bytes)>& copy) {
+CopyFigures figures_of(Bytes large, const std::function<void(std::size_t bytes)>& copy) {
   const Duration latency = median_of(small_runs, [&] { copy(small_bytes); });
-  const Duration time = median_of(large_runs, [&] { copy(large_bytes); });
-  return {.bandwidth = {static_cast<double>(large_bytes) / time.seconds()}, .latency = latency};
+  const Duration time = median_of(large_runs, [&] { copy(static_cast<std::size_t>(large.count)); });
+  return {.bandwidth = {static_cast<double>(large.count) / std::max(time, Duration{1}).seconds()},
+          .latency = latency};
 }
 
 }  // namespace
 
-HostCopies time_host_copies(DeviceMemory& memory) {
-  const std::unique_ptr<Arena> arena = memory.allocate(Bytes{large_bytes});
-  std::vector<std::byte> host(large_bytes);
-  return {.to_device = figures_of([&](std::size_t bytes) {
-            memory.copy_in(arena->data(), {host.data(), bytes});
-            memory.wait();
-          }),
-          .to_host = figures_of([&](std::size_t bytes) {
+HostCopies time_host_copies(DeviceMemory& memory, Bytes large) {
+  const std::unique_ptr<Arena> arena = memory.allocate(large);
+  std::vector<std::byte> host(static_cast<std::size_t>(large.count));
+  return {.to_device = figures_of(large,
+                                  [&](std::size_t bytes) {
+                                    memory.copy_in(arena->data(), {host.data(), bytes});
+                                    memory.wait();
+                                  }),
+          .to_host = figures_of(large, [&](std::size_t bytes) {
             memory.copy_out({host.data(), bytes}, arena->data());
           })};
 }

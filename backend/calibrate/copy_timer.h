@@ -16,7 +16,8 @@ struct HostCopies {
   CopyFigures to_host;
 };
 
-/// Of pages that are not locked, as the trainer's batches and checkpoints are; medians.
-HostCopies time_host_copies(DeviceMemory& memory);
+/// Of pages that are not locked, as the trainer's batches and checkpoints are; medians. `large` is
+/// what bandwidth is measured with.
+HostCopies time_host_copies(DeviceMemory& memory, Bytes large = 256_MiB);
 
 }  // namespace shardscope

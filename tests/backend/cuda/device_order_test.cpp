@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <set>
-#include <typeinfo>
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_streams.h"
-#include "backend/cuda/kernels/kernels.h"
 #include "backend/train/trainer.h"
 #include "core/model/read_model.h"
-#include "tests/backend/cuda/emulated_stream.h"
 #include "tests/backend/cuda/launch_record.h"
 #include "tests/backend/cuda/stand_in_device.h"
+#include "tests/backend/cuda/stand_in_teacher.h"
 #include "tests/backend/train/training_fixture.h"
 
 namespace shardscope::test {
@@ -24,29 +22,6 @@ constexpr std::string_view smallest_gpt2 = R"({
   "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 8, "n_embd": 16,
   "n_layer": 2, "n_head": 2, "n_inner": null, "activation_function": "gelu_new", "initializer_range": 0.1,
   "layer_norm_epsilon": 1e-05, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true})";
-
-/// Teaches the stand-in every body that it is asked to launch.
-class Teacher {
- public:
-  template <class Body>
-  void launch(const Body&, const cuda::LaunchShape&) const {
-    StandInDevice::get().teach(demangled(typeid(Body).name()),
-                               [](const void* body, const cuda::LaunchShape& shape) {
-                                 return [copy = *static_cast<const Body*>(body), shape] {
-                                   EmulatedStream().launch(copy, shape);
-                                 };
-                               });
-  }
-  const StepState* step_state() const { return nullptr; }
-};
-
-void teach(const Kernel& kernel) {
-  alignas(256) static std::byte somewhere[256];
-  const std::vector<void*> operands(16, somewhere);
-  const std::vector<Slice> slices{Slice{.elements = 1}};
-  Teacher teacher;
-  cuda::run_kernel(kernel, {.operands = operands, .slices = slices, .state = {}}, teacher);
-}
 
 /// Rank 0 of two, where the other rank has in every gather what this one has, and adds nothing to a
 /// sum. All of it copies on the selected stream.
@@ -93,7 +68,7 @@ constexpr int steps = 5;
 class DeviceOrder : public TrainingFixture {
  protected:
   DeviceOrder() {
-    Teacher().launch(cuda::SetStepState{}, {});
+    teach_step_state();
     StandInDevice::get().use(Haste::first_streams);
     StandInDevice::get().refuse_graphs(false);
     StandInDevice::get().forget_calls();

@@ -98,7 +98,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceReset() {
+  device().note("cudaDeviceReset");
+  return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
   return cudaSuccess;
@@ -126,6 +129,7 @@ const char* cudaGetErrorString(cudaError_t) { return "the stand-in refuses"; }
 // Memory.
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   device().note("cudaMalloc", -1, std::to_string(bytes));
+  if (bytes > memory_bytes) return cudaErrorMemoryAllocation;
   *memory = device().allocate(bytes);
   return cudaSuccess;
 }
