@@ -126,7 +126,8 @@ void start_cache(Session& s, const Context& context) {
   context->cache = nullptr;
   if (!context->settings.use_cache) return;
   context->cache = std::make_shared<KeyValueCache>();
-  const auto layers = static_cast<std::size_t>(context->config.integer("num_hidden_layers"));
+  const char* key = context->config.lacks("num_hidden_layers") ? "n_layer" : "num_hidden_layers";
+  const auto layers = static_cast<std::size_t>(context->config.integer(key));
   context->cache->layers.resize(layers);
   const bool all_slide =
       context->config.layer_type(0).empty() && !context->config.lacks("sliding_window");

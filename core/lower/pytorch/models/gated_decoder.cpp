@@ -228,8 +228,10 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
 /// {input ids, attention mask}.
 Module::Forward base(const Context& context, const Module&) {
   return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    start_cache(s, context);
+    const bool cache_first = module.class_name == "MixtralModel";
+    if (cache_first) start_cache(s, context);
     const Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
+    if (!cache_first) start_cache(s, context);
     const std::int64_t tokens = embeddings.size(1);
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
     positions = unsqueeze(s, positions, 0);

@@ -2,7 +2,10 @@
 #include <array>
 
 #include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/matmul.h"
 #include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/random.h"
+#include "core/lower/pytorch/aten/softmax.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/lower/pytorch/models/attention_interface.h"
 #include "core/lower/pytorch/models/heads.h"
@@ -17,12 +20,37 @@ Tensor as_heads(Session& s, const Tensor& states, std::int64_t head_size) {
   return transpose(s, view(s, states, {states.size(0), states.size(1), -1, head_size}), 1, 2);
 }
 
+/// _upcast_and_reordered_attn: scores in float32 by one baddbmm.
+AttentionResult attend_upcast(Session& s, const AttentionCall& call) {
+  const std::int64_t batch = call.query.size(0), heads = call.query.size(1),
+                     tokens = call.query.size(2), head_size = call.query.size(3);
+  Tensor weights = empty(s, {batch * heads, tokens, tokens}, like(call.query, Dtype::float32));
+  Tensor query, key;
+  {
+    const Scoped no_autocast(s.autocast.enabled, false);
+    query = reshape(s, call.query, {-1, tokens, head_size});
+    key = reshape(s, transpose(s, call.key, -1, -2), {-1, head_size, tokens});
+    Tensor wide_query = to(s, query, Dtype::float32);
+    Tensor wide_key = to(s, key, Dtype::float32);
+    weights = baddbmm(s, weights, std::move(wide_query), std::move(wide_key), {.beta = 0});
+    weights = reshape(s, weights, {batch, heads, tokens, tokens});
+  }
+  if (call.mask) weights = add(s, weights, call.mask);
+  weights = softmax(s, weights, -1);
+  weights = to(s, weights, call.value.dtype());
+  weights = dropout(s, weights, call.dropout, true);
+  Tensor output = matmul(s, weights, call.value);
+  output = transpose(s, output, 1, 2);
+  return {std::move(output), std::move(weights)};
+}
+
 /// {hidden states, mask}.
 Module::Forward attention(const Context& context, const Module& module) {
   const ModelConfig& config = context->config;
   const std::int64_t width = config.integer("n_embd");
   const std::int64_t head_size = width / config.integer("n_head");
   const double dropout = config.number("attn_pdrop");
+  const bool reorders = config.flag("reorder_and_upcast_attn");
   const std::size_t layer = layer_number(module.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor query, key, value;
@@ -36,15 +64,18 @@ Module::Forward attention(const Context& context, const Module& module) {
     value = as_heads(s, value, head_size);
     query = as_heads(s, query, head_size);
     std::tie(key, value) = cached(s, context, layer, key, value);
-    AttentionResult result = attend(s, context,
-                                    {.query = query,
-                                     .key = key,
-                                     .value = value,
-                                     .mask = arguments[1],
-                                     .dropout = module.training ? dropout : 0,
-                                     .softmax_in_float32 = false,
-                                     .as_value_dtype = true,
-                                     .contiguous_output = false});
+    const AttentionCall call{.query = query,
+                             .key = key,
+                             .value = value,
+                             .mask = arguments[1],
+                             .dropout = module.training ? dropout : 0,
+                             .softmax_in_float32 = false,
+                             .as_value_dtype = true,
+                             .contiguous_output = false};
+    AttentionResult result =
+        reorders && context->settings.attention == AttentionImplementation::eager
+            ? attend_upcast(s, call)
+            : attend(s, context, call);
     Tensor output = contiguous(
         s, reshape(s, result.output, {result.output.size(0), result.output.size(1), width}));
     result.output.reset();

@@ -2,13 +2,32 @@
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/reductions.h"
 #include "core/lower/pytorch/aten/views.h"
 
 namespace shardscope::eager {
+namespace {
 
-Module::Forward rotary_embedding_forward(const Context&, const Module&) {
-  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+/// dynamic_frequency_update, modeling_rope_utils.py, of sequences that fit: two questions.
+void ask_dynamic(Session& s, const Tensor& positions) {
+  const Tensor length = add(s, max(s, positions), 1);
+  item(s, compare(s, Comparison::gt, length, 1));
+  item(s, compare(s, Comparison::lt, length, 1));
+}
+
+bool is_dynamic(const ModelConfig& config) {
+  const auto parameters = config.find("rope_parameters");
+  const auto type = parameters ? parameters->find("rope_type") : std::nullopt;
+  return type && type->string() == "dynamic";
+}
+
+}  // namespace
+
+Module::Forward rotary_embedding_forward(const Context& context, const Module&) {
+  return [dynamic = is_dynamic(context->config)](Session& s, Module& module,
+                                                 const Arguments& arguments) -> Tensors {
     const NoGrad no_grad(s);
+    if (dynamic) ask_dynamic(s, arguments[1]);
     const Dtype dtype = arguments[0].dtype();
     const Tensor frequencies =
         mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), module.buffer("inv_freq"));
