@@ -44,6 +44,11 @@ void wrap_checkpoints(const Json& given, eager::Module& root,
   std::vector<std::string> names = given.value("ac_blocks", blocks);
   if (where == "sub") names = parts_of(names);
   const auto modules = modules_of(root);
+  if (where == "hf") {
+    for (eager::Module* module : modules)
+      if (is_among(blocks, module->name) && !is_unit(*module)) checkpoint_forward(*module, options);
+    return;
+  }
   const bool has_units = std::any_of(modules.begin(), modules.end(),
                                      [&](const eager::Module* m) { return is_unit(*m); });
   const bool around_units = where == "outside" && has_units;

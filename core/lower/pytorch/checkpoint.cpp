@@ -267,4 +267,15 @@ std::shared_ptr<Module> checkpoint_wrapper(std::shared_ptr<Module> module,
   return wrapper;
 }
 
+void checkpoint_forward(Module& layer, CheckpointOptions options) {
+  layer.forward = [options = std::move(options), forward = std::move(layer.forward)](
+                      Session& s, Module& me, const Arguments& arguments) {
+    if (!me.training) return forward(s, me, arguments);
+    return checkpoint(
+        s, options,
+        [&forward, &me](Session& in, const Arguments& given) { return forward(in, me, given); },
+        arguments);
+  };
+}
+
 }  // namespace shardscope::eager

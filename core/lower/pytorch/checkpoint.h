@@ -30,4 +30,8 @@ Tensors checkpoint(Session& s, const CheckpointOptions& options, CheckpointedFun
 std::shared_ptr<Module> checkpoint_wrapper(std::shared_ptr<Module> module,
                                            CheckpointOptions options);
 
+/// gradient_checkpointing_enable() of a layer of transformers 5.23: the checkpoint is around its
+/// forward, so that hooks of the module do not run again. Source: modeling_layers.py.
+void checkpoint_forward(Module& layer, CheckpointOptions options);
+
 }  // namespace shardscope::eager
