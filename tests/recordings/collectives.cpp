@@ -109,7 +109,9 @@ Outcome check(const fs::path& folder, const std::string& name, const Options& op
 }  // namespace
 
 const std::vector<CollectivesFamily>& collectives_families() {
-  static const std::vector<CollectivesFamily> all{ddp_collectives(), fsdp1_collectives(),
+  static const std::vector<CollectivesFamily> all{ddp_collectives(), deepspeed_collectives(),
+                                                  fsdp1_collectives(), fsdp2_collectives(),
+                                                  zero1_collectives()};
                                                   fsdp2_collectives(), zero1_collectives()};
   return all;
 }

@@ -18,6 +18,7 @@ struct CollectivesFamily {
 
 CollectivesFamily ddp_collectives();
 CollectivesFamily fsdp1_collectives();
+CollectivesFamily deepspeed_collectives();
 CollectivesFamily fsdp2_collectives();
 CollectivesFamily zero1_collectives();
 

@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace eager;
 namespace ds = eager::deepspeed;
+using eager::Module;  // not the model's
 
 std::string shown(const std::string& name) { return name.empty() ? "root" : name; }
 
@@ -84,8 +85,8 @@ class DeepSpeedLog : public ds::Watcher {
   void on_leave(Session&, const ds::Visit&) override { log_.leave(); }
 
   void on_gradient(Session&, std::size_t parameter) override {
-    log_.add("grad_ready", {{"param", parameters_[parameter].first},
-                            {"numel", parameters_[parameter].second}});
+    log_.add("grad_ready",
+             {{"param", parameters_[parameter].first}, {"numel", parameters_[parameter].second}});
   }
 
   void on_fetch(Session&, const ds::Fetch& fetch) override {
@@ -170,8 +171,8 @@ class DeepSpeedRun {
                        .optimizer_step = [](Session&, const Tensors&) {},
                        .watchers = {&deepspeed_log_}});
     const bool partitioned = settings_.stage == 3;
-    log_.add("engine", {{"optimizer", partitioned ? "DeepSpeedZeroOptimizer_Stage3"
-                                                  : "DeepSpeedZeroOptimizer"},
+    log_.add("engine", {{"optimizer",
+                         partitioned ? "DeepSpeedZeroOptimizer_Stage3" : "DeepSpeedZeroOptimizer"},
                         {"zero_stage", settings_.stage}});
     for (int iteration = 1; iteration <= given_.value("iters", 3); ++iteration)
       for (int micro = 0; micro < settings_.accumulation_steps; ++micro)

@@ -99,7 +99,9 @@ void EventLog::on_collective(eager::Session&, const eager::CollectiveCall& call)
   if (!is_functional(call)) event["async"] = call.asynchronous;
   event["stream"] = name_of(call.stream);
   event["ph"] = phase_;
-  event["site"] = site();
+  std::string where = site();
+  if (call.kind == OperationKind::barrier) where += where.empty() ? "barrier" : "/barrier";
+  event["site"] = where;
   if (on) ++collectives_;
   add("coll", event);
 }

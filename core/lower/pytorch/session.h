@@ -66,6 +66,9 @@ class Session {
   /// Selective checkpointing: what a forward fills, and what a recomputation takes from; or null.
   SelectiveCache* selective_forward = nullptr;
   SelectiveCache* selective_replay = nullptr;
+  /// What a library put in the place of torch.nn.functional.linear; empty: nothing.
+  std::function<Tensor(Session&, const Tensor& input, const Tensor& weight, const Tensor& bias)>
+      linear_replacement;
   /// Modules whose forward is running, innermost last.
   std::vector<Module*> modules;
 

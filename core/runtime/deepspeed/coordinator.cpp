@@ -18,7 +18,7 @@ Coordinator::Coordinator(const Setup& setup, PartitionedParameters& parameters,
     : setup_(setup),
       parameters_(parameters),
       world_(world),
-      stream_(setup.settings.overlap_comm ? setup.s.new_stream() : default_stream),
+      stream_(setup.side_stream()),
       fetched_for_(parameters.size(), never) {}
 
 /// assert_ints_same_as_other_ranks: the length, then the list.
@@ -115,9 +115,9 @@ void Coordinator::wait_for(const FetchedModule& module) {
     const std::shared_ptr<GatherHandle> handle = found->second;
     inflight_.erase(found);
     handle->wait();
-    fetch_events_.push_back(s.record_event(stream_));
+    if (setup_.has_streams()) fetch_events_.push_back(s.record_event(stream_));
   }
-  s.wait_stream(s.stream, stream_);
+  setup_.wait_stream(s.stream, stream_);
 }
 
 void Coordinator::prefetch(const FetchedModule& module) {

@@ -31,7 +31,7 @@ FlatOptimizer::FlatOptimizer(Setup setup)
       separate_accumulation_(setup_.dtype() != setup_.accumulation_dtype() &&
                              !partitions_gradients()),
       accumulated_(setup_.parameters.size()),
-      reduction_stream_(setup_.s.new_stream()),
+      reduction_stream_(setup_.side_stream()),
       accumulated_on_host_(setup_.parameters.size()) {
   refuse_bf16_optimizer(setup_);
   const ModuleTree tree = parameter_tree(setup_.parameters);
@@ -143,7 +143,7 @@ void FlatOptimizer::epilogue() {
   const Visiting visiting = setup_.visiting(Site::gradient_epilogue);
   reduce_bucket();
   if (setup_.settings.overlap_comm) {
-    s.host_sync();
+    setup_.synchronize();
     for (const std::size_t index : std::exchange(reduced_before_, {})) clear_gradient(index);
   }
   if (!offloads())

@@ -86,16 +86,16 @@ void FlatOptimizer::reduce_scattered_grads() {
   if (bucket_.gradients.empty()) return;
   Session& s = setup_.s;
   if (setup_.settings.overlap_comm) {
-    s.host_sync();
+    setup_.synchronize();
     for (const std::size_t index : std::exchange(reduced_before_, {})) clear_gradient(index);
   }
   const OnStream on_stream(s, reduction_stream());
   const Tensor flat = reduced(bucket_.gradients, std::nullopt, true);
-  if (setup_.settings.overlap_comm) s.record_stream(flat, s.stream);
+  if (setup_.settings.overlap_comm) setup_.record_stream(flat, s.stream);
   const Tensors parts = unflatten_dense(s, flat, bucket_.gradients);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     copy_(s, bucket_.gradients[i], parts[i]);
-    if (setup_.settings.overlap_comm) s.record_stream(bucket_.gradients[i], s.stream);
+    if (setup_.settings.overlap_comm) setup_.record_stream(bucket_.gradients[i], s.stream);
   }
 }
 
@@ -103,8 +103,8 @@ void FlatOptimizer::average(const Tensor& tensor) {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::average_tensor);
   if (setup_.settings.overlap_comm) {
-    s.wait_stream(reduction_stream_, s.stream);
-    s.wait_stream(s.stream, reduction_stream_);
+    setup_.wait_stream(reduction_stream_, s.stream);
+    setup_.wait_stream(s.stream, reduction_stream_);
   }
   const OnStream on_stream(s, reduction_stream());
   if (!setup_.settings.reduce_scatter) return all_reduce_whole(tensor);
@@ -210,14 +210,14 @@ void FlatOptimizer::reduce_to(const Tensor& tensor, const std::vector<OwnedPart>
   for (const OwnedPart& part : parts)
     slices.push_back(narrow(s, tensor, 0, part.offset, part.elements));
   const Tensor flat = reduced(slices, destination, false);
-  if (setup_.settings.overlap_comm) s.record_stream(flat, reduction_stream_);
+  if (setup_.settings.overlap_comm) setup_.record_stream(flat, reduction_stream_);
   if (destination && *destination != setup_.group.rank) return;
   const Tensors sums = unflatten_dense(s, flat, slices);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].owner != setup_.group.rank) continue;
     if (parts[i].output) add_(s, parts[i].output, to(s, sums[i], parts[i].output.dtype()));
     copy_(s, slices[i], sums[i]);
-    if (setup_.settings.overlap_comm) s.record_stream(slices[i], reduction_stream_);
+    if (setup_.settings.overlap_comm) setup_.record_stream(slices[i], reduction_stream_);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/runtime/collectives.h"
+#include "core/runtime/deepspeed/linear.h"
 #include "core/runtime/deepspeed/parameter_tree.h"
 
 namespace shardscope::eager::deepspeed {
@@ -17,10 +18,11 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
       world_(world),
       parameters_(setup_, world, secondary),
       coordinator_(setup_, parameters_, world),
-      reduce_stream_(setup_.settings.overlap_comm ? setup_.s.new_stream() : default_stream),
+      reduce_stream_(setup_.side_stream()),
       gradient_partition_(setup_.parameters.size()) {
   Session& s = setup_.s;
   const NoGrad no_grad(s);
+  s.linear_replacement = zero3_linear;
   mark_persistent();
   model.forward_pre_hooks.push_back(
       [this](Session&, Module&, Arguments&) { coordinator_.reset_step(); });

@@ -68,7 +68,7 @@ class PartitionedParameters::Coalesced final : public GatherHandle {
       }
       p.parameter.set_data(view(s, cat(s, parts), p.sizes));
       p.status = GatherStatus::available;
-      for (const Tensor& copied : parts) s.record_stream(copied, s.stream);
+      for (const Tensor& copied : parts) all_.setup_.record_stream(copied, s.stream);
       offset += elements;
     }
   }
@@ -157,7 +157,7 @@ void PartitionedParameters::gather_now(const ParameterIndices& indices) {
     p.parameter.set_data(whole(s, buffers[i], p));
     p.status = GatherStatus::available;
   }
-  if (several) s.host_sync();
+  if (several) setup_.synchronize();
 }
 
 void PartitionedParameters::partition(std::size_t index) {
@@ -194,12 +194,12 @@ void PartitionedParameters::secondary_partition(PartitionedParameter& p) {
   const std::int64_t real = std::clamp(p.elements - start, std::int64_t{0}, elements);
   zero_(s, p.secondary);
   if (real > 0) copy_(s, narrow(s, p.secondary, 0, 0, real), narrow(s, flat, 0, start, real));
-  s.host_sync();
+  setup_.synchronize();
 }
 
 void PartitionedParameters::free(PartitionedParameter& p) {
   Session& s = setup_.s;
-  s.record_stream(p.parameter, s.stream);
+  setup_.record_stream(p.parameter, s.stream);
   p.parameter.set_data(empty(s, {0}, like(p.parameter)));
   p.status = GatherStatus::not_available;
 }

@@ -34,7 +34,7 @@ void PartitionedOptimizer::gradient_hook(std::size_t index) {
 
 void PartitionedOptimizer::add_to_bucket(std::size_t index) {
   Session& s = setup_.s;
-  s.wait_stream(reduce_stream_, s.stream);
+  setup_.wait_stream(reduce_stream_, s.stream);
   const Tensor gradient = parameters_[index].parameter.grad();
   const std::int64_t elements = gradient.numel();
   if (bucket_buffer_ && bucket_elements_ + elements <= setup_.settings.reduce_bucket_elements) {
@@ -42,7 +42,7 @@ void PartitionedOptimizer::add_to_bucket(std::size_t index) {
     const Tensor target =
         view_as(s, narrow(s, bucket_buffer_, 0, bucket_elements_, elements), gradient);
     copy_(s, target, gradient, true);
-    s.record_stream(gradient, reduce_stream_);
+    setup_.record_stream(gradient, reduce_stream_);
     gradient.set_data(target);
   }
   bucket_.push_back(index);
@@ -70,7 +70,7 @@ void PartitionedOptimizer::reduce_and_partition() {
   keep_partitions(bucket_, partitions);
   bucket_.clear();
   bucket_elements_ = 0;
-  reduce_events_.push_back(s.record_event(reduce_stream_));
+  if (setup_.has_streams()) reduce_events_.push_back(s.record_event(reduce_stream_));
 }
 
 /// __avg_scatter_grads with reduce_scatter_coalesced.
@@ -171,7 +171,7 @@ void PartitionedOptimizer::keep_partitions(const ParameterIndices& parameters,
       }
       if (offloads() && at_boundary())
         vector_norm(s, to(s, to(s, kept, {.device = s.settings.device}), norm_dtype));
-      s.record_stream(p.parameter.grad(), s.stream);
+      setup_.record_stream(p.parameter.grad(), s.stream);
     }
     p.parameter.set_grad({});
   }
@@ -187,7 +187,7 @@ void PartitionedOptimizer::epilogue() {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::gradient_epilogue);
   reduce_and_partition();
-  s.host_wait(s.record_event(reduce_stream_));
+  if (setup_.has_streams()) s.host_wait(s.record_event(reduce_stream_));
   if (!offloads())
     for (SubGroup& group : sub_groups_) {
       group.averaged.clear();
@@ -220,7 +220,7 @@ void PartitionedOptimizer::check_overflow() {
     const OnStream on_stream(s, reduce_stream_);
     any(s, isinf(s, partitions_));
   }
-  s.wait_stream(s.stream, reduce_stream_);
+  setup_.wait_stream(s.stream, reduce_stream_);
   const Tensor overflow = zeros(s, {1}, {.dtype = Dtype::uint8, .device = s.settings.device});
   all_reduce(s, setup_.group, overflow, "MAX");
   item(s, overflow);
@@ -250,7 +250,7 @@ void PartitionedOptimizer::step_sub_group(SubGroup& group) {
     for (const Tensor& gradient : group.averaged) flat.push_back(view(s, gradient, {-1}));
     const Tensor whole = flat.size() == 1 ? flat.front() : cat(s, flat);
     group.master.set_grad(to(s, whole, group.master.dtype()));
-    for (const Tensor& gradient : group.averaged) s.record_stream(gradient, s.stream);
+    for (const Tensor& gradient : group.averaged) setup_.record_stream(gradient, s.stream);
     group.averaged.clear();
   }
   if (setup_.settings.gradient_clipping > 0)

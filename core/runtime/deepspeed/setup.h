@@ -32,6 +32,22 @@ struct Setup {
   Dtype dtype() const { return settings.precision; }
   Dtype accumulation_dtype() const { return settings.accumulation_dtype.value_or(dtype()); }
   Dtype communication_dtype() const { return settings.communication_dtype.value_or(dtype()); }
+  // get_accelerator(): the CPU's has neither streams nor events.
+  bool has_streams() const { return s.settings.device == Device::cuda; }
+  /// A stream of its own where communication overlaps.
+  StreamId side_stream() const {
+    return has_streams() && settings.overlap_comm ? s.new_stream() : default_stream;
+  }
+  void wait_stream(StreamId waiting, StreamId of) const {
+    if (has_streams()) s.wait_stream(waiting, of);
+  }
+  void record_stream(const Tensor& tensor, StreamId stream) const {
+    if (has_streams()) s.record_stream(tensor, stream);
+  }
+  void synchronize() const {
+    if (has_streams()) s.host_sync();
+  }
+
   Visiting visiting(Site site, const Module* module = nullptr) const {
     return {s, watchers, site, module};
   }
