@@ -112,7 +112,6 @@ const std::vector<CollectivesFamily>& collectives_families() {
   static const std::vector<CollectivesFamily> all{ddp_collectives(), deepspeed_collectives(),
                                                   fsdp1_collectives(), fsdp2_collectives(),
                                                   zero1_collectives()};
-                                                  fsdp2_collectives(), zero1_collectives()};
   return all;
 }
 
