@@ -17,6 +17,12 @@ constexpr Operator reduce_op{"c10d.reduce_.default", OperatorKind::other};
 constexpr Operator barrier_op{"c10d.barrier.default", OperatorKind::other};
 constexpr Operator scatter_op{"c10d.scatter_.default", OperatorKind::other};
 
+constexpr Operator functional_all_gather_op{"_c10d_functional.all_gather_into_tensor.default",
+                                            OperatorKind::other};
+constexpr Operator functional_all_reduce_op{"_c10d_functional.all_reduce.default",
+                                            OperatorKind::other};
+constexpr Operator wait_tensor_op{"_c10d_functional.wait_tensor.default", OperatorKind::other};
+
 /// Tells of the collective, then of its operator.
 void issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Operator& op,
            const Tensor& input, const Tensor& output) {
@@ -111,6 +117,34 @@ void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
          .elements_out = output.numel(),
          .root = source},
         group, scatter_op, output, output);
+}
+
+Tensor functional_all_gather(Session& s, const ProcessGroup& group, const Tensor& input) {
+  Dims sizes = input.sizes();
+  sizes[0] *= group.size();
+  const Tensor output = allocate(s, like(input), sizes);
+  issue(s,
+        {.kind = OperationKind::all_gather,
+         .elements_in = input.numel(),
+         .elements_out = output.numel()},
+        group, functional_all_gather_op, input, output);
+  return output;
+}
+
+Tensor functional_all_reduce(Session& s, const ProcessGroup& group, const Tensor& input,
+                             std::string_view reduction) {
+  const Tensor output = allocate(s, like(input), input.sizes());
+  issue(s,
+        {.kind = OperationKind::all_reduce,
+         .elements_in = input.numel(),
+         .elements_out = input.numel(),
+         .reduction = reduction},
+        group, functional_all_reduce_op, input, output);
+  return output;
+}
+
+void wait_tensor(Session& s, const Tensor& tensor) {
+  dispatched(s, wait_tensor_op, {&tensor}, {&tensor});
 }
 
 }  // namespace shardscope::eager

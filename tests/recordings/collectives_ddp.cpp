@@ -9,6 +9,7 @@
 #include "core/runtime/ddp/distributed_data_parallel.h"
 #include "core/runtime/ddp/zero_redundancy_optimizer.h"
 #include "tests/recordings/collectives.h"
+#include "tests/recordings/collectives_checkpoint.h"
 #include "tests/recordings/collectives_log.h"
 #include "tests/recordings/collectives_loop.h"
 #include "tests/recordings/collectives_models.h"
@@ -74,6 +75,7 @@ class DdpRun {
     Json result{{"trainable_params", trainable_elements()}, {"param_order", parameter_order()}};
     log_.phase("construct");
     mark();
+    wrap_checkpoints(given_, *model_.root, model_.blocks, [](const Module&) { return false; });
     construct();
     result["buckets_initial"] = buckets();
     TrainingHooks hooks{

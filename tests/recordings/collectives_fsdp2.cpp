@@ -1,10 +1,15 @@
 // The family fsdp2 of the kind `collectives`: torch.distributed.fsdp.fully_shard.
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/runtime/fsdp2/clip_grad_norm.h"
 #include "core/runtime/fsdp2/fully_shard.h"
+#include "core/runtime/fsdp2/state_dict.h"
+#include "core/runtime/optimizer.h"
 #include "tests/recordings/collectives.h"
+#include "tests/recordings/collectives_checkpoint.h"
 #include "tests/recordings/collectives_log.h"
 #include "tests/recordings/collectives_loop.h"
 #include "tests/recordings/collectives_models.h"
@@ -255,14 +260,32 @@ class Fsdp2Run {
 
   Json play() {
     log_.phase("construct");
+    const std::string checkpointing = given_.value("activation_checkpoint", "");
+    if (checkpointing == "sub") checkpoint();
     const std::vector<std::string> units = shard();
     mark(units);
+    if (checkpointing.starts_with("outside") || checkpointing == "hf") checkpoint();
     const Json described = describe();
     TrainingHooks hooks{
         .forward = [this](const Arguments& batch) { return call(s_, *model_.root, batch); }};
     hooks.micro_batch = [this](bool last) { return set_synchronization(last); };
     for (const NamedParameter& named : named_parameters_of(*model_.root))
       hooks.parameters.push_back(named.tensor());
+    Tensors trainable;
+    for (const Tensor& parameter : hooks.parameters)
+      if (parameter.requires_grad()) trainable.push_back(parameter);
+    optimizer_ = std::make_unique<ParameterOptimizer>(
+        std::move(trainable), OptimizerSettings{.rule = given_.value("optimizer", "adamw") == "sgd"
+                                                            ? OptimizerRule::sgd
+                                                            : OptimizerRule::adamw,
+                                                .implementation = OptimizerImplementation::loop});
+    hooks.step = [this] { optimizer_->step(s_); };
+    const ProcessGroup& shard = *mesh_->shard;
+    hooks.clip = [this, &shard, &hooks] {
+      norm_ = f2::clip_grad_norm(s_, hooks.parameters, shard, norm_type());
+      return norm_.norm.defined();
+    };
+    hooks.full_norm = [this, &shard] { f2::full_tensor(s_, norm_, shard); };
     hooks.action = [this](const Json& action) { act(action); };
     run_training(s_, log_, given_, *model_.root, hooks);
     return {{"groups", log_.groups()},
@@ -280,11 +303,14 @@ class Fsdp2Run {
     return modules;
   }
 
+  void checkpoint() {
+    wrap_checkpoints(given_, *model_.root, model_.blocks, [](const Module&) { return false; });
+  }
+
   /// wrap_fsdp2; returns the names of the units' modules.
   std::vector<std::string> shard() {
-    f2::Options options{.mesh = sharded_.mesh(settings_.value(
-                            "mesh", std::vector<int>{given_.at("world").get<int>()})),
-                        .mixed_precision = policy_of(settings_)};
+    mesh_ = sharded_.mesh(settings_.value("mesh", std::vector<int>{given_.at("world").get<int>()}));
+    f2::Options options{.mesh = mesh_, .mixed_precision = policy_of(settings_)};
     const Json reshard = settings_.value("reshard_after_forward", Json("default"));
     const Json by_unit = settings_.value("unit_reshard", Json::object());
     Json units = settings_.value("units", Json(model_.blocks));
@@ -387,7 +413,25 @@ class Fsdp2Run {
     return {};
   }
 
+  double norm_type() const {
+    const Json type = given_.value("norm_type", Json(2));
+    return type.is_number() ? type.get<double>() : std::numeric_limits<double>::infinity();
+  }
+
   void act(const Json& action) {
+    Module& root = *model_.root;
+    const std::string name = action.is_string() ? action : action.at("do");
+    const Json& given = action.is_string() ? Json::object() : action;
+    const f2::StateDictOptions options{
+        .full_state_dict = given.value("full", false),
+        .cpu_offload = given.value("cpu_offload", false),
+        .broadcast_from_rank0 = given.value("broadcast_from_rank0", false)};
+    if (name == "state_dict") f2::state_dict(s_, sharded_, root);
+    if (name == "get_model_state_dict") f2::get_model_state_dict(s_, sharded_, root, options);
+    if (name == "get_optimizer_state_dict")
+      f2::get_optimizer_state_dict(s_, sharded_, root, *optimizer_, options);
+    if (name == "set_model_state_dict")
+      f2::set_model_state_dict(s_, sharded_, root, groups_.world(), options);
     if (action == "unshard_all") sharded_.unshard(*model_.root);
     if (action == "reshard_all") sharded_.reshard(*model_.root);
   }
@@ -400,6 +444,9 @@ class Fsdp2Run {
   RecordedModule model_;
   Fsdp2Log fsdp2_log_;
   f2::FullySharded sharded_;
+  f2::MeshInfoRef mesh_;
+  std::unique_ptr<ParameterOptimizer> optimizer_;
+  f2::TotalNorm norm_;
   std::int64_t trainable_ = 0;
 };
 

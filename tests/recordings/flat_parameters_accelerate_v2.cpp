@@ -8,7 +8,6 @@
 #include "core/config/accelerate/wrapped_modules.h"
 #include "core/config/config_json.h"
 #include "core/format/json_reader.h"
-#include "core/model/family.h"
 #include "core/model/huggingface.h"
 #include "core/refusal.h"
 #include "core/sharding/accelerate_fsdp2.h"
@@ -21,21 +20,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const ModelFamily& family_of(const std::string& class_name) {
-  for (const ModelFamily& family : model_families())
-    if (std::find(family.classes.begin(), family.classes.end(), class_name) != family.classes.end())
-      return family;
-  throw Error({.where = class_name, .what = "is of no known family", .way_out = {}});
-}
-
 /// Of a transformers model: what the product knows of its class. Else nothing, as of plain modules.
 TransformersFacts facts_of(const Json& spec, const ModuleTree& tree) {
   if (!spec.contains("hf")) return {};
   const std::string class_name = spec.at("hf").get<std::string>();
-  Json config = spec.at("config");
-  config["model_type"] = family_of(class_name).model_type;
-  return transformers_facts(
-      model_of_config(JsonValue::parse(config.dump(), "spec"), {.class_name = class_name}), tree);
+  return transformers_facts(model_of_config(JsonValue::parse(recorded_config(spec).dump(), "spec"),
+                                            {.class_name = class_name}),
+                            tree);
 }
 
 /// FullyShardedDataParallelPlugin(fsdp_version=2, ...) of the recorded arguments.
@@ -82,7 +73,7 @@ Outcome check(const Json& recorded, const std::filesystem::path& folder, const O
   const Json& given = recorded.at("case");
   const Json model = recorded_model(folder, given.at("model").get<std::string>());
   return check_fsdp2_plans(
-      recorded, [&](int world) { return planned(given, model, world); }, options);
+      recorded, model.at("spec"), [&](int world) { return planned(given, model, world); }, options);
 }
 
 }  // namespace

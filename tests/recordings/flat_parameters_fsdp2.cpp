@@ -6,6 +6,7 @@
 
 #include "core/sharding/fsdp2_shard.h"
 #include "tests/recordings/flat_parameters.h"
+#include "tests/recordings/flat_parameters_traffic.h"
 #include "tests/recordings/recorded_models.h"
 #include "tests/recordings/recorded_outcome.h"
 
@@ -174,15 +175,19 @@ RecordedPlan planned(const Json& given, const ModuleTree& tree, int world) {
 
 Outcome check(const Json& recorded, const std::filesystem::path& folder, const Options& options) {
   const Json& given = recorded.at("case");
-  const ModuleTree tree =
-      recorded_tree(recorded_model(folder, given.at("model").get<std::string>()));
+  const Json model = recorded_model(folder, given.at("model").get<std::string>());
+  const ModuleTree tree = recorded_tree(model);
   return check_fsdp2_plans(
-      recorded, [&](int world) { return planned(given, tree, world); }, options);
+      recorded, model.at("spec"), [&](int world) { return planned(given, tree, world); }, options);
 }
 
-Json variant_of(const RecordedPlan& planned, const std::vector<int>& ranks, Json variant) {
+Json variant_of(const RecordedPlan& planned, const Json& given, const Json& spec, Json variant) {
+  const int world = variant.at("world").get<int>();
+  const std::vector<int> ranks = recorded_ranks(given, world);
   if (planned.plan.refused_at_first_forward)
     variant["run_error"] = error_row(*planned.plan.refused_at_first_forward);
+  else if (given.value("lazy_init", true))
+    variant["traffic"] = fsdp2_traffic(spec, planned.tree, planned.plan, world, ranks.front());
   variant["units"] = Json::array();
   for (const Fsdp2Group& group : planned.plan.groups)
     variant["units"].push_back(numbers_of(planned.tree, group, ranks));
@@ -200,8 +205,8 @@ Fsdp2Mesh recorded_mesh(const Json& given, int world) {
   return fsdp2_mesh(given.value("mesh", std::vector<std::int64_t>{world}), world);
 }
 
-Outcome check_fsdp2_plans(const Json& recorded, const std::function<RecordedPlan(int)>& plan,
-                          const Options& options) {
+Outcome check_fsdp2_plans(const Json& recorded, const Json& spec,
+                          const std::function<RecordedPlan(int)>& plan, const Options& options) {
   const Json& given = recorded.at("case");
   Json got{{"name", recorded.at("name")}, {"case", given}};
   Json layout, variants = Json::array();
@@ -212,7 +217,7 @@ Outcome check_fsdp2_plans(const Json& recorded, const std::function<RecordedPlan
       layout = Json::array();
       for (const Fsdp2Group& group : planned.plan.groups)
         layout.push_back(layout_of(planned.tree, group));
-      variant = variant_of(planned, recorded_ranks(given, world), std::move(variant));
+      variant = variant_of(planned, given, spec, std::move(variant));
     } catch (const Refusal& refusal) {
       variant["error"] = error_row(refusal);
     }

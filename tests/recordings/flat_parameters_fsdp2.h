@@ -16,8 +16,10 @@ struct RecordedPlan {
   Fsdp2Plan plan;
 };
 
-/// Compares a case: `plan` is called for each world of it and may throw Refusal.
+/// Compares a case: `plan` is called for each world of it and may throw Refusal. `spec` is its
+/// model's.
 Outcome check_fsdp2_plans(const nlohmann::ordered_json& recorded,
+                          const nlohmann::ordered_json& spec,
                           const std::function<RecordedPlan(int world)>& plan,
                           const Options& options);
 

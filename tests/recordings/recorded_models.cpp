@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/model/family.h"
 #include "tests/recordings/recorded_file.h"
 
 namespace shardscope::recordings {
@@ -38,7 +40,20 @@ std::int32_t add_parameter(const std::string& module, const Json& row, Index& pa
   return id;
 }
 
+const ModelFamily& family_of(const std::string& class_name) {
+  for (const ModelFamily& family : model_families())
+    if (std::find(family.classes.begin(), family.classes.end(), class_name) != family.classes.end())
+      return family;
+  throw Error({.where = class_name, .what = "is of no known family", .way_out = {}});
+}
+
 }  // namespace
+
+Json recorded_config(const Json& spec) {
+  Json config = spec.at("config");
+  config["model_type"] = family_of(spec.at("hf").get<std::string>()).model_type;
+  return config;
+}
 
 Json recorded_model(const std::filesystem::path& folder, const std::string& name) {
   const Json models = recorded_json(folder, "models");

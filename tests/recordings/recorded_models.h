@@ -13,6 +13,9 @@ namespace shardscope::recordings {
 /// The model of that name in models.json of `folder`: its spec, bases and modules.
 nlohmann::ordered_json recorded_model(const std::filesystem::path& folder, const std::string& name);
 
+/// config.json of a transformers model's spec.
+nlohmann::ordered_json recorded_config(const nlohmann::ordered_json& spec);
+
 /// Its tree, aliases as named_modules(remove_duplicate=False) lists them.
 ModuleTree recorded_tree(const nlohmann::ordered_json& model);
 

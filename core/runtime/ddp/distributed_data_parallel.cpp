@@ -8,6 +8,7 @@
 #include "core/refusal.h"
 #include "core/runtime/collectives.h"
 #include "core/runtime/ddp/broadcast_coalesced.h"
+#include "core/runtime/record_function.h"
 
 namespace shardscope::eager::ddp {
 namespace {
@@ -103,6 +104,7 @@ void DistributedDataParallel::sync_buffers() {
 }
 
 Tensors DistributedDataParallel::forward(const Arguments& arguments) {
+  const RecordFunction record(s_);
   pre_forward();
   return post_forward(call(s_, *inner_, arguments));
 }

@@ -206,7 +206,6 @@ void Reducer::delay_all_reduce() {
     copy_into_bucket(i);
   }
   for (std::size_t i = 0; i < buckets_.size(); ++i) reduce_bucket(i);
-  next_bucket_ = buckets_.size();
   finalize_backward();
 }
 

@@ -40,6 +40,9 @@ class Reducer {
   bool has_rebuilt_buckets() const { return has_rebuilt_; }
   /// Of the last backward.
   const std::vector<std::size_t>& grad_ready_order() const { return ready_order_; }
+  /// Found unused in the last backward, or in the first of a static graph.
+  const std::vector<std::size_t>& unused() const { return unused_; }
+  /// In the last backward, as they filled up.
   std::size_t buckets_reduced() const { return next_bucket_; }
   void set_communication_hook(CommunicationHook hook) { communication_hook_ = std::move(hook); }
   /// Not owned.

@@ -182,6 +182,15 @@ State* FullySharded::state_of(const Module& module) const {
   return at == state_of_.end() ? nullptr : at->second;
 }
 
+const Parameter* FullySharded::parameter_of(const Tensor& sharded) const {
+  for (const auto& state : states_) {
+    if (!state->group()) continue;
+    for (const auto& parameter : state->group()->parameters())
+      if (parameter->sharded_param().is(sharded)) return parameter.get();
+  }
+  return nullptr;
+}
+
 State& FullySharded::state_at(Module& module) const {
   if (State* state = state_of(module)) return *state;
   throw Refusal("ValueError", {.where = module.name,

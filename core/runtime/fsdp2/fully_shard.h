@@ -30,6 +30,8 @@ class FullySharded {
 
   /// Null: fully_shard was not called on it.
   State* state_of(const Module& module) const;
+  /// That the tensor is the sharded one of; null: no group manages it.
+  const Parameter* parameter_of(const Tensor& sharded) const;
   const std::vector<std::unique_ptr<State>>& states() const { return states_; }
 
   // The methods of FSDPModule. They go for all modules below, where not said otherwise.

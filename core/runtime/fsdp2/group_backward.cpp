@@ -5,6 +5,7 @@
 #include "core/lower/pytorch/aten/views.h"
 #include "core/runtime/fsdp2/parameter_group.h"
 #include "core/runtime/fsdp2/visiting.h"
+#include "core/runtime/record_function.h"
 
 namespace shardscope::eager::fsdp2 {
 namespace {
@@ -41,19 +42,19 @@ void ParameterGroup::post_backward(Session& s) {
   const Visiting visiting(s, comm_->watchers(), *this, Site::post_backward);
   const bool is_partial = modules_.size() > 1 && training_state_ == TrainingState::forward;
   training_state_ = TrainingState::post_backward;
-  if (!switches.reduce_grads) {
-    set_unsharded_grad_dtypes(s, false);
-    if (switches.reshard_after_backward) reshard(s);
-    return;
-  }
   std::vector<Parameter*> parameters;
   Tensors gradients;
-  take_gradients(s, parameters, gradients);
-  set_unsharded_grad_dtypes(s, false);
-  if (switches.reshard_after_backward) reshard(s);
+  {
+    const RecordFunction record(s);
+    if (switches.reduce_grads) take_gradients(s, parameters, gradients);
+    set_unsharded_grad_dtypes(s, false);
+    if (switches.reshard_after_backward) reshard(s);
+  }
+  if (!switches.reduce_grads) return;
   recycle_input_buffers(s);
   if (gradients.empty()) return;
   wait_for_post_backward(s);
+  const RecordFunction record(s);
   reduce(s, std::move(parameters), std::move(gradients));
   if (is_partial) s.wait_event(s.stream, *post_reduce_event_);
 }
@@ -79,6 +80,8 @@ void ParameterGroup::take_gradients(Session& s, std::vector<Parameter*>& paramet
 
 void ParameterGroup::recycle_input_buffers(Session& s) {
   auto& states = comm_->reduce_scatter_states;
+  if (states.size() < comm_->reduce_scatter_max_input_buffers) return;
+  const RecordFunction record(s);
   while (states.size() >= comm_->reduce_scatter_max_input_buffers) {
     const ReduceScatterState oldest = std::move(states.front());
     states.pop_front();

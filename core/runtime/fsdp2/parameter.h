@@ -38,6 +38,7 @@ class Parameter {
   const Dims& sharded_size() const { return sharded_size_; }
   const Dims& padded_sharded_size() const { return padded_sharded_size_; }
   int shard_dim() const { return shard_dim_; }
+  const MeshInfo& mesh() const { return *mesh_; }
   ShardedState state() const { return state_; }
   bool offloads() const { return offload_.has_value(); }
   bool pins_memory() const { return offload_ && offload_->pin_memory; }

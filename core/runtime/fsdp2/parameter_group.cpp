@@ -8,6 +8,7 @@
 #include "core/lower/pytorch/engine.h"
 #include "core/refusal.h"
 #include "core/runtime/fsdp2/visiting.h"
+#include "core/runtime/record_function.h"
 
 namespace shardscope::eager::fsdp2 {
 
@@ -61,6 +62,7 @@ void ParameterGroup::unshard(Session& s, bool asynchronous) {
         AllGatherResult{.output = empty_output_, .event = s.record_event(s.stream)};
     return;
   }
+  const RecordFunction record(s);
   all_gather_result_ = all_gather(s, parameters_, all_gather_group(), asynchronous,
                                   comm_->all_gather_streams(s, asynchronous, training_state_));
 }
@@ -83,10 +85,12 @@ void ParameterGroup::wait_for_unshard(Session& s) {
   if (in_forward) comm_->release_all_gather_for_reuse(s);
   const bool alone = all_gather_group().size() == 1;
   Tensor last_input;
-  if (alone)
+  if (alone) {
     last_input = wait_alone(s);
-  else
+  } else {
+    const RecordFunction record(s);
     copy_out(s, *all_gather_result_, parameters_, all_gather_group());
+  }
   for (const auto& p : parameters_) p->init_unsharded_param(s);
   to_unsharded();
   const EventId copied_out = s.record_event(s.stream);
@@ -112,6 +116,7 @@ void ParameterGroup::reshard(Session& s) {
 
 void ParameterGroup::pre_forward(Session& s, Arguments& arguments) {
   const Visiting visiting(s, comm_->watchers(), *this, Site::pre_forward);
+  const RecordFunction record(s);
   const bool enters_pass = training_state_ != TrainingState::forward;
   training_state_ = TrainingState::forward;
   unshard(s, switches.unshard_async_op);
@@ -121,6 +126,7 @@ void ParameterGroup::pre_forward(Session& s, Arguments& arguments) {
 
 void ParameterGroup::post_forward(Session& s) {
   const Visiting visiting(s, comm_->watchers(), *this, Site::post_forward);
+  const RecordFunction record(s);
   if (!s.engine().running()) {
     reshard(s);
     post_forward_indices_.push_back(comm_->post_forward_order.size());
@@ -132,6 +138,7 @@ void ParameterGroup::post_forward(Session& s) {
 void ParameterGroup::pre_backward(Session& s, bool default_prefetch) {
   if (training_state_ == TrainingState::pre_backward) return;
   const Visiting visiting(s, comm_->watchers(), *this, Site::pre_backward);
+  const RecordFunction record(s);
   training_state_ = TrainingState::pre_backward;
   unshard(s, switches.unshard_async_op);
   wait_for_unshard(s);
@@ -150,6 +157,7 @@ void ParameterGroup::prefetch(Session& s, Pass pass) {
   const bool forward = pass == Pass::forward;
   const Visiting visiting(s, comm_->watchers(), *this,
                           forward ? Site::forward_prefetch : Site::backward_prefetch);
+  const RecordFunction record(s);
   const Scoped state(training_state_,
                      forward ? TrainingState::forward : TrainingState::pre_backward);
   unshard(s, switches.unshard_async_op);

@@ -51,6 +51,9 @@ class ParameterGroup {
   void wait_for_unshard(Session& s);
   void reshard(Session& s);
 
+  /// Registers the shards on the modules and frees what is gathered.
+  void to_sharded();
+
   void pre_forward(Session& s, Arguments& arguments);
   void post_forward(Session& s);
   void pre_backward(Session& s, bool default_prefetch);
@@ -69,7 +72,6 @@ class ParameterGroup {
   Tensor wait_alone(Session& s);
   void register_post_backward_hook(Session& s, Arguments& arguments);
   void backward_prefetch(Session& s);
-  void to_sharded();
   void to_sharded_post_forward(Session& s);
   void to_unsharded();
 

@@ -6,6 +6,7 @@
 #include "core/lower/pytorch/engine.h"
 #include "core/refusal.h"
 #include "core/runtime/fsdp2/visiting.h"
+#include "core/runtime/record_function.h"
 
 namespace shardscope::eager::fsdp2 {
 namespace {
@@ -53,10 +54,12 @@ void State::root_pre_forward(Session& s, Arguments& arguments) {
   lazy_init(s);
   if (context_->iter_forward_root) return;
   context_->iter_forward_root = this;
+  const RecordFunction record(s);
   const Streams& streams = *comm_->streams();
   s.wait_stream(streams.copy_in, s.stream);
   s.wait_stream(streams.all_gather, s.stream);
-  if (s.settings.device == Device::cpu) return;
+  if (s.settings.device == Device::cpu || arguments.tensors.empty()) return;
+  const RecordFunction record_move(s);
   for (Tensor& tensor : arguments.tensors)
     if (tensor.defined()) tensor = to(s, tensor, {.device = s.settings.device});
 }
@@ -98,12 +101,15 @@ void State::lazy_init(Session& s) {
 }
 
 void State::cast_inputs(Session& s, Arguments& arguments) const {
-  if (policy_.cast_forward_inputs && policy_.param_dtype)
-    cast_floating(s, arguments.tensors, *policy_.param_dtype);
+  if (!policy_.cast_forward_inputs || !policy_.param_dtype) return;
+  const RecordFunction record(s);
+  cast_floating(s, arguments.tensors, *policy_.param_dtype);
 }
 
 void State::cast_outputs(Session& s, Tensors& outputs) const {
-  if (policy_.output_dtype) cast_floating(s, outputs, *policy_.output_dtype);
+  if (!policy_.output_dtype) return;
+  const RecordFunction record(s);
+  cast_floating(s, outputs, *policy_.output_dtype);
 }
 
 void State::pre_forward(Session& s, Arguments& arguments) {
@@ -175,6 +181,7 @@ void State::pre_backward(Session& s) {
 
 void State::final_callback(Session& s) {
   const Visiting visiting(s, comm_->watchers(), *this, Site::final_callback);
+  const RecordFunction record(s);
   context_->iter_forward_root = nullptr;
   for (State* state : context_->all_states) {
     state->modules_to_run_.clear();

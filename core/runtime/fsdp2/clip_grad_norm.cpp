@@ -1,0 +1,54 @@
+#include "core/runtime/fsdp2/clip_grad_norm.h"
+
+#include <cmath>
+
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/foreach.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/reductions.h"
+#include "core/runtime/clip_grad_norm.h"
+#include "core/runtime/collectives.h"
+
+namespace shardscope::eager::fsdp2 {
+namespace {
+
+/// _NormPartial to Replicate: the powers are summed.
+Tensor summed_over_ranks(Session& s, const Tensor& norms, const ProcessGroup& group, double order) {
+  const Tensor sum = functional_all_reduce(s, group, pow(s, norms, Number(order)), "sum");
+  wait_tensor(s, sum);
+  return pow(s, sum, Number(1 / order));
+}
+
+Tensor largest_over_ranks(Session& s, const Tensor& norm, const ProcessGroup& group) {
+  const Tensor largest = functional_all_reduce(s, group, norm, "max");
+  wait_tensor(s, largest);
+  return largest;
+}
+
+TotalNorm total_norm(Session& s, const Tensors& gradients, const ProcessGroup& group,
+                     double order) {
+  Tensor norms = stack(s, foreach_norm(s, gradients));
+  const bool partial = std::isinf(order);
+  if (!partial) norms = summed_over_ranks(s, norms, group, order);
+  return {.norm = vector_norm(s, norms, order), .partial = partial};
+}
+
+}  // namespace
+
+TotalNorm clip_grad_norm(Session& s, const Tensors& parameters, const ProcessGroup& group,
+                         double order) {
+  const NoGrad no_grad(s);
+  Tensors gradients;
+  for (const Tensor& parameter : parameters)
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  if (gradients.empty()) return {};
+  TotalNorm total = total_norm(s, gradients, group, order);
+  clip_with_norm(s, gradients, full_tensor(s, total, group));
+  return total;
+}
+
+Tensor full_tensor(Session& s, const TotalNorm& total, const ProcessGroup& group) {
+  return total.partial ? largest_over_ranks(s, total.norm, group) : total.norm;
+}
+
+}  // namespace shardscope::eager::fsdp2
