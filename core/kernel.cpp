@@ -38,6 +38,10 @@ std::int64_t causal_pairs(const Kernel& k) {
   return k.batch * k.heads * (k.length * (k.length + 1) / 2);
 }
 
+/// Of one element.
+constexpr std::int64_t gelu_flops = 9;
+constexpr std::int64_t gelu_backward_flops = 14;
+
 /// What one call reads and writes, by element type.
 struct Moved {
   std::int64_t elements = 0;   ///< of the kernel's dtype
@@ -71,9 +75,9 @@ Moved linear_moves(const Kernel& k) {
   const std::int64_t weight = k.in * k.out;
   const std::int64_t bias = k.has_bias ? k.out : 0;
   if (k.kind == KernelKind::linear_forward)
-    return {.elements = x + weight + bias + y * (k.has_residual ? 2 : 1)};
+    return {.elements = x + weight + bias + y * (k.has_residual || k.has_gelu ? 2 : 1)};
   if (k.kind == KernelKind::linear_backward_input)
-    return {.elements = y + weight + x * (k.accumulate_input ? 2 : 1)};
+    return {.elements = y + weight + x * (k.accumulate_input || k.has_gelu ? 2 : 1)};
   if (!k.has_weight_gradient) return {.elements = y, .gradients = bias};
   return {.elements = y + x, .gradients = weight * (k.accumulate ? 2 : 1) + bias};
 }
@@ -145,9 +149,10 @@ Flops flops_of(const Kernel& k) {
   const std::int64_t x = k.rows * k.in;
   switch (k.kind) {
     case KernelKind::linear_forward:
-      return {2 * k.rows * k.in * k.out + (k.has_residual ? k.rows * k.out : 0)};
+      return {2 * k.rows * k.in * k.out + (k.has_residual ? k.rows * k.out : 0) +
+              (k.has_gelu ? gelu_flops * k.rows * k.out : 0)};
     case KernelKind::linear_backward_input:
-      return {2 * k.rows * k.in * k.out};
+      return {2 * k.rows * k.in * k.out + (k.has_gelu ? gelu_backward_flops * x : 0)};
     case KernelKind::linear_backward_weight:
       return {(k.has_weight_gradient ? 2 * k.rows * k.in * k.out : 0) +
               (k.has_bias ? k.rows * k.out : 0)};
@@ -165,9 +170,9 @@ Flops flops_of(const Kernel& k) {
     case KernelKind::rope_backward:
       return {3 * (q_elements(k) + kv_elements(k))};
     case KernelKind::gelu_forward:
-      return {x * 9};
+      return {x * gelu_flops};
     case KernelKind::gelu_backward:
-      return {x * 14};
+      return {x * gelu_backward_flops};
     case KernelKind::swiglu_forward:
       return {x * 5};
     case KernelKind::swiglu_backward:

@@ -38,9 +38,11 @@ enum class KernelKind : std::uint8_t {
   /// `accumulate_input`), acc dweight[C]?, acc dbias[C]?
   norm_backward,
   /// in x[R,in], weight, bias[out]?, residual[R,out]?; out y[R,out] = x W (+ bias) (+ residual);
-  /// residual may be y itself
+  /// residual may be y itself. With `has_gelu` one more: out y = gelu_tanh(h), out h[R,out] =
+  /// x W (+ bias); y is of the h that was not yet rounded
   linear_forward,
-  /// in dy[R,out], weight; out dx[R,in] (added when `accumulate_input`)
+  /// in dy[R,out], weight; out dx[R,in] (added when `accumulate_input`). With `has_gelu` one more:
+  /// in h[R,in]; dx is times the derivative of gelu_tanh at h
   linear_backward_input,
   /// in x[R,in], dy[R,out]; out acc dweight?, acc dbias[out]?
   linear_backward_weight,
@@ -64,7 +66,7 @@ enum class KernelKind : std::uint8_t {
   swiglu_backward,
   /// in targets int32[R] (-100: ignored); in-out logits[R,V] become their gradient times `scale` /
   /// counted; in-out loss float64[1] += `scale` * sum of row losses / counted; in counted
-  /// float64[1]? (absent: the rows of this call that are not ignored)
+  /// float64[1]? (without `has_count` the rows of this call that are not ignored)
   cross_entropy,
   /// in targets int32[R]; out counted float64[1]: rows that are not ignored
   count_targets,
@@ -102,6 +104,8 @@ struct Kernel {
   bool has_bias = false;                  ///< linear, norm: bias (or its gradient) present
   bool has_weight_gradient = true;
   bool has_residual = false;
+  bool has_gelu = false;   ///< linear_forward, linear_backward_input
+  bool has_count = false;  ///< cross_entropy: the count of targets is given
   bool nesterov = false;
   bool has_clip = false;  ///< a limit was given
   bool has_copy = false;  ///< adamw, sgd: p is float32 and also wanted in bfloat16

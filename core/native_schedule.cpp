@@ -85,6 +85,7 @@ class NativeScheduler {
         .length = workload_.length,
         .loss_scale = 1.0 / (static_cast<double>(workload_.micro_batches) * data_parallel_ranks()),
         .dtypes = dtypes_,
+        .fusions = target_.fusions,
         .logits = target_.logits};
   }
   Schedule empty_schedule(int rank) const {

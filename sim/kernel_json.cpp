@@ -18,6 +18,7 @@ constexpr FlagField flag_fields[] = {
     {"has_bias", &Kernel::has_bias},         {"has_weight_gradient", &Kernel::has_weight_gradient},
     {"has_residual", &Kernel::has_residual}, {"nesterov", &Kernel::nesterov},
     {"has_clip", &Kernel::has_clip},         {"has_copy", &Kernel::has_copy},
+    {"has_gelu", &Kernel::has_gelu},         {"has_count", &Kernel::has_count},
 };
 
 struct DtypeField {

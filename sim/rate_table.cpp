@@ -22,7 +22,7 @@ std::uint32_t switches_of(const Kernel& k) {
   add(k.norm == NormKind::rms_norm, 3);
   for (bool flag :
        {k.accumulate, k.accumulate_input, k.has_bias, k.has_weight_gradient, k.has_residual,
-        k.nesterov, k.has_clip, k.has_copy, k.gradient_dtype != k.dtype})
+        k.has_gelu, k.nesterov, k.has_clip, k.has_copy, k.gradient_dtype != k.dtype})
     add(flag, 1);
   return bits;
 }

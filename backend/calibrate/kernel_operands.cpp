@@ -50,15 +50,23 @@ std::vector<OperandSpec> norm_specs(const Kernel& k) {
           gradients(k, bias)};
 }
 
+std::vector<OperandSpec> with_gelu(const Kernel& k, std::vector<OperandSpec> specs,
+                                   const OperandSpec& h) {
+  if (k.has_gelu) specs.push_back(h);
+  return specs;
+}
+
 std::vector<OperandSpec> linear_specs(const Kernel& k) {
   const OperandSpec x = elements(k, k.rows * k.in);
   const OperandSpec y = elements(k, k.rows * k.out_row());
   const OperandSpec weight = elements(k, k.in * k.out);
   const std::int64_t bias = count_if(k.has_bias, k.out);
   if (k.kind == KernelKind::linear_forward)
-    return {x, weight, elements(k, bias),
-            elements(k, count_if(k.has_residual, k.rows * k.out_row())), y};
-  if (k.kind == KernelKind::linear_backward_input) return {y, weight, x};
+    return with_gelu(k,
+                     {x, weight, elements(k, bias),
+                      elements(k, count_if(k.has_residual, k.rows * k.out_row())), y},
+                     y);
+  if (k.kind == KernelKind::linear_backward_input) return with_gelu(k, {y, weight, x}, x);
   return {x, y, gradients(k, count_if(k.has_weight_gradient, k.in * k.out)), gradients(k, bias)};
 }
 
@@ -167,7 +175,8 @@ std::vector<OperandSpec> operand_specs(const Kernel& k) {
     case KernelKind::swiglu_backward:
       return {elements(k, k.rows * k.in), elements(k, k.rows * k.in), elements(k, k.rows * k.in)};
     case KernelKind::cross_entropy:
-      return {tokens(k.rows), elements(k, k.rows * k.out_row()), doubles(1), doubles(0)};
+      return {tokens(k.rows), elements(k, k.rows * k.out_row()), doubles(1),
+              doubles(k.has_count ? 1 : 0)};
     case KernelKind::count_targets:
       return {tokens(k.rows), doubles(1)};
     case KernelKind::sum_of_squares:

@@ -60,7 +60,7 @@ class CpuDevice : public Device {
 
  private:
   bool by_library(const Kernel& kernel) const {
-    return library_ && is_linear(kernel.kind) && library_->can_run(kernel);
+    return library_ && is_linear(kernel.kind) && !kernel.has_gelu && library_->can_run(kernel);
   }
 
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {

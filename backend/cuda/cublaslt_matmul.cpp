@@ -19,6 +19,14 @@ void check(cublasStatus_t result, std::string_view call) {
                .code = ExitCode::outside});
 }
 
+/// What cuBLASLt does beside a product, in the same kernel.
+enum class Joined : std::uint8_t {
+  nothing,
+  gelu,             ///< D = gelu_tanh of the product, which is kept, too
+  gelu_derivative,  ///< D times the derivative of gelu_tanh
+  bias_gradient     ///< sums of A or B over k
+};
+
 /// D = op(A) op(B) + beta C as cuBLASLt sees it: columns first. A row-major matrix [r, c] is a
 /// column-major one of c rows and r columns.
 struct Product {
@@ -28,6 +36,8 @@ struct Product {
   std::size_t a = 0, b = 0, d = 0;                        ///< operands of the call
   bool accumulate = false;
   bool has_bias = false, has_residual = false;
+  Joined joined = Joined::nothing;
+  std::size_t beside = 0;  ///< operand of what is joined: the product itself, or the bias gradient
   Dtype in = Dtype::float32, out = Dtype::float32;
 };
 
@@ -46,6 +56,8 @@ Product forward(const Kernel& kernel) {
           .d = 4,
           .has_bias = kernel.has_bias,
           .has_residual = kernel.has_residual,
+          .joined = kernel.has_gelu ? Joined::gelu : Joined::nothing,
+          .beside = 5,
           .in = kernel.dtype,
           .out = kernel.dtype};
 }
@@ -62,12 +74,16 @@ Product input_gradient(const Kernel& kernel) {
           .b = 0,
           .d = 2,
           .accumulate = kernel.accumulate_input,
+          .joined = kernel.has_gelu ? Joined::gelu_derivative : Joined::nothing,
+          .beside = 3,
           .in = kernel.dtype,
           .out = kernel.dtype};
 }
 
 Product weight_gradient(const Kernel& kernel) {
   const bool out_in = kernel.layout == WeightLayout::out_in;
+  // It overwrites; what is added up over micro-batches is a kernel of its own.
+  const bool joins_bias = kernel.has_bias && !kernel.accumulate;
   return {.transpose_b = true,
           .m = out_in ? kernel.in : kernel.out,
           .n = out_in ? kernel.out : kernel.in,
@@ -79,8 +95,33 @@ Product weight_gradient(const Kernel& kernel) {
           .b = out_in ? std::size_t{1} : std::size_t{0},
           .d = 2,
           .accumulate = kernel.accumulate,
+          .joined = joins_bias ? Joined::bias_gradient : Joined::nothing,
+          .beside = 3,
           .in = kernel.dtype,
           .out = kernel.gradient_dtype};
+}
+
+/// The same without what is joined to it; what a gelu is of takes the gelu's place.
+Product alone(Product product) {
+  if (product.joined == Joined::gelu) product.d = product.beside;
+  product.joined = Joined::nothing;
+  return product;
+}
+
+/// cublasLtEpilogue_t by what is joined; of the gelu with the bias, if there is one.
+cublasLtEpilogue_t epilogue_of(const Product& product) {
+  switch (product.joined) {
+    case Joined::nothing:
+      return product.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Joined::gelu:
+      return product.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case Joined::gelu_derivative:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case Joined::bias_gradient:
+      // dy is B where the weight lies as [out, in].
+      return product.b == 1 ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 Product product_of(const Kernel& kernel) {
@@ -117,7 +158,16 @@ Operation make_operation(const Product& product) {
   const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.transpose_a));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.transpose_b));
-  if (product.has_bias) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
+  const bool keeps_product =
+      product.joined == Joined::gelu || product.joined == Joined::gelu_derivative;
+  if (keeps_product) {
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d_column);
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, type_of(product.out));
+  }
+  if (product.has_bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.in));
+  if (product.joined == Joined::bias_gradient)
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.out));
   return owned;
 }
 
@@ -154,30 +204,40 @@ struct CublasLtMatmul::Library {
 
   Plan* find(const Kernel& kernel) {
     const auto found = std::find_if(plans.begin(), plans.end(),
-                                    [&](const Plan& plan) { return plan.kernel == kernel; });
-    return found == plans.end() ? nullptr : &*found;
+                                    [&](const auto& plan) { return plan->kernel == kernel; });
+    return found == plans.end() ? nullptr : found->get();
   }
 
-  void choose_algorithm(Plan& plan) const {
+  static Plan make_plan(const Kernel& kernel, const Product& p) {
+    return {.kernel = kernel,
+            .product = p,
+            .operation = make_operation(p),
+            .a = p.transpose_a ? make_layout(p.in, p.k, p.m, p.a_column)
+                               : make_layout(p.in, p.m, p.k, p.a_column),
+            .b = p.transpose_b ? make_layout(p.in, p.n, p.k, p.b_column)
+                               : make_layout(p.in, p.k, p.n, p.b_column),
+            .d = make_layout(p.out, p.m, p.n, p.d_column),
+            .algorithm = {}};
+  }
+
+  /// Null where the library has no algorithm for it.
+  std::unique_ptr<Plan> plan_of(const Kernel& kernel, const Product& product) const {
+    auto plan = std::make_unique<Plan>(make_plan(kernel, product));
     const Preference preference = make_preference();
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    check(cublaslt().algorithm_heuristic(handle, plan.operation.get(), plan.a.get(), plan.b.get(),
-                                         plan.d.get(), plan.d.get(), preference.get(), 1, &result,
-                                         &found),
-          "cublasLtMatmulAlgoGetHeuristic");
-    if (found == 0) {
-      throw Error(
-          {.where = "cuBLASLt",
-           .what = fmt::format("knows no way to multiply {} x {} by {} x {}", plan.product.m,
-                               plan.product.k, plan.product.k, plan.product.n),
-           .code = ExitCode::outside});
-    }
-    plan.algorithm = result.algo;
+    const cublasStatus_t status = cublaslt().algorithm_heuristic(
+        handle, plan->operation.get(), plan->a.get(), plan->b.get(), plan->d.get(), plan->d.get(),
+        preference.get(), 1, &result, &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
+      check(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (status != CUBLAS_STATUS_SUCCESS || found == 0) return nullptr;
+    plan->algorithm = result.algo;
+    return plan;
   }
 
   cublasLtHandle_t handle = nullptr;
-  std::vector<Plan> plans;
+  std::vector<std::unique_ptr<Plan>> plans;
 };
 
 CublasLtMatmul::CublasLtMatmul() : library_(std::make_unique<Library>()) {}
@@ -185,20 +245,20 @@ CublasLtMatmul::~CublasLtMatmul() = default;
 
 void CublasLtMatmul::prepare(const Kernel& kernel) {
   if (library_->find(kernel)) return;
-  const Product p = product_of(kernel);
-  Library::Plan plan{
-      .kernel = kernel,
-      .product = p,
-      .operation = make_operation(p),
-      .a = p.transpose_a ? make_layout(p.in, p.k, p.m, p.a_column)
-                         : make_layout(p.in, p.m, p.k, p.a_column),
-      .b = p.transpose_b ? make_layout(p.in, p.n, p.k, p.b_column)
-                         : make_layout(p.in, p.k, p.n, p.b_column),
-      .d = make_layout(p.out, p.m, p.n, p.d_column),
-      .algorithm = {},
-  };
-  library_->choose_algorithm(plan);
+  const Product product = product_of(kernel);
+  std::unique_ptr<Library::Plan> plan = library_->plan_of(kernel, product);
+  if (!plan && product.joined != Joined::nothing) plan = library_->plan_of(kernel, alone(product));
+  if (!plan) {
+    throw Error({.where = "cuBLASLt",
+                 .what = fmt::format("knows no way to multiply {} x {} by {} x {}", product.m,
+                                     product.k, product.k, product.n),
+                 .code = ExitCode::outside});
+  }
   library_->plans.push_back(std::move(plan));
+}
+
+bool CublasLtMatmul::is_joined(const Kernel& kernel) const {
+  return library_->find(kernel)->product.joined != Joined::nothing;
 }
 
 void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStream_t stream) {
@@ -208,6 +268,11 @@ void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStrea
   if (p.has_bias)
     set(plan.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         static_cast<const void*>(operand(2)));
+  if (p.joined != Joined::nothing)
+    set(plan.operation.get(),
+        p.joined == Joined::bias_gradient ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
+                                          : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        operand(p.beside));
   void* d = operand(p.d);
   const void* c = p.has_residual ? operand(3) : d;
   const float one = 1, beta = p.accumulate || p.has_residual ? 1.0f : 0.0f;

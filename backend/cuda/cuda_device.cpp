@@ -78,7 +78,7 @@ class CudaDevice : public Device {
 
   void prepare(const Kernel& kernel) override {
     if (by_library(kernel)) matmul_->prepare(kernel);
-    cuda::load_kernel(kernel);
+    cuda::load_kernel(kernel.has_gelu ? gelu_of(kernel) : kernel);
   }
 
   void begin_step(const StepState& state) override { step_state_.set(state, streams_.selected()); }
@@ -86,11 +86,11 @@ class CudaDevice : public Device {
   void run(const Kernel& kernel, const KernelCall& call) override {
     begin_step(call.state);
     if (!by_library(kernel)) return launch(kernel, call);
-    if (kernel.kind == KernelKind::linear_backward_weight) {
-      if (kernel.has_bias) run_bias_gradient(kernel, call);
-      if (!kernel.has_weight_gradient) return;
-    }
+    const bool joined = matmul_->is_joined(kernel);
+    if (kernel.kind == KernelKind::linear_backward_weight && kernel.has_bias && !joined)
+      run_bias_gradient(kernel, call);
     matmul_->run(kernel, call, streams_.selected());
+    if (kernel.has_gelu && !joined) run_gelu(kernel, call);
   }
 
   DeviceMemory& memory() override { return memory_; }
@@ -101,7 +101,25 @@ class CudaDevice : public Device {
   }
 
  private:
-  bool by_library(const Kernel& kernel) const { return matmul_ && is_linear(kernel.kind); }
+  bool by_library(const Kernel& kernel) const {
+    return matmul_ && is_linear(kernel.kind) && kernel.has_weight_gradient;
+  }
+
+  /// The gelu behind a product that the library did not join to it.
+  static Kernel gelu_of(const Kernel& kernel) {
+    const bool forward = kernel.kind == KernelKind::linear_forward;
+    return {.kind = forward ? KernelKind::gelu_forward : KernelKind::gelu_backward,
+            .dtype = kernel.dtype,
+            .rows = kernel.rows,
+            .in = forward ? kernel.out : kernel.in};
+  }
+
+  void run_gelu(const Kernel& kernel, const KernelCall& call) {
+    const bool forward = kernel.kind == KernelKind::linear_forward;
+    const std::array<void*, 3> operands{call.operands[forward ? 5 : 3],
+                                        call.operands[forward ? 4 : 2], nullptr};
+    launch(gelu_of(kernel), {.operands = operands, .slices = {}, .state = call.state});
+  }
 
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
     const std::array<void*, 5> operands{call.operands[0], call.operands[1], nullptr,

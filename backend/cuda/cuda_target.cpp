@@ -5,9 +5,9 @@
 namespace shardscope {
 
 Target cuda_target(bool by_library) {
-  return {.workspace = [by_library](const Kernel& kernel) {
-    return cuda_workspace(kernel, by_library);
-  }};
+  return {.workspace =
+              [by_library](const Kernel& kernel) { return cuda_workspace(kernel, by_library); },
+          .fusions = {.linear_gelu = true}};
 }
 
 }  // namespace shardscope

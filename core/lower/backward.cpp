@@ -16,6 +16,7 @@ class BackwardBuilder {
         needs_gradient_(graph.values.size(), false),
         gradient_(graph.values.size()),
         covered_(graph.values.size()),
+        gelu_of_(graph.values.size()),
         parameter_gradient_(model.parameters.size()) {}
 
   void build() {
@@ -41,12 +42,14 @@ class BackwardBuilder {
     for (const GraphOperand& operand : op.operands)
       if (operand.value && operand.access != Access::read)
         needs_gradient_[operand.value.value] = any;
+    if (op.kernel.has_gelu) gelu_of_[op.operands[4].value.value] = op.operands[5].value;
   }
 
   ValueId add_value(std::string name, ValueRole role, Bytes bytes, ParameterId parameter) {
     graph_.values.push_back({std::move(name), role, bytes, parameter});
     gradient_.emplace_back();
     covered_.emplace_back();
+    gelu_of_.emplace_back();
     needs_gradient_.push_back(false);
     return ValueId::of(graph_.values.size() - 1);
   }
@@ -148,11 +151,12 @@ class BackwardBuilder {
     const ValueId weight = op.operands[1].value;
     const ValueId bias = op.operands[2].value;
     const ValueId residual = op.operands[3].value;
-    const ValueId y = op.operands[4].value;
+    const ValueId y = op.operands[op.kernel.has_gelu ? 5 : 4].value;
     if (!needs(y)) return;
     const ValueId dy = gradient_[y.value];
     Kernel kernel = op.kernel;
     kernel.has_residual = false;
+    kernel.has_gelu = false;
     if (trainable(weight) || trainable(bias)) {
       kernel.kind = KernelKind::linear_backward_weight;
       kernel.has_weight_gradient = trainable(weight);
@@ -162,14 +166,21 @@ class BackwardBuilder {
       emit(op, kernel, {x, read(dy), write(dweight), write(dbias)});
     }
     if (needs(x.value)) {
+      // Where x is a gelu's, its gradient goes through that at once.
+      const ValueId h = gelu_of_[x.value.value];
+      GraphOperand of = x;
+      if (h) of.value = h;
       bool fresh = true;
-      const ValueId dx = gradient_of(x, fresh);
+      const ValueId dx = gradient_of(of, fresh);
       kernel.kind = KernelKind::linear_backward_input;
       kernel.has_weight_gradient = true;
       kernel.has_bias = false;
+      kernel.has_gelu = h.valid();
       kernel.accumulate_input = !fresh;
-      emit(op, kernel,
-           {read(dy), read(weight), same_part(x, dx, fresh ? Access::write : Access::read_write)});
+      std::vector<GraphOperand> operands{
+          read(dy), read(weight), same_part(x, dx, fresh ? Access::write : Access::read_write)};
+      if (h) operands.push_back(read(h));
+      emit(op, kernel, std::move(operands));
     }
     // The branch has read dy; from here on the same storage is the gradient of what was added to
     // it.
@@ -268,6 +279,7 @@ class BackwardBuilder {
   std::vector<bool> needs_gradient_;         // by forward value
   std::vector<ValueId> gradient_;            // by value: the storage of its gradient so far
   std::vector<Bytes> covered_;               // by value: up to where its gradient is written
+  std::vector<ValueId> gelu_of_;             // by value: what it is the gelu of, where joined
   std::vector<ValueId> parameter_gradient_;  // by parameter
 };
 

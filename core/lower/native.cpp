@@ -153,6 +153,23 @@ class ForwardBuilder {
     return y;
   }
 
+  /// gelu_tanh of a linear layer's output, which stays for the backward.
+  ValueId linear_gelu(const Linear& linear, std::string name, ValueId x) {
+    const ValueId h = activation(linear.module, rows() * linear.out);
+    const ValueId y = activation(std::move(name), rows() * linear.out);
+    Kernel kernel = linear_kernel(linear, rows());
+    kernel.has_gelu = true;
+    emit(linear.module, kernel,
+         {read(x),
+          read(parameter(linear.weight)),
+          read(parameter(linear.bias)),
+          {},
+          write(y),
+          write(h)},
+         {x, h});
+    return y;
+  }
+
   /// Where q, k and v lie: one fused value or three, with the elements between their rows.
   struct Projected {
     ValueId q, k, v;
@@ -215,6 +232,7 @@ class ForwardBuilder {
     const std::int64_t width = block.mlp_in[0].out;
     const std::string module = parent_of(block.mlp_in[0].module);
     if (block.mlp == MlpKind::gelu_tanh) {
+      if (shape_.fusions.linear_gelu) return linear_gelu(block.mlp_in[0], module + ".gelu", x);
       const ValueId h = linear(block.mlp_in[0], x, {});
       const ValueId y = activation(module + ".gelu", rows() * width);
       emit(module + ".gelu", {.kind = KernelKind::gelu_forward, .rows = rows(), .in = width},
@@ -283,6 +301,7 @@ class ForwardBuilder {
 
   void add_loss(const Chunk& chunk, ValueId logits, ValueId counted, ValueId loss) {
     const Kernel kernel{.kind = KernelKind::cross_entropy,
+                        .has_count = counted.valid(),
                         .rows = chunk.rows,
                         .out = decoder_.vocabulary,
                         .out_stride = chunk.stride == decoder_.vocabulary ? 0 : chunk.stride,

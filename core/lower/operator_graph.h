@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "core/kernel.h"
-#include "core/lower/logits_chunks.h"
 #include "core/model/model.h"
 #include "core/precision.h"
 #include "core/quantities.h"
 #include "core/schedule.h"
+#include "core/target.h"
 
 namespace shardscope {
 
@@ -75,6 +75,7 @@ struct BatchShape {
   /// 1 / (micro-batches * data-parallel ranks): gradients and losses then simply add up.
   double loss_scale = 1;
   PrecisionDtypes dtypes;
+  Fusions fusions;
   /// Of logits that may exist at once, see logits_chunks.h.
   Bytes logits = most_logits;
   std::int64_t rows() const { return batch * length; }

@@ -211,6 +211,33 @@ TEST(NativeSchedule, CheckpointingKeepsOnlyBlockInputs) {
   EXPECT_EQ(activations_at_loss(Checkpointing::none).count, 4 * 256 + 2 * 32 + 512 + 2 * 4032);
 }
 
+TEST(NativeSchedule, JoinsGelusWhereTheDeviceWantsIt) {
+  const Target joining{.fusions = {.linear_gelu = true}};
+  const Schedule joined = schedule_of(testing::small_gpt2(1), {.world = 1}, joining);
+  const Schedule apart = schedule_of(testing::small_gpt2(1), {.world = 1});
+  EXPECT_TRUE(names_where(joined, "gelu").empty());
+  EXPECT_EQ(names_where(apart, "gelu").size(), 2u);
+  const auto bytes_of_mlp = [](const Schedule& schedule) {
+    Bytes sum;
+    for (const Operation& op : schedule.operations)
+      if (std::string(schedule.name(op)).find(".mlp") != std::string::npos) sum += op.bytes;
+    return sum;
+  };
+  // Of R F elements (8 * 32 * 4 = 1024 bytes): y is written beside h instead of h read again, and
+  // dh is written once instead of dy, read and written again.
+  EXPECT_EQ((bytes_of_mlp(apart) - bytes_of_mlp(joined)).count, 3 * 1024);
+  EXPECT_EQ(live_bytes(joined).size(), live_bytes(apart).size() - 2);
+  const auto peak = [](const Schedule& schedule) {
+    Bytes most;
+    for (const CategoryBytes& live : live_bytes(schedule)) most = std::max(most, live.total());
+    return most;
+  };
+  EXPECT_EQ(peak(joined), peak(apart));
+  // SwiGLU is no gelu.
+  EXPECT_EQ(schedule_of(testing::small_llama(1), {}, joining).operations.size(),
+            schedule_of(testing::small_llama(1), {}).operations.size());
+}
+
 TEST(NativeSchedule, FrozenParametersGetNoGradientOrState) {
   Model model = testing::small_llama(2);
   for (Parameter& p : model.parameters) p.trainable = p.name.find("layers.1") != std::string::npos;

@@ -84,11 +84,11 @@ void sum_losses(const Kernel& kernel, const KernelCall& call, int threads) {
   const std::int32_t* targets = operand<const std::int32_t>(call, 0);
   T* logits = operand<T>(call, 1);
   double* loss = operand<double>(call, 2);
-  const double* of_all = operand<const double>(call, 3);
   double* losses = operand<double>(call, 4);
   const std::int64_t classes = kernel.out;
   // Without a counted row this is 0: the mean below is then 0 / 0, not a number, as in PyTorch.
-  const double counted = of_all ? *of_all : counted_rows(targets, kernel.rows);
+  const double counted =
+      kernel.has_count ? *operand<const double>(call, 3) : counted_rows(targets, kernel.rows);
   parallel(threads, [&](Member member) {
     const Range rows = share(kernel.rows, member);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {

@@ -1,3 +1,4 @@
+#include "backend/cpu/kernels/gelu.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/operands.h"
 #include "backend/cpu/kernels/simd_math.h"
@@ -16,14 +17,6 @@ void for_elements(std::int64_t elements, int threads, const Body& body) {
   });
 }
 
-/// gelu_tanh(h) = h * sigmoid(2 u) with u = sqrt(2 / pi) (h + 0.044715 h^3).
-constexpr float two_root_two_over_pi = 1.5957691216057308f;
-constexpr float gelu_cubic = 0.044715f;
-
-SHARDSCOPE_INLINE Sigmoid gelu_gate(Floats h) {
-  return sigmoid(two_root_two_over_pi * h * (1.0f + gelu_cubic * h * h));
-}
-
 }  // namespace
 
 void gelu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
@@ -31,10 +24,8 @@ void gelu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
     using T = decltype(element);
     const T* h = operand<T>(call, 0);
     T* y = operand<T>(call, 1);
-    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
-      const Floats value = load(h + i, part);
-      store(y + i, value * gelu_gate(value).value, part);
-    });
+    for_elements(kernel.rows * kernel.in, threads,
+                 [=](std::int64_t i, auto part) { store(y + i, gelu(load(h + i, part)), part); });
   });
 }
 
@@ -44,11 +35,7 @@ void gelu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
     const T* h = operand<T>(call, 0);
     T* dy = operand<T>(call, 1);
     for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
-      const Floats value = load(h + i, part);
-      const Sigmoid gate = gelu_gate(value);
-      const Floats slope = two_root_two_over_pi * (1.0f + 3.0f * gelu_cubic * value * value);
-      const Floats derivative = gate.value + value * (gate.value * gate.complement) * slope;
-      store(dy + i, load(dy + i, part) * derivative, part);
+      store(dy + i, load(dy + i, part) * gelu_slope(load(h + i, part)), part);
     });
   });
 }

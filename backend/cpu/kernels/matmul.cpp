@@ -3,6 +3,7 @@
 // to float32, so that bfloat16 runs on every processor.
 #include <type_traits>
 
+#include "backend/cpu/kernels/gelu.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/operands.h"
 #include "backend/cpu/kernels/tile.h"
@@ -39,6 +40,9 @@ struct Product {
   /// Added before a bfloat16 result is rounded; a float32 one starts from them.
   const T* bias = nullptr;    ///< [columns]
   const T* addend = nullptr;  ///< [rows, columns]
+  /// As C, without gaps: gelu_tanh of C; C is multiplied by gelu_tanh's derivative here.
+  Result* gelu_of = nullptr;
+  const T* slope_at = nullptr;
 };
 
 /// One member's scratch.
@@ -164,10 +168,27 @@ void round_block(const Product<T, Bfloat16>& p, const Block& sums, std::int64_t 
       if (p.bias) value += load(p.bias + column + j, part);
       if (p.addend) value += load(p.addend + at + j, part);
       if (old) value += load(old + at + j, part);
+      if (p.slope_at) value *= gelu_slope(load(p.slope_at + at + j, part));
+      if (p.gelu_of) store(p.gelu_of + at + j, gelu(value), part);
       store(p.c + at + j, value, part);
     });
   }
 }
+
+/// What a float32 product is followed by.
+template <class T>
+void finish_gelu(const Product<T, float>& p, int threads) {
+  parallel(threads, [&](Member member) {
+    const Range elements = share(p.rows * p.c_row, member, 64);
+    for_vectors(elements.begin, elements.end, [&](std::int64_t i, auto part) {
+      const Floats value = load(p.c + i, part);
+      if (p.gelu_of) store(p.gelu_of + i, gelu(value), part);
+      if (p.slope_at) store(p.c + i, value * gelu_slope(load(p.slope_at + i, part)), part);
+    });
+  });
+}
+template <class T>
+void finish_gelu(const Product<T, Bfloat16>&, int /*threads*/) {}  // in round_block
 
 /// All of the depth is summed in float32 before anything is rounded.
 template <class T>
@@ -197,6 +218,7 @@ void multiply(const Product<T, Result>& p, float* workspace, int threads) {
     else
       multiply_range(p, s, share(p.rows, member, tile_rows), {0, p.columns});
   });
+  if (p.gelu_of || p.slope_at) finish_gelu(p, threads);
 }
 
 /// The weight as the matrix [in, out], whichever way it is stored.
@@ -243,6 +265,8 @@ void column_sums(const Kernel& kernel, const T* dy, G* sums, int threads) {
   });
 }
 
+float* workspace_of(const KernelCall& call) { return static_cast<float*>(call.operands.back()); }
+
 void multiply_forward(const Kernel& kernel, Product<float, float> p, float* workspace,
                       int threads) {
   p.accumulate = p.bias || p.addend;
@@ -259,14 +283,15 @@ void forward(const Kernel& kernel, const KernelCall& call, int threads) {
   multiply_forward(kernel,
                    Product<T, T>{.a = {operand<T>(call, 0), kernel.in, 1},
                                  .b = weight_view<T>(kernel, operand<T>(call, 1)),
-                                 .c = operand<T>(call, 4),
+                                 .c = operand<T>(call, kernel.has_gelu ? 5 : 4),
                                  .c_row = kernel.out_row(),
                                  .rows = kernel.rows,
                                  .columns = kernel.out,
                                  .depth = kernel.in,
                                  .bias = operand<T>(call, 2),
-                                 .addend = operand<T>(call, 3)},
-                   operand(call, 5), threads);
+                                 .addend = operand<T>(call, 3),
+                                 .gelu_of = kernel.has_gelu ? operand<T>(call, 4) : nullptr},
+                   workspace_of(call), threads);
 }
 
 template <class T>
@@ -279,8 +304,9 @@ void backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
                          .rows = kernel.rows,
                          .columns = kernel.in,
                          .depth = kernel.out,
-                         .accumulate = kernel.accumulate_input},
-           operand(call, 3), threads);
+                         .accumulate = kernel.accumulate_input,
+                         .slope_at = kernel.has_gelu ? operand<T>(call, 3) : nullptr},
+           workspace_of(call), threads);
 }
 
 template <class T, class G>

@@ -159,7 +159,7 @@ template <class Stream>
 void cross_entropy(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   auto* losses = operand<double>(call, 4);
   auto* counted = operand<double>(call, 3);
-  if (!counted) {
+  if (!kernel.has_count) {
     counted = losses + kernel.rows;
     stream.launch(CountTargets{operand<const std::int32_t>(call, 0), counted, kernel.rows},
                   one_large_block);

@@ -3,8 +3,11 @@
 // in every run.
 #pragma once
 
+#include <algorithm>
+
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/kernels/vectors.h"
 #include "backend/cuda/simt.h"
 
 namespace shardscope::cuda {
@@ -16,13 +19,24 @@ struct EmbeddingForward {
   const T* wpe;  ///< null: none
   T* x;
   std::int64_t rows, width, length;
+  bool aligned;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    for_grid(thread, rows * width, [&](std::int64_t i) {
-      const std::int64_t row = i / width, column = i % width;
-      const float token = get(wte[tokens[row] * width + column]);
-      put(x[i], wpe ? token + get(wpe[row % length * width + column]) : token);
+    aligned ? look_up<vector_elements>(thread) : look_up<1>(thread);
+  }
+
+  /// `n` columns at a time.
+  template <int n, class Thread>
+  SHARDSCOPE_DEVICE void look_up(Thread& thread) const {
+    const std::int64_t of_row = width / n;
+    for_grid(thread, rows * of_row, [&](std::int64_t i) {
+      const std::int64_t row = i / of_row, column = i % of_row * n;
+      float token[n], position[n] = {};
+      load(wte + tokens[row] * width + column, token);
+      if (wpe) load(wpe + row % length * width + column, position);
+      for (int k = 0; k < n; ++k) token[k] += position[k];
+      store(x + row * width + column, token);
     });
   }
 };
@@ -103,28 +117,64 @@ struct SortRows {
   }
 };
 
-/// A block for each sorted row; the first of a token adds up all of that token's.
+/// A block for each sorted row; the first of a token adds up all of that token's. Groups of threads
+/// take every so many-th row, then their sums are added: a token that stands in thousands of rows
+/// is not one long chain of reads.
 template <class T, class G>
 struct SumTokenRows {
   const std::int32_t* tokens;
+  const std::int32_t* begins;
   const std::int32_t* sorted;
   const T* dx;
   G* dwte;
-  std::int64_t rows, width;
-  bool accumulate;
+  std::int64_t rows, width, vocabulary;
+  int groups;
+  bool accumulate, aligned;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     const std::int64_t first = thread.block();
     const std::int32_t token = tokens[sorted[first]];
-    if (first > 0 && tokens[sorted[first - 1]] == token) return;
-    for_block(thread, width, [&](std::int64_t column) {
-      G& sum = dwte[token * width + column];
-      float total = accumulate ? get(sum) : 0.0f;
-      for (std::int64_t i = first; i < rows && tokens[sorted[i]] == token; ++i)
-        total += get(dx[sorted[i] * width + column]);
-      put(sum, total);
-    });
+    if (begins[token] != first) return;
+    const std::int64_t end = token + 1 < vocabulary ? begins[token + 1] : rows;
+    G* sum = dwte + token * width;
+    aligned ? add_up<vector_elements>(thread, first, end, sum) : add_up<1>(thread, first, end, sum);
+  }
+
+  /// `n` columns at a time.
+  template <int n, class Thread>
+  SHARDSCOPE_DEVICE void add_up(Thread& thread, std::int64_t first, std::int64_t end,
+                                G* sum) const {
+    auto* sums = thread.template shared<float>();  // [groups][width], of more than one
+    const int of_group = thread.count() / groups, group = thread.index() / of_group;
+    const int lane = thread.index() % of_group;
+    for (std::int64_t i = lane * n; i < width && group < groups; i += of_group * n) {
+      float total[n] = {}, more[n];
+      for (std::int64_t row = first + group; row < end; row += groups) {
+        load(dx + sorted[row] * width + i, more);
+        for (int k = 0; k < n; ++k) total[k] += more[k];
+      }
+      groups == 1 ? finish(total, sum + i) : store(sums + group * width + i, total);
+    }
+    if (groups == 1) return;
+    thread.sync();
+    if (group != 0) return;
+    for (std::int64_t i = lane * n; i < width; i += of_group * n) {
+      float total[n] = {}, more[n];
+      for (int other = 0; other < groups && first + other < end; ++other) {
+        load(sums + other * width + i, more);
+        for (int k = 0; k < n; ++k) total[k] += more[k];
+      }
+      finish(total, sum + i);
+    }
+  }
+
+  template <int n>
+  SHARDSCOPE_DEVICE void finish(float (&total)[n], G* sum) const {
+    float old[n] = {};
+    if (accumulate) load(sum, old);
+    for (int k = 0; k < n; ++k) total[k] += old[k];
+    store(sum, total);
   }
 };
 
@@ -151,14 +201,17 @@ template <class Stream>
 void embedding_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
-    stream.launch(EmbeddingForward<T>{.tokens = operand<const std::int32_t>(call, 0),
-                                      .wte = operand<T>(call, 1),
-                                      .wpe = operand<T>(call, 2),
-                                      .x = operand<T>(call, 3),
-                                      .rows = kernel.rows,
-                                      .width = kernel.in,
-                                      .length = kernel.length},
-                  elementwise_shape(kernel.rows * kernel.in));
+    EmbeddingForward<T> body{.tokens = operand<const std::int32_t>(call, 0),
+                             .wte = operand<T>(call, 1),
+                             .wpe = operand<T>(call, 2),
+                             .x = operand<T>(call, 3),
+                             .rows = kernel.rows,
+                             .width = kernel.in,
+                             .length = kernel.length,
+                             .aligned = false};
+    body.aligned = kernel.in % vector_elements == 0 && are_aligned(body.wte, body.wpe, body.x);
+    const std::int64_t elements = kernel.rows * kernel.in;
+    stream.launch(body, body.aligned ? vector_shape(elements) : elementwise_shape(elements));
   });
 }
 
@@ -177,7 +230,7 @@ std::int32_t* sort_rows(const Kernel& kernel, const KernelCall& call, Stream& st
   std::int32_t* sorted = order + kernel.rows;
   constexpr int scan_threads = BeginsOfTokens::most_threads;
   const LaunchShape by_row = elementwise_shape(kernel.rows);
-  stream.launch(FillZero<std::int32_t>{counts, kernel.out}, elementwise_shape(kernel.out));
+  stream.launch(fill_zero_of(counts, kernel.out), vector_shape(kernel.out));
   stream.launch(CountTokens{tokens, counts, kernel.rows}, by_row);
   stream.launch(BeginsOfTokens{counts, begins, kernel.out},
                 {.threads = scan_threads, .shared_bytes = scan_threads * sizeof(std::int32_t)});
@@ -191,16 +244,27 @@ void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream
   const std::int32_t* sorted = sort_rows(kernel, call, stream);
   if (!kernel.accumulate) {
     const std::int64_t elements = kernel.out * kernel.in;
-    stream.launch(FillZero<G>{operand<G>(call, 2), elements}, elementwise_shape(elements));
+    stream.launch(fill_zero_of(operand<G>(call, 2), elements), vector_shape(elements));
   }
-  stream.launch(SumTokenRows<T, G>{.tokens = operand<const std::int32_t>(call, 0),
-                                   .sorted = sorted,
-                                   .dx = operand<T>(call, 1),
-                                   .dwte = operand<G>(call, 2),
-                                   .rows = kernel.rows,
-                                   .width = kernel.in,
-                                   .accumulate = kernel.accumulate},
-                {.blocks = kernel.rows, .threads = threads_for(kernel.in)});
+  SumTokenRows<T, G> body{.tokens = operand<const std::int32_t>(call, 0),
+                          .begins = operand<const std::int32_t>(call, 4) + kernel.out,
+                          .sorted = sorted,
+                          .dx = operand<T>(call, 1),
+                          .dwte = operand<G>(call, 2),
+                          .rows = kernel.rows,
+                          .width = kernel.in,
+                          .vocabulary = kernel.out,
+                          .groups = 1,
+                          .accumulate = kernel.accumulate,
+                          .aligned = false};
+  body.aligned = kernel.in % vector_elements == 0 && are_aligned(body.dx, body.dwte);
+  const std::int64_t of_row = body.aligned ? kernel.in / vector_elements : kernel.in;
+  constexpr std::int64_t most_groups = 8;
+  body.groups = static_cast<int>(std::clamp(usual_threads / of_row, std::int64_t{1}, most_groups));
+  const std::int64_t sums = body.groups > 1 ? body.groups * kernel.in : 0;
+  stream.launch(body, {.blocks = kernel.rows,
+                       .threads = threads_for(body.groups * of_row),
+                       .shared_bytes = sums * static_cast<std::int64_t>(sizeof(float))});
 }
 
 template <class T, class G, class Stream>

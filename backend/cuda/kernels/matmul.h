@@ -2,6 +2,7 @@
 // against, and what runs where it is not there.
 #pragma once
 
+#include "backend/cuda/kernels/column_sums.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/operands.h"
 #include "backend/cuda/simt.h"
@@ -31,6 +32,8 @@ struct Matmul {
   std::int64_t c_row;  ///< elements between rows of c, and of the residual
   std::int64_t m, n, k;
   bool accumulate;
+  G* gelu_of;         ///< as c: gelu_tanh of it; null: not wanted
+  const T* slope_at;  ///< as c, which is times the derivative of gelu_tanh here; null: it is not
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
@@ -54,7 +57,10 @@ struct Matmul {
     const std::int64_t at = row * c_row + column;
     if (bias) sum += get(bias[column]);
     if (residual) sum += get(residual[at]);
-    put(c[at], accumulate ? get(c[at]) + sum : sum);
+    if (accumulate) sum += get(c[at]);
+    if (slope_at) sum *= gelu_slope(get(slope_at[at]));
+    put(c[at], sum);
+    if (gelu_of) put(gelu_of[at], gelu(sum));
   }
 };
 
@@ -76,24 +82,6 @@ struct ColumnPartials {
       float sum = 0;
       for (std::int64_t row = first; row < end; ++row) sum += get(dy[row * row_stride + column]);
       partials[i] = sum;
-    });
-  }
-};
-
-template <class G>
-struct SumColumnPartials {
-  const float* partials;
-  G* sum;
-  std::int64_t chunks, columns;
-  bool accumulate;
-
-  template <class Thread>
-  SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    for_grid(thread, columns, [&](std::int64_t column) {
-      float total = 0;
-      for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-        total += partials[chunk * columns + column];
-      put(sum[column], accumulate ? get(sum[column]) + total : total);
     });
   }
 };
@@ -126,12 +114,14 @@ void linear_forward(const Kernel& kernel, const KernelCall& call, Stream& stream
                                .b = weight_of<T>(kernel, operand<T>(call, 1)),
                                .bias = operand<T>(call, 2),
                                .residual = operand<T>(call, 3),
-                               .c = operand<T>(call, 4),
+                               .c = operand<T>(call, kernel.has_gelu ? 5 : 4),
                                .c_row = kernel.out_row(),
                                .m = kernel.rows,
                                .n = kernel.out,
                                .k = kernel.in,
-                               .accumulate = false},
+                               .accumulate = false,
+                               .gelu_of = kernel.has_gelu ? operand<T>(call, 4) : nullptr,
+                               .slope_at = nullptr},
                   stream);
   });
 }
@@ -149,7 +139,9 @@ void linear_backward_input(const Kernel& kernel, const KernelCall& call, Stream&
                                .m = kernel.rows,
                                .n = kernel.in,
                                .k = kernel.out,
-                               .accumulate = kernel.accumulate_input},
+                               .accumulate = kernel.accumulate_input,
+                               .gelu_of = nullptr,
+                               .slope_at = kernel.has_gelu ? operand<T>(call, 3) : nullptr},
                   stream);
   });
 }
@@ -166,9 +158,13 @@ void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream)
   stream.launch(
       ColumnPartials<T>{operand<T>(call, 1), partials, kernel.rows, kernel.out, kernel.out_row()},
       elementwise_shape(chunks * kernel.out));
-  stream.launch(
-      SumColumnPartials<G>{partials, operand<G>(call, 3), chunks, kernel.out, kernel.accumulate},
-      elementwise_shape(kernel.out));
+  sum_partials(SumPartials<G>{.partials = partials,
+                              .sum = operand<G>(call, 3),
+                              .count = chunks,
+                              .row = kernel.out,
+                              .columns = kernel.out,
+                              .accumulate = kernel.accumulate},
+               stream);
 }
 
 template <class T, class G, class Stream>
@@ -185,7 +181,9 @@ void weight_gradient(const Kernel& kernel, const KernelCall& call, Stream& strea
                              .m = in_out ? kernel.in : kernel.out,
                              .n = in_out ? kernel.out : kernel.in,
                              .k = kernel.rows,
-                             .accumulate = kernel.accumulate},
+                             .accumulate = kernel.accumulate,
+                             .gelu_of = nullptr,
+                             .slope_at = nullptr},
                 stream);
 }
 

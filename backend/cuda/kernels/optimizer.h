@@ -11,7 +11,7 @@
 
 namespace shardscope::cuda {
 
-/// A slice as a kernel needs it, with the number of its first element in the launch.
+/// A slice as a kernel needs it, with the number of its first piece in the launch.
 struct LaunchedSlice {
   std::int64_t offset;
   std::int64_t elements;
@@ -28,7 +28,7 @@ struct LaunchedSlices {
   int count = 0;
   std::int64_t items = 0;
 
-  /// Calls `body(slice, i)`: element or piece `item` of the launch is the i-th of `slice`.
+  /// Calls `body(slice, i)`: piece `item` of the launch is the i-th of `slice`.
   template <class Body>
   SHARDSCOPE_DEVICE void find(std::int64_t item, const Body& body) const {
     int low = 0, high = count - 1;
@@ -47,9 +47,9 @@ constexpr std::int64_t pieces_of(std::int64_t elements) {
   return blocks_for(elements, piece_elements);
 }
 
-/// Calls `body(LaunchedSlices)` for all slices, `most` at a time, numbered by `items_of(slice)`.
-template <class ItemsOf, class Body>
-void for_launches(std::span<const Slice> slices, const ItemsOf& items_of, const Body& body) {
+/// Calls `body(LaunchedSlices)` for all slices, `most` at a time, their pieces numbered.
+template <class Body>
+void for_launches(std::span<const Slice> slices, const Body& body) {
   constexpr std::size_t most = LaunchedSlices::most;
   for (std::size_t begin = 0; begin < slices.size(); begin += most) {
     LaunchedSlices launch{};
@@ -62,10 +62,34 @@ void for_launches(std::span<const Slice> slices, const ItemsOf& items_of, const 
                                        .piece_run = slice.piece_run,
                                        .piece_stride = slice.piece_stride,
                                        .decay = slice.decay};
-      launch.items += items_of(slice);
+      launch.items += pieces_of(slice.elements);
     }
     if (launch.items > 0) body(launch);
   }
+}
+
+static_assert(piece_elements == warp_size * vector_elements);
+
+/// Calls `body(i, Elements<n>)` for this lane's neighbouring elements of a slice's piece, i from
+/// the start of the operand.
+template <class Thread, class Body>
+SHARDSCOPE_DEVICE void for_lane(Thread& thread, const LaunchedSlice& slice, std::int64_t piece,
+                                bool aligned, const Body& body) {
+  const std::int64_t begin = piece * piece_elements + thread.index() % warp_size * vector_elements;
+  const std::int64_t left = slice.elements - begin, first = slice.offset + begin;
+  if (aligned && left >= vector_elements && slice.offset % vector_elements == 0)
+    return body(first, Elements<vector_elements>{});
+  for (std::int64_t k = 0; k < vector_elements && k < left; ++k) body(first + k, Elements<1>{});
+}
+
+/// Calls `body(slice, piece)` for this warp's share of a launch's pieces.
+template <class Thread, class Body>
+SHARDSCOPE_DEVICE void for_warp_pieces(Thread& thread, const LaunchedSlices& launch,
+                                       const Body& body) {
+  const std::int64_t warps = thread.count() / warp_size;
+  for (std::int64_t item = thread.block() * warps + thread.index() / warp_size; item < launch.items;
+       item += thread.blocks() * warps)
+    launch.find(item, body);
 }
 
 /// A warp sums the squares of one piece.
@@ -74,6 +98,7 @@ struct SumOfSquares {
   LaunchedSlices launch;
   const G* g;
   double* pieces;
+  bool aligned;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
@@ -81,14 +106,14 @@ struct SumOfSquares {
     const std::int64_t item = thread.block() * warps + thread.index() / warp_size;
     if (item >= launch.items) return;
     launch.find(item, [&](const LaunchedSlice& slice, std::int64_t piece) {
-      const std::int64_t begin = piece * piece_elements;
-      const std::int64_t left = slice.elements - begin;
-      const std::int64_t end = left < piece_elements ? left : piece_elements;
       double sum = 0;
-      for (std::int64_t i = thread.index() % warp_size; i < end; i += warp_size) {
-        const double value = static_cast<double>(get(g[slice.offset + begin + i]));
-        sum += value * value;
-      }
+      for_lane(thread, slice, piece, aligned, [&](std::int64_t i, auto some) {
+        constexpr int n = decltype(some)::value;
+        float gradient[n];
+        load(g + i, gradient);
+        for (int k = 0; k < n; ++k)
+          sum += static_cast<double>(gradient[k]) * static_cast<double>(gradient[k]);
+      });
       sum = warp_sum(thread, sum);
       if (thread.index() % warp_size == 0) pieces[slice.piece + piece] = sum;
     });
@@ -192,6 +217,7 @@ struct AdamW {
   Bfloat16* copy;  ///< null: none
   double beta1, beta2, weight_decay;
   float first_weight, second_weight, epsilon;
+  bool aligned;
 
   static constexpr std::int64_t shared_bytes = sizeof(AdamWScalars);
 
@@ -203,19 +229,26 @@ struct AdamW {
     const auto [kept, step_size, root] = *scalars;
     const auto second_kept = static_cast<float>(beta2);
     const float factor = gradient_factor(clip);
-    for_grid(thread, launch.items, [&](std::int64_t item) {
-      launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
-        const std::int64_t i = slice.offset + element;
-        const float gradient = get(g[i]) * factor;
-        const float parameter = get(p[i]) * (slice.decay ? kept : 1.0f);
-        const float first = get(m[i]) + first_weight * (gradient - get(m[i]));
-        const float second = get(v[i]) * second_kept + second_weight * gradient * gradient;
-        const float denominator = sqrtf(second) / root + epsilon;
-        const float updated = parameter - step_size * first / denominator;
-        put(m[i], first);
-        put(v[i], second);
-        put(p[i], updated);
-        if (copy) put(copy[i], updated);
+    for_warp_pieces(thread, launch, [&](const LaunchedSlice& slice, std::int64_t piece) {
+      const float decayed = slice.decay ? kept : 1.0f;
+      for_lane(thread, slice, piece, aligned, [&](std::int64_t i, auto some) {
+        constexpr int n = decltype(some)::value;
+        float gradient[n], parameter[n], first[n], second[n];
+        load(g + i, gradient);
+        load(p + i, parameter);
+        load(m + i, first);
+        load(v + i, second);
+        for (int k = 0; k < n; ++k) {
+          gradient[k] *= factor;
+          first[k] += first_weight * (gradient[k] - first[k]);
+          second[k] = second[k] * second_kept + second_weight * gradient[k] * gradient[k];
+          const float denominator = sqrtf(second[k]) / root + epsilon;
+          parameter[k] = parameter[k] * decayed - step_size * first[k] / denominator;
+        }
+        store(m + i, first);
+        store(v + i, second);
+        store(p + i, parameter);
+        if (copy) store(copy + i, parameter);
       });
     });
   }
@@ -231,7 +264,7 @@ struct Sgd {
   T* buffer;       ///< null: no momentum
   Bfloat16* copy;  ///< null: none
   float decay, momentum;
-  bool nesterov;
+  bool nesterov, aligned;
 
   static constexpr std::int64_t shared_bytes = 0;
 
@@ -240,36 +273,39 @@ struct Sgd {
     const auto rate = static_cast<float>(state->learning_rate);
     const bool first_step = state->step == 1;
     const float factor = gradient_factor(clip);
-    for_grid(thread, launch.items, [&](std::int64_t item) {
-      launch.find(item, [&](const LaunchedSlice& slice, std::int64_t element) {
-        const std::int64_t i = slice.offset + element;
-        const float parameter = get(p[i]);
-        float gradient = get(g[i]) * factor;
-        if (slice.decay) gradient += decay * parameter;
-        float direction = gradient;
-        if (buffer) {
-          const float average = first_step ? gradient : momentum * get(buffer[i]) + gradient;
-          put(buffer[i], average);
-          direction = nesterov ? gradient + momentum * average : average;
+    for_warp_pieces(thread, launch, [&](const LaunchedSlice& slice, std::int64_t piece) {
+      for_lane(thread, slice, piece, aligned, [&](std::int64_t i, auto some) {
+        constexpr int n = decltype(some)::value;
+        float gradient[n], parameter[n], average[n];
+        load(g + i, gradient);
+        load(p + i, parameter);
+        if (buffer) load(buffer + i, average);
+        for (int k = 0; k < n; ++k) {
+          gradient[k] *= factor;
+          if (slice.decay) gradient[k] += decay * parameter[k];
+          float direction = gradient[k];
+          if (buffer) {
+            average[k] = first_step ? gradient[k] : momentum * average[k] + gradient[k];
+            direction = nesterov ? gradient[k] + momentum * average[k] : average[k];
+          }
+          parameter[k] -= rate * direction;
         }
-        const float updated = parameter - rate * direction;
-        put(p[i], updated);
-        if (copy) put(copy[i], updated);
+        if (buffer) store(buffer + i, average);
+        store(p + i, parameter);
+        if (copy) store(copy + i, parameter);
       });
     });
   }
 };
-
-inline std::int64_t elements_of_slice(const Slice& slice) { return slice.elements; }
-inline std::int64_t pieces_of_slice(const Slice& slice) { return pieces_of(slice.elements); }
 
 template <class Stream>
 void sum_of_squares(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   constexpr std::int64_t warps = usual_threads / warp_size;
   with_element(kernel.gradient_dtype, [&](auto gradient) {
     using G = typename decltype(gradient)::Type;
-    for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
-      stream.launch(SumOfSquares<G>{launch, operand<G>(call, 0), operand<double>(call, 1)},
+    for_launches(call.slices, [&](const LaunchedSlices& launch) {
+      const G* g = operand<G>(call, 0);
+      stream.launch(SumOfSquares<G>{launch, g, operand<double>(call, 1), are_aligned(g)},
                     {.blocks = blocks_for(launch.items, warps)});
     });
   });
@@ -279,8 +315,8 @@ template <class Stream>
 void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   auto* clip = operand<double>(call, 1);
   constexpr int threads = AddPieces::most_threads;
-  stream.launch(FillZero<double>{clip, 1}, {.threads = warp_size});
-  for_launches(call.slices, pieces_of_slice, [&](const LaunchedSlices& launch) {
+  stream.launch(fill_zero_of(clip, 1), {.threads = warp_size});
+  for_launches(call.slices, [&](const LaunchedSlices& launch) {
     stream.launch(AddPieces{launch, operand<const double>(call, 0), clip},
                   {.threads = threads, .shared_bytes = threads * sizeof(double)});
   });
@@ -302,7 +338,9 @@ AdamW<T, G> adamw_body(const Kernel& kernel, const KernelCall& call, const StepS
           .weight_decay = kernel.weight_decay,
           .first_weight = static_cast<float>(1.0 - kernel.beta1),
           .second_weight = static_cast<float>(1.0 - kernel.beta2),
-          .epsilon = static_cast<float>(kernel.epsilon)};
+          .epsilon = static_cast<float>(kernel.epsilon),
+          .aligned = are_aligned(operand<G>(call, 1), operand<T>(call, 2), operand<T>(call, 3),
+                                 operand<T>(call, 4), operand<Bfloat16>(call, 5))};
 }
 
 template <class T, class G>
@@ -316,15 +354,17 @@ Sgd<T, G> sgd_body(const Kernel& kernel, const KernelCall& call, const StepState
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr,
           .decay = static_cast<float>(kernel.weight_decay),
           .momentum = static_cast<float>(kernel.beta1),
-          .nesterov = kernel.nesterov};
+          .nesterov = kernel.nesterov,
+          .aligned = are_aligned(operand<G>(call, 1), operand<T>(call, 2), operand<T>(call, 3),
+                                 operand<Bfloat16>(call, 4))};
 }
 
 /// Starts `body` on all slices of the call.
 template <class Body, class Stream>
 void launch_update(Body body, const KernelCall& call, Stream& stream) {
-  for_launches(call.slices, elements_of_slice, [&](const LaunchedSlices& launch) {
+  for_launches(call.slices, [&](const LaunchedSlices& launch) {
     body.launch = launch;
-    LaunchShape shape = elementwise_shape(launch.items);
+    LaunchShape shape = vector_shape(launch.items * piece_elements);
     shape.shared_bytes = Body::shared_bytes;
     stream.launch(body, shape);
   });

@@ -30,26 +30,43 @@ struct RopeTable {
   }
 };
 
-/// (a, b) becomes (a cos - b sin, b cos + a sin), or its inverse.
+/// (a, b) becomes (a cos - b sin, b cos + a sin), or its inverse, in all heads of q and k.
 template <class T>
 struct Rotate {
   const float* table;
-  T* heads;
-  std::int64_t rows, length, count, head_dim, stride;
-  bool inverse;
+  T* q;
+  T* k;
+  std::int64_t rows, length, heads, kv_heads, head_dim, q_stride, kv_stride;
+  bool inverse, aligned;
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
-    const std::int64_t half = head_dim / 2, pairs = count * half;
-    for_grid(thread, rows * pairs, [&](std::int64_t i) {
-      const std::int64_t row = i / pairs, head = i % pairs / half, pair = i % half;
-      const float* angles = table + row % length * head_dim;
-      const float cosine = angles[pair];
-      const float sine = inverse ? -angles[half + pair] : angles[half + pair];
-      T* a = heads + row * stride + head * head_dim + pair;
-      const float old_a = get(a[0]), old_b = get(a[half]);
-      put(a[0], old_a * cosine - old_b * sine);
-      put(a[half], old_b * cosine + old_a * sine);
+    aligned ? rotate_all<vector_elements>(thread) : rotate_all<1>(thread);
+  }
+
+  /// `n` pairs at a time.
+  template <int n, class Thread>
+  SHARDSCOPE_DEVICE void rotate_all(Thread& thread) const {
+    const std::int64_t half = head_dim / 2, of_head = half / n;
+    const std::int64_t of_row = (heads + kv_heads) * of_head;
+    for_grid(thread, rows * of_row, [&](std::int64_t i) {
+      const std::int64_t row = i / of_row, head = i % of_row / of_head, pair = i % of_head * n;
+      T* of_q = q + row * q_stride + head * head_dim;
+      T* of_k = k + row * kv_stride + (head - heads) * head_dim;
+      T* a = (head < heads ? of_q : of_k) + pair;
+      const float* angles = table + row % length * head_dim + pair;
+      float cosine[n], sine[n], old_a[n], old_b[n], new_a[n], new_b[n];
+      load(angles, cosine);
+      load(angles + half, sine);
+      load(a, old_a);
+      load(a + half, old_b);
+      for (int j = 0; j < n; ++j) {
+        const float s = inverse ? -sine[j] : sine[j];
+        new_a[j] = old_a[j] * cosine[j] - old_b[j] * s;
+        new_b[j] = old_b[j] * cosine[j] + old_a[j] * s;
+      }
+      store(a, new_a);
+      store(a + half, new_b);
     });
   }
 };
@@ -70,28 +87,31 @@ void rope_table(const Kernel& kernel, const KernelCall& call, Stream& stream) {
   }
 }
 
-template <class T, class Stream>
-void rotate(const Kernel& kernel, const Rotate<T>& body, Stream& stream) {
-  stream.launch(body, elementwise_shape(kernel.rows * body.count * kernel.head_dim / 2));
-}
-
 template <class Stream>
 void rotate_all(const Kernel& kernel, const KernelCall& call, bool inverse, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
-    Rotate<T> body{.table = operand(call, 0),
-                   .heads = operand<T>(call, 1),
-                   .rows = kernel.rows,
-                   .length = kernel.length,
-                   .count = kernel.heads,
-                   .head_dim = kernel.head_dim,
-                   .stride = kernel.q_stride,
-                   .inverse = inverse};
-    rotate(kernel, body, stream);
-    body.heads = operand<T>(call, 2);
-    body.count = kernel.kv_heads;
-    body.stride = kernel.kv_stride;
-    rotate(kernel, body, stream);
+    const float* table = operand(call, 0);
+    T* q = operand<T>(call, 1);
+    T* k = operand<T>(call, 2);
+    const std::int64_t half = kernel.head_dim / 2;
+    const bool aligned = half % vector_elements == 0 && are_aligned(table, q, k) &&
+                         keeps_alignment<T>(kernel.q_stride) &&
+                         keeps_alignment<T>(kernel.kv_stride);
+    const std::int64_t pairs = kernel.rows * (kernel.heads + kernel.kv_heads) * half;
+    stream.launch(Rotate<T>{.table = table,
+                            .q = q,
+                            .k = k,
+                            .rows = kernel.rows,
+                            .length = kernel.length,
+                            .heads = kernel.heads,
+                            .kv_heads = kernel.kv_heads,
+                            .head_dim = kernel.head_dim,
+                            .q_stride = kernel.q_stride,
+                            .kv_stride = kernel.kv_stride,
+                            .inverse = inverse,
+                            .aligned = aligned},
+                  aligned ? vector_shape(pairs) : elementwise_shape(pairs));
   });
 }
 

@@ -107,6 +107,7 @@ TEST(CrossEntropy, AChunkIsDividedByTheRowsOfAllChunks) {
     EXPECT_EQ(counting.result<double>(1)[0], 3.0);
 
     k.rows = 2;
+    k.has_count = true;
     k.out_stride = 16;
     std::vector<float> chunk(32, 1e30f), wanted(32, 1e30f);
     for (std::size_t row = 0; row < 2; ++row)

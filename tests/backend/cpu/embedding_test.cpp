@@ -6,9 +6,11 @@
 namespace shardscope::test {
 namespace {
 
-constexpr std::int64_t batch = 3, length = 13, width = 19, vocabulary = 23, positions = 20;
+constexpr std::int64_t batch = 3, length = 13, vocabulary = 23, positions = 20;
+/// Of which 8 divides all but the first; 2056 is more than a block has threads for at once.
+constexpr std::int64_t widths[] = {19, 24, 2056};
 
-Kernel kernel_of(KernelKind kind, bool with_positions) {
+Kernel kernel_of(KernelKind kind, bool with_positions, std::int64_t width) {
   Kernel kernel;
   kernel.kind = kind;
   kernel.rows = batch * length;
@@ -28,28 +30,29 @@ std::vector<std::int32_t> some_tokens() {
 }
 
 TEST(EmbeddingForward, AddsTokenAndPositionRows) {
-  for (const bool with_positions : {false, true})
-    on_every_device([&](Device& device) {
-      const auto tokens = some_tokens();
-      const auto wte = numbers(vocabulary * width, 1), wpe = numbers(positions * width, 2);
-      GuardedCall call(kernel_of(KernelKind::embedding_forward, with_positions));
-      call.with(tokens).with(wte);
-      with_positions ? call.with(wpe) : call.absent();
-      call.with(std::vector<float>(batch * length * width)).run(device);
-      std::vector<double> expected;
-      for (std::int64_t r = 0; r < batch * length; ++r)
-        for (std::int64_t i = 0; i < width; ++i)
-          expected.push_back(wte[tokens[r] * width + i] +
-                             (with_positions ? wpe[r % length * width + i] : 0.0f));
-      expect_close(call.result(3), expected, 0, "x");
-    });
+  for (const std::int64_t width : widths)
+    for (const bool with_positions : {false, true})
+      on_every_device([&](Device& device) {
+        const auto tokens = some_tokens();
+        const auto wte = numbers(vocabulary * width, 1), wpe = numbers(positions * width, 2);
+        GuardedCall call(kernel_of(KernelKind::embedding_forward, with_positions, width));
+        call.with(tokens).with(wte);
+        with_positions ? call.with(wpe) : call.absent();
+        call.with(std::vector<float>(batch * length * width)).run(device);
+        std::vector<double> expected;
+        for (std::int64_t r = 0; r < batch * length; ++r)
+          for (std::int64_t i = 0; i < width; ++i)
+            expected.push_back(wte[tokens[r] * width + i] +
+                               (with_positions ? wpe[r % length * width + i] : 0.0f));
+        expect_close(call.result(3), expected, 0, "x");
+      });
 }
 
-void check_backward(Device& device, bool accumulate) {
+void check_backward(Device& device, bool accumulate, std::int64_t width) {
   const auto tokens = some_tokens();
   const auto dx = numbers(batch * length * width, 1);
   const auto dwte = numbers(vocabulary * width, 2), dwpe = numbers(positions * width, 3);
-  Kernel kernel = kernel_of(KernelKind::embedding_backward, true);
+  Kernel kernel = kernel_of(KernelKind::embedding_backward, true, width);
   kernel.accumulate = accumulate;
   GuardedCall call(kernel);
   call.with(tokens).with(dx).with(dwte).with(dwpe).run(device);
@@ -65,16 +68,19 @@ void check_backward(Device& device, bool accumulate) {
 }
 
 TEST(EmbeddingBackward, RepeatedTokensAddUpAndAbsentRowsAreZero) {
-  on_every_device([](Device& device) { check_backward(device, false); });
+  for (const std::int64_t width : widths)
+    on_every_device([&](Device& device) { check_backward(device, false, width); });
 }
 
 TEST(EmbeddingBackward, AddsWhenAccumulating) {
-  on_every_device([](Device& device) { check_backward(device, true); });
+  for (const std::int64_t width : widths)
+    on_every_device([&](Device& device) { check_backward(device, true, width); });
 }
 
 TEST(EmbeddingBackward, LeavesOutAFrozenTable) {
+  constexpr std::int64_t width = 19;
   on_every_device([](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::embedding_backward, true));
+    GuardedCall call(kernel_of(KernelKind::embedding_backward, true, width));
     call.with(some_tokens())
         .with(numbers(batch * length * width, 1))
         .absent()

@@ -90,7 +90,8 @@ class DeviceOrder : public TrainingFixture {
     std::unique_ptr<Device> device = make_cuda_device({.use_cublaslt = false});
     const Schedule schedule = native_schedule(
         read_model(job.model), resolved(job.strategy, 2, "test"),
-        {.batch = job.batch, .length = job.seq, .optimizer = job.optimizer, .clip = job.clip}, 0);
+        {.batch = job.batch, .length = job.seq, .optimizer = job.optimizer, .clip = job.clip}, 0,
+        device->target());
     for (const Kernel& kernel : schedule.kernels) teach(kernel);
     return device;
   }

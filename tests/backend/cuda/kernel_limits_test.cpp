@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-#include "backend/cuda/kernels/workspace.h"
+#include "backend/cuda/cuda_target.h"
 #include "core/model/read_model.h"
 #include "core/schedule.h"
 #include "tests/backend/cuda/kernel_report.h"
@@ -50,9 +50,7 @@ Schedule schedule_of(const Training& training, OptimizerKind optimizer) {
                           .micro_batches = 2,
                           .optimizer = {.kind = optimizer, .momentum = 0.9},
                           .clip = 1};
-  return native_schedule(model, strategy, workload, 0, {.workspace = [](const Kernel& kernel) {
-                           return cuda::kernel_workspace(kernel);
-                         }});
+  return native_schedule(model, strategy, workload, 0, cuda_target(false));
 }
 
 /// The largest that people train this way, and a small odd one.

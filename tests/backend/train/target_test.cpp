@@ -101,6 +101,29 @@ INSTANTIATE_TEST_SUITE_P(TinyModels, ChunkedLogitsTest,
                                            Chunked{tiny_llama, Precision::bf16_mixed},
                                            Chunked{tiny_gpt2, Precision::bf16}));
 
+TEST_F(TargetTest, JoinedGelusChangeNoBitInFloat32) {
+  for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full}) {
+    Job one = job(tiny_gpt2, 2, ShardingStrategy::full_shard, "gelu");
+    one.strategy.checkpointing = checkpointing;
+    one.accumulate = 2;
+    one.steps = 3;
+    const auto apart = run(one, plain_cpu, {});
+    ASSERT_EQ(apart.size(), 6U);
+    EXPECT_EQ(run(one, plain_cpu, {.fusions = {.linear_gelu = true}}), apart);
+  }
+}
+
+TEST_F(TargetTest, JoinedGelusAreNearInMixedPrecision) {
+  Job one = job(tiny_gpt2, 1, ShardingStrategy::no_shard, "gelu");
+  one.strategy.precision = Precision::bf16_mixed;
+  one.steps = 5;
+  const auto apart = run(one, plain_cpu, {});
+  const auto joined = run(one, plain_cpu, {.fusions = {.linear_gelu = true}});
+  ASSERT_EQ(joined.size(), 10U);
+  for (std::size_t i = 0; i < apart.size(); ++i)
+    EXPECT_NEAR(joined[i], apart[i], 0.01 * apart[i]) << i / 2;
+}
+
 TEST_F(TargetTest, ChunkedLogitsTrainOnTheCudaKernels) {
   Job one = job(with_odd_vocabulary(tiny_gpt2), 1, ShardingStrategy::no_shard, "chunked");
   one.batch = 1;
