@@ -2,6 +2,8 @@
 // (ops/) and with training steps (steps/).
 #include "tests/recordings/allocator.h"
 
+#include <algorithm>
+
 #include "tests/recordings/recorded_file.h"
 
 namespace shardscope::recordings {
@@ -13,7 +15,8 @@ struct Part {
 };
 
 const std::vector<Part>& parts() {
-  static const std::vector<Part> all{{"ops", check_allocator_ops}};
+  static const std::vector<Part> all{{"ops", check_allocator_ops},
+                                     {"steps", check_allocator_steps}};
   return all;
 }
 
@@ -37,7 +40,10 @@ Outcome check(const std::filesystem::path& folder, const std::string& name,
 }  // namespace
 
 Kind allocator_kind() {
-  return {.name = "allocator", .fields = allocator_ops_fields(), .cases = cases, .check = check};
+  std::vector<std::string> fields = allocator_ops_fields();
+  for (const std::string& field : allocator_steps_fields())
+    if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
+  return {.name = "allocator", .fields = fields, .cases = cases, .check = check};
 }
 
 }  // namespace shardscope::recordings

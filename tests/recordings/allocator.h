@@ -13,6 +13,8 @@ namespace shardscope::recordings {
 
 Outcome check_allocator_ops(const nlohmann::ordered_json& recorded, const Options& options);
 std::vector<std::string> allocator_ops_fields();
+Outcome check_allocator_steps(const nlohmann::ordered_json& recorded, const Options& options);
+std::vector<std::string> allocator_steps_fields();
 
 /// A stream's number in a recording.
 using StreamNumber = std::function<int(DeviceStream)>;

@@ -1,0 +1,71 @@
+// Training iterations on the eager engine: forward, loss, backward, clipping, optimizer, zero_grad.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/runtime/optimizer.h"
+#include "core/runtime/parallel_model.h"
+
+namespace shardscope::eager {
+
+/// Where the loss is computed: by the model, which is given the labels, or by cross_entropy of its
+/// logits in fp32 after it.
+enum class LossPlace : std::uint8_t { in_model, after_model };
+
+struct TrainingSettings {
+  std::int64_t batch = 1;  ///< sequences in a micro-batch
+  std::int64_t length = 128;
+  int micro_batches = 1;
+  /// Gradients of all micro-batches but the last are not communicated.
+  bool syncs_once = false;
+  LossPlace loss = LossPlace::in_model;
+  /// A variable holds logits and loss until the next forward has returned.
+  bool holds_logits = false;
+  std::optional<Dtype> autocast = {};  ///< around forward and loss
+  bool clips = false;
+  OptimizerSettings optimizer = {};
+  bool zero_grad_to_none = true;
+};
+
+/// Points of an iteration at which a caller may look at what there is.
+enum class Moment : std::uint8_t {
+  start,
+  forward,    ///< its end; with the loss in the model both at once
+  loss,       ///< after the loss
+  backward,   ///< after it
+  clip,       ///< after it, where there is clipping
+  step,       ///< after it
+  zero_grad,  ///< after it
+};
+
+class TrainingLoop {
+ public:
+  /// Called at each moment; `micro_batch` counts from 0.
+  using Probe = std::function<void(Moment moment, int micro_batch)>;
+
+  /// Makes the optimizer and the batches. The model must outlive the loop.
+  TrainingLoop(Session& s, ParallelModel& model, const TrainingSettings& settings);
+
+  void iteration(const Probe& probe);
+  const ParameterOptimizer& optimizer() const { return optimizer_; }
+  /// The batches' storages: token ids and labels of each micro-batch.
+  const Tensors& inputs() const { return inputs_; }
+
+ private:
+  void micro_batch(int number, const Probe& probe);
+  void forward_and_loss(int number, const Probe& probe);
+
+  Session& s_;
+  ParallelModel& model_;
+  TrainingSettings settings_;
+  ParameterOptimizer optimizer_;
+  Tensors inputs_;
+  Tensor logits_, loss_;  // the loop's variables
+};
+
+}  // namespace shardscope::eager

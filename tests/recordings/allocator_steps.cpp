@@ -1,0 +1,158 @@
+// Training steps under the caching allocator.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "sim/allocator/allocator_feed.h"
+#include "tests/recordings/allocator.h"
+#include "tests/recordings/json_difference.h"
+#include "tests/recordings/recorded_step.h"
+
+namespace shardscope::recordings {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Figure {
+  std::string name;
+  Gauge AllocatorStatistics::*gauge;
+};
+const std::vector<Figure>& figures() {
+  static const std::vector<Figure> all{
+      {"allocated_bytes", &AllocatorStatistics::allocated_bytes},
+      {"active_bytes", &AllocatorStatistics::active_bytes},
+      {"requested_bytes", &AllocatorStatistics::requested_bytes},
+      {"reserved_bytes", &AllocatorStatistics::reserved_bytes},
+      {"inactive_split_bytes", &AllocatorStatistics::inactive_split_bytes}};
+  return all;
+}
+
+Json figures_of(const AllocatorStatistics& statistics, std::int64_t Gauge::*which) {
+  Json row = Json::object();
+  for (const Figure& f : figures()) row[f.name] = (statistics.*f.gauge).*which;
+  return row;
+}
+
+/// One run of a case, with or without workspaces of the matrix products.
+class StepRun {
+ public:
+  StepRun(const Json& settings, bool workspaces)
+      : settings_(settings),
+        session_(step_session(false)),
+        allocator_(parse_allocator_settings(settings.at("conf").get<std::string>(), "conf"),
+                   {.total{static_cast<std::int64_t>(settings.at("mem_gib").get<double>() *
+                                                     1073741824.0)}},
+                   events()),
+        feed_(allocator_, events(), {.blas_workspaces = workspaces}) {
+    if (settings.at("trace").get<bool>() && workspaces) allocator_.keep_trace();
+    session_.observe(feed_);
+  }
+
+  Json play() {
+    Json result = Json::object();
+    try {
+      RecordedStep step(session_, settings_);
+      note_init(result);
+      for (int i = 0; i < settings_.at("iters").get<int>(); ++i) iterate(step, result);
+      note_end(result);
+    } catch (const OutOfMemoryStop&) {
+      note_end(result);
+    }
+    return result;
+  }
+
+ private:
+  DeviceEvents& events() {
+    if (settings_.at("lag") != 0) return host_bound_;
+    return instant_;
+  }
+
+  void note_init(Json& result) {
+    feed_.catch_up();
+    if (settings_.at("empty_cache_after_init").get<bool>()) allocator_.empty_cache();
+    result["iterations"] = Json::array();
+    result["after_init"] = figures_of(allocator_.statistics(), &Gauge::current);
+  }
+
+  void iterate(RecordedStep& step, Json& result) {
+    Json snapshots = Json::object();
+    step.loop().iteration([&](eager::Moment moment, int micro_batch) {
+      feed_.catch_up();
+      if (moment == eager::Moment::start)
+        allocator_.reset_peaks();
+      else
+        snapshots[snapshot_name(settings_, moment, micro_batch)] =
+            figures_of(allocator_.statistics(), &Gauge::current);
+    });
+    const AllocatorStatistics& s = allocator_.statistics();
+    result["iterations"].push_back({{"snapshots", snapshots},
+                                    {"peak", figures_of(s, &Gauge::peak)},
+                                    {"small_pool_reserved_peak", s.reserved_by_pool[0].peak},
+                                    {"large_pool_reserved_peak", s.reserved_by_pool[1].peak},
+                                    {"segments_peak", s.segments.peak},
+                                    {"num_alloc_retries", s.retries},
+                                    {"num_ooms", s.out_of_memories},
+                                    {"num_device_alloc", s.device_allocations},
+                                    {"num_device_free", s.device_frees}});
+  }
+
+  int number_of(DeviceStream stream) {
+    return numbers_.emplace(stream.value, static_cast<int>(numbers_.size())).first->second;
+  }
+
+  /// Streams are numbered in the order of the segments' addresses: the recorder's device places
+  /// every segment below the ones before it.
+  void note_end(Json& result) {
+    std::vector<SegmentSnapshot> segments = allocator_.segments();
+    std::stable_sort(segments.begin(), segments.end(),
+                     [](const auto& a, const auto& b) { return a.number > b.number; });
+    Json by_stream = Json::object();
+    for (const SegmentSnapshot& segment : segments) {
+      Json& row = by_stream[std::to_string(number_of(segment.stream))];
+      if (row.is_null()) row = {{"segments", 0}, {"reserved", 0}, {"allocated", 0}};
+      row["segments"] = row["segments"].get<int>() + 1;
+      row["reserved"] = row["reserved"].get<std::int64_t>() + segment.size.count;
+      for (const BlockSnapshot& block : segment.blocks)
+        if (block.state == BlockState::allocated)
+          row["allocated"] = row["allocated"].get<std::int64_t>() + block.size.count;
+    }
+    result["reserved_by_stream_at_end"] = by_stream;
+    result["trace"] =
+        trace_rows(allocator_.trace(), [this](DeviceStream stream) { return number_of(stream); });
+  }
+
+  const Json& settings_;
+  InstantDevice instant_;
+  HostBoundDevice host_bound_;
+  eager::Session session_;
+  CachingAllocator allocator_;
+  AllocatorFeed feed_;
+  std::map<std::uint32_t, int> numbers_{{0, 0}};
+};
+
+Json played(const Json& recorded) {
+  const Json settings = with_step_defaults(recorded.at("settings"));
+  Json result = StepRun(settings, true).play();
+  const Json bare = StepRun(settings, false).play();
+  for (std::size_t i = 0; i < result["iterations"].size() && i < bare["iterations"].size(); ++i)
+    result["iterations"][i]["peak_without_workspace"] = bare["iterations"][i]["peak"];
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> allocator_steps_fields() {
+  return {"after_init", "iterations", "reserved_by_stream_at_end", "trace"};
+}
+
+Outcome check_allocator_steps(const Json& recorded, const Options& options) {
+  const Json got = played(recorded);
+  for (const std::string& field : allocator_steps_fields()) {
+    if (options.leaves_out(field) || !recorded.contains(field)) continue;
+    const std::string difference = json_difference(field, recorded.at(field), got.at(field));
+    if (!difference.empty()) return {.difference = difference, .worst_share = {}, .worst = {}};
+  }
+  return {};
+}
+
+}  // namespace shardscope::recordings

@@ -1,0 +1,244 @@
+#include "tests/recordings/recorded_step.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "core/error.h"
+#include "core/lower/pytorch/models/make_module.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope::recordings {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Preset {
+  std::string family;
+  Json config;
+};
+
+/// PRESETS of record.py.
+const std::map<std::string, Preset>& presets() {
+  static const std::map<std::string, Preset> all{
+      {"gpt2-tiny",
+       {"gpt2",
+        {{"vocab_size", 1000},
+         {"n_positions", 128},
+         {"n_embd", 64},
+         {"n_layer", 2},
+         {"n_head", 4}}}},
+      {"gpt2-124m", {"gpt2", Json::object()}},
+      {"gpt2-355m", {"gpt2", {{"n_embd", 1024}, {"n_layer", 24}, {"n_head", 16}}}},
+      {"llama-tiny",
+       {"llama",
+        {{"vocab_size", 1000},
+         {"hidden_size", 64},
+         {"intermediate_size", 176},
+         {"num_hidden_layers", 3},
+         {"num_attention_heads", 4},
+         {"num_key_value_heads", 2},
+         {"max_position_embeddings", 128}}}},
+      {"llama-1b",
+       {"llama",
+        {{"vocab_size", 128256},
+         {"hidden_size", 2048},
+         {"intermediate_size", 8192},
+         {"num_hidden_layers", 16},
+         {"num_attention_heads", 32},
+         {"num_key_value_heads", 8},
+         {"head_dim", 64},
+         {"max_position_embeddings", 8192},
+         {"tie_word_embeddings", true}}}},
+      {"llama-8b",
+       {"llama",
+        {{"vocab_size", 128256},
+         {"hidden_size", 4096},
+         {"intermediate_size", 14336},
+         {"num_hidden_layers", 32},
+         {"num_attention_heads", 32},
+         {"num_key_value_heads", 8},
+         {"max_position_embeddings", 8192}}}},
+      {"qwen3-tiny",
+       {"qwen3",
+        {{"vocab_size", 1003},
+         {"hidden_size", 96},
+         {"intermediate_size", 250},
+         {"num_hidden_layers", 4},
+         {"num_attention_heads", 6},
+         {"num_key_value_heads", 2},
+         {"head_dim", 32},
+         {"max_position_embeddings", 128}}}},
+      {"qwen3-0.6b",
+       {"qwen3",
+        {{"vocab_size", 151936},
+         {"hidden_size", 1024},
+         {"intermediate_size", 3072},
+         {"num_hidden_layers", 28},
+         {"num_attention_heads", 16},
+         {"num_key_value_heads", 8},
+         {"head_dim", 128},
+         {"max_position_embeddings", 4096},
+         {"tie_word_embeddings", true}}}},
+      {"bert-tiny",
+       {"bert",
+        {{"vocab_size", 1000},
+         {"hidden_size", 64},
+         {"num_hidden_layers", 2},
+         {"num_attention_heads", 4},
+         {"intermediate_size", 256},
+         {"max_position_embeddings", 128}}}},
+      {"bert-base", {"bert", Json::object()}}};
+  return all;
+}
+
+/// NO_DROPOUT of record.py.
+const Json& no_dropout() {
+  static const Json all{
+      {"gpt2", {{"resid_pdrop", 0.0}, {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}}},
+      {"llama", Json::object()},
+      {"qwen3", Json::object()},
+      {"bert", {{"hidden_dropout_prob", 0.0}, {"attention_probs_dropout_prob", 0.0}}}};
+  return all;
+}
+
+const std::map<std::string, std::string> classes{{"gpt2", "GPT2LMHeadModel"},
+                                                 {"llama", "LlamaForCausalLM"},
+                                                 {"qwen3", "Qwen3ForCausalLM"},
+                                                 {"bert", "BertForMaskedLM"}};
+
+const Preset& preset_of(const Json& settings) {
+  const auto name = settings.at("model").get<std::string>();
+  const auto found = presets().find(name);
+  if (found == presets().end()) throw Error({"model", fmt::format("no preset \"{}\"", name), {}});
+  return found->second;
+}
+
+JsonValue config_of(const Json& settings) {
+  const Preset& preset = preset_of(settings);
+  Json config = preset.config;
+  config["model_type"] = preset.family;
+  if (!settings.at("dropout").get<bool>()) config.update(no_dropout().at(preset.family));
+  config.update(settings.at("model_overrides"));
+  if (!settings.at("tied").is_null()) config["tie_word_embeddings"] = settings.at("tied");
+  config["use_cache"] = false;
+  return JsonValue::parse(config.dump(), "config", DuplicateKeys::last_wins);
+}
+
+Model model_of(const Json& settings, const JsonValue& config) {
+  const bool half = settings.at("param_dtype") == "bf16";
+  return model_of_config(config, {.class_name = classes.at(preset_of(settings).family),
+                                  .dtype = half ? Dtype::bfloat16 : Dtype::float32});
+}
+
+eager::OptimizerSettings optimizer_of(const Json& settings) {
+  using enum eager::OptimizerImplementation;
+  const auto name = settings.at("optimizer").get<std::string>();
+  const auto implementation = settings.at("opt_impl").get<std::string>();
+  eager::OptimizerSettings optimizer{.implementation = implementation == "fused"     ? fused
+                                                       : implementation == "forloop" ? loop
+                                                                                     : foreach};
+  const bool sgd = name.starts_with("sgd");
+  optimizer.rule = sgd               ? eager::OptimizerRule::sgd
+                   : name == "adamw" ? eager::OptimizerRule::adamw
+                                     : eager::OptimizerRule::adam;
+  optimizer.weight_decay = !sgd;
+  optimizer.momentum = name == "sgd_momentum";
+  return optimizer;
+}
+
+eager::TrainingSettings training_of(const Json& settings) {
+  eager::TrainingSettings training{.batch = settings.at("B").get<std::int64_t>(),
+                                   .length = settings.at("T").get<std::int64_t>(),
+                                   .micro_batches = settings.at("accum").get<int>(),
+                                   .syncs_once = settings.at("no_sync").get<bool>(),
+                                   .loss = settings.at("loss") == "model"
+                                               ? eager::LossPlace::in_model
+                                               : eager::LossPlace::after_model,
+                                   .holds_logits = settings.at("hold_logits").get<bool>(),
+                                   .clips = !settings.at("clip").is_null(),
+                                   .optimizer = optimizer_of(settings),
+                                   .zero_grad_to_none = settings.at("set_to_none").get<bool>()};
+  if (settings.at("autocast").get<bool>()) training.autocast = Dtype::bfloat16;
+  return training;
+}
+
+std::unique_ptr<eager::ParallelModel> parallel_model(const Json& settings,
+                                                     std::shared_ptr<eager::Module> module) {
+  const auto strategy = settings.at("strategy").get<std::string>();
+  if (strategy == "none") return eager::plain_model(std::move(module));
+  throw Error({"strategy", fmt::format("\"{}\" is not played yet", strategy), {}});
+}
+
+}  // namespace
+
+Json with_step_defaults(const Json& settings) {
+  Json all{{"model_overrides", Json::object()},
+           {"tied", nullptr},
+           {"dropout", false},
+           {"attn", "sdpa"},
+           {"param_dtype", "fp32"},
+           {"strategy", "none"},
+           {"world", 1},
+           {"rank", 0},
+           {"mesh", nullptr},
+           {"mp", nullptr},
+           {"reshard", true},
+           {"reshard_root", nullptr},
+           {"last_no_reshard", false},
+           {"ddp", Json::object()},
+           {"fsdp1", Json::object()},
+           {"ac", 0},
+           {"ac_rng", false},
+           {"B", 2},
+           {"T", 64},
+           {"optimizer", "adamw"},
+           {"opt_impl", "foreach"},
+           {"iters", 2},
+           {"set_to_none", true},
+           {"accum", 1},
+           {"no_sync", false},
+           {"autocast", false},
+           {"clip", nullptr},
+           {"loss", "outside"},
+           {"hold_logits", false},
+           {"modules", Json::array()},
+           {"trace", false},
+           {"empty_cache_after_init", true},
+           {"lag", 0},
+           {"mem_gib", 80},
+           {"conf", ""},
+           {"init", "device"},
+           {"timeline", false},
+           {"tracker", "library"}};
+  all.update(settings);
+  return all;
+}
+
+eager::SessionSettings step_session(bool watched) {
+  return {.attention = {.cudnn = false}, .watched = watched};
+}
+
+RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
+    : model_(model_of(settings, config_of(settings))),
+      groups_(std::make_unique<eager::ProcessGroups>(settings.at("world").get<int>(),
+                                                     settings.at("rank").get<int>())) {
+  const eager::ModelSettings run{.attention = settings.at("attn") == "eager"
+                                                  ? eager::AttentionImplementation::eager
+                                                  : eager::AttentionImplementation::sdpa};
+  parallel_ = parallel_model(settings, eager::make_module(s, model_, config_of(settings), run));
+  loop_ = std::make_unique<eager::TrainingLoop>(s, *parallel_, training_of(settings));
+}
+
+RecordedStep::~RecordedStep() = default;
+
+std::string snapshot_name(const Json& settings, eager::Moment moment, int micro_batch) {
+  static const std::map<eager::Moment, std::string> names{
+      {eager::Moment::forward, "after_forward"},   {eager::Moment::loss, "after_loss"},
+      {eager::Moment::backward, "after_backward"}, {eager::Moment::clip, "after_clip"},
+      {eager::Moment::step, "after_step"},         {eager::Moment::zero_grad, "after_zero_grad"}};
+  const bool numbered = settings.at("accum") > 1 && moment <= eager::Moment::backward;
+  return names.at(moment) + (numbered ? fmt::format("_{}", micro_batch + 1) : "");
+}
+
+}  // namespace shardscope::recordings

@@ -1,0 +1,45 @@
+// Training steps as ../shared/data/pytorch/memory/record.py runs them, on the eager engine.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/lower/pytorch/session.h"
+#include "core/model/model.h"
+#include "core/runtime/parallel_model.h"
+#include "core/runtime/process_group.h"
+#include "core/runtime/training_loop.h"
+
+namespace shardscope::recordings {
+
+/// A case's settings with the recorder's defaults under them.
+nlohmann::ordered_json with_step_defaults(const nlohmann::ordered_json& settings);
+
+/// The recorder's Step: model, wrapping, optimizer and batches.
+class RecordedStep {
+ public:
+  /// `settings` with defaults. Observers of `s` see everything from the model's creation on.
+  RecordedStep(eager::Session& s, const nlohmann::ordered_json& settings);
+  ~RecordedStep();
+
+  eager::TrainingLoop& loop() { return *loop_; }
+  eager::ParallelModel& model() { return *parallel_; }
+  const Model& described() const { return model_; }
+
+ private:
+  Model model_;
+  std::unique_ptr<eager::ProcessGroups> groups_;
+  std::unique_ptr<eager::ParallelModel> parallel_;
+  std::unique_ptr<eager::TrainingLoop> loop_;
+};
+
+/// The session of a case: an H100 without cuDNN's attention.
+eager::SessionSettings step_session(bool watched);
+
+/// Iterations, and of each the snapshots' names in the recorder's order: "after_forward_1".
+std::string snapshot_name(const nlohmann::ordered_json& settings, eager::Moment moment,
+                          int micro_batch);
+
+}  // namespace shardscope::recordings
