@@ -215,13 +215,15 @@ Tensor efficient_attention(Session& s, const AttentionArguments& a) {
   }
   constexpr std::int64_t queries_in_a_block = 32;
   const std::int64_t blocks = (a.query.size(2) + queries_in_a_block - 1) / queries_in_a_block;
+  // With dropout the host knows them and they stay there, but for fake tensors.
+  const Device kept_on = a.dropout > 0 && !s.settings.fake_tensors ? Device::cpu : a.query.device();
+  const Tensor seed = allocate(s, {Dtype::int64, kept_on}, {});
+  const Tensor offset = allocate(s, {Dtype::int64, kept_on}, {});
   const Tensor output = allocate_tokens_first(s, a.query, output_sizes(a));
   // Without a gradient there is no log-sum-exp.
   const Tensor logsumexp =
       allocate(s, like(a.query, Dtype::float32),
                {a.query.size(0), a.query.size(1), node ? blocks * queries_in_a_block : 0});
-  const Tensor seed = allocate(s, like(a.query, Dtype::int64), {});
-  const Tensor offset = allocate(s, like(a.query, Dtype::int64), {});
   dispatched(s, efficient_op, {&a.query, &a.key, &a.value, &a.mask},
              {&output, &logsumexp, &seed, &offset}, flops_of(a));
   set_history(s, output, node);

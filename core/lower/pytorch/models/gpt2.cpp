@@ -99,12 +99,13 @@ Module::Forward block(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("ln_1"), {arguments[0]});
-    const Tensors attended = call(s, module.child("attn"), {{hidden, arguments[1]}, 1});
+    Tensors attended = call(s, module.child("attn"), {{hidden, arguments[1]}, 1});
     hidden = add(s, attended[0], residual);
     residual = hidden;
     hidden = call_one(s, module.child("ln_2"), {hidden});
-    const Tensor fed = call_one(s, module.child("mlp"), {hidden});
+    Tensor fed = call_one(s, module.child("mlp"), {hidden});
     hidden = add(s, residual, fed);
+    const LetGo let_go{residual, attended[0], fed};
     return {std::move(hidden)};
   };
 }

@@ -24,12 +24,19 @@ class TreeBuilder {
  public:
   TreeBuilder(Session& s, const shardscope::Model& model) : s_(s), model_(model) {}
 
+  /// As the constructors run: module by module, each with its parameters and buffers. A tied
+  /// parameter has one of its own until the end, when the first one takes its place.
   std::shared_ptr<Module> build() {
     for (const shardscope::Module& row : model_.modules) add_module(row);
-    for (const Parameter& parameter : model_.parameters) add_parameter(parameter);
+    for (const Parameter& parameter : model_.parameters)
+      tables_[parent_name(parameter.name)].parameters.push_back(&parameter);
+    for (const ModelBuffer& buffer : model_.buffers)
+      tables_[parent_name(buffer.name)].buffers.push_back(&buffer);
+    for (const TiedName& tied : model_.tied) tables_[parent_name(tied.later)].tied.push_back(&tied);
+    Tensors replaced;
+    for (const shardscope::Module& row : model_.modules) fill(tables_[row.name], replaced);
     for (const TiedName& tied : model_.tied)
       register_parameter(tied.later, tensors_.at(tied.first));
-    for (const ModelBuffer& buffer : model_.buffers) add_buffer(buffer);
     return modules_.at("");
   }
 
@@ -46,6 +53,21 @@ class TreeBuilder {
     if (!row.name.empty())
       modules_.at(std::string(parent_name(row.name)))
           ->children.push_back({std::string(own_name(row.name)), module});
+  }
+
+  struct Table {
+    std::vector<const Parameter*> parameters;
+    std::vector<const ModelBuffer*> buffers;
+    std::vector<const TiedName*> tied;
+  };
+
+  void fill(const Table& table, Tensors& replaced) {
+    for (const Parameter* parameter : table.parameters) add_parameter(*parameter);
+    for (const TiedName* tied : table.tied) {
+      const Tensor& first = tensors_.at(tied->first);
+      replaced.push_back(allocate(s_, like(first), first.sizes()));
+    }
+    for (const ModelBuffer* buffer : table.buffers) add_buffer(*buffer);
   }
 
   Tensor fresh(const Shape& shape, Dtype dtype) {
@@ -74,6 +96,7 @@ class TreeBuilder {
   const shardscope::Model& model_;
   std::map<std::string, std::shared_ptr<Module>, std::less<>> modules_;
   std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<std::string_view, Table> tables_;  // by module
 };
 
 const std::array tables{common_forwards, bert_forwards, gated_decoder_forwards, gpt2_forwards,

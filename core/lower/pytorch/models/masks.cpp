@@ -56,9 +56,10 @@ void ask_all(Session& s, Tensor tensor) {
 
 /// find_packed_sequence_indices, whose answer is "one sequence each".
 void ask_packed(Session& s, const Tensor& position_ids) {
-  const Tensor first = sub(s, indexed_slice(s, position_ids, 1, 0, 1), 1);
-  const Tensor changes = differences(s, position_ids, first);
-  const Tensor packed = cumsum(s, compare(s, Comparison::ne, changes, 1), -1);
+  Tensor first = sub(s, indexed_slice(s, position_ids, 1, 0, 1), 1);
+  Tensor changes = differences(s, position_ids, first);
+  Tensor packed = cumsum(s, compare(s, Comparison::ne, changes, 1), -1);
+  const LetGo let_go{first, changes, packed};
   item(s, all(s, compare(s, Comparison::eq, select(s, packed, 1, packed.size(1) - 1), 0)));
 }
 
