@@ -2,8 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "core/lower/pytorch/module.h"
+#include "core/runtime/ddp/distributed_data_parallel.h"
+#include "core/runtime/fsdp1/fully_sharded.h"
+#include "core/runtime/fsdp2/fully_shard.h"
 
 namespace shardscope::eager {
 
@@ -17,10 +21,26 @@ class ParallelModel {
   /// A micro-batch without communication of gradients; ends when the scope is let go.
   virtual std::shared_ptr<void> without_sync(Session& s) = 0;
   /// Clips the gradients to a norm, as one does under this runtime.
-  virtual void clip(Session& s) = 0;
+  virtual void clip(Session& s);
 };
 
 /// The model alone, on one device.
 std::unique_ptr<ParallelModel> plain_model(std::shared_ptr<Module> module);
+
+/// DistributedDataParallel. `group` must outlive the model.
+std::unique_ptr<ParallelModel> ddp_model(Session& s, std::shared_ptr<Module> module,
+                                         const ProcessGroup& group, ddp::Options options);
+
+std::unique_ptr<ParallelModel> fsdp1_model(Session& s, fsdp1::FullySharded::Input input);
+
+/// One call of fully_shard, on a module of the model.
+struct FullyShardStep {
+  Module* module = nullptr;
+  fsdp2::Options options;
+};
+/// The model after these calls, the root's last. `groups` must outlive it.
+std::unique_ptr<ParallelModel> fsdp2_model(Session& s, std::shared_ptr<Module> module,
+                                           ProcessGroups& groups, const std::vector<int>& mesh,
+                                           std::vector<FullyShardStep> calls);
 
 }  // namespace shardscope::eager

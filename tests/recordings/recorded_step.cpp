@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/error.h"
+#include "core/lower/pytorch/checkpoint.h"
 #include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
+#include "core/sharding/fsdp1.h"
+#include "tests/recordings/collectives_fsdp1.h"
+#include "tests/recordings/fsdp1_case.h"
 
 namespace shardscope::recordings {
 namespace {
@@ -163,11 +168,153 @@ eager::TrainingSettings training_of(const Json& settings) {
   return training;
 }
 
-std::unique_ptr<eager::ParallelModel> parallel_model(const Json& settings,
-                                                     std::shared_ptr<eager::Module> module) {
+using eager::Module;
+
+/// The blocks' places: the parent of each and which of its children it is.
+struct Place {
+  Module* parent = nullptr;
+  std::size_t child = 0;
+  std::shared_ptr<Module>& module() const { return parent->children[child].module; }
+};
+
+void find_blocks(const Model& model, Module& module, std::vector<Place>& places) {
+  const auto& blocks = model.no_split_classes_of_class;
+  for (std::size_t i = 0; i < module.children.size(); ++i) {
+    Module& child = *module.children[i].module;
+    if (std::find(blocks.begin(), blocks.end(), child.class_name) != blocks.end() &&
+        module.class_name == "ModuleList")
+      places.push_back({&module, i});
+    else
+      find_blocks(model, child, places);
+  }
+}
+
+/// Every ac-th block, from the first on.
+void checkpoint_blocks(const Json& settings, const std::vector<Place>& blocks) {
+  const std::size_t every = settings.at("ac").get<std::size_t>();
+  for (std::size_t i = 0; every > 0 && i < blocks.size(); i += every)
+    blocks[i].module() = eager::checkpoint_wrapper(
+        blocks[i].module(), {.preserve_rng_state = settings.at("ac_rng").get<bool>()});
+}
+
+struct MixedDtypes {
+  std::optional<Dtype> parameters, reduction;
+};
+MixedDtypes mixed_of(const Json& settings) {
+  if (settings.at("mp").is_null()) return {};
+  if (settings.at("mp") == "bf16") return {Dtype::bfloat16, Dtype::bfloat16};
+  return {Dtype::bfloat16, Dtype::float32};
+}
+
+std::vector<int> mesh_of(const Json& settings) {
+  if (settings.at("mesh").is_null()) return {settings.at("world").get<int>()};
+  return settings.at("mesh").get<std::vector<int>>();
+}
+
+std::unique_ptr<eager::ParallelModel> ddp_of(eager::Session& s, const Json& settings,
+                                             std::shared_ptr<Module> module,
+                                             eager::ProcessGroups& groups) {
+  const Json& given = settings.at("ddp");
+  eager::ddp::Options options{
+      .gradient_as_bucket_view = given.value("gradient_as_bucket_view", false),
+      .broadcast_buffers = given.value("broadcast_buffers", true),
+      .communication_hook = [](eager::Session&, const eager::Tensor&) {}};
+  if (given.contains("find_unused_parameters"))
+    options.buckets.find_unused_parameters = given.at("find_unused_parameters").get<bool>();
+  if (given.contains("static_graph"))
+    options.buckets.static_graph = given.at("static_graph").get<bool>();
+  return eager::ddp_model(s, std::move(module), groups.world(), std::move(options));
+}
+
+eager::fsdp2::ReshardAfterForward reshard_of(const Json& value) {
+  if (value.is_null()) return std::nullopt;
+  if (value.is_boolean()) return value.get<bool>();
+  return value.get<int>();
+}
+
+std::unique_ptr<eager::ParallelModel> fsdp2_of(eager::Session& s, const Json& settings,
+                                               std::shared_ptr<Module> module,
+                                               eager::ProcessGroups& groups,
+                                               const std::vector<Place>& blocks) {
+  const MixedDtypes mixed = mixed_of(settings);
+  const eager::fsdp2::MixedPrecisionPolicy policy{.param_dtype = mixed.parameters,
+                                                  .reduce_dtype = mixed.reduction};
+  std::vector<eager::FullyShardStep> calls;
+  for (const Place& block : blocks)
+    calls.push_back(
+        {block.module().get(),
+         {.reshard_after_forward = reshard_of(settings.at("reshard")), .mixed_precision = policy}});
+  if (settings.at("last_no_reshard").get<bool>() && !calls.empty())
+    calls.back().options.reshard_after_forward = false;
+  calls.push_back({module.get(),
+                   {.reshard_after_forward = reshard_of(settings.at("reshard_root")),
+                    .mixed_precision = policy}});
+  return eager::fsdp2_model(s, std::move(module), groups, mesh_of(settings), std::move(calls));
+}
+
+eager::fsdp1::Options fsdp1_options_of(const Json& settings) {
+  const Json& given = settings.at("fsdp1");
+  const MixedDtypes mixed = mixed_of(settings);
+  eager::fsdp1::Options options{
+      .forward_prefetch = given.value("forward_prefetch", false),
+      .limit_all_gathers = given.value("limit_all_gathers", true),
+      .use_original_parameters = given.value("use_orig_params", false),
+      .precision = {.parameters = mixed.parameters, .reduction = mixed.reduction}};
+  const Json prefetch = given.value("backward_prefetch", Json("BACKWARD_PRE"));
+  options.backward_prefetch = prefetch.is_null()            ? eager::fsdp1::BackwardPrefetch::none
+                              : prefetch == "BACKWARD_POST" ? eager::fsdp1::BackwardPrefetch::post
+                                                            : eager::fsdp1::BackwardPrefetch::pre;
+  return options;
+}
+
+Fsdp1Plan fsdp1_plan_of(const Json& settings, Module& root, const std::vector<Place>& blocks) {
+  const Json& given = settings.at("fsdp1");
+  Fsdp1Settings wanted;
+  wanted.world = settings.at("world").get<int>();
+  wanted.strategy = torch_strategy(given.value("sharding_strategy", "FULL_SHARD"));
+  wanted.use_original_parameters = given.value("use_orig_params", false);
+  const MixedDtypes mixed = mixed_of(settings);
+  if (mixed.parameters)
+    wanted.mixed_precision =
+        MixedPrecision{.parameters = mixed.parameters, .reduction = mixed.reduction};
+  if (const auto mesh = mesh_of(settings); mesh.size() == 2)
+    wanted.mesh = Mesh{.replicate = mesh[0], .shard = mesh[1]};
+  CustomWrap wrap;
+  for (const Place& block : blocks)
+    wrap.units.push_back(
+        {.module = block.module()->name, .strategy = {}, .use_original_parameters = {}});
+  wanted.auto_wrap = wrap;
+  return plan_fsdp1(module_tree_of(root), wanted, settings.at("rank").get<int>());
+}
+
+std::unique_ptr<eager::ParallelModel> fsdp1_of(eager::Session& s, const Json& settings,
+                                               std::shared_ptr<Module> module,
+                                               eager::ProcessGroups& groups,
+                                               const std::vector<Place>& blocks) {
+  eager::fsdp1::Groups wanted{.all = &groups.world()};
+  if (const auto mesh = mesh_of(settings); mesh.size() == 2) {
+    const auto made = groups.mesh(mesh);
+    wanted = {.all = made[0], .shard = made[1], .replicas = made[0]};
+  }
+  Fsdp1Plan plan = fsdp1_plan_of(settings, *module, blocks);
+  return eager::fsdp1_model(s, {.module = std::move(module),
+                                .plan = std::move(plan),
+                                .options = fsdp1_options_of(settings),
+                                .groups = wanted});
+}
+
+std::unique_ptr<eager::ParallelModel> parallel_model(eager::Session& s, const Json& settings,
+                                                     const Model& model,
+                                                     std::shared_ptr<Module> module,
+                                                     eager::ProcessGroups& groups) {
+  std::vector<Place> blocks;
+  find_blocks(model, *module, blocks);
+  checkpoint_blocks(settings, blocks);
   const auto strategy = settings.at("strategy").get<std::string>();
   if (strategy == "none") return eager::plain_model(std::move(module));
-  throw Error({"strategy", fmt::format("\"{}\" is not played yet", strategy), {}});
+  if (strategy == "ddp") return ddp_of(s, settings, std::move(module), groups);
+  if (strategy == "fsdp1") return fsdp1_of(s, settings, std::move(module), groups, blocks);
+  return fsdp2_of(s, settings, std::move(module), groups, blocks);
 }
 
 }  // namespace
@@ -226,7 +373,8 @@ RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
   const eager::ModelSettings run{.attention = settings.at("attn") == "eager"
                                                   ? eager::AttentionImplementation::eager
                                                   : eager::AttentionImplementation::sdpa};
-  parallel_ = parallel_model(settings, eager::make_module(s, model_, config_of(settings), run));
+  parallel_ = parallel_model(s, settings, model_,
+                             eager::make_module(s, model_, config_of(settings), run), *groups_);
   loop_ = std::make_unique<eager::TrainingLoop>(s, *parallel_, training_of(settings));
 }
 
