@@ -19,6 +19,9 @@ void check(cublasStatus_t result, std::string_view call) {
                .code = ExitCode::outside});
 }
 
+/// Of a linear_forward with a gelu: where the gelu goes; what it is of is the product.
+constexpr std::size_t gelu_operand = 4;
+
 /// What cuBLASLt does beside a product, in the same kernel.
 enum class Joined : std::uint8_t {
   nothing,
@@ -43,6 +46,9 @@ struct Product {
 
 cudaDataType_t type_of(Dtype dtype) { return dtype == Dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F; }
 
+/// In float32 the gelu stays a kernel of ours: how near the library's tanh comes it does not say.
+bool joins_gelu(const Kernel& kernel) { return kernel.has_gelu && kernel.dtype == Dtype::bfloat16; }
+
 Product forward(const Kernel& kernel) {
   return {.transpose_a = kernel.layout == WeightLayout::out_in,
           .m = kernel.out,
@@ -53,10 +59,10 @@ Product forward(const Kernel& kernel) {
           .d_column = kernel.out_row(),
           .a = 1,
           .b = 0,
-          .d = 4,
+          .d = kernel.has_gelu ? std::size_t{5} : std::size_t{4},
           .has_bias = kernel.has_bias,
           .has_residual = kernel.has_residual,
-          .joined = kernel.has_gelu ? Joined::gelu : Joined::nothing,
+          .joined = joins_gelu(kernel) ? Joined::gelu : Joined::nothing,
           .beside = 5,
           .in = kernel.dtype,
           .out = kernel.dtype};
@@ -74,7 +80,7 @@ Product input_gradient(const Kernel& kernel) {
           .b = 0,
           .d = 2,
           .accumulate = kernel.accumulate_input,
-          .joined = kernel.has_gelu ? Joined::gelu_derivative : Joined::nothing,
+          .joined = joins_gelu(kernel) ? Joined::gelu_derivative : Joined::nothing,
           .beside = 3,
           .in = kernel.dtype,
           .out = kernel.dtype};
@@ -101,9 +107,8 @@ Product weight_gradient(const Kernel& kernel) {
           .out = kernel.gradient_dtype};
 }
 
-/// The same without what is joined to it; what a gelu is of takes the gelu's place.
+/// The same without what is joined to it.
 Product alone(Product product) {
-  if (product.joined == Joined::gelu) product.d = product.beside;
   product.joined = Joined::nothing;
   return product;
 }
@@ -273,7 +278,7 @@ void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStrea
         p.joined == Joined::bias_gradient ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
                                           : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         operand(p.beside));
-  void* d = operand(p.d);
+  void* d = operand(p.joined == Joined::gelu ? gelu_operand : p.d);
   const void* c = p.has_residual ? operand(3) : d;
   const float one = 1, beta = p.accumulate || p.has_residual ? 1.0f : 0.0f;
   check(cublaslt().matmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
