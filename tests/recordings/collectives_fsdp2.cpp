@@ -337,13 +337,13 @@ class Fsdp2Run {
       sharded_.set_backward_prefetch(at(row.at(0).get<std::string>()), at(row.at(1)));
     for (const Json& unit : settings_.value("unshard_in_backward", Json::array()))
       sharded_.set_unshard_in_backward(at(unit.get<std::string>()), false);
+    sharded_.set_force_sum_reduction_for_comms(root, settings_.value("force_sum", false));
+    if (settings_.contains("divide_factor"))
+      sharded_.set_gradient_divide_factor(root, settings_.at("divide_factor").get<double>());
     sharded_.set(root, [this](f2::GroupSwitches& switches) {
       switches.reshard_after_backward =
           settings_.value("reshard_after_backward", switches.reshard_after_backward);
       switches.reduce_scatter_max_input_buffers = settings_.value("rs_max_input_buffers", 1);
-      switches.force_sum_reduction_for_comms = settings_.value("force_sum", false);
-      if (settings_.contains("divide_factor"))
-        switches.gradient_divide_factor = settings_.at("divide_factor").get<double>();
       switches.unshard_async_op = settings_.value("unshard_async_op", false);
     });
   }

@@ -274,6 +274,16 @@ void FullySharded::set_unshard_in_backward(Module& module, bool on) {
   if (ParameterGroup* group = state_at(module).group()) group->switches.unshard_in_backward = on;
 }
 
+void FullySharded::set_gradient_divide_factor(Module& module, double factor) {
+  if (ParameterGroup* group = state_at(module).group())
+    group->switches.gradient_divide_factor = factor;
+}
+
+void FullySharded::set_force_sum_reduction_for_comms(Module& module, bool on) {
+  if (ParameterGroup* group = state_at(module).group())
+    group->switches.force_sum_reduction_for_comms = on;
+}
+
 void FullySharded::unshard(Module& module, bool asynchronous) {
   ParameterGroup* group = state_at(module).group();
   if (!group) return;

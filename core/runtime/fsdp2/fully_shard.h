@@ -48,6 +48,8 @@ class FullySharded {
   void set_forward_prefetch(Module& module, const std::vector<Module*>& targets);
   void set_backward_prefetch(Module& module, const std::vector<Module*>& targets);
   void set_unshard_in_backward(Module& module, bool on);
+  void set_gradient_divide_factor(Module& module, double factor);
+  void set_force_sum_reduction_for_comms(Module& module, bool on);
   void unshard(Module& module, bool asynchronous = false);
   void wait_for_unshard(Module& module);
   void reshard(Module& module);
