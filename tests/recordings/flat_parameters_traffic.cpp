@@ -115,6 +115,10 @@ Json fsdp2_traffic(const Json& spec, const ModuleTree& tree, const Fsdp2Plan& pl
     PlannedModel planned(sharded, *root, tree);
     for (std::size_t i = plan.groups.size(); i-- > 0;)
       traffic.number(*planned.shard(plan.groups[i]), i);
+    // The model itself comes last, even where its units have taken all of its parameters.
+    if (!sharded.state_of(*root))
+      sharded.fully_shard({root.get()}, {.mesh = sharded.mesh({world}),
+                                         .ignored = [](const Tensor&) { return true; }});
   }
   for (int iteration = 0; iteration < 2; ++iteration) {
     traffic.clear();
