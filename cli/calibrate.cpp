@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +33,8 @@
 
 namespace shardscope {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t most_ranks = 256;
 constexpr std::chrono::seconds longest_wait{60};
@@ -80,7 +85,7 @@ std::vector<Strategy> strategies_for(const Strategy& like, int ranks) {
 Job job_to_measure(const CalibrateOptions& options, int ranks) {
   Job job = job_of(options.job);
   job.ranks = ranks;
-  if (options.device) job.device = parse_device(*options.device);
+  if (options.device) job.device = parse_device(*options.device, OrAuto::yes);
   choose_device(job);
   return job;
 }
@@ -158,18 +163,36 @@ HardwareProfile profile_of(const Measured& measured) {
   return profile;
 }
 
+Json bandwidth_or_null(const std::optional<Link>& link) {
+  return link ? Json(std::llround(link->bandwidth.bytes_per_s)) : Json(nullptr);
+}
+
 std::string json_text(const HardwareProfile& profile, const std::string& file, double elapsed_s) {
-  return fmt::format(
-      "{{\"schema\": \"shardscope.calibrate/1\", \"file\": \"{}\", \"device\": \"{}\", \"ranks\": "
-      "{}, "
-      "\"threads_per_rank\": {}, \"memory_bytes\": {}, \"peak_flops_per_s\": {:.0f}, "
-      "\"memory_bandwidth_bytes_per_s\": {:.0f}, \"operation_overhead_ns\": {}, "
-      "\"kernel_samples\": {}, \"collective_samples\": {}, \"compute_slowdown\": {}, "
-      "\"collective_slowdown\": {}, \"elapsed_s\": {:.3f}}}\n",
-      file, profile.device, profile.ranks, profile.threads_per_rank, profile.memory.count,
-      profile.peak.flops_per_s, profile.memory_bandwidth.bytes_per_s, profile.operation_overhead.ns,
-      profile.kernels.size(), profile.collectives.size(), profile.compute_slowdown,
-      profile.collective_slowdown, elapsed_s);
+  const Json json{
+      {"schema", "shardscope.calibrate/1"},
+      {"file", file},
+      {"source", profile.source},
+      {"device", profile.device},
+      {"ranks", profile.ranks},
+      {"threads_per_rank", profile.threads_per_rank},
+      {"memory_bytes", profile.memory.count},
+      {"peak_flops_per_s", std::llround(profile.peak.flops_per_s)},
+      {"peak_bfloat16_flops_per_s", profile.peak_bfloat16
+                                        ? Json(std::llround(profile.peak_bfloat16->flops_per_s))
+                                        : Json(nullptr)},
+      {"memory_bandwidth_bytes_per_s", std::llround(profile.memory_bandwidth.bytes_per_s)},
+      {"operation_overhead_ns", profile.operation_overhead.ns},
+      {"graph_operation_overhead_ns", profile.graph_operation_overhead
+                                          ? Json(profile.graph_operation_overhead->ns)
+                                          : Json(nullptr)},
+      {"host_to_device_bytes_per_s", bandwidth_or_null(profile.host_to_device)},
+      {"device_to_host_bytes_per_s", bandwidth_or_null(profile.device_to_host)},
+      {"kernel_samples", profile.kernels.size()},
+      {"collective_samples", profile.collectives.size()},
+      {"compute_slowdown", profile.compute_slowdown},
+      {"collective_slowdown", profile.collective_slowdown},
+      {"elapsed_s", elapsed_s}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string human_text(const HardwareProfile& profile, const std::string& file, double elapsed_s) {

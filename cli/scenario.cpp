@@ -73,10 +73,11 @@ Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
   return scenario;
 }
 
-std::string parse_device(const std::string& text) {
-  if (text == "auto" || text == "cpu" || text == "cuda") return text;
-  throw Error(
-      {.where = "--device", .what = fmt::format("\"{}\" is none of auto, cpu, cuda", text)});
+std::string parse_device(const std::string& text, OrAuto or_auto) {
+  if (text == "cpu" || text == "cuda" || (or_auto == OrAuto::yes && text == "auto")) return text;
+  throw Error({.where = "--device",
+               .what = fmt::format("\"{}\" is none of {}cpu, cuda", text,
+                                   or_auto == OrAuto::yes ? "auto, " : "")});
 }
 
 Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {

@@ -36,8 +36,9 @@ Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& mo
 /// The job's model, what the job does not train frozen. Throws Error where it names none.
 Model trained_model(const Job& job, const ModelOptions& options = {});
 
-/// "auto", "cpu" or "cuda"; throws Error naming --device.
-std::string parse_device(const std::string& text);
+/// "cpu" or "cuda", or "auto" where that may be left open; throws Error naming --device.
+enum class OrAuto : bool { no, yes };
+std::string parse_device(const std::string& text, OrAuto or_auto = OrAuto::no);
 
 /// A device as far as the schedule depends on it: which kernels' scratch is counted.
 struct DeviceKind {

@@ -109,7 +109,7 @@ ResolvedJob resolved_job(const TrainCommand& options, const Environment& environ
   if (options.threads) job.threads = checked(*options.threads, "--threads", most_threads);
   if (options.profile_steps)
     job.profile_steps = checked(*options.profile_steps, "--profile-steps", most_profiled_steps);
-  if (options.device) job.device = parse_device(*options.device);
+  if (options.device) job.device = parse_device(*options.device, OrAuto::yes);
   if (options.communicator) job.communicator = parse_communicator(*options.communicator);
   job.check = job.check || options.check;
   if (options.folder) job.output = *options.folder;
