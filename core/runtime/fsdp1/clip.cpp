@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/dispatch.h"
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/reductions.h"
 #include "core/lower/pytorch/aten/views.h"
@@ -50,31 +51,47 @@ Tensor norm_of(Session& s, const Tensors& gradients, double order, const Tensor&
   Tensors norms;
   for (const Tensor& gradient : gradients)
     norms.push_back(vector_norm(s, detach(s, gradient), order, Dtype::float32));
-  return vector_norm(s, stack(s, norms), order, Dtype::float32);
+  Tensor stacked = stack(s, norms);
+  norms.clear();
+  return vector_norm(s, std::move(stacked), order, Dtype::float32);
 }
 
-Tensor total_norm(Session& s, FullySharded& model, const Gradients& gradients, double order) {
+/// The variables of the library's function, which live until it returns.
+struct Norms {
+  Tensor sharded;
+  Tensor whole;  ///< None: no unit leaves its parameters whole
+  Tensor total;
+};
+
+Norms norms_of(Session& s, FullySharded& model, const Gradients& gradients, double order) {
   const ProcessGroup& group = model.units().front()->group;
   const Tensor& zero = model.shared().zero;
-  const Tensor sharded = norm_of(s, gradients.sharded, order, zero);
-  Tensor whole;
-  if (gradients.any_whole_parameter) whole = norm_of(s, gradients.whole, order, zero);
+  Norms norms{.sharded = norm_of(s, gradients.sharded, order, zero), .whole = {}, .total = {}};
+  if (gradients.any_whole_parameter) norms.whole = norm_of(s, gradients.whole, order, zero);
   if (std::isinf(order)) {
-    const Tensor norm = whole ? maximum(s, sharded, whole) : sharded;
-    all_reduce(s, group, norm, "MAX");
-    return norm;
+    norms.total = norms.whole ? maximum(s, norms.sharded, norms.whole) : norms.sharded;
+    all_reduce(s, group, norms.total, "MAX");
+    return norms;
   }
-  const Tensor norm = pow(s, sharded, order);
-  all_reduce(s, group, norm, "SUM");
-  if (whole) add_(s, norm, pow(s, whole, order));
-  return pow(s, norm, 1 / order);
+  norms.total = pow(s, norms.sharded, order);
+  all_reduce(s, group, norms.total, "SUM");
+  if (norms.whole) add_(s, norms.total, pow(s, norms.whole, order));
+  norms.total = pow(s, norms.total, 1 / order);
+  return norms;
 }
 
 void scale(Session& s, const Tensors& gradients, const Tensor& norm) {
-  const Tensor coefficient = mul(s, reciprocal(s, add(s, norm, any_number)), any_number);
+  // max_norm / (norm + 1e-6) is the reciprocal times a number: the sum outlives the reciprocal.
+  Tensor sum = add(s, norm, any_number);
+  const Tensor coefficient = mul(s, reciprocal(s, sum), any_number);
+  sum.reset();
   const Tensor clamped = clamp(s, coefficient);
   for (const Tensor& gradient : gradients)
     mul_(s, gradient, to(s, clamped, {.dtype = gradient.dtype(), .device = gradient.device()}));
+  // functools.reduce(torch.promote_types) over the gradients' dtypes.
+  static constexpr Operator promote_types{"aten.promote_types.default", OperatorKind::host};
+  for (std::size_t i = 1; i < gradients.size(); ++i)
+    dispatched(s, promote_types, TensorPointers(), TensorPointers());
 }
 
 }  // namespace
@@ -83,14 +100,14 @@ Tensor clip_grad_norm(Session& s, FullySharded& model, double order) {
   const NoGrad no_grad(s);
   lazy_init(s, model.shared());
   if (!model.shared().zero)
-    model.shared().zero = scalar_tensor(s, {.dtype = Dtype::float32, .device = s.settings.device});
+    model.shared().zero = tensor(s, {}, {Dtype::float32, s.settings.device});
   const Gradients gradients = gradients_of(model);
-  if (gradients.sharded.empty() && !model.has_sharded_units())
-    return eager::clip_grad_norm(s, model.parameters());
-  Tensor norm = total_norm(s, model, gradients, order);
-  if (model.shared().options.offload_parameters) norm = to(s, norm, {.device = Device::cpu});
-  scale(s, gradients.all(), norm);
-  return norm;
+  if (!model.has_sharded_units()) return eager::clip_grad_norm(s, model.parameters());
+  Norms norms = norms_of(s, model, gradients, order);
+  if (model.shared().options.offload_parameters)
+    norms.total = to(s, norms.total, {.device = Device::cpu});
+  scale(s, gradients.all(), norms.total);
+  return norms.total;
 }
 
 }  // namespace shardscope::eager::fsdp1
