@@ -95,7 +95,8 @@ class Loading : private StateDictWalk {
     for (const std::string& name : parameter_names(unit)) {
       StateEntry* entry = find(name);
       if (!entry || !entry->is_sharded) continue;
-      entry->tensor = gathered(unit, *entry);
+      entry->tensor =
+          model_.groups().of_mesh ? redistributed(unit, *entry) : gathered(unit, *entry);
       entry->is_sharded = false;
     }
   }
@@ -116,6 +117,20 @@ class Loading : private StateDictWalk {
     const Tensor all = empty(s_, {elements * ranks}, kind);
     all_gather_single(s_, unit.group, all, local);
     return reshape(s_, narrow(s_, all, 0, 0, entry.sizes.product()), entry.sizes);
+  }
+
+  /// With a mesh entries are DTensors: redistribute() to replicas of the rows, padded on the way.
+  Tensor redistributed(const Unit& unit, const StateEntry& entry) {
+    const std::int64_t rows = entry.sizes[0], ranks = unit.group.size();
+    Dims padded = entry.sizes;
+    padded[0] = (rows + ranks - 1) / ranks;
+    Tensor local = entry.tensor;
+    if (!local || local.size(0) < padded[0])
+      local = new_zeros(s_, local ? local : unit.handle->flat(), padded);
+    const Tensor all = functional_all_gather(s_, unit.group, local);
+    Tensor whole = all.size(0) > rows ? narrow(s_, all, 0, 0, rows) : all;
+    wait_tensor(s_, whole);
+    return whole;
   }
 
   StateDict state_;
