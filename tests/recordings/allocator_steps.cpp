@@ -152,5 +152,7 @@ Outcome check_allocator_steps(const Json& recorded, const Options& options) {
     const std::string difference = json_difference(field, recorded.at(field), got.at(field));
     if (!difference.empty()) return {.difference = difference, .worst_share = {}, .worst = {}};
   }
+  return {};
+}
 
 }  // namespace shardscope::recordings
