@@ -17,7 +17,10 @@ struct OptimizerSettings {
   OptimizerRule rule = OptimizerRule::adamw;
   OptimizerImplementation implementation = OptimizerImplementation::foreach;
   bool weight_decay = true;
-  bool amsgrad = false;   ///< of adam and adamw
+  bool amsgrad = false;  ///< of adam and adamw
+  /// Of adam and adamw with foreach or fused: steps are counted on the device, nothing is read
+  /// back.
+  bool capturable = false;
   bool momentum = false;  ///< of sgd
   bool nesterov = false;  ///< of sgd
   bool operator==(const OptimizerSettings&) const = default;
@@ -40,7 +43,7 @@ class ParameterOptimizer {
 
   /// State of one parameter: none before the first step in which it has a gradient.
   struct State {
-    Tensor step;             ///< on the CPU, with fused on the device
+    Tensor step;             ///< on the CPU; fused or capturable: on the device
     Tensor first_moment;     ///< exp_avg; of sgd its momentum
     Tensor second_moment;    ///< exp_avg_sq
     Tensor greatest_moment;  ///< max_exp_avg_sq
@@ -55,6 +58,8 @@ class ParameterOptimizer {
   void make_adam_states(Session& s);
   void adam(Session& s, Group& group, const FusedScaling& scaling);
   void adam_foreach(Session& s, Group& group);
+  void adam_foreach_update(Session& s, Group& group, const Tensors& steps);
+  void adam_foreach_update_captured(Session& s, Group& group, const Tensors& steps);
   void adam_fused(Session& s, Group& group, const FusedScaling& scaling);
   void adam_loop(Session& s, Group& group);
   void sgd(Session& s, Group& group, const FusedScaling& scaling);

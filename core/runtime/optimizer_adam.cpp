@@ -1,4 +1,5 @@
 // Adam and AdamW: torch/optim/adam.py of torch 2.15.
+#include "core/error.h"
 #include "core/lower/pytorch/aten/dispatch.h"
 #include "core/lower/pytorch/aten/foreach.h"
 #include "core/lower/pytorch/aten/pointwise.h"
@@ -11,6 +12,18 @@ constexpr Operator lift_fresh{"aten.lift_fresh.default", OperatorKind::host};
 constexpr Operator lerp_{"aten.lerp_.Scalar", OperatorKind::pointwise};
 constexpr Operator addcmul_{"aten.addcmul_.default", OperatorKind::pointwise};
 constexpr Operator addcdiv_{"aten.addcdiv_.default", OperatorKind::pointwise};
+// Of capturable alone.
+constexpr Operator foreach_pow_scalar_and_tensor{"aten._foreach_pow.ScalarAndTensor",
+                                                 OperatorKind::pointwise};
+constexpr Operator foreach_sub_scalar_{"aten._foreach_sub_.Scalar", OperatorKind::pointwise};
+constexpr Operator foreach_neg_{"aten._foreach_neg_.default", OperatorKind::pointwise};
+constexpr Operator foreach_div_scalar_{"aten._foreach_div_.Scalar", OperatorKind::pointwise};
+constexpr Operator foreach_div_tensors_{"aten._foreach_div_.List", OperatorKind::pointwise};
+constexpr Operator foreach_reciprocal_{"aten._foreach_reciprocal_.default",
+                                       OperatorKind::pointwise};
+constexpr Operator foreach_sqrt_{"aten._foreach_sqrt_.default", OperatorKind::pointwise};
+constexpr Operator foreach_addcdiv_scalar_{"aten._foreach_addcdiv_.Scalar",
+                                           OperatorKind::pointwise};
 /// A Python float whose value decides nothing here.
 constexpr double any_number = 0.5;
 
@@ -29,7 +42,8 @@ void read_steps(Session& s, const Tensors& steps) {
 }  // namespace
 
 void ParameterOptimizer::make_adam_states(Session& s) {
-  const bool on_device = settings_.implementation == OptimizerImplementation::fused;
+  const bool on_device =
+      settings_.implementation == OptimizerImplementation::fused || settings_.capturable;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i];
     State& state = states_[i];
@@ -48,6 +62,10 @@ void ParameterOptimizer::adam(Session& s, Group& group, const FusedScaling& scal
     case OptimizerImplementation::fused:
       return adam_fused(s, group, scaling);
     case OptimizerImplementation::loop:
+      if (settings_.capturable)
+        throw Error({.where = "optimizer",
+                     .what = "capturable is modelled with foreach and fused, not with the loop",
+                     .way_out = "choose foreach or fused"});
       return adam_loop(s, group);
   }
 }
@@ -56,7 +74,10 @@ void ParameterOptimizer::adam_foreach(Session& s, Group& group) {
   const Tensors steps = group.of(states_, &State::step);
   const Tensors first = group.of(states_, &State::first_moment);
   const Tensors second = group.of(states_, &State::second_moment);
-  foreach_in_place(s, foreach_add_tensor_, steps, cpu_number(s));
+  if (settings_.capturable)
+    foreach_in_place(s, foreach_add_scalar_, {&steps});
+  else
+    foreach_in_place(s, foreach_add_tensor_, steps, cpu_number(s));
   Tensors gradients = group.gradients;
   if (settings_.weight_decay && settings_.rule == OptimizerRule::adamw)
     foreach_in_place(s, foreach_mul_scalar_, {&group.parameters});
@@ -66,14 +87,44 @@ void ParameterOptimizer::adam_foreach(Session& s, Group& group) {
   foreach_in_place(s, foreach_mul_scalar_, {&second});
   foreach_in_place(s, foreach_addcmul_scalar_, {&second, &gradients, &gradients});
   gradients.clear();
-  read_steps(s, steps);
-  read_steps(s, steps);
+  if (settings_.capturable)
+    adam_foreach_update_captured(s, group, steps);
+  else
+    adam_foreach_update(s, group, steps);
+}
+
+void ParameterOptimizer::adam_foreach_update(Session& s, Group& group, const Tensors& steps) {
+  const Tensors first = group.of(states_, &State::first_moment);
+  const Tensors second = group.of(states_, &State::second_moment);
   const Tensors greatest = group.of(states_, &State::greatest_moment);
+  read_steps(s, steps);
+  read_steps(s, steps);
   if (settings_.amsgrad) foreach_in_place(s, foreach_maximum_list_, {&greatest, &second});
   const Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
   foreach_in_place(s, foreach_div_list_, {&root});
   foreach_in_place(s, foreach_add_scalar_, {&root});
   foreach_in_place(s, foreach_addcdiv_list_, {&group.parameters, &first, &root});
+}
+
+void ParameterOptimizer::adam_foreach_update_captured(Session& s, Group& group,
+                                                      const Tensors& steps) {
+  const Tensors first = group.of(states_, &State::first_moment);
+  const Tensors second = group.of(states_, &State::second_moment);
+  const Tensors greatest = group.of(states_, &State::greatest_moment);
+  const Tensors correction1 = foreach_new(s, foreach_pow_scalar_and_tensor, {&steps});
+  const Tensors correction2 = foreach_new(s, foreach_pow_scalar_and_tensor, {&steps});
+  foreach_in_place(s, foreach_sub_scalar_, {&correction1});
+  foreach_in_place(s, foreach_sub_scalar_, {&correction2});
+  foreach_in_place(s, foreach_neg_, {&correction2});
+  foreach_in_place(s, foreach_div_scalar_, {&correction1});
+  foreach_in_place(s, foreach_reciprocal_, {&correction1});
+  foreach_in_place(s, foreach_sqrt_, {&correction2});
+  if (settings_.amsgrad) foreach_in_place(s, foreach_maximum_list_, {&greatest, &second});
+  const Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
+  foreach_in_place(s, foreach_div_tensors_, {&root, &correction2});
+  foreach_in_place(s, foreach_add_scalar_, {&root});
+  foreach_in_place(s, foreach_div_tensors_, {&root, &correction1});
+  foreach_in_place(s, foreach_addcdiv_scalar_, {&group.parameters, &first, &root});
 }
 
 void ParameterOptimizer::adam_fused(Session& s, Group& group, const FusedScaling& scaling) {

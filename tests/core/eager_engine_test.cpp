@@ -170,6 +170,44 @@ TEST_F(EagerEngine, AMultiGradHookWaitsForTheGradientsOfThisBackwardOnly) {
   EXPECT_THAT(given, ElementsAre(true, true, false));
 }
 
+/// Events as "record 1", "1 waits".
+class Waits final : public Observer {
+ public:
+  std::vector<std::string> seen;
+  void on_event_record(Session&, EventId, StreamId on) override {
+    seen.push_back("record on " + std::to_string(on.value));
+  }
+  void on_event_wait(Session&, EventId, StreamId waiting) override {
+    seen.push_back(std::to_string(waiting.value) + " waits");
+  }
+};
+
+TEST(EagerEngineStreams, BackwardRunsOnTheStreamsOfForwardAndTheCallerWaitsForTheLeaves) {
+  Session s;
+  Waits waits;
+  const Tensor x = allocate(s, {Dtype::float32, Device::cuda}, {4});
+  x.set_requires_grad(true);
+  const StreamId side = s.new_stream();
+  Tensor y;
+  {
+    const OnStream on(s, side);
+    y = mul(s, x, 2);  // its node, and the leaf's, which is made now, are on the side stream
+  }
+  const Tensor loss = sum(s, y);
+  s.observe(waits);
+  backward(s, loss);
+  // The sum's node is on stream 0, and hands its gradient to stream 1; the leaf is on stream 1.
+  EXPECT_THAT(waits.seen, ElementsAre("record on 0", "1 waits", "record on 1", "0 waits"));
+}
+
+TEST_F(EagerEngine, ABackwardThatFailsLeavesNoneRunning) {
+  const Tensor x = leaf(s, {4});
+  const Tensor y = mul(s, x, 2);
+  y.grad_fn()->register_prehook(s, [](Session&, Tensors&) -> void { throw 1; });
+  EXPECT_THROW(backward(s, sum(s, y)), int);
+  EXPECT_FALSE(s.engine().running());
+}
+
 TEST_F(EagerEngine, AFrozenInputMakesNoNodes) {
   const Tensor x = allocate(s, {Dtype::float32, Device::cpu}, {2, 4});
   const Tensor frozen = allocate(s, {Dtype::float32, Device::cpu}, {4, 4});

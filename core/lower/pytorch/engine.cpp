@@ -220,6 +220,39 @@ void Engine::restore(GraphTask& task) {
     state.node->task_ = state.task_before;
     state.node->slot_ = state.slot_before;
   }
+  tasks_.pop_back();
+}
+
+std::vector<NodeRef> Engine::seed(GraphTask& task, const Request& request) {
+  std::vector<NodeRef> roots;
+  for (const Tensor& root : request.roots) roots.push_back(gradient_edge(s_, root).node);
+  count_dependencies(task, roots);
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    NodeState& state = task.states[roots[i]->slot_];
+    if (state.buffer.empty()) state.buffer.resize(roots[i]->inputs().size());
+    const std::uint32_t input = request.roots[i].grad_fn() ? request.roots[i]->output_number : 0;
+    add_to(s_, state.buffer[input], request.gradients[i]);
+  }
+  return roots;
+}
+
+void Engine::start(GraphTask& task, const std::vector<NodeRef>& roots) {
+  for (std::size_t i = 0; i < roots.size(); ++i) {
+    const bool again = std::find(roots.begin(), roots.begin() + static_cast<std::ptrdiff_t>(i),
+                                 roots[i]) != roots.begin() + static_cast<std::ptrdiff_t>(i);
+    if (!again && task.states[roots[i]->slot_].dependencies == 0) push_ready(task, roots[i]);
+  }
+}
+
+/// GraphTask::exec_post_processing: who called waits for the streams of the leaves, then the
+/// callbacks run. One of them may queue another.
+void Engine::finish(GraphTask& task) {
+  for (const StreamId leaf : task.leaf_streams)
+    if (leaf != s_.stream) s_.wait_event(s_.stream, s_.record_event(leaf));
+  for (std::size_t i = 0; i < task.callbacks.size(); ++i) {
+    const auto callback = std::move(task.callbacks[i]);
+    callback(s_);
+  }
 }
 
 void Engine::run(Request request) {
@@ -228,30 +261,15 @@ void Engine::run(Request request) {
   task.keep_graph = request.keep_graph;
   const NoGrad no_grad(s_);
   tasks_.push_back(&task);
-  std::vector<NodeRef> roots;
-  for (const Tensor& root : request.roots) roots.push_back(gradient_edge(s_, root).node);
-  count_dependencies(task, roots);
-  for (std::size_t i = 0; i < roots.size(); ++i) {
-    NodeState& state = task.states[roots[i]->slot_];
-    if (state.buffer.empty()) state.buffer.resize(roots[i]->inputs().size());
-    add_to(s_, state.buffer[request.roots[i].grad_fn() ? request.roots[i]->output_number : 0],
-           request.gradients[i]);
-  }
-  std::vector<Node*> pushed;
-  for (const NodeRef& root : roots)
-    if (task.states[root->slot_].dependencies == 0 &&
-        std::find(pushed.begin(), pushed.end(), root.get()) == pushed.end()) {
-      pushed.push_back(root.get());
-      push_ready(task, root);
-    }
+  struct Leave {
+    Engine& engine;
+    GraphTask& task;
+    ~Leave() { engine.restore(task); }
+  };
+  const Leave leave{*this, task};
+  start(task, seed(task, request));
   run_task(task);
-  // A callback may queue another.
-  for (std::size_t i = 0; i < task.callbacks.size(); ++i) {
-    const auto callback = std::move(task.callbacks[i]);
-    callback(s_);
-  }
-  restore(task);
-  tasks_.pop_back();
+  finish(task);
 }
 
 void backward(Session& s, const Tensor& loss, const Tensor& gradient, bool keep_graph) {

@@ -45,6 +45,9 @@ class Engine {
   void pass_on(GraphTask& task, Node& node, Tensors& results);
   void evaluate(GraphTask& task, const NodeRef& node);
   void run_task(GraphTask& task);
+  std::vector<NodeRef> seed(GraphTask& task, const Request& request);
+  void start(GraphTask& task, const std::vector<NodeRef>& roots);
+  void finish(GraphTask& task);
   void restore(GraphTask& task);
 
   Session& s_;

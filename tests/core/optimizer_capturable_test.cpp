@@ -1,0 +1,46 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/runtime/optimizer.h"
+#include "tests/core/operator_log.h"
+
+namespace shardscope::eager {
+namespace {
+
+struct Capturable : testing::Test {
+  Session s{{.device = Device::cpu}};
+  OperatorLog log;
+  Tensor weight = leaf(s, {4, 4});
+
+  void SetUp() override { weight.set_grad(zeros_like(s, weight)); }
+};
+
+TEST_F(Capturable, CountsStepsOnTheDeviceAndReadsNothingBack) {
+  // torch/optim/adam.py, _multi_tensor_adam of torch 2.15, its branch `if capturable`.
+  ParameterOptimizer adam({weight}, {.weight_decay = false, .capturable = true});
+  adam.step(s);
+  s.observe(log);
+  adam.step(s);
+  std::vector<std::string> names = log.names();
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("_foreach"); });
+  EXPECT_THAT(names,
+              testing::ElementsAre(
+                  "_foreach_add_.Scalar", "_foreach_lerp_.Scalar", "_foreach_mul_.Scalar",
+                  "_foreach_addcmul_.Scalar", "_foreach_pow.ScalarAndTensor",
+                  "_foreach_pow.ScalarAndTensor", "_foreach_sub_.Scalar", "_foreach_sub_.Scalar",
+                  "_foreach_neg_.default", "_foreach_div_.Scalar", "_foreach_reciprocal_.default",
+                  "_foreach_sqrt_.default", "_foreach_sqrt.default", "_foreach_div_.List",
+                  "_foreach_add_.Scalar", "_foreach_div_.List", "_foreach_addcdiv_.Scalar"));
+  EXPECT_THAT(log.names(), testing::Not(testing::Contains("_local_scalar_dense.default")));
+}
+
+TEST_F(Capturable, IsRefusedForTheLoop) {
+  ParameterOptimizer adam({weight},
+                          {.implementation = OptimizerImplementation::loop, .capturable = true});
+  EXPECT_THROW(adam.step(s), Error);
+}
+
+}  // namespace
+}  // namespace shardscope::eager
