@@ -28,6 +28,8 @@ SavedTensor::SavedTensor(Session& s, std::string_view field, const Tensor& tenso
 Tensor SavedTensor::unpack(Session& s, const NodeRef& owner) const {
   if (!hooks_ && !detached_) return data_;
   const Tensor data = hooks_ ? hooks_->unpack(s, packed_) : data_;
+  // Data that nothing is attached to are handed on as they are.
+  if (was_leaf_ && !requires_grad_ && !data.requires_grad()) return data;
   Tensor variable = shallow_detach(s, data);
   if (!was_leaf_) {
     variable->grad_fn = origin_.valid() ? origin_.node : owner;
