@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/lower/pytorch/aten/dispatch.h"
 #include "core/lower/pytorch/checkpoint.h"
 #include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
@@ -317,6 +318,23 @@ std::unique_ptr<eager::ParallelModel> parallel_model(eager::Session& s, const Js
   return fsdp2_of(s, settings, std::move(module), groups, blocks);
 }
 
+/// `with torch.device("meta")` around the model's constructor.
+eager::SessionSettings meta_session() { return {.device = eager::Device::meta}; }
+
+/// torch.nn.Module.to_empty: children first.
+void to_empty(eager::Session& s, Module& module) {
+  const eager::NoGrad no_grad(s);
+  const auto empty = [&](const eager::Tensor& tensor) {
+    return eager::allocate_strided(s, {tensor.dtype(), eager::Device::cuda}, tensor.sizes(),
+                                   tensor.strides());
+  };
+  for (const Module::Child& child : module.children) to_empty(s, *child.module);
+  for (Module::NamedTensor& own : module.parameters)
+    if (own.tensor) own.tensor.set_data(empty(own.tensor));
+  for (Module::NamedTensor& own : module.buffers)
+    if (own.tensor) own.tensor = empty(own.tensor);
+}
+
 }  // namespace
 
 Json with_step_defaults(const Json& settings) {
@@ -373,8 +391,12 @@ RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
   const eager::ModelSettings run{.attention = settings.at("attn") == "eager"
                                                   ? eager::AttentionImplementation::eager
                                                   : eager::AttentionImplementation::sdpa};
+  const bool on_meta = settings.at("init") == "meta";
+  if (on_meta) meta_ = std::make_unique<eager::Session>(meta_session());
+  eager::Session& maker = on_meta ? *meta_ : s;
   parallel_ = parallel_model(s, settings, model_,
-                             eager::make_module(s, model_, config_of(settings), run), *groups_);
+                             eager::make_module(maker, model_, config_of(settings), run), *groups_);
+  if (on_meta) to_empty(s, parallel_->module());
   loop_ = std::make_unique<eager::TrainingLoop>(s, *parallel_, training_of(settings));
 }
 

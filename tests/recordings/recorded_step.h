@@ -30,6 +30,7 @@ class RecordedStep {
 
  private:
   Model model_;
+  std::unique_ptr<eager::Session> meta_;  // where the model was made, if not on the device
   std::unique_ptr<eager::ProcessGroups> groups_;
   std::unique_ptr<eager::ParallelModel> parallel_;
   std::unique_ptr<eager::TrainingLoop> loop_;

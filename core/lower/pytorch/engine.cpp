@@ -177,8 +177,10 @@ void Engine::pass_on(GraphTask& task, Node& node, Tensors& results) {
     if (state.buffer.empty()) state.buffer.resize(edge.node->inputs().size());
     if (results[i].defined()) {
       const StreamId consumer = edge.node->stream();
-      if (results[i].device() == Device::cuda && consumer != s_.stream)
+      if (results[i].device() == Device::cuda && consumer != s_.stream) {
+        s_.record_stream(results[i], consumer);
         s_.wait_event(consumer, s_.record_event(s_.stream));
+      }
       const OnStream on(s_, consumer);
       add_to(s_, state.buffer[edge.input_number], std::move(results[i]));
     }
