@@ -78,7 +78,8 @@ class CudaDevice : public Device {
 
   void prepare(const Kernel& kernel) override {
     if (by_library(kernel)) matmul_->prepare(kernel);
-    cuda::load_kernel(kernel.has_gelu ? gelu_of(kernel) : kernel);
+    cuda::load_kernel(kernel);
+    if (by_library(kernel) && kernel.has_gelu) cuda::load_kernel(gelu_of(kernel));
   }
 
   void begin_step(const StepState& state) override { step_state_.set(state, streams_.selected()); }
