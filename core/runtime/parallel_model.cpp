@@ -2,6 +2,7 @@
 
 #include "core/runtime/clip_grad_norm.h"
 #include "core/runtime/fsdp1/clip.h"
+#include "core/runtime/fsdp2/clip_grad_norm.h"
 
 namespace shardscope::eager {
 namespace {
@@ -61,9 +62,9 @@ class Fsdp2Model final : public ParallelModel {
   Fsdp2Model(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
              const std::vector<int>& mesh, std::vector<FullyShardStep> calls)
       : module_(std::move(module)), sharded_(s, groups) {
-    const fsdp2::MeshInfoRef shared = sharded_.mesh(mesh);
+    mesh_ = sharded_.mesh(mesh);
     for (FullyShardStep& call : calls) {
-      call.options.mesh = shared;
+      call.options.mesh = mesh_;
       sharded_.fully_shard({call.module}, call.options);
     }
   }
@@ -74,10 +75,12 @@ class Fsdp2Model final : public ParallelModel {
     sharded_.set_requires_gradient_sync(*module_, false);
     return {nullptr, [this](void*) { sharded_.set_requires_gradient_sync(*module_, true); }};
   }
+  void clip(Session& s) override { fsdp2::clip_grad_norm(s, parameters(), *mesh_->shard); }
 
  private:
   std::shared_ptr<Module> module_;
   fsdp2::FullySharded sharded_;
+  fsdp2::MeshInfoRef mesh_;
 };
 
 }  // namespace

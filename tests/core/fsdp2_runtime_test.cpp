@@ -1,0 +1,198 @@
+// FSDP2 and DistributedDataParallel at run time. Expected sizes and sequences are worked out by
+// hand from the rules in the comments; torch 2.15's own sequences are compared by `check_recordings
+// collectives`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/matmul.h"
+#include "core/lower/pytorch/aten/reductions.h"
+#include "core/lower/pytorch/engine.h"
+#include "core/runtime/ddp/distributed_data_parallel.h"
+#include "core/runtime/fsdp2/fully_shard.h"
+
+namespace shardscope::eager {
+namespace {
+
+using testing::ElementsAre;
+using EagerModule = eager::Module;
+
+std::shared_ptr<EagerModule> linear_module(Session& s, const std::string& name, std::int64_t in,
+                                           std::int64_t out) {
+  auto module = std::make_shared<EagerModule>();
+  module->name = name;
+  module->class_name = "Linear";
+  const Tensor weight = empty(s, {out, in}, {.dtype = Dtype::float32, .device = Device::cuda});
+  weight.set_requires_grad(true);
+  module->parameters.push_back({.name = "weight", .tensor = weight});
+  module->forward = [](Session& session, EagerModule& self, const Arguments& arguments) -> Tensors {
+    return {linear(session, arguments[0], self.parameter("weight"))};
+  };
+  return module;
+}
+
+/// Linear layers "0", "1", ... without biases, sizes[i] to sizes[i + 1].
+std::shared_ptr<EagerModule> chain(Session& s, const std::vector<std::int64_t>& sizes) {
+  auto root = std::make_shared<EagerModule>();
+  root->class_name = "Chain";
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const std::string name = std::to_string(i);
+    root->children.push_back({name, linear_module(s, name, sizes[i], sizes[i + 1])});
+  }
+  root->forward = [](Session& session, EagerModule& self, const Arguments& arguments) -> Tensors {
+    Tensor x = arguments[0];
+    for (const EagerModule::Child& child : self.children) x = call_one(session, *child.module, {x});
+    return {x};
+  };
+  return root;
+}
+
+Tensor input(Session& s, std::int64_t width) {
+  return empty(s, {2, width}, {.dtype = Dtype::float32, .device = Device::cuda});
+}
+
+/// Elements put in and held after each collective, and its dtype.
+struct Collectives : Observer {
+  std::vector<std::string> rows;
+  void on_collective(Session&, const CollectiveCall& call) override {
+    rows.push_back(std::string(shardscope::name_of(call.kind)) + " " +
+                   std::to_string(call.elements_in) + " " + std::to_string(call.elements_out) +
+                   " " + std::string(shardscope::name_of(call.dtype)));
+  }
+};
+
+struct Fsdp2 {
+  Fsdp2(Session& s, int ranks, const std::shared_ptr<EagerModule>& root)
+      : s_(s), groups(ranks, 0), root_(root), sharded(s, groups) {}
+
+  void shard_all(fsdp2::Options options) {
+    options.mesh = sharded.mesh({groups.world().size()});
+    for (const EagerModule::Child& child : root_->children)
+      sharded.fully_shard({child.module.get()}, options);
+    sharded.fully_shard({root_.get()}, options);
+  }
+  Tensor forward(std::int64_t width) { return call_one(s_, *root_, {input(s_, width)}); }
+  void step(std::int64_t width) { backward(s_, sum(s_, forward(width))); }
+
+  Session& s_;
+  ProcessGroups groups;
+  std::shared_ptr<EagerModule> root_;
+  fsdp2::FullySharded sharded;
+};
+
+// A (1, 5) weight on 8 ranks: every rank stores one padded row, so that 8 rows are gathered and
+// reduced where one has values.
+TEST(Fsdp2Runtime, PadsEachParameterToAWholeRowForEveryRank) {
+  Session s;
+  Fsdp2 run(s, 8, chain(s, {5, 1}));
+  run.shard_all({});
+  Collectives seen;
+  s.observe(seen);
+  run.step(5);
+  EXPECT_THAT(seen.rows, ElementsAre("all_gather 5 40 float32", "all_gather 5 40 float32",
+                                     "reduce_scatter 40 5 float32"));
+}
+
+// The root's own default is not to reshard after forward; what it is told explicitly it does.
+TEST(Fsdp2Runtime, OnlyAnExplicitTrueFreesTheRootAfterForward) {
+  for (const bool explicitly : {false, true}) {
+    Session s;
+    const auto root = chain(s, {4, 4});
+    Fsdp2 run(s, 2, root);
+    fsdp2::Options options{.mesh = run.sharded.mesh({2})};
+    if (explicitly) options.reshard_after_forward = true;
+    run.sharded.fully_shard({root.get()}, options);
+    const Tensor output = run.forward(4);
+    EXPECT_EQ(run.sharded.state_of(*root)->group()->is_unsharded(), !explicitly);
+  }
+}
+
+// bfloat16 compute, float32 reduction: a micro-batch without synchronization leaves unsharded
+// gradients in float32 (FSDP1 would keep them in bfloat16).
+TEST(Fsdp2Runtime, AccumulatesUnsynchronizedGradientsInTheReduceDtype) {
+  Session s;
+  const auto root = chain(s, {4, 4});
+  Fsdp2 run(s, 2, root);
+  run.shard_all(
+      {.mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32}});
+  run.sharded.set_requires_gradient_sync(*root, false);
+  run.step(4);
+  const auto& parameters = run.sharded.state_of(*root->children[0].module)->group()->parameters();
+  EXPECT_EQ(parameters[0]->unsharded_param().dtype(), Dtype::bfloat16);
+  EXPECT_EQ(parameters[0]->unsharded_param().grad().dtype(), Dtype::float32);
+  EXPECT_FALSE(parameters[0]->sharded_param().grad().defined());
+}
+
+// In the synchronized backward gradients stay in bfloat16 until the copy-in widens them, so that
+// only the reduction runs in float32.
+TEST(Fsdp2Runtime, GathersInTheComputeDtypeAndReducesInTheReduceDtype) {
+  Session s;
+  Fsdp2 run(s, 2, chain(s, {4, 4}));
+  run.shard_all(
+      {.mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32}});
+  Collectives seen;
+  s.observe(seen);
+  run.step(4);
+  EXPECT_THAT(seen.rows, ElementsAre("all_gather 8 16 bfloat16", "all_gather 8 16 bfloat16",
+                                     "reduce_scatter 16 8 float32"));
+}
+
+// 8 shards kept in pieces over 2 ranks: forward gathers 16 elements from all ranks, backward from
+// the pair.
+TEST(Fsdp2Runtime, AnIntegerGathersTheBackwardFromASmallerGroup) {
+  Session s;
+  Fsdp2 run(s, 8, chain(s, {2, 8}));
+  run.shard_all({.reshard_after_forward = 2});
+  Collectives seen;
+  s.observe(seen);
+  run.step(2);
+  EXPECT_THAT(seen.rows, ElementsAre("all_gather 2 16 float32", "all_gather 8 16 float32",
+                                     "reduce_scatter 16 2 float32"));
+}
+
+// The first iteration has a single bucket. Rebuilt with caps of 64 bytes in the order of readiness,
+// the last layer's 4 x 4 floats (64 bytes) fill the first, the others' one each.
+TEST(DdpRuntime, RebuildsItsOneBucketInTheOrderOfReadiness) {
+  Session s;
+  ProcessGroups groups(2, 0);
+  ddp::Options options;
+  options.buckets.bucket_cap_mib = 64.0 / 1048576;
+  ddp::DistributedDataParallel model(s, chain(s, {4, 4, 4, 4}), groups.world(), options);
+  EXPECT_EQ(model.reducer().buckets().size(), 1U);
+  for (int i = 0; i < 2; ++i) backward(s, sum(s, call_one(s, *model.module(), {input(s, 4)})));
+  std::vector<std::size_t> order;
+  for (const ddp::Reducer::Bucket& bucket : model.reducer().buckets())
+    order.insert(order.end(), bucket.variables.begin(), bucket.variables.end());
+  EXPECT_EQ(model.reducer().buckets().size(), 3U);
+  EXPECT_THAT(order, ElementsAre(2U, 1U, 0U));
+}
+
+// With gradient_as_bucket_view a gradient is its bucket's memory; without it both exist.
+TEST(DdpRuntime, BucketViewsAreTheGradients) {
+  for (const bool views : {false, true}) {
+    Session s;
+    ProcessGroups groups(2, 0);
+    const auto root = chain(s, {4, 4});
+    ddp::DistributedDataParallel model(s, root, groups.world(), {.gradient_as_bucket_view = views});
+    backward(s, sum(s, call_one(s, *model.module(), {input(s, 4)})));
+    const Tensor& gradient = root->children[0].module->parameter("weight").grad();
+    EXPECT_EQ(gradient.storage() == model.reducer().buckets()[0].gradients.storage(), views);
+  }
+}
+
+// Under no_sync nothing is reduced, and the next forward sends no buffers either.
+TEST(DdpRuntime, NoSyncIssuesNothing) {
+  Session s;
+  ProcessGroups groups(2, 0);
+  ddp::DistributedDataParallel model(s, chain(s, {4, 4}), groups.world(), {});
+  Collectives seen;
+  s.observe(seen);
+  {
+    const ddp::DistributedDataParallel::NoSync no_sync(model);
+    backward(s, sum(s, call_one(s, *model.module(), {input(s, 4)})));
+  }
+  EXPECT_TRUE(seen.rows.empty());
+}
+
+}  // namespace
+}  // namespace shardscope::eager
