@@ -113,6 +113,34 @@ void embedding_backward_scratch(const OperatorCall& call, const KernelDevice&, S
   plan.outputs();
 }
 
+/// Bytes of a chunk that one block of the copying kernels below works on.
+constexpr std::int64_t bytes_a_block = 2048;
+
+std::int64_t blocks_of(std::int64_t bytes) { return (bytes + bytes_a_block - 1) / bytes_a_block; }
+
+/// Addresses, sizes and offsets of the splits, and which block works on which. Source:
+/// ATen/native/cuda/TensorShape.cu, split_with_sizes_copy_out_cuda_contiguous_no_cast. The outputs
+/// are (ranks, elements of a shard).
+void copy_out_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  std::int64_t entries = 1;
+  for (const TensorImpl* split : call.outputs)
+    entries += 4 + blocks_of(split->layout.sizes.back() * size_of(split->layout.dtype).count);
+  plan.take(entries * 8);
+}
+
+/// The same for copies into the buffer to be reduced: TensorShape.cu, _chunk_cat_out_cuda.
+void chunk_cat_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  const std::int64_t ranks = call.outputs[0]->layout.sizes[0];
+  std::int64_t entries = 2;
+  for (const TensorImpl* gradient : call.inputs) {
+    const Dims& sizes = gradient->layout.sizes;
+    const std::int64_t rows = (sizes[0] + ranks - 1) / ranks;
+    const std::int64_t elements = sizes[0] == 0 ? 0 : rows * (sizes.product() / sizes[0]);
+    entries += 6 + blocks_of(elements * size_of(gradient->layout.dtype).count);
+  }
+  plan.take(entries * 8);
+}
+
 struct Row {
   std::string_view name;
   ScratchRule rule;
@@ -148,6 +176,8 @@ constexpr Row rows[] = {
     {"aten.native_layer_norm_backward.default", copies_before},
     {"aten.sum.default", reduction_scratch},
     {"aten.sum.dim_IntList", reduction_scratch},
+    {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},
+    {"fsdp.split_with_sizes_copy.default", copy_out_scratch},
 };
 
 }  // namespace

@@ -116,10 +116,10 @@ Module::Forward base(const Context& context, const Module&) {
     const Tensor input_ids = view(s, arguments[0], {-1, arguments[0].size(-1)});
     const std::int64_t batch = input_ids.size(0), tokens = input_ids.size(1);
     start_cache(s, context);
-    const Tensor embeddings = call_one(s, module.child("wte"), {input_ids});
+    Tensor embeddings = call_one(s, module.child("wte"), {input_ids});
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
     positions = unsqueeze(s, positions, 0);
-    const Tensor position_embeddings = call_one(s, module.child("wpe"), {positions});
+    Tensor position_embeddings = call_one(s, module.child("wpe"), {positions});
     Tensor hidden = add(s, embeddings, position_embeddings);
     Tensor attention_mask = arguments[1];
     if (attention_mask) attention_mask = view(s, attention_mask, {batch, -1});
@@ -135,6 +135,7 @@ Module::Forward base(const Context& context, const Module&) {
     Tensors outputs{std::move(hidden)};
     const Tensors held = finish_cache(context);
     outputs.insert(outputs.end(), held.begin(), held.end());
+    const LetGo let_go{embeddings, position_embeddings};
     return outputs;
   };
 }
