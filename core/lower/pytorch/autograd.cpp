@@ -50,8 +50,18 @@ Tensor Node::saved_listed(Session& s, std::string_view field, std::int32_t index
   return {};
 }
 
+/// In the order of the generated release_variables(): inputs by name, then outputs by name.
 void Node::release_saved() {
-  for (SavedTensor& saved : saved_) saved.release();
+  if (saved_.size() < 2) {
+    for (SavedTensor& saved : saved_) saved.release();
+    return;
+  }
+  std::vector<SavedTensor*> order;
+  for (SavedTensor& saved : saved_) order.push_back(&saved);
+  std::stable_sort(order.begin(), order.end(), [](const SavedTensor* a, const SavedTensor* b) {
+    return std::pair(a->is_output(), a->field()) < std::pair(b->is_output(), b->field());
+  });
+  for (SavedTensor* saved : order) saved->release();
 }
 
 NodeHooks& Node::hooks() {
