@@ -11,6 +11,7 @@
 #include "backend/cuda/cuda_streams.h"
 #include "backend/cuda/cuda_target.h"
 #include "backend/cuda/cuda_workspace.h"
+#include "backend/cuda/cudnn_attention.h"
 #include "backend/cuda/event_timeline.h"
 #include "backend/cuda/launch_kernels.h"
 #include "backend/cuda/stream_memory.h"
@@ -57,27 +58,34 @@ class StepStateMemory {
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(const CudaOptions& options)
-      : streams_(options.index), memory_(streams_), step_state_(memory_) {
+      : streams_(options.index),
+        memory_(streams_),
+        step_state_(memory_),
+        attention_(options.attention) {
     check(cudaGetDeviceProperties(&properties_, options.index), "cudaGetDeviceProperties");
     if (options.use_cublaslt) matmul_.emplace();
+    if (attention_ == CudaAttention::cudnn) cudnn_.emplace(options.index);
+    if (attention_ == CudaAttention::automatic) take_cudnn_if_there(options.index);
   }
 
   std::string description() const override {
     int runtime = 0;
     check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-    return fmt::format("{}, sm_{}{}, CUDA {}, {}", properties_.name, properties_.major,
+    return fmt::format("{}, sm_{}{}, CUDA {}, {}, {}", properties_.name, properties_.major,
                        properties_.minor, version_text(runtime),
-                       matmul_ ? "cuBLASLt" : "plain matrix products");
+                       matmul_ ? "cuBLASLt" : "plain matrix products", attention_text());
   }
 
   Bytes workspace(const Kernel& kernel) const override {
-    return cuda_workspace(kernel, matmul_.has_value());
+    return cuda_workspace(kernel, matmul_.has_value(), attention_);
   }
 
-  Target target() const override { return cuda_target(matmul_.has_value()); }
+  Target target() const override { return cuda_target(matmul_.has_value(), attention_); }
 
   void prepare(const Kernel& kernel) override {
     if (by_library(kernel)) matmul_->prepare(kernel);
+    if (by_cudnn(kernel) && !cudnn_->prepare(kernel) && attention_ == CudaAttention::cudnn)
+      throw no_plan(kernel);
     cuda::load_kernel(kernel);
     if (by_library(kernel) && kernel.has_gelu) cuda::load_kernel(gelu_of(kernel));
   }
@@ -86,6 +94,8 @@ class CudaDevice : public Device {
 
   void run(const Kernel& kernel, const KernelCall& call) override {
     begin_step(call.state);
+    if (by_cudnn(kernel) && cudnn_->has(kernel))
+      return cudnn_->run(kernel, call, streams_.selected());
     if (!by_library(kernel)) return launch(kernel, call);
     const bool joined = matmul_->is_joined(kernel);
     if (kernel.kind == KernelKind::linear_backward_weight && kernel.has_bias && !joined)
@@ -122,6 +132,32 @@ class CudaDevice : public Device {
     launch(gelu_of(kernel), {.operands = operands, .slices = {}, .state = call.state});
   }
 
+  bool by_cudnn(const Kernel& kernel) const { return cudnn_ && wants_cudnn(kernel, attention_); }
+
+  /// Where it is not, our own kernels do as well, and the description says so.
+  void take_cudnn_if_there(int index) {
+    try {
+      cudnn_.emplace(index);
+    } catch (const Error& error) {
+      why_no_cudnn_ = error.what();
+    }
+  }
+
+  std::string attention_text() const {
+    if (cudnn_)
+      return attention_ == CudaAttention::cudnn ? "cuDNN attention" : "cuDNN attention forward";
+    if (attention_ == CudaAttention::own) return "own attention";
+    return fmt::format("own attention ({})", why_no_cudnn_);
+  }
+
+  static Error no_plan(const Kernel& kernel) {
+    return Error({.where = std::string(name_of(kernel.kind)),
+                  .what = fmt::format("cuDNN has no plan for {} heads of {} elements at length {}",
+                                      kernel.heads, kernel.head_dim, kernel.length),
+                  .way_out = "leave attention to our own kernels",
+                  .code = ExitCode::outside});
+  }
+
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
     const std::array<void*, 5> operands{call.operands[0], call.operands[1], nullptr,
                                         call.operands[3], call.operands.back()};
@@ -137,6 +173,9 @@ class CudaDevice : public Device {
   StepStateMemory step_state_;
   cudaDeviceProp properties_{};
   std::optional<cuda::CublasLtMatmul> matmul_;
+  CudaAttention attention_;
+  std::optional<cuda::CudnnAttention> cudnn_;
+  std::string why_no_cudnn_;
 };
 
 }  // namespace

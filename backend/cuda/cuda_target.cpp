@@ -1,12 +1,12 @@
 #include "backend/cuda/cuda_target.h"
 
-#include "backend/cuda/cuda_workspace.h"
-
 namespace shardscope {
 
-Target cuda_target(bool by_library) {
+Target cuda_target(bool by_library, CudaAttention attention) {
   return {.workspace =
-              [by_library](const Kernel& kernel) { return cuda_workspace(kernel, by_library); },
+              [by_library, attention](const Kernel& kernel) {
+                return cuda_workspace(kernel, by_library, attention);
+              },
           .fusions = {.linear_gelu = true}};
 }
 

@@ -1,8 +1,7 @@
 #include "backend/cuda/launch_kernels.h"
 
-#include <array>
-
 #include "backend/cuda/device_stream.cuh"
+#include "backend/cuda/kernels/every_call.h"
 #include "backend/cuda/kernels/kernels.h"
 
 namespace shardscope::cuda {
@@ -14,15 +13,8 @@ void launch_kernel(const Kernel& kernel, const KernelCall& call, const StepState
 }
 
 void load_kernel(const Kernel& kernel) {
-  // Every operand is there, so that everything which a call might launch is loaded; nothing looks
-  // where it points.
-  alignas(256) static std::byte somewhere[256];
-  constexpr std::size_t most_operands = 16;
-  std::array<void*, most_operands> operands;
-  operands.fill(somewhere);
-  const std::array<Slice, 1> slices{Slice{.elements = 1}};
   LoadingStream loading;
-  run_kernel(kernel, {.operands = operands, .slices = slices, .state = {}}, loading);
+  for_every_call(kernel, [&](const KernelCall& call) { run_kernel(kernel, call, loading); });
 }
 
 void load_set_step_state() { LoadingStream().launch(SetStepState{}, {.threads = warp_size}); }

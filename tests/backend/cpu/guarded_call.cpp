@@ -11,6 +11,7 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
+#include "core/error.h"
 #include "tests/backend/cuda/device_copies.h"
 #include "tests/backend/cuda/emulated_device.h"
 
@@ -38,6 +39,15 @@ class TableDevice : public Device {
   const cpu::KernelTable& table_;
   int threads_;
 };
+
+/// All attention by cuDNN, where there is one.
+void add_device_with_cudnn(std::vector<std::unique_ptr<Device>>& list) {
+  try {
+    list.push_back(make_cuda_device({.use_cublaslt = true, .attention = CudaAttention::cudnn}));
+  } catch (const Error&) {
+    // A machine without cuDNN is none on which it could fail.
+  }
+}
 
 }  // namespace
 
@@ -98,7 +108,8 @@ const std::vector<std::unique_ptr<Device>>& devices(int threads) {
     list.push_back(make_emulated_cuda_device());
     if (why_no_cuda_device().empty()) {
       list.push_back(make_cuda_device({.use_cublaslt = true}));
-      list.push_back(make_cuda_device({.use_cublaslt = false}));
+      list.push_back(make_cuda_device({.use_cublaslt = false, .attention = CudaAttention::own}));
+      add_device_with_cudnn(list);
     }
   }
   made.reserve(16);

@@ -87,7 +87,8 @@ class DeviceOrder : public TrainingFixture {
 
   /// A device whose kernels the stand-in knows.
   static std::unique_ptr<Device> device_for(const Job& job) {
-    std::unique_ptr<Device> device = make_cuda_device({.use_cublaslt = false});
+    std::unique_ptr<Device> device =
+        make_cuda_device({.use_cublaslt = false, .attention = CudaAttention::own});
     const Schedule schedule = native_schedule(
         read_model(job.model), resolved(job.strategy, 2, "test"),
         {.batch = job.batch, .length = job.seq, .optimizer = job.optimizer, .clip = job.clip}, 0,

@@ -1,8 +1,8 @@
 #include "tests/backend/cuda/stand_in_teacher.h"
 
 #include <typeinfo>
-#include <vector>
 
+#include "backend/cuda/kernels/every_call.h"
 #include "backend/cuda/kernels/kernels.h"
 #include "tests/backend/cuda/emulated_stream.h"
 #include "tests/backend/cuda/launch_record.h"
@@ -28,11 +28,9 @@ class Teacher {
 }  // namespace
 
 void teach(const Kernel& kernel) {
-  alignas(256) static std::byte somewhere[256];
-  const std::vector<void*> operands(16, somewhere);
-  const std::vector<Slice> slices{Slice{.elements = 1}};
   Teacher teacher;
-  cuda::run_kernel(kernel, {.operands = operands, .slices = slices, .state = {}}, teacher);
+  cuda::for_every_call(kernel,
+                       [&](const KernelCall& call) { cuda::run_kernel(kernel, call, teacher); });
 }
 
 void teach_step_state() { Teacher().launch(cuda::SetStepState{}, {}); }
