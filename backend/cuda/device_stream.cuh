@@ -123,8 +123,8 @@ class LoadingStream {
   void launch(const Body&, const LaunchShape& shape) const {
     cudaFuncAttributes attributes{};
     check(cudaFuncGetAttributes(&attributes, start<Body>), "cudaFuncGetAttributes");
-    constexpr std::int64_t without_asking = 48 << 10;
-    if (shape.shared_bytes <= without_asking) return;
+    // Another call of the body may have asked for more.
+    if (shape.shared_bytes <= attributes.maxDynamicSharedSizeBytes) return;
     check(cudaFuncSetAttribute(start<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shape.shared_bytes)),
           "cudaFuncSetAttribute");

@@ -50,12 +50,10 @@ void StandInDevice::add_function(const void* host_function, const char* mangled)
   functions_[host_function].body = body_of(demangled(mangled));
 }
 
-void StandInDevice::load(const void* host_function, std::optional<int> dynamic_shared_bytes) {
+int StandInDevice::load(const void* host_function) {
   Function& function = functions_.at(host_function);
-  if (dynamic_shared_bytes)
-    function.dynamic_shared_bytes = *dynamic_shared_bytes;
-  else
-    function.loaded = true;
+  function.loaded = true;
+  return function.dynamic_shared_bytes;
 }
 
 void StandInDevice::launch(const void* host_function, void** arguments,

@@ -56,7 +56,11 @@ class StandInDevice {
   void* allocate(std::size_t bytes);
   void free(void* memory) { memory_.erase(memory); }
   void add_function(const void* host_function, const char* mangled);
-  void load(const void* host_function, std::optional<int> dynamic_shared_bytes = {});
+  /// Gives the shared memory that a launch of it may ask for.
+  int load(const void* host_function);
+  void allow_shared_memory(const void* host_function, int bytes) {
+    functions_.at(host_function).dynamic_shared_bytes = bytes;
+  }
   void launch(const void* host_function, void** arguments, const cuda::LaunchShape& shape,
               int stream);
   void queue(int stream, std::function<void()> run);

@@ -155,14 +155,14 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
 }
 
 // Kernels.
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void* function) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* function) {
   device().note("cudaFuncGetAttributes");
-  device().load(function);
+  attributes->maxDynamicSharedSizeBytes = device().load(function);
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int value) {
   device().note("cudaFuncSetAttribute");
-  device().load(function, value);
+  device().allow_shared_memory(function, value);
   return cudaSuccess;
 }
 
