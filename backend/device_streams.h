@@ -32,7 +32,7 @@ class DeviceStreams {
 
   /// Stream::compute is selected at the start.
   virtual void select(Stream stream) = 0;
-  /// Takes events 0 .. count - 1 ahead of time, in place of those taken before.
+  /// Takes events 0 .. count - 1 ahead of time; those that were taken before stay.
   virtual void make_events(std::size_t count) = 0;
   /// The event comes when all that was queued on the selected stream so far has ended.
   virtual void record(std::size_t event) = 0;

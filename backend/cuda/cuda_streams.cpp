@@ -44,8 +44,7 @@ CudaStreams::CudaStreams(int index) {
 }
 
 void CudaStreams::make_events(std::size_t count) {
-  events_.clear();
-  for (std::size_t i = 0; i < count; ++i) events_.push_back(make_event());
+  while (events_.size() < count) events_.push_back(make_event());
 }
 
 void CudaStreams::record(std::size_t event) {
