@@ -29,7 +29,9 @@ Tensor total_norm(Session& s, const Tensors& gradients) {
   Tensors norms;
   for (const Tensors& list : by_dtype(gradients))
     for (Tensor& norm : foreach_norm(s, list)) norms.push_back(std::move(norm));
-  return vector_norm(s, stack(s, norms));
+  Tensor total = vector_norm(s, stack(s, norms));
+  let_go_of(norms);
+  return total;
 }
 
 void clip_with_norm(Session& s, const Tensors& gradients, const Tensor& norm) {

@@ -86,7 +86,7 @@ void ParameterOptimizer::adam_foreach(Session& s, Group& group) {
   foreach_in_place(s, foreach_lerp_scalar_, {&first, &gradients});
   foreach_in_place(s, foreach_mul_scalar_, {&second});
   foreach_in_place(s, foreach_addcmul_scalar_, {&second, &gradients, &gradients});
-  gradients.clear();
+  let_go_of(gradients);
   if (settings_.capturable)
     adam_foreach_update_captured(s, group, steps);
   else
@@ -100,10 +100,11 @@ void ParameterOptimizer::adam_foreach_update(Session& s, Group& group, const Ten
   read_steps(s, steps);
   read_steps(s, steps);
   if (settings_.amsgrad) foreach_in_place(s, foreach_maximum_list_, {&greatest, &second});
-  const Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
+  Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
   foreach_in_place(s, foreach_div_list_, {&root});
   foreach_in_place(s, foreach_add_scalar_, {&root});
   foreach_in_place(s, foreach_addcdiv_list_, {&group.parameters, &first, &root});
+  let_go_of(root);
 }
 
 void ParameterOptimizer::adam_foreach_update_captured(Session& s, Group& group,
@@ -120,7 +121,7 @@ void ParameterOptimizer::adam_foreach_update_captured(Session& s, Group& group,
   foreach_in_place(s, foreach_reciprocal_, {&correction1});
   foreach_in_place(s, foreach_sqrt_, {&correction2});
   if (settings_.amsgrad) foreach_in_place(s, foreach_maximum_list_, {&greatest, &second});
-  const Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
+  Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
   foreach_in_place(s, foreach_div_tensors_, {&root, &correction2});
   foreach_in_place(s, foreach_add_scalar_, {&root});
   foreach_in_place(s, foreach_div_tensors_, {&root, &correction1});

@@ -15,6 +15,10 @@ void foreach_in_place(Session& s, const Operator& op, std::initializer_list<cons
 void foreach_in_place(Session& s, const Operator& op, const Tensors& self, const Tensor& other);
 /// A new list, each like its tensor in the first one.
 Tensors foreach_new(Session& s, const Operator& op, std::initializer_list<const Tensors*> lists);
+/// As Python lets go of a list: the last one first.
+inline void let_go_of(Tensors& list) {
+  while (!list.empty()) list.pop_back();
+}
 /// torch._foreach_norm: one number a tensor.
 Tensors foreach_norm(Session& s, const Tensors& self);
 
