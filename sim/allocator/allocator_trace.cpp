@@ -34,13 +34,14 @@ std::string_view name_of(AllocatorAction action) {
 std::string_view name_of(BlockState state) { return state_names[static_cast<std::size_t>(state)]; }
 
 std::string message_of(const OutOfMemory& failure) {
+  const std::int64_t allocated = failure.statistics.allocated_bytes.current;
   return fmt::format(
       "CUDA out of memory. Tried to allocate {}. GPU 0 has a total capacity of {} of which {} is "
       "free. Of the allocated memory {} is allocated by PyTorch, and {} is reserved by PyTorch but "
       "unallocated. If reserved but unallocated memory is large try setting "
       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation. ",
       torch_size(failure.segment), torch_size(failure.device), torch_size(failure.free),
-      torch_size(failure.allocated), torch_size(failure.reserved - failure.allocated));
+      torch_size({allocated}), torch_size({failure.statistics.reserved_bytes.current - allocated}));
 }
 
 SegmentSnapshot CachingAllocator::segment_from(std::int32_t head) const {

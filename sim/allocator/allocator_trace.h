@@ -61,11 +61,10 @@ struct SegmentSnapshot {
 /// A request that could not be met.
 struct OutOfMemory {
   Bytes requested;
-  Bytes segment;  ///< what would have been taken from the device
-  Bytes device;   ///< all of its memory
-  Bytes free;     ///< of the device, at that moment
-  Bytes allocated;
-  Bytes reserved;
+  Bytes segment;                   ///< what would have been taken from the device
+  Bytes device;                    ///< all of its memory
+  Bytes free;                      ///< of the device, at that moment
+  AllocatorStatistics statistics;  ///< at that moment
   bool operator==(const OutOfMemory&) const = default;
 };
 /// PyTorch's own words, up to the reference to its documentation.

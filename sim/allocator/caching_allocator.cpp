@@ -163,13 +163,12 @@ MemoryBlockId CachingAllocator::hand_out(std::int32_t found, const Request& requ
 }
 
 void CachingAllocator::note_failure(const Request& request) {
-  const std::int64_t reserved = statistics_.reserved_bytes.current;
-  failure_ = OutOfMemory{.requested{request.bytes},
-                         .segment{request.segment},
-                         .device = memory_.total,
-                         .free = memory_.total - memory_.outside - Bytes{reserved},
-                         .allocated{statistics_.allocated_bytes.current},
-                         .reserved{reserved}};
+  failure_ = OutOfMemory{
+      .requested{request.bytes},
+      .segment{request.segment},
+      .device = memory_.total,
+      .free = memory_.total - memory_.outside - Bytes{statistics_.reserved_bytes.current},
+      .statistics = statistics_};
   if (request.bytes >= largest_request_bytes) return;
   ++statistics_.out_of_memories;
   if (keeps_trace_)

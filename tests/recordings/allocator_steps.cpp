@@ -50,14 +50,16 @@ class StepRun {
 
   Json play() {
     Json result = Json::object();
+    std::optional<RecordedStep> step;
     try {
-      RecordedStep step(session_, settings_);
+      step.emplace(session_, settings_);
       note_init(result);
-      for (int i = 0; i < settings_.at("iters").get<int>(); ++i) iterate(step, result);
-      note_end(result);
+      for (iteration_ = 1; iteration_ <= settings_.at("iters").get<int>(); ++iteration_)
+        iterate(*step, result);
     } catch (const OutOfMemoryStop&) {
-      note_end(result);
+      note_failure(result);
     }
+    note_end(result);
     return result;
   }
 
@@ -74,10 +76,32 @@ class StepRun {
     result["after_init"] = figures_of(allocator_.statistics(), &Gauge::current);
   }
 
+  void note_failure(Json& result) {
+    const OutOfMemory& failure = *allocator_.failure();
+    result["out_of_memory"] = {{"iteration", iteration_},
+                               {"phase", phase_},
+                               {"at_failure", figures_of(failure.statistics, &Gauge::current)},
+                               {"num_alloc_retries", failure.statistics.retries},
+                               {"message", message_of(failure)}};
+  }
+
+  /// What follows a moment.
+  std::string phase_after(eager::Moment moment, int micro_batch) const {
+    using enum eager::Moment;
+    const bool last = micro_batch + 1 == settings_.at("accum").get<int>();
+    if (moment == backward && !last) return "forward";
+    if (moment == backward && !settings_.at("clip").is_null()) return "clip";
+    static const std::map<eager::Moment, std::string> phases{
+        {start, "forward"}, {forward, "loss"},   {loss, "backward"},      {backward, "step"},
+        {clip, "step"},     {step, "zero_grad"}, {zero_grad, "zero_grad"}};
+    return phases.at(moment);
+  }
+
   void iterate(RecordedStep& step, Json& result) {
     Json snapshots = Json::object();
     step.loop().iteration([&](eager::Moment moment, int micro_batch) {
       feed_.catch_up();
+      phase_ = phase_after(moment, micro_batch);
       if (moment == eager::Moment::start)
         allocator_.reset_peaks();
       else
@@ -128,6 +152,8 @@ class StepRun {
   CachingAllocator allocator_;
   AllocatorFeed feed_;
   std::map<std::uint32_t, int> numbers_{{0, 0}};
+  int iteration_ = 0;
+  std::string phase_ = "init";
 };
 
 Json played(const Json& recorded) {
@@ -142,14 +168,15 @@ Json played(const Json& recorded) {
 }  // namespace
 
 std::vector<std::string> allocator_steps_fields() {
-  return {"after_init", "iterations", "reserved_by_stream_at_end", "trace"};
+  return {"after_init", "iterations", "out_of_memory", "reserved_by_stream_at_end", "trace"};
 }
 
 Outcome check_allocator_steps(const Json& recorded, const Options& options) {
   const Json got = played(recorded);
   for (const std::string& field : allocator_steps_fields()) {
     if (options.leaves_out(field) || !recorded.contains(field)) continue;
-    const std::string difference = json_difference(field, recorded.at(field), got.at(field));
+    const std::string difference =
+        json_difference(field, recorded.at(field), got.value(field, Json()));
     if (!difference.empty()) return {.difference = difference, .worst_share = {}, .worst = {}};
   }
   return {};
