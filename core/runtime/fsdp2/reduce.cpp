@@ -2,6 +2,7 @@
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/dispatch.h"
+#include "core/lower/pytorch/aten/foreach.h"
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/runtime/collectives.h"
@@ -80,7 +81,7 @@ Tensor copied_in(Session& s, ReduceRequest& request, std::vector<std::int64_t>& 
   }
   Tensor input = empty(s, {numel}, {.dtype = request.dtype, .device = s.settings.device});
   dispatched(s, copy_in_op, request.gradients, Tensors{view(s, input, {world, -1})});
-  request.gradients.clear();
+  let_go_of(request.gradients);
   return input;
 }
 
