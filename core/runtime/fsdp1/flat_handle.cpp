@@ -88,6 +88,9 @@ void FlatHandle::shard(Session& s) {
       shard = pad_right(s, shard, missing);
     flat_.storage()->resize({});
     flat_.set_data(shard);
+    // set_() leaves the accumulator of the constructor's views behind: the next one is made under
+    // the stream of the first unshard, and the post-backward hook runs there (seen in recordings).
+    flat_->with_extras().grad_accumulator = nullptr;
   }
   if (uses_original_parameters()) use_sharded_views(s);
 }
