@@ -1,5 +1,5 @@
-// Layer norm and root-mean-square norm, a block a row. Weight gradients are summed over chunks of
-// rows, then over chunks, in a fixed order.
+// Layer norm and root-mean-square norm: forward a block a row, backward a block a chunk of rows.
+// Weight gradients are summed over the chunk, then over chunks, in a fixed order.
 #pragma once
 
 #include "backend/cuda/kernels/column_sums.h"
