@@ -38,6 +38,14 @@ Tensor to_float32_on_cuda(Session& s, const Tensor& tensor) {
   return s.settings.device == Device::cuda ? to_float32(s, tensor) : tensor;
 }
 
+void to_widest_on_cpu(Session& s, std::span<Tensor> tensors) {
+  if (!s.autocast.enabled || s.settings.device != Device::cpu) return;
+  Dtype widest = s.autocast.dtype;
+  for (const Tensor& tensor : tensors)
+    if (may_cast(s, tensor) && tensor.dtype() == Dtype::float32) widest = Dtype::float32;
+  for (Tensor& tensor : tensors) tensor = cached_cast(s, widest, tensor);
+}
+
 Autocast::Autocast(Session& s, Dtype dtype, bool enabled)
     : s_(s), enabled_before_(s.autocast.enabled), dtype_before_(s.autocast.dtype) {
   s.autocast.enabled = enabled;

@@ -1,6 +1,8 @@
 // torch.amp.autocast: casts of arguments before an operator, and the cache of cast weights.
 #pragma once
 
+#include <span>
+
 #include "core/lower/pytorch/session.h"
 
 namespace shardscope::eager {
@@ -17,6 +19,8 @@ Tensor to_float32(Session& s, const Tensor& tensor);
 /// Of cuda's list only (pow, rsqrt, exp, softmax, sum, layer_norm ...); torch 2.15's AutocastCPU
 /// leaves these alone.
 Tensor to_float32_on_cuda(Session& s, const Tensor& tensor);
+/// The arguments of an operator that AutocastCPU runs in the widest of their dtypes (cat, stack).
+void to_widest_on_cpu(Session& s, std::span<Tensor> tensors);
 
 /// `with torch.autocast(device, dtype)`.
 class Autocast {

@@ -28,10 +28,10 @@ struct AutocastBefore {
   Dtype dtype;
 };
 
-/// set_rng_state copies the state it is given, a tensor of 16 bytes on the CPU for cuda's
-/// generator. (That of the CPU itself is set without an operator.)
+/// cuda's set_rng_state copies the state it is given, a tensor of 16 bytes on the CPU, if CUDA has
+/// not started: as with fake tensors. (That of the CPU is set without an operator.)
 void set_rng_state(Session& s) {
-  if (s.settings.device != Device::cuda) return;
+  if (s.settings.device != Device::cuda || !s.settings.fake_tensors) return;
   const Tensor state = allocate(s, {Dtype::uint8, Device::cpu}, {16});
   clone_contiguous(s, state);
 }

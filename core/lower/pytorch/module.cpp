@@ -73,13 +73,26 @@ Tensors run_forward(Session& s, Module& module, Arguments& arguments) {
   return module.forward(s, module, arguments);
 }
 
+Tensors run_to_the_end(Session& s, Module& module, Arguments& arguments) {
+  try {
+    return run_forward(s, module, arguments);
+  } catch (...) {
+    Tensors none;
+    for (const Module::ForwardHook& hook : module.always_forward_hooks)
+      hook(s, module, arguments, none);
+    throw;
+  }
+}
+
 }  // namespace
 
 Tensors call(Session& s, Module& module, Arguments arguments) {
   // _wrapped_call_impl's frame holds what the caller gave, whatever the hooks make of it.
   const Tensors given = module.forward_pre_hooks.empty() ? Tensors() : arguments.tensors;
   Arguments actual = std::move(arguments);
-  Tensors outputs = run_forward(s, module, actual);
+  Tensors outputs = run_to_the_end(s, module, actual);
+  for (const Module::ForwardHook& hook : module.always_forward_hooks)
+    hook(s, module, actual, outputs);
   const auto hooks = module.forward_hooks;
   for (const Module::ForwardHook& hook : hooks) hook(s, module, actual, outputs);
   return outputs;

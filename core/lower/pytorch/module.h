@@ -54,6 +54,9 @@ class Module {
   Forward forward;
 
   std::vector<PreHook> forward_pre_hooks;
+  /// register_module_forward_hook(always_call=True): before the others, and without outputs where
+  /// the forward ends by an exception.
+  std::vector<ForwardHook> always_forward_hooks;
   std::vector<ForwardHook> forward_hooks;
 
   /// By own name; Error if there is none.

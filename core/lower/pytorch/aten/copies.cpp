@@ -4,6 +4,7 @@
 #include "core/lower/pytorch/aten/reductions.h"
 #include "core/lower/pytorch/aten/view_backward.h"
 #include "core/lower/pytorch/aten/views.h"
+#include "core/lower/pytorch/autocast.h"
 
 namespace shardscope::eager {
 namespace {
@@ -108,7 +109,8 @@ bool is_skipped(const Tensor& tensor) { return tensor.dim() == 1 && tensor.size(
 
 Tensor cat(Session& s, Tensors tensors, int dim) {
   static constexpr Operator op{"aten.cat.default", OperatorKind::copy};
-  const Tensors held = std::move(tensors);
+  Tensors held = std::move(tensors);
+  to_widest_on_cpu(s, held);
   std::vector<Part> parts;
   Dims sizes = held[0].sizes();
   for (const Tensor& tensor : held)

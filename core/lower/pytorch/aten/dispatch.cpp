@@ -189,7 +189,7 @@ Dims dense_strides(const Dims& sizes, const Dims& strides) {
 }  // namespace
 
 Dims preserved_strides(const Tensor& tensor) {
-  if (is_dense(tensor.sizes(), tensor.strides())) return tensor.strides();
+  if (tensor.numel() == 0 || is_dense(tensor.sizes(), tensor.strides())) return tensor.strides();
   return dense_strides(tensor.sizes(), tensor.strides());
 }
 

@@ -52,6 +52,7 @@ Tensor projected(Session& s, Module& module, const Tensor& hidden, const char* p
 
 struct Projections {
   Tensor query, key, value;
+  Tensor fused;  ///< where they were cut from: a local variable of forward's
 };
 
 /// Phi-3's fused projection, cut by slices.
@@ -70,7 +71,7 @@ Projections cut_projections(Session& s, Module& module, const Tensor& hidden,
   query = as_heads(query);
   key = as_heads(key);
   value = as_heads(value);
-  return {std::move(query), std::move(key), std::move(value)};
+  return {std::move(query), std::move(key), std::move(value), fused};
 }
 
 Projections project(Session& s, Module& module, const Tensor& hidden, const AttentionShape& shape) {
@@ -89,8 +90,9 @@ Module::Forward attention(const Context& context, const Module& module) {
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Projections states = project(s, module, hidden, shape);
+    const auto turn = has_child(module, "qkv_proj") ? apply_partial_rotary : apply_rotary;
     std::tie(states.query, states.key) =
-        apply_rotary(s, states.query, states.key, arguments[2], arguments[3]);
+        turn(s, states.query, states.key, arguments[2], arguments[3]);
     std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
     AttentionResult result = attend(s, context,
                                     {.query = states.query,

@@ -1,5 +1,6 @@
 // GPT-2's forwards. Source: transformers 5.23, models/gpt2/modeling_gpt2.py.
 #include <array>
+#include <cmath>
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/matmul.h"
@@ -32,7 +33,8 @@ AttentionResult attend_upcast(Session& s, const AttentionCall& call) {
     key = reshape(s, transpose(s, call.key, -1, -2), {-1, head_size, tokens});
     Tensor wide_query = to(s, query, Dtype::float32);
     Tensor wide_key = to(s, key, Dtype::float32);
-    weights = baddbmm(s, weights, std::move(wide_query), std::move(wide_key), {.beta = 0});
+    weights = baddbmm(s, weights, std::move(wide_query), std::move(wide_key),
+                      {.beta = 0, .alpha = 1 / std::sqrt(static_cast<double>(head_size))});
     weights = reshape(s, weights, {batch, heads, tokens, tokens});
   }
   if (call.mask) weights = add(s, weights, call.mask);

@@ -60,4 +60,23 @@ std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Te
   return {std::move(turned_query), std::move(turned_key)};
 }
 
+std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                               const Tensor& cos, const Tensor& sin) {
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  const std::int64_t turned_size = cosines.size(-1);
+  const Tensor query_part = indexed_slice(s, query, -1, 0, turned_size);
+  const Tensor query_rest = indexed_slice(s, query, -1, turned_size);
+  const Tensor key_part = indexed_slice(s, key, -1, 0, turned_size);
+  const Tensor key_rest = indexed_slice(s, key, -1, turned_size);
+  const auto turned = [&](const Tensor& part, const Tensor& rest) {
+    Tensor kept = mul(s, part, cosines);
+    const Tensor sum = add(s, std::move(kept), mul(s, rotate_half(s, part), sines));
+    return cat(s, {sum, rest}, -1);
+  };
+  Tensor turned_query = turned(query_part, query_rest);
+  Tensor turned_key = turned(key_part, key_rest);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
 }  // namespace shardscope::eager
