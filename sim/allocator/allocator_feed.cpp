@@ -18,8 +18,8 @@ bool on_device(const eager::StorageImpl& storage) {
 
 }  // namespace
 
-OutOfMemoryStop::OutOfMemoryStop(const OutOfMemory& failure)
-    : Error({{}, message_of(failure), {}, ExitCode::no}) {}
+OutOfMemoryStop::OutOfMemoryStop(const OutOfMemory& failure, const AllocatorStatistics& statistics)
+    : Error({{}, message_of(failure), {}, ExitCode::no}), statistics_(statistics) {}
 
 AllocatorFeed::AllocatorFeed(CachingAllocator& allocator, DeviceEvents& events,
                              eager::KernelDevice device)
@@ -66,9 +66,10 @@ void AllocatorFeed::on_operator(eager::Session& s, const eager::OperatorCall& ca
 void AllocatorFeed::play(const eager::OperatorCall& call, DeviceStream stream) {
   using Kind = eager::ScratchPlan::Kind;
   allocate_outputs(call, false);
+  first_fresh_ = asked_.empty() ? blocks_.size() : asked_.front().storage;
   pieces_.clear();
   for (const auto& step : plan_.steps()) {
-    if (full_) return;
+    if (full_) return undo_outputs(call);
     if (step.kind == Kind::outputs) {
       allocate_outputs(call, true);
     } else if (step.kind == Kind::give_back) {
@@ -80,6 +81,12 @@ void AllocatorFeed::play(const eager::OperatorCall& call, DeviceStream stream) {
     }
   }
   catch_up();
+  if (full_) undo_outputs(call);
+}
+
+void AllocatorFeed::undo_outputs(const eager::OperatorCall& call) {
+  for (const eager::TensorImpl* output : call.outputs)
+    if (output->storage->id() >= first_fresh_) release(output->storage->id());
 }
 
 /// Of the storages asked for, those that are the operator's outputs, or the others.
@@ -123,7 +130,7 @@ std::optional<MemoryBlockId>& AllocatorFeed::block_of(std::uint64_t storage) {
 }
 
 void AllocatorFeed::refuse_if_full() const {
-  if (full_) throw OutOfMemoryStop(*allocator_.failure());
+  if (full_) throw OutOfMemoryStop(*allocator_.failure(), allocator_.statistics());
 }
 
 void AllocatorFeed::on_record_stream(eager::Session&, eager::StorageImpl& storage,

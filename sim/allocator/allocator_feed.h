@@ -16,7 +16,12 @@ namespace shardscope {
 /// The step ended here: torch.OutOfMemoryError.
 class OutOfMemoryStop : public Error {
  public:
-  explicit OutOfMemoryStop(const OutOfMemory& failure);
+  OutOfMemoryStop(const OutOfMemory& failure, const AllocatorStatistics& statistics);
+  /// Once the operator that failed has let go of what it had made.
+  const AllocatorStatistics& statistics() const { return statistics_; }
+
+ private:
+  AllocatorStatistics statistics_;
 };
 
 /// Streams of the session become PyTorch's pool streams in the order in which they were made.
@@ -54,6 +59,7 @@ class AllocatorFeed final : public eager::Observer {
   void play(const eager::OperatorCall& call, DeviceStream stream);
   void allocate_outputs(const eager::OperatorCall& call, bool outputs);
   void refuse_if_full() const;
+  void undo_outputs(const eager::OperatorCall& call);
 
   CachingAllocator& allocator_;
   DeviceEvents& events_;
@@ -64,7 +70,8 @@ class AllocatorFeed final : public eager::Observer {
   std::unordered_map<const eager::Operator*, eager::ScratchRule> rules_;
   eager::ScratchPlan plan_;
   std::vector<MemoryBlockId> pieces_;
-  bool full_ = false;  // a request failed; nothing is asked any more
+  std::uint64_t first_fresh_ = 0;  // storages from here on were made by the running operator
+  bool full_ = false;              // a request failed; nothing is asked any more
 };
 
 }  // namespace shardscope

@@ -56,8 +56,8 @@ class StepRun {
       note_init(result);
       for (iteration_ = 1; iteration_ <= settings_.at("iters").get<int>(); ++iteration_)
         iterate(*step, result);
-    } catch (const OutOfMemoryStop&) {
-      note_failure(result);
+    } catch (const OutOfMemoryStop& stop) {
+      note_failure(result, stop);
     }
     note_end(result);
     return result;
@@ -76,11 +76,11 @@ class StepRun {
     result["after_init"] = figures_of(allocator_.statistics(), &Gauge::current);
   }
 
-  void note_failure(Json& result) {
+  void note_failure(Json& result, const OutOfMemoryStop& stop) {
     const OutOfMemory& failure = *allocator_.failure();
     result["out_of_memory"] = {{"iteration", iteration_},
                                {"phase", phase_},
-                               {"at_failure", figures_of(failure.statistics, &Gauge::current)},
+                               {"at_failure", figures_of(stop.statistics(), &Gauge::current)},
                                {"num_alloc_retries", failure.statistics.retries},
                                {"message", message_of(failure)}};
   }
