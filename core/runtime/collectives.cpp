@@ -10,6 +10,7 @@ namespace shardscope::eager {
 namespace {
 
 constexpr Operator all_gather_op{"c10d._allgather_base_.default", OperatorKind::other};
+constexpr Operator all_gather_list_op{"c10d.allgather_.default", OperatorKind::other};
 constexpr Operator reduce_scatter_op{"c10d._reduce_scatter_base_.default", OperatorKind::other};
 constexpr Operator all_reduce_op{"c10d.allreduce_.default", OperatorKind::other};
 constexpr Operator broadcast_op{"c10d.broadcast_.default", OperatorKind::other};
@@ -47,6 +48,16 @@ void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& outp
          .elements_out = output.numel(),
          .asynchronous = asynchronous},
         group, all_gather_op, input, output);
+}
+
+void all_gather_list(Session& s, const ProcessGroup& group, const std::vector<Tensor>& outputs,
+                     const Tensor& input, bool asynchronous) {
+  issue(s,
+        {.kind = OperationKind::all_gather,
+         .elements_in = input.numel(),
+         .elements_out = input.numel() * group.size(),
+         .asynchronous = asynchronous},
+        group, all_gather_list_op, input, outputs.front());
 }
 
 void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "core/lower/pytorch/session.h"
 #include "core/runtime/process_group.h"
@@ -11,6 +12,10 @@ namespace shardscope::eager {
 /// dist.all_gather_into_tensor: c10d._allgather_base_.
 void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
                        const Tensor& input, bool asynchronous = false);
+
+/// dist.all_gather into a tensor for each rank: c10d.allgather_.
+void all_gather_list(Session& s, const ProcessGroup& group, const std::vector<Tensor>& outputs,
+                     const Tensor& input, bool asynchronous = false);
 
 /// dist.reduce_scatter_tensor: c10d._reduce_scatter_base_. `reduction`: ReduceOp's name, "AVG".
 void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,

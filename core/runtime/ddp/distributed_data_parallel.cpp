@@ -47,8 +47,9 @@ Tensors trainable_parameters(Module& module) {
 void verify_parameter_shapes(Session& s, const ProcessGroup& group, const Tensors& parameters) {
   const Like whole{.dtype = Dtype::int64, .device = parameters.front().device()};
   const Tensor count = empty(s, {1}, whole);
-  const Tensor counts = empty(s, {group.size()}, whole);
-  all_gather_single(s, group, counts, count, true);
+  Tensors counts;
+  for (int rank = 0; rank < group.size(); ++rank) counts.push_back(empty_like(s, count));
+  all_gather_list(s, group, counts, count, true);
   std::int64_t entries = 0;
   for (const Tensor& parameter : parameters) entries += 2 * parameter.dim();
   const Tensor metadata = empty(s, {entries}, whole);
