@@ -141,6 +141,12 @@ void chunk_cat_scratch(const OperatorCall& call, const KernelDevice&, ScratchPla
   plan.take(entries * 8);
 }
 
+/// number ** tensor: the number becomes a float64 tensor on the device, once the output is there.
+void number_scratch(const OperatorCall&, const KernelDevice&, ScratchPlan& plan) {
+  plan.outputs();
+  plan.take(size_of(Dtype::float64).count);
+}
+
 struct Row {
   std::string_view name;
   ScratchRule rule;
@@ -174,6 +180,7 @@ constexpr Row rows[] = {
     {"aten.mm.default", product_workspace},
     {"aten.native_layer_norm.default", copies_before},
     {"aten.native_layer_norm_backward.default", copies_before},
+    {"aten.pow.Scalar", number_scratch},
     {"aten.sum.default", reduction_scratch},
     {"aten.sum.dim_IntList", reduction_scratch},
     {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},

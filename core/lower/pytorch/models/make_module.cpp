@@ -7,8 +7,10 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/dispatch.h"
 #include "core/lower/pytorch/models/context.h"
+#include "core/lower/pytorch/models/rotary_buffers.h"
 #include "core/model/config_text.h"
 
 namespace shardscope::eager {
@@ -22,7 +24,8 @@ std::string_view parent_name(std::string_view name) {
 /// Builds the tree of a Model's tables: modules, then what is registered with them.
 class TreeBuilder {
  public:
-  TreeBuilder(Session& s, const shardscope::Model& model) : s_(s), model_(model) {}
+  TreeBuilder(Session& s, const shardscope::Model& model, bool default_rope)
+      : s_(s), model_(model), default_rope_(default_rope) {}
 
   /// As the constructors run: module by module, each with its parameters and buffers. A tied
   /// parameter has one of its own until the end, when the first one takes its place.
@@ -87,13 +90,24 @@ class TreeBuilder {
   }
 
   void add_buffer(const ModelBuffer& buffer) {
-    modules_.at(std::string(parent_name(buffer.name)))
-        ->buffers.push_back({std::string(own_name(buffer.name)), fresh(buffer.shape, buffer.dtype),
-                             buffer.persistent});
+    Module& module = *modules_.at(std::string(parent_name(buffer.name)));
+    const std::string name(own_name(buffer.name));
+    module.buffers.push_back({name, make_buffer(module, name, buffer), buffer.persistent});
+  }
+
+  Tensor make_buffer(Module& module, const std::string& name, const ModelBuffer& buffer) {
+    if (!default_rope_ || buffer.dtype != Dtype::float32) return fresh(buffer.shape, buffer.dtype);
+    if (name == "inv_freq") return default_inverse_frequencies(s_, buffer.shape.at(0));
+    if (name != "original_inv_freq") return fresh(buffer.shape, buffer.dtype);
+    Tensor original = clone(s_, module.buffer("inv_freq"));
+    // PreTrainedModel._init_weights makes them again and copies them in.
+    default_inverse_frequencies(s_, buffer.shape.at(0));
+    return original;
   }
 
   Session& s_;
   const shardscope::Model& model_;
+  bool default_rope_;  // of one type for all layers
   std::map<std::string, std::shared_ptr<Module>, std::less<>> modules_;
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::map<std::string_view, Table> tables_;  // by module
@@ -115,6 +129,13 @@ void give_forwards(const Context& context, Module& module) {
     module.forward = row->make(context, module);
 }
 
+bool has_default_rope(const ModelConfig& config) {
+  const std::optional<JsonValue> rope = config.find("rope_parameters");
+  if (!rope || !rope->is_object()) return false;
+  const std::optional<JsonValue> type = rope->find("rope_type");
+  return type && type->is_string() && type->string() == "default";
+}
+
 }  // namespace
 
 std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
@@ -125,7 +146,7 @@ std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
                  .way_out = "use a class with a head for language modelling"});
   const auto context = std::make_shared<ModelContext>(ModelContext{
       ModelConfig(JsonValue::parse(config_text(config, model), "config.json")), settings});
-  std::shared_ptr<Module> root = TreeBuilder(s, model).build();
+  std::shared_ptr<Module> root = TreeBuilder(s, model, has_default_rope(context->config)).build();
   give_forwards(context, *root);
   return root;
 }
