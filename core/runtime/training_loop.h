@@ -52,6 +52,11 @@ class TrainingLoop {
   TrainingLoop(Session& s, ParallelModel& model, const TrainingSettings& settings);
 
   void iteration(const Probe& probe);
+  /// The function that loops returns: its variables go.
+  void finish() {
+    logits_.reset();
+    loss_.reset();
+  }
   const ParameterOptimizer& optimizer() const { return optimizer_; }
   /// The batches' storages: token ids and labels of each micro-batch.
   const Tensors& inputs() const { return inputs_; }

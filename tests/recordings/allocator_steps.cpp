@@ -59,6 +59,7 @@ class StepRun {
     } catch (const OutOfMemoryStop& stop) {
       note_failure(result, stop);
     }
+    if (step) step->loop().finish();
     note_end(result);
     return result;
   }
