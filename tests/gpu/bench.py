@@ -31,7 +31,8 @@ class OutOfTime(Exception):
 
 class Bench:
     def __init__(self, options):
-        self.bundle, self.report, self.dry = options.bundle, options.report, options.dry
+        self.bundle, self.programs = options.bundle, options.programs
+        self.report, self.dry = options.report, options.dry
         self.deadline = time.monotonic() + options.limit_s
         self.device = "cpu" if self.dry else "cuda"
         self.result = {"schema": "shardscope.gpu_bench/1", "mfu_formula": MFU_FORMULA, "models": [], "failed": []}
@@ -49,7 +50,7 @@ class Bench:
         limit = min(most_s, self.left_s())
         if limit < 3:
             raise OutOfTime()
-        done = subprocess.run([self.bundle / "shardscope", *map(str, arguments)], capture_output=True, text=True,
+        done = subprocess.run([self.programs / "shardscope", *map(str, arguments)], capture_output=True, text=True,
                               timeout=limit)
         if done.returncode != 0:
             raise RuntimeError(f"shardscope {arguments[0]}: exit code {done.returncode}: {done.stderr.strip()[-400:]}")
@@ -229,6 +230,7 @@ def measure_grid(bench):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle", type=pathlib.Path, required=True)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
     parser.add_argument("--report", type=pathlib.Path, required=True)
     parser.add_argument("--limit-s", type=float, default=300)
     parser.add_argument("--dry", action="store_true")
