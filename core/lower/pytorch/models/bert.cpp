@@ -1,4 +1,5 @@
-// BERT's forwards. Source: transformers 5.23, models/bert/modeling_bert.py.
+// BERT's forwards, RoBERTa's where they are the same. Source: transformers 5.23,
+// models/bert/modeling_bert.py.
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/indexing.h"
 #include "core/lower/pytorch/aten/pointwise.h"
@@ -114,8 +115,6 @@ Module::Forward pooler(const Context&, const Module&) {
   };
 }
 
-bool has_pooler(const Module& module) { return module.children.back().name == "pooler"; }
-
 /// {input ids, attention mask} to {hidden states, pooled or None}.
 Module::Forward base(const Context& context, const Module&) {
   return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
@@ -127,7 +126,7 @@ Module::Forward base(const Context& context, const Module&) {
                             : create_bidirectional_mask(s, context, request);
     Tensor hidden = call_one(s, module.child("encoder"), {{embedded, mask}, 1});
     Tensor pooled;
-    if (has_pooler(module)) pooled = call_one(s, module.child("pooler"), {hidden});
+    if (has_child(module, "pooler")) pooled = call_one(s, module.child("pooler"), {hidden});
     return {std::move(hidden), std::move(pooled)};
   };
 }
@@ -155,12 +154,13 @@ Module::Forward masked_language_head(const Context&, const Module&) {
   };
 }
 
+/// The base model and its head.
 Module::Forward masked_language_model(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const RootArguments given(arguments);
     const Tensors base =
-        call(s, module.child("bert"), {{given.input_ids, given.attention_mask}, 1});
-    Tensor scores = call_one(s, module.child("cls"), {base[0]});
+        call(s, *module.children.front().module, {{given.input_ids, given.attention_mask}, 1});
+    Tensor scores = call_one(s, *module.children.back().module, {base[0]});
     Tensor loss;
     if (given.labels) {
       Tensor flat = view(s, scores, {-1, scores.size(-1)});
@@ -200,6 +200,16 @@ constexpr ClassForward table[] = {
     {"BertPredictionHeadTransform", transform},
     {"BertSelfAttention", self_attention},
     {"BertSelfOutput", output},
+    {"RobertaAttention", attention},
+    {"RobertaEncoder", encoder},
+    {"RobertaForMaskedLM", masked_language_model},
+    {"RobertaIntermediate", intermediate},
+    {"RobertaLayer", layer},
+    {"RobertaModel", base},
+    {"RobertaOutput", output},
+    {"RobertaPooler", pooler},
+    {"RobertaSelfAttention", self_attention},
+    {"RobertaSelfOutput", output},
 };
 
 }  // namespace

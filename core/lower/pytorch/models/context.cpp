@@ -36,6 +36,11 @@ std::size_t layer_number(std::string_view module_name) {
   return 0;
 }
 
+bool has_child(const Module& module, std::string_view own_name) {
+  return std::any_of(module.children.begin(), module.children.end(),
+                     [&](const Module::Child& child) { return child.name == own_name; });
+}
+
 std::string_view own_name(std::string_view module_name) {
   const std::size_t dot = module_name.rfind('.');
   return dot == std::string_view::npos ? module_name : module_name.substr(dot + 1);

@@ -64,12 +64,16 @@ struct ClassForward {
 std::span<const ClassForward> bert_forwards();
 std::span<const ClassForward> gated_decoder_forwards();
 std::span<const ClassForward> gpt2_forwards();
+std::span<const ClassForward> gpt_neox_forwards();
 std::span<const ClassForward> mixtral_forwards();
+std::span<const ClassForward> opt_forwards();
+std::span<const ClassForward> roberta_forwards();
 /// Classes of PyTorch and those that several families have.
 std::span<const ClassForward> common_forwards();
 
 /// The number in a layer's name: 3 of "model.layers.3.self_attn".
 std::size_t layer_number(std::string_view module_name);
+bool has_child(const Module& module, std::string_view own_name);
 /// The last part of a name.
 std::string_view own_name(std::string_view module_name);
 

@@ -1,6 +1,5 @@
 // Llama's forwards and those of its relatives: mistral, mixtral, qwen2, qwen3, gemma2, phi3.
 // Source: transformers 5.23, models/*/modeling_*.py.
-#include <algorithm>
 #include <array>
 
 #include "core/lower/pytorch/aten/copies.h"
@@ -18,11 +17,6 @@ namespace shardscope::eager {
 namespace {
 
 constexpr double any_factor = 0.5;
-
-bool has_child(const Module& module, std::string_view name) {
-  return std::any_of(module.children.begin(), module.children.end(),
-                     [&](const Module::Child& child) { return child.name == name; });
-}
 
 struct AttentionShape {
   std::int64_t heads = 0, kv_heads = 0, head_size = 0;

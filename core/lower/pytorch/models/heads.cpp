@@ -14,8 +14,11 @@ namespace {
 
 constexpr double any_factor = 0.5;
 
-/// The child that is the base model: the first one.
-Module& base_of(Module& module) { return *module.children.front().module; }
+/// The child that is the base model: the first one. OPT's heads call its decoder past it.
+Module& base_of(Module& module) {
+  Module& base = *module.children.front().module;
+  return base.class_name == "OPTModel" ? base.child("decoder") : base;
+}
 
 }  // namespace
 

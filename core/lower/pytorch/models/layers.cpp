@@ -72,15 +72,18 @@ constexpr DropoutKey dropout_keys[] = {
     {"gpt2", "drop", "embd_pdrop"},
     {"gpt2", "dropout", "resid_pdrop"},
     {"gpt2", "resid_dropout", "resid_pdrop"},
+    {"gpt_neox", "emb_dropout", "hidden_dropout"},
+    {"gpt_neox", "post_attention_dropout", "hidden_dropout"},
+    {"gpt_neox", "post_mlp_dropout", "hidden_dropout"},
     {"phi3", "resid_attn_dropout", "resid_pdrop"},
     {"phi3", "resid_mlp_dropout", "resid_pdrop"},
     {"roberta", "dropout", "hidden_dropout_prob"},
 };
 
 double dropout_probability(const ModelConfig& config, const Module& module) {
-  // A dropout of the root belongs to a classifier.
-  if (module.name == "dropout" && !config.lacks("classifier_dropout"))
-    return config.number("classifier_dropout");
+  // A dropout of the root, or of its head, belongs to a classifier.
+  const bool classifies = module.name == "dropout" || module.name == "classifier.dropout";
+  if (classifies && !config.lacks("classifier_dropout")) return config.number("classifier_dropout");
   const std::string type = config.text("model_type");
   for (const DropoutKey& row : dropout_keys)
     if (row.model_type == type && row.name == own_name(module.name))
@@ -152,6 +155,12 @@ Tensor call_loss_module(Session& s, LossModule kind, const Tensor& input, const 
     return {cross_entropy(s, arguments[0], arguments[1])};
   };
   return call_one(s, module, {input, target});
+}
+
+Tensor call_gelu_module(Session& s, const Tensor& input) {
+  Module module;
+  module.forward = forward_of(gelu_module);
+  return call_one(s, module, {input});
 }
 
 }  // namespace shardscope::eager

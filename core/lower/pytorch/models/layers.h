@@ -18,5 +18,7 @@ Module::Forward rms_norm_forward(const Context& context, const Module& module);
 /// module that does not belong to the model.
 enum class LossModule : std::uint8_t { cross_entropy, mean_squared_error, binary_cross_entropy };
 Tensor call_loss_module(Session& s, LossModule kind, const Tensor& input, const Tensor& target);
+/// ACT2FN["gelu"] as a function: a module that does not belong to the model, either.
+Tensor call_gelu_module(Session& s, const Tensor& input);
 
 }  // namespace shardscope::eager

@@ -113,8 +113,9 @@ class TreeBuilder {
   std::map<std::string_view, Table> tables_;  // by module
 };
 
-const std::array tables{common_forwards, bert_forwards, gated_decoder_forwards, gpt2_forwards,
-                        mixtral_forwards};
+const std::array tables{common_forwards, bert_forwards,     gated_decoder_forwards,
+                        gpt2_forwards,   gpt_neox_forwards, mixtral_forwards,
+                        opt_forwards,    roberta_forwards};
 
 const ClassForward* find_forward(std::string_view class_name) {
   for (const auto& table : tables)
