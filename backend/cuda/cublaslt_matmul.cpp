@@ -47,7 +47,11 @@ struct Product {
 cudaDataType_t type_of(Dtype dtype) { return dtype == Dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 /// In float32 the gelu stays a kernel of ours: how near the library's tanh comes it does not say.
-bool joins_gelu(const Kernel& kernel) { return kernel.has_gelu && kernel.dtype == Dtype::bfloat16; }
+/// `column`: elements between those of the product that is kept (cublasLt.h 13.0,
+/// CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8).
+bool joins_gelu(const Kernel& kernel, std::int64_t column) {
+  return kernel.has_gelu && kernel.dtype == Dtype::bfloat16 && column % 8 == 0;
+}
 
 Product forward(const Kernel& kernel) {
   return {.transpose_a = kernel.layout == WeightLayout::out_in,
@@ -62,7 +66,7 @@ Product forward(const Kernel& kernel) {
           .d = kernel.has_gelu ? std::size_t{5} : std::size_t{4},
           .has_bias = kernel.has_bias,
           .has_residual = kernel.has_residual,
-          .joined = joins_gelu(kernel) ? Joined::gelu : Joined::nothing,
+          .joined = joins_gelu(kernel, kernel.out_row()) ? Joined::gelu : Joined::nothing,
           .beside = 5,
           .in = kernel.dtype,
           .out = kernel.dtype};
@@ -80,7 +84,7 @@ Product input_gradient(const Kernel& kernel) {
           .b = 0,
           .d = 2,
           .accumulate = kernel.accumulate_input,
-          .joined = joins_gelu(kernel) ? Joined::gelu_derivative : Joined::nothing,
+          .joined = joins_gelu(kernel, kernel.in) ? Joined::gelu_derivative : Joined::nothing,
           .beside = 3,
           .in = kernel.dtype,
           .out = kernel.dtype};
@@ -149,6 +153,12 @@ Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns, std::in
   return {layout, cublaslt().layout_destroy};
 }
 
+/// What every operand starts on at least, in bytes, unless its rows themselves do not.
+constexpr std::uint32_t operand_alignment = 16;
+/// For the choice of the algorithm, which reads an alignment off an address and nothing else
+/// (cublasLt.h 13.0, CUBLASLT_MATMUL_DESC_BIAS_POINTER).
+constexpr std::uintptr_t some_address = operand_alignment;
+
 template <class Value>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
   check(cublaslt().operation_set(operation, attribute, &value, sizeof value),
@@ -164,32 +174,42 @@ Operation make_operation(const Product& product) {
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.transpose_a));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(product.transpose_b));
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(product));
-  const bool keeps_product =
-      product.joined == Joined::gelu || product.joined == Joined::gelu_derivative;
-  if (keeps_product) {
+  if (product.joined == Joined::gelu || product.joined == Joined::gelu_derivative) {
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.d_column);
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, type_of(product.out));
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, some_address);
   }
-  if (product.has_bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.in));
-  if (product.joined == Joined::bias_gradient)
-    set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(product.out));
+  if (product.has_bias || product.joined == Joined::bias_gradient) {
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        type_of(product.has_bias ? product.in : product.out));
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, some_address);
+  }
   return owned;
 }
 
+template <class Value>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         Value value) {
+  check(cublaslt().preference_set(preference, attribute, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
 /// Every way to add partial products but the one in place, whose order is not fixed.
+constexpr std::uint32_t reduction_schemes =
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+
 Preference make_preference() {
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   Preference owned(preference, cublaslt().preference_destroy);
-  const auto workspace = static_cast<std::uint64_t>(cublaslt_workspace.count);
-  check(cublaslt().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                  sizeof workspace),
-        "cublasLtMatmulPreferenceSetAttribute");
-  const std::uint32_t schemes =
-      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-  check(cublaslt().preference_set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
-                                  sizeof schemes),
-        "cublasLtMatmulPreferenceSetAttribute");
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+      static_cast<std::uint64_t>(cublaslt_workspace.count));
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes);
+  // Unless told, it takes 256 for granted; the arena gives 64.
+  for (const auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(preference, operand, operand_alignment);
   return owned;
 }
 
