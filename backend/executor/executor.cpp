@@ -130,11 +130,18 @@ void Executor::walk_step(const StepState& state) {
 
 /// Where it cannot be had, steps are walked as before.
 void Executor::capture_step(const StepState& state) {
+  std::string refused;
   device_.streams().begin_capture();
-  walk_step(state);
+  try {
+    walk_step(state);
+  } catch (const Error& error) {
+    // A call that may not be captured; an error of another kind comes again without a capture.
+    refused = error.what();
+  }
+  device_.streams().select(Stream::compute);
   Capture capture = device_.streams().end_capture();
-  graph_ = std::move(capture.graph);
-  why_no_graph_ = std::move(capture.why_not);
+  if (refused.empty()) graph_ = std::move(capture.graph);
+  why_no_graph_ = refused.empty() ? std::move(capture.why_not) : std::move(refused);
   if (graph_) return;
   options_.use_graph = false;
   fmt::print(stderr, "rank {}: steps are not replayed as a graph ({})\n", schedule_.rank,

@@ -71,6 +71,7 @@ class DeviceOrder : public TrainingFixture {
     teach_step_state();
     StandInDevice::get().use(Haste::first_streams);
     StandInDevice::get().refuse_graphs(false);
+    StandInDevice::get().refuse_captured_copies(false);
     StandInDevice::get().forget_calls();
   }
 
@@ -241,6 +242,23 @@ TEST_F(OneStep, GoesOnWithoutAGraphWhereTheDriverRefuses) {
     EXPECT_NE(call.name, "cudaGraphLaunch");
     EXPECT_NE(call.name, "cudaStreamBeginCapture");
   }
+}
+
+// The step is walked instead, all of it, and so are those after it.
+TEST_F(OneStep, GoesOnWithoutAGraphWhereACallMayNotBeCaptured) {
+  const std::size_t whole = calls_of_step(Timed::no).size();
+  Executor other(trainer_.schedule(), *device_, world_, {});
+  StandInDevice::get().refuse_captured_copies(true);
+  other.run_step({.learning_rate = 1e-3, .step = 1}, false);
+  EXPECT_NE(other.why_no_graph().find("cudaMemcpyAsync"), std::string::npos);
+  StandInDevice::get().forget_calls();
+  other.run_step({.learning_rate = 1e-3, .step = 1}, false);
+  const std::vector<RuntimeCall>& calls = StandInDevice::get().calls();
+  EXPECT_EQ(std::ranges::count(calls, "cudaStreamBeginCapture", &RuntimeCall::name), 0);
+  EXPECT_EQ(std::ranges::count(calls, "cudaGraphLaunch", &RuntimeCall::name), 0);
+  // Less than a captured step by the begin, the end and the launch, and by the state, which is
+  // there.
+  EXPECT_EQ(calls.size() + 4, whole);
 }
 
 /// What the stand-in finds, so that its silence above means something.

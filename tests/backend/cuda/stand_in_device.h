@@ -37,6 +37,8 @@ class StandInDevice {
   // For tests.
   void use(Haste haste) { haste_ = haste; }
   void refuse_graphs(bool yes) { refuses_graphs_ = yes; }
+  /// Copies may not be captured, as some calls may not.
+  void refuse_captured_copies(bool yes) { refuses_captured_copies_ = yes; }
   void forget_calls() { calls_.clear(), violations_.clear(); }
   const std::vector<RuntimeCall>& calls() const { return calls_; }
   /// What a real device would answer with an error, or with wrong numbers.
@@ -63,6 +65,7 @@ class StandInDevice {
   }
   void launch(const void* host_function, void** arguments, const cuda::LaunchShape& shape,
               int stream);
+  bool may_copy() const { return !capturing_ || !refuses_captured_copies_; }
   void queue(int stream, std::function<void()> run);
   void record(int event, int stream);
   void wait(int event, int stream);
@@ -95,6 +98,7 @@ class StandInDevice {
 
   Haste haste_ = Haste::first_streams;
   bool refuses_graphs_ = false;
+  bool refuses_captured_copies_ = false;
   std::vector<RuntimeCall> calls_;
   std::vector<std::string> violations_;
   std::map<std::string, Launcher> launchers_;

@@ -145,6 +145,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   device().note("cudaMemcpyAsync", number_of(stream), std::to_string(bytes));
+  if (!device().may_copy()) return cudaErrorStreamCaptureUnsupported;
   device().queue(number_of(stream), copy_work(to, from, bytes, kind));
   return cudaSuccess;
 }
