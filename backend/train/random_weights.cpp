@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "backend/train/philox.h"
 
@@ -62,6 +64,20 @@ void draw(const Parameter& parameter, std::uint64_t seed, std::int64_t first,
     case Initialization::Kind::normal:
       draw_normal(parameter, seed, first, out);
   }
+}
+
+void draw_by_threads(const Parameter& parameter, std::uint64_t seed, std::int64_t first,
+                     std::span<float> out, int threads) {
+  // About as long as it takes to start a thread.
+  constexpr std::size_t least = 1 << 14;
+  const std::size_t each = std::max(least, out.size() / static_cast<std::size_t>(threads) + 1);
+  std::vector<std::jthread> others;
+  std::size_t begin = 0;
+  for (; begin + each < out.size(); begin += each)
+    others.emplace_back([&, begin] {
+      draw(parameter, seed, first + static_cast<std::int64_t>(begin), out.subspan(begin, each));
+    });
+  draw(parameter, seed, first + static_cast<std::int64_t>(begin), out.subspan(begin));
 }
 
 }  // namespace shardscope

@@ -16,4 +16,8 @@ namespace shardscope {
 /// numbers, 2 and 3 from the last two.
 void draw(const Parameter& parameter, std::uint64_t seed, std::int64_t first, std::span<float> out);
 
+/// The same by up to `threads`, as many as there is work for.
+void draw_by_threads(const Parameter& parameter, std::uint64_t seed, std::int64_t first,
+                     std::span<float> out, int threads);
+
 }  // namespace shardscope

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include "backend/train/parameter_storage.h"
@@ -14,7 +15,13 @@ namespace {
 /// Fills `out` with elements `first`, `first` + 1, ... of a parameter.
 using Source = std::function<void(ParameterId parameter, std::int64_t first, std::span<float> out)>;
 
-constexpr std::int64_t piece = 1 << 16;  // elements converted at once
+constexpr std::int64_t piece = 1 << 20;  // elements converted at once
+
+/// Drawing is what takes the time of a start: seconds for every hundred million parameters.
+int drawing_threads(const Job& job) {
+  if (job.threads > 0) return job.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / job.ranks);
+}
 
 void fill_part(const UnitStorage& storage, const StoredPart& part, const Source& source) {
   std::vector<float> values(static_cast<std::size_t>(std::min(part.elements, piece)));
@@ -44,8 +51,9 @@ void load_start_weights(const Job& job, const Model& model, const Executor& exec
     });
     return;
   }
+  const int threads = drawing_threads(job);
   fill(model, executor, [&](ParameterId parameter, std::int64_t first, std::span<float> out) {
-    draw(model.parameters[parameter.value], job.seed, first, out);
+    draw_by_threads(model.parameters[parameter.value], job.seed, first, out, threads);
   });
 }
 

@@ -43,6 +43,14 @@ TEST(RandomWeights, ASliceIsThatPartOfTheWhole) {
   }
 }
 
+TEST(RandomWeights, AreTheSameByThreads) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{5}, std::size_t{100003}}) {
+    std::vector<float> out(count);
+    draw_by_threads(normal("w"), 1, 3, out, 3);
+    EXPECT_EQ(out, drawn(normal("w"), 1, 3, count)) << count;
+  }
+}
+
 TEST(RandomWeights, DependOnNameAndSeed) {
   EXPECT_NE(drawn(normal("w"), 1, 0, 4), drawn(normal("v"), 1, 0, 4));
   EXPECT_NE(drawn(normal("w"), 1, 0, 4), drawn(normal("w"), 2, 0, 4));
