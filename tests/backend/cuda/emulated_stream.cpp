@@ -51,19 +51,15 @@ class EmulatedBlock {
     std::fill(shared_.begin(), shared_.end() - guard_bytes, std::byte{0xFF});
     std::fill(shared_.end() - guard_bytes, shared_.end(), canary);
     for (std::size_t i = 0; i < threads_.size(); ++i) start(i);
-    std::size_t running = threads_.size();
-    while (running > 0) {
-      moved_ = false;
-      for (current_ = 0; current_ < threads_.size(); ++current_) {
-        Coroutine& thread = threads_[current_];
-        if (thread.done || !may_go(current_)) continue;
-        moved_ = true;
-        resume(thread);
-        if (failure_) std::rethrow_exception(failure_);
-        running -= thread.done ? 1 : 0;
+    running_ = threads_.size();
+    while (running_ > 0) {
+      const std::size_t warps = threads_.size() / cuda::warp_size;
+      bool moved = false;
+      for (std::size_t i = 0; i < warps; ++i) {
+        const std::size_t warp = in_turn(i, warps);
+        while (run_lanes(warp)) moved = true;
       }
-      if (!moved_ && running > 0)
-        throw std::logic_error("threads of a block wait at different places");
+      if (!moved) throw std::logic_error("threads of a block wait at different places");
     }
     for (std::size_t i = 0; i < guard_bytes; ++i) {
       if (shared_[shared_.size() - 1 - i] != canary)
@@ -98,6 +94,8 @@ class EmulatedBlock {
     wait(thread, Among::warp);
     for (int other = first; other < first + cuda::warp_size; ++other) {
       const Coroutine& lane = threads_[static_cast<std::size_t>(other)];
+      if (lane.shuffles < self.shuffles)
+        throw std::logic_error("lanes of a warp wait for one that has ended");
       if (lane.shuffles == self.shuffles && lane.does != what)
         throw std::logic_error("lanes of a warp do different things together");
     }
@@ -148,6 +146,26 @@ class EmulatedBlock {
     std::int64_t groups = 0;  ///< of copies, closed
     bool done = false;
   };
+
+  /// The i-th of `count` warps or lanes to run: the last one first in every other block.
+  std::size_t in_turn(std::size_t i, std::size_t count) const {
+    return block_ % 2 == 0 ? i : count - 1 - i;
+  }
+
+  /// Lets each lane of a warp run until it waits; whether any could.
+  bool run_lanes(std::size_t warp) {
+    bool moved = false;
+    for (std::size_t i = 0; i < cuda::warp_size; ++i) {
+      const std::size_t index = warp * cuda::warp_size + in_turn(i, cuda::warp_size);
+      Coroutine& thread = threads_[index];
+      if (thread.done || !may_go(index)) continue;
+      moved = true;
+      resume(thread);
+      if (failure_) std::rethrow_exception(failure_);
+      running_ -= thread.done ? 1 : 0;
+    }
+    return moved;
+  }
 
   static std::int64_t& arrivals(Coroutine& thread, Among among) {
     return among == Among::block ? thread.syncs : thread.shuffles;
@@ -211,9 +229,8 @@ class EmulatedBlock {
   EmulatedCounts& counts_;
   std::exception_ptr failure_;  ///< of a thread
   jmp_buf scheduler_;
-  std::size_t current_ = 0;
+  std::size_t running_ = 0;
   std::int64_t block_ = 0;
-  bool moved_ = false;
 };
 
 std::int64_t EmulatedThread::block() const { return block_->block(); }

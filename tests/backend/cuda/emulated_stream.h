@@ -1,8 +1,10 @@
 // Runs the bodies of the CUDA kernels on the CPU: blocks one after the other, the threads of a
-// block as coroutines that take turns at every sync and shuffle. Slow, exact, and honest about what
-// a device would not forgive: threads that wait at different places, shared memory beyond what was
-// asked for, a block larger than any device takes, copies that are read before they were waited
-// for, rows that do not start on 16 bytes.
+// block as coroutines. A warp runs as far ahead of the others as it may, the first warp in even
+// blocks and the last in odd ones: two accesses that no sync keeps apart come in either order, and
+// the results of the blocks differ. Slow, exact, and honest about what a device would not forgive:
+// threads that wait at different places, lanes that ended before their warp's shuffle, shared
+// memory beyond what was asked for, a block larger than any device takes, copies that are read
+// before they were waited for, rows that do not start on 16 bytes.
 #pragma once
 
 #include <cmath>

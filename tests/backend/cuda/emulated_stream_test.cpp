@@ -58,6 +58,40 @@ TEST(EmulatedStream, FindsThreadsThatWaitAtDifferentPlaces) {
   EXPECT_THROW(EmulatedStream().launch(HalfWaits{}, {.threads = 32}), std::logic_error);
 }
 
+struct LanesThatEnd {
+  void operator()(EmulatedThread& thread) const {
+    if (thread.index() % 2 == 0) thread.shuffle_xor(0, 2);
+  }
+};
+
+// On a device a shuffle among all lanes of a warp is undefined unless all take part in it.
+TEST(EmulatedStream, FindsLanesThatEndedBeforeTheirWarpsShuffle) {
+  EXPECT_THROW(EmulatedStream().launch(LanesThatEnd{}, {.threads = 32}), std::logic_error);
+}
+
+/// A sync is missing between the write of one warp and the read of the other.
+struct Unsynced {
+  int writer;
+  std::vector<int>* out;
+  void operator()(EmulatedThread& thread) const {
+    int* shared = thread.shared<int>();
+    shared[thread.index()] = 0;
+    thread.sync();
+    const int warp = thread.index() / cuda::warp_size;
+    if (warp == writer) shared[0] = 1;
+    if (warp != writer) (*out)[static_cast<std::size_t>(thread.block())] = shared[0];
+  }
+};
+
+TEST(EmulatedStream, RunsBlocksInEitherOrderOfTheirWarps) {
+  for (const int writer : {0, 1}) {
+    std::vector<int> out(2);
+    EmulatedStream().launch(Unsynced{writer, &out},
+                            {.blocks = 2, .threads = 64, .shared_bytes = 64 * sizeof(int)});
+    EXPECT_NE(out[0], out[1]);
+  }
+}
+
 struct WritesBeyond {
   void operator()(EmulatedThread& thread) const { thread.shared<char>()[thread.index()] = 1; }
 };
