@@ -118,14 +118,13 @@ class EmulatedBlock {
       throw std::logic_error("a copy that does not start on 16 bytes");
     copy.group = self.groups;
     self.copies.push_back(copy);
+    if (runs_backwards()) land(copy);
   }
   void commit_copies(int thread) { ++threads_[static_cast<std::size_t>(thread)].groups; }
   void finish_copies(int thread, int but_groups) {
     Coroutine& self = threads_[static_cast<std::size_t>(thread)];
     while (!self.copies.empty() && self.copies.front().group < self.groups - but_groups) {
-      const Copy& copy = self.copies.front();
-      for (int i = 0; i < cuda::chunk_elements; ++i)
-        copy.to[i] = copy.present ? copy.from[i] : Bfloat16{};
+      if (!runs_backwards()) land(self.copies.front());
       self.copies.pop_front();
     }
   }
@@ -147,9 +146,16 @@ class EmulatedBlock {
     bool done = false;
   };
 
-  /// The i-th of `count` warps or lanes to run: the last one first in every other block.
+  bool runs_backwards() const { return block_ % 2 != 0; }
+
+  /// The i-th of `count` warps or lanes to run.
   std::size_t in_turn(std::size_t i, std::size_t count) const {
-    return block_ % 2 == 0 ? i : count - 1 - i;
+    return runs_backwards() ? count - 1 - i : i;
+  }
+
+  static void land(const Copy& copy) {
+    for (int i = 0; i < cuda::chunk_elements; ++i)
+      copy.to[i] = copy.present ? copy.from[i] : Bfloat16{};
   }
 
   /// Lets each lane of a warp run until it waits; whether any could.

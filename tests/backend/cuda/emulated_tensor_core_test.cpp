@@ -146,6 +146,28 @@ TEST(EmulatedTensorCore, CopiesComeWhenTheyAreWaitedFor) {
   EXPECT_EQ(seen, (std::array<std::uint16_t, 4>{7, 9, 0, 0}));
 }
 
+struct ReadsWhatIsBeingCopied {
+  const Bfloat16* from;
+  std::array<std::uint16_t, 2>* seen;
+  void operator()(EmulatedThread& thread) const {
+    auto* to = thread.shared<Bfloat16>();
+    if (thread.index() != 0) return;
+    thread.copy_async(to, from, true);
+    (*seen)[static_cast<std::size_t>(thread.block())] = to[0].bits;
+    thread.commit_copies();
+    thread.wait_for_copies<0>();
+  }
+};
+
+// Until it is waited for, a copy may have come or not.
+TEST(EmulatedTensorCore, CopiesComeAtOnceInOddBlocks) {
+  alignas(16) const std::array<Bfloat16, 8> from{{{7}}};
+  std::array<std::uint16_t, 2> seen{};
+  EmulatedStream().launch(ReadsWhatIsBeingCopied{from.data(), &seen},
+                          {.blocks = 2, .threads = 32, .shared_bytes = 64});
+  EXPECT_EQ(seen, (std::array<std::uint16_t, 2>{0xffff, 7}));
+}
+
 struct LeavesACopy {
   const Bfloat16* from;
   void operator()(EmulatedThread& thread) const {
