@@ -62,8 +62,8 @@ class Bench:
             return action()
         except OutOfTime:
             self.result["failed"].append({"what": what, "why": "no time was left"})
-        except (RuntimeError, subprocess.TimeoutExpired, KeyError, ValueError, OSError) as error:
-            self.result["failed"].append({"what": what, "why": str(error)[:600]})
+        except Exception as error:
+            self.result["failed"].append({"what": what, "why": f"{type(error).__name__}: {error}"[:600]})
         finally:
             self.save()
         return None
@@ -175,11 +175,16 @@ class Peer:
         while time.monotonic() < until:
             if (self.mailbox / name).exists():
                 return json.loads((self.mailbox / name).read_text())
+            if (self.mailbox / "failed").exists():
+                raise RuntimeError((self.mailbox / "failed").read_text())
             time.sleep(0.05)
         raise RuntimeError(f"{self.mailbox.name}: {name} did not come")
 
     def was_started(self):
         return self.mailbox.exists()
+
+    def is_compiling(self):
+        return self.was_started() and not any((self.mailbox / name).exists() for name in ("ready.json", "failed"))
 
     def ready(self):
         return self.wait_for("ready.json", most_s=60)
@@ -195,6 +200,14 @@ class Peer:
     def stop(self):
         if self.was_started():
             (self.mailbox / "stop").touch()
+
+
+def wait_for_peers(bench, models, most_s):
+    """Nothing is measured while a peer compiles beside it, on the same processor and GPU."""
+    peers = [Peer(bench, model["name"]) for model in models if model["peer"]]
+    until = time.monotonic() + min(most_s, bench.left_s())
+    while any(peer.is_compiling() for peer in peers) and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 def measure(bench, model):
@@ -237,7 +250,9 @@ def main():
     options = parser.parse_args()
     bench = Bench(options)
     bench.save()
-    for model in DRY_MODELS if options.dry else MODELS:
+    models = DRY_MODELS if options.dry else MODELS
+    wait_for_peers(bench, models, most_s=90)
+    for model in models:
         measure(bench, model)
     if not options.dry:
         bench.guarded("calibration over sizes", lambda: measure_grid(bench))

@@ -3,6 +3,7 @@
 
 Leaves ready.json in its mailbox once it is compiled; then, for every file go.K with a number N in it, takes N training
 steps and leaves done.K.json: {"step_ns": [...]}. Ends when there is a file "stop", or when whoever started it is gone.
+Where it cannot go on it leaves "failed", with the reason.
 Random weights and tokens: only time is asked of it. bfloat16 autocast over float32 weights, flash attention through
 SDPA, fused AdamW, clipping at 1: what ours does. Between its turns it gives back what memory it can.
 """
@@ -127,4 +128,8 @@ def main():
         turn += 1
 
 
-main()
+try:
+    main()
+except Exception as error:
+    (arguments.mailbox / "failed").write_text(f"{type(error).__name__}: {error}"[:500])
+    raise
