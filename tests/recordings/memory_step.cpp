@@ -40,7 +40,7 @@ class Maxima final : public Observer {
     peak_ = tracker_.current().total;
     peak_at_ = Json::array({"(start)", live_.operators(), fmt::format("{}:start", iteration)});
   }
-  Json most() const { return categories_of(most_); }
+  const TrackedMemory& most() const { return most_; }
   const Json& peak_at() const { return peak_at_; }
 
   void on_operator(Session&, const OperatorCall&) override {
@@ -80,6 +80,7 @@ class MemoryStep {
       : settings_(with_step_defaults(settings)),
         s_(step_session(true)),
         live_(s_),
+        is_tracked_(settings_.at("tracker") == "library"),
         tracker_(s_),
         maxima_(tracker_, live_),
         step_(s_, settings_) {
@@ -88,7 +89,7 @@ class MemoryStep {
 
   Json result() {
     watch();
-    const auto after_init = categories_of(tracker_.current());
+    const auto after_init = by_category(tracker_.current());
     live_.refresh();
     Json result{{"iterations", Json::array()},
                 {"after_init", after_init},
@@ -106,25 +107,31 @@ class MemoryStep {
  private:
   void watch() {
     s_.observe(live_);
-    s_.observe(tracker_);
-    s_.observe(maxima_);
     Module& module = step_.model().module();
-    tracker_.track(module);
+    if (is_tracked_) watch_by_category(module);
     for (const NamedParameter& named : named_parameters_of(module))
       live_.add(*named.tensor().storage());
     for (const auto& [name, buffer] : named_buffers_of(module)) live_.add(*buffer.storage());
-    for (const Tensor& input : step_.loop().inputs()) {
-      tracker_.track(input);
-      live_.add(*input.storage());
-    }
+    for (const Tensor& input : step_.loop().inputs()) live_.add(*input.storage());
+  }
+
+  void watch_by_category(Module& module) {
+    s_.observe(tracker_);
+    s_.observe(maxima_);
+    tracker_.track(module);
+    for (const Tensor& input : step_.loop().inputs()) tracker_.track(input);
     tracker_.enter(module);
+  }
+
+  Json by_category(const TrackedMemory& memory) const {
+    return is_tracked_ ? categories_of(memory) : Json::object();
   }
 
   void phase(const char* name) { live_.set_phase(fmt::format("{}:{}", iteration_, name)); }
 
   void probe(const std::string& name) {
     live_.refresh();
-    snapshots_[name] = categories_of(tracker_.current());
+    snapshots_[name] = by_category(tracker_.current());
     own_snapshots_[name] = live_.total();
     if (!name.starts_with("after_backward")) return;
     if (wants_modules()) modules_ = module_rows();
@@ -160,9 +167,9 @@ class MemoryStep {
     live_.refresh();
     Json row{{"snapshots", snapshots_},
              {"own_snapshots", own_snapshots_},
-             {"peak", categories_of(tracker_.peak())},
+             {"peak", by_category(tracker_.peak())},
              {"peak_at", maxima_.peak_at()},
-             {"category_max", maxima_.most()},
+             {"category_max", by_category(maxima_.most())},
              {"own_peak", live_.peak()},
              {"own_peak_at", live_.peak_at()}};
     if (wants_modules()) row["modules"] = modules_;
@@ -219,6 +226,7 @@ class MemoryStep {
   Json settings_;
   Session s_;
   LiveStorages live_;
+  bool is_tracked_;  ///< false: where the library's tracker refuses the case
   MemTracker tracker_;
   Maxima maxima_;
   RecordedStep step_;

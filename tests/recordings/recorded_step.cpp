@@ -108,10 +108,14 @@ const Json& no_dropout() {
   return all;
 }
 
-const std::map<std::string, std::string> classes{{"gpt2", "GPT2LMHeadModel"},
-                                                 {"llama", "LlamaForCausalLM"},
-                                                 {"qwen3", "Qwen3ForCausalLM"},
-                                                 {"bert", "BertForMaskedLM"}};
+struct Family {
+  std::string class_name;
+  std::string blocks;  ///< the list that holds them
+};
+const std::map<std::string, Family> families{{"gpt2", {"GPT2LMHeadModel", "transformer.h"}},
+                                             {"llama", {"LlamaForCausalLM", "model.layers"}},
+                                             {"qwen3", {"Qwen3ForCausalLM", "model.layers"}},
+                                             {"bert", {"BertForMaskedLM", "bert.encoder.layer"}}};
 
 const Preset& preset_of(const Json& settings) {
   const auto name = settings.at("model").get<std::string>();
@@ -133,7 +137,7 @@ JsonValue config_of(const Json& settings) {
 
 Model model_of(const Json& settings, const JsonValue& config) {
   const bool half = settings.at("param_dtype") == "bf16";
-  return model_of_config(config, {.class_name = classes.at(preset_of(settings).family),
+  return model_of_config(config, {.class_name = families.at(preset_of(settings).family).class_name,
                                   .dtype = half ? Dtype::bfloat16 : Dtype::float32});
 }
 
@@ -178,16 +182,13 @@ struct Place {
   std::shared_ptr<Module>& module() const { return parent->children[child].module; }
 };
 
-void find_blocks(const Model& model, Module& module, std::vector<Place>& places) {
-  const auto& blocks = model.no_split_classes_of_class;
-  for (std::size_t i = 0; i < module.children.size(); ++i) {
-    Module& child = *module.children[i].module;
-    if (std::find(blocks.begin(), blocks.end(), child.class_name) != blocks.end() &&
-        module.class_name == "ModuleList")
-      places.push_back({&module, i});
-    else
-      find_blocks(model, child, places);
-  }
+std::vector<Place> blocks_of(const Json& settings, Module& root) {
+  const std::string& list = families.at(preset_of(settings).family).blocks;
+  std::vector<Place> places;
+  for (Module* module : modules_of(root))
+    for (std::size_t i = 0; module->name == list && i < module->children.size(); ++i)
+      places.push_back({module, i});
+  return places;
 }
 
 /// Every ac-th block, from the first on.
@@ -222,6 +223,8 @@ std::unique_ptr<eager::ParallelModel> ddp_of(eager::Session& s, const Json& sett
       .communication_hook = [](eager::Session&, const eager::Tensor&) {}};
   if (given.contains("find_unused_parameters"))
     options.buckets.find_unused_parameters = given.at("find_unused_parameters").get<bool>();
+  if (given.contains("bucket_cap_mb"))
+    options.buckets.bucket_cap_mib = given.at("bucket_cap_mb").get<double>();
   if (given.contains("static_graph"))
     options.buckets.static_graph = given.at("static_graph").get<bool>();
   return eager::ddp_model(s, std::move(module), groups.world(), std::move(options));
@@ -295,9 +298,11 @@ std::unique_ptr<eager::ParallelModel> fsdp1_of(eager::Session& s, const Json& se
   eager::fsdp1::Groups wanted{.all = &groups.world()};
   if (const auto mesh = mesh_of(settings); mesh.size() == 2) {
     const auto made = groups.mesh(mesh);
-    wanted = {.all = made[0], .shard = made[1], .replicas = made[0]};
+    wanted = {.all = made[0], .shard = made[1], .replicas = made[0], .of_mesh = true};
   }
+  // A plan names modules as if none were checkpointed.
   Fsdp1Plan plan = fsdp1_plan_of(settings, *module, blocks);
+  checkpoint_blocks(settings, blocks);
   return eager::fsdp1_model(s, {.module = std::move(module),
                                 .plan = std::move(plan),
                                 .options = fsdp1_options_of(settings),
@@ -305,16 +310,14 @@ std::unique_ptr<eager::ParallelModel> fsdp1_of(eager::Session& s, const Json& se
 }
 
 std::unique_ptr<eager::ParallelModel> parallel_model(eager::Session& s, const Json& settings,
-                                                     const Model& model,
                                                      std::shared_ptr<Module> module,
                                                      eager::ProcessGroups& groups) {
-  std::vector<Place> blocks;
-  find_blocks(model, *module, blocks);
-  checkpoint_blocks(settings, blocks);
+  const std::vector<Place> blocks = blocks_of(settings, *module);
   const auto strategy = settings.at("strategy").get<std::string>();
+  if (strategy == "fsdp1") return fsdp1_of(s, settings, std::move(module), groups, blocks);
+  checkpoint_blocks(settings, blocks);
   if (strategy == "none") return eager::plain_model(std::move(module));
   if (strategy == "ddp") return ddp_of(s, settings, std::move(module), groups);
-  if (strategy == "fsdp1") return fsdp1_of(s, settings, std::move(module), groups, blocks);
   return fsdp2_of(s, settings, std::move(module), groups, blocks);
 }
 
@@ -394,7 +397,7 @@ RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
   const bool on_meta = settings.at("init") == "meta";
   if (on_meta) meta_ = std::make_unique<eager::Session>(meta_session());
   eager::Session& maker = on_meta ? *meta_ : s;
-  parallel_ = parallel_model(s, settings, model_,
+  parallel_ = parallel_model(s, settings,
                              eager::make_module(maker, model_, config_of(settings), run), *groups_);
   if (on_meta) to_empty(s, parallel_->module());
   loop_ = std::make_unique<eager::TrainingLoop>(s, *parallel_, training_of(settings));

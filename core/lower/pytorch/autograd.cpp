@@ -150,14 +150,20 @@ void set_history(Session& s, const Tensor& output, const NodeRef& node) {
 Tensors wrap_function_outputs(Session& s, const Tensors& inputs, Tensors outputs,
                               const NodeRef& node) {
   for (Tensor& output : outputs) {
-    if (!output.defined()) continue;
+    if (!output.defined()) {
+      if (node) node->add_input({.device = Device::cpu});  // Each output has its number, None too.
+      continue;
+    }
     const bool is_input = std::any_of(inputs.begin(), inputs.end(),
                                       [&](const Tensor& input) { return input.is(output); });
     if (is_input) {
       const NoGrad no_grad(s);
       output = view_as(s, output, output);
     }
-    if (output.is_floating_point()) set_history(s, output, node);
+    if (output.is_floating_point())
+      set_history(s, output, node);
+    else if (node)
+      node->add_input({.device = Device::cpu});
   }
   return outputs;
 }

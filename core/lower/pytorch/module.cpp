@@ -115,7 +115,8 @@ std::vector<NamedParameter> named_parameters_of(Module& root) {
     for (std::size_t i = 0; i < module.parameters.size(); ++i) {
       const Tensor& tensor = module.parameters[i].tensor;
       const auto same = [&](const NamedParameter& other) { return other.tensor().is(tensor); };
-      if (tensor.defined() && std::none_of(named.begin(), named.end(), same))
+      if (tensor.defined() && module.parameters[i].registered &&
+          std::none_of(named.begin(), named.end(), same))
         named.push_back({joined(name, module.parameters[i].name), &module, i});
     }
   });

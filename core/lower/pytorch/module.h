@@ -37,6 +37,8 @@ class Module {
     std::string name;  ///< own: "weight"
     Tensor tensor;     ///< None: registered without
     bool persistent = true;
+    /// False: a plain attribute, which is no parameter of the module.
+    bool registered = true;
   };
   struct Child {
     std::string name;

@@ -67,6 +67,16 @@ Reducer::~Reducer() {
   for (std::size_t i = 0; i < hooks_.size(); ++i) accumulators_[i]->remove_hook(hooks_[i]);
 }
 
+Tensors Reducer::views_of(const Bucket& bucket) {
+  Tensors views;
+  std::int64_t offset = 0;
+  for (const std::size_t variable : bucket.variables) {
+    views.push_back(view_of(s_, bucket.gradients, parameters_[variable], offset));
+    offset += parameters_[variable].numel();
+  }
+  return views;
+}
+
 void Reducer::make_buckets(const std::vector<std::vector<std::size_t>>& assignment) {
   buckets_.clear();
   place_.assign(parameters_.size(), {});
@@ -233,15 +243,17 @@ bool Reducer::is_globally_unused(std::size_t variable) {
 }
 
 void Reducer::finalize_bucket(const Bucket& bucket) {
+  // populate_bucket_views_out: of what the reduction gave, here the bucket itself.
+  const Tensors reduced = views_of(bucket);
   for (std::size_t i = 0; i < bucket.variables.size(); ++i) {
     if (is_globally_unused(bucket.variables[i])) continue;
     const Tensor& parameter = parameters_[bucket.variables[i]];
     if (settings_.gradient_as_bucket_view) {
       if (!parameter.grad().defined()) parameter.set_grad(bucket.views[i]);
     } else if (parameter.grad().defined()) {
-      copy_(s_, parameter.grad(), bucket.views[i]);
+      copy_(s_, parameter.grad(), reduced[i]);
     } else {
-      parameter.set_grad(clone(s_, bucket.views[i]));
+      parameter.set_grad(clone(s_, reduced[i]));
     }
   }
 }

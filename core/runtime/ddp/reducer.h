@@ -57,6 +57,8 @@ class Reducer {
   void delay_all_reduce();
 
  private:
+  /// One a parameter of the bucket.
+  Tensors views_of(const Bucket& bucket);
   void make_buckets(const std::vector<std::vector<std::size_t>>& assignment);
   void on_gradient(std::size_t variable);
   void mark_ready(std::size_t variable);

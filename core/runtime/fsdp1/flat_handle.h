@@ -16,7 +16,8 @@ namespace shardscope::eager::fsdp1 {
 struct ParameterPlace {
   Module* module = nullptr;
   std::size_t at = 0;  ///< in module->parameters
-  Tensor& tensor() const { return module->parameters[at].tensor; }
+  Module::NamedTensor& named() const { return module->parameters[at]; }
+  Tensor& tensor() const { return named().tensor; }
 };
 
 /// FlatParamHandle with its FlatParameter. Source: torch 2.15, _flat_param.py.
@@ -146,6 +147,10 @@ class FlatHandle {
   bool is_sharded(const Tensor& tensor) const;
   void use_view(Session& s, std::size_t i, const Tensor& view, bool as_parameter);
   void use_alias_views(bool as_parameters);
+  /// Whether views that are no parameters stand among the modules' parameters all the same.
+  bool registers_views() const {
+    return uses_original_parameters() && progress.state == HandleState::forward;
+  }
   void set_gradient_view(Session& s, const Tensor& parameter, const Tensor& view, bool as_data);
   void cast_gradient_for_optimizer(Session& s);
   bool write_back_original_parameters(Session& s);

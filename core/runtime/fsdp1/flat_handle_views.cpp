@@ -44,6 +44,7 @@ void FlatHandle::use_unsharded_views(Session& s, bool as_parameters) {
 
 void FlatHandle::use_view(Session& s, std::size_t i, const Tensor& view, bool as_parameter) {
   Tensor& place = places_[i].tensor();
+  places_[i].named().registered = as_parameter || registers_views();
   if (as_parameter && uses_original_parameters()) {
     place = parameters_[i];
     place.set_data(view);
@@ -64,6 +65,7 @@ void FlatHandle::use_alias_views(bool as_parameters) {
     const Tensor first = places_[aliases_[i].first].tensor();
     Tensor& place = aliases_[i].place.tensor();
     place = first;
+    aliases_[i].place.named().registered = as_parameters || registers_views();
     if (as_parameters && uses_original_parameters()) {
       place = alias_parameters_[i];
       place.set_data(first);
@@ -81,12 +83,14 @@ void FlatHandle::use_sharded_views(Session& s) {
   const Tensor nothing = empty(s, {0}, like(flat_));
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     places_[i].tensor() = parameters_[i];
+    places_[i].named().registered = true;
     const auto held = part(i);
     parameters_[i].set_data(held ? slice(s, flat_, 0, held->offset, held->offset + held->elements)
                                  : nothing);
   }
   for (std::size_t i = 0; i < aliases_.size(); ++i) {
     aliases_[i].place.tensor() = alias_parameters_[i];
+    aliases_[i].place.named().registered = true;
     alias_parameters_[i].set_data(places_[aliases_[i].first].tensor());
   }
   if (progress.state == HandleState::backward_post)

@@ -121,6 +121,8 @@ void FullySharded::make_handle(Session& s, Unit& unit, Slot& slot) {
   unit.handle->shard(s);
   if (shared_.options.offload_parameters && unit.handle->flat().device() != Device::cpu)
     unit.handle->move_to(s, Device::cpu, false);
+  if (!shared_.options.use_original_parameters)
+    module.parameters.push_back({.name = flat_parameter_attribute, .tensor = unit.handle->flat()});
   // A list of Python's lets go of its items from the end.
   while (!managed.empty()) managed.pop_back();
 }

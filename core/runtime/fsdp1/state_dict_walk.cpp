@@ -31,7 +31,8 @@ void StateDictWalk::check(const Unit& unit) const {
 }
 
 bool StateDictWalk::is_registered(const Module& module, std::size_t parameter) const {
-  if (!module.parameters[parameter].tensor) return false;
+  const Module::NamedTensor& named = module.parameters[parameter];
+  if (!named.tensor || named.name == flat_parameter_attribute) return false;
   const auto unit = unit_of_parameter_.find({&module, parameter});
   if (unit == unit_of_parameter_.end() || unit->second->shared.options.use_original_parameters)
     return true;
@@ -64,7 +65,7 @@ std::string joined_name(const std::string& prefix, const std::string& own) {
 }
 
 std::string flat_parameter_name(const Unit& unit) {
-  return joined_name(unit.plan.module, "_flat_param");
+  return joined_name(unit.plan.module, flat_parameter_attribute);
 }
 
 }  // namespace shardscope::eager::fsdp1

@@ -21,6 +21,7 @@ struct Unit;
 
 /// The class of a unit's wrapper module.
 inline constexpr std::string_view wrapper_class = "FullyShardedDataParallel";
+inline constexpr const char* flat_parameter_attribute = "_flat_param";
 
 struct Streams {
   StreamId compute, unshard, post_backward, pre_unshard;
