@@ -59,9 +59,12 @@ class PlannedModel {
  public:
   PlannedModel(f2::FullySharded& sharded, Module& root, const ModuleTree& tree)
       : sharded_(sharded), tree_(tree) {
-    for (Module* module : modules_of(root)) modules_[module->name] = module;
-    for (const NamedParameter& named : named_parameters_of(root))
-      parameters_[named.name] = named.tensor();
+    for (Module* module : modules_of(root)) {
+      modules_[module->name] = module;
+      // Under every name: a plan calls a tied parameter as its group does.
+      for (const Module::NamedTensor& own : module->parameters)
+        parameters_[module->name.empty() ? own.name : module->name + "." + own.name] = own.tensor;
+    }
   }
 
   const f2::ParameterGroup* shard(const Fsdp2Group& group) {
