@@ -227,6 +227,14 @@ Tensor pow(Session& s, Tensor self, Number exponent) {
   return pointwise(s, op, {&self}, result_type(self, exponent), node, true);
 }
 
+Tensor pow(Session& s, Tensor self, Tensor exponent) {
+  static constexpr Operator op{"aten.pow.Tensor_Tensor", OperatorKind::pointwise};
+  const LetGo let_go{self, exponent};
+  if (any_requires_grad(s, std::array<const Tensor*, 2>{&self, &exponent}))
+    refuse_gradient(op.name);
+  return pointwise(s, op, {&self, &exponent}, result_type(self, exponent), {});
+}
+
 Tensor maximum(Session& s, Tensor self, Tensor other) {
   static constexpr Operator op{"aten.maximum.default", OperatorKind::pointwise};
   const LetGo let_go{self, other};

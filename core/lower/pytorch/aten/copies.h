@@ -1,6 +1,7 @@
 // Operators that copy, convert and make tensors.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "core/lower/pytorch/aten/dispatch.h"
@@ -43,8 +44,10 @@ Tensor full_like(Session& s, const Tensor& tensor);
 Tensor scalar_tensor(Session& s, Like like);
 /// torch.tensor(...) of Python numbers: aten.lift_fresh.
 Tensor tensor(Session& s, const Dims& sizes, Like like);
+/// Which of its arguments torch.arange was given.
+enum class ArangeForm : std::uint8_t { end, start, start_step };
 /// torch.arange(...) with `count` elements.
-Tensor arange(Session& s, std::int64_t count, Like like, bool with_start = false);
+Tensor arange(Session& s, std::int64_t count, Like like, ArangeForm form = ArangeForm::end);
 Tensor new_empty(Session& s, const Tensor& tensor, const Dims& sizes);
 Tensor new_empty_strided(Session& s, const Tensor& tensor, const Dims& sizes, const Dims& strides,
                          Like like);

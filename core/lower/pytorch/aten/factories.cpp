@@ -93,10 +93,11 @@ Tensor tensor(Session& s, const Dims& sizes, Like kind) {
   return result;
 }
 
-Tensor arange(Session& s, std::int64_t count, Like kind, bool with_start) {
-  static constexpr Operator op{"aten.arange.default", OperatorKind::pointwise};
-  static constexpr Operator op_start{"aten.arange.start", OperatorKind::pointwise};
-  return made(s, with_start ? op_start : op, {count}, kind);
+Tensor arange(Session& s, std::int64_t count, Like kind, ArangeForm form) {
+  static constexpr Operator ops[]{{"aten.arange.default", OperatorKind::pointwise},
+                                  {"aten.arange.start", OperatorKind::pointwise},
+                                  {"aten.arange.start_step", OperatorKind::pointwise}};
+  return made(s, ops[static_cast<std::size_t>(form)], {count}, kind);
 }
 
 Tensor new_empty(Session& s, const Tensor& tensor, const Dims& sizes) {

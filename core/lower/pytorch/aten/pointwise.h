@@ -39,6 +39,8 @@ Tensor mul_scalar(Session& s, Tensor self, Number other);
 Tensor div_scalar(Session& s, Tensor self, Number other);
 Tensor floor_divide(Session& s, Tensor self, Number other);
 Tensor pow(Session& s, Tensor self, Number exponent);
+/// Of what requires no gradient.
+Tensor pow(Session& s, Tensor self, Tensor exponent);
 Tensor maximum(Session& s, Tensor self, Tensor other);
 Tensor minimum(Session& s, Tensor self, Tensor other);
 

@@ -62,9 +62,11 @@ struct ClassForward {
 
 /// The tables of the families.
 std::span<const ClassForward> bert_forwards();
+std::span<const ClassForward> bloom_forwards();
 std::span<const ClassForward> gated_decoder_forwards();
 std::span<const ClassForward> gpt2_forwards();
 std::span<const ClassForward> gpt_neox_forwards();
+std::span<const ClassForward> gptj_forwards();
 std::span<const ClassForward> mixtral_forwards();
 std::span<const ClassForward> opt_forwards();
 std::span<const ClassForward> roberta_forwards();

@@ -18,7 +18,7 @@ Tensor power_of_number(Session& s, const Tensor& exponent) {
 
 Tensor default_inverse_frequencies(Session& s, std::int64_t count) {
   const NoGrad no_grad(s);
-  Tensor exponent = arange(s, count, {Dtype::float32, s.settings.device}, true);
+  Tensor exponent = arange(s, count, {Dtype::float32, s.settings.device}, ArangeForm::start_step);
   exponent = div(s, std::move(exponent), 2 * count);
   const Tensor power = power_of_number(s, exponent);
   exponent.reset();
