@@ -177,7 +177,12 @@ void print_json(const Report& report, const Request& request) {
   fmt::print("{}\n", root.dump(1, ' ', true, Handler::replace));
 }
 
+struct EndOfDevice {
+  ~EndOfDevice() { end_device(); }
+};
+
 ExitCode check(const std::vector<std::string>& arguments) {
+  const EndOfDevice end_of_device;
   const Request request = parse(arguments);
   const Kind& kind = kind_of(request.kind);
   note_unknown_fields(kind, request.options);

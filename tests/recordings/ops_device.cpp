@@ -35,6 +35,8 @@ Chosen& chosen() {
 
 void use_device(const std::string& name) { chosen() = {name, make_device(name)}; }
 
+void end_device() { chosen().device.reset(); }
+
 Device& device_in_use() { return *chosen().device; }
 
 bool uses_other_device() { return chosen().name != "cpu"; }

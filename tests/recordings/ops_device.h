@@ -30,6 +30,8 @@ class Operand {
 /// The device that `run_kernel` uses from now on: "cpu" (also if never called), "cuda", or
 /// "emulated", the CUDA kernels run on the CPU. Throws Error for another name, or without a GPU.
 void use_device(const std::string& name);
+/// Ends it: when the program ends, the libraries that it loaded end first.
+void end_device();
 /// The one that is used.
 Device& device_in_use();
 /// Another than the CPU was asked for.

@@ -40,6 +40,20 @@ class TableDevice : public Device {
   int threads_;
 };
 
+/// Lists of devices by their threads.
+std::vector<std::pair<int, std::vector<std::unique_ptr<Device>>>>& made_devices() {
+  static std::vector<std::pair<int, std::vector<std::unique_ptr<Device>>>> made;
+  return made;
+}
+
+/// Ends them with the tests: when the program ends, the libraries that they loaded end first.
+class DevicesEnd : public ::testing::Environment {
+ public:
+  void TearDown() override { made_devices().clear(); }
+};
+[[maybe_unused]] const auto* const devices_end =
+    ::testing::AddGlobalTestEnvironment(new DevicesEnd);
+
 /// All attention by cuDNN, where there is one.
 void add_device_with_cudnn(std::vector<std::unique_ptr<Device>>& list) {
   try {
@@ -97,7 +111,7 @@ std::unique_ptr<Device> make_table_device(const cpu::KernelTable& table, int thr
 }
 
 const std::vector<std::unique_ptr<Device>>& devices(int threads) {
-  static std::vector<std::pair<int, std::vector<std::unique_ptr<Device>>>> made;
+  auto& made = made_devices();
   for (const auto& [count, list] : made)
     if (count == threads) return list;
   std::vector<std::unique_ptr<Device>> list;
