@@ -94,8 +94,6 @@ class EmulatedBlock {
     wait(thread, Among::warp);
     for (int other = first; other < first + cuda::warp_size; ++other) {
       const Coroutine& lane = threads_[static_cast<std::size_t>(other)];
-      if (lane.shuffles < self.shuffles)
-        throw std::logic_error("lanes of a warp wait for one that has ended");
       if (lane.shuffles == self.shuffles && lane.does != what)
         throw std::logic_error("lanes of a warp do different things together");
     }
@@ -146,7 +144,8 @@ class EmulatedBlock {
     bool done = false;
   };
 
-  bool runs_backwards() const { return block_ % 2 != 0; }
+  /// A launch of one block does so every other time.
+  bool runs_backwards() const { return (counts_.launches - 1 + block_) % 2 != 0; }
 
   /// The i-th of `count` warps or lanes to run.
   std::size_t in_turn(std::size_t i, std::size_t count) const {
@@ -185,9 +184,8 @@ class EmulatedBlock {
     const std::size_t end = block ? threads_.size() : first + cuda::warp_size;
     const std::int64_t mine = arrivals(thread, thread.waits_for);
     return std::all_of(threads_.begin() + static_cast<std::ptrdiff_t>(first),
-                       threads_.begin() + static_cast<std::ptrdiff_t>(end), [&](Coroutine& other) {
-                         return other.done || arrivals(other, thread.waits_for) >= mine;
-                       });
+                       threads_.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](Coroutine& other) { return arrivals(other, thread.waits_for) >= mine; });
   }
 
   /// Jumps, where swapcontext would ask the kernel for the signal mask each time.

@@ -1,11 +1,11 @@
 // Runs the bodies of the CUDA kernels on the CPU: blocks one after the other, the threads of a
-// block as coroutines. A warp runs as far ahead of the others as it may, the first warp in even
-// blocks and the last in odd ones, where copies come as soon as they begin instead of when they are
+// block as coroutines. A warp runs as far ahead of the others as it may. The first warp begins in
+// one block, the last in the next, where copies come as soon as they begin instead of when they are
 // waited for: two accesses that nothing keeps apart come in either order, and the results of the
-// blocks differ. Slow, exact, and honest about what a device would not forgive: threads that wait
-// at different places, lanes that ended before their warp's shuffle, shared memory beyond what was
-// asked for, a block larger than any device takes, copies that are read before they were waited
-// for, rows that do not start on 16 bytes.
+// blocks differ; so do those of two launches of a single block. Slow, exact, and honest about what
+// a device would not forgive: threads that wait at different places or for one that has ended,
+// shared memory beyond what was asked for, a block larger than any device takes, copies that are
+// read before they were waited for, rows that do not start on 16 bytes.
 #pragma once
 
 #include <cmath>
@@ -60,7 +60,7 @@ class EmulatedThread {
   }
   void multiply_add(cuda::Accumulator& c, const cuda::Matrices& a, std::uint32_t b0,
                     std::uint32_t b1);
-  /// Comes at once or when it is waited for, by the block.
+  /// Comes at once or when it is waited for, whatever the block's turn is.
   void copy_async(Bfloat16* to, const Bfloat16* from, bool present);
   void commit_copies();
   template <int groups>

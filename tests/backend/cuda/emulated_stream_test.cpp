@@ -92,6 +92,25 @@ TEST(EmulatedStream, RunsBlocksInEitherOrderOfTheirWarps) {
   }
 }
 
+TEST(EmulatedStream, RunsASingleBlockInEitherOrderByTurns) {
+  EmulatedStream stream;
+  std::vector<int> first(1), second(1);
+  const cuda::LaunchShape shape{.threads = 64, .shared_bytes = 64 * sizeof(int)};
+  stream.launch(Unsynced{0, &first}, shape);
+  stream.launch(Unsynced{0, &second}, shape);
+  EXPECT_NE(first[0], second[0]);
+}
+
+struct EndsBeforeTheSync {
+  void operator()(EmulatedThread& thread) const {
+    if (thread.index() < 32) thread.sync();
+  }
+};
+
+TEST(EmulatedStream, FindsThreadsThatEndedBeforeTheirBlocksSync) {
+  EXPECT_THROW(EmulatedStream().launch(EndsBeforeTheSync{}, {.threads = 64}), std::logic_error);
+}
+
 struct WritesBeyond {
   void operator()(EmulatedThread& thread) const { thread.shared<char>()[thread.index()] = 1; }
 };
