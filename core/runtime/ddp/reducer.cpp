@@ -17,6 +17,7 @@ namespace shardscope::eager::ddp {
 namespace {
 
 constexpr Operator mul_out_op{"aten.mul.out", OperatorKind::pointwise};
+constexpr Operator is_pinned_op{"aten.is_pinned.default", OperatorKind::host};
 
 std::vector<std::vector<std::size_t>> assigned(const Tensors& parameters,
                                                const std::vector<std::size_t>* order,
@@ -59,6 +60,8 @@ Reducer::Reducer(Session& s, Tensors parameters, const Settings& settings)
   }
   if (!options().find_unused_parameters && !options().static_graph) return;
   used_.resize(parameters_.size());
+  host_used_map_ = zeros(s_, {static_cast<std::int64_t>(parameters_.size())},
+                         {.dtype = Dtype::int32, .device = Device::cpu});
   used_map_ = empty(s_, {static_cast<std::int64_t>(parameters_.size())},
                     like(parameters_.front(), Dtype::int32));
 }
@@ -133,8 +136,10 @@ void Reducer::find_unused(const Tensors& outputs) {
 
 /// autograd_hook.
 void Reducer::on_gradient(std::size_t variable) {
-  if ((finds_unused() || is_static_first()) && parameters_[variable].grad().defined())
+  if ((finds_unused() || is_static_first()) && parameters_[variable].grad().defined()) {
     used_[variable] = true;
+    fill_(s_, used_entry(variable));
+  }
   if (is_static_first()) {
     ++triggers_[variable];
     return;
@@ -205,7 +210,23 @@ void Reducer::reduce_bucket(std::size_t index) {
     all_reduce(s_, *settings_.group, gradients, "SUM", true);
 }
 
-void Reducer::reduce_used_map() { all_reduce(s_, *settings_.group, used_map_, "SUM", true); }
+Tensor Reducer::used_entry(std::size_t variable) {
+  return select(s_, host_used_map_, 0, static_cast<std::int64_t>(variable));
+}
+
+/// all_reduce_local_used_map: to the device by way of pinned memory.
+void Reducer::reduce_used_map() {
+  if (used_map_.device() == Device::cuda) {
+    const Tensor pinned =
+        empty_strided(s_, host_used_map_.sizes(), host_used_map_.strides(), like(host_used_map_));
+    dispatched(s_, is_pinned_op, {&pinned}, {});
+    copy_(s_, pinned, host_used_map_);
+    copy_(s_, used_map_, pinned, true);
+  } else {
+    copy_(s_, used_map_, host_used_map_);
+  }
+  all_reduce(s_, *settings_.group, used_map_, "SUM", true);
+}
 
 void Reducer::delay_all_reduce() {
   reduce_used_map();
@@ -230,14 +251,21 @@ void Reducer::finalize_backward() {
   for (const Bucket& bucket : buckets_) finalize_bucket(bucket);
   if (!finds_unused()) return;
   used_.assign(used_.size(), false);
+  fill_(s_, host_used_map_);
   used_map_reduced_ = false;
 }
 
 /// A parameter that no rank used: all ranks run the same model, so that this one knows. To find
 /// out, the host waits for the map.
 bool Reducer::is_globally_unused(std::size_t variable) {
-  if (used_.empty() || used_[variable]) return false;
-  if (!used_map_reduced_ && used_map_.device() == Device::cuda) s_.host_sync();
+  if (used_.empty()) return false;
+  item(s_, used_entry(variable));
+  if (used_[variable]) return false;
+  if (!used_map_reduced_) {
+    copy_(s_, host_used_map_, used_map_);
+    if (used_map_.device() == Device::cuda) s_.host_sync();
+    item(s_, used_entry(variable));
+  }
   used_map_reduced_ = true;
   return true;
 }

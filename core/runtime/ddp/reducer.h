@@ -66,6 +66,7 @@ class Reducer {
   void reduce_ready_buckets();
   void reduce_bucket(std::size_t index);
   void reduce_used_map();
+  Tensor used_entry(std::size_t variable);
   void find_unused(const Tensors& outputs);
   void finalize_backward();
   void finalize_bucket(const Bucket& bucket);
@@ -99,6 +100,7 @@ class Reducer {
   std::vector<std::size_t> ready_order_;
   std::vector<int> triggers_, triggers_left_;  ///< by variable, of a static graph
   std::vector<bool> used_;                     ///< local_used_map_
+  Tensor host_used_map_;                       ///< the same as a tensor
   Tensor used_map_;                            ///< local_used_map_dev_
   bool used_map_reduced_ = false;
 };
