@@ -225,12 +225,12 @@ std::vector<std::string> mismatches(const HardwareProfile& profile, int ranks, i
 void prepare(const TrainCommand& options, const ResolvedJob& resolved,
              const Environment& environment) {
   const Job& job = resolved.job;
-  check_device(job);
   Scenario scenario = scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
   const bool started_here = environment.started_by == StartedBy::user;
   const int ranks_here = started_here ? job.ranks : environment.local_world;
-  check_memory(scenario, environment, ranks_here);
+  check_memory(scenario, environment, ranks_here);  // lets go of the GPU, so before it is in use
+  check_device(job);
   check_data(scenario);
   check_weights(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
