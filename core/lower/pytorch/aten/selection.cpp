@@ -8,6 +8,7 @@ namespace {
 
 constexpr Operator sort_op{"aten.sort.default", OperatorKind::other};
 constexpr Operator topk_op{"aten.topk.default", OperatorKind::other};
+constexpr Operator argmax_op{"aten.argmax.default", OperatorKind::reduction};
 constexpr Operator histc_op{"aten.histc.default", OperatorKind::reduction};
 constexpr Operator scatter_op{"aten.scatter.src", OperatorKind::indexing};
 constexpr Operator scatter_in_place_op{"aten.scatter_.src", OperatorKind::indexing};
@@ -50,6 +51,15 @@ std::pair<Tensor, Tensor> topk(Session& s, Tensor self, std::int64_t count) {
   set_history(s, values, node);
   if (node) node->save_output(s, "indices", positions);
   return {std::move(values), std::move(positions)};
+}
+
+Tensor argmax(Session& s, Tensor self) {
+  const LetGo let_go{self};
+  Dims sizes;
+  for (int i = 0; i + 1 < self.dim(); ++i) sizes.push_back(self.size(i));
+  const Tensor result = allocate(s, like(self, Dtype::int64), sizes);
+  dispatched(s, argmax_op, {&self}, {&result});
+  return result;
 }
 
 Tensor histc(Session& s, Tensor self, std::int64_t bins) {

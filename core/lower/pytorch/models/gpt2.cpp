@@ -145,6 +145,7 @@ Module::Forward base(const Context& context, const Module&) {
 constexpr ClassForward table[] = {
     {"GPT2Attention", attention},
     {"GPT2Block", block},
+    {"GPT2ForSequenceClassification", sequence_classification_forward},
     {"GPT2LMHeadModel", causal_language_forward},
     {"GPT2MLP", feed_forward},
     {"GPT2Model", base},

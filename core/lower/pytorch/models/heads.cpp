@@ -1,5 +1,6 @@
 #include "core/lower/pytorch/models/heads.h"
 
+#include "core/error.h"
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/indexing.h"
 #include "core/lower/pytorch/aten/loss.h"
@@ -18,6 +19,39 @@ constexpr double any_factor = 0.5;
 Module& base_of(Module& module) {
   Module& base = *module.children.front().module;
   return base.class_name == "OPTModel" ? base.child("decoder") : base;
+}
+
+using ClassificationLoss = Tensor (*)(Session& s, const Tensor& logits, const Tensor& labels);
+
+/// ForSequenceClassificationLoss: for one class a sequence it calls the function, not a module.
+Tensor generic_classification_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  if (logits.size(-1) == 1 || labels.is_floating_point())
+    return classification_loss(s, logits, labels);
+  Tensor flat = view(s, logits, {-1, logits.size(-1)});
+  Tensor target = view(s, labels, {-1});
+  return cross_entropy(s, flat, target);
+}
+
+Module::Forward classifier(const Context& context, ClassificationLoss loss_of) {
+  const auto padding = context->config.find_integer("pad_token_id");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const RootArguments given(arguments);
+    const Tensors base = call(s, base_of(module), {{given.input_ids, given.attention_mask}, 1});
+    const Tensor logits = call_one(s, module.child("score"), {base[0]});
+    if (!padding)
+      throw Error({.where = "config.json: pad_token_id",
+                   .what = "sequences are classified by their last token that is no padding",
+                   .way_out = "set pad_token_id"});
+    const Device device = logits.device();
+    const Tensor kept = to(s, compare(s, Comparison::ne, given.input_ids, *padding), Dtype::int32);
+    const Tensor places = arange(s, given.input_ids.size(-1), {Dtype::int32, device});
+    const Tensor last = argmax(s, mul(s, places, kept));
+    Tensor pooled =
+        index(s, logits, {arange(s, given.input_ids.size(0), {Dtype::int64, device}), last});
+    Tensor loss;
+    if (given.labels) loss = loss_of(s, pooled, given.labels);
+    return root_outputs(std::move(loss), std::move(pooled), base);
+  };
 }
 
 }  // namespace
@@ -55,6 +89,14 @@ Tensor causal_language_loss(Session& s, Tensor logits, const Tensor& labels) {
   logits = view(s, logits, {-1, vocabulary});
   targets = view(s, targets, {-1});
   return cross_entropy(s, logits, targets);
+}
+
+Module::Forward sequence_classification_forward(const Context& context, const Module&) {
+  return classifier(context, classification_loss);
+}
+
+Module::Forward generic_classification_forward(const Context& context, const Module&) {
+  return classifier(context, generic_classification_loss);
 }
 
 Module::Forward causal_language_forward(const Context& context, const Module&) {

@@ -15,6 +15,12 @@ Tensor classification_loss(Session& s, const Tensor& logits, const Tensor& label
 /// config says so.
 Module::Forward causal_language_forward(const Context& context, const Module& module);
 
+/// XForSequenceClassification of decoders, with one label a sequence: the logits of the last token
+/// that is no padding. GPT-2 and the families after it write out the loss, those of
+/// GenericForSequenceClassification call ForSequenceClassificationLoss.
+Module::Forward sequence_classification_forward(const Context& context, const Module& module);
+Module::Forward generic_classification_forward(const Context& context, const Module& module);
+
 /// The arguments of a root.
 struct RootArguments {
   const Tensor &input_ids, &attention_mask, &labels;
