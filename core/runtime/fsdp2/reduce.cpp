@@ -28,6 +28,12 @@ void reorder_shards(Session& s, const ReduceRequest& request, Tensors& gradients
       gradients[i] = cat(s, chunk(s, gradients[i], world, dim), 0);
 }
 
+/// record_grad_output_stream: nothing on a CUDA device, but an operator all the same.
+void note_consumer(Session& s, const Tensor& gradients) {
+  static constexpr Operator op{"fsdp.record_grad_output_stream.default", OperatorKind::host};
+  if (gradients.device() != Device::cpu) dispatched(s, op, {&gradients}, {});
+}
+
 enum class Side : std::uint8_t { before, after };
 
 void divide(Session& s, const ReduceRequest& request, const Tensor& tensor,
@@ -45,6 +51,7 @@ Tensors cast_and_view(Session& s, const ReduceRequest& request, Tensor reduced,
   if (reduced.dtype() != to_dtype) {
     for (Watcher* watcher : request.watchers) watcher->on_gradient_cast(s, reduced, to_dtype);
     reduced = to(s, reduced, to_dtype);
+    note_consumer(s, reduced);
   }
   Tensors shards;
   std::int64_t offset = 0;
@@ -153,6 +160,7 @@ ReduceResult reduce_gradients(Session& s, ReduceRequest request) {
   }
   const OnStream on_post_reduce(s, result.post_reduce_stream);
   divide(s, request, output, division.after, Side::after);
+  note_consumer(s, output);
   Tensors shards = cast_and_view(s, request, output, shard_numels);
   for (std::size_t i = 0; i < shards.size(); ++i)
     offload_or_add(s, *request.parameters[i], shards[i], result.post_reduce_stream);
