@@ -46,7 +46,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"MPI", {"mpi.h"}, {"backend/comm/", "tests/backend/"}, true},
       {"CUDA",
        {"cuda", "cublas", "cudnn", "nvtx3/", "nvml"},
-       {"backend/cuda/", "backend/comm/", "tests/gpu/"},
+       {"backend/cuda/", "backend/comm/", "tests/backend/", "tests/gpu/"},
        true},
       {"NCCL", {"nccl"}, {"backend/cuda/", "backend/comm/", "tests/gpu/"}, true},
       {"CUPTI", {"cupti"}, {"backend/cuda/", "backend/comm/", "tests/gpu/"}, true},

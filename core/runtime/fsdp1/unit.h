@@ -62,14 +62,14 @@ struct Shared {
 struct Unit {
   Shared& shared;
   const Fsdp1Unit& plan;
-  Precision precision;                      ///< of this unit: a policy may switch it off
-  Module* wrapper = nullptr;                ///< the FullyShardedDataParallel module
-  const ProcessGroup& group;                ///< over which it shards
-  const ProcessGroup* replicas;             ///< over which hybrid strategies reduce; null: none
-  double divide_before = 1;                 ///< _gradient_predivide_factor
-  double divide_after = 1;                  ///< _gradient_postdivide_factor
-  bool sync_gradients = true;               ///< false in no_sync()
-  std::unique_ptr<FlatHandle> handle = {};  ///< null: it has no parameters of its own
+  Precision precision;                 ///< of this unit: a policy may switch it off
+  Module* wrapper = nullptr;           ///< the FullyShardedDataParallel module
+  const ProcessGroup& group;           ///< over which it shards
+  const ProcessGroup* replicas;        ///< over which hybrid strategies reduce; null: none
+  double divide_before = 1;            ///< _gradient_predivide_factor
+  double divide_after = 1;             ///< _gradient_postdivide_factor
+  bool sync_gradients = true;          ///< false in no_sync()
+  std::unique_ptr<FlatHandle> handle;  ///< null: it has no parameters of its own
 
   ~Unit();
 
