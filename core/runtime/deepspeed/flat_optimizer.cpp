@@ -139,7 +139,6 @@ void FlatOptimizer::end_backward() {
 }
 
 void FlatOptimizer::epilogue() {
-  Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::gradient_epilogue);
   reduce_bucket();
   if (setup_.settings.overlap_comm) {
