@@ -33,9 +33,14 @@ Outcome check_refusal(const Json& recorded) {
   return differs("expected a refusal: " + recorded.at("failed").get<std::string>());
 }
 
+/// The recorder keeps its results in a folder below its cases.
+std::filesystem::path results_in(const std::filesystem::path& folder) {
+  return std::filesystem::is_directory(folder / "results") ? folder / "results" : folder;
+}
+
 Outcome check(const std::filesystem::path& folder, const std::string& name,
               const Options& options) {
-  const Json recorded = recorded_json(folder, name);
+  const Json recorded = recorded_json(results_in(folder), name);
   if (recorded.contains("failed")) return check_refusal(recorded);
   const Json got = memory_result(recorded);
   for (const std::string& field : compared_fields) {
@@ -47,7 +52,7 @@ Outcome check(const std::filesystem::path& folder, const std::string& name,
 }
 
 std::vector<std::string> cases(const std::filesystem::path& folder) {
-  return recorded_names(folder, {"cases"});
+  return recorded_names(results_in(folder), {"cases"});
 }
 
 }  // namespace
