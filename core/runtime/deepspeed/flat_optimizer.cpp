@@ -176,28 +176,42 @@ void FlatOptimizer::accumulate_group(std::size_t group) {
   all.clear();
 }
 
-Tensors FlatOptimizer::flat_partition(std::size_t group) {
+std::vector<FlatOptimizer::PartitionPart> FlatOptimizer::flat_partition(std::size_t group) {
   Session& s = setup_.s;
   const FlatGroup& flat = groups_[group];
   const std::int64_t size = flat.layout().partition_elements;
   const Like fresh{.dtype = setup_.accumulation_dtype(), .device = s.settings.device};
-  Tensors parts;
+  std::vector<PartitionPart> parts;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < all_gradients_[group].size(); ++i) {
     const Tensor& gradient = all_gradients_[group][i];
     const auto index = places_[flat.in_partition()[i]];
     const std::int64_t start =
         std::max<std::int64_t>(0, flat.layout().offsets[index.place] - size * setup_.group.rank);
-    if (start > at) parts.push_back(zeros(s, {start - at}, fresh));
+    if (start > at) parts.push_back({zeros(s, {start - at}, fresh), true});
     const std::int64_t offset = i == 0 ? flat.first_offset() : 0;
     const std::int64_t elements = std::min(gradient.numel() - offset, size - start);
     const bool whole = offset == 0 && elements == gradient.numel();
-    parts.push_back(whole ? gradient
-                          : narrow(s, view(s, contiguous(s, gradient), {-1}), 0, offset, elements));
+    parts.push_back({whole
+                         ? gradient
+                         : narrow(s, view(s, contiguous(s, gradient), {-1}), 0, offset, elements)});
     at = start + elements;
   }
-  if (at < size) parts.push_back(zeros(s, {size - at}, fresh));
+  if (at < size) parts.push_back({zeros(s, {size - at}, fresh), true});
   return parts;
+}
+
+/// Each parameter's part of the averaged gradients, without padding.
+Tensors FlatOptimizer::gradients_in_partition(std::size_t group) {
+  Tensors gradients;
+  if (compact()) {
+    for (const std::size_t index : groups_[group].in_partition())
+      gradients.push_back(compact_slice(group, places_[index].place, own_slice(index).elements));
+    return gradients;
+  }
+  for (const PartitionPart& part : averaged_gradients_[group])
+    if (!part.is_padding) gradients.push_back(part.tensor);
+  return gradients;
 }
 
 void FlatOptimizer::zero_grad() {

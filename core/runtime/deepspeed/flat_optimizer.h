@@ -35,6 +35,12 @@ class FlatOptimizer final : public ZeroOptimizerBase {
     Tensor output;  ///< of the partition's float32 buffer, or none
   };
 
+  /// A parameter's averaged gradient, or the zeros between two.
+  struct PartitionPart {
+    Tensor tensor;
+    bool is_padding = false;
+  };
+
   void register_hooks();
   void gradient_hook(std::size_t parameter);
   void set_up_buckets();
@@ -57,7 +63,8 @@ class FlatOptimizer final : public ZeroOptimizerBase {
 
   void epilogue();
   void accumulate_group(std::size_t group);
-  Tensors flat_partition(std::size_t group);
+  std::vector<PartitionPart> flat_partition(std::size_t group);
+  Tensors gradients_in_partition(std::size_t group);
   Tensor compact_slice(std::size_t group, std::size_t place, std::int64_t elements);
   void check_overflow();
   void global_norm();
@@ -92,9 +99,10 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   ParameterIndices reduced_before_;  ///< cleared with the next reduction
   Tensor grads_in_partition_;
   std::int64_t partition_fill_ = 0;
-  std::vector<Tensors> all_gradients_;       ///< by group
-  std::vector<Tensors> averaged_gradients_;  ///< by group, in the order of the partition
-  Tensors compact_partitions_;               ///< by group: float32 sums
+  std::vector<Tensors> all_gradients_;  ///< by group
+  /// By group, in the order of the partition.
+  std::vector<std::vector<PartitionPart>> averaged_gradients_;
+  Tensors compact_partitions_;  ///< by group: float32 sums
   bool epilogue_ran_ = false;
   int micro_step_ = -1;
   Tensor accumulation_buffer_;   ///< of offload: as large as the largest parameter

@@ -28,7 +28,7 @@ void FlatOptimizer::check_overflow() {
   const Tensor invalid = zeros(s, {1}, count);
   if (!offloads())
     for (std::size_t group = 0; group < groups_.size(); ++group)
-      for (const Tensor& gradient : averaged_gradients_[group])
+      for (const Tensor& gradient : gradients_in_partition(group))
         add_(s, invalid, has_inf_or_nan(s, gradient));
   const Tensor overflow = to(s, invalid, Dtype::uint8);
   all_reduce(s, setup_.group, overflow, "MAX");
@@ -41,9 +41,7 @@ void FlatOptimizer::global_norm() {
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     const Visiting inner = setup_.visiting(Site::grad_norm);
     Tensors norms;
-    const Tensors gradients =
-        compact() ? Tensors{compact_partitions_[group]} : averaged_gradients_[group];
-    for (const Tensor& gradient : gradients)
+    for (const Tensor& gradient : offloads() ? Tensors{} : gradients_in_partition(group))
       norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
     const Like scalar{.dtype = Dtype::float32, .device = s.settings.device};
     const Tensor total = norms.empty()
@@ -66,8 +64,8 @@ void FlatOptimizer::step_group(std::size_t index) {
     partition = compact_partitions_[index];
   } else {
     Tensors flat;
-    for (const Tensor& gradient : averaged_gradients_[index])
-      flat.push_back(view(s, contiguous(s, gradient), {-1}));
+    for (const PartitionPart& part : averaged_gradients_[index])
+      flat.push_back(view(s, contiguous(s, part.tensor), {-1}));
     partition = flat.size() == 1 ? flat.front() : cat(s, std::move(flat));
   }
   const Tensor gradient = to(s, std::exchange(partition, {}), group.master().dtype());

@@ -219,6 +219,7 @@ void PartitionedOptimizer::check_overflow() {
   {
     const OnStream on_stream(s, reduce_stream_);
     any(s, isinf(s, partitions_));
+    any(s, compare(s, Comparison::ne, partitions_, partitions_));  // torch.isnan
   }
   setup_.wait_stream(s.stream, reduce_stream_);
   const Tensor overflow = zeros(s, {1}, {.dtype = Dtype::uint8, .device = s.settings.device});

@@ -1,6 +1,8 @@
 // Llama's forwards and those of its relatives: mistral, mixtral, qwen2, qwen3, gemma2, phi3.
 // Source: transformers 5.23, models/*/modeling_*.py.
 #include <array>
+#include <tuple>
+#include <utility>
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/indexing.h"
@@ -126,19 +128,21 @@ Module::Forward fused_feed_forward(const Context&, const Module&) {
   };
 }
 
+/// `hidden, weights = self.self_attn(hidden_states=hidden, ...)` of a layer.
+std::pair<Tensor, Tensor> self_attention(Session& s, Module& layer, const Tensor& hidden,
+                                         const Arguments& arguments) {
+  Tensors attended = call(s, layer.child("self_attn"),
+                          {{hidden, arguments[1], arguments[2], arguments[3], arguments[4]}, 0});
+  return {std::move(attended[0]), std::move(attended[1])};
+}
+
 /// {hidden states, mask, cos, sin, position ids}.
 Module::Forward layer(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
     Tensor weights;
-    {
-      Tensors attended =
-          call(s, module.child("self_attn"),
-               {{hidden, arguments[1], arguments[2], arguments[3], arguments[4]}, 0});
-      hidden = std::move(attended[0]);
-      weights = std::move(attended[1]);
-    }
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
     hidden = add(s, residual, hidden);
     residual = hidden;
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
@@ -154,13 +158,7 @@ Module::Forward layer_of_four_norms(const Context&, const Module&) {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
     Tensor weights;
-    {
-      Tensors attended =
-          call(s, module.child("self_attn"),
-               {{hidden, arguments[1], arguments[2], arguments[3], arguments[4]}, 0});
-      hidden = std::move(attended[0]);
-      weights = std::move(attended[1]);
-    }
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
     hidden = add(s, residual, hidden);
     residual = hidden;
@@ -178,13 +176,7 @@ Module::Forward layer_with_dropout(const Context&, const Module&) {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
     Tensor weights;
-    {
-      Tensors attended =
-          call(s, module.child("self_attn"),
-               {{hidden, arguments[1], arguments[2], arguments[3], arguments[4]}, 0});
-      hidden = std::move(attended[0]);
-      weights = std::move(attended[1]);
-    }
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
     hidden = add(s, residual, call_one(s, module.child("resid_attn_dropout"), {hidden}));
     residual = hidden;
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
