@@ -9,28 +9,12 @@
 #include "core/runtime/collectives.h"
 #include "core/runtime/ddp/broadcast_coalesced.h"
 #include "core/runtime/record_function.h"
+#include "core/runtime/visit_scope.h"
 
 namespace shardscope::eager::ddp {
 namespace {
 
-/// A scope told to the watchers.
-class Visiting {
- public:
-  Visiting(Session& s, const std::vector<Watcher*>& watchers, Site site)
-      : s_(s), watchers_(watchers), site_(site) {
-    for (Watcher* watcher : watchers_) watcher->on_enter(s_, site_);
-  }
-  Visiting(const Visiting&) = delete;
-  Visiting& operator=(const Visiting&) = delete;
-  ~Visiting() {
-    for (Watcher* watcher : watchers_) watcher->on_leave(s_, site_);
-  }
-
- private:
-  Session& s_;
-  const std::vector<Watcher*>& watchers_;
-  Site site_;
-};
+using Visiting = VisitScope<Watcher, Site>;
 
 Tensors trainable_parameters(Module& module) {
   Tensors parameters;

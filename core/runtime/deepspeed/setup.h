@@ -49,7 +49,7 @@ struct Setup {
   }
 
   Visiting visiting(Site site, const Module* module = nullptr) const {
-    return {s, watchers, site, module};
+    return {s, watchers, {.site = site, .module = module}};
   }
 };
 

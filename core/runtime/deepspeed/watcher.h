@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/lower/pytorch/session.h"
+#include "core/runtime/visit_scope.h"
 
 namespace shardscope::eager::deepspeed {
 
@@ -70,23 +71,6 @@ class Watcher {
 
 using Watchers = std::vector<Watcher*>;
 
-/// A scope in which one of the functions runs.
-class Visiting {
- public:
-  Visiting(Session& s, const Watchers& watchers, Site site, const Module* module = nullptr)
-      : s_(s), watchers_(watchers), visit_{.site = site, .module = module} {
-    for (Watcher* watcher : watchers_) watcher->on_enter(s_, visit_);
-  }
-  Visiting(const Visiting&) = delete;
-  Visiting& operator=(const Visiting&) = delete;
-  ~Visiting() {
-    for (Watcher* watcher : watchers_) watcher->on_leave(s_, visit_);
-  }
-
- private:
-  Session& s_;
-  const Watchers& watchers_;
-  Visit visit_;
-};
+using Visiting = VisitScope<Watcher, Visit>;
 
 }  // namespace shardscope::eager::deepspeed

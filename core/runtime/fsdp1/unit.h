@@ -12,6 +12,7 @@
 #include "core/runtime/fsdp1/settings.h"
 #include "core/runtime/fsdp1/watcher.h"
 #include "core/runtime/process_group.h"
+#include "core/runtime/visit_scope.h"
 #include "core/sharding/fsdp1.h"
 
 namespace shardscope::eager::fsdp1 {
@@ -81,23 +82,11 @@ struct Unit {
 };
 
 /// Tells the watchers that a function of the library runs.
-class Visiting {
+class Visiting : public VisitScope<Watcher, Visit> {
  public:
-  Visiting(Session& s, const Shared& shared, Visit visit) : s_(s), shared_(shared), visit_(visit) {
-    shared_.tell([&](Watcher& watcher) { watcher.on_enter(s_, visit_); });
-  }
+  Visiting(Session& s, const Shared& shared, Visit visit) : VisitScope(s, shared.watchers, visit) {}
   Visiting(Session& s, const Unit& unit, Site site)
-      : Visiting(s, unit.shared, {.site = site, .unit = &unit}) {}
-  Visiting(const Visiting&) = delete;
-  Visiting& operator=(const Visiting&) = delete;
-  ~Visiting() {
-    shared_.tell([&](Watcher& watcher) { watcher.on_leave(s_, visit_); });
-  }
-
- private:
-  Session& s_;
-  const Shared& shared_;
-  Visit visit_;
+      : VisitScope(s, unit.shared.watchers, {.site = site, .unit = &unit}) {}
 };
 
 /// _no_dispatch_record_stream.

@@ -4,31 +4,17 @@
 #include <vector>
 
 #include "core/runtime/fsdp2/watcher.h"
+#include "core/runtime/visit_scope.h"
 
 namespace shardscope::eager::fsdp2 {
 
-class Visiting {
+class Visiting : public VisitScope<Watcher, Visit> {
  public:
   Visiting(Session& s, const std::vector<Watcher*>& watchers, const ParameterGroup& group,
            Site site)
-      : Visiting(s, watchers, Visit{.site = site, .group = &group}) {}
+      : VisitScope(s, watchers, {.site = site, .group = &group}) {}
   Visiting(Session& s, const std::vector<Watcher*>& watchers, const State& state, Site site)
-      : Visiting(s, watchers, Visit{.site = site, .state = &state}) {}
-  Visiting(const Visiting&) = delete;
-  Visiting& operator=(const Visiting&) = delete;
-  ~Visiting() {
-    for (Watcher* watcher : watchers_) watcher->on_leave(s_, visit_);
-  }
-
- private:
-  Visiting(Session& s, const std::vector<Watcher*>& watchers, const Visit& visit)
-      : s_(s), watchers_(watchers), visit_(visit) {
-    for (Watcher* watcher : watchers_) watcher->on_enter(s_, visit_);
-  }
-
-  Session& s_;
-  const std::vector<Watcher*>& watchers_;
-  Visit visit_;
+      : VisitScope(s, watchers, {.site = site, .state = &state}) {}
 };
 
 }  // namespace shardscope::eager::fsdp2
