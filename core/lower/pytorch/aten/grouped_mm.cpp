@@ -67,13 +67,14 @@ Tensor gradient_of_self(Session& s, const Tensor& gradient, const Tensor& other,
 Tensor grouped_mm(Session& s, Tensor self, Tensor other, Tensor offsets) {
   const LetGo let_go{self, other, offsets};
   const bool column_major = is_column_major(other.sizes(), other.strides());
-  const auto formula = [column_major](Session& s, Node& node, Tensors& gradients) -> Tensors {
-    const Tensor self = node.saved(s, "self");
-    const Tensor other = node.saved(s, "mat2");
-    const Tensor offsets = node.saved(s, "offs");
+  const auto formula = [column_major](Session& session, Node& node, Tensors& gradients) -> Tensors {
+    const Tensor left = node.saved(session, "self");
+    const Tensor right = node.saved(session, "mat2");
+    const Tensor ends = node.saved(session, "offs");
     Tensor of_other, of_self;
-    if (node.needs(1)) of_other = gradient_of_other(s, gradients[0], self, offsets, column_major);
-    if (node.needs(0)) of_self = gradient_of_self(s, gradients[0], other, offsets);
+    if (node.needs(1))
+      of_other = gradient_of_other(session, gradients[0], left, ends, column_major);
+    if (node.needs(0)) of_self = gradient_of_self(session, gradients[0], right, ends);
     return {std::move(of_self), std::move(of_other)};
   };
   const NodeRef node = make_node(s, "GroupedMmBackward0", {&self, &other}, formula);

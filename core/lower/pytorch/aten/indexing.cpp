@@ -61,11 +61,11 @@ Tensor index_backward(Session& s, const Tensor& zeros, const Tensors& indices,
 
 Tensor embedding(Session& s, Tensor weight, Tensor indices) {
   const LetGo let_go{weight, indices};
-  const auto formula = [rows = weight.size(0)](Session& s, Node& node,
+  const auto formula = [rows = weight.size(0)](Session& session, Node& node,
                                                Tensors& gradients) -> Tensors {
-    const Tensor indices = node.saved(s, "indices");
-    const Tensor gradient = allocate(s, like(gradients[0]), {rows, gradients[0].size(-1)});
-    dispatched(s, embedding_backward_op, {&gradients[0], &indices}, {&gradient});
+    const Tensor kept = node.saved(session, "indices");
+    const Tensor gradient = allocate(session, like(gradients[0]), {rows, gradients[0].size(-1)});
+    dispatched(session, embedding_backward_op, {&gradients[0], &kept}, {&gradient});
     return {gradient};
   };
   const NodeRef node = make_node(s, "EmbeddingBackward0", {&weight}, formula);
@@ -89,10 +89,10 @@ Tensor index(Session& s, Tensor self, Tensors indices) {
   const LetGo let_go{self};
   const auto formula = [sizes = self.sizes(), dtype = self.dtype(),
                         count = static_cast<std::int32_t>(indices.size())](
-                           Session& s, Node& node, Tensors& gradients) -> Tensors {
-    const Tensors indices = saved_indices(s, node, count);
-    const Tensor zeros = new_zeros(s, gradients[0], sizes);
-    return {index_backward(s, zeros, indices, gradients[0])};
+                           Session& session, Node& node, Tensors& gradients) -> Tensors {
+    const Tensors kept = saved_indices(session, node, count);
+    const Tensor zeros = new_zeros(session, gradients[0], sizes);
+    return {index_backward(session, zeros, kept, gradients[0])};
   };
   const NodeRef node = make_node(s, "IndexBackward0", {&self}, formula);
   if (node)
@@ -121,12 +121,13 @@ Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values) {
 
 Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source) {
   const LetGo let_go{index, source};
-  const auto formula = [](Session& s, Node& node, Tensors& gradients) -> Tensors {
-    const Tensor index = node.saved(s, "index");
-    const Tensor source = node.saved(s, "source");
+  const auto formula = [](Session& session, Node& node, Tensors& gradients) -> Tensors {
+    const Tensor rows_kept = node.saved(session, "index");
+    const Tensor added = node.saved(session, "source");
     return {node.needs(0) ? gradients[0] : Tensor(),
-            node.needs(1) ? expand(s, index_select(s, gradients[0], 0, index), source.sizes())
-                          : Tensor()};
+            node.needs(1)
+                ? expand(session, index_select(session, gradients[0], 0, rows_kept), added.sizes())
+                : Tensor()};
   };
   const NodeRef node = make_node(s, "IndexAddBackward0", {&self, &source}, formula);
   if (node) {

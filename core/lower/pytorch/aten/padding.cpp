@@ -19,8 +19,8 @@ Tensor pad_without_grad(Session& s, const Tensor& self, std::int64_t count) {
 
 Tensor pad_last(Session& s, Tensor self, std::int64_t count) {
   const LetGo let_go{self};
-  const auto formula = [count](Session& s, Node&, Tensors& gradients) -> Tensors {
-    return {pad_without_grad(s, gradients[0], -count)};
+  const auto formula = [count](Session& session, Node&, Tensors& gradients) -> Tensors {
+    return {pad_without_grad(session, gradients[0], -count)};
   };
   const NodeRef node = make_node(s, "ConstantPadNdBackward0", {&self}, formula);
   const Tensor result = pad_without_grad(s, self, count);

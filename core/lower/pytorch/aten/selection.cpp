@@ -37,10 +37,10 @@ std::pair<Tensor, Tensor> sort(Session& s, Tensor self) {
 
 std::pair<Tensor, Tensor> topk(Session& s, Tensor self, std::int64_t count) {
   const LetGo let_go{self};
-  const auto formula = [sizes = self.sizes()](Session& s, Node& node,
+  const auto formula = [sizes = self.sizes()](Session& session, Node& node,
                                               Tensors& gradients) -> Tensors {
-    const Tensor indices = node.saved(s, "indices");
-    return {scattered(s, gradients[0], indices, sizes)};
+    const Tensor indices = node.saved(session, "indices");
+    return {scattered(session, gradients[0], indices, sizes)};
   };
   const NodeRef node = make_node(s, "TopkBackward0", {&self}, formula);
   Dims sizes = self.sizes();

@@ -28,10 +28,10 @@ constexpr Variant safe{safe_softmax_op, softmax_backward_op, "SafeSoftmaxBackwar
 Tensor run(Session& s, const Variant& variant, Tensor self, bool half_to_float) {
   const LetGo let_go{self};
   const auto formula = [&op = variant.backward, dtype = self.dtype()](
-                           Session& s, Node& node, Tensors& gradients) -> Tensors {
-    const Tensor result = node.saved(s, "result");
-    const Tensor gradient = allocate(s, like(result, dtype), gradients[0].sizes());
-    dispatched(s, op, {&gradients[0], &result}, {&gradient});
+                           Session& session, Node& node, Tensors& gradients) -> Tensors {
+    const Tensor result = node.saved(session, "result");
+    const Tensor gradient = allocate(session, like(result, dtype), gradients[0].sizes());
+    dispatched(session, op, {&gradients[0], &result}, {&gradient});
     return {gradient};
   };
   const NodeRef node = make_node(s, variant.node, {&self}, formula);

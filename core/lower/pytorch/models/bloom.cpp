@@ -108,11 +108,11 @@ Tensor dropout_add(Session& s, const Tensor& x, const Tensor& residual, double p
 }
 
 /// {hidden states, residual, alibi, mask} to {hidden states, weights}.
-Module::Forward attention(const Context& context, const Module& module) {
+Module::Forward attention(const Context& context, const Module& owner) {
   const std::int64_t heads = context->config.integer("n_head");
   const std::int64_t head_size = context->config.integer("hidden_size") / heads;
   const double probability = context->config.number("hidden_dropout");
-  const std::size_t layer = layer_number(module.name);
+  const std::size_t layer = layer_number(owner.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const std::int64_t batch = arguments[0].size(0), tokens = arguments[0].size(1);
     const Tensor fused = call_one(s, module.child("query_key_value"), {arguments[0]});

@@ -80,9 +80,9 @@ Projections project(Session& s, Module& module, const Tensor& hidden, const Atte
 }
 
 /// {hidden states, mask, cos, sin}.
-Module::Forward attention(const Context& context, const Module& module) {
+Module::Forward attention(const Context& context, const Module& owner) {
   const AttentionShape shape = attention_shape(context->config);
-  const std::size_t layer = layer_number(module.name);
+  const std::size_t layer = layer_number(owner.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Projections states = project(s, module, hidden, shape);

@@ -47,13 +47,13 @@ AttentionResult attend_upcast(Session& s, const AttentionCall& call) {
 }
 
 /// {hidden states, mask}.
-Module::Forward attention(const Context& context, const Module& module) {
+Module::Forward attention(const Context& context, const Module& owner) {
   const ModelConfig& config = context->config;
   const std::int64_t width = config.integer("n_embd");
   const std::int64_t head_size = width / config.integer("n_head");
   const double dropout = config.number("attn_pdrop");
   const bool reorders = config.flag("reorder_and_upcast_attn");
-  const std::size_t layer = layer_number(module.name);
+  const std::size_t layer = layer_number(owner.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor query, key, value;
     {

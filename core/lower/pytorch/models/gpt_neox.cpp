@@ -33,12 +33,12 @@ std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, con
 }
 
 /// {hidden states, mask, position ids, cos, sin}.
-Module::Forward attention(const Context& context, const Module& module) {
+Module::Forward attention(const Context& context, const Module& owner) {
   const ModelConfig& config = context->config;
   const std::int64_t head_size =
       config.integer("hidden_size") / config.integer("num_attention_heads");
   const double dropout = config.number("attention_dropout");
-  const std::size_t layer = layer_number(module.name);
+  const std::size_t layer = layer_number(owner.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Tensor fused = call_one(s, module.child("query_key_value"), {hidden});

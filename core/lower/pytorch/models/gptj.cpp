@@ -70,10 +70,10 @@ AttentionResult attend_in_float32(Session& s, Module& module, const AttentionCal
 }
 
 /// {hidden states, mask, position ids}.
-Module::Forward attention(const Context& context, const Module& module) {
+Module::Forward attention(const Context& context, const Module& owner) {
   const std::int64_t heads = context->config.integer("n_head");
   const std::int64_t head_size = context->config.integer("n_embd") / heads;
-  const std::size_t layer = layer_number(module.name);
+  const std::size_t layer = layer_number(owner.name);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     const Dims split{hidden.size(0), hidden.size(1), heads, head_size};

@@ -96,8 +96,8 @@ double dropout_probability(const ModelConfig& config, const Module& module) {
   return 0;
 }
 
-Module::Forward dropout_module(const Context& context, const Module& module) {
-  const double probability = dropout_probability(context->config, module);
+Module::Forward dropout_module(const Context& context, const Module& owner) {
+  const double probability = dropout_probability(context->config, owner);
   return [probability](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     return {dropout(s, arguments[0], probability, module.training)};
   };
@@ -148,16 +148,16 @@ Module::Forward rms_norm_forward(const Context&, const Module&) {
 
 Tensor call_loss_module(Session& s, LossModule kind, const Tensor& input, const Tensor& target) {
   Module module;
-  module.forward = [kind](Session& s, Module&, const Arguments& arguments) -> Tensors {
+  module.forward = [kind](Session& session, Module&, const Arguments& arguments) -> Tensors {
     switch (kind) {
       case LossModule::mean_squared_error:
-        return {mse_loss(s, arguments[0], arguments[1])};
+        return {mse_loss(session, arguments[0], arguments[1])};
       case LossModule::binary_cross_entropy:
-        return {binary_cross_entropy_with_logits(s, arguments[0], arguments[1])};
+        return {binary_cross_entropy_with_logits(session, arguments[0], arguments[1])};
       case LossModule::cross_entropy:
         break;
     }
-    return {cross_entropy(s, arguments[0], arguments[1])};
+    return {cross_entropy(session, arguments[0], arguments[1])};
   };
   return call_one(s, module, {input, target});
 }

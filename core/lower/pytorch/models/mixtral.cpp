@@ -142,8 +142,8 @@ Tensors run_loop(Session& s, Module& module, const Arguments& arguments,
 }
 
 /// {hidden states, indices, scores}.
-Module::Forward experts(const Context& context, const Module& module) {
-  const std::size_t layer = layer_number(module.name);
+Module::Forward experts(const Context& context, const Module& owner) {
+  const std::size_t layer = layer_number(owner.name);
   return [context, layer](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     if (context->settings.experts == ExpertsImplementation::grouped_mm)
       return run_grouped(s, module, arguments);
