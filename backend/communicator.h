@@ -1,5 +1,5 @@
 // Collectives among the ranks of a group. One contract, several implementations (shared memory,
-// MPI, a group of one; NCCL follows), one test suite for all.
+// MPI, NCCL, a group of one), one test suite for all.
 #pragma once
 
 #include <chrono>
@@ -15,6 +15,8 @@
 
 namespace shardscope {
 
+class QueuedCollectives;
+
 /// Memory that a communicator supplied; moves, and gives the memory back when it goes.
 class Arena {
  public:
@@ -23,18 +25,21 @@ class Arena {
   virtual Bytes size() const = 0;
 };
 
-/// Blocking collectives, called from one thread (the communication thread) in the same order on all
-/// ranks of the group.
+/// Collectives, called from one thread in the same order on all ranks of the group. They block
+/// where the memory is the host's. Where it is a device's, those whose buffers lie in the arena are
+/// queued on its selected stream (`DeviceStreams`), where events order them with what stands before
+/// and behind them; all others block.
 ///
-/// Reductions add over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+...,
-/// an odd one out is carried up; every rank gets the same bits, and runs repeat bit for bit.
-/// bfloat16 is added so in float32 and rounded once, at the end.
-/// Buffers may be anywhere; those inside the arena are read in place by peers where the
-/// implementation can. A lost peer, or a wait over the deadline, throws Error with
-/// ExitCode::rank_lost that names the rank, the operation and the bytes; the communicator is of no
-/// use after that. Sizes that do not fit together throw Error with ExitCode::bad_input before
-/// anything moves. The communicators of one tree (`split`) are used by one thread, in an order that
-/// every two ranks agree on for the groups that they share.
+/// Every rank gets the same bits of a sum, and runs repeat bit for bit. On the host, reductions add
+/// over ranks in one fixed pairwise tree, neighbours first: ((r0+r1)+(r2+r3))+..., an odd one out
+/// is carried up; bfloat16 is added so in float32 and rounded once, at the end. NCCL's sums follow
+/// the ring or tree that it lays over the links, and bfloat16 is rounded on its way. Buffers may be
+/// anywhere; those inside the arena are read in place by peers where the implementation can. A lost
+/// peer, or a wait over the deadline, throws Error with ExitCode::rank_lost that names the rank,
+/// the operation and the bytes; the communicator is of no use after that. Sizes that do not fit
+/// together throw Error with ExitCode::bad_input before anything moves. The communicators of one
+/// tree (`split`) are used by one thread, in an order that every two ranks agree on for the groups
+/// that they share.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -64,6 +69,10 @@ class Communicator {
   /// Collective: ranks that give the same color (0 or more) form a group, ordered by their rank
   /// here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
+
+  /// What it has queued, for a watchdog; null where calls block. Lives as long as the communicators
+  /// of its tree.
+  virtual QueuedCollectives* queued() { return nullptr; }
 };
 
 }  // namespace shardscope

@@ -32,6 +32,10 @@ class DeviceStreams {
 
   /// Stream::compute is selected at the start.
   virtual void select(Stream stream) = 0;
+  /// The selected stream as the device's libraries know it: a cudaStream_t; null on the host.
+  virtual void* selected_handle() const { return nullptr; }
+  /// Whether work is being kept now and not run.
+  virtual bool is_capturing() const { return false; }
   /// Takes events 0 .. count - 1 ahead of time; those that were taken before stay.
   virtual void make_events(std::size_t count) = 0;
   /// The event comes when all that was queued on the selected stream so far has ended.

@@ -58,9 +58,11 @@ void CudaStreams::wait_for(std::size_t event) {
 void CudaStreams::begin_capture() {
   check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal),
         "cudaStreamBeginCapture");
+  capturing_ = true;
 }
 
 Capture CudaStreams::end_capture() {
+  capturing_ = false;
   cudaGraph_t graph = nullptr;
   cudaError_t result = cudaStreamEndCapture(compute(), &graph);
   if (result != cudaSuccess) return refused(result, "cudaStreamEndCapture");

@@ -34,6 +34,8 @@ class CudaStreams final : public DeviceStreams {
   cudaStream_t selected() const { return streams_[selected_].get(); }
 
   void select(Stream stream) override { selected_ = static_cast<std::size_t>(stream); }
+  void* selected_handle() const override { return selected(); }
+  bool is_capturing() const override { return capturing_; }
   void make_events(std::size_t count) override;
   void record(std::size_t event) override;
   void wait_for(std::size_t event) override;
@@ -47,6 +49,7 @@ class CudaStreams final : public DeviceStreams {
   std::array<StreamHandle, stream_count> streams_;
   std::vector<EventHandle> events_;
   std::size_t selected_ = static_cast<std::size_t>(Stream::compute);
+  bool capturing_ = false;
 };
 
 }  // namespace shardscope::cuda
