@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
@@ -16,6 +17,13 @@
 namespace shardscope {
 
 class QueuedCollectives;
+
+/// What a collective of a schedule is for, for the flight record.
+struct PlannedCollective {
+  std::string_view operation;  ///< "all_gather h.3"
+  std::string_view unit;       ///< "h.3"; empty: of no unit
+  Bytes bytes;                 ///< of the larger side
+};
 
 /// Memory that a communicator supplied; moves, and gives the memory back when it goes.
 class Arena {
@@ -73,6 +81,12 @@ class Communicator {
   /// What it has queued, for a watchdog; null where calls block. Lives as long as the communicators
   /// of its tree.
   virtual QueuedCollectives* queued() { return nullptr; }
+  /// Where calls block: the one under way and all later ones of the tree end soon, with an Error
+  /// that says `why`. From any thread; returns at once.
+  virtual void abort(const std::string& /*why*/) {}
+  /// Names the next call that was not yet named, for the flight record. On any one thread, in the
+  /// order of the calls.
+  virtual void announce(const PlannedCollective&) {}
 };
 
 }  // namespace shardscope
