@@ -65,7 +65,7 @@ class Fsdp2Model final : public ParallelModel {
     mesh_ = sharded_.mesh(mesh);
     for (FullyShardStep& call : calls) {
       call.options.mesh = mesh_;
-      sharded_.fully_shard({call.module}, call.options);
+      sharded_.fully_shard(call.modules, call.options);
     }
   }
 

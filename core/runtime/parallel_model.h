@@ -33,9 +33,9 @@ std::unique_ptr<ParallelModel> ddp_model(Session& s, std::shared_ptr<Module> mod
 
 std::unique_ptr<ParallelModel> fsdp1_model(Session& s, fsdp1::FullySharded::Input input);
 
-/// One call of fully_shard, on a module of the model.
+/// One call of fully_shard, on modules of the model that make one group.
 struct FullyShardStep {
-  Module* module = nullptr;
+  std::vector<Module*> modules;
   fsdp2::Options options;
 };
 /// The model after these calls, the root's last. `groups` must outlive it.

@@ -6,12 +6,7 @@
 #include <map>
 
 #include "core/error.h"
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/lower/pytorch/checkpoint.h"
-#include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
-#include "core/sharding/fsdp1.h"
-#include "tests/recordings/collectives_fsdp1.h"
 #include "tests/recordings/fsdp1_case.h"
 
 namespace shardscope::recordings {
@@ -173,30 +168,25 @@ eager::TrainingSettings training_of(const Json& settings) {
   return training;
 }
 
-using eager::Module;
-
-/// The blocks' places: the parent of each and which of its children it is.
-struct Place {
-  Module* parent = nullptr;
-  std::size_t child = 0;
-  std::shared_ptr<Module>& module() const { return parent->children[child].module; }
-};
-
-std::vector<Place> blocks_of(const Json& settings, Module& root) {
-  const std::string& list = families.at(preset_of(settings).family).blocks;
-  std::vector<Place> places;
-  for (Module* module : modules_of(root))
-    for (std::size_t i = 0; module->name == list && i < module->children.size(); ++i)
-      places.push_back({module, i});
-  return places;
+/// The blocks' names, in order.
+std::vector<std::string> blocks_of(const Json& settings, const Model& model) {
+  const std::string list = families.at(preset_of(settings).family).blocks + ".";
+  std::vector<std::string> names;
+  for (const shardscope::Module& module : model.modules)
+    if (module.name.starts_with(list) && module.name.find('.', list.size()) == std::string::npos)
+      names.push_back(module.name);
+  return names;
 }
 
 /// Every ac-th block, from the first on.
-void checkpoint_blocks(const Json& settings, const std::vector<Place>& blocks) {
+eager::CheckpointSetup checkpointing_of(const Json& settings,
+                                        const std::vector<std::string>& blocks) {
   const std::size_t every = settings.at("ac").get<std::size_t>();
+  eager::CheckpointSetup setup{
+      .modules = {}, .options = {.preserve_rng_state = settings.at("ac_rng").get<bool>()}};
   for (std::size_t i = 0; every > 0 && i < blocks.size(); i += every)
-    blocks[i].module() = eager::checkpoint_wrapper(
-        blocks[i].module(), {.preserve_rng_state = settings.at("ac_rng").get<bool>()});
+    setup.modules.push_back(blocks[i]);
+  return setup;
 }
 
 struct MixedDtypes {
@@ -213,9 +203,7 @@ std::vector<int> mesh_of(const Json& settings) {
   return settings.at("mesh").get<std::vector<int>>();
 }
 
-std::unique_ptr<eager::ParallelModel> ddp_of(eager::Session& s, const Json& settings,
-                                             std::shared_ptr<Module> module,
-                                             eager::ProcessGroups& groups) {
+eager::ddp::Options ddp_of(const Json& settings) {
   const Json& given = settings.at("ddp");
   eager::ddp::Options options{
       .gradient_as_bucket_view = given.value("gradient_as_bucket_view", false),
@@ -227,7 +215,7 @@ std::unique_ptr<eager::ParallelModel> ddp_of(eager::Session& s, const Json& sett
     options.buckets.bucket_cap_mib = given.at("bucket_cap_mb").get<double>();
   if (given.contains("static_graph"))
     options.buckets.static_graph = given.at("static_graph").get<bool>();
-  return eager::ddp_model(s, std::move(module), groups.world(), std::move(options));
+  return options;
 }
 
 eager::fsdp2::ReshardAfterForward reshard_of(const Json& value) {
@@ -236,24 +224,17 @@ eager::fsdp2::ReshardAfterForward reshard_of(const Json& value) {
   return value.get<int>();
 }
 
-std::unique_ptr<eager::ParallelModel> fsdp2_of(eager::Session& s, const Json& settings,
-                                               std::shared_ptr<Module> module,
-                                               eager::ProcessGroups& groups,
-                                               const std::vector<Place>& blocks) {
+eager::Fsdp2Setup fsdp2_of(const Json& settings, const std::vector<std::string>& blocks) {
   const MixedDtypes mixed = mixed_of(settings);
-  const eager::fsdp2::MixedPrecisionPolicy policy{.param_dtype = mixed.parameters,
-                                                  .reduce_dtype = mixed.reduction};
-  std::vector<eager::FullyShardStep> calls;
-  for (const Place& block : blocks)
-    calls.push_back(
-        {block.module().get(),
-         {.reshard_after_forward = reshard_of(settings.at("reshard")), .mixed_precision = policy}});
-  if (settings.at("last_no_reshard").get<bool>() && !calls.empty())
-    calls.back().options.reshard_after_forward = false;
-  calls.push_back({module.get(),
-                   {.reshard_after_forward = reshard_of(settings.at("reshard_root")),
-                    .mixed_precision = policy}});
-  return eager::fsdp2_model(s, std::move(module), groups, mesh_of(settings), std::move(calls));
+  eager::Fsdp2Setup setup{
+      .mesh = mesh_of(settings),
+      .mixed_precision = {.param_dtype = mixed.parameters, .reduce_dtype = mixed.reduction}};
+  for (const std::string& block : blocks)
+    setup.calls.push_back({{block}, reshard_of(settings.at("reshard"))});
+  if (settings.at("last_no_reshard").get<bool>() && !blocks.empty())
+    setup.calls.back().reshard_after_forward = false;
+  setup.calls.push_back({{""}, reshard_of(settings.at("reshard_root"))});
+  return setup;
 }
 
 eager::fsdp1::Options fsdp1_options_of(const Json& settings) {
@@ -271,7 +252,7 @@ eager::fsdp1::Options fsdp1_options_of(const Json& settings) {
   return options;
 }
 
-Fsdp1Plan fsdp1_plan_of(const Json& settings, Module& root, const std::vector<Place>& blocks) {
+Fsdp1Settings fsdp1_units_of(const Json& settings, const std::vector<std::string>& blocks) {
   const Json& given = settings.at("fsdp1");
   Fsdp1Settings wanted;
   wanted.world = settings.at("world").get<int>();
@@ -284,58 +265,19 @@ Fsdp1Plan fsdp1_plan_of(const Json& settings, Module& root, const std::vector<Pl
   if (const auto mesh = mesh_of(settings); mesh.size() == 2)
     wanted.mesh = Mesh{.replicate = mesh[0], .shard = mesh[1]};
   CustomWrap wrap;
-  for (const Place& block : blocks)
-    wrap.units.push_back(
-        {.module = block.module()->name, .strategy = {}, .use_original_parameters = {}});
+  for (const std::string& block : blocks)
+    wrap.units.push_back({.module = block, .strategy = {}, .use_original_parameters = {}});
   wanted.auto_wrap = wrap;
-  return plan_fsdp1(module_tree_of(root), wanted, settings.at("rank").get<int>());
+  return wanted;
 }
 
-std::unique_ptr<eager::ParallelModel> fsdp1_of(eager::Session& s, const Json& settings,
-                                               std::shared_ptr<Module> module,
-                                               eager::ProcessGroups& groups,
-                                               const std::vector<Place>& blocks) {
-  eager::fsdp1::Groups wanted{.all = &groups.world()};
-  if (const auto mesh = mesh_of(settings); mesh.size() == 2) {
-    const auto made = groups.mesh(mesh);
-    wanted = {.all = made[0], .shard = made[1], .replicas = made[0], .of_mesh = true};
-  }
-  // A plan names modules as if none were checkpointed.
-  Fsdp1Plan plan = fsdp1_plan_of(settings, *module, blocks);
-  checkpoint_blocks(settings, blocks);
-  return eager::fsdp1_model(s, {.module = std::move(module),
-                                .plan = std::move(plan),
-                                .options = fsdp1_options_of(settings),
-                                .groups = wanted});
-}
-
-std::unique_ptr<eager::ParallelModel> parallel_model(eager::Session& s, const Json& settings,
-                                                     std::shared_ptr<Module> module,
-                                                     eager::ProcessGroups& groups) {
-  const std::vector<Place> blocks = blocks_of(settings, *module);
+eager::RuntimeSetup runtime_of(const Json& settings, const std::vector<std::string>& blocks) {
   const auto strategy = settings.at("strategy").get<std::string>();
-  if (strategy == "fsdp1") return fsdp1_of(s, settings, std::move(module), groups, blocks);
-  checkpoint_blocks(settings, blocks);
-  if (strategy == "none") return eager::plain_model(std::move(module));
-  if (strategy == "ddp") return ddp_of(s, settings, std::move(module), groups);
-  return fsdp2_of(s, settings, std::move(module), groups, blocks);
-}
-
-/// `with torch.device("meta")` around the model's constructor.
-eager::SessionSettings meta_session() { return {.device = eager::Device::meta}; }
-
-/// torch.nn.Module.to_empty: children first.
-void to_empty(eager::Session& s, Module& module) {
-  const eager::NoGrad no_grad(s);
-  const auto empty = [&](const eager::Tensor& tensor) {
-    return eager::allocate_strided(s, {tensor.dtype(), eager::Device::cuda}, tensor.sizes(),
-                                   tensor.strides());
-  };
-  for (const Module::Child& child : module.children) to_empty(s, *child.module);
-  for (Module::NamedTensor& own : module.parameters)
-    if (own.tensor) own.tensor.set_data(empty(own.tensor));
-  for (Module::NamedTensor& own : module.buffers)
-    if (own.tensor) own.tensor = empty(own.tensor);
+  if (strategy == "fsdp1")
+    return eager::Fsdp1Setup{fsdp1_units_of(settings, blocks), fsdp1_options_of(settings)};
+  if (strategy == "none") return eager::PlainSetup{};
+  if (strategy == "ddp") return ddp_of(settings);
+  return fsdp2_of(settings, blocks);
 }
 
 }  // namespace
@@ -388,22 +330,21 @@ eager::SessionSettings step_session(bool watched) {
 }
 
 RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
-    : model_(model_of(settings, config_of(settings))),
-      groups_(std::make_unique<eager::ProcessGroups>(settings.at("world").get<int>(),
-                                                     settings.at("rank").get<int>())) {
-  const eager::ModelSettings run{.attention = settings.at("attn") == "eager"
-                                                  ? eager::AttentionImplementation::eager
-                                                  : eager::AttentionImplementation::sdpa};
+    : model_(model_of(settings, config_of(settings))) {
+  const std::vector<std::string> blocks = blocks_of(settings, model_);
   const bool on_meta = settings.at("init") == "meta";
-  if (on_meta) meta_ = std::make_unique<eager::Session>(meta_session());
-  eager::Session& maker = on_meta ? *meta_ : s;
-  parallel_ = parallel_model(s, settings,
-                             eager::make_module(maker, model_, config_of(settings), run), *groups_);
-  if (on_meta) to_empty(s, parallel_->module());
-  loop_ = std::make_unique<eager::TrainingLoop>(s, *parallel_, training_of(settings));
+  const bool eager_attention = settings.at("attn") == "eager";
+  const eager::TrainingSetup setup{
+      .world = settings.at("world").get<int>(),
+      .rank = settings.at("rank").get<int>(),
+      .runtime = runtime_of(settings, blocks),
+      .made_on = on_meta ? eager::Device::meta : eager::Device::cuda,
+      .checkpointing = checkpointing_of(settings, blocks),
+      .model = {.attention = eager_attention ? eager::AttentionImplementation::eager
+                                             : eager::AttentionImplementation::sdpa},
+      .loop = training_of(settings)};
+  run_ = std::make_unique<eager::TrainingRun>(s, model_, config_of(settings), setup);
 }
-
-RecordedStep::~RecordedStep() = default;
 
 std::string snapshot_name(const Json& settings, eager::Moment moment, int micro_batch) {
   static const std::map<eager::Moment, std::string> names{

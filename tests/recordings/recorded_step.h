@@ -8,9 +8,7 @@
 
 #include "core/lower/pytorch/session.h"
 #include "core/model/model.h"
-#include "core/runtime/parallel_model.h"
-#include "core/runtime/process_group.h"
-#include "core/runtime/training_loop.h"
+#include "core/runtime/training_run.h"
 
 namespace shardscope::recordings {
 
@@ -22,18 +20,14 @@ class RecordedStep {
  public:
   /// `settings` with defaults. Observers of `s` see everything from the model's creation on.
   RecordedStep(eager::Session& s, const nlohmann::ordered_json& settings);
-  ~RecordedStep();
 
-  eager::TrainingLoop& loop() { return *loop_; }
-  eager::ParallelModel& model() { return *parallel_; }
+  eager::TrainingLoop& loop() { return run_->loop(); }
+  eager::ParallelModel& model() { return run_->model(); }
   const Model& described() const { return model_; }
 
  private:
   Model model_;
-  std::unique_ptr<eager::Session> meta_;  // where the model was made, if not on the device
-  std::unique_ptr<eager::ProcessGroups> groups_;
-  std::unique_ptr<eager::ParallelModel> parallel_;
-  std::unique_ptr<eager::TrainingLoop> loop_;
+  std::unique_ptr<eager::TrainingRun> run_;
 };
 
 /// The session of a case: an H100 without cuDNN's attention.
