@@ -83,6 +83,23 @@ class Fsdp2Model final : public ParallelModel {
   fsdp2::MeshInfoRef mesh_;
 };
 
+class DeepSpeedModel final : public ParallelModel {
+ public:
+  DeepSpeedModel(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
+                 const DeepSpeedSettings& settings, const OptimizerSettings& optimizer)
+      : module_(std::move(module)),
+        engine_(s, groups, {.model = *module_, .settings = settings, .optimizer = optimizer}) {}
+
+  Module& module() override { return *module_; }
+  Tensors parameters() override { return {}; }
+  std::shared_ptr<void> without_sync(Session&) override { return nullptr; }
+  deepspeed::Engine* engine() override { return &engine_; }
+
+ private:
+  std::shared_ptr<Module> module_;
+  deepspeed::Engine engine_;
+};
+
 }  // namespace
 
 void ParallelModel::clip(Session& s) { clip_grad_norm(s, parameters()); }
@@ -104,6 +121,13 @@ std::unique_ptr<ParallelModel> fsdp2_model(Session& s, std::shared_ptr<Module> m
                                            ProcessGroups& groups, const std::vector<int>& mesh,
                                            std::vector<FullyShardStep> calls) {
   return std::make_unique<Fsdp2Model>(s, std::move(module), groups, mesh, std::move(calls));
+}
+
+std::unique_ptr<ParallelModel> deepspeed_model(Session& s, std::shared_ptr<Module> module,
+                                               ProcessGroups& groups,
+                                               const DeepSpeedSettings& settings,
+                                               const OptimizerSettings& optimizer) {
+  return std::make_unique<DeepSpeedModel>(s, std::move(module), groups, settings, optimizer);
 }
 
 }  // namespace shardscope::eager

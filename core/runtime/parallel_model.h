@@ -6,6 +6,7 @@
 
 #include "core/lower/pytorch/module.h"
 #include "core/runtime/ddp/distributed_data_parallel.h"
+#include "core/runtime/deepspeed/engine.h"
 #include "core/runtime/fsdp1/fully_sharded.h"
 #include "core/runtime/fsdp2/fully_shard.h"
 
@@ -16,12 +17,15 @@ class ParallelModel {
   virtual ~ParallelModel() = default;
   /// What is called with a batch.
   virtual Module& module() = 0;
-  /// What the optimizer is given.
+  /// What the training loop's optimizer is given; none where `engine` has its own.
   virtual Tensors parameters() = 0;
   /// A micro-batch without communication of gradients; ends when the scope is let go.
   virtual std::shared_ptr<void> without_sync(Session& s) = 0;
   /// Clips the gradients to a norm, as one does under this runtime.
   virtual void clip(Session& s);
+  /// What is called with a batch and with the loss in the place of the module, and counts
+  /// micro-batches, clips, steps and clears gradients itself; or null.
+  virtual deepspeed::Engine* engine() { return nullptr; }
 };
 
 /// The model alone, on one device.
@@ -42,5 +46,11 @@ struct FullyShardStep {
 std::unique_ptr<ParallelModel> fsdp2_model(Session& s, std::shared_ptr<Module> module,
                                            ProcessGroups& groups, const std::vector<int>& mesh,
                                            std::vector<FullyShardStep> calls);
+
+/// DeepSpeed's ZeRO, stages 1, 2 and 3. `groups` must outlive the model.
+std::unique_ptr<ParallelModel> deepspeed_model(Session& s, std::shared_ptr<Module> module,
+                                               ProcessGroups& groups,
+                                               const DeepSpeedSettings& settings,
+                                               const OptimizerSettings& optimizer);
 
 }  // namespace shardscope::eager

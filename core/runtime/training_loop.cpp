@@ -22,7 +22,17 @@ TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const TrainingSetti
 void TrainingLoop::iteration(const Probe& probe) {
   probe(Moment::start, 0);
   for (int i = 0; i < settings_.micro_batches; ++i) micro_batch(i, probe);
+  update(probe);
+}
+
+void TrainingLoop::update(const Probe& probe) {
   const int last = settings_.micro_batches - 1;
+  if (deepspeed::Engine* engine = model_.engine()) {
+    engine->step();
+    probe(Moment::step, last);
+    probe(Moment::zero_grad, last);
+    return;
+  }
   if (settings_.clips) {
     model_.clip(s_);
     probe(Moment::clip, last);
@@ -31,6 +41,32 @@ void TrainingLoop::iteration(const Probe& probe) {
   probe(Moment::step, last);
   optimizer_.zero_grad(s_, settings_.zero_grad_to_none);
   probe(Moment::zero_grad, last);
+}
+
+Tensors TrainingLoop::forward(Arguments batch) {
+  if (deepspeed::Engine* engine = model_.engine()) return engine->forward(std::move(batch));
+  return call(s_, model_.module(), std::move(batch));
+}
+
+void TrainingLoop::backward() {
+  if (deepspeed::Engine* engine = model_.engine())
+    engine->backward(loss_);
+  else
+    eager::backward(s_, loss_);
+}
+
+Tensors TrainingLoop::optimizer_states() const {
+  Tensors states;
+  const auto add = [&](const ParameterOptimizer& optimizer) {
+    for (const ParameterOptimizer::State& state : optimizer.states())
+      for (const Tensor& tensor :
+           {state.step, state.first_moment, state.second_moment, state.greatest_moment})
+        if (tensor) states.push_back(tensor);
+  };
+  add(optimizer_);
+  if (const deepspeed::Engine* engine = model_.engine())
+    for (const ParameterOptimizer& group : engine->master_optimizer().groups()) add(group);
+  return states;
 }
 
 void TrainingLoop::micro_batch(int number, const Probe& probe) {
@@ -43,9 +79,11 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
     forward_and_loss(number, probe);
   }
   probe(Moment::loss, number);
-  backward(s_, loss_);
+  backward();
   probe(Moment::backward, number);
   if (!settings_.holds_logits) loss_.reset();
+  // Ends a micro-batch: only after the last one is there a step.
+  if (deepspeed::Engine* engine = model_.engine(); engine && !last) engine->step();
 }
 
 void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
@@ -53,19 +91,20 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
   const Tensor& ids = inputs_[place];
   const Tensor& labels = inputs_[place + 1];
   if (settings_.loss == LossPlace::in_model) {
-    Tensors outputs = call(s_, model_.module(), {ids, Tensor(), labels});
+    Tensors outputs = forward({ids, Tensor(), labels});
     loss_ = outputs[0];
     logits_ = settings_.holds_logits ? outputs[1] : Tensor();
     outputs.clear();
     probe(Moment::forward, number);
   } else {
-    logits_ = call(s_, model_.module(), {ids, Tensor(), Tensor()})[1];
+    logits_ = forward({ids, Tensor(), Tensor()})[1];
     probe(Moment::forward, number);
     Tensor rows = to(s_, view(s_, logits_, {-1, logits_.size(-1)}), Dtype::float32);
     loss_ = cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
     if (!settings_.holds_logits) logits_.reset();
   }
-  if (settings_.micro_batches > 1) loss_ = div(s_, loss_, settings_.micro_batches);
+  if (settings_.micro_batches > 1 && !model_.engine())
+    loss_ = div(s_, loss_, settings_.micro_batches);
 }
 
 }  // namespace shardscope::eager

@@ -20,7 +20,7 @@ enum class LossPlace : std::uint8_t { in_model, after_model };
 struct TrainingSettings {
   std::int64_t batch = 1;  ///< sequences in a micro-batch
   std::int64_t length = 128;
-  int micro_batches = 1;
+  int micro_batches = 1;  ///< a model with an engine: its accumulation steps
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;
@@ -57,12 +57,16 @@ class TrainingLoop {
     logits_.reset();
     loss_.reset();
   }
-  const ParameterOptimizer& optimizer() const { return optimizer_; }
+  /// State of the optimizer, wherever it lives; none before the first step.
+  Tensors optimizer_states() const;
   /// The batches' storages: token ids and labels of each micro-batch.
   const Tensors& inputs() const { return inputs_; }
 
  private:
   void micro_batch(int number, const Probe& probe);
+  Tensors forward(Arguments batch);
+  void backward();
+  void update(const Probe& probe);
   void forward_and_loss(int number, const Probe& probe);
 
   Session& s_;

@@ -138,10 +138,10 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
   return fsdp2_model(b.s, std::move(b.module), b.groups, setup.mesh, std::move(steps));
 }
 
-std::unique_ptr<ParallelModel> build(Building&, const DeepSpeedSetup&) {
-  throw Error({.where = "--runtime deepspeed",
-               .what = "its steps are not played yet",
-               .way_out = "give fsdp1, fsdp2 or ddp; `shardscope model` shows its partitions"});
+std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
+  b.checkpoint();
+  return deepspeed_model(b.s, std::move(b.module), b.groups, setup.settings,
+                         b.setup.loop.optimizer);
 }
 
 /// Elements of the parameters before they were cut, by name.

@@ -2,13 +2,11 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "core/config/deepspeed/deepspeed_config.h"
-#include "core/config/deepspeed/settings.h"
 #include "core/runtime/deepspeed/engine.h"
 #include "tests/recordings/collectives.h"
 #include "tests/recordings/collectives_log.h"
 #include "tests/recordings/collectives_models.h"
-#include "tests/recordings/configs_plain.h"
+#include "tests/recordings/deepspeed_case.h"
 
 namespace shardscope::recordings {
 namespace {
@@ -132,27 +130,13 @@ class DeepSpeedLog : public ds::Watcher {
   std::vector<std::pair<std::string, std::int64_t>> parameters_;
 };
 
-/// The recorder's defaults, then DeepSpeed's own.
-DeepSpeedSettings settings_of(const Json& given) {
-  Json config = given.at("deepspeed");
-  const auto set = [&](const char* key, const Json& value) {
-    if (!config.contains(key)) config[key] = value;
-  };
-  set("train_micro_batch_size_per_gpu", 2);
-  set("zero_allow_untested_optimizer", true);
-  set("zero_force_ds_cpu_optimizer", false);
-  set("gradient_accumulation_steps", 1);
-  const auto no_files = [](const std::string&) -> std::optional<std::string> { return {}; };
-  return settings_of(effective_deepspeed_config(config_value(config),
-                                                given.at("world").get<std::int64_t>(), no_files));
-}
-
 /// One case, played.
 class DeepSpeedRun {
  public:
   DeepSpeedRun(const Json& given, int rank)
       : given_(given),
-        settings_(settings_of(given)),
+        settings_(recorded_deepspeed_settings(given.at("deepspeed"),
+                                              given.at("world").get<std::int64_t>())),
         groups_(given.at("world").get<int>(), rank),
         s_({.device = Device::cpu, .watched = true}),
         log_(groups_),
@@ -167,11 +151,8 @@ class DeepSpeedRun {
       order.push_back(Json::array({p.name, p.tensor().sizes().span()}));
     log_.phase("construct");
     mark();
-    ds::Engine engine(s_, groups_,
-                      {.model = *model_.root,
-                       .settings = settings_,
-                       .optimizer_step = [](Session&, const Tensors&) {},
-                       .watchers = {&deepspeed_log_}});
+    ds::Engine engine(
+        s_, groups_, {.model = *model_.root, .settings = settings_, .watchers = {&deepspeed_log_}});
     const bool partitioned = settings_.stage == 3;
     log_.add("engine", {{"optimizer",
                          partitioned ? "DeepSpeedZeroOptimizer_Stage3" : "DeepSpeedZeroOptimizer"},

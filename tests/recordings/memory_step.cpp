@@ -178,7 +178,7 @@ class MemoryStep {
   }
 
   void reached(Moment moment, int micro_batch) {
-    if (moment == Moment::step) tracker_.end_optimizer_step(states());
+    if (moment == Moment::step) tracker_.end_optimizer_step(step_.loop().optimizer_states());
     if (moment != Moment::start) probe(snapshot_name(settings_, moment, micro_batch));
     const bool last = micro_batch + 1 == settings_.at("accum");
     const bool clips = !settings_.at("clip").is_null();
@@ -207,18 +207,9 @@ class MemoryStep {
     tracker_.begin_optimizer_step();
   }
 
-  Tensors states() {
-    Tensors all;
-    for (const ParameterOptimizer::State& state : step_.loop().optimizer().states())
-      for (const Tensor* tensor :
-           {&state.step, &state.first_moment, &state.second_moment, &state.greatest_moment})
-        if (*tensor) all.push_back(*tensor);
-    return all;
-  }
-
   std::int64_t state_bytes() {
     std::int64_t bytes = 0;
-    for (const Tensor& state : states())
+    for (const Tensor& state : step_.loop().optimizer_states())
       if (state.device() == Device::cuda) bytes += state.storage()->bytes().count;
     return bytes;
   }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/model/huggingface.h"
+#include "tests/recordings/deepspeed_case.h"
 #include "tests/recordings/fsdp1_case.h"
 
 namespace shardscope::recordings {
@@ -271,12 +272,20 @@ Fsdp1Settings fsdp1_units_of(const Json& settings, const std::vector<std::string
   return wanted;
 }
 
+eager::DeepSpeedSetup deepspeed_of(const Json& settings) {
+  Json config = settings.at("deepspeed");
+  config["train_micro_batch_size_per_gpu"] = settings.at("B");
+  config["gradient_accumulation_steps"] = settings.at("accum");
+  return {recorded_deepspeed_settings(std::move(config), settings.at("world").get<std::int64_t>())};
+}
+
 eager::RuntimeSetup runtime_of(const Json& settings, const std::vector<std::string>& blocks) {
   const auto strategy = settings.at("strategy").get<std::string>();
   if (strategy == "fsdp1")
     return eager::Fsdp1Setup{fsdp1_units_of(settings, blocks), fsdp1_options_of(settings)};
   if (strategy == "none") return eager::PlainSetup{};
   if (strategy == "ddp") return ddp_of(settings);
+  if (strategy == "deepspeed") return deepspeed_of(settings);
   return fsdp2_of(settings, blocks);
 }
 
@@ -298,6 +307,7 @@ Json with_step_defaults(const Json& settings) {
            {"last_no_reshard", false},
            {"ddp", Json::object()},
            {"fsdp1", Json::object()},
+           {"deepspeed", Json::object()},
            {"ac", 0},
            {"ac_rng", false},
            {"B", 2},

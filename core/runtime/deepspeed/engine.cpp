@@ -57,7 +57,8 @@ Engine::Engine(Session& s, ProcessGroups& groups, Request request)
       settings_(std::move(request.settings)),
       watchers_(std::move(request.watchers)),
       parameters_(named_parameters_of(model_)),
-      groups_(std::move(request.optimizer_groups)) {
+      groups_(std::move(request.optimizer_groups)),
+      master_optimizer_(request.optimizer) {
   refuse_what_is_not_modelled(settings_);
   const NoGrad no_grad(s_);
   if (groups_.empty()) groups_ = one_group(parameters_);
@@ -73,7 +74,7 @@ Engine::Engine(Session& s, ProcessGroups& groups, Request request)
               .groups = groups_,
               .group = data_parallel,
               .watchers = watchers_,
-              .optimizer_step = std::move(request.optimizer_step)};
+              .optimizer = master_optimizer_};
   if (settings_.stage == 3)
     optimizer_ = std::make_unique<PartitionedOptimizer>(
         std::move(setup), model_, world, secondary_group(groups, settings_.hpz_partition_size));
@@ -90,10 +91,8 @@ Tensors Engine::forward(Arguments arguments) {
 
 void Engine::backward(const Tensor& loss) {
   optimizer_->set_boundary(at_boundary());
-  {
-    const Tensor scaled = div(s_, loss, static_cast<double>(settings_.accumulation_steps));
-    eager::backward(s_, scaled);
-  }
+  const Tensor scaled = div(s_, loss, static_cast<double>(settings_.accumulation_steps));
+  eager::backward(s_, scaled);
   optimizer_->end_backward();
 }
 

@@ -19,7 +19,7 @@ class Engine {
     DeepSpeedSettings settings;
     /// Parameters of each group of the optimizer; empty: one group of all that are trained.
     std::vector<ParameterIndices> optimizer_groups = {};
-    OptimizerStep optimizer_step;
+    OptimizerSettings optimizer = {};
     Watchers watchers = {};  ///< not owned
   };
   /// Moves the parameters to their dtype, broadcasts them and partitions states. Throws Error for
@@ -30,7 +30,10 @@ class Engine {
   const std::vector<NamedParameter>& parameters() const { return parameters_; }
   Tensors forward(Arguments arguments);
   void backward(const Tensor& loss);
+  /// Steps and clears gradients where an accumulation ends.
   void step();
+  /// What the optimizer holds.
+  const MasterOptimizer& master_optimizer() const { return master_optimizer_; }
 
  private:
   bool at_boundary() const;
@@ -41,6 +44,7 @@ class Engine {
   Watchers watchers_;
   std::vector<NamedParameter> parameters_;
   std::vector<ParameterIndices> groups_;
+  MasterOptimizer master_optimizer_;
   std::unique_ptr<ZeroOptimizerBase> optimizer_;
   std::int64_t micro_steps_ = 0;
 };

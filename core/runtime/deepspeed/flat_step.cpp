@@ -78,7 +78,7 @@ void FlatOptimizer::step_group(std::size_t index) {
   compact_partitions_[index].reset();
   all_gradients_[index].clear();
   if (setup_.settings.gradient_clipping > 0) mul_(s, gradient, scale_tensor(s));
-  setup_.optimizer_step(s, {group.master()});
+  setup_.optimizer.step(s, group.master());
   group.master().set_grad({});
   copy_(s, group.own_partition(s), group.master());
 }
@@ -87,7 +87,7 @@ void FlatOptimizer::step_group(std::size_t index) {
 void FlatOptimizer::offloaded_step(std::size_t index) {
   Session& s = setup_.s;
   const FlatGroup& group = groups_[index];
-  setup_.optimizer_step(s, {group.master()});
+  setup_.optimizer.step(s, group.master());
   const Tensor updated = to(s, detach(s, group.master()), setup_.dtype());
   copy_(s, group.own_partition(s), updated, true);
 }

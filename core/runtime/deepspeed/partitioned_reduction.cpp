@@ -258,7 +258,7 @@ void PartitionedOptimizer::step_sub_group(SubGroup& group) {
     mul_(s, group.master.grad(), to(s, scale_tensor(s), {.device = state_device()}));
   else
     mul_(s, group.master.grad(), 1.0);
-  setup_.optimizer_step(s, {group.master});
+  setup_.optimizer.step(s, group.master);
   copy_(s, group.flat, detach(s, group.master));
   point_partitions();
   if (!offloads()) group.master.set_grad({});

@@ -1,18 +1,15 @@
 // What both of DeepSpeed's ZeRO optimizers are made from.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "core/config/deepspeed/settings.h"
 #include "core/lower/pytorch/module.h"
+#include "core/runtime/deepspeed/master_optimizer.h"
 #include "core/runtime/deepspeed/watcher.h"
 #include "core/runtime/process_group.h"
 
 namespace shardscope::eager::deepspeed {
-
-/// The step of the optimizer that the user gave: parameters whose .grad is set.
-using OptimizerStep = std::function<void(Session&, const Tensors& parameters)>;
 
 /// get_norm_dtype of devices that know float64.
 inline constexpr Dtype norm_dtype = Dtype::float64;
@@ -26,7 +23,7 @@ struct Setup {
   const std::vector<ParameterIndices>& groups;
   const ProcessGroup& group;  ///< data-parallel ranks
   const Watchers& watchers;
-  OptimizerStep optimizer_step;
+  MasterOptimizer& optimizer;
 
   /// Of parameters and activations; that of accumulated gradients, and on the wire.
   Dtype dtype() const { return settings.precision; }
