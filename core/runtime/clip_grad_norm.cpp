@@ -24,11 +24,17 @@ std::vector<Tensors> by_dtype(const Tensors& tensors) {
 
 }  // namespace
 
-Tensor total_norm(Session& s, const Tensors& gradients) {
+Tensors gradient_norms(Session& s, const Tensors& gradients) {
   const NoGrad no_grad(s);
   Tensors norms;
   for (const Tensors& list : by_dtype(gradients))
     for (Tensor& norm : foreach_norm(s, list)) norms.push_back(std::move(norm));
+  return norms;
+}
+
+Tensor total_norm(Session& s, const Tensors& gradients) {
+  const NoGrad no_grad(s);
+  Tensors norms = gradient_norms(s, gradients);
   Tensor total = vector_norm(s, stack(s, norms));
   let_go_of(norms);
   return total;

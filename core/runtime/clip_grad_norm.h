@@ -5,8 +5,10 @@
 
 namespace shardscope::eager {
 
-/// Norm of all gradients together (order 2), by one foreach call a dtype. Source:
+/// The norm of each gradient, by one foreach call a dtype. Source, of all here:
 /// torch/nn/utils/clip_grad.py of torch 2.15.
+Tensors gradient_norms(Session& s, const Tensors& gradients);
+/// Norm of all gradients together (order 2).
 Tensor total_norm(Session& s, const Tensors& gradients);
 /// Scales the gradients down in place where the norm is too large.
 void clip_with_norm(Session& s, const Tensors& gradients, const Tensor& norm);

@@ -22,7 +22,8 @@ constexpr Operator functional_all_gather_op{"_c10d_functional.all_gather_into_te
                                             OperatorKind::other};
 constexpr Operator functional_all_reduce_op{"_c10d_functional.all_reduce.default",
                                             OperatorKind::other};
-constexpr Operator wait_tensor_op{"_c10d_functional.wait_tensor.default", OperatorKind::other};
+constexpr Operator wrap_tensor_op{"_c10d_functional._wrap_tensor_autograd.default",
+                                  OperatorKind::host};
 
 /// Tells of the collective, then of its operator.
 void issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Operator& op,
@@ -139,6 +140,7 @@ Tensor functional_all_gather(Session& s, const ProcessGroup& group, const Tensor
          .elements_in = input.numel(),
          .elements_out = output.numel()},
         group, functional_all_gather_op, input, output);
+  dispatched(s, wrap_tensor_op, {&output}, {&output});
   return output;
 }
 
@@ -151,11 +153,12 @@ Tensor functional_all_reduce(Session& s, const ProcessGroup& group, const Tensor
          .elements_out = input.numel(),
          .reduction = reduction},
         group, functional_all_reduce_op, input, output);
+  dispatched(s, wrap_tensor_op, {&output}, {&output});
   return output;
 }
 
 void wait_tensor(Session& s, const Tensor& tensor) {
-  dispatched(s, wait_tensor_op, {&tensor}, {&tensor});
+  s.mark({.what = "wait_tensor", .number = tensor.numel()});
 }
 
 }  // namespace shardscope::eager

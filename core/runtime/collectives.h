@@ -44,14 +44,14 @@ void barrier(Session& s, const ProcessGroup& group);
 void scatter(Session& s, const ProcessGroup& group, const Tensor& output,
              std::int64_t input_elements, int source);
 
-// What DTensor issues: torch.distributed._functional_collectives, waited for at once.
+// What DTensor issues: torch.distributed._functional_collectives.
 
-/// A new tensor with all parts along dimension 0.
+/// A new tensor with all parts along dimension 0. Both are wrapped for who waits.
 Tensor functional_all_gather(Session& s, const ProcessGroup& group, const Tensor& input);
 /// A new tensor. `reduction`: "sum", "max".
 Tensor functional_all_reduce(Session& s, const ProcessGroup& group, const Tensor& input,
                              std::string_view reduction);
-/// _c10d_functional.wait_tensor.
+/// _c10d_functional.wait_tensor: a mark, since no dispatch mode sees it.
 void wait_tensor(Session& s, const Tensor& tensor);
 
 }  // namespace shardscope::eager

@@ -76,6 +76,7 @@ class Fsdp2Model final : public ParallelModel {
     return {nullptr, [this](void*) { sharded_.set_requires_gradient_sync(*module_, true); }};
   }
   void clip(Session& s) override { fsdp2::clip_grad_norm(s, parameters(), *mesh_->shard); }
+  fsdp2::FullySharded* fully_sharded() override { return &sharded_; }
 
  private:
   std::shared_ptr<Module> module_;

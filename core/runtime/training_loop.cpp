@@ -76,6 +76,7 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
   {
     std::optional<Autocast> autocast;
     if (settings_.autocast) autocast.emplace(s_, *settings_.autocast);
+    probe(Moment::micro_batch, number);
     forward_and_loss(number, probe);
   }
   probe(Moment::loss, number);
@@ -93,6 +94,7 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
   if (settings_.loss == LossPlace::in_model) {
     Tensors outputs = forward({ids, Tensor(), labels});
     loss_ = outputs[0];
+    model_loss_ = settings_.holds_logits ? outputs[0] : Tensor();
     logits_ = settings_.holds_logits ? outputs[1] : Tensor();
     outputs.clear();
     probe(Moment::forward, number);

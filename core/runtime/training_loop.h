@@ -35,12 +35,13 @@ struct TrainingSettings {
 /// Points of an iteration at which a caller may look at what there is.
 enum class Moment : std::uint8_t {
   start,
-  forward,    ///< its end; with the loss in the model both at once
-  loss,       ///< after the loss
-  backward,   ///< after it
-  clip,       ///< after it, where there is clipping
-  step,       ///< after it
-  zero_grad,  ///< after it
+  micro_batch,  ///< its forward begins, under the runtime's and autocast's scopes
+  forward,      ///< its end; with the loss in the model both at once
+  loss,         ///< after the loss
+  backward,     ///< after it
+  clip,         ///< after it, where there is clipping
+  step,         ///< after it
+  zero_grad,    ///< after it
 };
 
 class TrainingLoop {
@@ -56,6 +57,7 @@ class TrainingLoop {
   void finish() {
     logits_.reset();
     loss_.reset();
+    model_loss_.reset();
   }
   /// State of the optimizer, wherever it lives; none before the first step.
   Tensors optimizer_states() const;
@@ -75,6 +77,7 @@ class TrainingLoop {
   ParameterOptimizer optimizer_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables
+  Tensor model_loss_;     // of the model's output, which a variable holds
 };
 
 }  // namespace shardscope::eager

@@ -187,13 +187,12 @@ void load_from_rank_0(Session& s, Module& root, const shardscope::Model& describ
                                       own.tensor.sizes(), own.tensor.strides());
 }
 
-void fill_from_meta(Session& s, Module& root, const shardscope::Model& described,
+void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& described,
                     const TrainingSetup& setup, const ProcessGroup& world) {
   const NoGrad no_grad(s);
-  if (setup.loads_from_rank_0)
-    load_from_rank_0(s, root, described, world);
-  else
-    to_empty(s, root);
+  if (setup.loads_from_rank_0) return load_from_rank_0(s, model.module(), described, world);
+  to_empty(s, model.module());
+  if (fsdp2::FullySharded* sharded = model.fully_sharded()) sharded->reset_sharded_params();
 }
 
 SessionSettings settings_of_maker(const TrainingSetup& setup) {
@@ -217,8 +216,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& model, const JsonV
                     .module = make_module(maker, model, config, setup.model)};
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
   model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
-  if (setup.made_on == Device::meta)
-    fill_from_meta(s, model_->module(), model, setup, groups_.world());
+  if (setup.made_on == Device::meta) fill_from_meta(s, *model_, model, setup, groups_.world());
   loop_ = std::make_unique<TrainingLoop>(s, *model_, setup.loop);
 }
 

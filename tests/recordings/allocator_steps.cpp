@@ -87,14 +87,15 @@ class StepRun {
   }
 
   /// What follows a moment.
-  std::string phase_after(eager::Moment moment, int micro_batch) const {
+  std::string phase_after(eager::Moment moment, int batch) const {
     using enum eager::Moment;
-    const bool last = micro_batch + 1 == settings_.at("accum").get<int>();
-    if (moment == backward && !last) return "forward";
+    const bool last = batch + 1 == settings_.at("accum").get<int>();
+    if (moment == start) return iteration_ == 1 ? "init" : "zero_grad";
+    if (moment == backward && !last) return "backward";
     if (moment == backward && !settings_.at("clip").is_null()) return "clip";
     static const std::map<eager::Moment, std::string> phases{
-        {start, "forward"}, {forward, "loss"},   {loss, "backward"},      {backward, "step"},
-        {clip, "step"},     {step, "zero_grad"}, {zero_grad, "zero_grad"}};
+        {micro_batch, "forward"}, {forward, "loss"},   {loss, "backward"},      {backward, "step"},
+        {clip, "step"},           {step, "zero_grad"}, {zero_grad, "zero_grad"}};
     return phases.at(moment);
   }
 
@@ -105,7 +106,7 @@ class StepRun {
       phase_ = phase_after(moment, micro_batch);
       if (moment == eager::Moment::start)
         allocator_.reset_peaks();
-      else
+      else if (moment != eager::Moment::micro_batch)
         snapshots[snapshot_name(settings_, moment, micro_batch)] =
             figures_of(allocator_.statistics(), &Gauge::current);
     });

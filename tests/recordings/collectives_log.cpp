@@ -106,13 +106,6 @@ void EventLog::on_collective(eager::Session&, const eager::CollectiveCall& call)
   add("coll", event);
 }
 
-void EventLog::on_operator(eager::Session&, const eager::OperatorCall& call) {
-  if (call.op.name != "_c10d_functional.wait_tensor.default") return;
-  std::int64_t numel = 0;
-  for (const eager::TensorImpl* input : call.inputs) numel += input->layout.sizes.product();
-  add("wait_tensor", {{"numel", numel}});
-}
-
 void EventLog::on_event_record(eager::Session&, eager::EventId event, eager::StreamId stream) {
   recorded_at_[event] = add("record", {{"e", event.value}, {"s", name_of(stream)}});
 }
@@ -135,6 +128,7 @@ void EventLog::on_host_wait(eager::Session&, eager::EventId event) {
 }
 
 void EventLog::on_mark(eager::Session&, const eager::Mark& mark) {
+  if (mark.what == "wait_tensor") add("wait_tensor", {{"numel", mark.number}});
   if (mark.what == "enter") enter(std::string(mark.subject));
   if (mark.what == "leave") leave();
 }

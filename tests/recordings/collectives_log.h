@@ -44,7 +44,6 @@ class EventLog : public eager::Observer {
   Json groups() const;  ///< short name to ranks, in the order of their first use
 
   void on_collective(eager::Session&, const eager::CollectiveCall& call) override;
-  void on_operator(eager::Session&, const eager::OperatorCall& call) override;
   void on_event_record(eager::Session&, eager::EventId, eager::StreamId) override;
   void on_event_wait(eager::Session&, eager::EventId, eager::StreamId) override;
   void on_stream_wait(eager::Session&, eager::StreamId, eager::StreamId) override;

@@ -31,6 +31,7 @@ void LiveStorages::restart_peak() {
 }
 
 void LiveStorages::on_operator(eager::Session&, const eager::OperatorCall& call) {
+  if (unseen_) operators_ += unseen_(call);
   ++operators_;
   name_ = call.op.name;
   for (const eager::TensorImpl* output : call.outputs)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ class LiveStorages final : public eager::Observer {
 
   void add(const eager::StorageImpl& storage);
   void keep_log() { keeps_log_ = true; }
+  /// Operators that ran unseen before the one that is told: DTensor's on fake tensors.
+  using Unseen = std::function<std::int64_t(const eager::OperatorCall&)>;
+  void count_before(Unseen unseen) { unseen_ = std::move(unseen); }
   void set_phase(std::string phase) { phase_ = std::move(phase); }
   void refresh() { total_ = live_; }
   void restart_peak();
@@ -43,6 +47,7 @@ class LiveStorages final : public eager::Observer {
   std::vector<std::int64_t> bytes_;  ///< rounded, by storage id
   std::int64_t live_ = 0, total_ = 0, peak_ = 0;
   std::int64_t operators_ = 0;
+  Unseen unseen_;
   std::string name_, phase_ = "0:init";
   Json peak_at_;
   bool keeps_log_ = false;

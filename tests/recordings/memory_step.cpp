@@ -1,8 +1,12 @@
 // The training loop that record.py of ../shared/data/pytorch/memory runs, on the engine.
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "core/runtime/fsdp2/mem_tracker.h"
+#include "core/runtime/fsdp2/sharding_propagation.h"
 #include "core/runtime/mem_tracker.h"
 #include "tests/recordings/memory.h"
 #include "tests/recordings/memory_live.h"
@@ -15,17 +19,17 @@ using Json = nlohmann::ordered_json;
 using namespace eager;
 using eager::Module;  // not the model's
 
-Json categories_of(const TrackedMemory& memory) {
+Json categories_of(const CategoryTracker& tracker, const TrackedMemory& memory) {
   Json row = Json::object();
-  for (std::size_t i = 0; i < tracked_categories; ++i)
-    row[std::string(name_of(static_cast<TrackedAs>(i)))] = memory.bytes[i];
+  for (std::size_t i = 0; i < tracker.categories().size(); ++i)
+    row[std::string(tracker.categories()[i])] = memory.bytes[i];
   row["Total"] = memory.total;
   return row;
 }
 
-Json columns_of(const TrackedMemory& memory) {
+Json columns_of(const CategoryTracker& tracker, const TrackedMemory& memory) {
   Json row = Json::array();
-  for (const std::int64_t bytes : memory.bytes) row.push_back(bytes);
+  for (std::size_t i = 0; i < tracker.categories().size(); ++i) row.push_back(memory.bytes[i]);
   row.push_back(memory.total);
   return row;
 }
@@ -33,7 +37,8 @@ Json columns_of(const TrackedMemory& memory) {
 /// Each category's own maximum, and where the tracker's peak was, operator by operator.
 class Maxima final : public Observer {
  public:
-  Maxima(const MemTracker& tracker, const LiveStorages& live) : tracker_(tracker), live_(live) {}
+  Maxima(const CategoryTracker& tracker, const LiveStorages& live)
+      : tracker_(tracker), live_(live) {}
 
   void restart(int iteration) {
     most_ = tracker_.current();
@@ -45,7 +50,7 @@ class Maxima final : public Observer {
 
   void on_operator(Session&, const OperatorCall&) override {
     const TrackedMemory& now = tracker_.current();
-    for (std::size_t i = 0; i < tracked_categories; ++i)
+    for (std::size_t i = 0; i < TrackedMemory::most_categories; ++i)
       most_.bytes[i] = std::max(most_.bytes[i], now.bytes[i]);
     most_.total = std::max(most_.total, now.total);
     if (tracker_.peak().total == peak_) return;
@@ -54,12 +59,18 @@ class Maxima final : public Observer {
   }
 
  private:
-  const MemTracker& tracker_;
+  const CategoryTracker& tracker_;
   const LiveStorages& live_;
   TrackedMemory most_;
   std::int64_t peak_ = 0;
   Json peak_at_;
 };
+
+std::unique_ptr<CategoryTracker> tracker_of(Session& s, ParallelModel& model) {
+  if (fsdp2::FullySharded* sharded = model.fully_sharded())
+    return std::make_unique<fsdp2::FsdpMemTracker>(s, *sharded);
+  return std::make_unique<MemTracker>(s);
+}
 
 /// Whether the recorder keeps a module's figures: the root's and the blocks'.
 bool is_wanted(std::string name) {
@@ -81,15 +92,17 @@ class MemoryStep {
         s_(step_session(true)),
         live_(s_),
         is_tracked_(settings_.at("tracker") == "library"),
-        tracker_(s_),
-        maxima_(tracker_, live_),
         step_(s_, settings_) {
+    tracker_ = tracker_of(s_, step_.model());
+    maxima_.emplace(*tracker_, live_);
     if (settings_.at("timeline").get<bool>()) live_.keep_log();
+    if (fsdp2::FullySharded* sharded = step_.model().fully_sharded())
+      propagation_.emplace(*sharded);
   }
 
   Json result() {
     watch();
-    const auto after_init = by_category(tracker_.current());
+    const auto after_init = by_category(tracker_->current());
     live_.refresh();
     Json result{{"iterations", Json::array()},
                 {"after_init", after_init},
@@ -111,31 +124,34 @@ class MemoryStep {
     if (is_tracked_) watch_by_category(module);
     for (const NamedParameter& named : named_parameters_of(module))
       live_.add(*named.tensor().storage());
+    if (propagation_)
+      live_.count_before(
+          [this](const OperatorCall& call) { return propagation_->operators_before(call); });
     for (const auto& [name, buffer] : named_buffers_of(module)) live_.add(*buffer.storage());
     for (const Tensor& input : step_.loop().inputs()) live_.add(*input.storage());
   }
 
   void watch_by_category(Module& module) {
-    s_.observe(tracker_);
-    s_.observe(maxima_);
-    tracker_.track(module);
-    for (const Tensor& input : step_.loop().inputs()) tracker_.track(input);
-    tracker_.enter(module);
+    s_.observe(*tracker_);
+    s_.observe(*maxima_);
+    tracker_->track_model(module);
+    for (const Tensor& input : step_.loop().inputs()) tracker_->track_input(input);
+    tracker_->enter(module);
   }
 
   Json by_category(const TrackedMemory& memory) const {
-    return is_tracked_ ? categories_of(memory) : Json::object();
+    return is_tracked_ ? categories_of(*tracker_, memory) : Json::object();
   }
 
   void phase(const char* name) { live_.set_phase(fmt::format("{}:{}", iteration_, name)); }
 
   void probe(const std::string& name) {
     live_.refresh();
-    snapshots_[name] = by_category(tracker_.current());
+    snapshots_[name] = by_category(tracker_->current());
     own_snapshots_[name] = live_.total();
     if (!name.starts_with("after_backward")) return;
     if (wants_modules()) modules_ = module_rows();
-    tracker_.reset_modules();
+    tracker_->reset_modules();
   }
 
   bool wants_modules() const {
@@ -146,20 +162,21 @@ class MemoryStep {
 
   Json module_rows() const {
     Json rows = Json::object();
-    for (const MemTracker::OfModule& module : tracker_.modules()) {
+    for (const CategoryTracker::OfModule& module : tracker_->modules()) {
       if (!is_wanted(module.name)) continue;
       Json& row = rows[module.name] = Json::object();
       for (const auto& [moment, snapshots] : module.snapshots)
         for (const TrackedMemory& memory : snapshots)
-          row[std::string(name_of(moment))].push_back(columns_of(memory));
+          row[std::string(moment)].push_back(columns_of(*tracker_, memory));
     }
     return rows;
   }
 
   Json run_iteration() {
     live_.refresh();
-    tracker_.restart_peak();
-    maxima_.restart(iteration_);
+    phase(iteration_ == 1 ? "init" : "zero_grad");
+    tracker_->restart_peak();
+    maxima_->restart(iteration_);
     live_.restart_peak();
     snapshots_ = own_snapshots_ = Json::object();
     step_.loop().iteration(
@@ -167,23 +184,25 @@ class MemoryStep {
     live_.refresh();
     Json row{{"snapshots", snapshots_},
              {"own_snapshots", own_snapshots_},
-             {"peak", by_category(tracker_.peak())},
-             {"peak_at", maxima_.peak_at()},
-             {"category_max", by_category(maxima_.most())},
+             {"peak", by_category(tracker_->peak())},
+             {"peak_at", maxima_->peak_at()},
+             {"category_max", by_category(maxima_->most())},
              {"own_peak", live_.peak()},
              {"own_peak_at", live_.peak_at()}};
     if (wants_modules()) row["modules"] = modules_;
-    tracker_.reset_modules();
+    tracker_->reset_modules();
     return row;
   }
 
   void reached(Moment moment, int micro_batch) {
-    if (moment == Moment::step) tracker_.end_optimizer_step(step_.loop().optimizer_states());
-    if (moment != Moment::start) probe(snapshot_name(settings_, moment, micro_batch));
+    if (moment == Moment::step) tracker_->end_optimizer_step(step_.loop().optimizer_states());
+    if (moment > Moment::micro_batch) probe(snapshot_name(settings_, moment, micro_batch));
     const bool last = micro_batch + 1 == settings_.at("accum");
     const bool clips = !settings_.at("clip").is_null();
     switch (moment) {
       case Moment::start:
+        return;
+      case Moment::micro_batch:
         return phase("forward");
       case Moment::forward:
         if (settings_.at("loss") != "model") phase("loss");
@@ -191,20 +210,22 @@ class MemoryStep {
       case Moment::loss:
         return phase("backward");
       case Moment::backward:
-        if (!last) return phase("forward");
+        if (!last) return;
+        if (propagation_) propagation_->begin_updates();
         return clips ? phase("clip") : begin_step();
       case Moment::clip:
         return begin_step();
       case Moment::step:
         return phase("zero_grad");
       case Moment::zero_grad:
+        if (propagation_) propagation_->end_updates();
         return;
     }
   }
 
   void begin_step() {
     phase("step");
-    tracker_.begin_optimizer_step();
+    tracker_->begin_optimizer_step();
   }
 
   std::int64_t state_bytes() {
@@ -218,9 +239,10 @@ class MemoryStep {
   Session s_;
   LiveStorages live_;
   bool is_tracked_;  ///< false: where the library's tracker refuses the case
-  MemTracker tracker_;
-  Maxima maxima_;
+  std::unique_ptr<CategoryTracker> tracker_;  // sees the model go
+  std::optional<Maxima> maxima_;
   RecordedStep step_;
+  std::optional<fsdp2::ShardingPropagation> propagation_;
   int iteration_ = 0;
   Json snapshots_, own_snapshots_, modules_;
 };

@@ -27,14 +27,22 @@ InFlight start(Session& s, const ProcessGroup& group, Tensors tensors) {
   return {.tensors = std::move(tensors), .flat = flat};
 }
 
-void finish(Session& s, const InFlight& work) {
+/// torch::utils::unflatten_dense_tensors.
+Tensors unflattened(Session& s, const InFlight& work) {
+  Tensors parts;
   std::int64_t offset = 0;
   for (const Tensor& tensor : work.tensors) {
     const std::int64_t count = tensor.numel();
-    const Tensor part = view(s, narrow(s, work.flat, 0, offset, count), tensor.sizes());
+    parts.push_back(view(s, narrow(s, work.flat, 0, offset, count), tensor.sizes()));
     offset += count;
-    if (count > 0) copy_(s, tensor, part, true);
   }
+  return parts;
+}
+
+void finish(Session& s, const InFlight& work) {
+  const Tensors parts = unflattened(s, work);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].numel() > 0) copy_(s, work.tensors[i], parts[i], true);
 }
 
 }  // namespace

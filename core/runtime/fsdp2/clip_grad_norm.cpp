@@ -14,12 +14,15 @@ namespace {
 
 /// _NormPartial to Replicate: the powers are summed.
 Tensor summed_over_ranks(Session& s, const Tensor& norms, const ProcessGroup& group, double order) {
-  const Tensor sum = functional_all_reduce(s, group, pow(s, norms, Number(order)), "sum");
+  if (group.size() == 1) return norms;
+  const Tensor powers = pow(s, norms, Number(order));
+  const Tensor sum = functional_all_reduce(s, group, powers, "sum");
   wait_tensor(s, sum);
   return pow(s, sum, Number(1 / order));
 }
 
 Tensor largest_over_ranks(Session& s, const Tensor& norm, const ProcessGroup& group) {
+  if (group.size() == 1) return norm;
   const Tensor largest = functional_all_reduce(s, group, norm, "max");
   wait_tensor(s, largest);
   return largest;
@@ -27,10 +30,10 @@ Tensor largest_over_ranks(Session& s, const Tensor& norm, const ProcessGroup& gr
 
 TotalNorm total_norm(Session& s, const Tensors& gradients, const ProcessGroup& group,
                      double order) {
-  Tensor norms = stack(s, foreach_norm(s, gradients));
-  const bool partial = std::isinf(order);
-  if (!partial) norms = summed_over_ranks(s, norms, group, order);
-  return {.norm = vector_norm(s, norms, order), .partial = partial};
+  const Tensors each = gradient_norms(s, gradients);
+  const Tensor norms = stack(s, each);
+  if (std::isinf(order)) return {.norm = vector_norm(s, norms, order), .partial = true};
+  return {.norm = vector_norm(s, summed_over_ranks(s, norms, group, order), order)};
 }
 
 }  // namespace

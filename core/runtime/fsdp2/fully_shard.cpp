@@ -191,6 +191,13 @@ const Parameter* FullySharded::parameter_of(const Tensor& sharded) const {
   return nullptr;
 }
 
+void FullySharded::reset_sharded_params() {
+  for (const auto& state : states_) {
+    if (!state->group()) continue;
+    for (const auto& parameter : state->group()->parameters()) parameter->reset_sharded_param(s_);
+  }
+}
+
 State& FullySharded::state_at(Module& module) const {
   if (State* state = state_of(module)) return *state;
   throw Refusal("ValueError", {.where = module.name,

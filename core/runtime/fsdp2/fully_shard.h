@@ -34,6 +34,9 @@ class FullySharded {
   const Parameter* parameter_of(const Tensor& sharded) const;
   const std::vector<std::unique_ptr<State>>& states() const { return states_; }
 
+  /// What FSDPModule._apply does after to_empty() and the like: the shards may be other tensors.
+  void reset_sharded_params();
+
   // The methods of FSDPModule. They go for all modules below, where not said otherwise.
   void set_requires_gradient_sync(Module& module, bool on);
   void set_requires_all_reduce(Module& module, bool on);

@@ -153,9 +153,9 @@ void Parameter::to_sharded_post_forward(Session& s) {
   const std::int64_t part = (size_[0] + group.size() - 1) / group.size();
   Dims kept_size = size_;
   kept_size[0] = chunk_size(size_[0], part, group.rank);
-  post_forward_param_ =
-      parameter_of(as_strided(s, post_forward_data_, kept_size, contiguous_strides(kept_size), 0),
-                   sharded_param_.requires_grad());
+  const Tensor shard =
+      as_strided(s, post_forward_data_, kept_size, contiguous_strides(kept_size), 0);
+  post_forward_param_ = parameter_of(detach(s, shard), sharded_param_.requires_grad());
   register_on_modules(post_forward_param_);
   if (!keep_unsharded_storage_) free_unsharded();
   state_ = ShardedState::sharded_post_forward;

@@ -174,7 +174,10 @@ void State::pre_backward(Session& s) {
     context_->final_callback_queued = true;
     queue_callback(s, [this](Session& session) { final_callback(session); });
   }
-  if (group_) group_->pre_backward(s, backward_prefetch.empty());
+  if (group_) {
+    const Visiting visiting(s, comm_->watchers(), *this, Site::state_pre_backward);
+    group_->pre_backward(s, backward_prefetch.empty());
+  }
   for (State* target : backward_prefetch)
     if (target->group_) target->group_->prefetch(s, ParameterGroup::Pass::backward);
 }

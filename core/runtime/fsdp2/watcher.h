@@ -15,6 +15,7 @@ struct Streams;
 enum class Site : std::uint8_t {
   state_pre_forward,   ///< FSDPState._pre_forward
   state_post_forward,  ///< FSDPState._post_forward
+  state_pre_backward,  ///< its call of the group's pre_backward, which may return at once
   lazy_init,
   final_callback,  ///< FSDPState._root_post_backward_final_callback
   pre_forward,     ///< this and what follows: of FSDPParamGroup
