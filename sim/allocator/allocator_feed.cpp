@@ -157,6 +157,11 @@ void AllocatorFeed::on_host_wait(eager::Session&, eager::EventId event) {
   events_.wait(recorded_[event.value]);
 }
 
+void AllocatorFeed::on_cache_emptied(eager::Session&) {
+  catch_up();
+  allocator_.empty_cache();
+}
+
 void AllocatorFeed::on_host_sync(eager::Session& s) { events_.wait(device_stream(s.stream)); }
 
 }  // namespace shardscope

@@ -41,6 +41,7 @@ class AllocatorFeed final : public eager::Observer {
   void on_stream_wait(eager::Session& s, eager::StreamId waiting, eager::StreamId of) override;
   void on_host_wait(eager::Session& s, eager::EventId event) override;
   void on_host_sync(eager::Session& s) override;
+  void on_cache_emptied(eager::Session& s) override;
 
   /// Asks the allocator for what has been told so far; otherwise the last storages may be waiting
   /// for the operator that they belong to.

@@ -88,6 +88,7 @@ class Observer {
   virtual void on_stream_wait(Session&, StreamId /*waiting*/, StreamId /*of*/) {}
   virtual void on_host_wait(Session&, EventId) {}  ///< cudaEventSynchronize
   virtual void on_host_sync(Session&) {}           ///< a value read back, cudaDeviceSynchronize
+  virtual void on_cache_emptied(Session&) {}       ///< torch.cuda.empty_cache
   virtual void on_mark(Session&, const Mark&) {}
 };
 

@@ -31,6 +31,10 @@ void Session::host_wait(EventId event) {
   tell([&](Observer& o) { o.on_host_wait(*this, event); });
 }
 
+void Session::empty_cache() {
+  tell([&](Observer& o) { o.on_cache_emptied(*this); });
+}
+
 void Session::host_sync() {
   tell([&](Observer& o) { o.on_host_sync(*this); });
 }

@@ -95,6 +95,7 @@ class Session {
   void record_stream(const Tensor& tensor, StreamId stream);
   void host_wait(EventId event);
   void host_sync();
+  void empty_cache();
   void mark(const Mark& mark);
   void collective(const CollectiveCall& call);
 

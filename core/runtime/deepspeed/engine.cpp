@@ -91,7 +91,9 @@ Tensors Engine::forward(Arguments arguments) {
 
 void Engine::backward(const Tensor& loss) {
   optimizer_->set_boundary(at_boundary());
-  const Tensor scaled = div(s_, loss, static_cast<double>(settings_.accumulation_steps));
+  // Both live until the end: one is returned, the other is a variable.
+  const Tensor divided = div(s_, loss, static_cast<double>(settings_.accumulation_steps));
+  const Tensor scaled = optimizer_->scale(divided);
   eager::backward(s_, scaled);
   optimizer_->end_backward();
 }
@@ -99,6 +101,7 @@ void Engine::backward(const Tensor& loss) {
 void Engine::step() {
   if (at_boundary()) {
     optimizer_->step();
+    norm_ = optimizer_->norm();
     optimizer_->zero_grad();
   }
   ++micro_steps_;

@@ -46,6 +46,7 @@ class Engine {
   std::vector<ParameterIndices> groups_;
   MasterOptimizer master_optimizer_;
   std::unique_ptr<ZeroOptimizerBase> optimizer_;
+  Tensor norm_;  ///< _global_grad_norm: keeps the last one until there is another
   std::int64_t micro_steps_ = 0;
 };
 

@@ -8,8 +8,8 @@
 namespace shardscope::eager::deepspeed {
 namespace {
 
-/// The pieces of the flat tensor: parameters, the padding between them and at the end.
-Tensors pieces(const Setup& setup, const ZeroFlatGroup& layout) {
+/// All in one tensor: parameters, the padding between them and at the end.
+Tensor flattened(const Setup& setup, const ZeroFlatGroup& layout) {
   Session& s = setup.s;
   Tensors parts;
   const auto add_zeros = [&](std::int64_t elements, const Tensor& as) {
@@ -21,7 +21,7 @@ Tensors pieces(const Setup& setup, const ZeroFlatGroup& layout) {
     add_zeros(layout.padding[i], p);
   }
   add_zeros(layout.flat_elements - layout.used_elements, parts.front());
-  return parts;
+  return parts.size() == 1 ? parts.front() : cat(s, parts);
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ FlatGroup::FlatGroup(const Setup& setup, const ZeroFlatGroup& layout)
     (here ? in_partition_ : not_in_partition_).push_back(index);
     if (here && first < begin) first_offset_ = begin - first;
   }
-  const Tensors parts = pieces(setup, layout_);
-  flat_ = parts.size() == 1 ? parts.front() : cat(s, parts);
+  s.empty_cache();
+  flat_ = flattened(setup, layout_);
   point_parameters(setup);
   const bool offloaded = setup.settings.offload_optimizer.device != OffloadDevice::none;
   const Dtype master_dtype = setup.settings.masters_in_precision ? setup.dtype() : Dtype::float32;

@@ -158,7 +158,7 @@ void FlatOptimizer::epilogue() {
 void FlatOptimizer::accumulate_group(std::size_t group) {
   Session& s = setup_.s;
   if (compact()) {
-    if (at_boundary() && !compact_partitions_[group]) compact_slice(group, 0, 0);
+    if (at_boundary()) compact_partition(group);
     return;
   }
   Tensors fresh;
@@ -186,8 +186,7 @@ std::vector<FlatOptimizer::PartitionPart> FlatOptimizer::flat_partition(std::siz
   for (std::size_t i = 0; i < all_gradients_[group].size(); ++i) {
     const Tensor& gradient = all_gradients_[group][i];
     const auto index = places_[flat.in_partition()[i]];
-    const std::int64_t start =
-        std::max<std::int64_t>(0, flat.layout().offsets[index.place] - size * setup_.group.rank);
+    const std::int64_t start = start_in_partition(group, index.place);
     if (start > at) parts.push_back({zeros(s, {start - at}, fresh), true});
     const std::int64_t offset = i == 0 ? flat.first_offset() : 0;
     const std::int64_t elements = std::min(gradient.numel() - offset, size - start);
@@ -202,17 +201,42 @@ std::vector<FlatOptimizer::PartitionPart> FlatOptimizer::flat_partition(std::siz
 }
 
 /// Each parameter's part of the averaged gradients, without padding.
-Tensors FlatOptimizer::gradients_in_partition(std::size_t group) {
+Tensors FlatOptimizer::gradients_in_partition(std::size_t group) const {
   Tensors gradients;
-  if (compact()) {
-    for (const std::size_t index : groups_[group].in_partition())
-      gradients.push_back(compact_slice(group, places_[index].place, own_slice(index).elements));
-    return gradients;
-  }
   for (const PartitionPart& part : averaged_gradients_[group])
     if (!part.is_padding) gradients.push_back(part.tensor);
   return gradients;
 }
+
+/// _get_compact_grad_partition_buffer: this rank's float32 sums, made at first use.
+const Tensor& FlatOptimizer::compact_partition(std::size_t group) {
+  Tensor& sums = compact_partitions_[group];
+  if (sums) return sums;
+  Session& s = setup_.s;
+  const FlatGroup& flat = groups_[group];
+  const std::int64_t size = flat.layout().partition_elements;
+  sums = zeros(s, {size}, {.dtype = Dtype::float32, .device = s.settings.device});
+  std::vector<PartitionPart>& parts = averaged_gradients_[group];
+  std::int64_t at = 0;
+  for (const std::size_t index : flat.in_partition()) {
+    const std::int64_t start = start_in_partition(group, places_[index].place);
+    const std::int64_t elements = own_slice(index).elements;
+    if (start > at) parts.push_back({narrow(s, sums, 0, at, start - at), true});
+    if (elements > 0) parts.push_back({narrow(s, sums, 0, start, elements)});
+    at = start + elements;
+  }
+  if (at < size) parts.push_back({narrow(s, sums, 0, at, size - at), true});
+  return sums;
+}
+
+/// Where a parameter's part begins in this rank's partition.
+std::int64_t FlatOptimizer::start_in_partition(std::size_t group, std::size_t place) const {
+  const ZeroFlatGroup& layout = groups_[group].layout();
+  return std::max<std::int64_t>(
+      0, layout.offsets[place] - layout.partition_elements * setup_.group.rank);
+}
+
+Tensor FlatOptimizer::scale(const Tensor& loss) { return mul(setup_.s, loss, 1.0); }
 
 void FlatOptimizer::zero_grad() {
   for (const NamedParameter& p : setup_.parameters) p.tensor().set_grad({});

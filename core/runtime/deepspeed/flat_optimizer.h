@@ -16,6 +16,7 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   explicit FlatOptimizer(Setup setup);
 
   void start_forward() override;
+  Tensor scale(const Tensor& loss) override;
   void end_backward() override;
   void step() override;
   void zero_grad() override;
@@ -64,12 +65,15 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   void epilogue();
   void accumulate_group(std::size_t group);
   std::vector<PartitionPart> flat_partition(std::size_t group);
-  Tensors gradients_in_partition(std::size_t group);
-  Tensor compact_slice(std::size_t group, std::size_t place, std::int64_t elements);
+  Tensors gradients_in_partition(std::size_t group) const;
+  const Tensor& compact_partition(std::size_t group);
+  std::int64_t start_in_partition(std::size_t group, std::size_t place) const;
   void check_overflow();
-  void global_norm();
-  void step_group(std::size_t group);
-  void offloaded_step(std::size_t group);
+  Tensor group_norm(std::size_t group);
+  Tensor global_norm();
+  void unscale_and_clip(const Tensor& gradient, const Tensor& norm);
+  void step_group(std::size_t group, const Tensor& norm);
+  void offloaded_step(std::size_t group, const Tensor& norm);
   void all_gather_parameters();
 
   const Tensor& gradient_of(std::size_t parameter) const;

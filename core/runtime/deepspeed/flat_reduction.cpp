@@ -131,7 +131,8 @@ std::vector<FlatOptimizer::OwnedPart> FlatOptimizer::owned_parts() {
     for (const PartitionSlice& slice : groups_[place.group].slices_of(place.place)) {
       Tensor output;
       if (compact() && slice.partition == setup_.group.rank)
-        output = compact_slice(place.group, place.place, slice.elements);
+        output = narrow(setup_.s, compact_partition(place.group), 0,
+                        start_in_partition(place.group, place.place), slice.elements);
       const bool merges = !output && !parts.empty() && parts.back().owner == slice.partition;
       if (merges)
         parts.back().elements += slice.elements;
@@ -142,20 +143,6 @@ std::vector<FlatOptimizer::OwnedPart> FlatOptimizer::owned_parts() {
     }
   }
   return parts;
-}
-
-/// The part of this rank's float32 sums that a parameter's gradient goes to; made at first use.
-Tensor FlatOptimizer::compact_slice(std::size_t group, std::size_t place, std::int64_t elements) {
-  Session& s = setup_.s;
-  const ZeroFlatGroup& layout = groups_[group].layout();
-  Tensor& sums = compact_partitions_[group];
-  if (!sums)
-    sums = zeros(s, {layout.partition_elements},
-                 {.dtype = Dtype::float32, .device = s.settings.device});
-  if (elements == 0) return sums;
-  const std::int64_t start = std::max<std::int64_t>(
-      0, layout.offsets[place] - layout.partition_elements * setup_.group.rank);
-  return narrow(s, sums, 0, start, elements);
 }
 
 void FlatOptimizer::reduce_parts(const Tensor& tensor, const std::vector<OwnedPart>& parts) {
@@ -282,9 +269,7 @@ void FlatOptimizer::offload(std::size_t index) {
   const Tensor part = narrow(s, flat, 0, own.offset, own.elements);
   vector_norm(s, to(s, part, norm_dtype));
   const FlatGroup& group = groups_[places_[index].group];
-  const std::int64_t start =
-      std::max<std::int64_t>(0, group.layout().offsets[places_[index].place] -
-                                    group.layout().partition_elements * setup_.group.rank);
+  const std::int64_t start = start_in_partition(places_[index].group, places_[index].place);
   copy_(s, narrow(s, group.master().grad(), 0, start, own.elements),
         to(s, part, group.master().dtype()), true);
   clear_gradient(index);

@@ -14,9 +14,11 @@ void FlatOptimizer::step() {
   const Visiting visiting = setup_.visiting(Site::step);
   micro_step_ = -1;
   if (setup_.dtype() != Dtype::float32) check_overflow();
-  global_norm();
+  const Tensor norm = global_norm();
+  if (setup_.dtype() != Dtype::float32) check_norm(setup_.s, norm);
+  keep_norm(div(setup_.s, norm, 1.0));
   for (std::size_t group = 0; group < groups_.size(); ++group)
-    offloads() ? offloaded_step(group) : step_group(group);
+    offloads() ? offloaded_step(group, norm) : step_group(group, norm);
   all_gather_parameters();
 }
 
@@ -25,34 +27,52 @@ void FlatOptimizer::check_overflow() {
   const Visiting visiting = setup_.visiting(Site::check_overflow);
   const Visiting inner = setup_.visiting(Site::has_overflow);
   const Like count{.dtype = Dtype::float32, .device = s.settings.device};
-  const Tensor invalid = zeros(s, {1}, count);
+  Tensor any_invalid = zeros(s, {1}, count);
   if (!offloads())
     for (std::size_t group = 0; group < groups_.size(); ++group)
-      for (const Tensor& gradient : gradients_in_partition(group))
-        add_(s, invalid, has_inf_or_nan(s, gradient));
-  const Tensor overflow = to(s, invalid, Dtype::uint8);
+      for (const PartitionPart& part : averaged_gradients_[group])
+        add_(s, any_invalid, has_inf_or_nan(s, part.tensor));
+  any_invalid = to(s, any_invalid, Dtype::boolean);
+  const Tensor overflow = to(s, any_invalid, Dtype::uint8);
   all_reduce(s, setup_.group, overflow, "MAX");
   item(s, overflow);
 }
 
-void FlatOptimizer::global_norm() {
+/// get_grad_norm_direct.
+Tensor FlatOptimizer::group_norm(std::size_t group) {
   Session& s = setup_.s;
+  const Visiting visiting = setup_.visiting(Site::grad_norm);
+  Tensors norms;
+  for (const Tensor& gradient : offloads() ? Tensors{} : gradients_in_partition(group))
+    norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
+  const Like scalar{.dtype = Dtype::float32, .device = s.settings.device};
+  Tensor total = norms.empty() ? tensor(s, {}, scalar)
+                               : to(s, sum(s, pow(s, stack(s, norms), 2.0)), Dtype::float32);
+  all_reduce(s, setup_.group, total, "SUM");
+  total = pow(s, total, 0.5);
+  mask_invalid(s, total);
+  return total;
+}
+
+Tensor FlatOptimizer::global_norm() {
   const Visiting visiting = setup_.visiting(Site::scaled_global_norm);
-  for (std::size_t group = 0; group < groups_.size(); ++group) {
-    const Visiting inner = setup_.visiting(Site::grad_norm);
-    Tensors norms;
-    for (const Tensor& gradient : offloads() ? Tensors{} : gradients_in_partition(group))
-      norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
-    const Like scalar{.dtype = Dtype::float32, .device = s.settings.device};
-    const Tensor total = norms.empty()
-                             ? zeros(s, {}, scalar)
-                             : to(s, sum(s, pow(s, stack(s, norms), 2.0)), Dtype::float32);
-    all_reduce(s, setup_.group, total, "SUM");
-    mask_invalid(s, pow(s, total, 0.5));
+  Tensors norms;
+  for (std::size_t group = 0; group < groups_.size(); ++group) norms.push_back(group_norm(group));
+  return combined_norm(setup_.s, norms);
+}
+
+/// unscale_and_clip_grads.
+void FlatOptimizer::unscale_and_clip(const Tensor& gradient, const Tensor& norm) {
+  Session& s = setup_.s;
+  if (setup_.settings.gradient_clipping > 0) {
+    check_norm(s, norm);
+    mul_(s, gradient, clip_factor(s, norm));
+  } else if (setup_.dtype() == Dtype::float16) {
+    mul_(s, gradient, 1.0);
   }
 }
 
-void FlatOptimizer::step_group(std::size_t index) {
+void FlatOptimizer::step_group(std::size_t index, const Tensor& norm) {
   Session& s = setup_.s;
   const FlatGroup& group = groups_[index];
   for (const std::size_t p : group.not_in_partition()) {
@@ -77,16 +97,17 @@ void FlatOptimizer::step_group(std::size_t index) {
   averaged_gradients_[index].clear();
   compact_partitions_[index].reset();
   all_gradients_[index].clear();
-  if (setup_.settings.gradient_clipping > 0) mul_(s, gradient, scale_tensor(s));
+  unscale_and_clip(gradient, norm);
   setup_.optimizer.step(s, group.master());
   group.master().set_grad({});
   copy_(s, group.own_partition(s), group.master());
 }
 
 /// On the host; the updated partition comes back in the parameters' dtype.
-void FlatOptimizer::offloaded_step(std::size_t index) {
+void FlatOptimizer::offloaded_step(std::size_t index, const Tensor& norm) {
   Session& s = setup_.s;
   const FlatGroup& group = groups_[index];
+  unscale_and_clip(group.master().grad(), norm);
   setup_.optimizer.step(s, group.master());
   const Tensor updated = to(s, detach(s, group.master()), setup_.dtype());
   copy_(s, group.own_partition(s), updated, true);

@@ -1,8 +1,10 @@
 #include "core/runtime/deepspeed/norms.h"
 
 #include <limits>
+#include <utility>
 
 #include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/dispatch.h"
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/reductions.h"
 
@@ -25,14 +27,39 @@ Tensor has_inf_or_nan(Session& s, const Tensor& gradient) {
 }
 
 void mask_invalid(Session& s, const Tensor& norm) {
+  static constexpr Operator fill{"aten.masked_fill_.Tensor", OperatorKind::pointwise};
   const Tensor infinite = isinf(s, norm);
   const Tensor no_number = compare(s, Comparison::ne, norm, norm);
-  masked_fill(s, norm, bitwise_or(s, no_number, infinite), -1.0);
+  const Tensor mask = bitwise_or(s, no_number, infinite);
+  const Tensor error = tensor(s, {}, {.dtype = Dtype::float32, .device = s.settings.device});
+  item(s, error);  // a value on the device is read back to fill with it
+  dispatched(s, fill, {&norm, &mask, &error}, {&norm});
 }
 
-Tensor scale_tensor(Session& s) {
-  const Tensor norm = scalar_tensor(s, {.dtype = Dtype::float32, .device = s.settings.device});
-  return reciprocal(s, clamp(s, div(s, add(s, div(s, norm, 1.0), 1e-6), 1.0)));
+namespace {
+
+/// (~torch.isfinite(norm) | (norm < 0)).any()
+Tensor any_invalid(Session& s, const Tensor& norm) {
+  const Tensor infinite = bitwise_not(s, is_finite(s, norm));
+  return any(s, bitwise_or(s, infinite, compare(s, Comparison::lt, norm, 0)));
+}
+
+}  // namespace
+
+Tensor combined_norm(Session& s, const Tensors& norms) {
+  const Tensor stacked = stack(s, norms);
+  const Tensor invalid = any_invalid(s, stacked);
+  const Tensor combined = vector_norm(s, stacked);
+  return where(s, invalid, full_like(s, combined), combined);
+}
+
+void check_norm(Session& s, const Tensor& norm) { item(s, any_invalid(s, norm)); }
+
+Tensor clip_factor(Session& s, const Tensor& norm) {
+  Tensor clip = div(s, add(s, div(s, norm, 1.0), 1e-6), 1.0);
+  clip = clamp(s, std::move(clip));
+  const Tensor combined = mul(s, clip, 1.0);
+  return mul(s, reciprocal(s, combined), 1.0);
 }
 
 }  // namespace shardscope::eager::deepspeed

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/runtime/collectives.h"
 #include "core/runtime/deepspeed/linear.h"
@@ -27,6 +28,7 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
   model.forward_pre_hooks.push_back(
       [this](Session&, Module&, Arguments&) { coordinator_.reset_step(); });
   register_module_hooks(model);
+  overflow_tracker_ = zeros(s, {1}, {.dtype = Dtype::boolean, .device = state_device()});
   barrier(s, world_);
   make_sub_groups();
   barrier(s, world_);
@@ -204,6 +206,8 @@ void PartitionedOptimizer::start_forward() {
   if (epilogue_ran_) ++micro_step_;
   epilogue_ran_ = false;
 }
+
+Tensor PartitionedOptimizer::scale(const Tensor& loss) { return mul(setup_.s, loss, 1.0); }
 
 void PartitionedOptimizer::zero_grad() {
   micro_step_ = 0;

@@ -18,6 +18,7 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
                        const ProcessGroup* secondary);
 
   void start_forward() override;
+  Tensor scale(const Tensor& loss) override;
   void end_backward() override;
   void step() override;
   void zero_grad() override;
@@ -54,8 +55,8 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   void epilogue();
 
   void check_overflow();
-  void grad_norm(const SubGroup& group);
-  void step_sub_group(SubGroup& group);
+  Tensor grad_norm(const SubGroup& group);
+  void step_sub_group(SubGroup& group, const Tensor& norm);
 
   bool offloads() const { return setup_.settings.offload_optimizer.device != OffloadDevice::none; }
   Device state_device() const { return offloads() ? Device::cpu : setup_.s.settings.device; }
@@ -69,6 +70,7 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   ParameterIndices persistent_;
   StreamId reduce_stream_;
 
+  Tensor overflow_tracker_;  ///< inf_or_nan_tracker
   Tensor bucket_buffer_;
   ParameterIndices bucket_;
   std::int64_t bucket_elements_ = 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/lower/pytorch/aten/copies.h"
+#include "core/lower/pytorch/aten/dispatch.h"
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/reductions.h"
 #include "core/lower/pytorch/aten/views.h"
@@ -205,9 +206,13 @@ void PartitionedOptimizer::step() {
   bucket_elements_ = 0;
   coordinator_.release_all();
   if (setup_.dtype() == Dtype::float16) check_overflow();
-  for (const SubGroup& group : sub_groups_) grad_norm(group);
+  Tensors norms;
+  for (const SubGroup& group : sub_groups_) norms.push_back(grad_norm(group));
+  const Tensor norm = combined_norm(s, norms);
+  check_norm(s, norm);
+  keep_norm(div(s, norm, 1.0));
   if (!offloads()) zero_grad();
-  for (SubGroup& group : sub_groups_) step_sub_group(group);
+  for (SubGroup& group : sub_groups_) step_sub_group(group, norm);
   const Visiting visiting = setup_.visiting(Site::post_step);
   if (!persistent_.empty()) parameters_.gather_now(persistent_);
   parameters_.drop_secondary();
@@ -216,19 +221,26 @@ void PartitionedOptimizer::step() {
 void PartitionedOptimizer::check_overflow() {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::has_overflow);
+  Tensor overflow;
   {
+    static constexpr Operator either{"aten.logical_or_.default", OperatorKind::pointwise};
     const OnStream on_stream(s, reduce_stream_);
-    any(s, isinf(s, partitions_));
-    any(s, compare(s, Comparison::ne, partitions_, partitions_));  // torch.isnan
+    const auto note = [&](const Tensor& found) {
+      dispatched(s, either, {&overflow_tracker_, &found}, {&overflow_tracker_});
+    };
+    note(any(s, isinf(s, partitions_)));
+    note(any(s, compare(s, Comparison::ne, partitions_, partitions_)));  // torch.isnan
+    overflow = to(s, clone(s, overflow_tracker_), {.device = s.settings.device});
+    overflow = to(s, overflow, Dtype::uint8);
+    zero_(s, overflow_tracker_);
   }
   setup_.wait_stream(s.stream, reduce_stream_);
-  const Tensor overflow = zeros(s, {1}, {.dtype = Dtype::uint8, .device = s.settings.device});
   all_reduce(s, setup_.group, overflow, "MAX");
   item(s, overflow);
 }
 
 /// get_grad_norm_direct, or complete_grad_norm_calculation_for_cpu_offload.
-void PartitionedOptimizer::grad_norm(const SubGroup& group) {
+Tensor PartitionedOptimizer::grad_norm(const SubGroup& group) {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::grad_norm);
   Tensor total;
@@ -241,10 +253,14 @@ void PartitionedOptimizer::grad_norm(const SubGroup& group) {
     total = sum(s, pow(s, stack(s, norms), 2.0));
   }
   all_reduce(s, world_, total, "SUM");
-  mask_invalid(s, pow(s, total, 0.5));
+  const Tensor root = pow(s, total, 0.5);
+  const Tensor infinite = isinf(s, root);
+  const Tensor invalid = bitwise_or(s, compare(s, Comparison::ne, root, root), infinite);
+  const Tensor error = tensor(s, {}, {.dtype = Dtype::float32, .device = state_device()});
+  return where(s, invalid, error, root);
 }
 
-void PartitionedOptimizer::step_sub_group(SubGroup& group) {
+void PartitionedOptimizer::step_sub_group(SubGroup& group, const Tensor& norm) {
   Session& s = setup_.s;
   if (!offloads()) {
     Tensors flat;
@@ -255,7 +271,7 @@ void PartitionedOptimizer::step_sub_group(SubGroup& group) {
     group.averaged.clear();
   }
   if (setup_.settings.gradient_clipping > 0)
-    mul_(s, group.master.grad(), to(s, scale_tensor(s), {.device = state_device()}));
+    mul_(s, group.master.grad(), to(s, clip_factor(s, norm), {.device = state_device()}));
   else
     mul_(s, group.master.grad(), 1.0);
   setup_.optimizer.step(s, group.master);

@@ -1,6 +1,7 @@
 // What both of DeepSpeed's ZeRO optimizers are made from.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "core/config/deepspeed/settings.h"
@@ -56,18 +57,24 @@ class ZeroOptimizerBase {
   virtual ~ZeroOptimizerBase() = default;
 
   virtual void start_forward() = 0;  ///< clear_backward_seen_flag
+  /// scale_if_loss: multiplied by the loss scale, also where that is 1.
+  virtual Tensor scale(const Tensor& loss) = 0;
   /// After loss.backward(), in every micro-batch.
   virtual void end_backward() = 0;
   virtual void step() = 0;
   virtual void zero_grad() = 0;
+  /// _global_grad_norm: of the last step.
+  const Tensor& norm() const { return norm_; }
   /// Whether the next backward is the last one before a step.
   void set_boundary(bool boundary) { boundary_ = boundary; }
 
  protected:
   bool at_boundary() const { return boundary_; }
+  void keep_norm(Tensor norm) { norm_ = std::move(norm); }
 
  private:
   bool boundary_ = true;
+  Tensor norm_;
 };
 
 }  // namespace shardscope::eager::deepspeed
