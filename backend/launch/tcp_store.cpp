@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -26,17 +27,32 @@ constexpr milliseconds longest_poll{1000};
 
 double seconds(milliseconds length) { return std::chrono::duration<double>(length).count(); }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+struct Addresses {
+  std::shared_ptr<addrinfo> list;  ///< null when the name does not resolve
+  std::string reason;              ///< why not
+};
 
-/// Null when the name does not resolve; `reason` says why.
-AddressList resolve(const std::string& address, int port, std::string* reason) {
+Addresses look_up(const std::string& address, const std::string& port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) *reason = ::gai_strerror(error);
-  return {error == 0 ? found : nullptr, &::freeaddrinfo};
+  const int error = ::getaddrinfo(address.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) return {.list = nullptr, .reason = ::gai_strerror(error)};
+  return {.list = {found, &::freeaddrinfo}, .reason = {}};
+}
+
+/// On a thread of its own: a name server that is out of reach holds getaddrinfo longer than any
+/// deadline.
+Addresses resolve(const std::string& address, int port, const TimeLimit& limit) {
+  std::promise<Addresses> promise;
+  std::future<Addresses> future = promise.get_future();
+  std::thread([promise = std::move(promise), address, text = std::to_string(port)]() mutable {
+    promise.set_value(look_up(address, text));
+  }).detach();
+  const milliseconds left(limit.milliseconds_left(std::chrono::hours(24)));
+  if (future.wait_for(left) == std::future_status::ready) return future.get();
+  return {.list = nullptr, .reason = "the name server does not answer"};
 }
 
 /// Waits for `events`; false when the limit passed.
@@ -78,8 +94,9 @@ TcpStore::TcpStore(const std::string& address, int port, milliseconds deadline)
   std::string reason = "no answer";
   milliseconds pause{2};
   while (!limit.passed()) {
-    const AddressList addresses = resolve(address, port, &reason);
-    for (const addrinfo* to = addresses.get(); to != nullptr; to = to->ai_next) {
+    const Addresses addresses = resolve(address, port, limit);
+    if (!addresses.list) reason = addresses.reason;
+    for (const addrinfo* to = addresses.list.get(); to != nullptr; to = to->ai_next) {
       socket_ = try_connect(*to, limit, &reason);
       if (!socket_.valid()) continue;
       const int on = 1;
@@ -162,6 +179,22 @@ std::string TcpStore::get(std::string_view key) {
   if (!value) fail(fmt::format("nobody set \"{}\" within {} s", key, seconds(deadline_)));
   return std::move(*value);
 }
+
+std::optional<std::string> TcpStore::peek(std::string_view key) {
+  Answer answer = ask(StoreRequest::get, key, {}, TimeLimit(deadline_));
+  if (answer.status != StoreStatus::ok) return std::nullopt;
+  return std::move(answer.value);
+}
+
+std::string TcpStore::offer(std::string_view key, std::string_view value) {
+  return ask(StoreRequest::offer, key, value, TimeLimit(deadline_)).value;
+}
+
+void TcpStore::leave_will(std::string_view key, std::string_view value) {
+  ask(StoreRequest::will, key, value, TimeLimit(deadline_));
+}
+
+void TcpStore::withdraw_will() { ask(StoreRequest::will, {}, {}, TimeLimit(deadline_)); }
 
 std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
   const std::string_view bytes(reinterpret_cast<const char*>(&delta), sizeof delta);

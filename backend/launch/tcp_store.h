@@ -24,6 +24,14 @@ class TcpStore {
   void set(std::string_view key, std::string_view value);
   /// Waits until somebody has set the key.
   std::string get(std::string_view key);
+  /// What is there now; nothing where nobody has set the key.
+  std::optional<std::string> peek(std::string_view key);
+  /// Sets the key unless somebody has; returns what is there then.
+  std::string offer(std::string_view key, std::string_view value);
+  /// The store offers this when the connection ends without `withdraw_will`: when this process
+  /// dies.
+  void leave_will(std::string_view key, std::string_view value);
+  void withdraw_will();
   /// Adds to a counter that starts at 0, and returns the sum.
   std::int64_t add(std::string_view key, std::int64_t delta);
   /// Returns when `world` ranks have called it with this name. A name serves once.

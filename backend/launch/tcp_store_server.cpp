@@ -74,6 +74,11 @@ Reply add(Values& values, std::string_view key, std::string_view delta_bytes) {
   return {status, std::move(text)};
 }
 
+Reply offer(Values& values, std::string_view key, std::string_view value) {
+  if (const std::string* found = values.get(key)) return {StoreStatus::ok, *found};
+  return {values.set(key, value), std::string(value)};
+}
+
 Reply serve(Values& values, StoreRequest kind, std::string_view key, std::string_view value) {
   switch (kind) {
     case StoreRequest::set:
@@ -83,6 +88,10 @@ Reply serve(Values& values, StoreRequest kind, std::string_view key, std::string
       return {StoreStatus::missing, {}};
     case StoreRequest::add:
       return add(values, key, value);
+    case StoreRequest::offer:
+      return offer(values, key, value);
+    case StoreRequest::will:
+      break;  // is the connection's
   }
   return {StoreStatus::refused, {}};
 }
@@ -96,6 +105,11 @@ class Connection {
   int descriptor() const { return socket_.get(); }
   /// A client that does not read its answers is not listened to.
   short events() const { return output_.empty() ? POLLIN : POLLOUT; }
+
+  /// What was to be offered when this ends.
+  void execute_will(Values& values) const {
+    if (!will_.key.empty()) offer(values, will_.key, will_.value);
+  }
 
   /// Moves bytes; false when the connection is over or what came is no request.
   bool step(short events, Values& values) {
@@ -147,8 +161,11 @@ class Connection {
 
   void answer(const StoreRequestHeader& header, Values& values) {
     const std::string_view body = std::string_view(input_).substr(sizeof header);
-    const Reply reply = serve(values, header.kind, body.substr(0, header.key_bytes),
-                              body.substr(header.key_bytes, header.value_bytes));
+    const std::string_view key = body.substr(0, header.key_bytes);
+    const std::string_view value = body.substr(header.key_bytes, header.value_bytes);
+    const bool is_will = header.kind == StoreRequest::will;
+    if (is_will) will_ = {std::string(key), std::string(value)};
+    const Reply reply = is_will ? Reply{} : serve(values, header.kind, key, value);
     const StoreAnswerHeader answer{.status = reply.status,
                                    .zero = {},
                                    .value_bytes = static_cast<std::uint32_t>(reply.value.size())};
@@ -159,6 +176,11 @@ class Connection {
   FileDescriptor socket_;
   std::string input_;
   std::string output_;
+  struct Will {
+    std::string key;
+    std::string value;
+  };
+  Will will_;
   bool greeted_ = false;
 };
 
@@ -234,6 +256,8 @@ class TcpStoreServer::Loop {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       if (connections_[i].step(polls_[i + 2].revents, values_)) {
         living.push_back(std::move(connections_[i]));
+      } else {
+        connections_[i].execute_will(values_);
       }
     }
     connections_ = std::move(living);

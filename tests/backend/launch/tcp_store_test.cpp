@@ -68,6 +68,52 @@ TEST_F(Store, CountersAddUp) {
   EXPECT_EQ(other.add("counter", -2), 3);
 }
 
+TEST_F(Store, PeekDoesNotWait) {
+  EXPECT_EQ(client().peek("name"), std::nullopt);
+  client().set("name", "value");
+  EXPECT_EQ(client().peek("name"), "value");
+}
+
+TEST_F(Store, TheFirstOfferStands) {
+  EXPECT_EQ(client().offer("cause", "rank 1"), "rank 1");
+  EXPECT_EQ(client().offer("cause", "rank 2"), "rank 1");
+  EXPECT_EQ(client().get("cause"), "rank 1");
+}
+
+TEST_F(Store, AWillIsOfferedWhenTheConnectionEnds) {
+  TcpStore other = client();
+  {
+    TcpStore mortal = client();
+    mortal.leave_will("lost", "rank 1");
+    EXPECT_EQ(other.peek("lost"), std::nullopt);
+  }
+  EXPECT_EQ(other.get("lost"), "rank 1");
+}
+
+TEST_F(Store, AWithdrawnWillIsNot) {
+  TcpStore other = client();
+  {
+    TcpStore one = client();
+    one.leave_will("lost", "rank 1");
+    one.withdraw_will();
+  }
+  // Served in order of arrival: the end of the first connection comes before this one's request.
+  client().set("after", "");
+  EXPECT_EQ(other.peek("lost"), std::nullopt);
+}
+
+TEST_F(Store, ANameThatNobodyHasIsNamedAtTheDeadline) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    TcpStore("no-such-host.invalid", 29500, milliseconds(300));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::rank_lost);
+    EXPECT_THAT(error.what(), HasSubstr("no-such-host.invalid:29500"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+}
+
 TEST_F(Store, BarrierLetsAllThroughAtOnce) {
   std::vector<std::thread> ranks;
   std::atomic<int> arrived = 0;
