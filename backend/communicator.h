@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,11 +20,12 @@ namespace shardscope {
 
 class QueuedCollectives;
 
-/// What a collective of a schedule is for, for the flight record.
+/// A collective that is going to be called.
 struct PlannedCollective {
-  std::string_view operation;  ///< "all_gather h.3"
-  std::string_view unit;       ///< "h.3"; empty: of no unit
+  std::string_view operation;  ///< "all_gather"
+  std::string_view unit;       ///< "transformer.h.3"; empty: of no unit
   Bytes bytes;                 ///< of the larger side
+  std::optional<Dtype> dtype;
 };
 
 /// Memory that a communicator supplied; moves, and gives the memory back when it goes.
@@ -54,6 +57,12 @@ class Communicator {
 
   virtual int rank() const = 0;  ///< in the group
   virtual int size() const = 0;
+  /// Its ranks as the job numbers them, ascending; those of the group of all unless said.
+  virtual std::vector<int> ranks() const {
+    std::vector<int> all(static_cast<std::size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   virtual std::string description() const = 0;  ///< "shared_memory, 2 ranks"
 
   /// Collective over the group that was there at the start: every rank allocates the same size.
@@ -84,8 +93,8 @@ class Communicator {
   /// Where calls block: the one under way and all later ones of the tree end soon, with an Error
   /// that says `why`. From any thread; returns at once.
   virtual void abort(const std::string& /*why*/) {}
-  /// Names the next call that was not yet named, for the flight record. On any one thread, in the
-  /// order of the calls.
+  /// Tells of the next call that was not yet told of, for the flight record. On any one thread, in
+  /// the order of the calls of the whole tree.
   virtual void announce(const PlannedCollective&) {}
 };
 

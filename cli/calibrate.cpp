@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backend/calibrate/calibrate.h"
+#include "backend/comm/join_job.h"
 #include "backend/comm/make_communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
@@ -237,15 +238,16 @@ std::string state_text(const std::string& before, const std::string& after) {
   return before.empty() ? "" : fmt::format("; {} before, {} after", before, after);
 }
 
-ExitCode calibrate_as_rank(const CalibrateOptions& options, const Environment& environment) {
+ExitCode measure(const CalibrateOptions& options, const Environment& environment,
+                 std::shared_ptr<JobSession> session) {
   const auto start = std::chrono::steady_clock::now();
   const int threads = threads_of(options, environment.local_world);
   const Job job = job_to_measure(options, environment.world);
   const DeviceToMeasure measured = device_to_measure(job, environment, threads);
   Device& device = *measured.device;
   const CalibrationPlan plan = plan_of(options, job, environment, device);
-  const std::unique_ptr<Communicator> world =
-      make_communicator(CommunicatorChoice::automatic, environment, longest_wait, device.memory());
+  const std::unique_ptr<Communicator> world = make_communicator(
+      CommunicatorChoice::automatic, environment, std::move(session), device.memory());
   const bool speaks = environment.rank == 0;
   const auto clocks = [&] {
     return job.device == "cuda" ? cuda_clocks(environment.local_rank) : "";
@@ -273,6 +275,11 @@ ExitCode calibrate_as_rank(const CalibrateOptions& options, const Environment& e
   print(options.output.json ? json_text(profile, file, elapsed_s)
                             : human_text(profile, file, elapsed_s));
   return ExitCode::done;
+}
+
+ExitCode calibrate_as_rank(const CalibrateOptions& options, const Environment& environment) {
+  const std::shared_ptr<JobSession> session = join_job(environment, longest_wait);
+  return run_as_rank(session.get(), [&] { return measure(options, environment, session); });
 }
 
 ExitCode run_calibrate(const CalibrateOptions& options) {

@@ -149,8 +149,9 @@ void clear_results(const RunFolder& folder) {
   }
   for (const auto& entry : std::filesystem::directory_iterator(folder.root, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("trace.") && name.ends_with(".json.gz"))
-      std::filesystem::remove(entry.path(), ignored);
+    const bool is_trace = name.starts_with("trace.") && name.ends_with(".json.gz");
+    const bool is_flight = name.starts_with("flight.") && name.ends_with(".json");
+    if (is_trace || is_flight) std::filesystem::remove(entry.path(), ignored);
   }
 }
 
@@ -317,7 +318,8 @@ ExitCode run_train(const TrainCommand& options) {
 
   if (leads) prepare(options, resolved, environment);
   const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
-  if (leads) report(options, job, code);
+  const bool has_results = code == ExitCode::done || code == ExitCode::interrupted;
+  if (leads && has_results) report(options, job, code);
   return code;
 }
 

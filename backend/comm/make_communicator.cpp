@@ -1,14 +1,14 @@
 #include "backend/comm/make_communicator.h"
 
-#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "backend/comm/join_job.h"
 #include "backend/comm/mpi_communicator.h"
 #include "backend/comm/shared_memory_communicator.h"
 #include "backend/comm/single_communicator.h"
-#include "backend/launch/tcp_store.h"
-#include "backend/launch/tcp_store_server.h"
+#include "backend/comm/watched_communicator.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -33,20 +33,6 @@ void check_host_memory(const DeviceMemory& memory, int world) {
                .what = fmt::format(
                    "{} ranks on GPUs need NCCL, which this version does not drive yet", world),
                .way_out = "train with one rank, or take --device cpu"});
-}
-
-/// The ranks of one host meet through the store only while they map each other's memory.
-std::unique_ptr<Communicator> meet_in_shared_memory(const Environment& environment,
-                                                    std::chrono::milliseconds deadline) {
-  const MeetingPoint& point = environment.meeting_point;
-  std::optional<TcpStoreServer> server;
-  if (environment.rank == 0 && !point.hosted_by_launcher) {
-    using Reach = ListeningSocket::Reach;
-    const Reach reach = point.on_loopback() ? Reach::loopback : Reach::all_interfaces;
-    server.emplace(ListeningSocket(reach, point.port));
-  }
-  TcpStore store(point.address, point.port, deadline);
-  return make_shared_memory_communicator(environment.rank, environment.world, store, deadline);
 }
 
 }  // namespace
@@ -78,19 +64,27 @@ Transport choose_transport(CommunicatorChoice choice, const Environment& environ
 
 std::unique_ptr<Communicator> make_communicator(CommunicatorChoice choice,
                                                 const Environment& environment,
-                                                std::chrono::milliseconds deadline,
+                                                std::shared_ptr<JobSession> session,
                                                 DeviceMemory& memory) {
   const Transport transport = choose_transport(choice, environment, has_mpi());
-  if (transport != Transport::single) check_host_memory(memory, environment.world);
-  switch (transport) {
-    case Transport::single:
-      return make_single_communicator(memory);
-    case Transport::shared_memory:
-      return meet_in_shared_memory(environment, deadline);
-    case Transport::mpi:
-      break;
-  }
-  return make_mpi_communicator(environment, deadline);
+  if (transport == Transport::single) return make_single_communicator(memory);
+  check_host_memory(memory, environment.world);
+  if (!session) return make_mpi_communicator(environment);  // asked for by one rank alone
+  Meeting& meeting = session->meeting;
+  std::unique_ptr<Communicator> inner =
+      transport == Transport::mpi
+          ? make_mpi_communicator(environment)
+          : make_shared_memory_communicator(environment.rank, environment.world, meeting.store(),
+                                            meeting.deadline());
+  return make_watched_communicator(std::move(session), std::move(inner));
+}
+
+std::unique_ptr<Communicator> make_communicator(CommunicatorChoice choice,
+                                                const Environment& environment,
+                                                std::chrono::milliseconds deadline,
+                                                DeviceMemory& memory) {
+  choose_transport(choice, environment, has_mpi());  // before anybody waits for it
+  return make_communicator(choice, environment, join_job(environment, deadline), memory);
 }
 
 }  // namespace shardscope

@@ -7,6 +7,7 @@
 #include "backend/communicator.h"
 #include "backend/device_memory.h"
 #include "backend/launch/environment.h"
+#include "backend/watch/job_session.h"
 #include "core/config/job.h"
 
 namespace shardscope {
@@ -15,7 +16,13 @@ namespace shardscope {
 /// MPI under mpirun and srun, and across hosts, where this program was built with it; shared memory
 /// where all ranks are on one host. A choice that cannot be throws Error that says what to do.
 /// Several ranks must work on the host's memory: for GPUs there is no communicator yet.
-/// `deadline` is the longest wait for a peer, here and in collectives.
+/// `session` (join_job) watches over it; null where there is one rank.
+std::unique_ptr<Communicator> make_communicator(CommunicatorChoice choice,
+                                                const Environment& environment,
+                                                std::shared_ptr<JobSession> session,
+                                                DeviceMemory& memory = host_memory());
+/// The same with a session of its own, without flight records: `deadline` is the longest wait for a
+/// peer, here and in collectives.
 std::unique_ptr<Communicator> make_communicator(CommunicatorChoice choice,
                                                 const Environment& environment,
                                                 std::chrono::milliseconds deadline,

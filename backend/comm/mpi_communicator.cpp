@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,33 +79,35 @@ class Patience {
   TimeLimit busy_;
 };
 
-/// Messages under way, each with the rank at its other end.
+/// Tells the communicators of a tree to give up.
+struct StopWord {
+  std::string why;  ///< before `asked` is set
+  std::atomic<bool> asked = false;
+};
+
+/// Messages under way.
 class Transfers {
  public:
-  Transfers(const MpiGroup& group, std::chrono::milliseconds deadline)
-      : group_(group), deadline_(deadline) {
+  Transfers(const MpiGroup& group, const StopWord& stop) : group_(group), stop_(stop) {
     const auto most = static_cast<std::size_t>(2 * group.size());
     requests_.reserve(most);
-    peers_.reserve(most);
     statuses_.resize(most);
   }
 
   void send(std::span<const std::byte> data, int to) {
     if (data.empty()) return;
-    check_mpi(MPI_Isend(data.data(), count_of(data), MPI_BYTE, to, tag, group_.handle(), add(to)),
+    check_mpi(MPI_Isend(data.data(), count_of(data), MPI_BYTE, to, tag, group_.handle(), add()),
               "MPI_Isend");
   }
   void receive(std::span<std::byte> data, int from) {
     if (data.empty()) return;
-    check_mpi(
-        MPI_Irecv(data.data(), count_of(data), MPI_BYTE, from, tag, group_.handle(), add(from)),
-        "MPI_Irecv");
+    check_mpi(MPI_Irecv(data.data(), count_of(data), MPI_BYTE, from, tag, group_.handle(), add()),
+              "MPI_Irecv");
   }
-  void barrier() { check_mpi(MPI_Ibarrier(group_.handle(), add(-1)), "MPI_Ibarrier"); }
+  void barrier() { check_mpi(MPI_Ibarrier(group_.handle(), add()), "MPI_Ibarrier"); }
 
   /// Returns when all have ended; none is under way then.
   void finish(const CollectiveCall& call) {
-    const TimeLimit limit(deadline_);
     Patience patience(call.bytes);
     int all_done = 0;
     while (true) {
@@ -111,11 +115,10 @@ class Transfers {
                             statuses_.data()),
                 "MPI_Testall");
       if (all_done) break;
-      if (limit.passed()) fail_late(call);
+      if (stop_.asked.load(std::memory_order_acquire)) give_up(call);
       patience.wait();
     }
     requests_.clear();
-    peers_.clear();
   }
 
   /// Bytes of the message that was received alone, after `finish`.
@@ -130,41 +133,30 @@ class Transfers {
 
   static int count_of(std::span<const std::byte> data) { return static_cast<int>(data.size()); }
 
-  MPI_Request* add(int peer) {
-    peers_.push_back(peer);
-    return &requests_.emplace_back(MPI_REQUEST_NULL);
-  }
+  MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  [[noreturn]] void fail_late(const CollectiveCall& call) {
+  [[noreturn]] void give_up(const CollectiveCall& call) const {
     MpiSession::mark_failed();
-    int late = -1;
-    for (std::size_t i = 0; i < requests_.size() && late < 0; ++i) {
-      int done = 0;
-      MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE);
-      if (!done) late = peers_[i];
-    }
-    const std::string who = late < 0 ? "a rank" : fmt::format("rank {} of the group", late);
     throw Error({.where = fmt::format("rank {} of {}", group_.rank(), group_.size()),
-                 .what = fmt::format("{}: {} did not come within {} s", text_of(call), who,
-                                     std::chrono::duration<double>(deadline_).count()),
-                 .way_out = "see its log",
+                 .what = fmt::format("{}: {}", text_of(call), stop_.why),
+                 .way_out = {},
                  .code = ExitCode::rank_lost});
   }
 
   const MpiGroup& group_;
-  std::chrono::milliseconds deadline_;
+  const StopWord& stop_;
   std::vector<MPI_Request> requests_;
-  std::vector<int> peers_;
   std::vector<MPI_Status> statuses_;
 };
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(MpiGroup group, int world, std::chrono::milliseconds deadline)
+  MpiCommunicator(MpiGroup group, std::vector<int> ranks, int world, std::shared_ptr<StopWord> stop)
       : group_(std::move(group)),
+        ranks_(std::move(ranks)),
         world_(world),
-        deadline_(deadline),
-        transfers_(group_, deadline),
+        stop_(std::move(stop)),
+        transfers_(group_, *stop_),
         sources_(index(size())) {
     piece_ = std::clamp(scratch_bytes / index(size()) / 64 * 64, std::size_t{4096}, piece_bytes);
     scratch_.resize(piece_ * index(size()));
@@ -172,6 +164,7 @@ class MpiCommunicator final : public Communicator {
 
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
+  std::vector<int> ranks() const override { return ranks_; }
   std::string description() const override { return fmt::format("mpi, {} ranks", size()); }
 
   std::unique_ptr<Arena> allocate_arena(Bytes bytes) override {
@@ -250,11 +243,22 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(int color) override {
     check_color(color);
-    // MPI_Comm_split cannot be given a deadline: see first that everybody is there.
+    // MPI_Comm_split cannot be aborted: see first that everybody is there.
     barrier({CollectiveKind::split, {}});
+    std::vector<int> colors(index(size()));
+    all_gather(std::as_bytes(std::span(&color, 1)), std::as_writable_bytes(std::span(colors)));
+    std::vector<int> members;
+    for (std::size_t peer = 0; peer < colors.size(); ++peer)
+      if (colors[peer] == color) members.push_back(ranks_[peer]);
     MPI_Comm part = MPI_COMM_NULL;
     check_mpi(MPI_Comm_split(group_.handle(), color, rank(), &part), "MPI_Comm_split");
-    return std::make_unique<MpiCommunicator>(MpiGroup(part), world_, deadline_);
+    return std::make_unique<MpiCommunicator>(MpiGroup(part), std::move(members), world_, stop_);
+  }
+
+  void abort(const std::string& why) override {
+    if (stop_->asked.load()) return;
+    stop_->why = why;
+    stop_->asked.store(true, std::memory_order_release);
   }
 
  private:
@@ -333,8 +337,9 @@ class MpiCommunicator final : public Communicator {
   }
 
   MpiGroup group_;
+  std::vector<int> ranks_;
   int world_;
-  std::chrono::milliseconds deadline_;
+  std::shared_ptr<StopWord> stop_;
   Transfers transfers_;
   std::vector<const std::byte*> sources_;
   std::size_t piece_ = 0;
@@ -342,25 +347,45 @@ class MpiCommunicator final : public Communicator {
   bool has_arena_ = false;
 };
 
+/// MPI's ranks must be those of the launcher: a library that does not know this mpirun takes every
+/// process for the only one.
+void start_as(const Environment& environment) {
+  MpiSession::start();
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == environment.world && rank == environment.rank) return;
+  throw Error(
+      {.where = "communicator mpi",
+       .what = fmt::format("MPI says rank {} of {}, {} says rank {} of {}", rank, size,
+                           name_of(environment.started_by), environment.rank, environment.world),
+       .way_out = "start the ranks with this library's mpirun, or with srun --mpi=pmix"});
+}
+
 }  // namespace
 
 bool has_mpi() { return true; }
 
-std::unique_ptr<Communicator> make_mpi_communicator(const Environment& environment,
-                                                    std::chrono::milliseconds deadline) {
-  MpiSession::start();
+std::unique_ptr<Communicator> make_mpi_communicator(const Environment& environment) {
+  start_as(environment);
   MPI_Comm all = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &all), "MPI_Comm_dup");
   MpiGroup group(all);
-  if (group.size() != environment.world || group.rank() != environment.rank) {
-    throw Error({.where = "communicator mpi",
-                 .what = fmt::format("MPI says rank {} of {}, {} says rank {} of {}", group.rank(),
-                                     group.size(), name_of(environment.started_by),
-                                     environment.rank, environment.world),
-                 .way_out = "start the ranks with this library's mpirun, or with srun --mpi=pmix"});
-  }
   const int world = group.size();
-  return std::make_unique<MpiCommunicator>(std::move(group), world, deadline);
+  std::vector<int> ranks(static_cast<std::size_t>(world));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return std::make_unique<MpiCommunicator>(std::move(group), std::move(ranks), world,
+                                           std::make_shared<StopWord>());
+}
+
+MeetingPoint share_over_mpi(const Environment& environment, MeetingPoint point) {
+  start_as(environment);
+  char address[256] = {};
+  point.address.copy(address, sizeof address - 1);
+  check_mpi(MPI_Bcast(address, sizeof address, MPI_CHAR, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  check_mpi(MPI_Bcast(&point.port, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+  point.address = address;
+  return point;
 }
 
 }  // namespace shardscope

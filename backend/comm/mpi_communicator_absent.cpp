@@ -6,7 +6,9 @@ namespace shardscope {
 
 bool has_mpi() { return false; }
 
-std::unique_ptr<Communicator> make_mpi_communicator(const Environment&, std::chrono::milliseconds) {
+MeetingPoint share_over_mpi(const Environment&, MeetingPoint point) { return point; }
+
+std::unique_ptr<Communicator> make_mpi_communicator(const Environment&) {
   throw Error(
       {.where = "communicator mpi",
        .what = "this program was built without MPI",

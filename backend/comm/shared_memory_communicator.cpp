@@ -52,6 +52,7 @@ class Rounds {
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
+  const std::vector<int>& members() const { return members_; }
   int member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   std::uint32_t group() const { return group_; }
   SharedMemoryWorld& world() const { return *world_; }
@@ -72,7 +73,7 @@ class Rounds {
     mine.round.raise(round_);
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank_) continue;
-      world_->wait(world_->group_slot(member(peer), group_).round, round_, member(peer), call);
+      world_->wait(world_->group_slot(member(peer), group_).round, round_, call);
       check_same_call(peer, call);
     }
   }
@@ -133,6 +134,7 @@ class SharedMemoryCommunicator final : public Communicator {
 
   int rank() const override { return rounds_.rank(); }
   int size() const override { return rounds_.size(); }
+  std::vector<int> ranks() const override { return rounds_.members(); }
   std::string description() const override {
     return fmt::format("shared_memory, {} ranks", size());
   }
@@ -214,7 +216,7 @@ class SharedMemoryCommunicator final : public Communicator {
                            .offset = offset.value_or(0)};
       const std::uint32_t turn = slot.sent.value() + 1;
       slot.sent.raise(turn);
-      world.wait(received, turn, receiver, call);
+      world.wait(received, turn, call);
     });
   }
 
@@ -228,7 +230,7 @@ class SharedMemoryCommunicator final : public Communicator {
     std::size_t done = 0;
     do {
       const std::uint32_t turn = received.value() + 1;
-      world.wait(slot.sent, turn, sender, call);
+      world.wait(slot.sent, turn, call);
       const Announcement& sent = slot.announcement;
       check_matching_send(sent, sender, data.size());
       const bool staged = sent.offered == Offered::in_staging;
@@ -239,6 +241,8 @@ class SharedMemoryCommunicator final : public Communicator {
       received.raise(turn);
     } while (done < data.size());
   }
+
+  void abort(const std::string& why) override { rounds_.world().abort(why); }
 
   void barrier() override { barrier_round({CollectiveKind::barrier, {}}); }
 

@@ -14,8 +14,8 @@ namespace shardscope {
 /// only here.
 ///
 /// Inputs in the arena are read in place by the peers; others pass through 256 KiB pieces of
-/// staging memory. A collective returns when no peer reads its input any more. A dead process is
-/// found out within a fifth of a second.
+/// staging memory. A collective returns when no peer reads its input any more. `deadline` is that
+/// of meeting; collectives wait until they are aborted.
 std::unique_ptr<Communicator> make_shared_memory_communicator(int rank, int world, TcpStore& store,
                                                               std::chrono::milliseconds deadline);
 

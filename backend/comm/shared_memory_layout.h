@@ -45,9 +45,6 @@ struct alignas(64) ReceiveSlot {
 
 /// The head of a rank's control memory.
 struct alignas(128) RankHead {
-  std::atomic<std::uint32_t> left;        ///< 1 when the communicator was taken down in order
-  std::atomic<std::uint32_t> lost_rank;   ///< 1 + the rank that this one found lost; 0: none
-  std::atomic<std::uint32_t> waits_for;   ///< 1 + the rank that this one waits for; 0: none
   std::atomic<std::uint32_t> next_group;  ///< rank 0's: groups given out
 };
 

@@ -1,6 +1,7 @@
 // The ranks of one host and the memory that they share.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace shardscope {
 
-/// Every rank's control memory and arena, mapped here, and the watch over the other processes.
+/// Every rank's control memory and arena, mapped here.
 /// Nothing of it has a name in the file system: it is gone when the last process is.
 class SharedMemoryWorld {
  public:
@@ -26,7 +27,6 @@ class SharedMemoryWorld {
                     std::chrono::milliseconds deadline);
   SharedMemoryWorld(const SharedMemoryWorld&) = delete;
   SharedMemoryWorld& operator=(const SharedMemoryWorld&) = delete;
-  ~SharedMemoryWorld();
 
   int rank() const { return place_.rank; }
   int world() const { return place_.world; }
@@ -50,9 +50,11 @@ class SharedMemoryWorld {
   /// Where `bytes` lie in this rank's arena; nothing when they are elsewhere.
   std::optional<std::uint64_t> arena_offset(std::span<const std::byte> bytes) const;
 
-  /// Waits until `signal`, which `peer` raises, reaches `target`. A peer that died or left, or the
-  /// deadline, throws Error with ExitCode::rank_lost.
-  void wait(SignalWord& signal, std::uint32_t target, int peer, const CollectiveCall& call);
+  /// Waits until `signal`, which a peer raises, reaches `target`; after `abort` throws Error with
+  /// ExitCode::rank_lost.
+  void wait(SignalWord& signal, std::uint32_t target, const CollectiveCall& call);
+  /// Ends all waits, now and later. From any thread.
+  void abort(const std::string& why);
 
   /// A number for a new group; throws Error when there are too many.
   std::uint32_t take_group();
@@ -63,23 +65,15 @@ class SharedMemoryWorld {
   T& at(int rank, std::size_t offset) const {
     return *reinterpret_cast<T*>(control(rank) + offset);
   }
-  bool process_ended(int rank) const;
-  int origin_of_delay(int peer) const;
-  struct Loss {
-    int rank = 0;
-    std::string what;
-  };
-  std::optional<Loss> find_loss(int peer, const CollectiveCall& call) const;
-  [[noreturn]] void fail(const Loss& loss);
 
   DescriptorExchange::Place place_;
-  std::chrono::milliseconds deadline_;
   ControlLayout layout_;
   DescriptorExchange exchange_;
-  std::vector<FileDescriptor> processes_;  ///< by rank
-  std::vector<MemoryMapping> controls_;    ///< by rank
-  std::vector<MemoryMapping> arenas_;      ///< by rank; empty before allocate_arena
+  std::vector<MemoryMapping> controls_;  ///< by rank
+  std::vector<MemoryMapping> arenas_;    ///< by rank; empty before allocate_arena
   Bytes arena_size_;
+  std::string why_aborted_;  ///< before `aborted_` is set
+  std::atomic<bool> aborted_ = false;
 };
 
 }  // namespace shardscope

@@ -174,6 +174,7 @@ void Executor::issue_queued(Pass& pass, OperationId id, const StepState& state) 
   device_.streams().select(queue_of(operation));
   wait_on_selected(pass.order.waits_of(id));
   if (is_collective(operation.kind)) {
+    announce(id);
     run_collective(id);
   } else {
     run_on_host(id, state);
@@ -201,7 +202,20 @@ void Executor::issue(Pass& pass, OperationId id, const StepState& state) {
 /// What it depends on has ended or is queued before it: kernels have ended when the next operation
 /// is issued, and there is one communication thread, which takes collectives in this order.
 void Executor::launch_collective(OperationId id) {
+  announce(id);
   tickets_[id.value] = queue_.submit([this, id] { run_collective(id); });
+}
+
+void Executor::announce(OperationId id) const {
+  const Operation& operation = schedule_.at(id);
+  std::string_view unit;
+  if (operation.unit) unit = schedule_.units[operation.unit.value].name;
+  if (operation.unit && unit.empty()) unit = "root";
+  bound_->collective(id).communicator->announce(
+      {.operation = name_of(operation.kind),
+       .unit = unit,
+       .bytes = operation.bytes,
+       .dtype = schedule_.collectives[operation.detail].dtype});
 }
 
 void Executor::run_collective(OperationId id) {

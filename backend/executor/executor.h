@@ -116,6 +116,7 @@ class Executor {
   void issue_queued(Pass& pass, OperationId id, const StepState& state);
   void wait_on_selected(std::span<const std::uint32_t> events);
   void launch_collective(OperationId id);
+  void announce(OperationId id) const;
   void run_collective(OperationId id);
   void run_on_host(OperationId id, const StepState& state);
   void wait_for_dependencies(OperationId id);

@@ -17,15 +17,16 @@
 #include "backend/launch/rank_log.h"
 #include "backend/launch/tcp_store_server.h"
 #include "backend/launch/time_limit.h"
+#include "backend/watch/job_story.h"
 
 namespace shardscope {
 namespace {
 
 using std::chrono::milliseconds;
 
-/// A rank that says "I lost a peer" is given so much time to be overtaken by that peer's own
-/// failure.
-constexpr milliseconds wait_for_cause{1000};
+/// After a rank was lost, or said that it had lost one, the others get so much time to find out who
+/// it was, to leave their records, and to end by themselves.
+constexpr milliseconds wait_for_verdict{1500};
 
 constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
 
@@ -71,11 +72,22 @@ struct Rank {
 struct Failure {
   int rank = 0;
   ProcessEnd end;
+  std::optional<std::string> told;  ///< what it said of its end
 
   bool says_peer_lost() const {
-    return end.signal == 0 && end.exit_code == static_cast<int>(ExitCode::rank_lost);
+    return end.signal == 0 && end.exit_code == static_cast<int>(ExitCode::rank_lost) && !told;
   }
+  /// The other ranks will find out for themselves, and may know more.
+  bool concerns_all() const { return end.signal != 0 || says_peer_lost(); }
 };
+
+/// A rank's own code where it says what was wrong.
+ExitCode own_code(const ProcessEnd& end) {
+  for (const ExitCode own :
+       {ExitCode::no, ExitCode::bad_input, ExitCode::outside, ExitCode::not_finite})
+    if (end.signal == 0 && end.exit_code == static_cast<int>(own)) return own;
+  return ExitCode::rank_lost;
+}
 
 Variables variables_of_rank(const Variables& ours, int rank, int ranks, int port) {
   Variables variables;
@@ -97,7 +109,7 @@ Variables variables_of_rank(const Variables& ours, int rank, int ranks, int port
 /// The ranks of one launch, from their start to the end of the last one.
 class RunningJob {
  public:
-  RunningJob(const LaunchPlan& plan, int port) : plan_(plan) {
+  RunningJob(const LaunchPlan& plan, int port) : plan_(plan), story_(port) {
     const Variables ours = process_variables();
     for (int rank = 0; rank < plan.ranks; ++rank) {
       RankLog log = plan.log_folder.empty()
@@ -179,7 +191,7 @@ class RunningJob {
       const std::optional<ProcessEnd> end = rank.process.collect();
       if (!end) continue;
       drain(rank, i == 0);
-      note_end({static_cast<int>(i), *end});
+      note_end({.rank = static_cast<int>(i), .end = *end, .told = {}});
     }
   }
 
@@ -201,7 +213,16 @@ class RunningJob {
     if (asked_to_stop_ && stopped)
       died_of_stop_ = true;
     else if (!going_down_)
-      failures_.push_back(ended);
+      note_failure(ended);
+  }
+
+  void note_failure(Failure failure) {
+    if (failure.end.signal != 0) story_.tell_lost(failure.rank, text_of(failure.end));
+    failure.told = story_.failure_of(failure.rank);
+    if (failure.told)
+      ranks_[static_cast<std::size_t>(failure.rank)].log.write("shardscope: " + *failure.told +
+                                                               "\n");
+    failures_.push_back(std::move(failure));
   }
 
   /// The failure that the others follow from: the first one that is not "I lost a peer".
@@ -217,11 +238,14 @@ class RunningJob {
     } else if (died_of_stop_) {
       take_down();  // it was not yet ready to finish its step, so the others never can
     } else if (!failures_.empty()) {
-      if (!cause().says_peer_lost() || (awaits_cause_ && next_step_.passed())) {
+      if (!cause().concerns_all()) {
         take_down();
-      } else if (!awaits_cause_) {
-        awaits_cause_ = true;
-        next_step_ = TimeLimit(wait_for_cause);
+      } else if (!awaits_verdict_) {
+        awaits_verdict_ = true;
+        next_step_ = TimeLimit(wait_for_verdict);
+      } else if (next_step_.passed()) {
+        // Who has not ended by itself then does not listen.
+        story_.verdict() ? kill_all() : take_down();
       }
     }
   }
@@ -237,30 +261,40 @@ class RunningJob {
   }
 
   void kill_all() {
+    going_down_ = true;
     signal_all(SIGKILL);
     next_step_ = TimeLimit(plan_.grace);
   }
 
-  Error error_of(const Failure& failure) const {
+  /// The one line about a job that failed.
+  Error error_of(const Failure& failure) {
     const RankLog& log = ranks_[static_cast<std::size_t>(failure.rank)].log;
+    const std::optional<Verdict> verdict = story_.verdict();
     const std::string last = log.last_line();
-    ExitCode code = ExitCode::rank_lost;
-    for (const ExitCode own :
-         {ExitCode::no, ExitCode::bad_input, ExitCode::outside, ExitCode::not_finite}) {
-      if (failure.end.signal == 0 && failure.end.exit_code == static_cast<int>(own)) code = own;
+    Error::Parts parts{
+        .where = fmt::format("rank {}", failure.rank),
+        .what = text_of(failure.end) + (last.empty() ? "" : "; its last line: " + last),
+        .way_out = log.file().empty() ? "" : "see " + log.file().string(),
+        .code = own_code(failure.end)};
+    if (failure.told) {
+      parts.what = *failure.told;
+    } else if (verdict && failure.says_peer_lost()) {
+      parts.where = "";
+      parts.what = fmt::format("{}; {}", verdict->cause, verdict->doing);
+      parts.way_out = "see " + (plan_.log_folder / "flight.<rank>.json").string();
+    } else if (verdict) {
+      parts.what += "; " + verdict->doing;
     }
-    return Error({.where = fmt::format("rank {}", failure.rank),
-                  .what = text_of(failure.end) + (last.empty() ? "" : "; its last line: " + last),
-                  .way_out = log.file().empty() ? "" : "see " + log.file().string(),
-                  .code = code});
+    return Error(parts);
   }
 
   const LaunchPlan& plan_;
+  JobStory story_;
   std::vector<Rank> ranks_;
   std::vector<pollfd> polls_;
   std::vector<Failure> failures_;  ///< in the order seen; not of ranks that we took down
   TimeLimit next_step_{std::chrono::hours(1)};  ///< when to decide again, where nothing happens
-  bool awaits_cause_ = false;
+  bool awaits_verdict_ = false;
   bool asked_to_stop_ = false;  ///< a signal was passed on
   bool interrupted_ = false;    ///< a rank stopped early, in order, or all were taken down for it
   bool died_of_stop_ = false;   ///< a rank was killed by the signal that was passed on

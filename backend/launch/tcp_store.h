@@ -24,6 +24,8 @@ class TcpStore {
   void set(std::string_view key, std::string_view value);
   /// Waits until somebody has set the key.
   std::string get(std::string_view key);
+  /// The same; nothing when the deadline passes.
+  std::optional<std::string> find(std::string_view key);
   /// What is there now; nothing where nobody has set the key.
   std::optional<std::string> peek(std::string_view key);
   /// Sets the key unless somebody has; returns what is there then.
@@ -44,8 +46,6 @@ class TcpStore {
   };
   Answer ask(StoreRequest request, std::string_view key, std::string_view value,
              const TimeLimit& limit);
-  /// Waits until somebody has set the key; nothing when the deadline passes.
-  std::optional<std::string> find(std::string_view key);
   [[noreturn]] void fail(std::string_view what) const;
 
   std::string place_;

@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 
+#include "backend/comm/join_job.h"
 #include "backend/comm/make_communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
@@ -74,18 +76,16 @@ void report_memory(Trainer& trainer, int rank) {
 /// One run of `train`, after its parts have been made.
 class Run {
  public:
-  Run(const Job& job, const Environment& environment, const TrainOptions& options)
+  Run(const Job& job, const Environment& environment, const TrainOptions& options,
+      std::shared_ptr<JobSession> session)
       : job_(job),
         environment_(environment),
         device_(make_device(job, environment)),
-        world_(make_communicator(
-            job.communicator, environment,
-            std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3)),
-            device_->memory())),
+        world_(make_communicator(job.communicator, environment, std::move(session),
+                                 device_->memory())),
         leads_(environment.rank == 0),
         options_(options),
         progress_(job.steps, options.quiet || !leads_) {
-    create_folder(job.output);
     if (leads_) metrics_.emplace(start_run_folder(job));
     trainer_.emplace(job, *world_, *device_);
     for (const std::string& note : trainer_->tokens().notes()) {
@@ -135,10 +135,15 @@ class Run {
 }  // namespace
 
 ExitCode train(const Job& job, const Environment& environment, const TrainOptions& options) {
-  Run run(job, environment, options);
-  const ExitCode code = run.steps();
-  run.leave_results();
-  return code;
+  create_folder(job.output);
+  const std::chrono::milliseconds deadline(static_cast<std::int64_t>(job.timeout_s * 1e3));
+  const std::shared_ptr<JobSession> session = join_job(environment, deadline, job.output);
+  return run_as_rank(session.get(), [&] {
+    Run run(job, environment, options, session);
+    const ExitCode code = run.steps();
+    run.leave_results();
+    return code;
+  });
 }
 
 }  // namespace shardscope

@@ -23,7 +23,7 @@ struct TrainOptions {
 /// Trains as one rank of the job and fills the run folder `job.output` (docs/cli.md): job.json,
 /// metrics.jsonl, summary.json and the model by rank 0, a trace by every rank. Returns `done`, or
 /// `interrupted` after SIGINT or SIGTERM, which end the run after the step in hand with everything
-/// saved. Throws Error.
+/// saved. Throws Error, or returns its code where another rank or the launcher prints it.
 ExitCode train(const Job& job, const Environment& environment, const TrainOptions& options = {});
 
 }  // namespace shardscope

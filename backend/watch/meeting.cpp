@@ -1,0 +1,80 @@
+#include "backend/watch/meeting.h"
+
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/launch/time_limit.h"
+#include "backend/watch/flight_recorder.h"
+#include "backend/watch/watch_keys.h"
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds longest_farewell{2500};
+
+std::optional<TcpStoreServer> serve(const Environment& environment,
+                                    std::optional<ListeningSocket> socket) {
+  const MeetingPoint& point = environment.meeting_point;
+  if (environment.rank != 0 || point.hosted_by_launcher) return std::nullopt;
+  if (!socket) {
+    using Reach = ListeningSocket::Reach;
+    socket.emplace(point.on_loopback() ? Reach::loopback : Reach::all_interfaces, point.port);
+  }
+  return TcpStoreServer(std::move(*socket));
+}
+
+}  // namespace
+
+Meeting::Meeting(const Environment& environment, milliseconds deadline,
+                 std::optional<ListeningSocket> socket)
+    : rank_(environment.rank),
+      world_(environment.world),
+      deadline_(deadline),
+      point_(environment.meeting_point),
+      expected_at_end_(environment.world),
+      server_(serve(environment, std::move(socket))),
+      store_(server_ ? "127.0.0.1" : point_.address, server_ ? server_->port() : point_.port,
+             deadline) {
+  wait_for_all();
+}
+
+TcpStore Meeting::connect(milliseconds deadline) const {
+  return {server_ ? "127.0.0.1" : point_.address, server_ ? server_->port() : point_.port,
+          deadline};
+}
+
+void Meeting::wait_for_all() {
+  constexpr const char* gate = "here/all";
+  store_.set(here_key(rank_), "");
+  if (store_.add("here", 1) == world_) store_.set(gate, "");
+  if (store_.find(gate)) return;
+  std::vector<int> missing;
+  for (int rank = 0; rank < world_; ++rank)
+    if (!store_.peek(here_key(rank))) missing.push_back(rank);
+  throw Error({.where = fmt::format("rank {}", rank_),
+               .what = fmt::format("rank{} {} of {} did not come to {}:{} within {} s",
+                                   missing.size() == 1 ? "" : "s", rank_ranges(missing), world_,
+                                   point_.address, point_.port,
+                                   std::chrono::duration<double>(deadline_).count()),
+               .way_out = "see that all ranks were started, and their logs",
+               .code = ExitCode::rank_lost});
+}
+
+Meeting::~Meeting() {
+  if (!server_) return;
+  const TimeLimit limit(longest_farewell);
+  try {
+    while (store_.add(ended_key, 0) < expected_at_end_ && !limit.passed())
+      std::this_thread::sleep_for(milliseconds(10));
+  } catch (const Error&) {  // nobody to wait for can be asked about
+  }
+}
+
+}  // namespace shardscope

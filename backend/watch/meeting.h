@@ -1,0 +1,51 @@
+// Where the ranks of a job find each other, from its start to its end.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "backend/launch/environment.h"
+#include "backend/launch/tcp_store.h"
+#include "backend/launch/tcp_store_server.h"
+
+namespace shardscope {
+
+/// The store of a job. Rank 0 serves it unless our launcher does.
+class Meeting {
+ public:
+  /// Collective: waits until all ranks are here. Throws Error (ExitCode::rank_lost) that names
+  /// those that did not come within `deadline`, or what keeps this one from the meeting point.
+  /// `socket`: where rank 0 listens already; otherwise it binds the port of the meeting point.
+  Meeting(const Environment& environment, std::chrono::milliseconds deadline,
+          std::optional<ListeningSocket> socket = std::nullopt);
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  /// Where this rank serves the store, waits a little until nobody needs it any more.
+  ~Meeting();
+
+  /// Of the thread that made this.
+  TcpStore& store() { return store_; }
+  /// Another connection, for another thread.
+  TcpStore connect(std::chrono::milliseconds deadline) const;
+  /// So many ranks will be done with it (ended_key); all unless said.
+  void expect_at_end(int ranks) { expected_at_end_ = ranks; }
+
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  std::chrono::milliseconds deadline() const { return deadline_; }
+  /// Of our launcher, which tells of failures itself.
+  bool hosted_by_launcher() const { return point_.hosted_by_launcher; }
+
+ private:
+  void wait_for_all();
+
+  int rank_ = 0;
+  int world_ = 1;
+  std::chrono::milliseconds deadline_;
+  MeetingPoint point_;
+  int expected_at_end_ = 0;
+  std::optional<TcpStoreServer> server_;
+  TcpStore store_;
+};
+
+}  // namespace shardscope
