@@ -82,9 +82,6 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option("--seed", options.seed, {"N", "of the start weights"});
   command.option("--precision", options.precision,
                  {"fp32|bf16|bf16_mixed", "element types of compute, master copy and states"});
-  command.fixed("--dropout", "off", {"off", "this commit has no other"});
-  command.fixed("--loss", "outside",
-                {"outside", "cross-entropy after the model; this commit has no other"});
 
   command.heading("How");
   command.option("--strategy", options.strategy,
@@ -97,7 +94,14 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"none|full", "full runs each block again for its backward"});
 }
 
+void declare_native_training(Command& command) {
+  command.fixed("--dropout", "off", {"off", "the native runtime has no other"});
+  command.fixed("--loss", "outside",
+                {"outside", "cross-entropy after the model; the native runtime has no other"});
+}
+
 void declare_native_only(Command& command) {
+  declare_native_training(command);
   command.fixed("--runtime", "native", {"native", "`shardscope model` has the others too"});
   command.fixed("--transformers", "5", {"5", "`shardscope model` has 4 too"});
   constexpr std::string_view not_predicted =

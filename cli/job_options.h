@@ -20,6 +20,8 @@ struct JobOptions {
 };
 
 void declare_job_options(Command& command, JobOptions& options);
+/// Options about training that have one value under the native runtime.
+void declare_native_training(Command& command);
 /// Options that have one value in verbs that follow the native runtime's rules alone.
 void declare_native_only(Command& command);
 

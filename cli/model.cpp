@@ -54,7 +54,8 @@ ModelReport runtime_report(const ModelCommand& command) {
       std::nullopt;  // the runtime's, not the native one's
   Model model = trained_model(job_of(job), command.model_options());
   std::vector<std::string> assumed;
-  ShardingPlan plan = plan_of(model, command.sharding, command.job, command.place, assumed);
+  ShardingPlan plan =
+      plan_of(model, runtime_choice(model, command.sharding, command.job, command.place, assumed));
   return {.model = std::move(model),
           .whole = plan.whole,
           .plan = std::move(plan),
@@ -81,6 +82,7 @@ void declare_model(Command& command) {
   command.positional("MODEL", options->model,
                      "Hugging Face folder or config.json, our export, safetensors or their index");
   declare_job_options(command, options->job);
+  declare_native_training(command);
   command.option("--transformers", options->transformers,
                  {"4|5", "whose layout the model has; 5 unless given"});
   declare_sharding_options(command, options->sharding);

@@ -133,41 +133,25 @@ std::string trainer_precision(const JobOptions& job) {
   return precision == TrainingPrecision::fp16_mixed ? "fp16" : "bf16";
 }
 
-/// What a real library raises, as an error about the file that made it do so.
-Error refused(const ConfigFile& file, const Refusal& refusal) {
-  return Error(
-      {.where = file.name(),
-       // A refused first forward names its exception itself.
-       .what = refusal.code() == ExitCode::no
-                   ? std::string(refusal.what())
-                   : fmt::format("{}: {}", refusal.exception(), refusal.what()),
-       .way_out = file.path == trainer_options_name
-                      ? ""
-                      : fmt::format("`shardscope lint {} --model M` says more", file.name()),
-       .code = refusal.code()});
-}
-
-ShardingPlan file_plan(const Model& model, const ConfigFile& file, const ShardingOptions& options,
-                       const JobOptions& job, const PlaceOptions& place,
-                       std::vector<std::string>& assumed) {
+ConfiguredRun configured_run(const Model& model, ConfigFile file, const ShardingOptions& options,
+                             const JobOptions& job, const PlaceOptions& place,
+                             std::vector<std::string>& assumed) {
   if (place.world) size_of_option(*place.world, "--world");
   if (options.ranks_per_node) size_of_option(*options.ranks_per_node, "--ranks-per-node");
-  const Workers workers = workers_of(file, value_of(file),
-                                     {.world = place.world,
-                                      .ranks_per_node = options.ranks_per_node,
-                                      .trainer_precision = trainer_precision(job)});
-  assumed.insert(assumed.end(), workers.assumed.begin(), workers.assumed.end());
-  ConfiguredModel prepared = configured(model, widths_of_model(job.model.value_or("")));
-  prepared.rank = static_cast<int>(place.rank.value_or(0));
-  if (prepared.rank < 0 || prepared.rank >= workers.world)
-    throw Error({.where = "--rank",
-                 .what = fmt::format("expected 0 to {}, got {}", workers.world - 1, *place.rank)});
-  if (job.optimizer) prepared.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
-  try {
-    return plan_of(prepared, workers, files_beside(file));
-  } catch (const Refusal& refusal) {
-    throw refused(file, refusal);
-  }
+  ConfiguredRun run{.workers = workers_of(file, value_of(file),
+                                          {.world = place.world,
+                                           .ranks_per_node = options.ranks_per_node,
+                                           .trainer_precision = trainer_precision(job)}),
+                    .model = configured(model, widths_of_model(job.model.value_or("")))};
+  assumed.insert(assumed.end(), run.workers.assumed.begin(), run.workers.assumed.end());
+  run.model.rank = static_cast<int>(place.rank.value_or(0));
+  if (run.model.rank < 0 || run.model.rank >= run.workers.world)
+    throw Error(
+        {.where = "--rank",
+         .what = fmt::format("expected 0 to {}, got {}", run.workers.world - 1, *place.rank)});
+  if (job.optimizer) run.model.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
+  run.file = std::move(file);
+  return run;
 }
 
 }  // namespace
@@ -195,12 +179,36 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
                "FSDP1 keeps the original parameters, aligned");
 }
 
-ShardingPlan plan_of(const Model& model, const ShardingOptions& options, const JobOptions& job,
-                     const PlaceOptions& place, std::vector<std::string>& assumed) {
-  const std::optional<ConfigFile> file = config_file(options);
-  if (!file) return plan_of(model, request_of(options, job, place, assumed));
+Error refused(const ConfigFile& file, const Refusal& refusal) {
+  return Error(
+      {.where = file.name(),
+       // A refused first forward names its exception itself.
+       .what = refusal.code() == ExitCode::no
+                   ? std::string(refusal.what())
+                   : fmt::format("{}: {}", refusal.exception(), refusal.what()),
+       .way_out = file.path == trainer_options_name
+                      ? ""
+                      : fmt::format("`shardscope lint {} --model M` says more", file.name()),
+       .code = refusal.code()});
+}
+
+RuntimeChoice runtime_choice(const Model& model, const ShardingOptions& options,
+                             const JobOptions& job, const PlaceOptions& place,
+                             std::vector<std::string>& assumed) {
+  std::optional<ConfigFile> file = config_file(options);
+  if (!file) return request_of(options, job, place, assumed);
   refuse_beside_file(options, job);
-  return file_plan(model, *file, options, job, place, assumed);
+  return configured_run(model, std::move(*file), options, job, place, assumed);
+}
+
+ShardingPlan plan_of(const Model& model, const RuntimeChoice& choice) {
+  if (const auto* request = std::get_if<RuntimeRequest>(&choice)) return plan_of(model, *request);
+  const ConfiguredRun& run = std::get<ConfiguredRun>(choice);
+  try {
+    return plan_of(run.model, run.workers, files_beside(run.file));
+  } catch (const Refusal& refusal) {
+    throw refused(run.file, refusal);
+  }
 }
 
 }  // namespace shardscope

@@ -4,11 +4,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cli/job_options.h"
 #include "cli/place_options.h"
+#include "core/config/config_file.h"
+#include "core/config/config_plan.h"
+#include "core/config/workers.h"
 #include "core/model/model.h"
+#include "core/refusal.h"
+#include "core/sharding/runtime_request.h"
 #include "core/sharding/sharding_plan.h"
 
 namespace shardscope {
@@ -26,9 +32,24 @@ struct ShardingOptions {
 
 void declare_sharding_options(Command& command, ShardingOptions& options);
 
-/// What the runtime of the options or of their file makes of the model. What had to be assumed is
-/// added to `assumed`.
-ShardingPlan plan_of(const Model& model, const ShardingOptions& options, const JobOptions& job,
-                     const PlaceOptions& place, std::vector<std::string>& assumed);
+/// A configuration file, what the workers that it starts see, and the model as they prepare it.
+struct ConfiguredRun {
+  ConfigFile file;
+  Workers workers;
+  ConfiguredModel model;
+};
+/// What a runtime is told: by options, or by a file.
+using RuntimeChoice = std::variant<RuntimeRequest, ConfiguredRun>;
+
+/// What had to be assumed is added to `assumed`. Throws Error naming the option or the file.
+RuntimeChoice runtime_choice(const Model& model, const ShardingOptions& options,
+                             const JobOptions& job, const PlaceOptions& place,
+                             std::vector<std::string>& assumed);
+
+/// What the runtime makes of the model.
+ShardingPlan plan_of(const Model& model, const RuntimeChoice& choice);
+
+/// What a real library raises, as an error about the file that made it do so.
+Error refused(const ConfigFile& file, const Refusal& refusal);
 
 }  // namespace shardscope

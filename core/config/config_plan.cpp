@@ -53,36 +53,6 @@ ShardingStrategy strategy_named(std::string_view name) {
   return parse_sharding_strategy(lower_of(name), "fsdp_sharding_strategy");
 }
 
-ShardingPlan fsdp1_plan(const ConfiguredModel& model, const Workers& workers,
-                        const FsdpPlugin& plugin) {
-  const ModuleTree& tree = model.prepared.tree;
-  const std::string named = plugin.sharding_strategy.value_or(
-      plugin.reshard_after_forward.is_string() ? plugin.reshard_after_forward.string()
-                                               : "FULL_SHARD");
-  Fsdp1Settings settings{.world = static_cast<int>(workers.world),
-                         .strategy = strategy_named(named),
-                         .use_original_parameters = plugin.use_orig_params.value_or(false),
-                         .ranks_per_node = static_cast<int>(
-                             std::max<std::int64_t>(1, workers.world / workers.machines)),
-                         .auto_wrap = accelerate::auto_wrap_of(plugin)};
-  if (const auto dtype = compute_dtype(plugin.mixed_precision.value_or("no")))
-    settings.mixed_precision = MixedPrecision{.parameters = dtype, .reduction = dtype};
-  for (const std::int32_t module : ignored_modules(plugin, tree))
-    settings.ignored_modules.push_back(tree.modules[static_cast<std::size_t>(module)].name);
-  return plan_of(tree, settings, question_of(model, workers));
-}
-
-Fsdp2Mesh fsdp2_mesh(const Workers& workers) {
-  const bool given = std::any_of(
-      workers.environment.begin(), workers.environment.end(),
-      [](const auto& setting) { return setting.first.starts_with("PARALLELISM_CONFIG_DP"); });
-  const int world = static_cast<int>(workers.world);
-  if (!given) return {.replicas = 1, .shards = world, .given = false};
-  const accelerate::ParallelismConfig config = accelerate::make_parallelism(workers.environment);
-  return {.replicas = static_cast<int>(config.dp_replicate),
-          .shards = static_cast<int>(config.dp_shard * config.cp)};
-}
-
 std::string wrap_text(const FsdpPlugin& plugin) {
   if (plugin.wrap == WrapPolicy::transformer && plugin.found_classes)
     return fmt::format("transformer ({})", fmt::join(*plugin.found_classes, ", "));
@@ -167,8 +137,7 @@ void add_stage_3(const DeepSpeedSettings& settings, ShardingPlan& plan) {
 
 ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers,
                             const ReadFile& read_file) {
-  const DeepSpeedSettings settings = settings_of(
-      effective_deepspeed_config(filled_in(model, workers, read_file), workers.world, read_file));
+  const DeepSpeedSettings settings = deepspeed_settings(model, workers, read_file);
   PlanQuestion question = question_of(model, workers);
   question.precision = settings.precision == Dtype::bfloat16  ? "bf16"
                        : settings.precision == Dtype::float16 ? "fp16"
@@ -185,6 +154,42 @@ ShardingPlan deepspeed_plan(const ConfiguredModel& model, const Workers& workers
 }
 
 }  // namespace
+
+Fsdp1Settings fsdp1_settings(const ConfiguredModel& model, const Workers& workers,
+                             const FsdpPlugin& plugin) {
+  const ModuleTree& tree = model.prepared.tree;
+  const std::string named = plugin.sharding_strategy.value_or(
+      plugin.reshard_after_forward.is_string() ? plugin.reshard_after_forward.string()
+                                               : "FULL_SHARD");
+  Fsdp1Settings settings{.world = static_cast<int>(workers.world),
+                         .strategy = strategy_named(named),
+                         .use_original_parameters = plugin.use_orig_params.value_or(false),
+                         .ranks_per_node = static_cast<int>(
+                             std::max<std::int64_t>(1, workers.world / workers.machines)),
+                         .auto_wrap = accelerate::auto_wrap_of(plugin)};
+  if (const auto dtype = compute_dtype(plugin.mixed_precision.value_or("no")))
+    settings.mixed_precision = MixedPrecision{.parameters = dtype, .reduction = dtype};
+  for (const std::int32_t module : ignored_modules(plugin, tree))
+    settings.ignored_modules.push_back(tree.modules[static_cast<std::size_t>(module)].name);
+  return settings;
+}
+
+Fsdp2Mesh fsdp2_mesh(const Workers& workers) {
+  const bool given = std::any_of(
+      workers.environment.begin(), workers.environment.end(),
+      [](const auto& setting) { return setting.first.starts_with("PARALLELISM_CONFIG_DP"); });
+  const int world = static_cast<int>(workers.world);
+  if (!given) return {.replicas = 1, .shards = world, .given = false};
+  const accelerate::ParallelismConfig config = accelerate::make_parallelism(workers.environment);
+  return {.replicas = static_cast<int>(config.dp_replicate),
+          .shards = static_cast<int>(config.dp_shard * config.cp)};
+}
+
+DeepSpeedSettings deepspeed_settings(const ConfiguredModel& model, const Workers& workers,
+                                     const ReadFile& read_file) {
+  return settings_of(
+      effective_deepspeed_config(filled_in(model, workers, read_file), workers.world, read_file));
+}
 
 ModelWidths widths_of_model(const std::filesystem::path& folder_or_config) {
   const std::filesystem::path path = config_path(folder_or_config);
@@ -229,8 +234,10 @@ ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
     return plan_of(model.prepared.tree, DdpOptions{.find_unused_parameters = true},
                    question_of(model, workers));
   const FsdpPlugin plugin = fsdp_plugin(model, workers);
-  ShardingPlan plan = plugin.is_version(1) ? fsdp1_plan(model, workers, plugin)
-                                           : fsdp2_plan(model, workers, plugin);
+  ShardingPlan plan = plugin.is_version(1)
+                          ? plan_of(model.prepared.tree, fsdp1_settings(model, workers, plugin),
+                                    question_of(model, workers))
+                          : fsdp2_plan(model, workers, plugin);
   if (plugin.offload_params)
     plan.warnings.push_back({"offloaded-states",
                              "parameters, gradients and optimizer states are in the CPU's memory, "

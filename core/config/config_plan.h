@@ -8,8 +8,11 @@
 
 #include "core/config/accelerate/fsdp_plugin.h"
 #include "core/config/accelerate/prepared.h"
+#include "core/config/deepspeed/settings.h"
 #include "core/config/workers.h"
 #include "core/model/model.h"
+#include "core/sharding/fsdp1.h"
+#include "core/sharding/fsdp2.h"
 #include "core/sharding/sharding_plan.h"
 
 namespace shardscope {
@@ -39,5 +42,14 @@ ConfigValue effective_deepspeed(const ConfiguredModel& model, const Workers& wor
 
 /// The FSDP plugin of the workers, with mixed precision and the classes found in the model.
 accelerate::FsdpPlugin fsdp_plugin(const ConfiguredModel& model, const Workers& workers);
+
+/// What FullyShardedDataParallel is told. Throws Refusal.
+Fsdp1Settings fsdp1_settings(const ConfiguredModel& model, const Workers& workers,
+                             const accelerate::FsdpPlugin& plugin);
+/// The mesh that fully_shard is given.
+Fsdp2Mesh fsdp2_mesh(const Workers& workers);
+/// What deepspeed.initialize is told, "auto" filled in. Throws Refusal.
+DeepSpeedSettings deepspeed_settings(const ConfiguredModel& model, const Workers& workers,
+                                     const ReadFile& read_file);
 
 }  // namespace shardscope

@@ -51,6 +51,8 @@ Tensors TrainingLoop::forward(Arguments batch) {
 void TrainingLoop::backward() {
   if (deepspeed::Engine* engine = model_.engine())
     engine->backward(loss_);
+  else if (settings_.divides_in_backward)
+    eager::backward(s_, div(s_, loss_, settings_.micro_batches));
   else
     eager::backward(s_, loss_);
 }
@@ -105,7 +107,7 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
     loss_ = cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
     if (!settings_.holds_logits) logits_.reset();
   }
-  if (settings_.micro_batches > 1 && !model_.engine())
+  if (settings_.micro_batches > 1 && !model_.engine() && !settings_.divides_in_backward)
     loss_ = div(s_, loss_, settings_.micro_batches);
 }
 

@@ -24,6 +24,9 @@ struct TrainingSettings {
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;
+  /// The loss over micro-batches is a tensor beside the loss, even of one micro-batch:
+  /// Accelerator.backward.
+  bool divides_in_backward = false;
   /// A variable holds logits and loss until the next forward has returned.
   bool holds_logits = false;
   std::optional<Dtype> autocast = {};  ///< around forward and loss

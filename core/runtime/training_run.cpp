@@ -138,7 +138,19 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
   return fsdp2_model(b.s, std::move(b.module), b.groups, setup.mesh, std::move(steps));
 }
 
+void move_to_device(Session& s, const Tensor& tensor) {
+  if (tensor && tensor.device() == Device::cpu)
+    tensor.set_data(to(s, tensor, {.device = s.settings.device}));
+}
+
+/// Module.to(device); under zero.Init parameters follow one by one, as they are partitioned.
 std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
+  const NoGrad no_grad(b.s);
+  for (Module* module : modules_of(*b.module)) {
+    for (const Module::NamedTensor& own : module->parameters)
+      if (setup.settings.stage < 3) move_to_device(b.s, own.tensor);
+    for (const Module::NamedTensor& own : module->buffers) move_to_device(b.s, own.tensor);
+  }
   b.checkpoint();
   return deepspeed_model(b.s, std::move(b.module), b.groups, setup.settings,
                          b.setup.loop.optimizer);
@@ -195,6 +207,12 @@ void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& d
   if (fsdp2::FullySharded* sharded = model.fully_sharded()) sharded->reset_sharded_params();
 }
 
+shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {
+  for (Parameter& parameter : model.parameters)
+    if (dtype && parameter.trainable) parameter.dtype = *dtype;
+  return model;
+}
+
 SessionSettings settings_of_maker(const TrainingSetup& setup) {
   SessionSettings settings = setup.session;
   settings.device = setup.made_on;
@@ -203,9 +221,10 @@ SessionSettings settings_of_maker(const TrainingSetup& setup) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(Session& s, const shardscope::Model& model, const JsonValue& config,
+TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
                          const TrainingSetup& setup)
     : groups_(setup.world, setup.rank) {
+  const shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
   const bool elsewhere = setup.made_on != s.settings.device;
   if (elsewhere) maker_ = std::make_unique<Session>(settings_of_maker(setup));
   Session& maker = elsewhere ? *maker_ : s;

@@ -56,6 +56,8 @@ struct TrainingSetup {
   int world = 1;
   int rank = 0;
   RuntimeSetup runtime;
+  /// Of parameters that train; absent: as the model has them.
+  std::optional<Dtype> trainable_dtype = {};
   /// Where the model is made: there already, moved by the runtime, or empty until it is sharded.
   Device made_on = Device::cuda;
   /// Of a model made on meta: weights come from rank 0, one whole parameter after the other.

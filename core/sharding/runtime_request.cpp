@@ -21,18 +21,10 @@ constexpr std::pair<TrainingPrecision, std::string_view> precisions[] = {
     {TrainingPrecision::fp16_mixed, "fp16_mixed"},
 };
 
-/// The dtype that computing happens in under mixed precision.
-std::optional<Dtype> compute_dtype(TrainingPrecision precision) {
-  if (precision == TrainingPrecision::bf16_mixed) return Dtype::bfloat16;
-  if (precision == TrainingPrecision::fp16_mixed) return Dtype::float16;
-  return std::nullopt;
-}
-
 /// The tree in the dtype that the precision keeps parameters in.
 ModuleTree tree_in(const Model& model, TrainingPrecision precision) {
-  const Dtype dtype = precision == TrainingPrecision::bf16 ? Dtype::bfloat16 : Dtype::float32;
   ModuleTree tree = tree_of(model);
-  for (TreeParameter& parameter : tree.parameters) parameter.dtype = dtype;
+  for (TreeParameter& parameter : tree.parameters) parameter.dtype = parameter_dtype(precision);
   return tree;
 }
 
@@ -92,10 +84,10 @@ std::vector<std::string> single_modules(const UnitChoice& units) {
   return names;
 }
 
-ShardingPlan fsdp1_plan(const Model& model, const RuntimeRequest& request) {
+Fsdp1Settings fsdp1_settings_on(const Model& model, const ModuleTree& tree,
+                                const RuntimeRequest& request) {
   if (request.sharding == ShardingStrategy::zero1)
     throw no_such_strategy(request, "shard_grad_op, or --runtime deepspeed");
-  const ModuleTree tree = tree_in(model, request.precision);
   check_modules(tree, request.units);
   Fsdp1Settings settings{.world = request.world,
                          .strategy = request.sharding,
@@ -106,7 +98,12 @@ ShardingPlan fsdp1_plan(const Model& model, const RuntimeRequest& request) {
                          .auto_wrap = auto_wrap(model, request.units)};
   if (const auto dtype = compute_dtype(request.precision))
     settings.mixed_precision = MixedPrecision{.parameters = dtype, .reduction = dtype};
-  return plan_of(tree, settings, question_of(request));
+  return settings;
+}
+
+ShardingPlan fsdp1_plan(const Model& model, const RuntimeRequest& request) {
+  const ModuleTree tree = tree_in(model, request.precision);
+  return plan_of(tree, fsdp1_settings_on(model, tree, request), question_of(request));
 }
 
 bool is_hybrid(ShardingStrategy sharding) {
@@ -155,10 +152,10 @@ std::string text_of(const Model& model, const UnitChoice& units) {
   return fmt::format("transformer ({})", fmt::join(model.no_split_classes, ", "));
 }
 
-ShardingPlan fsdp2_plan(const Model& model, const RuntimeRequest& request) {
+std::vector<FullyShardCall> fsdp2_calls(const Model& model, const ModuleTree& tree,
+                                        const RuntimeRequest& request) {
   if (request.sharding == ShardingStrategy::zero1 || request.sharding == ShardingStrategy::no_shard)
     throw no_such_strategy(request, "shard_grad_op or full_shard, or --runtime ddp");
-  const ModuleTree tree = tree_in(model, request.precision);
   check_modules(tree, request.units);
   const bool reshards = request.sharding == ShardingStrategy::full_shard ||
                         request.sharding == ShardingStrategy::hybrid_shard;
@@ -175,10 +172,17 @@ ShardingPlan fsdp2_plan(const Model& model, const RuntimeRequest& request) {
     calls.back().list = modules.size() > 1;
     calls.back().modules = std::move(modules);
   }
-  return plan_of(
-      tree, fully_shard(tree, calls),
-      {.sharding = request.sharding, .mesh = shared.mesh, .wrap = text_of(model, request.units)},
-      question_of(request));
+  return calls;
+}
+
+ShardingPlan fsdp2_plan(const Model& model, const RuntimeRequest& request) {
+  const ModuleTree tree = tree_in(model, request.precision);
+  const std::vector<FullyShardCall> calls = fsdp2_calls(model, tree, request);
+  return plan_of(tree, fully_shard(tree, calls),
+                 {.sharding = request.sharding,
+                  .mesh = calls.front().mesh,
+                  .wrap = text_of(model, request.units)},
+                 question_of(request));
 }
 
 ShardingPlan ddp_plan(const Model& model, const RuntimeRequest& request) {
@@ -189,7 +193,7 @@ ShardingPlan ddp_plan(const Model& model, const RuntimeRequest& request) {
                  question_of(request));
 }
 
-int zero_stage(const RuntimeRequest& request) {
+int stage_of(const RuntimeRequest& request) {
   switch (request.sharding) {
     case ShardingStrategy::no_shard:
       return 0;
@@ -207,7 +211,7 @@ int zero_stage(const RuntimeRequest& request) {
 }
 
 ShardingPlan deepspeed_plan(const Model& model, const RuntimeRequest& request) {
-  ZeroSettings settings{.stage = zero_stage(request),
+  ZeroSettings settings{.stage = stage_of(request),
                         .world = request.world,
                         .precision = compute_dtype(request.precision)};
   if (request.precision == TrainingPrecision::bf16) settings.precision = Dtype::bfloat16;
@@ -244,6 +248,26 @@ TrainingPrecision parse_training_precision(std::string_view text, std::string_vi
   throw Error({.where = std::string(where),
                .what = fmt::format("\"{}\" is none of fp32, bf16, bf16_mixed, fp16_mixed", text)});
 }
+
+std::optional<Dtype> compute_dtype(TrainingPrecision precision) {
+  if (precision == TrainingPrecision::bf16_mixed) return Dtype::bfloat16;
+  if (precision == TrainingPrecision::fp16_mixed) return Dtype::float16;
+  return std::nullopt;
+}
+
+Dtype parameter_dtype(TrainingPrecision precision) {
+  return precision == TrainingPrecision::bf16 ? Dtype::bfloat16 : Dtype::float32;
+}
+
+Fsdp1Settings fsdp1_settings(const Model& model, const RuntimeRequest& request) {
+  return fsdp1_settings_on(model, tree_of(model), request);
+}
+
+std::vector<FullyShardCall> fully_shard_calls(const Model& model, const RuntimeRequest& request) {
+  return fsdp2_calls(model, tree_of(model), request);
+}
+
+int zero_stage(const RuntimeRequest& request) { return stage_of(request); }
 
 ShardingPlan plan_of(const Model& model, const RuntimeRequest& request) {
   ShardingPlan plan = runtime_plan(model, request);

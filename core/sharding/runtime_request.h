@@ -1,6 +1,7 @@
 // A runtime as the command line asks for it, without a configuration file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,11 @@ std::string_view name_of(TrainingPrecision precision);
 /// Throws Error naming `where` and the choices.
 TrainingPrecision parse_training_precision(std::string_view text, std::string_view where);
 
+/// The dtype that computing happens in under mixed precision; none without it.
+std::optional<Dtype> compute_dtype(TrainingPrecision precision);
+/// The dtype that parameters are kept in.
+Dtype parameter_dtype(TrainingPrecision precision);
+
 struct RuntimeRequest {
   Runtime runtime = Runtime::fsdp1;
   ShardingStrategy sharding = ShardingStrategy::full_shard;
@@ -42,6 +48,12 @@ struct RuntimeRequest {
 /// DeepSpeed's for its stages. `transformer` units are the model's no_split_classes. Throws Error
 /// where the runtime has no such strategy or units, and what the library refuses.
 ShardingPlan plan_of(const Model& model, const RuntimeRequest& request);
+
+/// What the libraries' calls are given. Throw Error where the runtime has no such strategy or
+/// units. Modules of the calls are those of tree_of(model).
+Fsdp1Settings fsdp1_settings(const Model& model, const RuntimeRequest& request);
+std::vector<FullyShardCall> fully_shard_calls(const Model& model, const RuntimeRequest& request);
+int zero_stage(const RuntimeRequest& request);
 
 /// `{"transformer.h.0", "transformer.h.3"}, ...` of a JSON file: a list of lists of module names.
 /// Throws Error with file and line.

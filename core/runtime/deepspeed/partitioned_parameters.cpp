@@ -89,6 +89,8 @@ PartitionedParameters::PartitionedParameters(const Setup& setup, const ProcessGr
   const NoGrad no_grad(s);
   for (const NamedParameter& named : setup_.parameters) {
     const Tensor& parameter = named.tensor();
+    if (parameter.device() != s.settings.device)
+      parameter.set_data(to(s, parameter, {.device = s.settings.device}));
     PartitionedParameter p{.name = named.name,
                            .parameter = parameter,
                            .sizes = parameter.sizes(),

@@ -5,6 +5,15 @@
 
 namespace shardscope::eager {
 
+/// All families name them alike: resid_pdrop, attention_dropout, hidden_dropout_prob.
+bool ModelConfig::is_switched_off(std::string_view key) const {
+  return !dropout_ && key.find("drop") != std::string_view::npos;
+}
+
+double ModelConfig::number(std::string_view key) const {
+  return is_switched_off(key) ? 0 : json_.at(key).number();
+}
+
 bool ModelConfig::flag(std::string_view key) const {
   const auto value = json_.find(key);
   return value && value->boolean();
@@ -16,6 +25,7 @@ std::optional<std::int64_t> ModelConfig::find_integer(std::string_view key) cons
 }
 
 std::optional<double> ModelConfig::find_number(std::string_view key) const {
+  if (is_switched_off(key)) return 0;
   const auto value = json_.find(key);
   return value ? std::optional(value->number()) : std::nullopt;
 }

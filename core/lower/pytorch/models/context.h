@@ -19,12 +19,14 @@ namespace shardscope::eager {
 /// The config object as transformers completes it.
 class ModelConfig {
  public:
-  explicit ModelConfig(JsonValue json) : json_(std::move(json)) {}
+  /// Without dropout every probability of it is 0.
+  explicit ModelConfig(JsonValue json, bool dropout = true)
+      : json_(std::move(json)), dropout_(dropout) {}
 
   /// Missing or null.
   bool lacks(std::string_view key) const { return !find(key); }
   std::int64_t integer(std::string_view key) const { return json_.at(key).integer(); }
-  double number(std::string_view key) const { return json_.at(key).number(); }
+  double number(std::string_view key) const;
   std::string text(std::string_view key) const { return json_.at(key).string(); }
   bool flag(std::string_view key) const;  ///< missing: false
   std::optional<std::int64_t> find_integer(std::string_view key) const;
@@ -34,7 +36,10 @@ class ModelConfig {
   std::optional<JsonValue> find(std::string_view key) const { return json_.find(key); }
 
  private:
+  bool is_switched_off(std::string_view key) const;
+
   JsonValue json_;
+  bool dropout_;
 };
 
 /// DynamicCache: keys and values of each layer. Lives for one forward.

@@ -146,7 +146,8 @@ std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
                  .what = "its forward in PyTorch is not known here",
                  .way_out = "use a class with a head for language modelling"});
   const auto context = std::make_shared<ModelContext>(ModelContext{
-      ModelConfig(JsonValue::parse(config_text(config, model), "config.json")), settings});
+      ModelConfig(JsonValue::parse(config_text(config, model), "config.json"), settings.dropout),
+      settings});
   std::shared_ptr<Module> root = TreeBuilder(s, model, has_default_rope(context->config)).build();
   give_forwards(context, *root);
   return root;

@@ -25,6 +25,7 @@ struct ModelSettings {
   AttentionImplementation attention = AttentionImplementation::sdpa;
   ExpertsImplementation experts = ExpertsImplementation::grouped_mm;
   bool use_cache = false;
+  bool dropout = true;  ///< false: as if the config's probabilities were 0
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
   /// Of the loop over experts: by layer; missing: every expert gets its even share.

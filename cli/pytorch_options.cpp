@@ -1,0 +1,150 @@
+#include "cli/pytorch_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+using eager::AttentionSwitches;
+using eager::OptimizerImplementation;
+using eager::OptimizerRule;
+
+constexpr std::string_view known_pytorch = "2.15";
+constexpr int usual_compute_capability = 90;
+
+/// A word of a command line and what it means.
+template <class Value>
+using Choice = std::pair<std::string_view, Value>;
+
+template <class Value, std::size_t count>
+Value chosen(const std::array<Choice<Value>, count>& choices, std::string_view text,
+             std::string_view option) {
+  std::string names;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  throw Error(
+      {.where = std::string(option), .what = fmt::format("\"{}\" is none of {}", text, names)});
+}
+
+/// torch.backends.cuda.enable_*_sdp: a kernel that cannot run what it is asked gives way to the
+/// next.
+constexpr std::array<Choice<AttentionSwitches>, 4> sdpa_kernels{
+    {{"math", {.flash = false, .efficient = false, .cudnn = false}},
+     {"efficient", {.flash = false, .cudnn = false}},
+     {"flash", {.cudnn = false}},
+     {"cudnn", {}}}};
+
+constexpr std::array<Choice<OptimizerRule>, 3> optimizers{
+    {{"adamw", OptimizerRule::adamw}, {"adam", OptimizerRule::adam}, {"sgd", OptimizerRule::sgd}}};
+
+constexpr std::array<Choice<OptimizerImplementation>, 3> implementations{
+    {{"foreach", OptimizerImplementation::foreach},
+     {"fused", OptimizerImplementation::fused},
+     {"loop", OptimizerImplementation::loop}}};
+
+constexpr std::array<Choice<bool>, 2> on_off{{{"on", true}, {"off", false}}};
+
+constexpr std::array<Choice<eager::LossPlace>, 2> loss_places{
+    {{"model", eager::LossPlace::in_model}, {"outside", eager::LossPlace::after_model}}};
+
+void check_pytorch(const std::optional<std::string>& version) {
+  if (!version || *version == known_pytorch ||
+      version->starts_with(std::string(known_pytorch) + "."))
+    return;
+  throw Error({.where = "--pytorch",
+               .what = fmt::format("the operators of PyTorch {} are not known", *version),
+               .way_out = fmt::format("{} is", known_pytorch)});
+}
+
+void apply_attention(const PytorchOptions& options, const GpuKind& gpu,
+                     eager::TrainingSetup& setup) {
+  AttentionSwitches switches;
+  if (options.attention == "eager")
+    setup.model.attention = eager::AttentionImplementation::eager;
+  else if (options.attention)
+    switches = chosen(sdpa_kernels, *options.attention, "--attention");
+  if (!gpu.compute_capability)
+    setup.assumed.push_back(fmt::format("GPUs of compute capability {}.{} (--cluster)",
+                                        usual_compute_capability / 10,
+                                        usual_compute_capability % 10));
+  setup.session = {.compute_capability = gpu.compute_capability.value_or(usual_compute_capability),
+                   .attention = switches};
+}
+
+void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
+                     eager::TrainingSetup& setup) {
+  eager::OptimizerSettings& optimizer = setup.loop.optimizer;
+  optimizer.rule = given.optimizer ? chosen(optimizers, *given.optimizer, "--optimizer")
+                   : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
+                                                              : OptimizerRule::adamw;
+  // torch.optim.Adam's default is none, AdamW's and the job's are some.
+  optimizer.weight_decay = optimizer.rule != OptimizerRule::adam && job.optimizer.weight_decay != 0;
+  optimizer.momentum = optimizer.rule == OptimizerRule::sgd && job.optimizer.momentum != 0;
+  optimizer.nesterov = optimizer.momentum && job.optimizer.nesterov;
+  if (options.optimizer_implementation)
+    optimizer.implementation =
+        chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
+}
+
+}  // namespace
+
+void PytorchOptions::refuse_under_native() const {
+  const std::pair<bool, std::string_view> foreign[] = {
+      {pytorch.has_value(), "--pytorch"},
+      {attention.has_value(), "--attention"},
+      {optimizer_implementation.has_value(), "--optimizer-implementation"},
+      {transformers && *transformers != "5", "--transformers"},
+      {dropout && *dropout != "off", "--dropout"},
+      {loss && *loss != "outside", "--loss"}};
+  for (const auto& [is_given, name] : foreign)
+    if (is_given)
+      throw Error({.where = std::string(name),
+                   .what = "the native runtime runs its own operators, without dropout and with "
+                           "the loss after the model",
+                   .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
+}
+
+void declare_pytorch_options(Command& command, PytorchOptions& options) {
+  command.heading("How PyTorch runs it (with --runtime, --accelerate or --deepspeed)");
+  command.option("--pytorch", options.pytorch,
+                 {"VERSION", "whose operators and rules; 2.15, which is the only one known"});
+  command.option("--transformers", options.transformers,
+                 {"4|5", "whose layout the model has; 5 unless given"});
+  command.option("--attention", options.attention,
+                 {"NAME",
+                  "eager, or the kernel that PyTorch may choose first: math, efficient, "
+                  "flash, cudnn; cudnn unless given"});
+  command.option("--optimizer-implementation", options.optimizer_implementation,
+                 {"foreach|fused|loop", "foreach unless given, PyTorch's default on GPUs"});
+  command.option("--dropout", options.dropout, {"on|off", "on: as the config says"});
+  command.option("--loss", options.loss,
+                 {"model|outside",
+                  "labels given to the model, or cross-entropy after it; model "
+                  "unless given"});
+}
+
+void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
+                           const GpuKind& gpu, eager::TrainingSetup& setup) {
+  check_pytorch(options.pytorch);
+  if (given.job || given.batch) setup.loop.batch = job.batch;
+  setup.loop.length = job.seq;
+  if (given.job || given.accumulate || given.tokens_per_batch)
+    setup.loop.micro_batches = job.accumulate;
+  if (given.job || given.clip || !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
+    setup.loop.clips = job.clip > 0;
+  setup.loop.loss = chosen(loss_places, options.loss.value_or("model"), "--loss");
+  setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
+  apply_attention(options, gpu, setup);
+  apply_optimizer(options, given, job, setup);
+}
+
+}  // namespace shardscope

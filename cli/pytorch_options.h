@@ -1,0 +1,34 @@
+// Options about how PyTorch trains, whichever runtime shards: versions, kernels, optimizer, loss.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/job_options.h"
+#include "core/runtime/training_setup.h"
+
+namespace shardscope {
+
+struct PytorchOptions {
+  std::optional<std::string> pytorch, transformers, attention, optimizer_implementation, dropout,
+      loss;
+
+  /// Throws Error naming an option that the native runtime has one value of.
+  void refuse_under_native() const;
+};
+
+void declare_pytorch_options(Command& command, PytorchOptions& options);
+
+/// Of the CUDA devices; none: not known.
+struct GpuKind {
+  std::optional<int> compute_capability;
+};
+
+/// Fills in what the runtime did not decide: batch, loss, clipping, optimizer, attention, dropout.
+/// `job` is job_of(options). What nobody said is added to setup.assumed. Throws Error naming the
+/// option.
+void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
+                           const GpuKind& gpu, eager::TrainingSetup& setup);
+
+}  // namespace shardscope

@@ -1,0 +1,128 @@
+#include "cli/pytorch_scenario.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "cli/scenario.h"
+#include "core/error.h"
+#include "core/refusal.h"
+#include "core/runtime/configured_setup.h"
+#include "core/runtime/requested_setup.h"
+
+namespace shardscope {
+namespace {
+
+/// The options that mean the same under every runtime; the others are the runtime's to read.
+JobOptions sizes_of(const JobOptions& given) {
+  JobOptions sizes = given;
+  sizes.strategy = sizes.mesh = sizes.wrap = sizes.checkpointing = sizes.precision =
+      sizes.optimizer = sizes.prefetch = std::nullopt;
+  return sizes;
+}
+
+/// What plans know of optimizers: how many states a parameter has.
+JobOptions with_planned_optimizer(JobOptions given) {
+  if (given.optimizer == "adam") given.optimizer = "adamw";
+  return given;
+}
+
+JsonValue config_of(const std::filesystem::path& model) {
+  const std::filesystem::path path = config_path(model);
+  std::error_code ignored;
+  if (path.filename().extension() != ".json" || !std::filesystem::is_regular_file(path, ignored))
+    throw Error({.where = model.string(),
+                 .what = "PyTorch's operators follow from a model's config.json",
+                 .way_out = "give its folder or that file"});
+  JsonValue config = JsonValue::read_file(path, DuplicateKeys::last_wins);
+  if (!config.is_object() || !config.has("model_type"))
+    throw Error({.where = path.string(),
+                 .what = "PyTorch's operators follow from a model's config.json, and this file "
+                         "names no model_type",
+                 .way_out = "give the model's folder or config.json"});
+  return config;
+}
+
+ModelOptions model_options(const PytorchQuestion& question) {
+  return {.transformers = parse_transformers_version(question.pytorch.transformers.value_or("5"),
+                                                     "--transformers")};
+}
+
+void refuse_prefetch(const JobOptions& job) {
+  if (job.prefetch)
+    throw Error({.where = "--prefetch",
+                 .what = "PyTorch's runtimes have settings of their own for it",
+                 .way_out = "set fsdp_backward_prefetch and fsdp_forward_prefetch in accelerate's "
+                            "file"});
+}
+
+eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
+  if (const auto* request = std::get_if<RuntimeRequest>(&choice))
+    return eager::requested_setup(model, *request);
+  const ConfiguredRun& run = std::get<ConfiguredRun>(choice);
+  try {
+    return eager::configured_setup(run.model, run.workers, files_beside(run.file));
+  } catch (const Refusal& refusal) {
+    throw refused(run.file, refusal);
+  }
+}
+
+void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scenario) {
+  const auto& text = question.job.checkpointing;
+  if (!text) return;
+  if (!scenario.setup.checkpointing.modules.empty())
+    throw Error({.where = "--checkpointing",
+                 .what = "the configuration file turns activation checkpointing on already",
+                 .way_out = "leave one of the two out"});
+  const auto choice = eager::parse_checkpoint_choice(*text, "--checkpointing");
+  scenario.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
+}
+
+/// What nobody said of the training loop.
+void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
+            std::vector<std::string>& assumed) {
+  const JobOptions& given = question.job;
+  const eager::TrainingSettings& loop = scenario.setup.loop;
+  const auto unless = [&](bool is_given, std::string text) {
+    if (!is_given && !given.job) assumed.push_back(std::move(text));
+  };
+  unless(given.batch.has_value(), fmt::format("batch {} (--batch)", loop.batch));
+  unless(given.seq.has_value(), fmt::format("sequences of {} tokens (--seq)", loop.length));
+  unless(given.optimizer.has_value(), "optimizer adamw (--optimizer)");
+  unless(given.clip.has_value(), loop.clips ? "gradients are clipped to a norm (--clip)"
+                                            : "gradients are not clipped (--clip)");
+  if (!question.pytorch.loss) assumed.emplace_back("the model computes the loss (--loss)");
+  if (!question.pytorch.dropout && scenario.model.dropout > 0)
+    assumed.push_back(
+        fmt::format("dropout up to {} as the config says (--dropout)", scenario.model.dropout));
+}
+
+}  // namespace
+
+PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question) {
+  refuse_prefetch(question.job);
+  Job job = job_of(sizes_of(question.job));
+  JsonValue config = config_of(job.model);
+  PytorchScenario scenario{.job = job,
+                           .model = trained_model(job, model_options(question)),
+                           .config = std::move(config)};
+  JobOptions for_runtime = with_planned_optimizer(question.job);
+  for_runtime.model = job.model.string();
+  const RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
+                                              question.place, scenario.assumed);
+  const ShardingPlan plan = plan_of(scenario.model, choice);
+  scenario.runtime = plan.runtime;
+  scenario.strategy = plan.strategy;
+  scenario.precision = plan.precision;
+  scenario.mesh = plan.mesh;
+  scenario.setup = setup_of(scenario.model, choice);
+  apply_checkpointing(question, scenario);
+  apply_tokens_per_batch(question.job, scenario.setup.world, scenario.job);
+  apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.setup);
+  assume(question, scenario, scenario.assumed);
+  for (const std::string& text : scenario.setup.assumed) scenario.assumed.push_back(text);
+  for (const std::string& text : scenario.model.assumed) scenario.assumed.push_back(text);
+  return scenario;
+}
+
+}  // namespace shardscope
