@@ -21,6 +21,9 @@ class TcpStore {
   /// Connects, and tries again until the host answers or the deadline passes.
   TcpStore(const std::string& address, int port, std::chrono::milliseconds deadline);
 
+  /// Of every call from now on.
+  void set_deadline(std::chrono::milliseconds deadline) { deadline_ = deadline; }
+
   void set(std::string_view key, std::string_view value);
   /// Waits until somebody has set the key.
   std::string get(std::string_view key);

@@ -15,11 +15,12 @@ namespace {
 
 using Reports = std::vector<std::optional<RankReport>>;
 
-constexpr std::array<std::pair<TroubleKind, std::string_view>, 4> kind_names{
+constexpr std::array<std::pair<TroubleKind, std::string_view>, 5> kind_names{
     {{TroubleKind::late, "late"},
      {TroubleKind::queued, "queued"},
      {TroubleKind::lost, "lost"},
-     {TroubleKind::failed, "failed"}}};
+     {TroubleKind::failed, "failed"},
+     {TroubleKind::cut_off, "cut_off"}}};
 
 /// A line for people, also where a thousand ranks all do something else.
 constexpr std::size_t longest_doing = 4000;
@@ -89,10 +90,11 @@ std::string doing_text(const RankReport* report, bool one) {
 }
 
 /// Ranks that do the same are told of together, in the order of the first of them.
-std::string doing_text(const Reports& reports) {
+std::string doing_text(const Reports& reports, bool asked) {
   std::map<std::string, std::vector<int>> ranks_of;
   std::vector<std::string> order;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+    if (!asked && !reports[rank]) continue;
     const std::string what = doing_text(reports[rank] ? &*reports[rank] : nullptr, true);
     if (!ranks_of.contains(what)) order.push_back(what);
     ranks_of[what].push_back(static_cast<int>(rank));
@@ -180,8 +182,11 @@ Verdict judge(const Trouble& trouble, const Reports& reports, std::chrono::milli
     case TroubleKind::failed:
       verdict.cause = fmt::format("rank {} failed: {}", trouble.rank, trouble.text);
       break;
+    case TroubleKind::cut_off:
+      verdict.cause = fmt::format("rank {} was lost: {}", trouble.rank, trouble.text);
+      break;
   }
-  verdict.doing = doing_text(reports);
+  verdict.doing = doing_text(reports, trouble.kind != TroubleKind::cut_off);
   verdict.answered = static_cast<int>(std::ranges::count_if(
       reports, [](const auto& report) { return report && !report->has_left; }));
   return verdict;

@@ -22,7 +22,8 @@ RankReport report_of(const FlightSnapshot& snapshot);
 
 /// late: `rank` waited longer than the deadline. queued: the library under `rank` found a failure
 /// by itself. lost: the process of `rank` ended. failed: `rank` gave up with an error of its own.
-enum class TroubleKind { late, queued, lost, failed };
+/// cut_off: the store that `rank` serves does not answer, so that nobody can be asked.
+enum class TroubleKind { late, queued, lost, failed, cut_off };
 
 /// What was seen first; one for the whole job.
 struct Trouble {

@@ -50,7 +50,7 @@ std::string text_without_rank(const Error& error) {
 }  // namespace
 
 Watchdog::Watchdog(Meeting& meeting, std::filesystem::path folder)
-    : meeting_(meeting), folder_(std::move(folder)), store_(meeting.connect(longest_answer)) {
+    : meeting_(meeting), folder_(std::move(folder)), store_(meeting.connect(meeting.deadline())) {
   store_->leave_will(
       trouble_key,
       to_text({.kind = TroubleKind::lost, .rank = meeting.rank(), .text = "its process ended"}));
@@ -194,7 +194,7 @@ std::optional<Trouble> Watchdog::others_trouble() {
   if (!ask_store([&](TcpStore& store) { text = store.peek(trouble_key); })) {
     const std::optional<Duration> since = recorder_.under_way_since();
     if (!since || steady_now() - *since < store_grace) return std::nullopt;
-    return Trouble{TroubleKind::lost, 0, "its store is gone"};
+    return Trouble{TroubleKind::cut_off, 0, "the store that it serves does not answer"};
   }
   return text ? parse_trouble(*text) : early_leaver();
 }
@@ -225,6 +225,7 @@ Trouble Watchdog::agree_on(const Trouble& mine) {
 void Watchdog::handle(const Trouble& trouble) {
   const TimeLimit end(longest_end);
   end_ = end;
+  if (store_) store_->set_deadline(longest_answer);
   const FlightSnapshot snapshot = recorder_.snapshot();
   const RankReport mine = report_of(snapshot);
   ask_store([&](TcpStore& store) { store.set(report_key(meeting_.rank()), to_json(mine)); });

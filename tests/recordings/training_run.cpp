@@ -126,7 +126,8 @@ TrainingResult run_training(Job job, const OwnRun& run) {
   job.output = folder.path();
   if (uses_other_device()) return run_here(std::move(job), device_in_use());
   const auto outcomes = shardscope::testing::run_ranks(
-      run.world, [&](const Environment& environment) { train(job, environment, {.quiet = true}); });
+      run.world,
+      [&](const Environment& environment) { return train(job, environment, {.quiet = true}); });
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (outcomes[rank] == shardscope::testing::RankOutcome{}) continue;
     throw Error({.where = fmt::format("rank {} of {}", rank, run.world),

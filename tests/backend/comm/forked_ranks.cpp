@@ -7,16 +7,14 @@
 
 #include "backend/launch/file_descriptor.h"
 #include "backend/launch/tcp_store_server.h"
-#include "core/error.h"
 
 namespace shardscope::testing {
 namespace {
 
-int outcome_of(const std::function<void(const Environment&)>& body, const Environment& place,
+int outcome_of(const std::function<ExitCode(const Environment&)>& body, const Environment& place,
                std::string* message) {
   try {
-    body(place);
-    return 0;
+    return static_cast<int>(body(place));
   } catch (const Error& error) {
     *message = error.what();
     return static_cast<int>(error.code());
@@ -31,7 +29,7 @@ struct Child {
   FileDescriptor messages;
 };
 
-Child start(const Environment& place, const std::function<void(const Environment&)>& body) {
+Child start(const Environment& place, const std::function<ExitCode(const Environment&)>& body) {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
   const pid_t id = ::fork();
@@ -48,7 +46,8 @@ Child start(const Environment& place, const std::function<void(const Environment
 
 }  // namespace
 
-std::vector<RankOutcome> run_ranks(int ranks, const std::function<void(const Environment&)>& body) {
+std::vector<RankOutcome> run_ranks(int ranks,
+                                   const std::function<ExitCode(const Environment&)>& body) {
   const int port = free_port();
   std::vector<Child> children;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backend/launch/environment.h"
+#include "core/error.h"
 
 namespace shardscope::testing {
 
@@ -20,7 +22,18 @@ struct RankOutcome {
 
 /// Forks `ranks` processes that run `body` with the place of a rank whose store rank 0 can host,
 /// and waits for them. An Error ends a rank with its code, another exception with 99.
-std::vector<RankOutcome> run_ranks(int ranks, const std::function<void(const Environment&)>& body);
+std::vector<RankOutcome> run_ranks(int ranks,
+                                   const std::function<ExitCode(const Environment&)>& body);
+/// The same for a body that returns nothing.
+template <class Body>
+requires std::is_void_v<std::invoke_result_t<Body, const Environment&>> std::vector<RankOutcome>
+run_ranks(int ranks, const Body& body) {
+  return run_ranks(ranks,
+                   std::function<ExitCode(const Environment&)>([&](const Environment& place) {
+                     body(place);
+                     return ExitCode::done;
+                   }));
+}
 
 /// A port of the loopback interface that nobody uses now.
 int free_port();

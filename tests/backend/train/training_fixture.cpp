@@ -48,7 +48,8 @@ Job TrainingFixture::job(std::string_view config, int ranks, ShardingStrategy sh
 std::vector<double> TrainingFixture::run_forked(const Job& job) {
   using shardscope::testing::RankOutcome;
   const auto outcomes = shardscope::testing::run_ranks(
-      job.ranks, [&](const Environment& environment) { train(job, environment, {.quiet = true}); });
+      job.ranks,
+      [&](const Environment& environment) { return train(job, environment, {.quiet = true}); });
   for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome, RankOutcome{}) << outcome.message;
   return metrics(job);
 }
