@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/lower/pytorch/aten/stride_order.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/lower/pytorch/selective.h"
 
@@ -156,34 +157,12 @@ namespace {
 
 /// at::infer_dense_strides: dense, in the order of the given strides.
 Dims dense_strides(const Dims& sizes, const Dims& strides) {
-  const int n = sizes.size();
-  std::array<int, Dims::capacity> order{};
-  for (int i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = n - 1 - i;
   const auto should_swap = [&](int a, int b) {
     if (strides[a] == 0 || strides[b] == 0) return 0;
     if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
     return sizes[a] > sizes[b] ? 1 : 0;
   };
-  for (int i = 1; i < n; ++i) {
-    int later = i;
-    for (int j = i - 1; j >= 0; --j) {
-      const int comparison =
-          should_swap(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(later)]);
-      if (comparison < 0) break;
-      if (comparison > 0) {
-        std::swap(order[static_cast<std::size_t>(j)], order[static_cast<std::size_t>(later)]);
-        later = j;
-      }
-    }
-  }
-  Dims dense = sizes;
-  std::int64_t stride = 1;
-  for (int i = 0; i < n; ++i) {
-    const int d = order[static_cast<std::size_t>(i)];
-    dense[d] = stride;
-    if (sizes[d] > 1) stride *= sizes[d];
-  }
-  return dense;
+  return strides_in(sorted_dims(sizes.size(), should_swap), sizes);
 }
 
 }  // namespace

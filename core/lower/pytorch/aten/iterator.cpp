@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/lower/pytorch/aten/fake_strides.h"
+#include "core/lower/pytorch/aten/stride_order.h"
+
 namespace shardscope::eager {
 namespace {
 
@@ -46,8 +49,6 @@ Dims broadcast_strides(const Tensor& operand, const Dims& sizes) {
   return strides;
 }
 
-using Order = std::array<int, Dims::capacity>;
-
 /// 1 if dimension `a` goes after `b`, -1 if before, 0 if that cannot be said.
 int should_swap(std::span<const Dims> strides, const Dims& sizes, int a, int b) {
   for (const Dims& of : strides) {
@@ -56,38 +57,6 @@ int should_swap(std::span<const Dims> strides, const Dims& sizes, int a, int b) 
     if (sizes[a] > sizes[b]) return 1;
   }
   return 0;
-}
-
-/// Dimensions from the fastest to the slowest, by an insertion sort that bears ambiguity.
-template <class Compare>
-Order sorted_dims(int n, Compare compare) {
-  Order order{};
-  for (int i = 0; i < n; ++i) order[static_cast<std::size_t>(i)] = n - 1 - i;
-  for (int i = 1; i < n; ++i) {
-    int later = i;
-    for (int j = i - 1; j >= 0; --j) {
-      int& a = order[static_cast<std::size_t>(j)];
-      int& b = order[static_cast<std::size_t>(later)];
-      const int comparison = compare(a, b);
-      if (comparison < 0) break;
-      if (comparison > 0) {
-        std::swap(a, b);
-        later = j;
-      }
-    }
-  }
-  return order;
-}
-
-Dims strides_in(const Order& order, const Dims& sizes) {
-  Dims strides = sizes;
-  std::int64_t stride = 1;
-  for (int i = 0; i < sizes.size(); ++i) {
-    const int d = order[static_cast<std::size_t>(i)];
-    strides[d] = stride;
-    stride *= sizes[d];
-  }
-  return strides;
 }
 
 }  // namespace
@@ -105,80 +74,10 @@ IteratorOutput iterate(std::span<const Tensor* const> operands, bool with_number
   const std::size_t count = std::min(operands.size(), strides.size());
   for (std::size_t i = 0; i < count; ++i) strides[i] = broadcast_strides(*operands[i], sizes);
   const std::span used = std::span(strides).first(count);
-  const Order order = sorted_dims(
+  const StrideOrder order = sorted_dims(
       sizes.size(), [&, &dims = sizes](int a, int b) { return should_swap(used, dims, a, b); });
   return {sizes, strides_in(order, sizes)};
 }
-
-namespace {
-
-/// As Tensor.expand: 0 where the operand is broadcast.
-Dims expanded_strides(const Tensor& operand, const Dims& sizes) {
-  Dims strides = Dims::filled(sizes.size(), 0);
-  for (int i = 1; i <= sizes.size(); ++i) {
-    const bool own = i <= operand.dim();
-    const std::int64_t size = own ? operand.sizes()[-i] : 1;
-    const std::int64_t stride = own      ? operand.strides()[-i]
-                                : i == 1 ? 1
-                                         : sizes[1 - i] * strides[1 - i];
-    if (size == sizes[-i]) strides[-i] = stride;
-  }
-  return strides;
-}
-
-/// Whether a dimension of one element aside the strides are those of `order`, the fastest last.
-bool lies_in_order(const Dims& sizes, const Dims& strides, std::span<const int> order) {
-  std::int64_t expected = 1;
-  for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
-    if (sizes[*dim] == 1) continue;
-    if (strides[*dim] != expected) return false;
-    expected *= sizes[*dim];
-  }
-  return true;
-}
-
-bool is_channels_last(const Dims& sizes, const Dims& strides) {
-  constexpr int order[] = {0, 2, 3, 1};
-  return sizes.size() == 4 && lies_in_order(sizes, strides, order);
-}
-
-bool not_less(std::int64_t a, std::int64_t b) {
-  return b == 0 || (a != 0 && (a >= b || a % b == 0));
-}
-
-/// should_swap of compute_elementwise_output_logical_to_physical_perm.
-int fake_should_swap(std::span<const Dims> strides, const Dims& sizes, int a, int b) {
-  for (const Dims& of : strides) {
-    if (of[a] == 0 || of[b] == 0) continue;
-    if (of[a] == of[b]) {
-      if (not_less(sizes[b], sizes[a])) continue;
-      return 1;
-    }
-    return not_less(of[b], of[a]) ? -1 : 1;
-  }
-  return 0;
-}
-
-/// torch._prims_common.compute_elementwise_output_strides, by which fake tensors go.
-Dims fake_output_strides(std::span<const Tensor* const> operands, const Dims& sizes) {
-  std::array<Dims, 4> all;
-  std::size_t count = 0;
-  bool contiguous = true, channels_last = true;
-  for (const Tensor* operand : operands) {
-    if (count == all.size()) break;
-    all[count] = expanded_strides(*operand, sizes);
-    contiguous = contiguous && operand->sizes() == sizes && operand->is_contiguous();
-    channels_last = channels_last && is_channels_last(sizes, all[count]);
-    ++count;
-  }
-  if (contiguous && !channels_last) return contiguous_strides(sizes);
-  const std::span strides = std::span(all).first(count);
-  const Order order = sorted_dims(
-      sizes.size(), [&](int a, int b) { return fake_should_swap(strides, sizes, a, b); });
-  return strides_in(order, sizes);
-}
-
-}  // namespace
 
 Tensor allocate_output(Session& s, TensorPointers operands, Dtype dtype, bool with_number) {
   const std::span all(operands.begin(), operands.size());
