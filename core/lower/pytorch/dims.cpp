@@ -55,4 +55,15 @@ Dims contiguous_strides(const Dims& sizes) {
   return strides;
 }
 
+bool is_contiguous(const Dims& sizes, const Dims& strides) {
+  std::int64_t expected = 1;
+  for (int i = sizes.size() - 1; i >= 0; --i) {
+    if (sizes[i] == 0) return true;
+    if (sizes[i] == 1) continue;
+    if (strides[i] != expected) return false;
+    expected *= sizes[i];
+  }
+  return true;
+}
+
 }  // namespace shardscope::eager

@@ -49,5 +49,7 @@ class Dims {
 
 /// Strides of a row-major tensor; a dimension of no elements counts as one.
 Dims contiguous_strides(const Dims& sizes);
+/// Dimensions of one element may have any stride, and so may all of a tensor without elements.
+bool is_contiguous(const Dims& sizes, const Dims& strides);
 
 }  // namespace shardscope::eager

@@ -43,16 +43,7 @@ void Tensor::set_grad_dtype(std::optional<Dtype> wanted) const {
   expected.any_dtype = !wanted;
 }
 
-bool Tensor::is_contiguous() const {
-  std::int64_t expected = 1;
-  for (int i = dim() - 1; i >= 0; --i) {
-    if (sizes()[i] == 0) return true;
-    if (sizes()[i] == 1) continue;
-    if (strides()[i] != expected) return false;
-    expected *= sizes()[i];
-  }
-  return true;
-}
+bool Tensor::is_contiguous() const { return eager::is_contiguous(sizes(), strides()); }
 
 bool Tensor::is_floating_point() const {
   const Dtype d = dtype();

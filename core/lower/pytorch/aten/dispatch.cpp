@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/lower/pytorch/aten/fake_strides.h"
 #include "core/lower/pytorch/aten/stride_order.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/lower/pytorch/selective.h"
@@ -125,7 +126,9 @@ Tensor allocate(Session& s, Like like, const Dims& sizes) {
 }
 
 Tensor allocate_like(Session& s, const Tensor& tensor, Dtype dtype) {
-  return allocate_strided(s, like(tensor, dtype), tensor.sizes(), preserved_strides(tensor));
+  const Dims strides =
+      s.settings.fake_tensors ? fake_like_strides(tensor) : preserved_strides(tensor);
+  return allocate_strided(s, like(tensor, dtype), tensor.sizes(), strides);
 }
 
 Tensor alias_of(const Tensor& base, const Dims& sizes, const Dims& strides, std::int64_t offset) {

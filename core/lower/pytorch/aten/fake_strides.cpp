@@ -48,12 +48,6 @@ bool is_channels_last(const Dims& sizes, const Dims& strides) {
   return sizes.size() == 4 && lies_in_order(sizes, strides, channels_last);
 }
 
-bool is_contiguous(const Dims& sizes, const Dims& strides) {
-  StrideOrder order{};
-  for (int i = 0; i < sizes.size(); ++i) order[static_cast<std::size_t>(i)] = sizes.size() - 1 - i;
-  return lies_in_order(sizes, strides, order);
-}
-
 bool not_less(std::int64_t a, std::int64_t b) {
   return b == 0 || (a != 0 && (a >= b || a % b == 0));
 }
@@ -71,28 +65,37 @@ int should_swap(std::span<const Dims> strides, const Dims& sizes, int a, int b) 
   return 0;
 }
 
+/// torch._prims_common.compute_elementwise_output_strides.
+Dims output_strides(std::span<const Dims> strides, const Dims& sizes) {
+  const bool all_contiguous = std::all_of(strides.begin(), strides.end(),
+                                          [&](const Dims& of) { return is_contiguous(sizes, of); });
+  const bool all_channels_last = std::all_of(
+      strides.begin(), strides.end(), [&](const Dims& of) { return is_channels_last(sizes, of); });
+  if (all_contiguous && !all_channels_last) return contiguous_strides(sizes);
+  if (all_channels_last && !all_contiguous) return strides_in(channels_last, sizes);
+  return strides_in(
+      sorted_dims(sizes.size(), [&](int a, int b) { return should_swap(strides, sizes, a, b); }),
+      sizes);
+}
+
 }  // namespace
 
 Dims fake_output_strides(std::span<const Tensor* const> operands, const Dims& sizes) {
   const Dtype computed = computation_dtype(operands);
-  std::array<Dims, 4> all;
-  std::size_t count = 0;
-  bool all_contiguous = true, all_channels_last = true;
-  for (const Tensor* operand : operands) {
-    if (count == all.size()) break;
-    const bool converted = operand->dtype() != computed;
-    const Dims own = converted ? preserved_strides(*operand) : operand->strides();
-    Dims& strides = all[count++];
-    strides = expanded_strides(operand->sizes(), own, sizes);
-    all_contiguous = all_contiguous && is_contiguous(sizes, strides);
-    all_channels_last = all_channels_last && is_channels_last(sizes, strides);
+  std::array<Dims, 4> strides;
+  const std::size_t count = std::min(operands.size(), strides.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const Tensor& operand = *operands[i];
+    const bool converted = operand.dtype() != computed;
+    strides[i] = expanded_strides(
+        operand.sizes(), converted ? preserved_strides(operand) : operand.strides(), sizes);
   }
-  if (all_contiguous && !all_channels_last) return contiguous_strides(sizes);
-  if (all_channels_last && !all_contiguous) return strides_in(channels_last, sizes);
-  const std::span strides = std::span(all).first(count);
-  return strides_in(
-      sorted_dims(sizes.size(), [&](int a, int b) { return should_swap(strides, sizes, a, b); }),
-      sizes);
+  return output_strides(std::span(strides).first(count), sizes);
+}
+
+Dims fake_like_strides(const Tensor& tensor) {
+  if (tensor.dim() < 2) return contiguous_strides(tensor.sizes());
+  return output_strides(std::array{tensor.strides()}, tensor.sizes());
 }
 
 }  // namespace shardscope::eager

@@ -86,8 +86,8 @@ void split(Dims& sizes, Dims& strides, int dim, std::int64_t outer) {
 }  // namespace
 
 Dims fake_view_strides(const Dims& old_sizes, const Dims& old_strides, const Dims& sizes) {
-  const bool contiguous = old_strides == contiguous_strides(old_sizes);
-  if (old_sizes.product() == 0 || (contiguous && sizes.size() == 1))
+  const bool flattened = sizes.size() == 1 && old_sizes.size() > 1;
+  if (old_sizes.product() == 0 || (flattened && is_contiguous(old_sizes, old_strides)))
     return contiguous_strides(sizes);
   if (old_sizes.empty()) return Dims::filled(sizes.size(), 1);
   if (sizes.empty()) return {};

@@ -258,8 +258,7 @@ Tensor slice(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t 
 }
 
 Tensor indexed_slice(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t end) {
-  const SliceRange range = slice_range(self.size(dim), start, end, 1);
-  if (range.length == self.size(dim)) return alias(s, std::move(self));
+  if (start == 0 && end >= self.size(dim)) return alias(s, std::move(self));
   return slice(s, std::move(self), dim, start, end);
 }
 

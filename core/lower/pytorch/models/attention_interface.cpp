@@ -106,6 +106,7 @@ std::pair<Tensor, Tensor> cached(Session& s, const Context& context, std::size_t
   KeyValueCache::Layer& kept = context->cache->layers.at(layer);
   kept.keys = empty_list(s, key);
   kept.values = empty_list(s, key);
+  if (kept.window) kept.window = to(s, kept.window, {.device = key.device()});
   // The kept keys are let go when the new ones are there.
   Tensor keys = cat(s, {kept.keys, key}, -2);
   if (!kept.window) kept.keys = keys;
@@ -116,9 +117,8 @@ std::pair<Tensor, Tensor> cached(Session& s, const Context& context, std::size_t
   }
   // DynamicSlidingWindowLayer keeps one token less than its window.
   const std::int64_t window = *context->config.find_integer("sliding_window");
-  const std::int64_t from = std::max<std::int64_t>(0, keys.size(-2) - window + 1);
-  kept.keys = indexed_slice(s, keys, 2, from);
-  kept.values = indexed_slice(s, values, 2, from);
+  kept.keys = indexed_slice(s, keys, 2, 1 - window);
+  kept.values = indexed_slice(s, values, 2, 1 - window);
   return {std::move(keys), std::move(values)};
 }
 
