@@ -53,16 +53,21 @@ void ask_fake_packed(eager::Session& s, eager::Tensor positions) {
 
 /// Where the tokens went is a matter of the weights' values, which the engine does not have: read
 /// off the rows that nonzero returned, as far as each layer's loop went.
-std::vector<eager::ExpertTokens> recorded_routing(const Json& recorded) {
-  std::vector<eager::ExpertTokens> routing;
+std::vector<eager::ExpertShares> recorded_routing(const Json& recorded) {
+  std::vector<eager::ExpertShares> routing;
+  const auto tensor = [&](const Json& rows) -> const Json& {
+    return recorded.at("tensors").at(rows.at(0).get<std::size_t>());
+  };
   for (const Json& row : recorded.at("operators")) {
     if (row.at(3) != "aten.nonzero.default") continue;
-    const Json& shape = recorded.at("tensors").at(row.at(5).at(0).get<std::size_t>()).at(1);
-    // The first one of a layer finds the experts (one column), the others an expert's tokens.
+    const Json& shape = tensor(row.at(5)).at(1);
+    // The first one of a layer finds the experts (one column), the others the tokens of the expert
+    // at which the one-hot mask, whose experts lie side by side, was taken.
     if (shape.at(1) == 1)
       routing.emplace_back();
     else
-      routing.back().push_back(shape.at(0).get<std::int64_t>());
+      routing.back().push_back({.expert = tensor(row.at(4)).at(3).get<std::int64_t>(),
+                                .tokens = shape.at(0).get<std::int64_t>()});
   }
   return routing;
 }

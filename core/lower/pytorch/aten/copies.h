@@ -56,6 +56,7 @@ Tensor new_ones(Session& s, const Tensor& tensor, const Dims& sizes,
                 std::optional<Dtype> dtype = {});
 Tensor zero_(Session& s, Tensor self);
 Tensor fill_(Session& s, Tensor self);
+Tensor uniform_(Session& s, Tensor self);
 /// Tensor.item(): aten._local_scalar_dense, which waits for the device.
 void item(Session& s, const Tensor& tensor);
 

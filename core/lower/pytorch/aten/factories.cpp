@@ -135,6 +135,11 @@ Tensor fill_(Session& s, Tensor self) {
   return overwritten(s, op, std::move(self));
 }
 
+Tensor uniform_(Session& s, Tensor self) {
+  static constexpr Operator op{"aten.uniform_.default", OperatorKind::random};
+  return overwritten(s, op, std::move(self));
+}
+
 void item(Session& s, const Tensor& tensor) {
   static constexpr Operator op{"aten._local_scalar_dense.default", OperatorKind::host};
   dispatched(s, op, {&tensor}, {});

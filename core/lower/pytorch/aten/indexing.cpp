@@ -4,6 +4,7 @@
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/dispatch.h"
+#include "core/lower/pytorch/aten/view_backward.h"
 #include "core/lower/pytorch/aten/views.h"
 
 namespace shardscope::eager {
@@ -19,6 +20,7 @@ constexpr Operator index_put_op{"aten.index_put.default", OperatorKind::indexing
 constexpr Operator index_put_in_place_op{"aten.index_put_.default", OperatorKind::indexing};
 constexpr Operator index_put_impl_op{"aten._index_put_impl_.default", OperatorKind::indexing};
 constexpr Operator index_add_op{"aten.index_add_.default", OperatorKind::indexing};
+constexpr Operator scatter_add_op{"aten.scatter_add_.default", OperatorKind::indexing};
 constexpr Operator nonzero_op{"aten.nonzero.default", OperatorKind::indexing};
 constexpr Operator aminmax_op{"aten.aminmax.default", OperatorKind::reduction};
 constexpr Operator scatter_value_op{"aten.scatter_.value", OperatorKind::indexing};
@@ -137,6 +139,16 @@ Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source) {
   ++self->version;
   dispatched(s, index_add_op, {&self, &index, &source}, {&self});
   set_history(s, self, node);
+  return self;
+}
+
+Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source) {
+  const LetGo let_go{index, source};
+  if (any_requires_grad(
+          s, std::array{static_cast<const Tensor*>(&self), static_cast<const Tensor*>(&source)}))
+    refuse_gradient("scatter_add_");
+  ++self->version;
+  dispatched(s, scatter_add_op, {&self, &index, &source}, {&self});
   return self;
 }
 

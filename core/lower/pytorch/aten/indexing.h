@@ -19,6 +19,8 @@ Tensor index_select(Session& s, Tensor self, int dim, Tensor index);
 Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values);
 /// self.index_add_(0, index, source).
 Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source);
+/// self.scatter_add_(0, index, source), of what requires no gradient.
+Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source);
 /// torch.nonzero, whose result has as many rows as the values say.
 Tensor nonzero(Session& s, Tensor self, std::int64_t rows);
 /// torch.nn.functional.one_hot, which looks at the values first.

@@ -17,9 +17,11 @@ Dtype statistics_dtype(const Tensor& input, const Tensor& weight) {
   return input.device() == Device::cpu && !mixed ? input.dtype() : Dtype::float32;
 }
 
+/// Without a weight the last dimension is normalised.
 Dims statistics_sizes(const Tensor& input, const Tensor& weight) {
   Dims sizes = input.sizes();
-  for (int i = 1; i <= weight.dim(); ++i) sizes[-i] = 1;
+  const int normalised = weight ? weight.dim() : 1;
+  for (int i = 1; i <= normalised; ++i) sizes[-i] = 1;
   return sizes;
 }
 

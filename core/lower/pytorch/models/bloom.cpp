@@ -202,6 +202,8 @@ constexpr ClassForward table[] = {
     {"BloomAttention", attention},
     {"BloomBlock", block},
     {"BloomForCausalLM", causal_language_forward},
+    {"BloomForSequenceClassification", unflattened_classification_forward},
+    {"BloomForTokenClassification", token_classification_forward},
     {"BloomGelu", gelu_function},
     {"BloomMLP", feed_forward},
     {"BloomModel", base},

@@ -56,6 +56,8 @@ struct ModelContext {
   ModelSettings settings;
   /// Of the forward that is running; null: use_cache is off.
   std::shared_ptr<KeyValueCache> cache = nullptr;
+  /// Of the forward that is running, where the config wants them: its routers' logits, by layer.
+  Tensors router_logits = {};
 };
 using Context = std::shared_ptr<ModelContext>;
 
@@ -73,6 +75,7 @@ std::span<const ClassForward> gpt2_forwards();
 std::span<const ClassForward> gpt_neox_forwards();
 std::span<const ClassForward> gptj_forwards();
 std::span<const ClassForward> mixtral_forwards();
+std::span<const ClassForward> mixtral_head_forwards();
 std::span<const ClassForward> opt_forwards();
 std::span<const ClassForward> roberta_forwards();
 /// Classes of PyTorch and those that several families have.

@@ -239,6 +239,8 @@ Module::Forward base(const Context& context, const Module&) {
     Tensors outputs{std::move(hidden)};
     const Tensors held = finish_cache(context);
     outputs.insert(outputs.end(), held.begin(), held.end());
+    const Tensors logits = std::exchange(context->router_logits, {});
+    outputs.insert(outputs.end(), logits.begin(), logits.end());
     return outputs;
   };
 }
@@ -270,6 +272,7 @@ constexpr ClassForward table[] = {
     {"Gemma2DecoderLayer", layer_of_four_norms},
     {"Gemma2ForCausalLM", causal_language_forward},
     {"Gemma2ForSequenceClassification", generic_classification_forward},
+    {"Gemma2ForTokenClassification", generic_token_forward},
     {"Gemma2MLP", gated_feed_forward},
     {"Gemma2Model", base},
     {"Gemma2RMSNorm", gemma_norm},
@@ -279,6 +282,7 @@ constexpr ClassForward table[] = {
     {"LlamaDecoderLayer", layer},
     {"LlamaForCausalLM", causal_language_forward},
     {"LlamaForSequenceClassification", generic_classification_forward},
+    {"LlamaForTokenClassification", generic_token_forward},
     {"LlamaMLP", gated_feed_forward},
     {"LlamaModel", base},
     {"LlamaRMSNorm", rms_norm_forward},
@@ -287,14 +291,15 @@ constexpr ClassForward table[] = {
     {"MistralDecoderLayer", layer},
     {"MistralForCausalLM", causal_language_forward},
     {"MistralForSequenceClassification", generic_classification_forward},
+    {"MistralForTokenClassification", generic_token_forward},
     {"MistralMLP", gated_feed_forward},
     {"MistralModel", base},
     {"MistralRMSNorm", rms_norm_forward},
     {"MistralRotaryEmbedding", rotary_embedding_forward},
     {"MixtralAttention", attention},
     {"MixtralDecoderLayer", layer},
-    {"MixtralForCausalLM", causal_language_forward},
     {"MixtralForSequenceClassification", generic_classification_forward},
+    {"MixtralForTokenClassification", generic_token_forward},
     {"MixtralModel", base},
     {"MixtralRMSNorm", rms_norm_forward},
     {"MixtralRotaryEmbedding", rotary_embedding_forward},
@@ -302,6 +307,7 @@ constexpr ClassForward table[] = {
     {"Phi3DecoderLayer", layer_with_dropout},
     {"Phi3ForCausalLM", causal_language_forward},
     {"Phi3ForSequenceClassification", generic_classification_forward},
+    {"Phi3ForTokenClassification", generic_token_forward},
     {"Phi3MLP", fused_feed_forward},
     {"Phi3Model", base},
     {"Phi3RMSNorm", rms_norm_forward},
@@ -310,6 +316,7 @@ constexpr ClassForward table[] = {
     {"Qwen2DecoderLayer", layer},
     {"Qwen2ForCausalLM", causal_language_forward},
     {"Qwen2ForSequenceClassification", generic_classification_forward},
+    {"Qwen2ForTokenClassification", generic_token_forward},
     {"Qwen2MLP", gated_feed_forward},
     {"Qwen2Model", base},
     {"Qwen2RMSNorm", rms_norm_forward},
@@ -318,6 +325,7 @@ constexpr ClassForward table[] = {
     {"Qwen3DecoderLayer", layer},
     {"Qwen3ForCausalLM", causal_language_forward},
     {"Qwen3ForSequenceClassification", generic_classification_forward},
+    {"Qwen3ForTokenClassification", generic_token_forward},
     {"Qwen3MLP", gated_feed_forward},
     {"Qwen3Model", base},
     {"Qwen3RMSNorm", rms_norm_forward},

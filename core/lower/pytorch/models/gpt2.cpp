@@ -22,7 +22,7 @@ Tensor as_heads(Session& s, const Tensor& states, std::int64_t head_size) {
 }
 
 /// _upcast_and_reordered_attn: scores in float32 by one baddbmm.
-AttentionResult attend_upcast(Session& s, const AttentionCall& call) {
+AttentionResult attend_upcast(Session& s, Module& module, const AttentionCall& call) {
   const std::int64_t batch = call.query.size(0), heads = call.query.size(1),
                      tokens = call.query.size(2), head_size = call.query.size(3);
   Tensor weights = empty(s, {batch * heads, tokens, tokens}, like(call.query, Dtype::float32));
@@ -40,7 +40,7 @@ AttentionResult attend_upcast(Session& s, const AttentionCall& call) {
   if (call.mask) weights = add(s, weights, call.mask);
   weights = softmax(s, weights, -1);
   weights = to(s, weights, call.value.dtype());
-  weights = dropout(s, weights, call.dropout, true);
+  weights = call_one(s, module.child("attn_dropout"), {weights});
   Tensor output = matmul(s, weights, call.value);
   output = transpose(s, output, 1, 2);
   return {std::move(output), std::move(weights)};
@@ -76,7 +76,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
                              .contiguous_output = false};
     AttentionResult result =
         reorders && context->settings.attention == AttentionImplementation::eager
-            ? attend_upcast(s, call)
+            ? attend_upcast(s, module, call)
             : attend(s, context, call);
     Tensor output = contiguous(
         s, reshape(s, result.output, {result.output.size(0), result.output.size(1), width}));
@@ -146,6 +146,7 @@ constexpr ClassForward table[] = {
     {"GPT2Attention", attention},
     {"GPT2Block", block},
     {"GPT2ForSequenceClassification", sequence_classification_forward},
+    {"GPT2ForTokenClassification", token_classification_forward},
     {"GPT2LMHeadModel", causal_language_forward},
     {"GPT2MLP", feed_forward},
     {"GPT2Model", base},

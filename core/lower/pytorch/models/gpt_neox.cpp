@@ -123,9 +123,14 @@ Module::Forward base(const Context& context, const Module&) {
 }
 
 constexpr ClassForward table[] = {
-    {"GPTNeoXAttention", attention}, {"GPTNeoXForCausalLM", causal_language_forward},
-    {"GPTNeoXLayer", layer},         {"GPTNeoXMLP", feed_forward},
-    {"GPTNeoXModel", base},          {"GPTNeoXRotaryEmbedding", rotary_embedding_forward},
+    {"GPTNeoXAttention", attention},
+    {"GPTNeoXForCausalLM", causal_language_forward},
+    {"GPTNeoXForSequenceClassification", generic_classification_forward},
+    {"GPTNeoXForTokenClassification", generic_token_forward},
+    {"GPTNeoXLayer", layer},
+    {"GPTNeoXMLP", feed_forward},
+    {"GPTNeoXModel", base},
+    {"GPTNeoXRotaryEmbedding", rotary_embedding_forward},
 };
 
 }  // namespace

@@ -156,6 +156,7 @@ constexpr ClassForward table[] = {
     {"GPTJAttention", attention},
     {"GPTJBlock", block},
     {"GPTJForCausalLM", causal_language_forward},
+    {"GPTJForSequenceClassification", sequence_classification_forward},
     {"GPTJMLP", feed_forward},
     {"GPTJModel", base},
 };

@@ -32,25 +32,61 @@ Tensor generic_classification_loss(Session& s, const Tensor& logits, const Tenso
   return cross_entropy(s, flat, target);
 }
 
+/// The logits of every sequence's last token that is no padding, and what the head's forward has
+/// names for on the way.
+struct Pooled {
+  Tensor kept, places, last, logits;
+};
+
+Pooled pooled_logits(Session& s, const Tensor& logits, const Tensor& input_ids,
+                     std::optional<std::int64_t> padding) {
+  const Device device = logits.device();
+  const std::int64_t batch = input_ids.size(0);
+  if (!padding && batch != 1)
+    throw Error({.where = "config.json: pad_token_id",
+                 .what = "sequences are classified by their last token that is no padding",
+                 .way_out = "set pad_token_id, or take batches of one sequence"});
+  if (!padding) {
+    const Tensor rows = arange(s, batch, {Dtype::int64, device});
+    return {.logits = index(s, select(s, logits, 1, -1), {rows})};
+  }
+  Pooled pooled;
+  pooled.kept = to(s, compare(s, Comparison::ne, input_ids, *padding), Dtype::int32);
+  pooled.places = arange(s, input_ids.size(-1), {Dtype::int32, device});
+  pooled.last = argmax(s, mul(s, pooled.places, pooled.kept));
+  pooled.logits = index(s, logits, {arange(s, batch, {Dtype::int64, device}), pooled.last});
+  return pooled;
+}
+
 Module::Forward classifier(const Context& context, ClassificationLoss loss_of) {
   const auto padding = context->config.find_integer("pad_token_id");
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const RootArguments given(arguments);
     const Tensors base = call(s, base_of(module), {{given.input_ids, given.attention_mask}, 1});
     const Tensor logits = call_one(s, module.child("score"), {base[0]});
-    if (!padding)
-      throw Error({.where = "config.json: pad_token_id",
-                   .what = "sequences are classified by their last token that is no padding",
-                   .way_out = "set pad_token_id"});
-    const Device device = logits.device();
-    const Tensor kept = to(s, compare(s, Comparison::ne, given.input_ids, *padding), Dtype::int32);
-    const Tensor places = arange(s, given.input_ids.size(-1), {Dtype::int32, device});
-    const Tensor last = argmax(s, mul(s, places, kept));
-    Tensor pooled =
-        index(s, logits, {arange(s, given.input_ids.size(0), {Dtype::int64, device}), last});
+    const Pooled pooled = pooled_logits(s, logits, given.input_ids, padding);
     Tensor loss;
-    if (given.labels) loss = loss_of(s, pooled, given.labels);
-    return root_outputs(std::move(loss), std::move(pooled), base);
+    if (given.labels) loss = loss_of(s, pooled.logits, given.labels);
+    return root_outputs(std::move(loss), pooled.logits, base);
+  };
+}
+
+/// The flat logits and labels of all tokens. ForTokenClassification upcasts the logits.
+Tensor generic_token_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  Tensor flat = view(s, logits, {-1, logits.size(-1)});
+  Tensor target = view(s, labels, {-1});
+  return cross_entropy(s, to(s, std::move(flat), Dtype::float32), std::move(target));
+}
+
+Module::Forward token_classifier(ClassificationLoss loss_of) {
+  return [loss_of](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const RootArguments given(arguments);
+    const Tensors base = call(s, base_of(module), {{given.input_ids, given.attention_mask}, 1});
+    const Tensor hidden = call_one(s, module.child("dropout"), {base[0]});
+    Tensor logits = call_one(s, *module.children.back().module, {hidden});
+    Tensor loss;
+    if (given.labels) loss = loss_of(s, logits, given.labels);
+    return root_outputs(std::move(loss), std::move(logits), base);
   };
 }
 
@@ -68,8 +104,8 @@ Tensors root_outputs(Tensor loss, Tensor logits, const Tensors& base_outputs) {
 Tensor classification_loss(Session& s, const Tensor& logits, const Tensor& labels) {
   // One label is a regression; index labels of several classes are one class each.
   if (logits.size(-1) == 1) {
-    Tensor target = squeeze(s, labels);
     Tensor input = squeeze(s, logits);
+    Tensor target = squeeze(s, labels);
     return call_loss_module(s, LossModule::mean_squared_error, input, target);
   }
   if (labels.is_floating_point())
@@ -95,8 +131,28 @@ Module::Forward sequence_classification_forward(const Context& context, const Mo
   return classifier(context, classification_loss);
 }
 
+Module::Forward unflattened_classification_forward(const Context& context, const Module&) {
+  return classifier(context, [](Session& s, const Tensor& logits, const Tensor& labels) {
+    if (logits.size(-1) == 1 || labels.is_floating_point())
+      return classification_loss(s, logits, labels);
+    return call_loss_module(s, LossModule::cross_entropy, logits, labels);
+  });
+}
+
 Module::Forward generic_classification_forward(const Context& context, const Module&) {
   return classifier(context, generic_classification_loss);
+}
+
+Module::Forward token_classification_forward(const Context&, const Module&) {
+  return token_classifier([](Session& s, const Tensor& logits, const Tensor& labels) {
+    Tensor flat = view(s, logits, {-1, logits.size(-1)});
+    Tensor target = view(s, labels, {-1});
+    return call_loss_module(s, LossModule::cross_entropy, flat, target);
+  });
+}
+
+Module::Forward generic_token_forward(const Context&, const Module&) {
+  return token_classifier(generic_token_loss);
 }
 
 Module::Forward causal_language_forward(const Context& context, const Module&) {

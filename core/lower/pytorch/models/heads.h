@@ -19,7 +19,14 @@ Module::Forward causal_language_forward(const Context& context, const Module& mo
 /// that is no padding. GPT-2 and the families after it write out the loss, those of
 /// GenericForSequenceClassification call ForSequenceClassificationLoss.
 Module::Forward sequence_classification_forward(const Context& context, const Module& module);
+/// BLOOM's does not flatten what the loss takes.
+Module::Forward unflattened_classification_forward(const Context& context, const Module& module);
 Module::Forward generic_classification_forward(const Context& context, const Module& module);
+
+/// XForTokenClassification: a dropout and a linear layer, the last child. BERT's, GPT-2's and
+/// BLOOM's call a module for their loss, the others ForTokenClassification.
+Module::Forward token_classification_forward(const Context& context, const Module& module);
+Module::Forward generic_token_forward(const Context& context, const Module& module);
 
 /// The arguments of a root.
 struct RootArguments {

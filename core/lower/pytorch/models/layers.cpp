@@ -13,11 +13,14 @@
 namespace shardscope::eager {
 namespace {
 
-Tensor bias_of(Module& module) {
+/// None if the module has no such parameter.
+Tensor find_parameter(const Module& module, std::string_view own_name) {
   for (const Module::NamedTensor& parameter : module.parameters)
-    if (parameter.name == "bias") return parameter.tensor;
+    if (parameter.name == own_name) return parameter.tensor;
   return {};
 }
+
+Tensor bias_of(const Module& module) { return find_parameter(module, "bias"); }
 
 Tensor linear_module(Session& s, Module& module, const Tensor& input) {
   return linear(s, input, module.parameter("weight"), bias_of(module));
@@ -38,7 +41,7 @@ Tensor embedding_module(Session& s, Module& module, const Tensor& input) {
 }
 
 Tensor layer_norm_module(Session& s, Module& module, const Tensor& input) {
-  return layer_norm(s, input, module.parameter("weight"), bias_of(module));
+  return layer_norm(s, input, find_parameter(module, "weight"), bias_of(module));
 }
 
 Tensor identity(Session&, Module&, const Tensor& input) { return input; }
@@ -69,6 +72,7 @@ struct DropoutKey {
 };
 constexpr DropoutKey dropout_keys[] = {
     {"bert", "dropout", "hidden_dropout_prob"},
+    {"gpt2", "attn_dropout", "attn_pdrop"},
     {"gpt2", "drop", "embd_pdrop"},
     {"gpt2", "dropout", "resid_pdrop"},
     {"gpt2", "resid_dropout", "resid_pdrop"},
@@ -85,10 +89,17 @@ constexpr DropoutKey dropout_keys[] = {
     {"roberta", "dropout", "hidden_dropout_prob"},
 };
 
+/// The first of the keys that is there; modeling_layers.py, GenericForTokenClassification.
+double classifier_dropout(const ModelConfig& config) {
+  for (const char* key : {"classifier_dropout", "hidden_dropout_prob", "hidden_dropout"})
+    if (const auto probability = config.find_number(key)) return *probability;
+  return 0.1;
+}
+
 double dropout_probability(const ModelConfig& config, const Module& module) {
   // A dropout of the root, or of its head, belongs to a classifier.
-  const bool classifies = module.name == "dropout" || module.name == "classifier.dropout";
-  if (classifies && !config.lacks("classifier_dropout")) return config.number("classifier_dropout");
+  if (module.name == "dropout" || module.name == "classifier.dropout")
+    return classifier_dropout(config);
   const std::string type = config.text("model_type");
   for (const DropoutKey& row : dropout_keys)
     if (row.model_type == type && row.name == own_name(module.name))

@@ -17,8 +17,13 @@ enum class AttentionImplementation : std::uint8_t { eager, sdpa };
 /// experts_implementation: all experts in one launch, or a loop over them.
 enum class ExpertsImplementation : std::uint8_t { grouped_mm, loop };
 
-/// Tokens that the router sent to each expert that was hit, in the order of the experts.
-using ExpertTokens = std::vector<std::int64_t>;
+/// What the router sent to an expert.
+struct ExpertShare {
+  std::int64_t expert;
+  std::int64_t tokens;
+};
+/// Of the experts that were hit, in their order.
+using ExpertShares = std::vector<ExpertShare>;
 
 /// How a model is run, and what its host code reads of values that are not modelled here.
 struct ModelSettings {
@@ -29,7 +34,7 @@ struct ModelSettings {
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
   /// Of the loop over experts: by layer; missing: every expert gets its even share.
-  std::vector<ExpertTokens> routing;
+  std::vector<ExpertShares> routing;
   /// The question whether several sequences are packed into one, whose answer is no; empty: as
   /// transformers asks it (masking_utils.py, find_packed_sequence_indices).
   std::function<void(Session&, Tensor position_ids)> ask_packed;

@@ -19,10 +19,12 @@ namespace {
 /// MixtralTopKRouter: {logits, scores, indices}.
 Module::Forward router(const Context& context, const Module&) {
   const std::int64_t chosen = context->config.integer("num_experts_per_tok");
-  return [chosen](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+  const bool recorded = context->config.flag("output_router_logits");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& weight = module.parameter("weight");
     const Tensor hidden = reshape(s, arguments[0], {-1, weight.size(1)});
     Tensor logits = linear(s, hidden, weight);
+    if (recorded) context->router_logits.push_back(logits);
     const Tensor probabilities = softmax(s, to(s, logits, Dtype::float32), -1);
     auto [scores, indices] = topk(s, probabilities, chosen);
     scores = div_(s, scores, sum(s, scores, {-1}, true));
@@ -31,10 +33,13 @@ Module::Forward router(const Context& context, const Module&) {
 }
 
 /// MixtralSparseMoeBlock.
-Module::Forward block(const Context&, const Module&) {
-  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+Module::Forward block(const Context& context, const Module&) {
+  const bool jitters = context->config.find_number("router_jitter_noise").value_or(0) > 0;
+  return [jitters](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Dims sizes = arguments[0].sizes();
-    Tensor hidden = view(s, arguments[0], {-1, sizes[-1]});
+    Tensor hidden = arguments[0];
+    if (jitters && module.training) hidden = mul_(s, hidden, uniform_(s, empty_like(s, hidden)));
+    hidden = view(s, hidden, {-1, sizes[-1]});
     const Tensors routed = call(s, module.child("gate"), {hidden});
     hidden = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
     return {reshape(s, hidden, sizes)};
@@ -79,12 +84,11 @@ Tensors run_grouped(Session& s, Module& module, const Arguments& arguments) {
 }
 
 /// As many experts as can be hit, with equal shares.
-ExpertTokens even_shares(std::int64_t experts, std::int64_t pairs) {
-  ExpertTokens shares(static_cast<std::size_t>(std::min(experts, pairs)));
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const auto hit = static_cast<std::int64_t>(shares.size());
-    shares[i] = pairs / hit + (static_cast<std::int64_t>(i) < pairs % hit ? 1 : 0);
-  }
+ExpertShares even_shares(std::int64_t experts, std::int64_t pairs) {
+  const std::int64_t hit = std::min(experts, pairs);
+  ExpertShares shares;
+  for (std::int64_t i = 0; i < hit; ++i)
+    shares.push_back({.expert = i, .tokens = pairs / hit + (i < pairs % hit ? 1 : 0)});
   return shares;
 }
 
@@ -95,15 +99,15 @@ struct LoopNames {
 
 /// One turn of the loop of MixtralExperts.forward; indexing by a tensor reads it back.
 void run_expert(Session& s, Module& module, const Arguments& arguments, const Tensor& mask,
-                const Tensor& expert, std::int64_t number, std::int64_t tokens, LoopNames& names,
+                const Tensor& expert, const ExpertShare& share, LoopNames& names,
                 const Tensor& total) {
   const auto chosen_by = [&](const Tensor& stack) {
     item(s, expert);
-    return select(s, stack, 0, number);
+    return select(s, stack, 0, share.expert);
   };
   item(s, compare(s, Comparison::eq, expert, module.parameter("gate_up_proj").size(0)));
   {
-    Tensors places = unbind(s, nonzero(s, chosen_by(mask), tokens), 1);
+    Tensors places = unbind(s, nonzero(s, chosen_by(mask), share.tokens), 1);
     names.place = std::move(places[0]);
     names.token = std::move(places[1]);
   }
@@ -122,7 +126,7 @@ void run_expert(Session& s, Module& module, const Arguments& arguments, const Te
 }
 
 Tensors run_loop(Session& s, Module& module, const Arguments& arguments,
-                 const ExpertTokens& tokens_by_expert) {
+                 const ExpertShares& shares) {
   const std::int64_t experts = module.parameter("gate_up_proj").size(0);
   const Tensor total = zeros_like(s, arguments[0]);
   Tensor mask, hit;
@@ -131,13 +135,12 @@ Tensors run_loop(Session& s, Module& module, const Arguments& arguments,
     mask = one_hot(s, arguments[1], experts + 1);
     mask = permute(s, mask, {2, 1, 0});
     hit = nonzero(s, compare(s, Comparison::gt, sum(s, mask, {-1, -2}), 0),
-                  static_cast<std::int64_t>(tokens_by_expert.size()));
+                  static_cast<std::int64_t>(shares.size()));
   }
   LoopNames names;
   const Tensors rows = unbind(s, hit, 0);
   for (std::size_t i = 0; i < rows.size(); ++i)
-    run_expert(s, module, arguments, mask, select(s, rows[i], 0, 0), static_cast<std::int64_t>(i),
-               tokens_by_expert[i], names, total);
+    run_expert(s, module, arguments, mask, select(s, rows[i], 0, 0), shares[i], names, total);
   return {total};
 }
 

@@ -134,6 +134,7 @@ constexpr ClassForward table[] = {
     {"OPTDecoder", decoder},
     {"OPTDecoderLayer", layer},
     {"OPTForCausalLM", causal_language_forward},
+    {"OPTForSequenceClassification", sequence_classification_forward},
     {"OPTLearnedPositionalEmbedding", positional_embedding},
 };
 
