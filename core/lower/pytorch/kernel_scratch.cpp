@@ -147,6 +147,22 @@ void number_scratch(const OperatorCall&, const KernelDevice&, ScratchPlan& plan)
   plan.take(size_of(Dtype::float64).count);
 }
 
+/// self.abs() == inf. Source: ATen/native/TensorCompare.cpp.
+void isinf_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  plan.take(bytes_of_elements(*call.inputs[0]));
+  plan.outputs();
+}
+
+/// Operands of another dtype than the result are converted first. Source:
+/// ATen/native/TensorCompare.cpp, where_self_out.
+void where_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  const Dtype result = call.outputs[0]->layout.dtype;
+  for (const TensorImpl* operand : call.inputs.subspan(1))
+    if (operand->layout.dtype != result)
+      plan.take(operand->layout.sizes.product() * size_of(result).count);
+  plan.outputs();
+}
+
 struct Row {
   std::string_view name;
   ScratchRule rule;
@@ -173,6 +189,7 @@ constexpr Row rows[] = {
     {"aten.cumsum.default", cumsum_scratch},
     {"aten.embedding.default", embedding_scratch},
     {"aten.embedding_dense_backward.default", embedding_backward_scratch},
+    {"aten.isinf.default", isinf_scratch},
     {"aten.linalg_vector_norm.default", reduction_scratch},
     {"aten.max.default", reduction_scratch},
     {"aten.mean.default", reduction_scratch},
@@ -183,6 +200,7 @@ constexpr Row rows[] = {
     {"aten.pow.Scalar", number_scratch},
     {"aten.sum.default", reduction_scratch},
     {"aten.sum.dim_IntList", reduction_scratch},
+    {"aten.where.self", where_scratch},
     {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},
     {"fsdp.split_with_sizes_copy.default", copy_out_scratch},
 };

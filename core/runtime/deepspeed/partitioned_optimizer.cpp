@@ -32,12 +32,7 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
   barrier(s, world_);
   make_sub_groups();
   barrier(s, world_);
-  for (SubGroup& group : sub_groups_) {
-    // initialize_optimizer_states: gradients of zeros, dropped again unless they are offloaded.
-    Tensor gradient =
-        zeros(s, {group.master.numel()}, {.dtype = group.master.dtype(), .device = state_device()});
-    if (offloads()) group.master.set_grad(gradient);
-  }
+  initialize_states();
   barrier(s, world_);
   if (setup_.settings.contiguous_gradients)
     bucket_buffer_ = empty(s, {setup_.settings.reduce_bucket_elements},
@@ -53,6 +48,17 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
       at += parameters_[p].partition_elements;
     }
   register_gradient_hooks();
+}
+
+/// initialize_optimizer_states: gradients of zeros, dropped again unless they are offloaded.
+void PartitionedOptimizer::initialize_states() {
+  Session& s = setup_.s;
+  std::int64_t largest = 0;
+  for (const SubGroup& group : sub_groups_) largest = std::max(largest, group.flat.numel());
+  const Like kind{.dtype = sub_groups_.front().master.dtype(), .device = state_device()};
+  const Tensor shared = zeros(s, {largest}, kind);
+  if (!offloads()) return;
+  for (SubGroup& group : sub_groups_) group.master.set_grad(zeros(s, {group.flat.numel()}, kind));
 }
 
 void PartitionedOptimizer::mark_persistent() {
@@ -84,23 +90,45 @@ void PartitionedOptimizer::make_sub_groups() {
     }
     if (!current.empty()) groups.push_back(std::move(current));
   }
+  const Tensor whole = defragmented(groups);
+  std::int64_t at = 0;
   for (ParameterIndices& group : groups) {
-    Tensors parts;
-    for (const std::size_t p : group) parts.push_back(parameters_[p].partition);
-    SubGroup made{.parameters = std::move(group),
-                  .flat = parts.size() == 1 ? parts.front() : cat(s, parts),
-                  .master = {},
-                  .averaged = {}};
-    sub_groups_.push_back(std::move(made));
+    std::int64_t elements = 0;
+    for (const std::size_t p : group) elements += parameters_[p].partition_elements;
+    sub_groups_.push_back({.parameters = std::move(group),
+                           .flat = narrow(s, whole, 0, at, elements),
+                           .master = {},
+                           .averaged = {}});
+    at += elements;
   }
   point_partitions();
+  const Dtype dtype = setup_.settings.masters_in_precision ? setup_.dtype() : Dtype::float32;
+  Tensor converted;  // lives until the next one is there
   for (SubGroup& group : sub_groups_) {
-    const Dtype dtype = setup_.settings.masters_in_precision ? setup_.dtype() : Dtype::float32;
-    const bool same = group.flat.dtype() == dtype && group.flat.device() == state_device();
-    group.master = same ? detach(s, group.flat)
-                        : clone(s, to(s, group.flat, {.dtype = dtype, .device = state_device()}));
+    converted = to(s, group.flat, {.dtype = dtype, .device = state_device()});
+    group.master = detach(s, clone(s, converted));
     group.master.set_requires_grad(true);
   }
+}
+
+/// defragment: partitions leave the device before their common buffer is allocated there.
+Tensor PartitionedOptimizer::defragmented(const std::vector<ParameterIndices>& groups) {
+  Session& s = setup_.s;
+  std::int64_t elements = 0;
+  for (const ParameterIndices& group : groups)
+    for (const std::size_t p : group) elements += parameters_[p].partition_elements;
+  const Like kind = like(parameters_[groups.front().front()].partition);
+  const Tensor on_host = empty(s, {elements}, {.dtype = kind.dtype, .device = Device::cpu});
+  std::int64_t at = 0;
+  for (const ParameterIndices& group : groups)
+    for (const std::size_t p : group) {
+      Tensor& partition = parameters_[p].partition;
+      copy_(s, narrow(s, on_host, 0, at, partition.numel()), partition);
+      at += partition.numel();
+      partition = empty(s, {0}, kind);
+    }
+  s.empty_cache();
+  return to(s, on_host, {.device = kind.device});
 }
 
 /// Partitions are parts of their sub-group's flat tensor.

@@ -40,6 +40,8 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
 
   void mark_persistent();
   void make_sub_groups();
+  Tensor defragmented(const std::vector<ParameterIndices>& groups);
+  void initialize_states();
   void point_partitions();
   void register_module_hooks(Module& module);
   void hook_inputs(Session& s, Hooked& hooked, Arguments& arguments);

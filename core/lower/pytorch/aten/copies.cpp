@@ -41,6 +41,18 @@ Tensor contiguous(Session& s, Tensor self) {
   return clone_with(s, self, contiguous_strides(self.sizes()));
 }
 
+namespace {
+
+/// memcpy_and_sync: the host waits for a copy between it and the device that is not non_blocking.
+/// Source: ATen/native/cuda/Copy.cu, copy_kernel_cuda.
+void wait_for_copy(Session& s, Device to, Device from, bool non_blocking) {
+  const bool crosses = to != from && (to == Device::cuda || from == Device::cuda);
+  const bool has_values = to != Device::meta && from != Device::meta;
+  if (crosses && has_values && !non_blocking) s.host_sync();
+}
+
+}  // namespace
+
 Tensor to(Session& s, Tensor self, ToOptions options) {
   static constexpr Operator op{"aten._to_copy.default", OperatorKind::copy};
   const LetGo let_go{self};
@@ -55,6 +67,7 @@ Tensor to(Session& s, Tensor self, ToOptions options) {
                      });
   Tensor result = allocate_strided(s, {dtype, device}, self.sizes(), preserved_strides(self));
   dispatched(s, op, {&self}, {&result});
+  wait_for_copy(s, device, self.device(), options.non_blocking);
   set_history(s, result, node);
   return result;
 }
@@ -68,7 +81,7 @@ Tensor type_as(Session& s, Tensor self, const Tensor& other) {
   return to(s, std::move(self), dtype);
 }
 
-Tensor copy_(Session& s, Tensor self, Tensor source, bool) {
+Tensor copy_(Session& s, Tensor self, Tensor source, bool non_blocking) {
   static constexpr Operator op{"aten.copy_.default", OperatorKind::copy};
   const LetGo let_go{self, source};
   if (any_requires_grad(
@@ -76,6 +89,7 @@ Tensor copy_(Session& s, Tensor self, Tensor source, bool) {
     refuse_gradient("copy_");
   ++self->version;
   dispatched(s, op, {&self, &source}, {&self});
+  wait_for_copy(s, self.device(), source.device(), non_blocking);
   return self;
 }
 

@@ -90,6 +90,7 @@ Tensor tensor(Session& s, const Dims& sizes, Like kind) {
   // A fake tensor stands in for the real one that Python made.
   Tensor result = s.settings.fake_tensors ? allocate(s, kind, sizes) : given;
   dispatched(s, op, {&given}, {&result});
+  if (kind.device == Device::cuda) s.host_sync();  // the values are copied from the host
   return result;
 }
 

@@ -29,11 +29,12 @@ Module::Forward rotary_embedding_forward(const Context& context, const Module&) 
     const NoGrad no_grad(s);
     if (dynamic) ask_dynamic(s, arguments[1]);
     const Dtype dtype = arguments[0].dtype();
-    const Tensor frequencies =
+    Tensor frequencies =
         mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), module.buffer("inv_freq"));
-    const Tensor angles = cat(s, {frequencies, frequencies}, -1);
-    const Tensor cosines = mul(s, cos(s, angles), 1.0);
-    const Tensor sines = mul(s, sin(s, angles), 1.0);
+    Tensor angles = cat(s, {frequencies, frequencies}, -1);
+    Tensor cosines = mul(s, cos(s, angles), 1.0);
+    Tensor sines = mul(s, sin(s, angles), 1.0);
+    const LetGo locals(frequencies, angles, cosines, sines);
     Tensor cast_cosines = to(s, cosines, dtype);
     Tensor cast_sines = to(s, sines, dtype);
     return {std::move(cast_cosines), std::move(cast_sines)};
