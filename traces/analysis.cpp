@@ -62,20 +62,24 @@ TimeWindow device_window(const Trace& trace) {
   return result.value_or(TimeWindow{});
 }
 
-Accounting account(const Trace& trace, TimeWindow window) {
-  const IntervalUnion compute = union_of(trace, window, SpanClass::compute);
-  const IntervalUnion communication = union_of(trace, window, SpanClass::communication);
-  const IntervalUnion copies = union_of(trace, window, SpanClass::copy);
-  const IntervalUnion compute_or_communication = joined(compute, communication);
-  const IntervalUnion busy = joined(compute_or_communication, copies);
+Accounting account(const BusyTimes& busy, TimeWindow window) {
+  const IntervalUnion compute_or_communication = joined(busy.compute, busy.communication);
+  const IntervalUnion any = joined(compute_or_communication, busy.copies);
   const Duration span = std::max(Duration{}, window.length());
   return {.span = span,
-          .compute = compute.length(),
-          .exposed_communication = compute_or_communication.length() - compute.length(),
-          .exposed_copy = busy.length() - compute_or_communication.length(),
-          .idle = span - busy.length(),
-          .communication = communication.length(),
-          .overlap = overlap(communication, compute)};
+          .compute = busy.compute.length(),
+          .exposed_communication = compute_or_communication.length() - busy.compute.length(),
+          .exposed_copy = any.length() - compute_or_communication.length(),
+          .idle = span - any.length(),
+          .communication = busy.communication.length(),
+          .overlap = overlap(busy.communication, busy.compute)};
+}
+
+Accounting account(const Trace& trace, TimeWindow window) {
+  return account({.compute = union_of(trace, window, SpanClass::compute),
+                  .communication = union_of(trace, window, SpanClass::communication),
+                  .copies = union_of(trace, window, SpanClass::copy)},
+                 window);
 }
 
 std::vector<StepWindow> step_windows(const Trace& trace) {

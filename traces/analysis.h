@@ -12,6 +12,14 @@ namespace shardscope {
 /// From the first device span's start to the last one's end; empty at 0 without device spans.
 TimeWindow device_window(const Trace& trace);
 
+/// When a device was busy, by class of what ran.
+struct BusyTimes {
+  IntervalUnion compute, communication, copies;
+};
+
+/// The accounting of `busy`, all of it inside `window`.
+Accounting account(const BusyTimes& busy, TimeWindow window);
+
 /// The accounting of what runs on the device inside `window`, exact to the nanosecond:
 ///   compute = union of compute; exposed_communication = union of collectives less compute;
 ///   exposed_copy = union of copies less both; idle = the rest, so that the four always sum to

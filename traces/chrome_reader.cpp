@@ -96,7 +96,7 @@ class Reader {
  public:
   explicit Reader(const JsonValue& document) : document_(document) {}
 
-  ImportedTrace read() {
+  OwnTrace read() {
     const auto own = document_.is_object() ? object_in(document_, "shardscope") : std::nullopt;
     if (!own) {
       throw document_.error("not a trace that shardscope wrote (no \"shardscope\" object)",
@@ -240,19 +240,19 @@ class Reader {
   }
 
   const JsonValue& document_;
-  ImportedTrace result_;
+  OwnTrace result_;
   std::vector<std::pair<std::string, std::vector<int>>> groups_;
   std::unordered_map<std::string, std::uint32_t> name_index_;
 };
 
 }  // namespace
 
-ImportedTrace parse_chrome_trace(std::string_view text, std::string_view file_name) {
+OwnTrace parse_chrome_trace(std::string_view text, std::string_view file_name) {
   const JsonValue document = JsonValue::parse(text, file_name);
   return Reader(document).read();
 }
 
-ImportedTrace read_chrome_trace(const std::filesystem::path& path, std::int64_t max_text_bytes) {
+OwnTrace read_chrome_trace(const std::filesystem::path& path, std::int64_t max_text_bytes) {
   std::string content = read_whole(path, std::min(max_file_bytes, max_text_bytes));
   if (is_gzip(content)) content = gunzip(content, max_text_bytes, path.string());
   return parse_chrome_trace(content, path.string());

@@ -12,7 +12,7 @@ namespace {
 /// Small, so that a gzip bomb shows itself at once if nothing stops it.
 constexpr std::int64_t max_text_bytes = 1 << 17;
 
-bool fits_together(const shardscope::ImportedTrace& imported) {
+bool fits_together(const shardscope::OwnTrace& imported) {
   if (imported.statistics.events_kept > imported.statistics.events_read) return false;
   for (const shardscope::Span& span : imported.trace.spans) {
     if (span.name >= imported.trace.names.size() || span.track >= imported.trace.tracks.size())

@@ -51,6 +51,7 @@ Kind operators_kind();
 Kind ops_kind();
 Kind parameters_kind();
 Kind parameters_v4_kind();
+Kind traces_kind();
 Kind training_kind();
 
 /// Shell pattern (*, ?, [a-z]) over the whole text.

@@ -173,7 +173,7 @@ TEST(ChromeTrace, CountsWhatItCannotRead) {
     {"ph": "X", "ts": 1, "dur": 1, "args": {"shardscope": {"class": "compute", "track": 1, "name": "n", "step": 1}}} ])";
   const std::size_t begin = header.find("\"traceEvents\""),
                     end = header.find("],\n\"traceName\"") + 1;
-  const ImportedTrace read =
+  const OwnTrace read =
       parse_chrome_trace(header.substr(0, begin) + events + header.substr(end), "t");
   EXPECT_EQ(read.statistics.events_read, 6);
   EXPECT_EQ(read.statistics.events_kept, 1);

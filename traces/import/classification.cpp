@@ -1,0 +1,187 @@
+#include "traces/import/classification.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
+
+#include "core/format/json_reader.h"
+
+namespace shardscope {
+namespace {
+
+const std::vector<std::string> kernels{"kernel"};
+const std::vector<std::string> memcpys{"gpu_memcpy", "memcpy"};
+const std::vector<std::string> memsets{"gpu_memset", "memset"};
+const std::vector<std::string> activities{"kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset"};
+const std::vector<std::string> annotations{"user_annotation", "gpu_user_annotation"};
+
+std::vector<std::string> joined(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+ClassRules own_rules() {
+  return {{.categories = joined(memcpys, memsets), .span_class = SpanClass::copy},
+          {.categories = kernels,
+           .words = {"nccl", "rccl", "dpsk::ep"},
+           .span_class = SpanClass::communication},
+          {.categories = kernels, .span_class = SpanClass::compute},
+          {.categories = annotations, .span_class = SpanClass::annotation}};
+}
+
+/// Synchronization that HTA finds on a stream is neither; it counts as host here, that is, nowhere.
+ClassRules hta_rules() {
+  return {
+      {.categories = activities,
+       .match = NameMatch::at_start,
+       .words = {"memcpy", "memset", "dma", "hipmemcpy", "hipmemset"},
+       .span_class = SpanClass::copy},
+      {.categories = activities,
+       .match = NameMatch::at_start,
+       .words = {"nccl", "hip", "hccl"},
+       .span_class = SpanClass::communication},
+      {.categories = activities, .words = {"ncclkernel"}, .span_class = SpanClass::communication},
+      {.categories = activities,
+       .words = {"nccl", "memcpy", "memset", "dma", "sync", "stream wait event"},
+       .span_class = SpanClass::host},
+      {.categories = activities, .span_class = SpanClass::compute},
+      {.categories = annotations, .span_class = SpanClass::annotation}};
+}
+
+ClassRules trace_lens_rules() {
+  return {
+      {.categories = memcpys, .span_class = SpanClass::copy},
+      {.categories = kernels, .words = {"nccl", "rccl"}, .span_class = SpanClass::communication},
+      {.categories = joined(kernels, memsets), .span_class = SpanClass::compute},
+      {.categories = annotations, .span_class = SpanClass::annotation}};
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+bool has_word(const ClassRule& rule, std::string_view name) {
+  if (rule.words.empty()) return true;
+  return std::any_of(rule.words.begin(), rule.words.end(), [&](const std::string& word) {
+    const std::string lower = lower_case(word);
+    return rule.match == NameMatch::at_start ? name.starts_with(lower)
+                                             : name.find(lower) != name.npos;
+  });
+}
+
+bool has_category(const ClassRule& rule, std::string_view category) {
+  if (rule.categories.empty()) return true;
+  return std::any_of(rule.categories.begin(), rule.categories.end(),
+                     [&](const std::string& given) { return lower_case(given) == category; });
+}
+
+/// `name` and `category` in lower case.
+SpanClass class_of(const ClassRules& rules, std::string_view category, std::string_view name) {
+  for (const ClassRule& rule : rules) {
+    if (has_category(rule, category) && has_word(rule, name)) return rule.span_class;
+  }
+  return SpanClass::host;
+}
+
+std::vector<std::string> texts_at(const JsonValue& rule, std::string_view key) {
+  std::vector<std::string> texts;
+  if (const auto list = rule.find(key)) {
+    for (const JsonValue& text : list->elements()) texts.push_back(text.string());
+  }
+  return texts;
+}
+
+SpanClass class_at(const JsonValue& rule) {
+  const JsonValue value = rule.at("class");
+  for (const SpanClass known : {SpanClass::compute, SpanClass::communication, SpanClass::copy,
+                                SpanClass::host, SpanClass::annotation}) {
+    if (value.string() == name_of(known)) return known;
+  }
+  throw value.error("not a class of events", "compute, communication, copy, host or annotation");
+}
+
+NameMatch match_at(const JsonValue& rule) {
+  const auto value = rule.find("match");
+  if (!value || value->string() == "anywhere") return NameMatch::anywhere;
+  if (value->string() == "at_start") return NameMatch::at_start;
+  throw value->error("not a place in a name", "anywhere or at_start");
+}
+
+ClassRules rules_of(const JsonValue& list) {
+  ClassRules rules;
+  for (const JsonValue& rule : list.elements()) {
+    rule.only_keys({"categories", "match", "words", "class"});
+    rules.push_back({.categories = texts_at(rule, "categories"),
+                     .match = match_at(rule),
+                     .words = texts_at(rule, "words"),
+                     .span_class = class_at(rule)});
+  }
+  return rules;
+}
+
+}  // namespace
+
+std::string_view name_of(Definitions definitions) {
+  switch (definitions) {
+    case Definitions::own:
+      return "own";
+    case Definitions::hta:
+      return "hta";
+    case Definitions::trace_lens:
+      return "trace_lens";
+  }
+  return "own";
+}
+
+ClassRules class_rules(Definitions definitions) {
+  switch (definitions) {
+    case Definitions::own:
+      break;
+    case Definitions::hta:
+      return hta_rules();
+    case Definitions::trace_lens:
+      return trace_lens_rules();
+  }
+  return own_rules();
+}
+
+ClassRules read_class_rules(const std::filesystem::path& path) {
+  return rules_of(JsonValue::read_file(path));
+}
+
+ClassRules parse_class_rules(std::string_view text, std::string_view file_name) {
+  return rules_of(JsonValue::parse(text, file_name));
+}
+
+std::string to_json(const ClassRules& rules) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ClassRule& rule : rules) {
+    list.push_back({{"categories", rule.categories},
+                    {"match", rule.match == NameMatch::anywhere ? "anywhere" : "at_start"},
+                    {"words", rule.words},
+                    {"class", name_of(rule.span_class)}});
+  }
+  return list.dump(1) + "\n";
+}
+
+void classify(ImportedTrace& trace, const ClassRules& rules) {
+  std::vector<std::string> categories;
+  for (const std::string& category : trace.categories) categories.push_back(lower_case(category));
+  std::unordered_map<std::uint64_t, SpanClass> known;  // by name and category
+  EventColumns& events = trace.events;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const std::uint64_t key = std::uint64_t{events.name[i]} << 16 | events.category[i];
+    const auto [at, is_new] = known.try_emplace(key);
+    if (is_new) {
+      at->second = class_of(rules, categories[events.category[i]], lower_case(trace.name_of(i)));
+    }
+    events.span_class[i] = at->second;
+  }
+}
+
+}  // namespace shardscope

@@ -1,0 +1,22 @@
+// What kind of file a trace is, by its first bytes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace shardscope {
+
+enum class FileFormat : std::uint8_t {
+  chrome_trace,     ///< Kineto's and ours
+  memory_timeline,  ///< PyTorch's export_memory_timeline, raw or not
+  memory_snapshot,  ///< PyTorch's CUDA memory snapshot, a pickle
+  nsight,           ///< SQLite export of Nsight Systems
+  tar,
+  unknown,
+};
+
+/// Of the (decompressed) bytes that a file begins with; a MiB is enough. An object is a trace if it
+/// has the key traceEvents there, or another key of Kineto's before its many properties.
+FileFormat file_format(std::string_view first_bytes);
+
+}  // namespace shardscope

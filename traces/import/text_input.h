@@ -1,0 +1,68 @@
+// Bytes of a file, decompressed on the way: plain, gzip of any number of members, or tar.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace shardscope {
+
+/// A stream of bytes that is read once.
+class TextInput {
+ public:
+  virtual ~TextInput() = default;
+  /// Fills as much of `out` as there is; less than its size only at the end.
+  virtual std::size_t read(std::span<char> out) = 0;
+  /// What was wrong with the end ("a damaged gzip stream after 1234 bytes"); empty if nothing was.
+  virtual std::string problem() const { return {}; }
+  /// Bytes of the file that are behind us; for progress.
+  virtual std::int64_t consumed_bytes() const = 0;
+};
+
+/// Opens a file; one that cannot be opened throws Error.
+std::unique_ptr<TextInput> open_bytes(const std::filesystem::path& path);
+
+/// The bytes of `input`: decompressed if they begin like a gzip stream, else as they are.
+std::unique_ptr<TextInput> decompressed(std::unique_ptr<TextInput> input);
+
+/// Lets the first bytes be looked at before they are read.
+class PeekedInput : public TextInput {
+ public:
+  explicit PeekedInput(std::unique_ptr<TextInput> input) : input_(std::move(input)) {}
+  /// At most `bytes` of what comes next.
+  std::string_view peek(std::size_t bytes);
+  std::size_t read(std::span<char> out) override;
+  std::string problem() const override { return input_->problem(); }
+  std::int64_t consumed_bytes() const override { return input_->consumed_bytes(); }
+
+ private:
+  std::unique_ptr<TextInput> input_;
+  std::string front_;
+};
+
+/// The regular files of a tar archive, one after the other.
+class TarArchive {
+ public:
+  explicit TarArchive(std::unique_ptr<TextInput> input) : input_(std::move(input)) {}
+  /// Name of the next file, whose bytes `content` then gives; none at the end of the archive.
+  std::optional<std::string> next();
+  /// Of the file that `next` named; it must be gone before `next` is called again.
+  std::unique_ptr<TextInput> content();
+
+  /// Do the first bytes look like a tar archive.
+  static bool looks_like(std::string_view first_bytes);
+
+ private:
+  class Member;
+  void skip(std::int64_t bytes);
+
+  std::unique_ptr<TextInput> input_;
+  std::int64_t left_ = 0;     ///< of the current file
+  std::int64_t padding_ = 0;  ///< behind it
+};
+
+}  // namespace shardscope
