@@ -167,7 +167,7 @@ std::optional<Trouble> parse_trouble(std::string_view text) {
 }
 
 Verdict judge(const Trouble& trouble, const Reports& reports, std::chrono::milliseconds deadline) {
-  Verdict verdict{.late = {trouble.rank}, .cause = {}, .doing = {}, .answered = 0};
+  Verdict verdict{.late = {trouble.rank}, .cause = {}, .doing = {}, .silent = {}, .answered = 0};
   switch (trouble.kind) {
     case TroubleKind::late:
       verdict = judge_late(trouble, reports, std::chrono::duration<double>(deadline).count());
@@ -186,7 +186,9 @@ Verdict judge(const Trouble& trouble, const Reports& reports, std::chrono::milli
       verdict.cause = fmt::format("rank {} was lost: {}", trouble.rank, trouble.text);
       break;
   }
-  verdict.doing = doing_text(reports, trouble.kind != TroubleKind::cut_off);
+  const bool asked = trouble.kind != TroubleKind::cut_off;
+  verdict.doing = doing_text(reports, asked);
+  if (asked) verdict.silent = silent_ranks(reports);
   verdict.answered = static_cast<int>(std::ranges::count_if(
       reports, [](const auto& report) { return report && !report->has_left; }));
   return verdict;

@@ -36,10 +36,11 @@ std::string to_text(const Trouble& trouble);
 std::optional<Trouble> parse_trouble(std::string_view text);
 
 struct Verdict {
-  std::vector<int> late;  ///< the ranks that it comes from; empty: it is nobody's
-  std::string cause;      ///< "rank 2 did not come within 10 s"
-  std::string doing;      ///< "ranks 0,1 wait in all_reduce of ...; rank 2 is in no collective"
-  int answered = 0;       ///< ranks that said what they are doing
+  std::vector<int> late;    ///< the ranks that it comes from; empty: it is nobody's
+  std::string cause;        ///< "rank 2 did not come within 10 s"
+  std::string doing;        ///< "ranks 0,1 wait in all_reduce of ...; rank 2 is in no collective"
+  std::vector<int> silent;  ///< ranks that were asked and said nothing
+  int answered = 0;         ///< ranks that said what they are doing
 };
 
 /// `reports` by rank; nothing of those that gave no answer. Follows from the rank that waited too

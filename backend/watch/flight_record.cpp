@@ -101,6 +101,7 @@ std::string to_json(const Verdict& verdict) {
   return text_of(Json{{"late", verdict.late},
                       {"cause", verdict.cause},
                       {"doing", verdict.doing},
+                      {"silent", verdict.silent},
                       {"answered", verdict.answered}},
                  -1);
 }
@@ -111,6 +112,7 @@ std::optional<Verdict> parse_verdict(std::string_view text) {
     return Verdict{.late = json.at("late").get<std::vector<int>>(),
                    .cause = text_at(json, "cause"),
                    .doing = text_at(json, "doing"),
+                   .silent = json.at("silent").get<std::vector<int>>(),
                    .answered = json.at("answered").get<int>()};
   } catch (const std::exception&) {  // not from this program
     return std::nullopt;

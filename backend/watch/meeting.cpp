@@ -9,6 +9,7 @@
 
 #include "backend/launch/time_limit.h"
 #include "backend/watch/flight_recorder.h"
+#include "backend/watch/process_identity.h"
 #include "backend/watch/watch_keys.h"
 #include "core/error.h"
 
@@ -52,9 +53,12 @@ TcpStore Meeting::connect(milliseconds deadline) const {
 
 void Meeting::wait_for_all() {
   constexpr const char* gate = "here/all";
-  store_.set(here_key(rank_), "");
+  store_.set(here_key(rank_), own_identity());
   if (store_.add("here", 1) == world_) store_.set(gate, "");
-  if (store_.find(gate)) return;
+  if (store_.find(gate)) {
+    host_identity_ = store_.get(here_key(0));
+    return;
+  }
   std::vector<int> missing;
   for (int rank = 0; rank < world_; ++rank)
     if (!store_.peek(here_key(rank))) missing.push_back(rank);

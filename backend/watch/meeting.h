@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
 
 #include "backend/launch/environment.h"
 #include "backend/launch/tcp_store.h"
@@ -33,6 +34,8 @@ class Meeting {
   int rank() const { return rank_; }
   int world() const { return world_; }
   std::chrono::milliseconds deadline() const { return deadline_; }
+  /// Of rank 0, which serves the store where no launcher does.
+  const std::string& host_identity() const { return host_identity_; }
   /// Of our launcher, which tells of failures itself.
   bool hosted_by_launcher() const { return point_.hosted_by_launcher; }
 
@@ -44,6 +47,7 @@ class Meeting {
   std::chrono::milliseconds deadline_;
   MeetingPoint point_;
   int expected_at_end_ = 0;
+  std::string host_identity_;
   std::optional<TcpStoreServer> server_;
   TcpStore store_;
 };

@@ -12,6 +12,7 @@ inline constexpr const char* verdict_key = "watch/verdict";  ///< to_json(Verdic
 inline constexpr const char* concluded_key = "watch/concluded";
 inline constexpr const char* ended_key = "watch/ended";  ///< counts ranks that are done with it
 
+/// own_identity() of a rank that has come.
 inline std::string here_key(int rank) { return "here/" + std::to_string(rank); }
 /// to_json(RankReport)
 inline std::string report_key(int rank) { return "watch/report/" + std::to_string(rank); }

@@ -13,6 +13,7 @@
 #include "backend/comm/queued_collectives.h"
 #include "backend/launch/time_limit.h"
 #include "backend/watch/flight_record.h"
+#include "backend/watch/process_identity.h"
 #include "backend/watch/watch_keys.h"
 #include "core/format/atomic_file.h"
 
@@ -233,6 +234,7 @@ void Watchdog::handle(const Trouble& trouble) {
   const Verdict verdict = agreed_verdict(trouble, mine);
   meeting_.expect_at_end(verdict.answered);
   write_record(verdict, snapshot);
+  end_silent_ranks(trouble, verdict);
   wait_for_records(verdict);
   conclude(trouble, verdict);
 }
@@ -249,6 +251,17 @@ void Watchdog::write_record(const Verdict& verdict, const FlightSnapshot& snapsh
   } catch (const Error& error) {
     fmt::print(stderr, "rank {}: no flight record: {}\n", meeting_.rank(), error.what());
   }
+}
+
+/// Those of this host: stopped, or so deep in the kernel that they will not end by themselves. Our
+/// launcher does that for its own.
+void Watchdog::end_silent_ranks(const Trouble& trouble, const Verdict& verdict) {
+  if (meeting_.hosted_by_launcher()) return;
+  if (trouble.kind == TroubleKind::cut_off) return end_process(meeting_.host_identity());
+  ask_store([&](TcpStore& store) {
+    for (const int rank : verdict.silent)
+      if (const auto identity = store.peek(here_key(rank))) end_process(*identity);
+  });
 }
 
 /// mpirun ends all ranks when the first one goes, which is the one that judged: it speaks.

@@ -22,8 +22,8 @@ namespace shardscope {
 /// reports a failure, a rank fails or dies) it aborts the communicators, tells the other ranks
 /// through the store what this one is doing, leaves flight.<rank>.json, and finds out who is late;
 /// all ranks come to the same verdict within a few seconds. A rank whose own thread does not end
-/// after that is ended. While all goes well, each rank asks the store now and then whether another
-/// one is in trouble, and that is all.
+/// after that is ended, and so is one of this host that gives no answer. While all goes well, each
+/// rank asks the store now and then whether another one is in trouble, and that is all.
 class Watchdog {
  public:
   /// `folder`: where the flight record goes; empty: nowhere. `meeting` must outlive it.
@@ -63,6 +63,7 @@ class Watchdog {
   Verdict agreed_verdict(const Trouble& trouble, const RankReport& mine);
   Verdict gather_and_judge(const Trouble& trouble);
   void write_record(const Verdict& verdict, const FlightSnapshot& snapshot) const;
+  void end_silent_ranks(const Trouble& trouble, const Verdict& verdict);
   void wait_for_records(const Verdict& verdict);
   void conclude(const Trouble& trouble, const Verdict& verdict);
   void abort_communicators(const std::string& why);

@@ -1,0 +1,16 @@
+// Which process a rank is, so that a peer on its host can end it when it cannot end itself.
+#pragma once
+
+#include <string>
+
+namespace shardscope {
+
+/// Of this process: the host's boot, the process name space, number and start time, in one line.
+/// Empty where /proc does not say.
+std::string own_identity();
+
+/// Kills the process that `identity` names (SIGKILL, which a stopped process hears too), if it is
+/// on this host and still the same one.
+void end_process(const std::string& identity);
+
+}  // namespace shardscope
