@@ -51,27 +51,38 @@ TcpStore Meeting::connect(milliseconds deadline) const {
           deadline};
 }
 
+/// The first one to lose patience says who is missing, and all give up with it.
 void Meeting::wait_for_all() {
   constexpr const char* gate = "here/all";
   store_.set(here_key(rank_), own_identity());
-  if (store_.add("here", 1) == world_) store_.set(gate, "");
-  if (store_.find(gate)) {
+  if (store_.add("here", 1) == world_) store_.offer(gate, "");
+  const std::optional<std::string> opened = store_.find(gate);
+  const std::string missing = opened ? *opened : store_.offer(gate, missing_text());
+  if (missing.empty()) {
     host_identity_ = store_.get(here_key(0));
     return;
   }
-  std::vector<int> missing;
-  for (int rank = 0; rank < world_; ++rank)
-    if (!store_.peek(here_key(rank))) missing.push_back(rank);
+  store_.add(ended_key, 1);
+  expected_at_end_ = static_cast<int>(store_.add("here", 0));
+  wait_for_farewells();
   throw Error({.where = fmt::format("rank {}", rank_),
-               .what = fmt::format("rank{} {} of {} did not come to {}:{} within {} s",
-                                   missing.size() == 1 ? "" : "s", rank_ranges(missing), world_,
-                                   point_.address, point_.port,
-                                   std::chrono::duration<double>(deadline_).count()),
+               .what = missing,
                .way_out = "see that all ranks were started, and their logs",
                .code = ExitCode::rank_lost});
 }
 
-Meeting::~Meeting() {
+std::string Meeting::missing_text() {
+  std::vector<int> missing;
+  for (int rank = 0; rank < world_; ++rank)
+    if (!store_.peek(here_key(rank))) missing.push_back(rank);
+  return fmt::format("rank{} {} of {} did not come to {}:{} within {} s",
+                     missing.size() == 1 ? "" : "s", rank_ranges(missing), world_, point_.address,
+                     point_.port, std::chrono::duration<double>(deadline_).count());
+}
+
+Meeting::~Meeting() { wait_for_farewells(); }
+
+void Meeting::wait_for_farewells() {
   if (!server_) return;
   const TimeLimit limit(longest_farewell);
   try {

@@ -41,6 +41,8 @@ class Meeting {
 
  private:
   void wait_for_all();
+  std::string missing_text();
+  void wait_for_farewells();
 
   int rank_ = 0;
   int world_ = 1;
