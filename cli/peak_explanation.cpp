@@ -36,7 +36,7 @@ std::vector<BufferGroup> groups_at(const Schedule& schedule, OperationId operati
   std::vector<BufferGroup> groups;
   for (const Buffer& buffer : schedule.buffers) {
     if (!lives_at(buffer, operation)) continue;
-    const std::string name = without_indices(buffer.name);
+    const std::string name = without_indices(schedule.name(buffer));
     const auto same = [&](const BufferGroup& group) {
       return group.name == name && group.category == buffer.category;
     };

@@ -88,7 +88,7 @@ Json buffers_json(const Schedule& schedule) {
   for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
     const Buffer& buffer = schedule.buffers[i];
     result.push_back({{"id", i},
-                      {"name", buffer.name},
+                      {"name", schedule.name(buffer)},
                       {"category", name_of(buffer.category)},
                       {"bytes", buffer.bytes.count},
                       {"allocated_by", id_json(buffer.allocated_by)},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/host_program.h"
 #include "core/kernel.h"
 #include "core/model/model.h"
 #include "core/quantities.h"
@@ -75,10 +76,12 @@ struct OperationTag;
 struct BufferTag;
 struct UnitTag;
 struct GroupTag;
+struct OwnerTag;
 using OperationId = Id<OperationTag>;
 using BufferId = Id<BufferTag>;
 using UnitId = Id<UnitTag>;
 using GroupId = Id<GroupTag>;
+using OwnerId = Id<OwnerTag>;
 
 /// A half-open range of indices into one of the schedule's tables.
 struct IndexRange {
@@ -104,12 +107,18 @@ struct Operation {
   OperationKind kind = OperationKind::compute;
   Stream stream = Stream::compute;
   Phase phase = Phase::forward;
+  /// What products are computed in, where no kernel is known.
+  Dtype dtype = Dtype::float32;
   std::int16_t micro_batch = 0;
   std::int16_t stage = 0;  ///< pipeline stage
   std::int32_t step = 0;   ///< index into Schedule::steps
   UnitId unit;             ///< none: belongs to no unit
-  /// Of compute and optimizer: index into kernels; of collectives: into collectives.
+  OwnerId owner;           ///< module in whose forward or backward it runs; none: not known
+  /// Of compute and optimizer: index into kernels, or `no_kernel`; of collectives: into
+  /// collectives.
   std::uint32_t detail = 0;
+  /// An operator of PyTorch's: costed by flops and bytes.
+  static constexpr std::uint32_t no_kernel = ~std::uint32_t{0};
   /// Into Schedule::operands. Of kernels in the kernel's order; of collectives the rank's input,
   /// then its output (one operand where the whole is reduced in place).
   IndexRange operands;
@@ -139,12 +148,16 @@ struct Group {
 };
 
 struct Buffer {
-  std::string name;
+  std::uint32_t name = 0;  ///< index into Schedule::names
   MemoryCategory category = MemoryCategory::activations;
+  std::uint8_t lane = 0;  ///< of the host program: on which it is allocated
+  /// The category that another tool gives it, in that tool's numbers; -1: none.
+  std::int16_t other_tag = -1;
   Bytes bytes;
   OperationId allocated_by;  ///< none: before the first step
   OperationId freed_by;      ///< none: never. Freed when this operation has ended
   UnitId unit;
+  OwnerId owner;  ///< module in whose forward or backward it is allocated; none: not known
 };
 
 /// A parameter's place in its unit's flat storage.
@@ -172,6 +185,7 @@ struct Unit {
 struct Step {
   std::string label;  ///< "steady", "1", "2"
   IndexRange operations;
+  IndexRange actions;  ///< of the host program; what comes before the first step's is set-up
 };
 
 /// One rank's program and memory. Ids are dense; operations are in issue order, the same on all
@@ -183,6 +197,7 @@ struct Schedule {
   int world = 1;
   std::vector<std::string> names;
   std::vector<Unit> units;
+  std::vector<std::string> owners;  ///< full names of modules
   std::vector<Group> groups;
   std::vector<Kernel> kernels;          ///< distinct ones
   std::vector<Collective> collectives;  ///< distinct ones
@@ -192,9 +207,11 @@ struct Schedule {
   std::vector<OperationId> after;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
+  HostProgram program;
   std::vector<std::string> assumed;
 
   std::string_view name(const Operation& op) const { return names[op.name]; }
+  std::string_view name(const Buffer& buffer) const { return names[buffer.name]; }
   std::span<const Operand> operands_of(const Operation& op) const {
     return {operands.data() + op.operands.begin, op.operands.size()};
   }

@@ -21,12 +21,12 @@ std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
 
 }  // namespace
 
-BufferId ScheduleBuilder::add_buffer(std::string name, MemoryCategory category, Bytes bytes,
+BufferId ScheduleBuilder::add_buffer(const std::string& name, MemoryCategory category, Bytes bytes,
                                      UnitId unit, Life life) {
-  Buffer buffer{.name = std::move(name), .category = category, .bytes = bytes, .unit = unit};
+  Buffer buffer{.name = intern(name), .category = category, .bytes = bytes, .unit = unit};
   // A buffer that an operation allocates is marked until the lifetimes are derived.
   if (life == Life::from_use) buffer.allocated_by = OperationId{OperationId::none_value - 1};
-  schedule_.buffers.push_back(std::move(buffer));
+  schedule_.buffers.push_back(buffer);
   return BufferId::of(schedule_.buffers.size() - 1);
 }
 

@@ -35,7 +35,7 @@ class ScheduleBuilder {
   Schedule& schedule() { return schedule_; }
 
   enum class Life : std::uint8_t { from_use, persistent };
-  BufferId add_buffer(std::string name, MemoryCategory category, Bytes bytes, UnitId unit = {},
+  BufferId add_buffer(const std::string& name, MemoryCategory category, Bytes bytes, UnitId unit = {},
                       Life life = Life::from_use);
   GroupId add_group(Group group);
 

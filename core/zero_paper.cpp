@@ -39,11 +39,12 @@ Dtype dtype_of(const Schedule& schedule, const Buffer& buffer) {
 }
 
 /// Which of the sums of ModelStates a kept buffer counts in; null if none.
-Bytes* sum_for(ModelStates& states, const Buffer& buffer) {
+Bytes* sum_for(ModelStates& states, const Schedule& schedule, const Buffer& buffer) {
   if (buffer.category == MemoryCategory::parameters && !buffer.allocated_by)
     return &states.parameters;
   if (buffer.category == MemoryCategory::optimizer_states) return &states.optimizer_states;
-  if (buffer.category == MemoryCategory::gradients && buffer.name.starts_with("gradients:"))
+  if (buffer.category == MemoryCategory::gradients &&
+      schedule.name(buffer).starts_with("gradients:"))
     return &states.gradients;
   return nullptr;
 }
@@ -71,7 +72,7 @@ ModelStates zero_paper_states(std::int64_t elements, ShardingStrategy sharding, 
 ModelStates states_of(const Schedule& schedule) {
   ModelStates states;
   for (const Buffer& buffer : schedule.buffers)
-    if (Bytes* sum = sum_for(states, buffer)) *sum += buffer.bytes;
+    if (Bytes* sum = sum_for(states, schedule, buffer)) *sum += buffer.bytes;
   return states;
 }
 
@@ -79,7 +80,7 @@ ModelStates padding_of(const Schedule& schedule) {
   ModelStates padding;
   const int shard = schedule.rank % schedule.strategy.mesh.shard;
   for (const Buffer& buffer : schedule.buffers) {
-    Bytes* sum = sum_for(padding, buffer);
+    Bytes* sum = sum_for(padding, schedule, buffer);
     if (sum == nullptr) continue;
     const Unit& unit = schedule.units[buffer.unit.value];
     const Dtype dtype = dtype_of(schedule, buffer);

@@ -137,6 +137,11 @@ Duration CostModel::collective_time(OperationKind kind, Bytes payload, const Gro
                     .across = profile_.network.value_or(Link{})});
 }
 
+Duration CostModel::operator_time(const Operation& operation) const {
+  return std::max(operation.flops / peak_of(profile_, operation.dtype),
+                  operation.bytes / profile_.memory_bandwidth);
+}
+
 Duration CostModel::copy_time(Bytes read_and_written) const {
   return read_and_written / profile_.memory_bandwidth;
 }
@@ -181,8 +186,10 @@ std::vector<Duration> operation_times(const Schedule& schedule, const CostModel&
   std::vector<Duration> times;
   times.reserve(schedule.operations.size());
   for (const Operation& op : schedule.operations) {
-    if (op.kind == OperationKind::compute || op.kind == OperationKind::optimizer)
-      times.push_back(kernel_times[op.detail]);
+    const bool computes = op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
+    if (computes)
+      times.push_back(op.detail == Operation::no_kernel ? model.operator_time(op)
+                                                        : kernel_times[op.detail]);
     else if (is_collective(op.kind))
       times.push_back(collective_times.time(op));
     else

@@ -38,6 +38,9 @@ class CostModel {
   /// profile knows neither.
   Duration collective_time(OperationKind kind, Bytes payload, const Group& group) const;
 
+  /// An operator of PyTorch's, by the roofline.
+  Duration operator_time(const Operation& operation) const;
+
   /// Read once and written once at memory bandwidth.
   Duration copy_time(Bytes read_and_written) const;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/cost_model.h"
+#include "sim/simulate_program.h"
 #include "traces/analysis.h"
 #include "traces/schedule_trace.h"
 
@@ -60,7 +61,9 @@ Trace predicted_trace(const Schedule& schedule, const Timeline& timeline) {
   return trace;
 }
 
-Simulation simulate(const Schedule& schedule, const HardwareProfile& profile) {
+Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
+                    const AllocatorChoice& allocator) {
+  if (!schedule.program.empty()) return simulate_program(schedule, profile, allocator);
   const CostModel model(profile);
   const Timeline timeline =
       play(schedule, operation_times(schedule, model), engine_options(profile));

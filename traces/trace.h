@@ -45,6 +45,8 @@ struct MemorySample {
   Duration time;
   OperationId operation;  ///< that changed it; none if unknown
   CategoryBytes live;
+  Bytes active;    ///< these and blocks freed but still waited for; 0: not known
+  Bytes reserved;  ///< segments held; 0: not known
   bool operator==(const MemorySample&) const = default;
 };
 

@@ -70,7 +70,7 @@ void fill_persistent(Executor& executor) {
     };
     if (buffer.category == MemoryCategory::parameters)
       put([&](std::span<std::byte> made) { fill_weights(made, dtypes.compute); });
-    if (buffer.name.starts_with("master:"))
+    if (schedule.name(buffer).starts_with("master:"))
       put([&](std::span<std::byte> made) { fill_weights(made, dtypes.updated); });
     if (holds_tokens(schedule, id))
       put([&](std::span<std::byte> made) { fill_tokens(made, vocabulary_of(schedule)); });

@@ -94,7 +94,7 @@ std::span<std::byte> Executor::bytes(BufferId buffer) const {
 std::optional<BufferId> Executor::find(std::string_view name) const {
   for (std::size_t b = 0; b < schedule_.buffers.size(); ++b) {
     const Buffer& buffer = schedule_.buffers[b];
-    if (!buffer.allocated_by && buffer.name == name) return BufferId::of(b);
+    if (!buffer.allocated_by && schedule_.name(buffer) == name) return BufferId::of(b);
   }
   return std::nullopt;
 }
@@ -285,7 +285,7 @@ void Executor::note_ended(Pass& pass, OperationId id) {
     if (!guard_ || guard_->became_dead(buffer)) continue;
     broken(fmt::format(
         "something was written behind buffer {} ({}), found at the end of operation {} ({})",
-        buffer.value, schedule_.at(buffer).name, id.value, schedule_.name(schedule_.at(id))));
+        buffer.value, schedule_.name(schedule_.at(buffer)), id.value, schedule_.name(schedule_.at(id))));
   }
 }
 

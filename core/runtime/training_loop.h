@@ -64,6 +64,7 @@ class TrainingLoop {
   }
   /// State of the optimizer, wherever it lives; none before the first step.
   Tensors optimizer_states() const;
+  const TrainingSettings& settings() const { return settings_; }
   /// The batches' storages: token ids and labels of each micro-batch.
   const Tensors& inputs() const { return inputs_; }
 

@@ -38,6 +38,10 @@ class CachingAllocator {
   /// The block is used on `stream` too: it is not given out again before that has finished what is
   /// issued to it by the time of `free`.
   void record_stream(MemoryBlockId id, DeviceStream stream);
+  /// Of an allocated block; as `AllocatorStatistics::allocated_bytes` counts it.
+  Bytes size_of(MemoryBlockId id) const {
+    return {blocks_[static_cast<std::size_t>(id.value)].size};
+  }
   /// Gives back whatever is not in use.
   void empty_cache();
 

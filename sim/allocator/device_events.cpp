@@ -1,6 +1,10 @@
 #include "sim/allocator/device_events.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "core/error.h"
 
 namespace shardscope {
 namespace {
@@ -10,6 +14,15 @@ void raise_to(std::vector<std::uint32_t>& values, const std::vector<std::uint32_
 }
 
 }  // namespace
+
+DeviceStream device_stream(const Lane& lane, std::size_t index) {
+  const bool pooled = lane.pool_place >= 0;
+  const DeviceStream stream = pooled ? pool_stream(static_cast<std::uint32_t>(lane.pool_place), 0)
+                                     : pool_stream(static_cast<std::uint32_t>(index), 2);
+  if (index == 0) return default_stream;
+  if (stream.value < max_device_streams) return stream;
+  throw Error({.where = "schedule", .what = fmt::format("{} streams: too many", index + 1)});
+}
 
 HostBoundDevice::HostBoundDevice()
     : issued_(max_device_streams, Before(max_device_streams)), done_(max_device_streams) {}

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/host_program.h"
 #include "core/quantities.h"
+#include "core/schedule.h"
 
 namespace shardscope {
 
@@ -21,14 +23,23 @@ constexpr DeviceStream pool_stream(std::uint32_t index, std::uint32_t urgency) {
 }
 /// More streams than any training run has.
 inline constexpr std::uint32_t max_device_streams = 64;
+/// The stream of lane `index` of a host program. What NCCL makes for itself gets numbers that no
+/// stream of the program has. Throws Error where there are too many.
+DeviceStream device_stream(const Lane& lane, std::size_t index);
 
 struct DeviceEventTag;
 using DeviceEvent = Id<DeviceEventTag>;
 
-/// Events of the device. "Done" is asked when the allocator polls, "wait" holds the host up.
+/// The device as its host sees it. "Done" is asked when the allocator polls, "wait" holds the host
+/// up.
 class DeviceEvents {
  public:
   virtual ~DeviceEvents() = default;
+  /// The host issues an operation, or runs an operator that issues nothing.
+  virtual void launch(DeviceStream, OperationId) {}
+  virtual void dispatch() {}
+  /// Since the start; always 0 where there is no clock.
+  virtual Duration host_time() const { return {}; }
   /// Records an event behind all that has been issued to `stream`.
   virtual DeviceEvent record(DeviceStream stream) = 0;
   virtual bool done(DeviceEvent event) = 0;

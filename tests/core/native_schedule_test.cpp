@@ -347,12 +347,14 @@ TEST(NativeScheduleProperty, MemoryIsUsedAgainOnlyAfterItsLastUse) {
         if (!overlap) continue;
         const Buffer& x = schedule.buffers[a];
         const Buffer& y = schedule.buffers[b];
-        ASSERT_TRUE(x.allocated_by && y.allocated_by) << x.name << " over kept " << y.name;
+        ASSERT_TRUE(x.allocated_by && y.allocated_by)
+            << schedule.name(x) << " over kept " << schedule.name(y);
         const std::size_t first = x.allocated_by < y.allocated_by ? a : b;
         const std::size_t second = first == a ? b : a;
         for (std::size_t use : uses[first])
           ASSERT_TRUE(before[uses[second].front()][use])
-              << schedule.buffers[first].name << " then " << schedule.buffers[second].name;
+              << schedule.name(schedule.buffers[first]) << " then "
+              << schedule.name(schedule.buffers[second]);
       }
     }
   }

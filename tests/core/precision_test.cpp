@@ -29,8 +29,8 @@ std::map<std::string, std::int64_t> bytes_of_block(const Schedule& schedule) {
   const std::string unit = ":transformer.h.0";
   std::map<std::string, std::int64_t> bytes;
   for (const Buffer& buffer : schedule.buffers)
-    if (buffer.name.ends_with(unit))
-      bytes[buffer.name.substr(0, buffer.name.size() - unit.size())] = buffer.bytes.count;
+    if (const std::string_view name = schedule.name(buffer); name.ends_with(unit))
+      bytes[std::string(name.substr(0, name.size() - unit.size()))] = buffer.bytes.count;
   return bytes;
 }
 

@@ -51,6 +51,12 @@ struct SavedTensorHooks {
   std::function<Tensor(Session&, const std::shared_ptr<void>&)> unpack;
 };
 
+/// What a stream is for: its name in the library, and the user's word for it.
+struct StreamUse {
+  std::string_view name = "side";
+  shardscope::Stream stream = shardscope::Stream::compute;
+};
+
 class Session {
  public:
   explicit Session(SessionSettings settings = {});
@@ -86,7 +92,11 @@ class Session {
   std::uint64_t take_sequence_number() { return sequence_++; }
   std::uint64_t take_storage_id() { return storages_++; }
   std::uint64_t take_hook_id() { return hooks_++; }
-  StreamId new_stream() { return StreamId::of(streams_++); }
+  StreamId new_stream(const StreamUse& use = {}) {
+    streams_.push_back(use);
+    return StreamId::of(streams_.size() - 1);
+  }
+  const StreamUse& use_of(StreamId of) const { return streams_[of.value]; }
 
   // Streams and events, each told to the observers.
   EventId record_event(StreamId stream);
@@ -105,7 +115,7 @@ class Session {
   std::uint64_t sequence_ = 0;
   std::uint64_t storages_ = 0;
   std::uint64_t hooks_ = 1;
-  std::size_t streams_ = 1;
+  std::vector<StreamUse> streams_{{.name = "compute"}};
   std::size_t events_ = 0;
 };
 

@@ -18,7 +18,7 @@ Coordinator::Coordinator(const Setup& setup, PartitionedParameters& parameters,
     : setup_(setup),
       parameters_(parameters),
       world_(world),
-      stream_(setup.side_stream()),
+      stream_(setup.side_stream({"allgather", Stream::unshard})),
       fetched_for_(parameters.size(), never) {}
 
 /// assert_ints_same_as_other_ranks: the length, then the list.

@@ -31,7 +31,7 @@ FlatOptimizer::FlatOptimizer(Setup setup)
       separate_accumulation_(setup_.dtype() != setup_.accumulation_dtype() &&
                              !partitions_gradients()),
       accumulated_(setup_.parameters.size()),
-      reduction_stream_(setup_.side_stream()),
+      reduction_stream_(setup_.side_stream({"reduction", Stream::reduce})),
       accumulated_on_host_(setup_.parameters.size()) {
   refuse_bf16_optimizer(setup_);
   const ModuleTree tree = parameter_tree(setup_.parameters);

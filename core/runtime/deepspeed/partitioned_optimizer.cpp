@@ -19,7 +19,7 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
       world_(world),
       parameters_(setup_, world, secondary),
       coordinator_(setup_, parameters_, world),
-      reduce_stream_(setup_.side_stream()),
+      reduce_stream_(setup_.side_stream({"reduce_and_partition", Stream::reduce})),
       gradient_partition_(setup_.parameters.size()) {
   Session& s = setup_.s;
   const NoGrad no_grad(s);

@@ -33,8 +33,8 @@ struct Setup {
   // get_accelerator(): the CPU's has neither streams nor events.
   bool has_streams() const { return s.settings.device == Device::cuda; }
   /// A stream of its own where communication overlaps.
-  StreamId side_stream() const {
-    return has_streams() && settings.overlap_comm ? s.new_stream() : default_stream;
+  StreamId side_stream(const StreamUse& use) const {
+    return has_streams() && settings.overlap_comm ? s.new_stream(use) : default_stream;
   }
   void wait_stream(StreamId waiting, StreamId of) const {
     if (has_streams()) s.wait_stream(waiting, of);

@@ -13,10 +13,10 @@ Streams make_streams(Session& s, const Shared& shared) {
   Streams streams;
   streams.priority = shared.options.limit_all_gathers && any_hybrid ? -1 : 0;
   streams.compute = s.stream;
-  streams.unshard = s.new_stream();
-  streams.post_backward = s.new_stream();
-  streams.pre_unshard = s.new_stream();
-  streams.all_reduce = any_hybrid ? s.new_stream() : streams.compute;
+  streams.unshard = s.new_stream({"unshard", Stream::unshard});
+  streams.post_backward = s.new_stream({"post_backward", Stream::reduce});
+  streams.pre_unshard = s.new_stream({"pre_unshard", Stream::unshard});
+  streams.all_reduce = any_hybrid ? s.new_stream({"all_reduce", Stream::reduce}) : streams.compute;
   return streams;
 }
 

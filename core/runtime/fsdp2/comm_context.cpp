@@ -3,10 +3,10 @@
 namespace shardscope::eager::fsdp2 {
 
 void CommContext::lazy_init(Session& s) {
-  streams_ = Streams{.copy_in = s.new_stream(),
-                     .all_gather = s.new_stream(),
-                     .reduce_scatter = s.new_stream(),
-                     .all_reduce = s.new_stream()};
+  streams_ = Streams{.copy_in = s.new_stream({"all_gather_copy_in", Stream::unshard}),
+                     .all_gather = s.new_stream({"all_gather", Stream::unshard}),
+                     .reduce_scatter = s.new_stream({"reduce_scatter", Stream::reduce}),
+                     .all_reduce = s.new_stream({"all_reduce", Stream::reduce})};
   for (Watcher* watcher : watchers_) watcher->on_streams(s, *streams_);
 }
 

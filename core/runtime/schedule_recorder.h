@@ -1,0 +1,137 @@
+// ScheduleRecorder: writes down a session's work as a Schedule with its host program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/lower/pytorch/kernel_scratch.h"
+#include "core/lower/pytorch/module.h"
+#include "core/lower/pytorch/observer.h"
+#include "core/runtime/process_group.h"
+#include "core/runtime/program_writer.h"
+#include "core/schedule.h"
+
+namespace shardscope::eager {
+
+/// Called when the program has grown, before the host goes on: it may throw, and so end the work
+/// that is recorded.
+class ProgramListener {
+ public:
+  virtual ~ProgramListener() = default;
+  virtual void on_program(const Schedule& so_far) = 0;
+};
+
+/// Observes a session from before its model is made. What runs before the first step is set-up. On
+/// the way: kernels, collectives and copies become operations; storages of the GPU and what kernels
+/// take beside them become buffers; all that the host does with them, and with streams and events,
+/// becomes rows of the host program.
+class ScheduleRecorder final : public Observer {
+ public:
+  explicit ScheduleRecorder(KernelDevice device = {});
+
+  /// Names the groups of collectives: "world", "shard", as the runtime uses them.
+  void name_group(const ProcessGroup& group, std::string name);
+  /// What is in the model by now: P, and its buffers, by name. Call it when the model is made.
+  void name_model(Module& root);
+  void name_buffer(const Tensor& tensor, MemoryCategory category, std::string_view name);
+  void set_category(const Tensor& tensor, MemoryCategory category);
+  /// Modules whose full names begin with the unit's belong to it, unless to a longer one.
+  void set_units(std::vector<Unit> units);
+  void listen(ProgramListener& listener) { listener_ = &listener; }
+
+  /// A step of the loop begins.
+  void begin_step(std::string label);
+  void begin_phase(Phase phase, int micro_batch);
+  /// Gradients as they are now: their storages are G.
+  void note_gradients(const Tensors& parameters);
+  void end_step();
+
+  const Schedule& schedule() const { return schedule_; }
+  /// Closes what is pending. Strategy, workload, rank and world are the caller's to fill in.
+  Schedule finish();
+  /// Writes down what was told so far; otherwise the last storages may be waiting for the operator
+  /// that they belong to.
+  void catch_up();
+
+  void on_operator(Session& s, const OperatorCall& call) override;
+  void on_storage_allocated(Session& s, StorageImpl& storage) override;
+  void on_storage_freed(Session& s, StorageImpl& storage) override;
+  void on_storage_resized(Session& s, StorageImpl& storage, Bytes before) override;
+  void on_node_begin(Session& s, Node& node) override;
+  void on_node_end(Session& s, Node& node) override;
+  void on_collective(Session& s, const CollectiveCall& call) override;
+  void on_record_stream(Session& s, StorageImpl& storage, StreamId stream) override;
+  void on_event_record(Session& s, EventId event, StreamId stream) override;
+  void on_event_wait(Session& s, EventId event, StreamId waiting) override;
+  void on_stream_wait(Session& s, StreamId waiting, StreamId of) override;
+  void on_host_wait(Session& s, EventId event) override;
+  void on_host_sync(Session& s) override;
+  void on_mark(Session& s, const Mark& mark) override;
+
+ private:
+  using LaneIndex = ProgramWriter::LaneIndex;
+  using Owner = std::pair<OwnerId, UnitId>;
+  /// What is known of an operator from its name.
+  struct Known {
+    std::uint32_t name = 0;
+    ScratchRule scratch = nullptr;
+    bool issues = true;  ///< to the device, by itself
+  };
+  /// A storage that the operator that is running may have made.
+  struct Asked {
+    std::uint64_t storage = 0;
+    Bytes bytes;
+    LaneIndex lane = 0;
+    MemoryCategory category = MemoryCategory::temporaries;
+    Owner owner;
+  };
+
+  const Known& known(const Operator& op);
+  std::uint32_t intern(std::string_view name);
+  LaneIndex lane_of(const Session& s, StreamId stream);
+  LaneIndex nccl_lane(GroupId group, OperationKind kind);
+  std::uint32_t intern(const Collective& collective);
+  Owner owner_of(const Session& s);
+  void grown();
+
+  void ask(Session& s, const StorageImpl& storage);
+  BufferId add_buffer(Buffer buffer);
+  void allocate(const Asked& asked);
+  void allocate_outputs(const OperatorCall& call, bool outputs);
+  void free(BufferId id);
+  BufferId& buffer_of(std::uint64_t storage);
+  Buffer* buffer_under(const Tensor& tensor);
+  MemoryCategory category_now(const Session& s) const;
+  void become_communication(const TensorImpl& tensor);
+
+  Operation operation_now(const Session& s, std::uint32_t name, LaneIndex lane);
+  void launch(const Session& s, const OperatorCall& call, LaneIndex lane);
+  void play(const Session& s, const OperatorCall& call, LaneIndex lane);
+
+  Schedule schedule_;
+  ProgramWriter writer_;
+  KernelDevice device_;
+  ProgramListener* listener_ = nullptr;
+
+  std::unordered_map<const Operator*, Known> operators_;
+  std::unordered_map<std::string, std::uint32_t> names_;
+  std::unordered_map<const Module*, Owner> owners_;
+  std::vector<int> lanes_;             ///< by stream of the session; -1: none yet
+  std::vector<int> nccl_lanes_;        ///< by group; -1: none yet
+  std::vector<BufferId> live_;         ///< by storage
+  std::vector<std::uint32_t> events_;  ///< by event of the session
+  std::vector<Asked> asked_;           ///< since the last other call
+  ScratchPlan plan_;
+  std::vector<BufferId> pieces_;
+
+  Phase phase_ = Phase::init;
+  std::int16_t micro_batch_ = 0;
+  const Module* module_ = nullptr;  ///< of the node of backward that runs
+  std::uint32_t allocating_ = 0;    ///< name of the operator that takes storages
+  bool step_open_ = false;
+};
+
+}  // namespace shardscope::eager
