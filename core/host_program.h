@@ -14,7 +14,7 @@ enum class Stream : std::uint8_t;
 /// A stream as the runtime has it. Several may be one to the user: FSDP1's post-backward and
 /// all-reduce streams are both `reduce`.
 struct Lane {
-  std::string name;  ///< "compute", "pre_unshard", "nccl of shard"
+  std::string name;  ///< "compute", "pre_unshard", "nccl 0"
   Stream stream;
   /// Of PyTorch's pool of streams, in order of creation; the default stream is in none, and what
   /// NCCL makes for itself owns no memory.

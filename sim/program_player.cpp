@@ -20,6 +20,13 @@ bool ProgramPlayer::play_until(std::uint32_t end) {
   return !failed_;
 }
 
+void ProgramPlayer::unwind() {
+  const auto& actions = setting_.schedule.program.actions;
+  blocks_.resize(setting_.schedule.buffers.size());
+  for (; next_ < actions.size(); ++next_)
+    if (actions[next_].kind == HostActionKind::free) free(actions[next_]);
+}
+
 DeviceStream ProgramPlayer::stream(std::uint8_t lane) {
   const std::vector<Lane>& lanes = setting_.schedule.program.lanes;
   while (streams_.size() <= lane)

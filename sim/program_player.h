@@ -49,6 +49,9 @@ class ProgramPlayer {
 
   /// Goes on up to action `end`. Stops for good at a request that fails; whether it got there.
   bool play_until(std::uint32_t end);
+  /// After a request that failed: what the program lets go of from there on, as the error passes
+  /// through it.
+  void unwind();
 
   const std::optional<FailedRequest>& failed() const { return failed_; }
   MemoryFigures figures() const;

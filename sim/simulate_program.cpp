@@ -33,6 +33,7 @@ class Run final : private ProgramPlayer::Watcher {
 
   Simulation play() {
     player_.play_until(schedule_.steps.empty() ? 0 : schedule_.steps.front().actions.begin);
+    if (player_.failed()) note_failure("setup");
     device_.finish();
     base_ = std::max(device_.last_end(), device_.host_time());
     device_.host_waits_until(base_);

@@ -26,8 +26,8 @@ constexpr Operator wrap_tensor_op{"_c10d_functional._wrap_tensor_autograd.defaul
                                   OperatorKind::host};
 
 /// Tells of the collective, then of its operator.
-void issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Operator& op,
-           const Tensor& input, const Tensor& output) {
+WorkId issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Operator& op,
+             const Tensor& input, const Tensor& output) {
   const std::array<const TensorImpl*, 1> in{input.impl()}, out{output.impl()};
   call.name = op.name;
   call.group = GroupId::of(static_cast<std::size_t>(group.id));
@@ -35,63 +35,64 @@ void issue(Session& s, CollectiveCall call, const ProcessGroup& group, const Ope
   call.stream = s.stream;
   call.inputs = in;
   call.outputs = out;
-  s.collective(call);
+  const WorkId work = s.collective(call);
   dispatched(s, op, {&output, &input}, {&output});
+  return work;
 }
 
 }  // namespace
 
-void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
+WorkId all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                         const Tensor& input, bool asynchronous) {
+  return issue(s,
+               {.kind = OperationKind::all_gather,
+                .elements_in = input.numel(),
+                .elements_out = output.numel(),
+                .asynchronous = asynchronous},
+               group, all_gather_op, input, output);
+}
+
+WorkId all_gather_list(Session& s, const ProcessGroup& group, const std::vector<Tensor>& outputs,
                        const Tensor& input, bool asynchronous) {
-  issue(s,
-        {.kind = OperationKind::all_gather,
-         .elements_in = input.numel(),
-         .elements_out = output.numel(),
-         .asynchronous = asynchronous},
-        group, all_gather_op, input, output);
+  return issue(s,
+               {.kind = OperationKind::all_gather,
+                .elements_in = input.numel(),
+                .elements_out = input.numel() * group.size(),
+                .asynchronous = asynchronous},
+               group, all_gather_list_op, input, outputs.front());
 }
 
-void all_gather_list(Session& s, const ProcessGroup& group, const std::vector<Tensor>& outputs,
-                     const Tensor& input, bool asynchronous) {
-  issue(s,
-        {.kind = OperationKind::all_gather,
-         .elements_in = input.numel(),
-         .elements_out = input.numel() * group.size(),
-         .asynchronous = asynchronous},
-        group, all_gather_list_op, input, outputs.front());
+WorkId reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                             const Tensor& input, std::string_view reduction, bool asynchronous) {
+  return issue(s,
+               {.kind = OperationKind::reduce_scatter,
+                .elements_in = input.numel(),
+                .elements_out = output.numel(),
+                .reduction = reduction,
+                .asynchronous = asynchronous},
+               group, reduce_scatter_op, input, output);
 }
 
-void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,
-                           const Tensor& input, std::string_view reduction, bool asynchronous) {
-  issue(s,
-        {.kind = OperationKind::reduce_scatter,
-         .elements_in = input.numel(),
-         .elements_out = output.numel(),
-         .reduction = reduction,
-         .asynchronous = asynchronous},
-        group, reduce_scatter_op, input, output);
+WorkId all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
+                  std::string_view reduction, bool asynchronous) {
+  return issue(s,
+               {.kind = OperationKind::all_reduce,
+                .elements_in = tensor.numel(),
+                .elements_out = tensor.numel(),
+                .reduction = reduction,
+                .asynchronous = asynchronous},
+               group, all_reduce_op, tensor, tensor);
 }
 
-void all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
-                std::string_view reduction, bool asynchronous) {
-  issue(s,
-        {.kind = OperationKind::all_reduce,
-         .elements_in = tensor.numel(),
-         .elements_out = tensor.numel(),
-         .reduction = reduction,
-         .asynchronous = asynchronous},
-        group, all_reduce_op, tensor, tensor);
-}
-
-void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
-               bool asynchronous) {
-  issue(s,
-        {.kind = OperationKind::broadcast,
-         .elements_in = tensor.numel(),
-         .elements_out = tensor.numel(),
-         .root = source,
-         .asynchronous = asynchronous},
-        group, broadcast_op, tensor, tensor);
+WorkId broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
+                 bool asynchronous) {
+  return issue(s,
+               {.kind = OperationKind::broadcast,
+                .elements_in = tensor.numel(),
+                .elements_out = tensor.numel(),
+                .root = source,
+                .asynchronous = asynchronous},
+               group, broadcast_op, tensor, tensor);
 }
 
 void broadcast_bytes(Session& s, const ProcessGroup& group, const Tensor& tensor, int source) {

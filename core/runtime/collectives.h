@@ -1,4 +1,5 @@
-// torch.distributed's collectives on the engine: told to the observers, nothing is sent.
+// torch.distributed's collectives on the engine: told to the observers, nothing is sent. What an
+// asynchronous one returns is for `s.wait_work`.
 #pragma once
 
 #include <string_view>
@@ -10,25 +11,25 @@
 namespace shardscope::eager {
 
 /// dist.all_gather_into_tensor: c10d._allgather_base_.
-void all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
-                       const Tensor& input, bool asynchronous = false);
+WorkId all_gather_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                         const Tensor& input, bool asynchronous = false);
 
 /// dist.all_gather into a tensor for each rank: c10d.allgather_.
-void all_gather_list(Session& s, const ProcessGroup& group, const std::vector<Tensor>& outputs,
-                     const Tensor& input, bool asynchronous = false);
+WorkId all_gather_list(Session& s, const ProcessGroup& group, const std::vector<Tensor>& outputs,
+                       const Tensor& input, bool asynchronous = false);
 
 /// dist.reduce_scatter_tensor: c10d._reduce_scatter_base_. `reduction`: ReduceOp's name, "AVG".
-void reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,
-                           const Tensor& input, std::string_view reduction,
-                           bool asynchronous = false);
+WorkId reduce_scatter_single(Session& s, const ProcessGroup& group, const Tensor& output,
+                             const Tensor& input, std::string_view reduction,
+                             bool asynchronous = false);
 
 /// dist.all_reduce: c10d.allreduce_, in place.
-void all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
-                std::string_view reduction, bool asynchronous = false);
+WorkId all_reduce(Session& s, const ProcessGroup& group, const Tensor& tensor,
+                  std::string_view reduction, bool asynchronous = false);
 
 /// dist.broadcast from the rank at place `source` of the group: c10d.broadcast_, in place.
-void broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
-               bool asynchronous = false);
+WorkId broadcast(Session& s, const ProcessGroup& group, const Tensor& tensor, int source,
+                 bool asynchronous = false);
 
 /// dist.broadcast of the tensor's bytes: tensor.view(torch.uint8).
 void broadcast_bytes(Session& s, const ProcessGroup& group, const Tensor& tensor, int source);

@@ -1,5 +1,7 @@
 #include "core/runtime/schedule_recorder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -171,8 +173,8 @@ ScheduleRecorder::LaneIndex ScheduleRecorder::nccl_lane(GroupId group, Operation
   if (nccl_lanes_.size() <= group.value) nccl_lanes_.resize(group.value + std::size_t{1}, no_lane);
   int& lane = nccl_lanes_[group.value];
   if (lane == no_lane)
-    lane = writer_.add_lane(
-        {.name = "nccl of " + schedule_.groups.at(group.value).name, .stream = word_for(kind)});
+    lane =
+        writer_.add_lane({.name = fmt::format("nccl {}", group.value), .stream = word_for(kind)});
   return static_cast<LaneIndex>(lane);
 }
 
@@ -206,6 +208,7 @@ void ScheduleRecorder::note_gradients(const Tensors& parameters) {
 
 Schedule ScheduleRecorder::finish() {
   end_step();
+  live_.clear();  // what is let go of from here on is in no schedule
   return std::move(schedule_);
 }
 
@@ -413,6 +416,14 @@ void ScheduleRecorder::on_collective(Session& s, const CollectiveCall& call) {
                                        .dtype = call.dtype});
   operation.bytes = shardscope::bytes_of(std::max(call.elements_in, call.elements_out), call.dtype);
   writer_.launch(lane, operation);
+  if (!call.work) return;
+  works_.resize(call.work.value + std::size_t{1});
+  works_[call.work.value] = writer_.record_event(lane);
+}
+
+void ScheduleRecorder::on_work_wait(Session& s, WorkId work, StreamId waiting) {
+  catch_up();
+  writer_.wait_event(lane_of(s, waiting), works_[work.value]);
 }
 
 void ScheduleRecorder::on_record_stream(Session& s, StorageImpl& storage, StreamId stream) {

@@ -50,7 +50,8 @@ class ScheduleRecorder final : public Observer {
   void end_step();
 
   const Schedule& schedule() const { return schedule_; }
-  /// Closes what is pending. Strategy, workload, rank and world are the caller's to fill in.
+  /// Closes what is pending, once, after the last work. Strategy, workload, rank and world are the
+  /// caller's to fill in.
   Schedule finish();
   /// Writes down what was told so far; otherwise the last storages may be waiting for the operator
   /// that they belong to.
@@ -63,6 +64,7 @@ class ScheduleRecorder final : public Observer {
   void on_node_begin(Session& s, Node& node) override;
   void on_node_end(Session& s, Node& node) override;
   void on_collective(Session& s, const CollectiveCall& call) override;
+  void on_work_wait(Session& s, WorkId work, StreamId waiting) override;
   void on_record_stream(Session& s, StorageImpl& storage, StreamId stream) override;
   void on_event_record(Session& s, EventId event, StreamId stream) override;
   void on_event_wait(Session& s, EventId event, StreamId waiting) override;
@@ -122,6 +124,7 @@ class ScheduleRecorder final : public Observer {
   std::vector<int> lanes_;             ///< by stream of the session; -1: none yet
   std::vector<int> nccl_lanes_;        ///< by group; -1: none yet
   std::vector<BufferId> live_;         ///< by storage
+  std::vector<std::uint32_t> works_;   ///< by asynchronous collective: the event behind it
   std::vector<std::uint32_t> events_;  ///< by event of the session
   std::vector<Asked> asked_;           ///< since the last other call
   ScratchPlan plan_;

@@ -3,7 +3,8 @@
 #include <map>
 #include <optional>
 
-#include "sim/allocator/allocator_feed.h"
+#include "core/runtime/schedule_recorder.h"
+#include "sim/program_player.h"
 #include "tests/recordings/allocator.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recorded_step.h"
@@ -33,8 +34,11 @@ Json figures_of(const AllocatorStatistics& statistics, std::int64_t Gauge::*whic
   return row;
 }
 
+/// torch.OutOfMemoryError in the middle of a run.
+struct OutOfMemoryStop {};
+
 /// One run of a case, with or without workspaces of the matrix products.
-class StepRun {
+class StepRun final : private eager::ProgramListener {
  public:
   StepRun(const Json& settings, bool workspaces)
       : settings_(settings),
@@ -43,9 +47,11 @@ class StepRun {
                    {.total{static_cast<std::int64_t>(settings.at("mem_gib").get<double>() *
                                                      1073741824.0)}},
                    events()),
-        feed_(allocator_, events(), {.blas_workspaces = workspaces}) {
+        recorder_({.blas_workspaces = workspaces}),
+        player_({.schedule = recorder_.schedule(), .allocator = allocator_, .device = events()}) {
     if (settings.at("trace").get<bool>() && workspaces) allocator_.keep_trace();
-    session_.observe(feed_);
+    session_.observe(recorder_);
+    recorder_.listen(*this);
   }
 
   Json play() {
@@ -56,32 +62,47 @@ class StepRun {
       note_init(result);
       for (iteration_ = 1; iteration_ <= settings_.at("iters").get<int>(); ++iteration_)
         iterate(*step, result);
-    } catch (const OutOfMemoryStop& stop) {
-      note_failure(result, stop);
+    } catch (const OutOfMemoryStop&) {
+      note_failure(result);
     }
     if (step) step->loop().finish();
+    if (player_.failed())
+      player_.unwind();
+    else
+      catch_up();
     note_end(result);
     return result;
   }
 
  private:
+  void on_program(const Schedule& so_far) override {
+    const auto end = static_cast<std::uint32_t>(so_far.program.actions.size());
+    if (!player_.failed() && !player_.play_until(end)) throw OutOfMemoryStop();
+  }
+
+  void catch_up() {
+    recorder_.catch_up();
+    on_program(recorder_.schedule());
+  }
+
   DeviceEvents& events() {
     if (settings_.at("lag") != 0) return host_bound_;
     return instant_;
   }
 
   void note_init(Json& result) {
-    feed_.catch_up();
+    catch_up();
     if (settings_.at("empty_cache_after_init").get<bool>()) allocator_.empty_cache();
     result["iterations"] = Json::array();
     result["after_init"] = figures_of(allocator_.statistics(), &Gauge::current);
   }
 
-  void note_failure(Json& result, const OutOfMemoryStop& stop) {
-    const OutOfMemory& failure = *allocator_.failure();
+  void note_failure(Json& result) {
+    const FailedRequest& failed = *player_.failed();
+    const OutOfMemory& failure = failed.failure;
     result["out_of_memory"] = {{"iteration", iteration_},
                                {"phase", phase_},
-                               {"at_failure", figures_of(stop.statistics(), &Gauge::current)},
+                               {"at_failure", figures_of(failed.statistics, &Gauge::current)},
                                {"num_alloc_retries", failure.statistics.retries},
                                {"message", message_of(failure)}};
   }
@@ -102,7 +123,7 @@ class StepRun {
   void iterate(RecordedStep& step, Json& result) {
     Json snapshots = Json::object();
     step.loop().iteration([&](eager::Moment moment, int micro_batch) {
-      feed_.catch_up();
+      catch_up();
       phase_ = phase_after(moment, micro_batch);
       if (moment == eager::Moment::start)
         allocator_.reset_peaks();
@@ -152,7 +173,8 @@ class StepRun {
   HostBoundDevice host_bound_;
   eager::Session session_;
   CachingAllocator allocator_;
-  AllocatorFeed feed_;
+  eager::ScheduleRecorder recorder_;
+  ProgramPlayer player_;
   std::map<std::uint32_t, int> numbers_{{0, 0}};
   int iteration_ = 0;
   std::string phase_ = "init";

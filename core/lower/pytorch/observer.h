@@ -44,6 +44,9 @@ struct OperatorCall {
 struct EventTag;
 using EventId = Id<EventTag>;  ///< a recorded cudaEvent, numbered by the session
 
+struct WorkTag;
+using WorkId = Id<WorkTag>;  ///< an asynchronous collective: torch.distributed.Work
+
 struct CollectiveCall {
   OperationKind kind = OperationKind::all_reduce;
   std::string_view name;  ///< of the operator that issues it: "c10d._allgather_base_.default"
@@ -55,6 +58,7 @@ struct CollectiveCall {
   int root = -1;                    ///< place in the group of who sends or gathers all; -1: none
   StreamId stream = default_stream;
   bool asynchronous = false;
+  WorkId work = {};  ///< of an asynchronous one
   std::span<const TensorImpl* const> inputs = {};
   std::span<const TensorImpl* const> outputs = {};
 };
@@ -81,6 +85,7 @@ class Observer {
   virtual void on_node_begin(Session&, Node&) {}
   virtual void on_node_end(Session&, Node&) {}
   virtual void on_collective(Session&, const CollectiveCall&) {}
+  virtual void on_work_wait(Session&, WorkId, StreamId /*who waits*/) {}
   virtual void on_record_stream(Session&, StorageImpl&, StreamId) {}
   virtual void on_event_record(Session&, EventId, StreamId) {}
   virtual void on_event_wait(Session&, EventId, StreamId /*who waits*/) {}

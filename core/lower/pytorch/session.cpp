@@ -43,8 +43,15 @@ void Session::mark(const Mark& m) {
   tell([&](Observer& o) { o.on_mark(*this, m); });
 }
 
-void Session::collective(const CollectiveCall& call) {
+WorkId Session::collective(CollectiveCall call) {
+  if (call.asynchronous) call.work = WorkId::of(works_++);
   tell([&](Observer& o) { o.on_collective(*this, call); });
+  return call.work;
+}
+
+void Session::wait_work(WorkId work) {
+  if (!work) return;
+  tell([&](Observer& o) { o.on_work_wait(*this, work, stream); });
 }
 
 }  // namespace shardscope::eager

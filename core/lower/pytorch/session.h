@@ -107,7 +107,10 @@ class Session {
   void host_sync();
   void empty_cache();
   void mark(const Mark& mark);
-  void collective(const CollectiveCall& call);
+  /// An asynchronous one is to be waited for; of others none.
+  WorkId collective(CollectiveCall call);
+  /// Work.wait(), if any: the current stream waits.
+  void wait_work(WorkId work);
 
  private:
   std::vector<Observer*> observers_;
@@ -117,6 +120,7 @@ class Session {
   std::uint64_t hooks_ = 1;
   std::vector<StreamUse> streams_{{.name = "compute"}};
   std::size_t events_ = 0;
+  std::size_t works_ = 0;
 };
 
 /// Sets a variable for the length of a scope: `const Scoped off(s.grad_enabled, false);`.

@@ -17,14 +17,15 @@ constexpr std::size_t max_in_flight = 2;
 struct InFlight {
   Tensors tensors;
   Tensor flat;
+  WorkId sent;
 };
 
 InFlight start(Session& s, const ProcessGroup& group, Tensors tensors) {
   Tensors parts;
   for (const Tensor& tensor : tensors) parts.push_back(view(s, contiguous(s, tensor), {-1}));
   const Tensor flat = parts.size() == 1 ? parts.front() : cat(s, parts);
-  broadcast(s, group, flat, 0, true);
-  return {.tensors = std::move(tensors), .flat = flat};
+  const WorkId sent = broadcast(s, group, flat, 0, true);
+  return {.tensors = std::move(tensors), .flat = flat, .sent = sent};
 }
 
 /// torch::utils::unflatten_dense_tensors.
@@ -40,6 +41,7 @@ Tensors unflattened(Session& s, const InFlight& work) {
 }
 
 void finish(Session& s, const InFlight& work) {
+  s.wait_work(work.sent);
   const Tensors parts = unflattened(s, work);
   for (std::size_t i = 0; i < parts.size(); ++i)
     if (parts[i].numel() > 0) copy_(s, work.tensors[i], parts[i], true);

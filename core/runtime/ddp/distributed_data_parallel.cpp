@@ -33,11 +33,11 @@ void verify_parameter_shapes(Session& s, const ProcessGroup& group, const Tensor
   const Tensor count = empty(s, {1}, whole);
   Tensors counts;
   for (int rank = 0; rank < group.size(); ++rank) counts.push_back(empty_like(s, count));
-  all_gather_list(s, group, counts, count, true);
+  s.wait_work(all_gather_list(s, group, counts, count, true));
   std::int64_t entries = 0;
   for (const Tensor& parameter : parameters) entries += 2 * parameter.dim();
   const Tensor metadata = empty(s, {entries}, whole);
-  broadcast(s, group, metadata, 0, true);
+  s.wait_work(broadcast(s, group, metadata, 0, true));
 }
 
 }  // namespace

@@ -207,7 +207,7 @@ void Reducer::reduce_bucket(std::size_t index) {
   if (communication_hook_)
     communication_hook_(s_, gradients);
   else
-    all_reduce(s_, *settings_.group, gradients, "SUM", true);
+    buckets_[index].reduced = all_reduce(s_, *settings_.group, gradients, "SUM", true);
 }
 
 Tensor Reducer::used_entry(std::size_t variable) {
@@ -225,7 +225,7 @@ void Reducer::reduce_used_map() {
   } else {
     copy_(s_, used_map_, host_used_map_);
   }
-  all_reduce(s_, *settings_.group, used_map_, "SUM", true);
+  used_map_sum_ = all_reduce(s_, *settings_.group, used_map_, "SUM", true);
 }
 
 void Reducer::delay_all_reduce() {
@@ -262,6 +262,7 @@ bool Reducer::is_globally_unused(std::size_t variable) {
   item(s_, used_entry(variable));
   if (used_[variable]) return false;
   if (!used_map_reduced_) {
+    s_.wait_work(used_map_sum_);
     copy_(s_, host_used_map_, used_map_);
     if (used_map_.device() == Device::cuda) s_.host_sync();
     item(s_, used_entry(variable));
@@ -271,6 +272,7 @@ bool Reducer::is_globally_unused(std::size_t variable) {
 }
 
 void Reducer::finalize_bucket(const Bucket& bucket) {
+  s_.wait_work(bucket.reduced);
   // populate_bucket_views_out: of what the reduction gave, here the bucket itself.
   const Tensors reduced = views_of(bucket);
   for (std::size_t i = 0; i < bucket.variables.size(); ++i) {
@@ -312,7 +314,7 @@ void Reducer::broadcast_assignment(const std::vector<std::vector<std::size_t>>& 
     const Tensor host = empty(s_, {count}, on_host);
     const Tensor device = empty(s_, {count}, on_device);
     copy_(s_, device, host, true);
-    broadcast(s_, *settings_.group, device, 0, true);
+    s_.wait_work(broadcast(s_, *settings_.group, device, 0, true));
     copy_(s_, host, device);
     return device;
   };

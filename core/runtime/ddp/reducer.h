@@ -28,6 +28,7 @@ class Reducer {
     Tensors views;     ///< one for each variable
     std::vector<std::size_t> variables;
     std::size_t pending = 0;  ///< gradients to come before it can be reduced
+    WorkId reduced;           ///< none: by a communication hook
   };
 
   /// Makes the first buckets and hooks into each parameter's AccumulateGrad.
@@ -102,6 +103,7 @@ class Reducer {
   std::vector<bool> used_;                     ///< local_used_map_
   Tensor host_used_map_;                       ///< the same as a tensor
   Tensor used_map_;                            ///< local_used_map_dev_
+  WorkId used_map_sum_;                        ///< behind its all-reduce
   bool used_map_reduced_ = false;
 };
 

@@ -77,16 +77,18 @@ void ZeroRedundancyOptimizer::step(const std::function<void()>& local_step) {
     broadcast_from(rank);
     for (ZeroWatcher* watcher : options_.watchers) watcher->on_broadcast_end(s_);
   }
+  for (const WorkId work : std::exchange(broadcasts_, {})) s_.wait_work(work);
   for (ZeroWatcher* watcher : options_.watchers) watcher->on_sync_end(s_);
 }
 
 void ZeroRedundancyOptimizer::broadcast_from(int rank) {
   if (options_.parameters_as_bucket_view) {
-    broadcast(s_, group_, buckets_[static_cast<std::size_t>(rank)], rank, true);
+    broadcasts_.push_back(
+        broadcast(s_, group_, buckets_[static_cast<std::size_t>(rank)], rank, true));
     return;
   }
   for (const std::size_t index : partition_[static_cast<std::size_t>(rank)])
-    broadcast(s_, group_, detach(s_, parameters_[index]), rank, true);
+    broadcasts_.push_back(broadcast(s_, group_, detach(s_, parameters_[index]), rank, true));
 }
 
 }  // namespace shardscope::eager::ddp

@@ -48,7 +48,8 @@ class ZeroRedundancyOptimizer {
   const ProcessGroup& group_;
   Options options_;
   std::vector<std::vector<std::size_t>> partition_;
-  Tensors buckets_;  ///< by rank
+  Tensors buckets_;                 ///< by rank
+  std::vector<WorkId> broadcasts_;  ///< that are not waited for yet
 };
 
 }  // namespace shardscope::eager::ddp

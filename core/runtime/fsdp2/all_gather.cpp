@@ -109,9 +109,8 @@ AllGatherResult all_gather(Session& s, const Parameters& parameters, const Proce
   }
   s.wait_stream(streams.gather, streams.copy_in);
   const OnStream on_gather(s, streams.gather);
-  all_gather_single(s, group, result.output, own, asynchronous);
+  result.work = all_gather_single(s, group, result.output, own, asynchronous);
   result.event = s.record_event(streams.gather);
-  result.has_work = asynchronous;
   return result;
 }
 
@@ -119,6 +118,7 @@ void copy_out(Session& s, const AllGatherResult& result, const Parameters& param
               const ProcessGroup& group) {
   const NoGrad no_grad(s);
   s.wait_event(s.stream, result.event);
+  s.wait_work(result.work);
   const int world = group.size();
   Tensors targets;
   std::vector<std::pair<const Parameter*, Tensor>> to_reassemble;

@@ -17,7 +17,7 @@ using Parameters = std::vector<std::unique_ptr<Parameter>>;
 struct AllGatherResult {
   Tensor output;
   EventId event;
-  bool has_work = false;                   ///< an async_op whose work is to be waited for
+  WorkId work;                             ///< of an async_op, to be waited for; or none
   std::vector<Dtype> input_dtypes;         ///< by parameter
   std::vector<std::int64_t> input_numels;  ///< by parameter
 };

@@ -94,7 +94,7 @@ void ParameterGroup::wait_for_unshard(Session& s) {
   for (const auto& p : parameters_) p->init_unsharded_param(s);
   to_unsharded();
   const EventId copied_out = s.record_event(s.stream);
-  if (!all_gather_result_->has_work && in_forward && !alone)
+  if (!all_gather_result_->work && in_forward && !alone)
     comm_->all_gather_state = AllGatherState{*all_gather_result_, copied_out};
   else
     comm_->wait_all_gather_streams_on(s, copied_out);

@@ -1,0 +1,166 @@
+#include "core/runtime/schedule_recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/lower/pytorch/aten/dispatch.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/views.h"
+#include "core/runtime/collectives.h"
+#include "tests/core/recorded_training.h"
+
+namespace shardscope::eager {
+namespace {
+
+using ::testing::ElementsAre;
+using Kind = HostActionKind;
+
+constexpr Like on_gpu{Dtype::float32, Device::cuda};
+
+std::vector<Kind> kinds_of(const Schedule& schedule) {
+  std::vector<Kind> kinds;
+  for (const HostAction& action : schedule.program.actions) kinds.push_back(action.kind);
+  return kinds;
+}
+
+class ScheduleRecorderTest : public ::testing::Test {
+ protected:
+  ScheduleRecorderTest() { s_.observe(recorder_); }
+  ScheduleRecorder recorder_;
+  Session s_;
+};
+
+TEST_F(ScheduleRecorderTest, AKernelIsIssuedOnceItsOutputIsThere) {
+  Tensor x = allocate(s_, on_gpu, {1000});
+  Tensor y = neg(s_, x);
+  y.reset();
+  const Schedule schedule = recorder_.finish();
+  EXPECT_THAT(kinds_of(schedule),
+              ElementsAre(Kind::allocate, Kind::allocate, Kind::launch, Kind::free));
+  ASSERT_EQ(schedule.operations.size(), 1U);
+  EXPECT_EQ(schedule.name(schedule.operations[0]), "aten.neg.default");
+  EXPECT_EQ(schedule.operations[0].bytes, 8000_B);  // 1000 floats in, 1000 out
+}
+
+TEST_F(ScheduleRecorderTest, AViewIssuesNothing) {
+  const Tensor x = allocate(s_, on_gpu, {4, 250});
+  const Tensor y = view(s_, x, {1000});
+  const Schedule schedule = recorder_.finish();
+  EXPECT_THAT(kinds_of(schedule), ElementsAre(Kind::allocate, Kind::dispatch));
+  EXPECT_TRUE(schedule.operations.empty());
+}
+
+TEST_F(ScheduleRecorderTest, WorkOfTheHostIsNoneOfTheDevice) {
+  const Tensor x = allocate(s_, {Dtype::float32, Device::cpu}, {1000});
+  const Tensor y = neg(s_, x);
+  const Schedule schedule = recorder_.finish();
+  EXPECT_THAT(kinds_of(schedule), ElementsAre(Kind::dispatch));
+  EXPECT_TRUE(schedule.buffers.empty());
+}
+
+TEST_F(ScheduleRecorderTest, AnOperationComesAfterWhatItsStreamHasWaitedFor) {
+  const Tensor x = allocate(s_, on_gpu, {4});
+  const StreamId side = s_.new_stream({"side", Stream::reduce});
+  const Tensor a = neg(s_, x);
+  const Tensor b = neg(s_, a);
+  s_.wait_stream(side, s_.stream);
+  const Tensor later = neg(s_, b);  // of the first stream, after the wait
+  const OnStream on(s_, side);
+  const Tensor c = neg(s_, b);
+  const Tensor d = neg(s_, c);
+  const Schedule schedule = recorder_.finish();
+  ASSERT_EQ(schedule.operations.size(), 5U);
+  EXPECT_EQ(schedule.operations[3].stream, Stream::reduce);
+  EXPECT_THAT(schedule.after_of(schedule.operations[3]), ElementsAre(OperationId{1}));
+  EXPECT_TRUE(schedule.after_of(schedule.operations[4]).empty());
+}
+
+// Without async_op the collective is on the current stream; with it on NCCL's own, which waits for
+// the current one, and whoever waits for the Work comes after it. Source: torch 2.15,
+// ProcessGroupNCCL.
+TEST_F(ScheduleRecorderTest, AnAsynchronousCollectiveRunsOnNcclsStream) {
+  const ProcessGroups groups(4, 0);
+  recorder_.name_group(groups.world(), "world");
+  const Tensor x = neg(s_, allocate(s_, on_gpu, {4}));
+  all_reduce(s_, groups.world(), x, "SUM");
+  const WorkId work = all_reduce(s_, groups.world(), x, "SUM", true);
+  const Tensor before = neg(s_, x);
+  s_.wait_work(work);
+  const Tensor after = neg(s_, x);
+  const Schedule schedule = recorder_.finish();
+  ASSERT_EQ(schedule.operations.size(), 5U);
+  EXPECT_EQ(schedule.operations[1].stream, Stream::compute);
+  EXPECT_EQ(schedule.operations[1].kind, OperationKind::all_reduce);
+  EXPECT_EQ(schedule.operations[2].stream, Stream::reduce);
+  EXPECT_THAT(schedule.after_of(schedule.operations[2]), ElementsAre(OperationId{1}));
+  EXPECT_TRUE(schedule.after_of(schedule.operations[3]).empty());
+  EXPECT_THAT(schedule.after_of(schedule.operations[4]), ElementsAre(OperationId{2}));
+  EXPECT_EQ(schedule.program.lanes[1].name, "nccl 0");
+}
+
+class EveryRecording : public ::testing::TestWithParam<TrainingSetup> {};
+
+TEST_P(EveryRecording, BuffersComeOnceAndGoOnce) {
+  const Schedule schedule = shardscope::testing::recorded_llama(GetParam());
+  std::vector<int> state(schedule.buffers.size());
+  for (const HostAction& action : schedule.program.actions) {
+    if (action.kind == Kind::allocate) ASSERT_EQ(state[action.subject]++, 0);
+    if (action.kind == Kind::record_stream) ASSERT_EQ(state[action.subject], 1);
+    if (action.kind == Kind::free) ASSERT_EQ(state[action.subject]++, 1);
+  }
+  EXPECT_EQ(std::count(state.begin(), state.end(), 0), 0);
+}
+
+TEST_P(EveryRecording, EventsAreRecordedBeforeTheyAreWaitedFor) {
+  const Schedule schedule = shardscope::testing::recorded_llama(GetParam());
+  std::uint32_t recorded = 0;
+  for (const HostAction& action : schedule.program.actions) {
+    if (action.kind == Kind::record_event) ASSERT_EQ(action.subject, recorded++);
+    if (action.kind == Kind::wait_event || action.kind == Kind::host_wait)
+      ASSERT_LT(action.subject, recorded);
+  }
+  EXPECT_EQ(schedule.program.events, recorded);
+}
+
+// The step after the one that repeats would be the same again: as much comes as goes.
+TEST_P(EveryRecording, TheSteadyStepLeavesWhatItFound) {
+  const Schedule schedule = shardscope::testing::recorded_llama(GetParam());
+  ASSERT_EQ(schedule.steps.size(), 3U);
+  const Step& steady = schedule.steps[2];
+  EXPECT_EQ(steady.label, "steady");
+  EXPECT_EQ(steady.actions.size(), schedule.steps[1].actions.size());
+  std::int64_t change = 0;
+  for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+    const HostAction& action = schedule.program.actions[i];
+    const int sign = action.kind == Kind::allocate ? 1 : action.kind == Kind::free ? -1 : 0;
+    if (sign != 0) change += sign * schedule.buffers[action.subject].bytes.count;
+  }
+  EXPECT_EQ(change, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(ScheduleRecorder, EveryRecording,
+                         ::testing::Values(shardscope::testing::plain_setup(),
+                                           shardscope::testing::ddp_setup(),
+                                           shardscope::testing::fsdp1_setup()),
+                         [](const auto& info) {
+                           static const std::array<const char*, 3> names{"plain", "ddp", "fsdp1"};
+                           return names[info.index];
+                         });
+
+// P of 264 + ...: embedding and head 256 x 64 each, norms of 64, per block q 4096, k and v 2048
+// each, o 4096, three of 64 x 96, two norms of 64.
+TEST(RecordedTraining, CategoriesAreTheModelsStates) {
+  const Schedule schedule = shardscope::testing::recorded_llama(shardscope::testing::plain_setup());
+  CategoryBytes bytes;
+  for (const Buffer& buffer : schedule.buffers)
+    if (!buffer.freed_by) bytes[buffer.category] += buffer.bytes;
+  const std::int64_t elements = 2 * 16384 + 64 + 3 * (2 * 4096 + 2 * 2048 + 3 * 6144 + 128);
+  EXPECT_EQ(bytes[MemoryCategory::parameters].count, 4 * elements);
+  EXPECT_EQ(bytes[MemoryCategory::optimizer_states].count, 8 * elements);
+  EXPECT_EQ(bytes[MemoryCategory::gradients].count, 0);
+}
+
+}  // namespace
+}  // namespace shardscope::eager

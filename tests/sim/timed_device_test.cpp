@@ -1,0 +1,135 @@
+#include "sim/timed_device.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/program_by_hand.h"
+
+namespace shardscope {
+namespace {
+
+using testing::ProgramByHand;
+
+constexpr DeviceStream compute = default_stream;
+constexpr DeviceStream side = pool_stream(0, 0);
+
+/// Three operations of 10, 20 and 30 us.
+Schedule three_operations(OperationKind second = OperationKind::compute) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 0);
+  program.launch(0, 0, second);
+  program.launch(0, 0);
+  return program.finish();
+}
+const std::vector<Duration> times{10_us, 20_us, 30_us};
+constexpr OperationId first{0}, second{1}, third{2};
+
+TEST(TimedDevice, AnOperationStartsWhenTheHostHasIssuedIt) {
+  const Schedule schedule = three_operations();
+  TimedDevice device(schedule, times, {.launch = 4_us, .dispatch = 1_us});
+  device.dispatch();
+  device.launch(compute, first);
+  device.launch(side, second);
+  device.finish();
+  EXPECT_EQ(device.starts()[0], 5_us);
+  EXPECT_EQ(device.starts()[1], 9_us);
+  EXPECT_EQ(device.host_time(), 9_us);
+}
+
+TEST(TimedDevice, AStreamRunsOneAfterTheOther) {
+  const Schedule schedule = three_operations();
+  TimedDevice device(schedule, times, {});
+  device.launch(compute, first);
+  device.launch(compute, second);
+  device.finish();
+  EXPECT_EQ(device.starts()[1], 10_us);
+  EXPECT_EQ(device.last_end(), 30_us);
+}
+
+TEST(TimedDevice, AnEventHoldsUpOnlyWhatComesAfterTheWait) {
+  const Schedule schedule = three_operations();
+  TimedDevice device(schedule, times, {});
+  device.launch(compute, first);
+  const DeviceEvent event = device.record(compute);
+  device.launch(side, second);  // before the wait: at once
+  device.stream_waits(side, event);
+  device.launch(compute, third);  // after the event: no part of it
+  device.finish();
+  EXPECT_EQ(device.starts()[1], 0_us);
+  EXPECT_EQ(device.starts()[2], 10_us);
+}
+
+TEST(TimedDevice, TheHostIsHeldUpUntilAnEvent) {
+  const Schedule schedule = three_operations();
+  TimedDevice device(schedule, times, {.launch = 1_us});
+  device.launch(compute, first);  // 1 to 11 us
+  const DeviceEvent event = device.record(compute);
+  device.launch(compute, second);
+  device.wait(event);
+  EXPECT_EQ(device.host_time(), 11_us);
+  ASSERT_EQ(device.host_waits().size(), 1U);
+  EXPECT_EQ(device.host_waits()[0].begin, 2_us);
+  device.wait(compute);
+  EXPECT_EQ(device.host_time(), 31_us);
+}
+
+TEST(TimedDevice, AnEventIsDoneOnceTheHostsClockIsThere) {
+  const Schedule schedule = three_operations();
+  TimedDevice device(schedule, times, {.dispatch = 5_us});
+  device.launch(compute, first);
+  const DeviceEvent event = device.record(compute);
+  EXPECT_FALSE(device.done(event));
+  device.dispatch();
+  EXPECT_FALSE(device.done(event));
+  device.dispatch();
+  EXPECT_TRUE(device.done(event));
+}
+
+// Compute of 10 us and a collective of 20 us start together, slowdowns 2 and 1. Compute ends at 20
+// us, the collective too.
+TEST(TimedDevice, ComputeIsSlowedWhileACollectiveRuns) {
+  const Schedule schedule = three_operations(OperationKind::all_gather);
+  TimedDevice device(schedule, times, {.compute_slowdown = 2});
+  device.launch(compute, first);
+  device.launch(side, second);
+  device.launch(compute, third);
+  device.finish();
+  EXPECT_EQ(device.ends()[0], 20_us);
+  EXPECT_EQ(device.ends()[1], 20_us);
+  EXPECT_EQ(device.ends()[2], 50_us);
+}
+
+// Looking at the device in the middle must not change what happens: at 5 us, 2.5 us of compute are
+// done.
+TEST(TimedDevice, LookingChangesNothing) {
+  const Schedule schedule = three_operations(OperationKind::all_gather);
+  TimedDevice device(schedule, times, {.dispatch = 5_us, .compute_slowdown = 2});
+  device.launch(compute, first);
+  const DeviceEvent event = device.record(compute);
+  device.launch(side, second);
+  for (int i = 0; i < 3; ++i) {
+    device.dispatch();
+    EXPECT_FALSE(device.done(event));
+  }
+  device.finish();
+  EXPECT_EQ(device.ends()[0], 20_us);
+}
+
+TEST(TimedDevice, CollectivesOfOneChannelRunInTheOrderOfIssue) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 0);
+  program.launch(0, 0, OperationKind::all_gather);
+  program.launch(0, 0, OperationKind::reduce_scatter);
+  const Schedule schedule = program.finish();
+  TimedDevice device(schedule, times, {});
+  device.launch(compute, first);
+  device.stream_waits(side, device.record(compute));
+  device.launch(side, second);              // from 10 us on, when compute has ended
+  device.launch(pool_stream(1, 0), third);  // could start at once, but was issued later
+  device.finish();
+  EXPECT_EQ(device.starts()[2], 30_us);
+}
+
+}  // namespace
+}  // namespace shardscope
