@@ -33,6 +33,11 @@ eager::TrainingSetup fsdp1_setup(ShardingStrategy strategy) {
   return setup;
 }
 
+eager::TrainingSetup setup_of(const std::string& runtime) {
+  if (runtime == "plain") return plain_setup();
+  return runtime == "ddp" ? ddp_setup() : fsdp1_setup();
+}
+
 eager::TrainingSetup ddp_setup() {
   eager::TrainingSetup setup = plain_setup();
   setup.world = 2;

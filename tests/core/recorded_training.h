@@ -1,6 +1,8 @@
 // Small trainings under PyTorch's runtimes, recorded as schedules.
 #pragma once
 
+#include <string>
+
 #include "core/runtime/recorded_schedule.h"
 
 namespace shardscope::testing {
@@ -16,5 +18,8 @@ eager::TrainingSetup ddp_setup();
 
 /// The model alone.
 eager::TrainingSetup plain_setup();
+
+/// Of "plain", "ddp" or "fsdp1".
+eager::TrainingSetup setup_of(const std::string& runtime);
 
 }  // namespace shardscope::testing

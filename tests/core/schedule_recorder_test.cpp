@@ -100,10 +100,11 @@ TEST_F(ScheduleRecorderTest, AnAsynchronousCollectiveRunsOnNcclsStream) {
   EXPECT_EQ(schedule.program.lanes[1].name, "nccl 0");
 }
 
-class EveryRecording : public ::testing::TestWithParam<TrainingSetup> {};
+class EveryRecording : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryRecording, BuffersComeOnceAndGoOnce) {
-  const Schedule schedule = shardscope::testing::recorded_llama(GetParam());
+  const Schedule schedule =
+      shardscope::testing::recorded_llama(shardscope::testing::setup_of(GetParam()));
   std::vector<int> state(schedule.buffers.size());
   for (const HostAction& action : schedule.program.actions) {
     if (action.kind == Kind::allocate) ASSERT_EQ(state[action.subject]++, 0);
@@ -114,7 +115,8 @@ TEST_P(EveryRecording, BuffersComeOnceAndGoOnce) {
 }
 
 TEST_P(EveryRecording, EventsAreRecordedBeforeTheyAreWaitedFor) {
-  const Schedule schedule = shardscope::testing::recorded_llama(GetParam());
+  const Schedule schedule =
+      shardscope::testing::recorded_llama(shardscope::testing::setup_of(GetParam()));
   std::uint32_t recorded = 0;
   for (const HostAction& action : schedule.program.actions) {
     if (action.kind == Kind::record_event) ASSERT_EQ(action.subject, recorded++);
@@ -126,7 +128,8 @@ TEST_P(EveryRecording, EventsAreRecordedBeforeTheyAreWaitedFor) {
 
 // The step after the one that repeats would be the same again: as much comes as goes.
 TEST_P(EveryRecording, TheSteadyStepLeavesWhatItFound) {
-  const Schedule schedule = shardscope::testing::recorded_llama(GetParam());
+  const Schedule schedule =
+      shardscope::testing::recorded_llama(shardscope::testing::setup_of(GetParam()));
   ASSERT_EQ(schedule.steps.size(), 3U);
   const Step& steady = schedule.steps[2];
   EXPECT_EQ(steady.label, "steady");
@@ -141,13 +144,8 @@ TEST_P(EveryRecording, TheSteadyStepLeavesWhatItFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ScheduleRecorder, EveryRecording,
-                         ::testing::Values(shardscope::testing::plain_setup(),
-                                           shardscope::testing::ddp_setup(),
-                                           shardscope::testing::fsdp1_setup()),
-                         [](const auto& info) {
-                           static const std::array<const char*, 3> names{"plain", "ddp", "fsdp1"};
-                           return names[info.index];
-                         });
+                         ::testing::Values("plain", "ddp", "fsdp1"),
+                         [](const auto& info) { return info.param; });
 
 // P of 264 + ...: embedding and head 256 x 64 each, norms of 64, per block q 4096, k and v 2048
 // each, o 4096, three of 64 x 96, two norms of 64.

@@ -70,9 +70,9 @@ TEST(SimulateProgram, SetUpMayFailToo) {
   EXPECT_EQ(simulation.out_of_memory->step, "setup");
 }
 
-class EveryTraining : public ::testing::TestWithParam<eager::TrainingSetup> {
+class EveryTraining : public ::testing::TestWithParam<std::string> {
  protected:
-  const Schedule schedule_ = testing::recorded_llama(GetParam());
+  const Schedule schedule_ = testing::recorded_llama(testing::setup_of(GetParam()));
 };
 
 TEST_P(EveryTraining, SpanIsComputeExposedCommunicationExposedCopiesAndIdle) {
@@ -131,13 +131,8 @@ TEST_P(EveryTraining, ThePeakIsWhatItsCategoriesAddUpTo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SimulateProgram, EveryTraining,
-                         ::testing::Values(testing::plain_setup(), testing::ddp_setup(),
-                                           testing::fsdp1_setup()),
-                         [](const auto& info) {
-                           static const std::array<const char*, 3> names{"plain", "ddp", "fsdp1"};
-                           return names[info.index];
-                         });
+INSTANTIATE_TEST_SUITE_P(SimulateProgram, EveryTraining, ::testing::Values("plain", "ddp", "fsdp1"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace shardscope
