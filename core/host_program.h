@@ -33,6 +33,7 @@ enum class HostActionKind : std::uint8_t {
   wait_event,     ///< what the lane gets from here on comes after `subject`, an event
   host_wait,      ///< the host waits for `subject`, an event
   host_sync,      ///< the host waits for all that the lane has
+  empty_cache,    ///< gives back what the allocator holds and nobody uses
   mark            ///< passes `subject`, a mark
 };
 

@@ -59,6 +59,8 @@ void ProgramPlayer::act(const HostAction& action) {
       return device.wait(events_[action.subject]);
     case HostActionKind::host_sync:
       return device.wait(stream(action.lane));
+    case HostActionKind::empty_cache:
+      return setting_.allocator.empty_cache();
     case HostActionKind::mark:
       return;
   }

@@ -458,6 +458,11 @@ void ScheduleRecorder::on_host_sync(Session& s) {
   writer_.add(HostActionKind::host_sync, lane_of(s, s.stream), 0);
 }
 
+void ScheduleRecorder::on_cache_emptied(Session&) {
+  catch_up();
+  writer_.add(HostActionKind::empty_cache, 0, 0);
+}
+
 void ScheduleRecorder::on_mark(Session&, const Mark& mark) {
   catch_up();
   schedule_.program.marks.push_back(

@@ -71,6 +71,7 @@ class ScheduleRecorder final : public Observer {
   void on_stream_wait(Session& s, StreamId waiting, StreamId of) override;
   void on_host_wait(Session& s, EventId event) override;
   void on_host_sync(Session& s) override;
+  void on_cache_emptied(Session& s) override;
   void on_mark(Session& s, const Mark& mark) override;
 
  private:
