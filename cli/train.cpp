@@ -355,7 +355,10 @@ void declare_train(Command& command) {
        {"shardscope train job.json --ranks 2 --strategy zero1 --steps 20 -o runs/zero1",
         "the same job otherwise"},
        {"mpirun -n 4 shardscope train job.json --strategy full_shard",
-        "ranks that mpirun, srun or torchrun starts"},
+        "ranks that mpirun or srun starts"},
+       {"torchrun --nproc-per-node 4 --no-python shardscope train job.json",
+        "ranks that torchrun starts, or whoever sets its variables; exit code 4 and "
+        "flight.<rank>.json where one is lost"},
        {"shardscope train --model gpt2/ --data text/ --batch 2 --seq 128 --steps 10",
         "without a job file"}});
   command.action([options] { return run_train(*options); });

@@ -101,7 +101,7 @@ Account account_of_torch_variables(const Reader& reader) {
                   .rank = reader.number("RANK"),
                   .world = reader.number("WORLD_SIZE"),
                   .local_rank = reader.number("LOCAL_RANK"),
-                  .local_world = reader.number("LOCAL_WORLD_SIZE")};
+                  .local_world = reader.first_number({"LOCAL_WORLD_SIZE", "LOCAL_SIZE"})};
   check_complete(account.rank, account.world, "RANK", "WORLD_SIZE");
   check_complete(account.local_rank, account.local_world, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   return account;
@@ -214,13 +214,21 @@ std::string meeting_address(const Reader& reader, const RankFlags& flags, Starte
   return MeetingPoint{}.address;
 }
 
-int meeting_port(const Reader& reader, const RankFlags& flags) {
+/// Two jobs on a node do not meet: 15000 + the last four digits of the job's number, as in
+/// PyTorch Lightning (lightning/fabric/plugins/environments/slurm.py, 2.x).
+int usual_port(const Reader& reader, StartedBy started_by) {
+  const auto job =
+      started_by == StartedBy::slurm ? reader.first_number({"SLURM_JOB_ID"}) : std::nullopt;
+  return job ? 15000 + job->value % 10000 : MeetingPoint{}.port;
+}
+
+int meeting_port(const Reader& reader, const RankFlags& flags, StartedBy started_by) {
   const auto variable = reader.number("MASTER_PORT");
   if (flags.port && variable && *flags.port != variable->value) {
     fail(fmt::format("--master-port {} contradicts MASTER_PORT {}", *flags.port, variable->value),
          "give one of them");
   }
-  int port = flags.port ? *flags.port : variable ? variable->value : MeetingPoint{}.port;
+  int port = flags.port ? *flags.port : variable ? variable->value : usual_port(reader, started_by);
   const std::string* agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE");
   const bool agent_is_there = agent_store && *agent_store == "True";
   if (agent_is_there && !flags.port && !reader.text(launcher_variable)) ++port;
@@ -302,7 +310,7 @@ Environment read_environment(const Variables& variables, const RankFlags& flags)
   place.rank = rank->value;
   place.world = world->value;
   place.meeting_point = {.address = meeting_address(reader, flags, place.started_by),
-                         .port = meeting_port(reader, flags),
+                         .port = meeting_port(reader, flags, place.started_by),
                          .hosted_by_launcher = place.started_by == StartedBy::shardscope};
   if (local_rank && local_world) {
     check_range(*local_rank, *local_world);

@@ -54,14 +54,16 @@ struct RankFlags {
 inline constexpr const char* launcher_variable = "SHARDSCOPE_LAUNCHER";
 
 /// Reads the place of this process. In order: flags; RANK, WORLD_SIZE, LOCAL_RANK,
-/// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (our launcher, torchrun, by hand); OMPI_COMM_WORLD_*
-/// (mpirun); PMI_* (MPICH); SLURM_* (srun). Sets that contradict each other, are incomplete or
-/// impossible (rank >= world) throw Error naming the variables. Launchers nest, and an inner one is
-/// right: under our launcher or torchrun the variables of mpirun and Slurm are not looked at, and
-/// under mpirun not those of Slurm. In a Slurm batch script outside of srun there is one process.
+/// LOCAL_WORLD_SIZE (or DeepSpeed's LOCAL_SIZE), MASTER_ADDR, MASTER_PORT (our launcher, torchrun,
+/// by hand); OMPI_COMM_WORLD_* (mpirun); PMI_* (MPICH); SLURM_* (srun). Sets that contradict each
+/// other, are incomplete or impossible (rank >= world) throw Error naming the variables. Launchers
+/// nest, and an inner one is right: under our launcher or torchrun the variables of mpirun and
+/// Slurm are not looked at, and under mpirun not those of Slurm. In a Slurm batch script outside of
+/// srun there is one process.
 ///
 /// With TORCHELASTIC_USE_AGENT_STORE=True the agent sits on MASTER_PORT, and the ranks meet at
-/// MASTER_PORT + 1.
+/// MASTER_PORT + 1. Without MASTER_ADDR and MASTER_PORT, srun's ranks meet on the first host of the
+/// step, at 15000 + the last four digits of SLURM_JOB_ID.
 Environment read_environment(const Variables& variables, const RankFlags& flags = {});
 
 }  // namespace shardscope

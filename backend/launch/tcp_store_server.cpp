@@ -184,29 +184,61 @@ class Connection {
   bool greeted_ = false;
 };
 
+/// Where a socket is bound.
+struct Place {
+  sockaddr_storage address{};
+  socklen_t length = 0;
+};
+
+bool has_ipv6() {
+  return FileDescriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)).valid();
+}
+
+Place place_of(ListeningSocket::Reach reach, int port, bool ipv6) {
+  Place place;
+  const auto net_port = htons(static_cast<std::uint16_t>(port));
+  if (reach == ListeningSocket::Reach::all_interfaces && ipv6) {
+    auto& address = reinterpret_cast<sockaddr_in6&>(place.address);
+    address.sin6_family = AF_INET6;
+    address.sin6_port = net_port;
+    address.sin6_addr = in6addr_any;
+    place.length = sizeof address;
+    return place;
+  }
+  auto& address = reinterpret_cast<sockaddr_in&>(place.address);
+  address.sin_family = AF_INET;
+  address.sin_port = net_port;
+  address.sin_addr.s_addr =
+      htonl(reach == ListeningSocket::Reach::loopback ? INADDR_LOOPBACK : INADDR_ANY);
+  place.length = sizeof address;
+  return place;
+}
+
 }  // namespace
 
-ListeningSocket::ListeningSocket(Reach reach, int port)
-    : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+ListeningSocket::ListeningSocket(Reach reach, int port) {
   const auto fail = [&](const char* call) {
     throw Error({.where = fmt::format("store on port {}", port),
                  .what = errno_text(call),
-                 .way_out = "give another --master-port or MASTER_PORT",
+                 .way_out = "give another MASTER_PORT",
                  .code = ExitCode::outside});
   };
+  Place place = place_of(reach, port, has_ipv6());
+  descriptor_ = FileDescriptor(
+      ::socket(place.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!descriptor_.valid()) fail("socket");
   const int on = 1;
+  const int off = 0;
   ::setsockopt(descriptor_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  address.sin_addr.s_addr = htonl(reach == Reach::loopback ? INADDR_LOOPBACK : INADDR_ANY);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(descriptor_.get(), generic, length) != 0) fail("bind");
+  if (place.address.ss_family == AF_INET6)  // both kinds of address
+    ::setsockopt(descriptor_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  auto* generic = reinterpret_cast<sockaddr*>(&place.address);
+  if (::bind(descriptor_.get(), generic, place.length) != 0) fail("bind");
   if (::listen(descriptor_.get(), 1024) != 0) fail("listen");
-  if (::getsockname(descriptor_.get(), generic, &length) != 0) fail("getsockname");
-  port_ = ntohs(address.sin_port);
+  if (::getsockname(descriptor_.get(), generic, &place.length) != 0) fail("getsockname");
+  port_ = ntohs(place.address.ss_family == AF_INET6
+                    ? reinterpret_cast<const sockaddr_in6&>(place.address).sin6_port
+                    : reinterpret_cast<const sockaddr_in&>(place.address).sin_port);
 }
 
 /// The thread and what it owns.

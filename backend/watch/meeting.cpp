@@ -20,13 +20,18 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_farewell{2500};
 
+/// The loopback socket listens at 127.0.0.1 alone.
+bool serves_loopback(const MeetingPoint& point) {
+  return point.on_loopback() && point.address != "::1";
+}
+
 std::optional<TcpStoreServer> serve(const Environment& environment,
                                     std::optional<ListeningSocket> socket) {
   const MeetingPoint& point = environment.meeting_point;
   if (environment.rank != 0 || point.hosted_by_launcher) return std::nullopt;
   if (!socket) {
     using Reach = ListeningSocket::Reach;
-    socket.emplace(point.on_loopback() ? Reach::loopback : Reach::all_interfaces, point.port);
+    socket.emplace(serves_loopback(point) ? Reach::loopback : Reach::all_interfaces, point.port);
   }
   return TcpStoreServer(std::move(*socket));
 }

@@ -103,6 +103,19 @@ TEST(ReadEnvironment, Srun) {
   EXPECT_EQ(place.meeting_point.address, "cn07");
 }
 
+TEST(ReadEnvironment, DeepspeedSaysLocalSize) {
+  const auto place =
+      read_environment(with(without(torchrun, "LOCAL_WORLD_SIZE"), {{"LOCAL_SIZE", "2"}}));
+  EXPECT_EQ(place.local_world, 2);
+}
+
+TEST(ReadEnvironment, SlurmJobsOfOneNodeMeetAtDifferentPorts) {
+  const Variables first = with(srun, {{"SLURM_JOB_ID", "1234567"}});
+  EXPECT_EQ(read_environment(first).meeting_point.port, 19567);
+  EXPECT_EQ(read_environment(with(first, {{"SLURM_JOB_ID", "68"}})).meeting_point.port, 15068);
+  EXPECT_EQ(read_environment(with(first, {{"MASTER_PORT", "400"}})).meeting_point.port, 400);
+}
+
 TEST(ReadEnvironment, AStepSmallerThanTheJobCounts) {
   const auto place =
       read_environment(with(srun, {{"SLURM_NTASKS", "16"}, {"SLURM_STEP_NUM_TASKS", "8"}}));

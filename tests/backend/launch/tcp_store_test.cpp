@@ -154,6 +154,16 @@ TEST_F(Store, NobodyThereEndsAtTheDeadline) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
+TEST_F(Store, OnAllInterfacesBothKindsOfAddressReachIt) {
+  const TcpStoreServer open(ListeningSocket(ListeningSocket::Reach::all_interfaces, 0));
+  TcpStore("127.0.0.1", open.port(), std::chrono::seconds(5)).set("name", "value");
+  const FileDescriptor ipv6(::socket(AF_INET6, SOCK_STREAM, 0));
+  sockaddr_in6 any{.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+  if (!ipv6.valid() || ::bind(ipv6.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0)
+    GTEST_SKIP() << "no IPv6 here";
+  EXPECT_EQ(TcpStore("::1", open.port(), std::chrono::seconds(5)).get("name"), "value");
+}
+
 TEST_F(Store, ATakenPortIsNamed) {
   try {
     ListeningSocket(ListeningSocket::Reach::loopback, server_.port());
