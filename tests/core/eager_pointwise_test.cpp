@@ -100,5 +100,34 @@ TEST_F(EagerPointwise, NestedCallsLetGoOfTemporariesAsPythonDoes) {
   EXPECT_EQ(log.lives()[2].freed, 3);
 }
 
+// Fake tensors: torch 2.15 under FakeTensorMode, of q = torch.empty(B, T, H * D).view(B, T, H, D)
+// .transpose(1, 2) cut in its last dimension.
+struct EagerFakeStrides : testing::Test {
+  Session s{{.device = Device::cpu, .fake_tensors = true}};
+
+  Tensor heads(std::int64_t tokens, std::int64_t size, std::int64_t kept, Dtype dtype) {
+    const Tensor whole = allocate(s, {dtype, Device::cpu}, {2, tokens, 6, size});
+    return slice(s, transpose(s, whole, 1, 2), 3, 0, kept);
+  }
+};
+
+TEST_F(EagerFakeStrides, AnOutputLiesAsItsOperandDoes) {
+  EXPECT_EQ(neg(s, heads(7, 16, 8, Dtype::float32)).strides(), (Dims{336, 8, 48, 1}));
+  EXPECT_EQ(neg(s, heads(1, 16, 8, Dtype::float32)).strides(), (Dims{48, 8, 48, 1}));
+}
+
+TEST_F(EagerFakeStrides, HalvesAreComputedOnACopyInFloat32) {
+  // x.to(float32) is (42, 1, 6, 1), which is channels last, and the result is written so.
+  EXPECT_EQ(neg(s, heads(7, 4, 1, Dtype::float32)).strides(), (Dims{42, 1, 6, 1}));
+  EXPECT_EQ(neg(s, heads(7, 4, 1, Dtype::bfloat16)).strides(), (Dims{42, 1, 6, 6}));
+  EXPECT_EQ(to(s, heads(7, 4, 1, Dtype::bfloat16), Dtype::float16).strides(), (Dims{42, 1, 6, 1}));
+}
+
+TEST_F(EagerFakeStrides, EmptyLikeOfWhatIsContiguousButForOnesIsContiguous) {
+  const Tensor whole = allocate(s, {Dtype::float32, Device::cpu}, {1, 1, 6, 8});
+  const Tensor turned = transpose(s, whole, 1, 2);  // (1, 6, 1, 8), strides (48, 8, 48, 1)
+  EXPECT_EQ(empty_like(s, turned).strides(), (Dims{48, 8, 8, 1}));
+}
+
 }  // namespace
 }  // namespace shardscope::eager

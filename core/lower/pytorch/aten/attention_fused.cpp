@@ -116,13 +116,15 @@ Tensors cudnn_backward(Session& s, Node& node, Tensors& gradients) {
   return results;
 }
 
-/// Of a mask that is trained: rows padded to multiples of 16.
+/// Of a mask that is trained: rows padded to multiples of 16. A fake tensor has no storage beyond its
+/// last element.
 Tensor bias_gradient(Session& s, const Tensor& bias) {
   constexpr std::int64_t alignment = 16;
   Dims padded = bias.sizes();
   padded[-1] = (padded[-1] + alignment - 1) / alignment * alignment;
-  const Tensor whole = allocate(s, like(bias), padded);
-  return alias_of(whole, bias.sizes(), whole.strides(), 0);
+  const Dims strides = contiguous_strides(padded);
+  if (s.settings.fake_tensors) return allocate_strided(s, like(bias), bias.sizes(), strides);
+  return alias_of(allocate(s, like(bias), padded), bias.sizes(), strides, 0);
 }
 
 Tensors efficient_backward(Session& s, Node& node, Tensors& gradients) {

@@ -4,6 +4,7 @@
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/iterator.h"
 #include "core/lower/pytorch/aten/pointwise.h"
+#include "core/lower/pytorch/aten/view_backward.h"
 
 namespace shardscope::eager {
 namespace {
@@ -114,6 +115,15 @@ Tensor masked_fill(Session& s, Tensor self, Tensor mask, Number value) {
   dispatched(s, op, {&self, &mask}, {&result});
   set_history(s, result, node);
   return result;
+}
+
+Tensor masked_fill_(Session& s, Tensor self, Tensor mask, Number) {
+  static constexpr Operator op{"aten.masked_fill_.Scalar", OperatorKind::pointwise};
+  const LetGo let_go{mask};
+  if (any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)})) refuse_gradient(op.name);
+  ++self->version;
+  dispatched(s, op, {&self, &mask}, {&self});
+  return self;
 }
 
 }  // namespace shardscope::eager

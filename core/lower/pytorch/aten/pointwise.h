@@ -82,5 +82,7 @@ Tensor logical_not(Session& s, Tensor self);
 
 Tensor where(Session& s, Tensor condition, Tensor self, Tensor other);
 Tensor masked_fill(Session& s, Tensor self, Tensor mask, Number value);
+/// In place, of what requires no gradient.
+Tensor masked_fill_(Session& s, Tensor self, Tensor mask, Number value);
 
 }  // namespace shardscope::eager

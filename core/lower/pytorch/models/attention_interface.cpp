@@ -34,6 +34,7 @@ AttentionResult attend_eagerly(Session& s, const AttentionCall& call) {
   Tensor weights = matmul(s, call.query, transpose(s, key, 2, 3));
   if (call.scaled) weights = mul(s, std::move(weights), any_factor);
   if (call.soft_cap) weights = soft_capped(s, std::move(weights));
+  if (call.position_bias) weights = add(s, weights, call.position_bias);
   if (call.mask) weights = add(s, weights, call.mask);
   weights = probabilities(s, std::move(weights), call);
   weights = dropout(s, weights, call.dropout, true);
@@ -56,6 +57,24 @@ Tensor packed_groups(Session& s, const Tensor& states, std::int64_t groups) {
   return reshape(s, states, {states.size(0), states.size(1) / groups, groups, states.size(-1)});
 }
 
+/// create_position_bias_mask: the bias as a mask, with the least number where nothing is attended.
+Tensor position_bias_mask(Session& s, const AttentionCall& call, bool causal) {
+  const Tensor& bias = call.position_bias;
+  const auto attended = [&](const Tensor& mask) {
+    return where(s, mask, bias, scalar_tensor(s, like(bias)));
+  };
+  if (call.mask)
+    return contiguous(
+        s, call.mask.dtype() == Dtype::boolean ? attended(call.mask) : add(s, bias, call.mask));
+  if (!causal) return contiguous(s, bias);
+  const std::int64_t queries = call.query.size(2), keys = call.key.size(2);
+  const Like indices{Dtype::int64, s.settings.device};
+  Tensor rows = unsqueeze(s, arange(s, queries, indices), 1);
+  Tensor columns = unsqueeze(s, arange(s, keys, indices), 0);
+  const Tensor mask = compare(s, Comparison::ge, std::move(rows), std::move(columns));
+  return contiguous(s, attended(view(s, mask, {1, 1, queries, keys})));
+}
+
 /// sdpa_attention_forward, integrations/sdpa_attention.py.
 AttentionResult attend_fused(Session& s, const AttentionCall& call) {
   const std::int64_t queries = call.query.size(2);
@@ -76,6 +95,10 @@ AttentionResult attend_fused(Session& s, const AttentionCall& call) {
     }
   }
   arguments.causal = queries > 1 && !call.mask && call.causal;
+  if (call.position_bias) {
+    arguments.mask = position_bias_mask(s, call, arguments.causal);
+    arguments.causal = false;
+  }
   Tensor output = scaled_dot_product_attention(s, arguments);
   output = reshape(s, output, {output.size(0), -1, queries, call.value.size(-1)});
   output = contiguous(s, transpose(s, output, 1, 2));

@@ -18,7 +18,8 @@ struct AttentionCall {
   bool as_value_dtype = false;     ///< eager: weights.type(value.dtype) after the softmax
   bool soft_cap = false;           ///< eager: attn_logit_softcapping
   bool contiguous_output = true;
-  bool scaled = true;  ///< eager: the product is multiplied by a factor
+  bool scaled = true;         ///< eager: the product is multiplied by a factor
+  Tensor position_bias = {};  ///< added to the scores; None: the family has none
 };
 
 /// (B, T, H, D), and the weights where the attention is written out.

@@ -78,6 +78,8 @@ std::span<const ClassForward> mixtral_forwards();
 std::span<const ClassForward> mixtral_head_forwards();
 std::span<const ClassForward> opt_forwards();
 std::span<const ClassForward> roberta_forwards();
+std::span<const ClassForward> t5_attention_forwards();
+std::span<const ClassForward> t5_forwards();
 /// Classes of PyTorch and those that several families have.
 std::span<const ClassForward> common_forwards();
 

@@ -22,7 +22,8 @@ Tensor as_heads(Session& s, const Tensor& states, std::int64_t head_size) {
 }
 
 /// _upcast_and_reordered_attn: scores in float32 by one baddbmm.
-AttentionResult attend_upcast(Session& s, Module& module, const AttentionCall& call) {
+AttentionResult attend_upcast(Session& s, Module& module, const AttentionCall& call,
+                              double scaling) {
   const std::int64_t batch = call.query.size(0), heads = call.query.size(1),
                      tokens = call.query.size(2), head_size = call.query.size(3);
   Tensor weights = empty(s, {batch * heads, tokens, tokens}, like(call.query, Dtype::float32));
@@ -34,7 +35,7 @@ AttentionResult attend_upcast(Session& s, Module& module, const AttentionCall& c
     Tensor wide_query = to(s, query, Dtype::float32);
     Tensor wide_key = to(s, key, Dtype::float32);
     weights = baddbmm(s, weights, std::move(wide_query), std::move(wide_key),
-                      {.beta = 0, .alpha = 1 / std::sqrt(static_cast<double>(head_size))});
+                      {.beta = 0, .alpha = scaling});
     weights = reshape(s, weights, {batch, heads, tokens, tokens});
   }
   if (call.mask) weights = add(s, weights, call.mask);
@@ -46,6 +47,14 @@ AttentionResult attend_upcast(Session& s, Module& module, const AttentionCall& c
   return {std::move(output), std::move(weights)};
 }
 
+/// GPT2Attention.scaling.
+double attention_scaling(const ModelConfig& config, std::int64_t head_size, std::size_t layer) {
+  const double of_size =
+      config.flag("scale_attn_weights") ? 1 / std::sqrt(static_cast<double>(head_size)) : 1;
+  const bool by_layer = config.flag("scale_attn_by_inverse_layer_idx");
+  return by_layer ? of_size / static_cast<double>(layer + 1) : of_size;
+}
+
 /// {hidden states, mask}.
 Module::Forward attention(const Context& context, const Module& owner) {
   const ModelConfig& config = context->config;
@@ -54,6 +63,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
   const double dropout = config.number("attn_pdrop");
   const bool reorders = config.flag("reorder_and_upcast_attn");
   const std::size_t layer = layer_number(owner.name);
+  const double scaling = attention_scaling(config, head_size, layer);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor query, key, value;
     {
@@ -76,7 +86,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
                              .contiguous_output = false};
     AttentionResult result =
         reorders && context->settings.attention == AttentionImplementation::eager
-            ? attend_upcast(s, module, call)
+            ? attend_upcast(s, module, call, scaling)
             : attend(s, context, call);
     Tensor output = contiguous(
         s, reshape(s, result.output, {result.output.size(0), result.output.size(1), width}));

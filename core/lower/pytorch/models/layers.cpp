@@ -87,6 +87,7 @@ constexpr DropoutKey dropout_keys[] = {
     {"phi3", "resid_attn_dropout", "resid_pdrop"},
     {"phi3", "resid_mlp_dropout", "resid_pdrop"},
     {"roberta", "dropout", "hidden_dropout_prob"},
+    {"t5", "dropout", "dropout_rate"},
 };
 
 /// The first of the keys that is there; modeling_layers.py, GenericForTokenClassification.

@@ -58,6 +58,12 @@ Tensor grouped_linear(Session& s, const Tensor& input, const Tensor& weight,
   return grouped_mm(s, to(s, input, weight.dtype()), std::move(transposed), offsets);
 }
 
+/// self[index] = values: leading dimensions of one element are taken off the values first.
+void assign(Session& s, const Tensor& self, const Tensor& places, Tensor values) {
+  if (values.size(0) == 1) values = view(s, std::move(values), {});
+  index_put_(s, self, {places}, std::move(values));
+}
+
 /// grouped_mm_experts_forward.
 Tensors run_grouped(Session& s, Module& module, const Arguments& arguments) {
   const Tensor& hidden = arguments[0];
@@ -77,7 +83,7 @@ Tensors run_grouped(Session& s, Module& module, const Arguments& arguments) {
   out = grouped_linear(s, out, module.parameter("down_proj"), offsets);
   Tensor weighted = mul(s, out, unsqueeze(s, selected_weights, -1));
   const Tensor inverse = empty_like(s, order);
-  index_put_(s, inverse, {order}, arange(s, order.size(0), like(order)));
+  assign(s, inverse, order, arange(s, order.size(0), like(order)));
   weighted = index(s, weighted, {inverse});
   const Tensor total = sum(s, view(s, weighted, {tokens, chosen, hidden.size(-1)}), {1});
   return {to(s, total, hidden.dtype())};
