@@ -46,6 +46,7 @@ Kind allocator_kind();
 Kind collectives_kind();
 Kind configs_kind();
 Kind flat_parameters_kind();
+Kind kineto_kind();
 Kind memory_kind();
 Kind operators_kind();
 Kind ops_kind();

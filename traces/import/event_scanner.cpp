@@ -154,6 +154,10 @@ class Scanner {
       sink_.remark("the file does not begin like JSON");
       if (recover()) scan_events();
     }
+    do {
+      json_.move_to(window_.end());
+    } while (read_on());
+    sink_.end(window_.text_bytes());
     return !is_stopped_;
   }
 

@@ -35,6 +35,8 @@ class EventSink {
   virtual void remark(std::string_view text) = 0;
   /// Called every few MiB with the bytes of text read; true stops the reading.
   virtual bool progress(std::int64_t text_bytes) = 0;
+  /// Called last, with the bytes of the whole text.
+  virtual void end(std::int64_t text_bytes) = 0;
 };
 
 /// Scans a trace: an object with traceEvents, or an array of events. Text goes into `store` too if

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "traces/import/json_scanner.h"
 #include "traces/import/text_input.h"
 
 namespace shardscope {
@@ -10,8 +11,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::array trace_keys{"\"traceEvents\""sv, "\"deviceProperties\""sv,
-                                "\"schemaVersion\""sv};
+constexpr std::array trace_keys{"traceEvents"sv, "deviceProperties"sv, "schemaVersion"sv};
 
 void skip_space(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
@@ -21,20 +21,35 @@ bool is_pickle(std::string_view bytes) {
   return bytes.size() > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
+bool has_events(std::string_view text) { return text.find("\"ph\"") != text.npos; }
+
+/// Looks at the object's own keys, as far as they are there; a damaged one may still have events.
+FileFormat object_format(std::string_view text) {
+  JsonScanner scanner(text.data(), text.data() + text.size());
+  std::string_view key, value;
+  scanner.take('{');
+  for (;;) {
+    Scan scan = scanner.key(key);
+    if (scan == Scan::ok) {
+      if (std::find(trace_keys.begin(), trace_keys.end(), key) != trace_keys.end())
+        return FileFormat::chrome_trace;
+      scan = scanner.value(value);
+    }
+    if (scan == Scan::ok && scanner.take(',')) continue;
+    const bool is_damaged = scan == Scan::bad && scanner.peek() != '}';
+    return is_damaged && has_events(text) ? FileFormat::chrome_trace : FileFormat::unknown;
+  }
+}
+
 FileFormat json_format(std::string_view text) {
   skip_space(text);
-  if (text.starts_with('{')) {
-    const bool is_trace = std::any_of(trace_keys.begin(), trace_keys.end(),
-                                      [&](auto key) { return text.find(key) != text.npos; });
-    return is_trace ? FileFormat::chrome_trace : FileFormat::unknown;
-  }
+  if (text.starts_with('{')) return object_format(text);
   if (!text.starts_with('[')) return FileFormat::unknown;
-  text.remove_prefix(1);
-  skip_space(text);
-  if (text.starts_with('{')) {
-    return text.find("\"ph\"") != text.npos ? FileFormat::chrome_trace : FileFormat::unknown;
-  }
-  return text.starts_with('[') ? FileFormat::memory_timeline : FileFormat::unknown;
+  std::string_view inside = text.substr(1);
+  skip_space(inside);
+  if (inside.starts_with('[')) return FileFormat::memory_timeline;
+  return inside.starts_with('{') && has_events(inside) ? FileFormat::chrome_trace
+                                                       : FileFormat::unknown;
 }
 
 }  // namespace

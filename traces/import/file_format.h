@@ -15,8 +15,9 @@ enum class FileFormat : std::uint8_t {
   unknown,
 };
 
-/// Of the (decompressed) bytes that a file begins with; a MiB is enough. An object is a trace if it
-/// has the key traceEvents there, or another key of Kineto's before its many properties.
+/// Of the (decompressed) bytes that a file begins with; a MiB is enough, and one readable byte must
+/// follow them. An object is a trace if one of its own keys there is traceEvents, schemaVersion or
+/// deviceProperties, or if it is damaged and has events.
 FileFormat file_format(std::string_view first_bytes);
 
 }  // namespace shardscope

@@ -64,7 +64,7 @@ class Lanes {
 
  private:
   // Deeper nests share the last lane, so that no file makes the search long.
-  static constexpr std::size_t max_searched = 1024;
+  static constexpr std::size_t max_searched = 256;
   static_assert(max_searched <= max_lanes);
   std::vector<std::int64_t> ends_;
 };

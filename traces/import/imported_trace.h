@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "traces/import/column.h"
+#include "traces/import/event_column.h"
 #include "traces/import/text_store.h"
 #include "traces/trace.h"
 
@@ -47,16 +47,16 @@ struct ImportedTrack {
 /// The events, by dense id in the order of the file. Times are nanoseconds after
 /// ImportedTrace::base_ns. 46 bytes an event.
 struct EventColumns {
-  Column<std::int64_t> start_ns, duration_ns;
-  Column<std::uint64_t> text_offset;  ///< of the event's JSON in the file's text
-  Column<std::uint32_t> text_length;
-  Column<std::uint32_t> name;      ///< index into names
-  Column<std::uint32_t> track;     ///< index into tracks
-  Column<std::uint32_t> link;      ///< correlation, or a flow's id; 0: none (`link_of`)
-  Column<std::uint16_t> category;  ///< index into categories
-  Column<std::uint16_t> lane;      ///< within its track; 65535 and over share the last
-  Column<char> phase;              ///< of the Chrome format: X, i, M, s, f, C, ...
-  Column<SpanClass> span_class;
+  EventColumn<std::int64_t> start_ns, duration_ns;
+  EventColumn<std::uint64_t> text_offset;  ///< of the event's JSON in the file's text
+  EventColumn<std::uint32_t> text_length;
+  EventColumn<std::uint32_t> name;      ///< index into names
+  EventColumn<std::uint32_t> track;     ///< index into tracks
+  EventColumn<std::uint32_t> link;      ///< correlation, or a flow's id; 0: none (`link_of`)
+  EventColumn<std::uint16_t> category;  ///< index into categories
+  EventColumn<std::uint16_t> lane;      ///< within its track; 65535 and over share the last
+  EventColumn<char> phase;              ///< of the Chrome format: X, i, M, s, f, C, ...
+  EventColumn<SpanClass> span_class;
 
   std::size_t size() const { return start_ns.size(); }
   std::int64_t end_ns(std::size_t i) const { return start_ns[i] + duration_ns[i]; }
@@ -121,7 +121,7 @@ struct ImportedTrace {
   EventColumns events;
   std::vector<std::uint32_t> by_track;  ///< spans by track, start and falling duration
   std::vector<MemoryDevice> memory_devices;
-  Column<MemoryChange> memory;                  ///< in the order of the file
+  EventColumn<MemoryChange> memory;             ///< in the order of the file
   std::vector<CommunicationRow> communication;  ///< in the order of the file
   std::vector<CopiedBytes> copied_bytes;        ///< of copies that say it, by event
   std::shared_ptr<const TextStore> text;

@@ -143,11 +143,14 @@ CommunicationRow operator_arguments(std::string_view name, std::string_view argu
                                     NameTable& names) {
   CommunicationRow row;
   std::vector<std::int64_t> elements;
+  const bool is_transport =
+      name.starts_with("gloo:");  // takes one tensor, maybe without dimensions
   for_each_member(arguments, [&](std::string_view key, std::string_view value) {
     if (key == "Input Dims") {
-      for_each_element(value,
-                       [&](std::string_view dims) { elements.push_back(elements_of(dims)); });
-    } else if (key == "Input type" && name.starts_with("gloo:")) {
+      for_each_element(value, [&](std::string_view dims) {
+        elements.push_back(is_transport ? elements_of_shape(dims) : elements_of(dims));
+      });
+    } else if (key == "Input type" && is_transport) {
       for_each_element(value, [&](std::string_view type) {
         if (row.dtype == no_name) row.dtype = text_or_none(type, names);
       });

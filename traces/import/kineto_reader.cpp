@@ -109,9 +109,11 @@ class KinetoReader : public EventSink {
   }
 
   bool progress(std::int64_t text_bytes) override {
-    report().text_bytes = text_bytes;
+    report().text_bytes = text_bytes;  // so far
     return options_.progress && options_.progress(trace_, input_.consumed_bytes());
   }
+
+  void end(std::int64_t text_bytes) override { report().text_bytes = text_bytes; }
 
   void finish() {
     end_open_spans();
@@ -176,7 +178,7 @@ class KinetoReader : public EventSink {
     const auto at = std::find(trace_.categories.begin(), trace_.categories.end(), text);
     if (at == trace_.categories.end()) {
       if (trace_.categories.size() >= max_named_categories) {
-        odd("are of more than 1,000 categories, the last ones as one");
+        odd("are of more than 250 categories, the last ones as one");
         text = "(other)";
       }
       if (trace_.categories.size() <= max_named_categories) {
@@ -314,7 +316,7 @@ class KinetoReader : public EventSink {
     }
   }
 
-  static constexpr std::size_t max_named_categories = 1000;
+  static constexpr std::size_t max_named_categories = 250;
   static constexpr std::size_t max_memory_devices = 1000;
 
   ImportedTrace& trace_;

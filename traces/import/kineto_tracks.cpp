@@ -8,6 +8,7 @@ namespace shardscope {
 namespace {
 
 constexpr char separator = '\x1f';
+constexpr std::size_t max_tracks = 131'072;
 
 PlaceName place_name(std::string_view json) {
   if (json.starts_with('"')) return {unescaped(json.substr(1, json.size() - 2)), false};
@@ -33,6 +34,7 @@ std::uint32_t KinetoTracks::of(const TrackKey& key) {
   append_number(key_, key.device);
   append_number(key_, key.stream);
   if (last_ != no_name && key_ == last_key_) return last_;
+  if (tracks_.size() >= max_tracks && !numbers_.contains(key_)) return max_tracks - 1;
   const auto [at, is_new] = numbers_.try_emplace(key_, static_cast<std::uint32_t>(tracks_.size()));
   if (is_new) {
     tracks_.push_back({.kind = key.kind,

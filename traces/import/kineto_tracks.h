@@ -19,7 +19,8 @@ struct TrackKey {
   std::int64_t stream = -1;
 };
 
-/// Numbers tracks in order of first appearance.
+/// Numbers tracks in order of first appearance. Beyond 131,072 of them, which no program has, all
+/// others are the last one.
 class KinetoTracks {
  public:
   std::uint32_t of(const TrackKey& key);

@@ -10,7 +10,7 @@ namespace shardscope {
 /// Values of one kind in chunks of 16,384, so that growing moves nothing and wastes at most one
 /// chunk.
 template <class T>
-class Column {
+class EventColumn {
  public:
   void push_back(T value) {
     if ((size_ & mask) == 0) chunks_.push_back(std::make_unique_for_overwrite<T[]>(chunk_size));

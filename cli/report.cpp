@@ -1,0 +1,101 @@
+// shardscope report: what a trace amounts to, whoever recorded it.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/imported_report.h"
+#include "cli/output_options.h"
+#include "cli/verb.h"
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "traces/figure.h"
+#include "traces/import/import.h"
+#include "traces/import/imported_spans.h"
+#include "traces/import/trace_report.h"
+
+namespace shardscope {
+namespace {
+
+struct ReportOptions {
+  std::optional<std::string> path, definitions, rules, output_path;
+  OutputOptions output;
+};
+
+Definitions definitions_of(const std::optional<std::string>& text) {
+  if (!text) return Definitions::own;
+  for (const Definitions known : {Definitions::own, Definitions::hta, Definitions::trace_lens}) {
+    if (*text == name_of(known)) return known;
+  }
+  throw Error({.where = "--definitions",
+               .what = fmt::format("\"{}\" is not known", *text),
+               .way_out = "own, hta or trace_lens"});
+}
+
+/// The traces of a run folder are its profiled ones, or else the prediction.
+std::filesystem::path traces_in(const std::filesystem::path& path) {
+  const bool is_profiled = std::filesystem::exists(path / "trace.0.json.gz");
+  const auto predicted = path / "predicted" / "trace.json.gz";
+  return !is_profiled && std::filesystem::exists(predicted) ? predicted : path;
+}
+
+/// Streams of the first rank; empty where no device is in the trace.
+std::string figure_of(const std::vector<ImportedTrace>& traces, const std::string& title) {
+  const Trace spans = device_spans(traces.front());
+  if (spans.spans.empty()) return {};
+  return streams_figure({nullptr}, {&spans}, title);
+}
+
+void leave(const std::filesystem::path& path, const TraceReport& report,
+           const std::vector<ImportedTrace>& traces, const std::string& title) {
+  const std::string suffix = path.extension().string();
+  if (suffix == ".json") return write_atomically(path, to_json(report));
+  if (suffix == ".txt")
+    return write_atomically(path, report_text(report, Painter(ColorChoice::never)));
+  const std::string figure = figure_of(traces, title);
+  if (suffix == ".html") return write_atomically(path, report_page(report, title, figure));
+  if (suffix != ".svg")
+    throw Error({.where = "-o", .what = "the name must end in .txt, .json, .html or .svg"});
+  if (figure.empty())
+    throw Error({.where = "-o", .what = "no device is in the trace, so that there are no streams"});
+  write_atomically(path, figure);
+}
+
+ExitCode run_report(const ReportOptions& options) {
+  if (!options.path)
+    throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
+  const Definitions definitions = definitions_of(options.definitions);
+  std::vector<ImportedTrace> traces = import_traces(traces_in(*options.path));
+  const ClassRules rules =
+      options.rules ? read_class_rules(*options.rules) : class_rules(definitions);
+  for (ImportedTrace& trace : traces) classify(trace, rules);
+  const TraceReport report = report_of(traces, definitions);
+  print(options.output.json ? to_json(report) : report_text(report, options.output.painter()));
+  const std::string title = std::filesystem::path(*options.path).filename().string();
+  if (options.output_path) leave(*options.output_path, report, traces, title);
+  return ExitCode::done;
+}
+
+}  // namespace
+
+void declare_report(Command& command) {
+  const auto options = std::make_shared<ReportOptions>();
+  command.positional("FILE", options->path,
+                     "a trace (Chrome JSON, .gz, .tar.gz), a folder of ranks, or a run folder");
+  command.heading("Analysis");
+  command.option("--definitions", options->definitions,
+                 {"own|hta|trace_lens", "whose rules tell compute, communication and copies"});
+  command.option("--rules", options->rules,
+                 {"FILE", "rules of your own, as JSON: categories, words, class"});
+  command.option("-o", options->output_path,
+                 {"PATH", "leaves the report there: .txt, .json, .html, or .svg of the streams"});
+  declare_output_options(command, options->output);
+  command.examples({{"shardscope report trace.json.gz", "span = compute + exposed + idle, by rank"},
+                    {"shardscope report ranks/ --definitions hta -o report.html",
+                     "all ranks of a folder by HolisticTraceAnalysis' rules, as a page"}});
+  command.action([options] { return run_report(*options); });
+}
+
+}  // namespace shardscope

@@ -1,0 +1,151 @@
+#include "traces/import/imported_spans.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "traces/import/collectives.h"
+#include "traces/import/device_activity.h"
+#include "traces/import/host_activity.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t max_span_ns = std::int64_t{1} << 43;  // what our own traces may hold
+constexpr std::int64_t max_time_ns = std::int64_t{1} << 50;
+constexpr std::size_t max_tracks = 1 << 16;
+
+Stream stream_of(SpanClass span_class, const ImportedCollective* collective) {
+  if (span_class == SpanClass::copy) return Stream::copy;
+  if (span_class != SpanClass::communication) return Stream::compute;
+  if (collective == nullptr || !collective->kind) return Stream::send_receive;
+  switch (*collective->kind) {
+    case OperationKind::all_gather:
+    case OperationKind::broadcast:
+      return Stream::unshard;
+    case OperationKind::reduce_scatter:
+    case OperationKind::all_reduce:
+    case OperationKind::reduce:
+      return Stream::reduce;
+    default:
+      return Stream::send_receive;
+  }
+}
+
+OperationFacts facts_of(const ImportedCollective& collective, OperationId id) {
+  OperationFacts facts{.operation = id, .name = collective.name};
+  facts.kind = *collective.kind;
+  facts.group = collective.group;
+  facts.elements_in = collective.elements_in.value_or(0);
+  facts.elements_out = collective.elements_out.value_or(0);
+  facts.dtype = collective.dtype.value_or(Dtype::float32);
+  facts.bytes = size_of(facts.dtype) * std::max(facts.elements_in, facts.elements_out);
+  return facts;
+}
+
+class Conversion {
+ public:
+  explicit Conversion(const ImportedTrace& from)
+      : from_(from), devices_(device_activities(from)), collectives_(imported_collectives(from)) {
+    for (const ImportedCollective& collective : collectives_)
+      collective_of_[collective.event] = &collective;
+  }
+
+  Trace result() {
+    to_.kind = TraceKind::imported;
+    to_.rank = from_.rank.value_or(0);
+    to_.world = std::max(from_.world.value_or(1), to_.rank + 1);
+    if (devices_.empty()) return std::move(to_);
+    start_ns_ = first_start();
+    to_.base_ns = from_.base_ns + start_ns_;
+    to_.device = "imported";
+    to_.tracks.push_back({"host", Stream::host});
+    for (const DeviceActivities& device : devices_) {
+      for (const DeviceActivity& activity : device.activities) add(device, activity);
+    }
+    add_steps();
+    std::stable_sort(to_.spans.begin(), to_.spans.end(), [](const Span& a, const Span& b) {
+      return a.track != b.track ? a.track < b.track : a.start < b.start;
+    });
+    return std::move(to_);
+  }
+
+ private:
+  std::int64_t first_start() const {
+    std::int64_t first = INT64_MAX;
+    for (const DeviceActivities& device : devices_) {
+      for (const DeviceActivity& activity : device.activities)
+        first = std::min(first, activity.window.begin.ns);
+    }
+    return first;
+  }
+
+  std::optional<Span> span_of(TimeWindow window, std::uint32_t event) {
+    const Duration start = window.begin - Duration{start_ns_};
+    const bool fits =
+        window.length().ns <= max_span_ns && start.ns <= max_time_ns && start.ns >= -max_time_ns;
+    if (!fits) return std::nullopt;
+    return Span{.start = start, .duration = window.length(), .name = name(from_.name_of(event))};
+  }
+
+  std::uint32_t name(std::string_view text) {
+    const auto [at, is_new] =
+        names_.try_emplace(std::string(text), static_cast<std::uint32_t>(to_.names.size()));
+    if (is_new) to_.names.emplace_back(text);
+    return at->second;
+  }
+
+  std::uint16_t track(const DeviceActivities& device, const DeviceActivity& activity,
+                      Stream stream) {
+    std::string label = "stream " + device.streams[activity.stream];
+    if (devices_.size() > 1) label = "device " + std::to_string(device.device) + " " + label;
+    const auto key = std::pair(label, stream);
+    const auto at = tracks_.find(key);
+    if (at != tracks_.end() || to_.tracks.size() >= max_tracks)
+      return at != tracks_.end() ? at->second : std::uint16_t{1};
+    const auto number = static_cast<std::uint16_t>(to_.tracks.size());
+    to_.tracks.push_back({label, stream});
+    return tracks_[key] = number;
+  }
+
+  void add(const DeviceActivities& device, const DeviceActivity& activity) {
+    auto span = span_of(activity.window, activity.event);
+    if (!span || activity.span_class == SpanClass::host) return;
+    const auto known = collective_of_.find(activity.event);
+    const ImportedCollective* collective = known == collective_of_.end() ? nullptr : known->second;
+    span->span_class = activity.span_class;
+    span->track = track(device, activity, stream_of(activity.span_class, collective));
+    if (collective != nullptr && collective->kind) {
+      span->operation = OperationId::of(to_.facts.size());
+      to_.facts.push_back(facts_of(*collective, span->operation));
+    }
+    to_.spans.push_back(*span);
+  }
+
+  void add_steps() {
+    for (const ProfilerStep& step : profiler_steps(from_)) {
+      auto span = span_of(step.window, step.event);
+      if (!span) continue;
+      span->span_class = SpanClass::annotation;
+      to_.spans.push_back(*span);
+    }
+  }
+
+  const ImportedTrace& from_;
+  std::vector<DeviceActivities> devices_;
+  std::vector<ImportedCollective> collectives_;
+  std::unordered_map<std::uint32_t, const ImportedCollective*> collective_of_;
+  Trace to_;
+  std::int64_t start_ns_ = 0;
+  std::unordered_map<std::string, std::uint32_t> names_;
+  std::map<std::pair<std::string, Stream>, std::uint16_t> tracks_;
+};
+
+}  // namespace
+
+Trace device_spans(const ImportedTrace& trace) { return Conversion(trace).result(); }
+
+}  // namespace shardscope

@@ -1,0 +1,142 @@
+#include "traces/import/trace_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "traces/import/device_activity.h"
+#include "traces/import/host_activity.h"
+#include "traces/import/memory_activity.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t cpu_type = 0;
+
+/// The peaks of a device's memory; of a host's where `device` is none.
+void add_memory(const ImportedTrace& trace, RankReport& report) {
+  for (std::uint32_t i = 0; i < trace.memory_devices.size(); ++i) {
+    const MemoryDevice& of = trace.memory_devices[i];
+    const bool is_it =
+        report.device ? of.type != cpu_type && of.id == *report.device : of.type == cpu_type;
+    if (!is_it) continue;
+    const MemoryFigures figures = memory_figures(trace, i);
+    report.peak_allocated = figures.peak_allocated;
+    report.peak_reserved = figures.peak_reserved;
+  }
+}
+
+RankReport device_report(const ImportedTrace& trace, DeviceActivities device,
+                         Definitions definitions) {
+  if (definitions == Definitions::trace_lens) {
+    std::erase_if(device.activities,
+                  [](const DeviceActivity& a) { return a.window.begin == a.window.end; });
+  }
+  const DeviceFigures figures = device_figures(device);
+  RankReport report{.device = device.device,
+                    .file = trace.file,
+                    .time = figures.time,
+                    .copies = figures.copies,
+                    .events = static_cast<std::int64_t>(device.activities.size()),
+                    .streams = static_cast<std::int64_t>(device.streams.size())};
+  for (const StreamFigures& stream : figures.streams) report.overlapping += stream.overlapping;
+  add_memory(trace, report);
+  return report;
+}
+
+bool is_transport(std::string_view name) {
+  return name.starts_with("gloo:") || name.starts_with("nccl:");
+}
+
+/// When the host computed and when it communicated.
+BusyTimes host_times(const ImportedTrace& trace) {
+  std::vector<TimeWindow> compute, communication;
+  for (const std::uint32_t event : host_spans(trace)) {
+    const TimeWindow window{{trace.events.start_ns[event]}, {trace.events.end_ns(event)}};
+    if (is_transport(trace.name_of(event))) {
+      communication.push_back(window);
+    } else if (trace.category_of(event) == "cpu_op") {
+      compute.push_back(window);
+    }
+  }
+  return {.compute = IntervalUnion(std::move(compute)),
+          .communication = IntervalUnion(std::move(communication)),
+          .copies = {}};
+}
+
+RankReport host_report(const ImportedTrace& trace) {
+  const HostFigures figures = host_figures(trace);
+  RankReport report{.file = trace.file,
+                    .time = account(host_times(trace), figures.window.value_or(TimeWindow{})),
+                    .events = figures.events,
+                    .streams = figures.threads};
+  add_memory(trace, report);
+  return report;
+}
+
+IntervalUnion compute_of(const std::vector<DeviceActivities>& devices, const ImportedTrace& trace) {
+  if (devices.empty()) return host_times(trace).compute;
+  std::vector<TimeWindow> windows;
+  for (const DeviceActivities& device : devices) {
+    for (const DeviceActivity& activity : device.activities) {
+      if (activity.span_class == SpanClass::compute) windows.push_back(activity.window);
+    }
+  }
+  return IntervalUnion(std::move(windows));
+}
+
+void add_groups(std::int64_t rank, const std::vector<ImportedCollective>& collectives,
+                const IntervalUnion& compute, std::vector<GroupReport>& reports) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<TimeWindow>> windows;
+  for (const ImportedCollective& c : collectives) {
+    const auto [at, is_new] = windows.try_emplace(c.group);
+    if (is_new) order.push_back(c.group);
+    at->second.push_back({c.start, c.start + c.duration});
+  }
+  for (const std::string& group : order) {
+    std::vector<TimeWindow>& of_group = windows[group];
+    GroupReport report{
+        .rank = rank, .group = group, .collectives = static_cast<std::int64_t>(of_group.size())};
+    const IntervalUnion communication(std::move(of_group));
+    report.communication = communication.length();
+    report.exposed_communication = communication.length() - overlap(communication, compute);
+    reports.push_back(std::move(report));
+  }
+}
+
+void add_trace(const ImportedTrace& trace, std::int64_t rank, TraceReport& report) {
+  const std::vector<DeviceActivities> devices = device_activities(trace);
+  std::vector<RankReport> ranks;
+  for (const DeviceActivities& device : devices)
+    ranks.push_back(device_report(trace, device, report.definitions));
+  if (devices.empty()) ranks.push_back(host_report(trace));
+  for (RankReport& of_device : ranks) {
+    of_device.rank = rank;
+    report.ranks.push_back(std::move(of_device));
+  }
+  const std::vector<ImportedCollective> collectives = imported_collectives(trace);
+  add_groups(rank, collectives, compute_of(devices, trace), report.groups);
+  for (const ImportedCollective& collective : collectives)
+    report.collectives.push_back({rank, collective});
+  report.imports.push_back(trace.report);
+  if (devices.empty()) {
+    report.imports.back().guessed.emplace_back(
+        "no device is in the trace: operators of the host count as compute, calls of gloo and "
+        "nccl as communication");
+  }
+}
+
+}  // namespace
+
+TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions definitions) {
+  TraceReport report{.definitions = definitions};
+  std::int64_t place = 0;
+  for (const ImportedTrace& trace : traces) {
+    add_trace(trace, trace.rank ? *trace.rank : place, report);
+    ++place;
+  }
+  return report;
+}
+
+}  // namespace shardscope

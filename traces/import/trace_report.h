@@ -1,0 +1,60 @@
+// What imported traces amount to: what `shardscope report` shows (docs/cli.md).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "traces/import/classification.h"
+#include "traces/import/collectives.h"
+#include "traces/import/imported_trace.h"
+
+namespace shardscope {
+
+/// One device of a rank; one without a device has its host's figures: operators of the host count
+/// as compute, the transport's calls ("gloo:", "nccl:") as communication.
+struct RankReport {
+  std::int64_t rank = 0;               ///< of the file, else its place among the files
+  std::optional<std::int64_t> device;  ///< none: the host
+  std::string file;
+  Accounting time;  ///< by the chosen definitions; the parts sum to time.span
+  Duration copies;
+  std::int64_t events = 0;       ///< of the device (or the host)
+  std::int64_t streams = 0;      ///< of the device, or threads
+  std::int64_t overlapping = 0;  ///< events that start before an earlier one of their stream ends
+  std::optional<Bytes> peak_allocated, peak_reserved;
+};
+
+/// Communication of one process group on one rank.
+struct GroupReport {
+  std::int64_t rank = 0;
+  std::string group;  ///< "" where the trace does not say
+  std::int64_t collectives = 0;
+  Duration communication;          ///< length of the union of its collectives
+  Duration exposed_communication;  ///< of it, without any compute
+};
+
+struct RankCollective {
+  std::int64_t rank = 0;
+  ImportedCollective collective;
+};
+
+struct TraceReport {
+  Definitions definitions = Definitions::own;
+  std::vector<RankReport> ranks;
+  std::vector<GroupReport> groups;  ///< by rank, then first collective
+  std::vector<RankCollective> collectives;
+  std::vector<ImportReport> imports;  ///< of each file
+};
+
+/// The traces must be classified by rules of the same definitions. Under hta's, time inside compute
+/// is as ours, and what is neither compute nor idle is put to exposed communication and copies as
+/// ours; under trace_lens' events without duration are left out.
+TraceReport report_of(const std::vector<ImportedTrace>& traces,
+                      Definitions definitions = Definitions::own);
+
+/// `report --json` with the schema shardscope.report/1.
+std::string to_json(const TraceReport& report);
+
+}  // namespace shardscope

@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "traces/import/trace_report.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json count_or_null(const std::optional<Value>& value) {
+  if constexpr (std::is_same_v<Value, Bytes>) {
+    return value ? Json(value->count) : Json();
+  } else {
+    return value ? Json(*value) : Json();
+  }
+}
+
+Json rank_json(const RankReport& rank) {
+  return {{"rank", rank.rank},
+          {"device", count_or_null(rank.device)},
+          {"file", rank.file},
+          {"span_ns", rank.time.span.ns},
+          {"compute_ns", rank.time.compute.ns},
+          {"communication_ns", rank.time.communication.ns},
+          {"copy_ns", rank.copies.ns},
+          {"overlap_ns", rank.time.overlap.ns},
+          {"exposed_communication_ns", rank.time.exposed_communication.ns},
+          {"exposed_copy_ns", rank.time.exposed_copy.ns},
+          {"idle_ns", rank.time.idle.ns},
+          {"events", rank.events},
+          {"streams", rank.streams},
+          {"same_stream_overlaps", rank.overlapping},
+          {"peak_allocated_bytes", count_or_null(rank.peak_allocated)},
+          {"peak_active_bytes", nullptr},  // the profiler's [memory] events do not tell it
+          {"peak_reserved_bytes", count_or_null(rank.peak_reserved)}};
+}
+
+Json group_json(const GroupReport& group) {
+  return {{"rank", group.rank},
+          {"group", group.group},
+          {"collectives", group.collectives},
+          {"communication_ns", group.communication.ns},
+          {"exposed_communication_ns", group.exposed_communication.ns}};
+}
+
+Json collective_json(const RankCollective& of_rank) {
+  const ImportedCollective& c = of_rank.collective;
+  const auto bandwidth = bus_bandwidth(c);
+  return {{"rank", of_rank.rank},
+          {"name", c.name},
+          {"kind", c.kind ? Json(name_of(*c.kind)) : Json()},
+          {"group", c.group},
+          {"group_size", count_or_null(c.group_size)},
+          {"elements_in", count_or_null(c.elements_in)},
+          {"elements_out", count_or_null(c.elements_out)},
+          {"dtype", c.dtype ? Json(name_of(*c.dtype)) : Json()},
+          {"start_ns", c.start.ns},
+          {"duration_ns", c.duration.ns},
+          {"bus_bandwidth_bytes_per_s", bandwidth ? Json(bandwidth->bytes_per_s) : Json()}};
+}
+
+Json counts_json(const std::map<std::string, std::int64_t>& counts) {
+  Json list = Json::array();
+  for (const auto& [reason, count] : counts) list.push_back({{"reason", reason}, {"count", count}});
+  return list;
+}
+
+void add(const std::map<std::string, std::int64_t>& counts,
+         std::map<std::string, std::int64_t>& sums) {
+  for (const auto& [reason, count] : counts) sums[reason] += count;
+}
+
+/// Of all files together; what was guessed of each.
+Json import_json(const std::vector<ImportReport>& imports) {
+  ImportReport sum;
+  Json guessed = Json::array();
+  for (const ImportReport& import : imports) {
+    sum.format = import.format;
+    sum.events_read += import.events_read;
+    sum.events_kept += import.events_kept;
+    add(import.skipped, sum.skipped);
+    add(import.odd, sum.odd);
+    for (const std::string& text : import.guessed) {
+      if (std::find(guessed.begin(), guessed.end(), text) == guessed.end()) guessed.push_back(text);
+    }
+  }
+  return {{"format", sum.format},
+          {"files", imports.size()},
+          {"events_read", sum.events_read},
+          {"events_kept", sum.events_kept},
+          {"skipped", counts_json(sum.skipped)},
+          {"odd", counts_json(sum.odd)},
+          {"guessed", guessed}};
+}
+
+}  // namespace
+
+std::string to_json(const TraceReport& report) {
+  Json json{{"schema", "shardscope.report/1"}, {"definitions", name_of(report.definitions)},
+            {"ranks", Json::array()},          {"groups", Json::array()},
+            {"collectives", Json::array()},    {"import", import_json(report.imports)}};
+  for (const RankReport& rank : report.ranks) json["ranks"].push_back(rank_json(rank));
+  for (const GroupReport& group : report.groups) json["groups"].push_back(group_json(group));
+  for (const RankCollective& c : report.collectives)
+    json["collectives"].push_back(collective_json(c));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardscope
