@@ -83,6 +83,7 @@ void add_precision(DeepSpeedSettings& settings, const ConfigValue& values) {
   if (bf16.at("enabled").boolean()) settings.precision = Dtype::bfloat16;
   settings.masters_in_precision = fp16.at("fp16_master_weights_and_grads").boolean() ||
                                   bf16.at("bf16_master_weights_and_grads").boolean();
+  settings.immediate_gradients = bf16.at("immediate_grad_update").boolean();
   settings.communication_dtype =
       dtype_of(values.at("communication_data_type"), "communication_data_type");
   settings.accumulation_dtype =

@@ -54,6 +54,7 @@ struct DeepSpeedSettings {
   bool masters_in_precision = false;         ///< master weights and gradients stay in it
   std::optional<Dtype> communication_dtype;  ///< of gradients on the wire; absent: precision
   std::optional<Dtype> accumulation_dtype;   ///< data_types.grad_accum_dtype
+  bool immediate_gradients = false;          ///< bf16.immediate_grad_update
 
   std::int64_t train_batch_size = 0;
   std::int64_t micro_batch_size = 0;  ///< per rank

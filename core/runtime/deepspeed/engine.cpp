@@ -8,6 +8,7 @@
 #include "core/lower/pytorch/aten/views.h"
 #include "core/lower/pytorch/engine.h"
 #include "core/runtime/collectives.h"
+#include "core/runtime/deepspeed/bf16_optimizer.h"
 #include "core/runtime/deepspeed/flat_optimizer.h"
 #include "core/runtime/deepspeed/partitioned_optimizer.h"
 
@@ -78,6 +79,8 @@ Engine::Engine(Session& s, ProcessGroups& groups, Request request)
   if (settings_.stage == 3)
     optimizer_ = std::make_unique<PartitionedOptimizer>(
         std::move(setup), model_, world, secondary_group(groups, settings_.hpz_partition_size));
+  else if (takes_bf16_optimizer(setup))
+    optimizer_ = std::make_unique<Bf16Optimizer>(std::move(setup));
   else
     optimizer_ = std::make_unique<FlatOptimizer>(std::move(setup));
 }
@@ -94,8 +97,21 @@ void Engine::backward(const Tensor& loss) {
   // Both live until the end: one is returned, the other is a variable.
   const Tensor divided = div(s_, loss, static_cast<double>(settings_.accumulation_steps));
   const Tensor scaled = optimizer_->scale(divided);
+  optimizer_->start_backward();
   eager::backward(s_, scaled);
   optimizer_->end_backward();
+}
+
+std::vector<HeldTensor> Engine::held() const {
+  std::vector<HeldTensor> all = optimizer_->held();
+  for (const ParameterOptimizer& group : master_optimizer_.groups())
+    for (const ParameterOptimizer::State& state : group.states())
+      for (const auto& [tensor, name] :
+           {std::pair{state.step, "step"}, std::pair{state.first_moment, "first moment"},
+            std::pair{state.second_moment, "second moment"},
+            std::pair{state.greatest_moment, "greatest moment"}})
+        if (tensor) all.push_back({tensor, MemoryCategory::optimizer_states, name});
+  return all;
 }
 
 void Engine::step() {

@@ -32,6 +32,9 @@ class Engine {
   void backward(const Tensor& loss);
   /// Steps and clears gradients where an accumulation ends.
   void step();
+  /// What DeepSpeed holds now by itself, with the state of the optimizer: flat parameters, masters,
+  /// buckets, gradients on their way.
+  std::vector<HeldTensor> held() const;
   /// What the optimizer holds.
   const MasterOptimizer& master_optimizer() const { return master_optimizer_; }
 

@@ -1,5 +1,7 @@
 #include "core/runtime/deepspeed/flat_group.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/lower/pytorch/aten/copies.h"
@@ -40,7 +42,6 @@ FlatGroup::FlatGroup(const Setup& setup, const ZeroFlatGroup& layout)
     (here ? in_partition_ : not_in_partition_).push_back(index);
     if (here && first < begin) first_offset_ = begin - first;
   }
-  s.empty_cache();
   flat_ = flattened(setup, layout_);
   point_parameters(setup);
   const bool offloaded = setup.settings.offload_optimizer.device != OffloadDevice::none;
@@ -70,6 +71,16 @@ std::vector<PartitionSlice> FlatGroup::slices_of(std::size_t place) const {
 
 Tensor FlatGroup::own_partition(Session& s) const {
   return narrow(s, flat_, 0, layout_.partition_elements * rank_, layout_.partition_elements);
+}
+
+void FlatGroup::add_held(std::size_t number, std::vector<HeldTensor>& all) const {
+  all.push_back(
+      {flat_, MemoryCategory::parameters, fmt::format("optimizer group {}: parameters", number)});
+  all.push_back({master_, MemoryCategory::optimizer_states,
+                 fmt::format("optimizer group {}: masters", number)});
+  if (master_.grad())
+    all.push_back({master_.grad(), MemoryCategory::gradients,
+                   fmt::format("optimizer group {}: gradients of masters", number)});
 }
 
 void FlatGroup::point_parameters(const Setup& setup) const {

@@ -32,6 +32,7 @@ class FlatGroup {
 
   const Tensor& flat() const { return flat_; }
   const Tensor& master() const { return master_; }
+  void add_held(std::size_t number, std::vector<HeldTensor>& all) const;
   /// This rank's part of `flat`.
   Tensor own_partition(Session& s) const;
   /// Makes the parameters views of the flat tensor again.

@@ -1,30 +1,16 @@
 #include "core/runtime/deepspeed/flat_optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/views.h"
 #include "core/runtime/deepspeed/parameter_tree.h"
 
 namespace shardscope::eager::deepspeed {
-namespace {
-
-void refuse_bf16_optimizer(const Setup& setup) {
-  const bool is_bf16_optimizer = setup.settings.stage == 1 && setup.dtype() == Dtype::bfloat16 &&
-                                 setup.accumulation_dtype() == Dtype::float32 &&
-                                 setup.settings.offload_optimizer.device == OffloadDevice::none;
-  if (is_bf16_optimizer)
-    throw Error({.where = "data_types.grad_accum_dtype",
-                 .what = "stage 1 in bf16 with fp32 accumulation is DeepSpeed's BF16_Optimizer, "
-                         "whose steps are not modelled",
-                 .way_out = "take stage 2, or leave grad_accum_dtype out"});
-}
-
-}  // namespace
-
 FlatOptimizer::FlatOptimizer(Setup setup)
     : setup_(std::move(setup)),
       places_(setup_.parameters.size()),
@@ -32,12 +18,13 @@ FlatOptimizer::FlatOptimizer(Setup setup)
                              !partitions_gradients()),
       accumulated_(setup_.parameters.size()),
       reduction_stream_(setup_.side_stream({"reduction", Stream::reduce})),
-      accumulated_on_host_(setup_.parameters.size()) {
-  refuse_bf16_optimizer(setup_);
+      accumulated_on_host_(setup_.parameters.size()),
+      offloaded_norms_(setup_.parameters.size()) {
   const ModuleTree tree = parameter_tree(setup_.parameters);
   for (const ZeroFlatGroup& layout :
        zero_flat_groups(tree, optimizer_groups(setup_.groups), zero_settings(setup_))) {
     const std::size_t group = groups_.size();
+    setup_.s.empty_cache();
     groups_.emplace_back(setup_, layout);
     for (std::size_t place = 0; place < layout.parameters.size(); ++place)
       places_[static_cast<std::size_t>(layout.parameters[place])] = {.group = group,
@@ -148,6 +135,7 @@ void FlatOptimizer::epilogue() {
   if (!offloads())
     for (std::size_t group = 0; group < groups_.size(); ++group) accumulate_group(group);
   bucket_.buffers.clear();
+  bucket_.reuse = {};
   grads_in_partition_.reset();
   partition_fill_ = 0;
   ready_for_gradients_ = false;
@@ -234,6 +222,30 @@ std::int64_t FlatOptimizer::start_in_partition(std::size_t group, std::size_t pl
   const ZeroFlatGroup& layout = groups_[group].layout();
   return std::max<std::int64_t>(
       0, layout.offsets[place] - layout.partition_elements * setup_.group.rank);
+}
+
+std::vector<HeldTensor> FlatOptimizer::held() const {
+  std::vector<HeldTensor> all;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].add_held(i, all);
+    for (const PartitionPart& part : averaged_gradients_[i])
+      all.push_back({part.tensor, MemoryCategory::gradients,
+                     fmt::format("optimizer group {}: averaged gradients", i)});
+    for (const Tensor& gradient : all_gradients_[i])
+      all.push_back({gradient, MemoryCategory::gradients,
+                     fmt::format("optimizer group {}: accumulated gradients", i)});
+  }
+  for (const Tensor& buffer : bucket_.buffers)
+    all.push_back({buffer, MemoryCategory::communication, "reduce bucket"});
+  for (std::size_t i = 0; i < accumulated_.size(); ++i)
+    if (accumulated_[i])
+      all.push_back(
+          {accumulated_[i], MemoryCategory::gradients, setup_.parameters[i].name + ".grad_accum"});
+  if (grads_in_partition_)
+    all.push_back({grads_in_partition_, MemoryCategory::gradients, "gradients in partition"});
+  if (accumulation_buffer_)
+    all.push_back({accumulation_buffer_, MemoryCategory::communication, "offload buffer"});
+  return all;
 }
 
 Tensor FlatOptimizer::scale(const Tensor& loss) { return mul(setup_.s, loss, 1.0); }

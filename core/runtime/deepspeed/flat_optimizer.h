@@ -2,6 +2,7 @@
 // Source: deepspeed 0.19.8, runtime/zero/stage_1_and_2.py.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,7 +13,6 @@ namespace shardscope::eager::deepspeed {
 
 class FlatOptimizer final : public ZeroOptimizerBase {
  public:
-  /// Throws Error for BF16_Optimizer's settings (stage 1, bfloat16, float32 accumulation).
   explicit FlatOptimizer(Setup setup);
 
   void start_forward() override;
@@ -20,6 +20,7 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   void end_backward() override;
   void step() override;
   void zero_grad() override;
+  std::vector<HeldTensor> held() const override;
 
  private:
   /// Where a parameter stands: its group, and its place in the group's layout.
@@ -60,6 +61,10 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   void finish_bucket();
   void keep_in_partition(std::size_t parameter);
   void offload(std::size_t parameter);
+  void accumulate_on_host(std::size_t parameter, const Tensor& gradient);
+  std::optional<EventId> protecting_event() const;
+  void protect(const Tensor& tensor) const;
+  void wait_for_offload_copies();
   PartitionSlice own_slice(std::size_t parameter) const;
 
   void epilogue();
@@ -69,7 +74,9 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   const Tensor& compact_partition(std::size_t group);
   std::int64_t start_in_partition(std::size_t group, std::size_t place) const;
   void check_overflow();
+  Tensor invalid_partitions();
   Tensor group_norm(std::size_t group);
+  Tensor offloaded_norm(std::size_t group);
   Tensor global_norm();
   void unscale_and_clip(const Tensor& gradient, const Tensor& norm);
   void step_group(std::size_t group, const Tensor& norm);
@@ -98,6 +105,8 @@ class FlatOptimizer final : public ZeroOptimizerBase {
     ParameterIndices parameters;
     Tensors gradients;
     std::optional<std::size_t> oversized;
+    std::optional<EventId> ready;                   ///< its gradients are in the buffer
+    std::array<std::optional<EventId>, 2> reuse{};  ///< by buffer: it was read
   } bucket_;
   bool ready_for_gradients_ = false;
   ParameterIndices reduced_before_;  ///< cleared with the next reduction
@@ -111,6 +120,8 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   int micro_step_ = -1;
   Tensor accumulation_buffer_;   ///< of offload: as large as the largest parameter
   Tensors accumulated_on_host_;  ///< by parameter
+  Tensors offloaded_norms_;      ///< by parameter: of this step
+  std::optional<EventId> offload_copied_;
 };
 
 }  // namespace shardscope::eager::deepspeed

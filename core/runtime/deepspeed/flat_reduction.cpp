@@ -44,6 +44,7 @@ void FlatOptimizer::enter(std::size_t index) {
     if (contiguous && setup_.settings.overlap_comm) bucket_.index = 1 - bucket_.index;
   }
   if (contiguous) copy_into_bucket(index, gradient);
+  bucket_.ready = protecting_event();
   bucket_.elements += elements;
   bucket_.gradients.push_back(gradient);
   bucket_.parameters.push_back(index);
@@ -51,10 +52,13 @@ void FlatOptimizer::enter(std::size_t index) {
 
 void FlatOptimizer::copy_into_bucket(std::size_t index, const Tensor& gradient) {
   Session& s = setup_.s;
+  protect(gradient);
   if (gradient.numel() > setup_.settings.reduce_bucket_elements) {
+    if (offloads()) gradient.set_data(clone_contiguous(s, detach(s, gradient)));
     bucket_.oversized = index;
     return;
   }
+  if (const auto& reuse = bucket_.reuse[bucket_.index]) s.wait_event(s.stream, *reuse);
   const Tensor target =
       narrow(s, bucket_.buffers[bucket_.index], 0, bucket_.elements, gradient.numel());
   copy_(s, target, view(s, gradient, {-1}));
@@ -102,11 +106,13 @@ void FlatOptimizer::reduce_scattered_grads() {
 void FlatOptimizer::average(const Tensor& tensor) {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::average_tensor);
+  if (offloads() && bucket_.ready) s.wait_event(reduction_stream(), *bucket_.ready);
   if (setup_.settings.overlap_comm) {
-    setup_.wait_stream(reduction_stream_, s.stream);
+    if (!offloads()) setup_.wait_stream(reduction_stream_, s.stream);
     setup_.wait_stream(s.stream, reduction_stream_);
   }
   const OnStream on_stream(s, reduction_stream());
+  protect(tensor);
   if (!setup_.settings.reduce_scatter) return all_reduce_whole(tensor);
   const std::vector<OwnedPart> parts = owned_parts();
   div_(s, tensor, static_cast<double>(setup_.group.size()));
@@ -221,9 +227,13 @@ void FlatOptimizer::finish_bucket() {
         clear_gradient(index);
     }
   }
+  if (bucket_.elements > 0 && bucket_.elements <= setup_.settings.reduce_bucket_elements)
+    bucket_.reuse[bucket_.index] = protecting_event();
+  bucket_.ready.reset();
   bucket_.elements = 0;
   bucket_.parameters.clear();
-  bucket_.gradients.clear();
+  // As Python's list.clear(): from the end.
+  while (!bucket_.gradients.empty()) bucket_.gradients.pop_back();
 }
 
 /// copy_grads_in_partition: the bucket's buffer will be written again.
@@ -247,32 +257,6 @@ void FlatOptimizer::keep_in_partition(std::size_t index) {
   copy_(s, target, view(s, gradient, {-1}));
   gradient.set_data(view_as(s, target, gradient));
   partition_fill_ += gradient.numel();
-}
-
-/// Gradients add up in host memory and reach the master's gradient at the boundary.
-void FlatOptimizer::offload(std::size_t index) {
-  Session& s = setup_.s;
-  const Tensor gradient = gradient_of(index);
-  const Tensor flat = view(s, gradient, {-1});
-  if (micro_step_ > 0 || !at_boundary()) {
-    Tensor& sum = accumulated_on_host_[index];
-    if (!sum) sum = zeros(s, {flat.numel()}, {.dtype = flat.dtype(), .device = Device::cpu});
-    if (micro_step_ > 0) {
-      const Tensor before = narrow(s, accumulation_buffer_, 0, 0, flat.numel());
-      copy_(s, before, sum, true);
-      add_(s, flat, before);
-    }
-    copy_(s, sum, flat, true);
-  }
-  if (!at_boundary()) return;
-  const PartitionSlice own = own_slice(index);
-  const Tensor part = narrow(s, flat, 0, own.offset, own.elements);
-  vector_norm(s, to(s, part, norm_dtype));
-  const FlatGroup& group = groups_[places_[index].group];
-  const std::int64_t start = start_in_partition(places_[index].group, places_[index].place);
-  copy_(s, narrow(s, group.master().grad(), 0, start, own.elements),
-        to(s, part, group.master().dtype()), true);
-  clear_gradient(index);
 }
 
 PartitionSlice FlatOptimizer::own_slice(std::size_t index) const {

@@ -1,4 +1,6 @@
 // The step of stages 1 and 2: norm, the rank's partition of the optimizer, all-gather.
+#include <algorithm>
+
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/pointwise.h"
 #include "core/lower/pytorch/aten/reductions.h"
@@ -13,12 +15,14 @@ void FlatOptimizer::step() {
   const NoGrad no_grad(setup_.s);
   const Visiting visiting = setup_.visiting(Site::step);
   micro_step_ = -1;
+  wait_for_offload_copies();
   if (setup_.dtype() != Dtype::float32) check_overflow();
   const Tensor norm = global_norm();
   if (setup_.dtype() != Dtype::float32) check_norm(setup_.s, norm);
   keep_norm(div(setup_.s, norm, 1.0));
   for (std::size_t group = 0; group < groups_.size(); ++group)
     offloads() ? offloaded_step(group, norm) : step_group(group, norm);
+  std::fill(offloaded_norms_.begin(), offloaded_norms_.end(), Tensor());
   all_gather_parameters();
 }
 
@@ -26,24 +30,28 @@ void FlatOptimizer::check_overflow() {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::check_overflow);
   const Visiting inner = setup_.visiting(Site::has_overflow);
-  const Like count{.dtype = Dtype::float32, .device = s.settings.device};
-  Tensor any_invalid = zeros(s, {1}, count);
-  if (!offloads())
-    for (std::size_t group = 0; group < groups_.size(); ++group)
-      for (const PartitionPart& part : averaged_gradients_[group])
-        add_(s, any_invalid, has_inf_or_nan(s, part.tensor));
-  any_invalid = to(s, any_invalid, Dtype::boolean);
-  const Tensor overflow = to(s, any_invalid, Dtype::uint8);
+  const Tensor overflow = offloads() ? tensor(s, {1}, {Dtype::uint8, s.settings.device})
+                                     : to(s, invalid_partitions(), Dtype::uint8);
   all_reduce(s, setup_.group, overflow, "MAX");
   item(s, overflow);
+}
+
+/// has_overflow_partitioned_grads_serial.
+Tensor FlatOptimizer::invalid_partitions() {
+  Session& s = setup_.s;
+  const Tensor count = zeros(s, {1}, {.dtype = Dtype::float32, .device = s.settings.device});
+  for (const std::vector<PartitionPart>& group : averaged_gradients_)
+    for (const PartitionPart& part : group) add_(s, count, has_inf_or_nan(s, part.tensor));
+  return to(s, count, Dtype::boolean);
 }
 
 /// get_grad_norm_direct.
 Tensor FlatOptimizer::group_norm(std::size_t group) {
   Session& s = setup_.s;
+  if (offloads()) return offloaded_norm(group);
   const Visiting visiting = setup_.visiting(Site::grad_norm);
   Tensors norms;
-  for (const Tensor& gradient : offloads() ? Tensors{} : gradients_in_partition(group))
+  for (const Tensor& gradient : gradients_in_partition(group))
     norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
   const Like scalar{.dtype = Dtype::float32, .device = s.settings.device};
   Tensor total = norms.empty() ? tensor(s, {}, scalar)
@@ -101,16 +109,6 @@ void FlatOptimizer::step_group(std::size_t index, const Tensor& norm) {
   setup_.optimizer.step(s, group.master());
   group.master().set_grad({});
   copy_(s, group.own_partition(s), group.master());
-}
-
-/// On the host; the updated partition comes back in the parameters' dtype.
-void FlatOptimizer::offloaded_step(std::size_t index, const Tensor& norm) {
-  Session& s = setup_.s;
-  const FlatGroup& group = groups_[index];
-  unscale_and_clip(group.master().grad(), norm);
-  setup_.optimizer.step(s, group.master());
-  const Tensor updated = to(s, detach(s, group.master()), setup_.dtype());
-  copy_(s, group.own_partition(s), updated, true);
 }
 
 void FlatOptimizer::all_gather_parameters() {

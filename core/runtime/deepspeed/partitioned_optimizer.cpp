@@ -1,5 +1,7 @@
 #include "core/runtime/deepspeed/partitioned_optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -20,7 +22,9 @@ PartitionedOptimizer::PartitionedOptimizer(Setup setup, Module& model, const Pro
       parameters_(setup_, world, secondary),
       coordinator_(setup_, parameters_, world),
       reduce_stream_(setup_.side_stream({"reduce_and_partition", Stream::reduce})),
-      gradient_partition_(setup_.parameters.size()) {
+      gradient_partition_(setup_.parameters.size()),
+      master_gradient_(setup_.parameters.size()),
+      offloaded_norms_(setup_.parameters.size()) {
   Session& s = setup_.s;
   const NoGrad no_grad(s);
   s.linear_replacement = zero3_linear;
@@ -58,7 +62,15 @@ void PartitionedOptimizer::initialize_states() {
   const Like kind{.dtype = sub_groups_.front().master.dtype(), .device = state_device()};
   const Tensor shared = zeros(s, {largest}, kind);
   if (!offloads()) return;
-  for (SubGroup& group : sub_groups_) group.master.set_grad(zeros(s, {group.flat.numel()}, kind));
+  for (SubGroup& group : sub_groups_) {
+    group.master.set_grad(zeros(s, {group.flat.numel()}, kind));
+    std::int64_t at = 0;
+    for (const std::size_t p : group.parameters) {
+      master_gradient_[p] =
+          narrow(s, group.master.grad(), 0, at, parameters_[p].partition_elements);
+      at += parameters_[p].partition_elements;
+    }
+  }
 }
 
 void PartitionedOptimizer::mark_persistent() {
@@ -127,6 +139,7 @@ Tensor PartitionedOptimizer::defragmented(const std::vector<ParameterIndices>& g
       at += partition.numel();
       partition = empty(s, {0}, kind);
     }
+  if (setup_.settings.offload_param.device != OffloadDevice::none) return on_host;
   s.empty_cache();
   return to(s, on_host, {.device = kind.device});
 }
@@ -233,6 +246,26 @@ void PartitionedOptimizer::register_gradient_hooks() {
 void PartitionedOptimizer::start_forward() {
   if (epilogue_ran_) ++micro_step_;
   epilogue_ran_ = false;
+}
+
+std::vector<HeldTensor> PartitionedOptimizer::held() const {
+  std::vector<HeldTensor> all;
+  for (std::size_t i = 0; i < sub_groups_.size(); ++i) {
+    const SubGroup& group = sub_groups_[i];
+    all.push_back({group.flat, MemoryCategory::parameters, fmt::format("sub-group {}: shards", i)});
+    all.push_back(
+        {group.master, MemoryCategory::optimizer_states, fmt::format("sub-group {}: masters", i)});
+    if (group.master.grad())
+      all.push_back({group.master.grad(), MemoryCategory::gradients,
+                     fmt::format("sub-group {}: gradients of masters", i)});
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (const PartitionedParameter& p = parameters_[i]; p.persistent && p.parameter.numel() > 0)
+      all.push_back({p.parameter, MemoryCategory::parameters, p.name + " (persistent)"});
+  all.push_back({partitions_, MemoryCategory::gradients, "gradient partitions"});
+  if (bucket_buffer_)
+    all.push_back({bucket_buffer_, MemoryCategory::communication, "reduce bucket"});
+  return all;
 }
 
 Tensor PartitionedOptimizer::scale(const Tensor& loss) { return mul(setup_.s, loss, 1.0); }

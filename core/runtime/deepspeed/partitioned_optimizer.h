@@ -22,6 +22,7 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   void end_backward() override;
   void step() override;
   void zero_grad() override;
+  std::vector<HeldTensor> held() const override;
 
  private:
   /// Parameters that the optimizer steps together.
@@ -54,10 +55,12 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   Tensors scattered(const ParameterIndices& parameters);
   Tensors all_reduced();
   void keep_partitions(const ParameterIndices& parameters, const Tensors& partitions);
+  void offload(std::size_t parameter, const Tensor& gradient);
   void epilogue();
 
   void check_overflow();
   Tensor grad_norm(const SubGroup& group);
+  Tensor offloaded_norm(const SubGroup& group);
   void step_sub_group(SubGroup& group, const Tensor& norm);
 
   bool offloads() const { return setup_.settings.offload_optimizer.device != OffloadDevice::none; }
@@ -79,6 +82,8 @@ class PartitionedOptimizer final : public ZeroOptimizerBase {
   std::deque<EventId> reduce_events_;
   Tensor partitions_;           ///< of gradients, of all sub-groups
   Tensors gradient_partition_;  ///< by parameter: its part
+  Tensors master_gradient_;     ///< by parameter: its part of a master's; offload only
+  Tensors offloaded_norms_;     ///< by parameter: of this step
   int micro_step_ = 0;
   bool epilogue_ran_ = false;
 };

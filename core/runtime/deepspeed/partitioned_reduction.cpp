@@ -161,21 +161,32 @@ void PartitionedOptimizer::keep_partitions(const ParameterIndices& parameters,
     if (has_data) {
       const Tensor kept =
           narrow(s, gradient_partition_[parameters[i]], 0, 0, partitions[i].numel());
+      const ToOptions to_device{.device = s.settings.device, .non_blocking = true};
+      Tensor on_device;  // kept beside the host's copy, for what follows
       if (micro_step_ == 0) {
         copy_(s, kept, partitions[i], true);
+        on_device = to(s, kept, to_device);
       } else if (!offloads()) {
         add_(s, kept, view_as(s, to(s, partitions[i], setup_.accumulation_dtype()), kept));
       } else {
-        const Tensor sum = to(s, kept, {.device = s.settings.device});
-        add_(s, sum, to(s, partitions[i], setup_.accumulation_dtype()));
-        copy_(s, kept, sum, true);
+        on_device = to(s, kept, to_device);
+        add_(s, on_device, to(s, partitions[i], setup_.accumulation_dtype()));
+        copy_(s, kept, on_device, true);
       }
-      if (offloads() && at_boundary())
-        vector_norm(s, to(s, to(s, kept, {.device = s.settings.device}), norm_dtype));
+      if (offloads() && at_boundary()) offload(parameters[i], on_device);
       setup_.record_stream(p.parameter.grad(), s.stream);
     }
     p.parameter.set_grad({});
   }
+}
+
+/// _offload_grad_partition_at_boundary.
+void PartitionedOptimizer::offload(std::size_t index, const Tensor& gradient) {
+  Session& s = setup_.s;
+  const Tensor square = pow(s, vector_norm(s, to(s, gradient, norm_dtype)), 2.0);
+  offloaded_norms_[index] = pow(s, square, 0.5);
+  const Tensor& target = master_gradient_[index];
+  copy_(s, narrow(s, target, 0, 0, gradient.numel()), to(s, gradient, target.dtype()), true);
 }
 
 void PartitionedOptimizer::end_backward() {
@@ -214,6 +225,7 @@ void PartitionedOptimizer::step() {
   if (!offloads()) zero_grad();
   for (SubGroup& group : sub_groups_) step_sub_group(group, norm);
   const Visiting visiting = setup_.visiting(Site::post_step);
+  std::fill(offloaded_norms_.begin(), offloaded_norms_.end(), Tensor());
   if (!persistent_.empty()) parameters_.gather_now(persistent_);
   parameters_.drop_secondary();
 }
@@ -239,19 +251,35 @@ void PartitionedOptimizer::check_overflow() {
   item(s, overflow);
 }
 
-/// get_grad_norm_direct, or complete_grad_norm_calculation_for_cpu_offload.
+/// complete_grad_norm_calculation_for_cpu_offload: the sum goes over the host.
+Tensor PartitionedOptimizer::offloaded_norm(const SubGroup& group) {
+  Session& s = setup_.s;
+  Tensor sum_of_squares;
+  for (const std::size_t p : group.parameters) {
+    if (!offloaded_norms_[p]) continue;
+    const Tensor square = pow(s, offloaded_norms_[p], 2.0);
+    if (sum_of_squares)
+      add_(s, sum_of_squares, square);
+    else
+      sum_of_squares = add(s, square, 0.0);
+  }
+  if (sum_of_squares) item(s, sum_of_squares);
+  const Tensor total = tensor(s, {1}, {.dtype = Dtype::float32, .device = s.settings.device});
+  all_reduce(s, world_, total, "SUM");
+  const Tensor root = pow(s, select(s, total, 0, 0), 0.5);
+  mask_invalid(s, root);
+  return to(s, root, {.device = Device::cpu});
+}
+
+/// get_grad_norm_direct.
 Tensor PartitionedOptimizer::grad_norm(const SubGroup& group) {
   Session& s = setup_.s;
   const Visiting visiting = setup_.visiting(Site::grad_norm);
-  Tensor total;
-  if (offloads()) {
-    total = zeros(s, {1}, {.dtype = Dtype::float32, .device = s.settings.device});
-  } else {
-    Tensors norms;
-    for (const Tensor& gradient : group.averaged)
-      norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
-    total = sum(s, pow(s, stack(s, norms), 2.0));
-  }
+  if (offloads()) return offloaded_norm(group);
+  Tensors norms;
+  for (const Tensor& gradient : group.averaged)
+    norms.push_back(vector_norm(s, to(s, gradient, norm_dtype)));
+  const Tensor total = sum(s, pow(s, stack(s, norms), 2.0));
   all_reduce(s, world_, total, "SUM");
   const Tensor root = pow(s, total, 0.5);
   const Tensor infinite = isinf(s, root);

@@ -1,6 +1,7 @@
 // What both of DeepSpeed's ZeRO optimizers are made from.
 #pragma once
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,13 @@
 #include "core/runtime/process_group.h"
 
 namespace shardscope::eager::deepspeed {
+
+/// A tensor that DeepSpeed keeps by itself, for those who show memory.
+struct HeldTensor {
+  Tensor tensor;
+  MemoryCategory category = MemoryCategory::temporaries;
+  std::string name;
+};
 
 /// get_norm_dtype of devices that know float64.
 inline constexpr Dtype norm_dtype = Dtype::float64;
@@ -57,12 +65,15 @@ class ZeroOptimizerBase {
   virtual ~ZeroOptimizerBase() = default;
 
   virtual void start_forward() = 0;  ///< clear_backward_seen_flag
+  virtual void start_backward() {}   ///< backward_prologue
   /// scale_if_loss: multiplied by the loss scale, also where that is 1.
   virtual Tensor scale(const Tensor& loss) = 0;
   /// After loss.backward(), in every micro-batch.
   virtual void end_backward() = 0;
   virtual void step() = 0;
   virtual void zero_grad() = 0;
+  /// What it holds now, beside parameters and the state of the optimizer that it steps.
+  virtual std::vector<HeldTensor> held() const = 0;
   /// _global_grad_norm: of the last step.
   const Tensor& norm() const { return norm_; }
   /// Whether the next backward is the last one before a step.
