@@ -8,10 +8,19 @@
 namespace shardscope::eager {
 namespace {
 
+/// Tensors that a runtime keeps beside the model's, where it has an engine of its own.
+void name_held(ScheduleRecorder& recorder, TrainingRun& run) {
+  const deepspeed::Engine* engine = run.model().engine();
+  if (engine == nullptr) return;
+  for (const deepspeed::HeldTensor& held : engine->held())
+    recorder.name_buffer(held.tensor, held.category, held.name);
+}
+
 void begin_phase_after(ScheduleRecorder& recorder, TrainingRun& run, Moment moment,
                        int micro_batch) {
   const TrainingSettings& settings = run.loop().settings();
   const bool last = micro_batch + 1 == settings.micro_batches;
+  name_held(recorder, run);
   if (moment == Moment::start) recorder.begin_phase(Phase::forward, 0);
   if (moment == Moment::loss) recorder.begin_phase(Phase::backward, micro_batch);
   if (moment == Moment::backward && !last) recorder.begin_phase(Phase::forward, micro_batch + 1);
