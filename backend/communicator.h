@@ -87,6 +87,10 @@ class Communicator {
   /// here.
   virtual std::unique_ptr<Communicator> split(int color) = 0;
 
+  /// Returns when everything that was queued on the selected stream has ended; at once where calls
+  /// block. Throws as a collective does.
+  virtual void wait() {}
+
   /// What it has queued, for a watchdog; null where calls block. Lives as long as the communicators
   /// of its tree.
   virtual QueuedCollectives* queued() { return nullptr; }

@@ -83,11 +83,11 @@ std::vector<Strategy> strategies_for(const Strategy& like, int ranks) {
 }
 
 /// The job with the device and precision that are measured.
-Job job_to_measure(const CalibrateOptions& options, int ranks) {
+Job job_to_measure(const CalibrateOptions& options, const Environment& environment) {
   Job job = job_of(options.job);
-  job.ranks = ranks;
+  job.ranks = environment.world;
   if (options.device) job.device = parse_device(*options.device, OrAuto::yes);
-  choose_device(job);
+  choose_device(job, environment.local_world);
   return job;
 }
 
@@ -242,12 +242,12 @@ ExitCode measure(const CalibrateOptions& options, const Environment& environment
                  std::shared_ptr<JobSession> session) {
   const auto start = std::chrono::steady_clock::now();
   const int threads = threads_of(options, environment.local_world);
-  const Job job = job_to_measure(options, environment.world);
+  const Job job = job_to_measure(options, environment);
   const DeviceToMeasure measured = device_to_measure(job, environment, threads);
   Device& device = *measured.device;
   const CalibrationPlan plan = plan_of(options, job, environment, device);
-  const std::unique_ptr<Communicator> world = make_communicator(
-      CommunicatorChoice::automatic, environment, std::move(session), device.memory());
+  const std::unique_ptr<Communicator> world =
+      make_communicator(CommunicatorChoice::automatic, environment, std::move(session), &device);
   const bool speaks = environment.rank == 0;
   const auto clocks = [&] {
     return job.device == "cuda" ? cuda_clocks(environment.local_rank) : "";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backend/comm/nccl_communicator.h"
 #include "backend/cuda/cuda_device.h"
 #include "core/precision.h"
 
@@ -9,20 +10,20 @@ namespace shardscope {
 namespace {
 
 /// Empty: the job can run on a GPU here.
-std::string why_not_on_cuda(const Job& job) {
+std::string why_not_on_cuda(const Job& job, int local_ranks) {
   if (std::string why = why_no_cuda_device(); !why.empty()) return why;
-  if (job.ranks > 1)
-    return fmt::format("{} ranks on GPUs need NCCL, which this version does not drive yet",
-                       job.ranks);
+  if (job.ranks > 1 && !has_nccl()) return "this program was built without NCCL";
+  if (const int gpus = cuda_device_count(); local_ranks > gpus)
+    return fmt::format("there are {} ranks and {} GPUs here", local_ranks, gpus);
   return job.check ? "the checking mode looks into the arena" : "";
 }
 
 }  // namespace
 
-std::vector<std::string> choose_device(Job& job) {
+std::vector<std::string> choose_device(Job& job, int local_ranks) {
   std::vector<std::string> assumed;
   if (job.device == "auto") {
-    const std::string why_not = why_not_on_cuda(job);
+    const std::string why_not = why_not_on_cuda(job, local_ranks);
     job.device = why_not.empty() ? "cuda" : "cpu";
     assumed.push_back(fmt::format("device {}, because {} (--device)", job.device,
                                   why_not.empty() ? "a GPU is here" : why_not));

@@ -56,8 +56,9 @@ CommunicatorChoice parse_communicator(const std::string& text) {
   if (text == "auto") return CommunicatorChoice::automatic;
   if (text == "shared_memory") return CommunicatorChoice::shared_memory;
   if (text == "mpi") return CommunicatorChoice::mpi;
+  if (text == "nccl") return CommunicatorChoice::nccl;
   throw Error({.where = "--communicator",
-               .what = fmt::format("\"{}\" is none of auto, shared_memory, mpi", text)});
+               .what = fmt::format("\"{}\" is none of auto, shared_memory, mpi, nccl", text)});
 }
 
 int checked(std::int64_t value, std::string_view name, std::int64_t high) {
@@ -88,6 +89,10 @@ int ranks_of(const TrainCommand& options, const Job& job, const Environment& env
   return environment.world;
 }
 
+int local_ranks(const Job& job, const Environment& environment) {
+  return environment.started_by == StartedBy::user ? job.ranks : environment.local_world;
+}
+
 /// The device is a concrete one; what nobody said is listed.
 struct ResolvedJob {
   Job job;
@@ -116,13 +121,13 @@ ResolvedJob resolved_job(const TrainCommand& options, const Environment& environ
   if (job.output.empty()) job.output = usual_folder(options, job);
   job.output = std::filesystem::absolute(job.output).lexically_normal();
   apply_tokens_per_batch(job_options, job.ranks, job);
-  std::vector<std::string> assumed = choose_device(job);
+  std::vector<std::string> assumed = choose_device(job, local_ranks(job, environment));
   return {.job = std::move(job), .assumed = std::move(assumed)};
 }
 
 int threads_per_rank(const Job& job, const Environment& environment) {
-  const int local = environment.started_by == StartedBy::user ? job.ranks : environment.local_world;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / std::max(1, local));
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, cores / std::max(1, local_ranks(job, environment)));
 }
 
 /// Everything that a rank would find wrong, found before any is started.
@@ -338,7 +343,7 @@ void declare_train(Command& command) {
   command.option("--threads", options->threads,
                  {"N", "compute threads per rank; cores / ranks unless given"});
   command.option("--communicator", options->communicator,
-                 {"auto|shared_memory|mpi", "auto unless given"});
+                 {"auto|shared_memory|mpi|nccl", "auto unless given"});
   command.option("--device", options->device,
                  {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
   command.option(

@@ -24,6 +24,8 @@ const char* name_of(CollectiveKind kind) {
       return "split";
     case CollectiveKind::allocate_arena:
       return "allocate_arena";
+    case CollectiveKind::join:
+      return "join";
   }
   return "?";
 }

@@ -17,7 +17,8 @@ enum class CollectiveKind : std::uint32_t {
   receive,
   barrier,
   split,
-  allocate_arena
+  allocate_arena,
+  join
 };
 const char* name_of(CollectiveKind kind);
 

@@ -28,8 +28,8 @@ class QueuedCollectives {
   virtual std::vector<QueuedCollective> pending() = 0;
   /// Numbers below this one were queued.
   virtual std::uint64_t queued_count() = 0;
-  /// What the library found out by itself ("unhandled system error: connection reset"); empty:
-  /// nothing.
+  /// What the library found out by itself ("unhandled system error: connection reset"), or why it
+  /// was aborted; empty: nothing is wrong.
   virtual std::string failure() = 0;
   /// Ends everything that is queued without the peers, so that who waits for the device goes on.
   /// The communicators are of no use after that: each call of theirs throws Error

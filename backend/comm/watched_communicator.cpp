@@ -77,6 +77,15 @@ class WatchedCommunicator final : public Communicator {
     return std::make_unique<WatchedCommunicator>(session_, std::move(part), false);
   }
 
+  /// Under the deadline as a whole: what a graph replays cannot be told apart.
+  void wait() override {
+    if (inner_->queued() == nullptr) return;
+    const std::uint64_t sequence = recorder().call({.operation = "wait", .group = group_});
+    recorder().start(sequence);
+    finish(sequence, [&] { inner_->wait(); });
+    recorder().complete(sequence);
+  }
+
   QueuedCollectives* queued() override { return inner_->queued(); }
   void abort(const std::string& why) override { inner_->abort(why); }
   void announce(const PlannedCollective& planned) override { recorder().announce(planned, group_); }
@@ -96,6 +105,17 @@ class WatchedCommunicator final : public Communicator {
     QueuedCollectives* queue = inner_->queued();
     const std::uint64_t queued_before = queue == nullptr ? 0 : queue->queued_count();
     if (queue == nullptr) recorder().start(sequence);
+    finish(sequence, work);
+    const std::uint64_t queued = queue == nullptr ? 0 : queue->queued_count();
+    if (queued > queued_before)
+      session_->watchdog.note_queued(sequence, queued);
+    else
+      recorder().complete(sequence);
+  }
+
+  /// Calls work(), whose error becomes the watchdog's verdict where a rank was lost.
+  template <class Work>
+  void finish(std::uint64_t sequence, Work work) {
     try {
       work();
     } catch (const Error& error) {
@@ -103,11 +123,6 @@ class WatchedCommunicator final : public Communicator {
       recorder().complete(sequence);
       throw;
     }
-    const std::uint64_t queued = queue == nullptr ? 0 : queue->queued_count();
-    if (queued > queued_before)
-      session_->watchdog.note_queued(sequence, queued);
-    else
-      recorder().complete(sequence);
   }
 
   std::shared_ptr<JobSession> session_;

@@ -1,50 +1,31 @@
 #include "backend/cuda/cublaslt_library.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <string>
-
-#include "core/error.h"
+#include "backend/cuda/shared_library.h"
 
 namespace shardscope::cuda {
 namespace {
 
-std::string library_name() { return fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR); }
-
-Error missing(std::string what) {
-  return Error({.where = library_name(),
-                .what = std::move(what),
-                .way_out =
-                    "install cuBLAS of the CUDA version that this program was built with, or "
-                    "put its folder into LD_LIBRARY_PATH",
-                .code = ExitCode::outside});
-}
-
-template <class Function>
-void load(void* library, const char* name, Function& function) {
-  void* symbol = dlsym(library, name);
-  if (!symbol) throw missing(fmt::format("has no function {}", name));
-  function = reinterpret_cast<Function>(symbol);
-}
-
 CublasLt load_all() {
-  void* library = dlopen(library_name().c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) throw missing(fmt::format("cannot be loaded ({})", dlerror()));
+  const SharedLibrary library(
+      fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR),
+      "install cuBLAS of the CUDA version that this program was built with, or put its folder into "
+      "LD_LIBRARY_PATH");
   CublasLt functions{};
-  load(library, "cublasLtCreate", functions.create);
-  load(library, "cublasLtDestroy", functions.destroy);
-  load(library, "cublasLtGetStatusName", functions.status_name);
-  load(library, "cublasLtMatmul", functions.matmul);
-  load(library, "cublasLtMatmulAlgoGetHeuristic", functions.algorithm_heuristic);
-  load(library, "cublasLtMatmulDescCreate", functions.operation_create);
-  load(library, "cublasLtMatmulDescDestroy", functions.operation_destroy);
-  load(library, "cublasLtMatmulDescSetAttribute", functions.operation_set);
-  load(library, "cublasLtMatmulPreferenceCreate", functions.preference_create);
-  load(library, "cublasLtMatmulPreferenceDestroy", functions.preference_destroy);
-  load(library, "cublasLtMatmulPreferenceSetAttribute", functions.preference_set);
-  load(library, "cublasLtMatrixLayoutCreate", functions.layout_create);
-  load(library, "cublasLtMatrixLayoutDestroy", functions.layout_destroy);
+  library.load("cublasLtCreate", functions.create);
+  library.load("cublasLtDestroy", functions.destroy);
+  library.load("cublasLtGetStatusName", functions.status_name);
+  library.load("cublasLtMatmul", functions.matmul);
+  library.load("cublasLtMatmulAlgoGetHeuristic", functions.algorithm_heuristic);
+  library.load("cublasLtMatmulDescCreate", functions.operation_create);
+  library.load("cublasLtMatmulDescDestroy", functions.operation_destroy);
+  library.load("cublasLtMatmulDescSetAttribute", functions.operation_set);
+  library.load("cublasLtMatmulPreferenceCreate", functions.preference_create);
+  library.load("cublasLtMatmulPreferenceDestroy", functions.preference_destroy);
+  library.load("cublasLtMatmulPreferenceSetAttribute", functions.preference_set);
+  library.load("cublasLtMatrixLayoutCreate", functions.layout_create);
+  library.load("cublasLtMatrixLayoutDestroy", functions.layout_destroy);
   return functions;
 }
 

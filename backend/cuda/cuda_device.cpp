@@ -180,6 +180,13 @@ class CudaDevice : public Device {
 
 }  // namespace
 
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // which later calls would answer again
+  return 0;
+}
+
 std::string why_no_cuda_device() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);

@@ -15,6 +15,9 @@ struct CudaOptions {
   CudaAttention attention = CudaAttention::automatic;
 };
 
+/// GPUs that this process may see; 0 where there is no driver.
+int cuda_device_count();
+
 /// Why this process has no CUDA device ("no NVIDIA driver was found"); empty: it has one.
 std::string why_no_cuda_device();
 

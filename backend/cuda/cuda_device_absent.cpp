@@ -3,6 +3,8 @@
 
 namespace shardscope {
 
+int cuda_device_count() { return 0; }
+
 std::string why_no_cuda_device() { return "this build was made without the CUDA toolkit"; }
 
 std::unique_ptr<Device> make_cuda_device(const CudaOptions&) {

@@ -13,12 +13,6 @@ StreamHandle make_stream() {
   return StreamHandle(stream);
 }
 
-EventHandle make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  return EventHandle(event);
-}
-
 class CudaGraph final : public DeviceGraph {
  public:
   CudaGraph(ExecutableHandle executable, cudaStream_t stream)
@@ -37,6 +31,12 @@ Capture refused(cudaError_t result, const char* call) {
 }
 
 }  // namespace
+
+EventHandle make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return EventHandle(event);
+}
 
 CudaStreams::CudaStreams(int index) {
   check(cudaSetDevice(index), "cudaSetDevice");

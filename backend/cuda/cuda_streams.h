@@ -26,6 +26,9 @@ using GraphHandle = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, Destroy<
 using ExecutableHandle =
     std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, Destroy<cudaGraphExecDestroy>>;
 
+/// On the current device; takes no times.
+EventHandle make_event();
+
 class CudaStreams final : public DeviceStreams {
  public:
   /// On the device `index`, which becomes this thread's.

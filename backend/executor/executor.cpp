@@ -48,8 +48,9 @@ Executor::Executor(const Schedule& schedule, Device& device, Communicator& world
       expected_(options.check ? shardscope::live_bytes(schedule) : std::vector<CategoryBytes>()),
       live_(schedule.operations.size()),
       recorder_(schedule.operations.size(), options.recorded_steps),
-      tickets_(schedule.operations.size()),
-      queue_(count_collectives(schedule) + 1) {
+      world_(world),
+      tickets_(schedule.operations.size()) {
+  if (device.memory().is_host()) queue_.emplace(count_collectives(schedule) + 1);
   prepare_kernels();
   take_arena(world);
   if (options.recorded_steps > 0 && !device.memory().is_host())
@@ -117,10 +118,16 @@ void Executor::run_step(const StepState& state, bool timed) {
     graph_->launch();
   else
     walk_step(state);
-  device_.memory().wait();
+  wait_for_device();
   recorder_.end();
   if (timing_) read_timeline();
   if (options_.check) check_step(state.step);
+}
+
+/// The communicator first: it knows of a peer for which the device would wait for ever.
+void Executor::wait_for_device() {
+  world_.wait();
+  device_.memory().wait();
 }
 
 void Executor::walk_step(const StepState& state) {
@@ -203,7 +210,7 @@ void Executor::issue(Pass& pass, OperationId id, const StepState& state) {
 /// is issued, and there is one communication thread, which takes collectives in this order.
 void Executor::launch_collective(OperationId id) {
   announce(id);
-  tickets_[id.value] = queue_.submit([this, id] { run_collective(id); });
+  tickets_[id.value] = queue_->submit([this, id] { run_collective(id); });
 }
 
 void Executor::announce(OperationId id) const {
@@ -235,7 +242,7 @@ void Executor::run_collective(OperationId id) {
 
 void Executor::wait_for_dependencies(OperationId id) {
   for (const OperationId other : schedule_.after_of(schedule_.at(id))) {
-    if (is_collective(schedule_.at(other).kind)) queue_.wait(tickets_[other.value]);
+    if (is_collective(schedule_.at(other).kind)) queue_->wait(tickets_[other.value]);
   }
 }
 
@@ -308,7 +315,9 @@ void Executor::broken(std::string_view what) const {
 }
 
 void Executor::between_steps(const std::function<void()>& call) {
-  queue_.wait(queue_.submit([&call] { call(); }));
+  if (queue_) return queue_->wait(queue_->submit([&call] { call(); }));
+  call();
+  wait_for_device();
 }
 
 AllocationCounts Executor::allocations() const {

@@ -1,5 +1,5 @@
-// Walks a schedule for real: kernels on the calling thread, collectives on the communication
-// thread.
+// Walks a schedule for real. On the host, kernels run on the calling thread and collectives on the
+// communication thread; on a device with streams, the calling thread queues both.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ class Executor {
   /// rank. The operations of a `timed` step are timed by the device's clock, which on a GPU costs
   /// two marks each; no other step's times are kept.
   void run_step(const StepState& state, bool timed = true);
-  /// Runs the caller's own collective on the communication thread, between steps.
+  /// Runs the caller's own collective between steps, in order with those of the schedule.
   void between_steps(const std::function<void()>& call);
 
   /// Why steps are not replayed though the device could; empty: they are, or it cannot.
@@ -118,6 +118,7 @@ class Executor {
   void launch_collective(OperationId id);
   void announce(OperationId id) const;
   void run_collective(OperationId id);
+  void wait_for_device();
   void run_on_host(OperationId id, const StepState& state);
   void wait_for_dependencies(OperationId id);
   void note_issued(Pass& pass, OperationId id);
@@ -147,8 +148,10 @@ class Executor {
   std::string why_no_graph_;
   AllocationCounts compute_allocations_;
   AllocationCounts communication_allocations_;
+  Communicator& world_;
   std::vector<CollectiveQueue::Ticket> tickets_;  ///< by operation
-  CollectiveQueue queue_;                         ///< last: its thread uses what stands above
+  /// Of a device on the host's memory. Last: its thread uses what stands above.
+  std::optional<CollectiveQueue> queue_;
 };
 
 }  // namespace shardscope

@@ -10,8 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "backend/comm/gpu_place.h"
 #include "backend/comm/join_job.h"
 #include "backend/comm/make_communicator.h"
+#include "backend/comm/nccl_settings.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/executor/profiled_trace.h"
@@ -30,8 +32,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment) {
+  const GpuPlace gpu = gpu_place(environment, cuda_device_count());
+  if (gpu.is_shared && environment.rank == 0) fmt::print(stderr, "{}\n", shared_gpu_warning);
+  // Before NCCL is loaded, which reads them.
+  set_missing(nccl_defaults(
+      {.rank = environment.rank, .shares_gpu = gpu.is_shared, .deterministic = job.deterministic}));
+  return make_cuda_device({.index = gpu.index});
+}
+
 std::unique_ptr<Device> make_device(const Job& job, const Environment& environment) {
-  if (job.device == "cuda") return make_cuda_device({.index = environment.local_rank});
+  if (job.device == "cuda") return make_gpu(job, environment);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return make_cpu_device(
       {.threads = job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world)});
@@ -43,7 +54,7 @@ LineFile start_run_folder(const Job& job) {
   return LineFile(job.output / "metrics.jsonl");
 }
 
-RunFacts facts_of(Trainer& trainer, const TrainOptions& options) {
+RunFacts facts_of(Trainer& trainer, const Communicator& world, const TrainOptions& options) {
   const Schedule& schedule = trainer.schedule();
   const MemoryFacts memory = trainer.executor().memory();
   RunFacts facts;
@@ -51,6 +62,7 @@ RunFacts facts_of(Trainer& trainer, const TrainOptions& options) {
   facts.precision = name_of(schedule.strategy.precision);
   facts.assumed = options.assumed;
   facts.assumed.insert(facts.assumed.end(), schedule.assumed.begin(), schedule.assumed.end());
+  if (world.size() > 1) facts.assumed.push_back("communicator " + world.description());
   facts.tokens_per_step = trainer.tokens_per_step();
   facts.model_flops = model_flops(schedule);
   facts.mfu_formula = mfu_formula;
@@ -81,8 +93,7 @@ class Run {
       : job_(job),
         environment_(environment),
         device_(make_device(job, environment)),
-        world_(make_communicator(job.communicator, environment, std::move(session),
-                                 device_->memory())),
+        world_(make_communicator(job.communicator, environment, std::move(session), device_.get())),
         leads_(environment.rank == 0),
         options_(options),
         progress_(job.steps, options.quiet || !leads_) {
@@ -107,7 +118,7 @@ class Run {
 
   void leave_results() {
     if (job_.check && !options_.quiet) report_memory(*trainer_, environment_.rank);
-    const RunFacts facts = facts_of(*trainer_, options_);
+    const RunFacts facts = facts_of(*trainer_, *world_, options_);
     if (job_.save_model)
       save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
                  *world_);

@@ -68,7 +68,8 @@ constexpr std::array token_choices{Choice<TokenFormat>{TokenFormat::automatic, "
 constexpr std::array communicator_choices{
     Choice<CommunicatorChoice>{CommunicatorChoice::automatic, "auto"},
     Choice<CommunicatorChoice>{CommunicatorChoice::shared_memory, "shared_memory"},
-    Choice<CommunicatorChoice>{CommunicatorChoice::mpi, "mpi"}};
+    Choice<CommunicatorChoice>{CommunicatorChoice::mpi, "mpi"},
+    Choice<CommunicatorChoice>{CommunicatorChoice::nccl, "nccl"}};
 constexpr std::array checkpointing_choices{Choice<Checkpointing>{Checkpointing::none, "none"},
                                            Choice<Checkpointing>{Checkpointing::full, "full"}};
 constexpr std::array device_choices{Choice<std::string_view>{"auto", "auto"},
@@ -255,8 +256,8 @@ const std::vector<Key>& keys() {
       {"ranks", "integer >= 1", "processes to start on this host",
        [](V v, Job& j) { j.ranks = static_cast<int>(v.integer(1, most_ranks)); },
        [](const Job& j) -> Json { return j.ranks; }},
-      {"communicator", "auto | shared_memory | mpi",
-       "auto: mpi under mpirun and srun, else shared memory",
+      {"communicator", "auto | shared_memory | mpi | nccl",
+       "auto: nccl among GPUs; mpi under mpirun and srun, else shared memory",
        [](V v, Job& j) { j.communicator = choice(v, communicator_choices); },
        [](const Job& j) -> Json { return name_in(j.communicator, communicator_choices); }},
       {"device", "auto | cpu | cuda", "where kernels run; auto: on a GPU that is there",
@@ -276,6 +277,10 @@ const std::vector<Key>& keys() {
        [](const Job& j) -> Json { return j.profile_steps; }},
       {"timeout", "time with unit", "longest wait in a collective", read_timeout,
        [](const Job& j) -> Json { return exact_text(Duration::from_seconds(j.timeout_s)); }},
+      {"deterministic", "true | false",
+       "NCCL keeps to one algorithm and protocol (the others always do)",
+       [](V v, Job& j) { j.deterministic = v.boolean(); },
+       [](const Job& j) -> Json { return j.deterministic; }},
       {"output", "path", "run folder; absent: one is chosen under runs/",
        [](V v, Job& j) { j.output = path_of(v); },
        [](const Job& j) -> Json { return j.output.empty() ? Json() : Json(j.output.string()); },

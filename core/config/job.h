@@ -14,7 +14,7 @@
 namespace shardscope {
 
 enum class StartWeights : std::uint8_t { random, pretrained };
-enum class CommunicatorChoice : std::uint8_t { automatic, shared_memory, mpi };
+enum class CommunicatorChoice : std::uint8_t { automatic, shared_memory, mpi, nccl };
 enum class TokenFormat : std::uint8_t { automatic, text, uint16, llm_c };
 
 struct Job {
@@ -42,6 +42,7 @@ struct Job {
   bool save_model = true;
   int profile_steps = 10;        ///< at the end of the run, each operation timed for the trace
   double timeout_s = 60;         ///< longest wait in a collective
+  bool deterministic = false;    ///< NCCL adds in one order, whatever the size
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one
 };
 

@@ -1,5 +1,5 @@
 // The contract on the group of one and on shared memory among 2, 3 and 4 real processes. MPI:
-// mpi_contract.cpp.
+// mpi_contract.cpp. NCCL: nccl_communicator_test.cpp.
 #include <chrono>
 #include <string>
 #include <tuple>

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <ostream>
 
 #include "backend/launch/file_descriptor.h"
 #include "backend/launch/tcp_store_server.h"
@@ -45,6 +46,11 @@ Child start(const Environment& place, const std::function<ExitCode(const Environ
 }
 
 }  // namespace
+
+void PrintTo(const RankOutcome& outcome, std::ostream* out) {
+  *out << "exit code " << outcome.exit_code << ", signal " << outcome.signal << ", \""
+       << outcome.message << '"';
+}
 
 std::vector<RankOutcome> run_ranks(int ranks,
                                    const std::function<ExitCode(const Environment&)>& body) {

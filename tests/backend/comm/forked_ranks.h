@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -19,6 +20,7 @@ struct RankOutcome {
 
   bool operator==(const RankOutcome&) const = default;
 };
+void PrintTo(const RankOutcome& outcome, std::ostream* out);
 
 /// Forks `ranks` processes that run `body` with the place of a rank whose store rank 0 can host,
 /// and waits for them. An Error ends a rank with its code, another exception with 99.

@@ -34,10 +34,11 @@ Fence& fence() {
 class FencedArena final : public Arena {
  public:
   explicit FencedArena(Bytes size) : size_(size), bytes_(static_cast<std::size_t>(size.count)) {
-    void* memory = mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::lock_guard lock(fence().mutex);
+    const int rights = fence().open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void* memory = mmap(nullptr, bytes_, rights, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<std::byte*>(memory);
-    const std::lock_guard lock(fence().mutex);
     fence().ranges.push_back({data_, bytes_});
   }
   ~FencedArena() override {

@@ -1,7 +1,9 @@
 #include "tests/backend/cuda/stand_in_device.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -24,6 +26,7 @@ StandInDevice& StandInDevice::get() {
 }
 
 void StandInDevice::note(std::string_view call, int stream, std::string detail) {
+  const std::lock_guard lock(mutex_);
   calls_.push_back({std::string(call), stream, std::move(detail)});
 }
 
@@ -69,6 +72,7 @@ void StandInDevice::launch(const void* host_function, void** arguments,
 }
 
 void StandInDevice::add(int stream, Work work) {
+  const std::lock_guard lock(mutex_);
   const auto index = static_cast<std::size_t>(stream);
   if (!capturing_) return queues_[index].push_back(std::move(work));
   if (work.waits && capturing_->stream_of_moment.count(*work.waits))
@@ -80,15 +84,30 @@ void StandInDevice::add(int stream, Work work) {
 }
 
 void StandInDevice::queue(int stream, std::function<void()> run) {
-  add(stream, {.run = std::move(run), .marks = {}, .waits = {}});
+  const auto once = [run = std::move(run)] {
+    run();
+    return true;
+  };
+  add(stream, {.run = once, .marks = {}, .waits = {}});
+}
+
+void StandInDevice::queue_in_chain(const void* chain, int stream, std::function<bool()> run) {
+  const std::lock_guard lock(mutex_);
+  const auto last = chains_.find(chain);
+  if (last != chains_.end() && last->second.stream != stream)
+    add(stream, {.run = {}, .marks = {}, .waits = last->second.moment});
+  chains_[chain] = {stream, ++moments_};
+  add(stream, {.run = std::move(run), .marks = moments_, .waits = {}});
 }
 
 void StandInDevice::record(int event, int stream) {
+  const std::lock_guard lock(mutex_);
   moment_of_event_[event] = ++moments_;
   add(stream, {.run = {}, .marks = moments_, .waits = {}});
 }
 
 void StandInDevice::wait(int event, int stream) {
+  const std::lock_guard lock(mutex_);
   const auto moment = moment_of_event_.find(event);
   if (moment == moment_of_event_.end())
     return violate(fmt::format("event {} is waited for before it was ever recorded", event));
@@ -97,33 +116,55 @@ void StandInDevice::wait(int event, int stream) {
   add(stream, {.run = {}, .marks = {}, .waits = moment->second});
 }
 
-void StandInDevice::drain(Queues& queues, std::set<int>& marked) {
+StandInDevice::Progress StandInDevice::advance(Queues& queues, std::set<int>& marked) {
   const auto may_go = [&](const std::deque<Work>& queue) {
     return !queue.empty() && (!queue.front().waits || marked.count(*queue.front().waits));
   };
+  bool waits = false;
   for (bool moved = true; moved;) {
-    moved = false;
+    moved = waits = false;
     for (std::size_t i = 0; i < queues.size() && !moved; ++i) {
       std::deque<Work>& queue = queues[haste_ == Haste::first_streams ? i : queues.size() - 1 - i];
       if (!may_go(queue)) continue;
-      const Work work = std::move(queue.front());
-      queue.pop_front();
-      if (work.run) work.run();
+      Work& work = queue.front();
+      if (work.run && !work.run()) {
+        waits = true;
+        continue;
+      }
       if (work.marks) marked.insert(*work.marks);
+      queue.pop_front();
       moved = true;
     }
   }
-  for (const auto& queue : queues)
-    if (!queue.empty()) violate("streams wait for each other for ever");
+  if (waits) return Progress::waits_for_others;
+  const bool ended = std::ranges::all_of(queues, [](const auto& queue) { return queue.empty(); });
+  if (!ended) violate("streams wait for each other for ever");
+  return ended ? Progress::ended : Progress::stuck;
 }
 
 void StandInDevice::synchronize(int stream) {
-  if (capturing_) violate(fmt::format("stream {} is waited for during a capture", stream));
+  constexpr useconds_t interval_us = 50;
+  for (auto progress = Progress::waits_for_others; progress == Progress::waits_for_others;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (capturing_) violate(fmt::format("stream {} is waited for during a capture", stream));
+      const OpenFence open;
+      progress = advance(queues_, marked_);
+    }
+    if (progress == Progress::waits_for_others) ::usleep(interval_us);
+  }
+}
+
+bool StandInDevice::has_come(int event) {
+  const std::lock_guard lock(mutex_);
   const OpenFence open;
-  drain(queues_, marked_);
+  advance(queues_, marked_);
+  const auto moment = moment_of_event_.find(event);
+  return moment == moment_of_event_.end() || marked_.count(moment->second);
 }
 
 void StandInDevice::begin_capture(int stream) {
+  chains_.clear();
   capturing_.emplace();
   capturing_->origin = stream;
   capturing_->members = {stream};
@@ -163,15 +204,15 @@ std::shared_ptr<StandInDevice::Graph> StandInDevice::end_capture() {
   if (!joined) violate("a stream of the capture was not joined again");
   auto graph = std::make_shared<Graph>(Graph{std::move(capturing_->queues)});
   capturing_.reset();
+  chains_.clear();
   return joined && !refuses_graphs_ ? graph : nullptr;
 }
 
 void StandInDevice::launch(const std::shared_ptr<Graph>& graph, int stream) {
-  queue(stream, [this, graph] {
-    Queues queues = graph->queues;
-    std::set<int> marked;
-    drain(queues, marked);
-  });
+  auto run = [this, queues = graph->queues, marked = std::set<int>()]() mutable {
+    return advance(queues, marked) != Progress::waits_for_others;
+  };
+  add(stream, {.run = std::move(run), .marks = {}, .waits = {}});
 }
 
 }  // namespace shardscope::test

@@ -1,5 +1,6 @@
 // A GPU that does nothing until it is waited for, and then goes through its streams in an order
-// that a real one could take: everything that events do not forbid. What it is asked is kept.
+// that a real one could take: everything that events do not forbid. What it is asked is kept. One
+// thread queues and waits; any may ask for an event or a record.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -67,9 +69,14 @@ class StandInDevice {
               int stream);
   bool may_copy() const { return !capturing_ || !refuses_captured_copies_; }
   void queue(int stream, std::function<void()> run);
+  /// `run` is called again, while other streams go on, until it says that it has ended. Work of one
+  /// chain runs in the order in which it was queued, on whatever streams.
+  void queue_in_chain(const void* chain, int stream, std::function<bool()> run);
   void record(int event, int stream);
   void wait(int event, int stream);
   void synchronize(int stream);
+  /// Whether what was queued before the event was last recorded has ended. Does not wait.
+  bool has_come(int event);
 
   struct Graph;
   void begin_capture(int stream);
@@ -80,7 +87,7 @@ class StandInDevice {
  private:
   /// Something to run, or an event to mark or to wait for.
   struct Work {
-    std::function<void()> run;
+    std::function<bool()> run;        ///< whether it has ended
     std::optional<int> marks, waits;  ///< moments: an event has a new one each time it is recorded
   };
   using Queues = std::vector<std::deque<Work>>;
@@ -91,11 +98,20 @@ class StandInDevice {
     std::map<int, int> stream_of_moment;
   };
 
+  /// The last work of a chain.
+  struct Link {
+    int stream = 0;
+    int moment = 0;
+  };
+  enum class Progress : std::uint8_t { ended, waits_for_others, stuck };
+
   void add(int stream, Work work);
-  void drain(Queues& queues, std::set<int>& marked);
+  /// Goes on as far as it can without waiting.
+  Progress advance(Queues& queues, std::set<int>& marked);
   bool all_joined() const;
   void violate(std::string what) { violations_.push_back(std::move(what)); }
 
+  std::recursive_mutex mutex_;  ///< of everything here but the settings
   Haste haste_ = Haste::first_streams;
   bool refuses_graphs_ = false;
   bool refuses_captured_copies_ = false;
@@ -115,6 +131,7 @@ class StandInDevice {
   std::set<int> marked_;
   int events_ = 0, moments_ = 0;
   std::map<int, int> moment_of_event_;
+  std::map<const void*, Link> chains_;  ///< since a capture began or ended
   std::optional<Capturing> capturing_;
 };
 

@@ -199,6 +199,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   device().record(number_of(event), number_of(stream));
   return cudaSuccess;
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return device().has_come(number_of(event)) ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   *milliseconds = static_cast<float>(number_of(to) - number_of(from)) * 1e-3f;
   return cudaSuccess;

@@ -46,7 +46,7 @@ class TargetTest : public TrainingFixture {
       const std::unique_ptr<Device> device = make_device();
       test::TargetedDevice targeted(*device, choice.fusions, choice.logits);
       const std::unique_ptr<Communicator> world = make_communicator(
-          job.communicator, environment, std::chrono::seconds(30), device->memory());
+          job.communicator, environment, std::chrono::seconds(30), device.get());
       create_folder(job.output);
       Trainer trainer(job, *world, targeted);
       LineFile metrics(job.output / ("metrics.jsonl" + suffix(environment.rank)));
