@@ -67,7 +67,7 @@ void join_stand_in_ranks(const Environment& place, const StandInJob& job,
   const std::unique_ptr<Device> device =
       make_cuda_device({.use_cublaslt = false, .attention = CudaAttention::own});
   const std::unique_ptr<Communicator> world =
-      make_communicator(CommunicatorChoice::nccl, place, job.deadline, device.get());
+      make_communicator(job.choice, place, job.deadline, device.get());
   body({place, *device, *world});
   for (const std::string& violation : StandInDevice::get().violations())
     throw std::runtime_error(violation);

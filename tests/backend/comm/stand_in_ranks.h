@@ -9,6 +9,7 @@
 
 #include "backend/communicator.h"
 #include "backend/device.h"
+#include "core/config/job.h"
 #include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope::test {
@@ -23,7 +24,8 @@ struct StandInRank {
 struct StandInJob {
   int ranks = 2;
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
-  std::string fault;  ///< SHARDSCOPE_STAND_IN_NCCL of tests/backend/comm/stand_in_nccl.cpp
+  CommunicatorChoice choice = CommunicatorChoice::nccl;
+  std::string fault = {};  ///< SHARDSCOPE_STAND_IN_NCCL of tests/backend/comm/stand_in_nccl.cpp
 };
 
 /// Runs `body` in this process with a CUDA device and a NCCL communicator.

@@ -9,7 +9,6 @@
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_streams.h"
 #include "backend/train/trainer.h"
-#include "core/model/read_model.h"
 #include "tests/backend/cuda/launch_record.h"
 #include "tests/backend/cuda/stand_in_device.h"
 #include "tests/backend/cuda/stand_in_teacher.h"
@@ -68,7 +67,6 @@ constexpr int steps = 5;
 class DeviceOrder : public TrainingFixture {
  protected:
   DeviceOrder() {
-    teach_step_state();
     StandInDevice::get().use(Haste::first_streams);
     StandInDevice::get().refuse_graphs(false);
     StandInDevice::get().refuse_captured_copies(false);
@@ -90,11 +88,7 @@ class DeviceOrder : public TrainingFixture {
   static std::unique_ptr<Device> device_for(const Job& job) {
     std::unique_ptr<Device> device =
         make_cuda_device({.use_cublaslt = false, .attention = CudaAttention::own});
-    const Schedule schedule = native_schedule(
-        read_model(job.model), resolved(job.strategy, 2, "test"),
-        {.batch = job.batch, .length = job.seq, .optimizer = job.optimizer, .clip = job.clip}, 0,
-        device->target());
-    for (const Kernel& kernel : schedule.kernels) teach(kernel);
+    teach_job(job, 0, 2, *device);
     return device;
   }
 

@@ -4,6 +4,8 @@
 
 #include "backend/cuda/kernels/every_call.h"
 #include "backend/cuda/kernels/kernels.h"
+#include "core/model/read_model.h"
+#include "core/schedule.h"
 #include "tests/backend/cuda/emulated_stream.h"
 #include "tests/backend/cuda/launch_record.h"
 #include "tests/backend/cuda/stand_in_device.h"
@@ -34,5 +36,18 @@ void teach(const Kernel& kernel) {
 }
 
 void teach_step_state() { Teacher().launch(cuda::SetStepState{}, {}); }
+
+void teach_job(const Job& job, int rank, int ranks, const Device& device) {
+  teach_step_state();
+  const Workload workload{.batch = job.batch,
+                          .length = job.seq,
+                          .micro_batches = job.accumulate,
+                          .optimizer = job.optimizer,
+                          .clip = job.clip};
+  const Schedule schedule =
+      native_schedule(read_model(job.model), resolved(job.strategy, ranks, "test"), workload, rank,
+                      device.target());
+  for (const Kernel& kernel : schedule.kernels) teach(kernel);
+}
 
 }  // namespace shardscope::test

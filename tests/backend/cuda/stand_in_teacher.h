@@ -1,6 +1,8 @@
 // What the stand-in for a GPU has to know of our kernels to run them by emulation.
 #pragma once
 
+#include "backend/device.h"
+#include "core/config/job.h"
 #include "core/kernel.h"
 
 namespace shardscope::test {
@@ -9,5 +11,7 @@ namespace shardscope::test {
 void teach(const Kernel& kernel);
 /// What brings the state of a step to the device.
 void teach_step_state();
+/// Everything that training `job` launches on `device` as one of `ranks`.
+void teach_job(const Job& job, int rank, int ranks, const Device& device);
 
 }  // namespace shardscope::test
