@@ -1,7 +1,9 @@
 // Our NCCL communicator over a stand-in for NCCL whose collectives move bytes among real processes:
 // the contract, and what a lost rank or an error of NCCL leads to. Says nothing about NCCL itself.
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "tests/backend/comm/communicator_contract.h"
 #include "tests/backend/comm/stand_in_ranks.h"
 #include "tests/backend/cuda/fenced_memory.h"
+#include "tests/backend/cuda/stand_in_device.h"
 
 namespace shardscope::test {
 namespace {
@@ -64,15 +67,28 @@ void sum_and_wait(const StandInRank& rank) {
   rank.world.barrier();
 }
 
-TEST(NcclFailure, ARankThatHangsEndsTheOthersByTheDeadline) {
+// Its host queues what the others queue, and its device never takes part.
+TEST(NcclFailure, ADeviceThatHangsEndsAllRanksAfterTheDeadline) {
   const auto start = std::chrono::steady_clock::now();
   const auto outcomes =
       run_stand_in_ranks({.deadline = milliseconds(500), .fault = "hang:1:1"}, sum_and_wait);
-  EXPECT_LT(seconds_since(start), 5.0);
+  EXPECT_LT(seconds_since(start), 5.5);
   for (const RankOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.exit_code, 4);
-    EXPECT_THAT(outcome.message, HasSubstr("a rank did not come within 0.5 s"));
+    EXPECT_THAT(outcome.message,
+                AllOf(HasSubstr("nothing moved within 0.5 s"), HasSubstr("all_reduce of 1024 B")));
   }
+}
+
+TEST(NcclFailure, ARankThatDoesNotComeIsNamed) {
+  const auto outcomes =
+      run_stand_in_ranks({.deadline = milliseconds(500)}, [](const StandInRank& rank) {
+        if (rank.place.rank == 1) std::this_thread::sleep_for(milliseconds(2000));
+        sum_and_wait(rank);
+      });
+  EXPECT_EQ(outcomes[0].exit_code, 4);
+  EXPECT_THAT(outcomes[0].message,
+              AllOf(HasSubstr("rank 1 did not come"), HasSubstr("all_reduce of 1024 B")));
 }
 
 TEST(NcclFailure, AnAsynchronousErrorEndsItsRankAtOnceInNcclsWords) {
@@ -89,7 +105,7 @@ TEST(NcclFailure, ARankThatIsMissingAtTheStartEndsTheOthersByTheDeadline) {
     if (place.rank == 0) join_stand_in_ranks(place, {.deadline = milliseconds(500)}, sum_and_wait);
   });
   EXPECT_EQ(outcomes[0].exit_code, 4);
-  EXPECT_THAT(outcomes[0].message, HasSubstr("join of 0 B: a rank did not come within 0.5 s"));
+  EXPECT_THAT(outcomes[0].message, HasSubstr("rank 1 of 2 did not come"));
 }
 
 TEST(NcclFailure, DifferentCallsAreAnErrorOfNccl) {
@@ -125,6 +141,19 @@ TEST(NcclWatch, PendingCollectivesAreNamedAndAnAbortEndsThem) {
     EXPECT_EQ(outcome.exit_code, 4);
     EXPECT_THAT(outcome.message, HasSubstr("the watchdog's words"));
   }
+}
+
+// Whether it was split off before the arena was there or after.
+TEST(NcclMemory, IsRegisteredWithEveryCommunicator) {
+  const auto outcomes = run_stand_in_ranks({}, [](const StandInRank& rank) {
+    const auto before = rank.world.split(0);
+    const auto arena = rank.world.allocate_arena(4_KiB);
+    const auto after = rank.world.split(0);
+    const auto registered = std::ranges::count(StandInDevice::get().calls(),
+                                               RuntimeCall{"ncclCommRegister", -1, "4096"});
+    if (registered != 3) throw std::runtime_error(std::to_string(registered));
+  });
+  EXPECT_THAT(outcomes, Each(RankOutcome{})) << outcomes.front().message;
 }
 
 TEST(NcclMemory, IsCudaMallocsWhereNcclHasNone) {
