@@ -230,6 +230,8 @@ eager::Fsdp2Setup fsdp2_of(const Json& settings, const std::vector<std::string>&
   eager::Fsdp2Setup setup{
       .mesh = mesh_of(settings),
       .mixed_precision = {.param_dtype = mixed.parameters, .reduce_dtype = mixed.reduction}};
+  if (settings.contains("cpu_offload"))
+    setup.offload = eager::fsdp2::CpuOffloadPolicy{settings.at("cpu_offload") == "pinned"};
   for (const std::string& block : blocks)
     setup.calls.push_back({{block}, reshard_of(settings.at("reshard"))});
   if (settings.at("last_no_reshard").get<bool>() && !blocks.empty())
@@ -245,7 +247,8 @@ eager::fsdp1::Options fsdp1_options_of(const Json& settings) {
       .forward_prefetch = given.value("forward_prefetch", false),
       .limit_all_gathers = given.value("limit_all_gathers", true),
       .use_original_parameters = given.value("use_orig_params", false),
-      .precision = {.parameters = mixed.parameters, .reduction = mixed.reduction}};
+      .precision = {.parameters = mixed.parameters, .reduction = mixed.reduction},
+      .offload_parameters = given.value("cpu_offload", false)};
   const Json prefetch = given.value("backward_prefetch", Json("BACKWARD_PRE"));
   options.backward_prefetch = prefetch.is_null()            ? eager::fsdp1::BackwardPrefetch::none
                               : prefetch == "BACKWARD_POST" ? eager::fsdp1::BackwardPrefetch::post

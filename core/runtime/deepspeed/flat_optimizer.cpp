@@ -128,19 +128,26 @@ void FlatOptimizer::end_backward() {
 void FlatOptimizer::epilogue() {
   const Visiting visiting = setup_.visiting(Site::gradient_epilogue);
   reduce_bucket();
-  if (setup_.settings.overlap_comm) {
-    setup_.synchronize();
-    for (const std::size_t index : std::exchange(reduced_before_, {})) clear_gradient(index);
-  }
+  if (setup_.settings.overlap_comm) finish_reductions();
   if (!offloads())
     for (std::size_t group = 0; group < groups_.size(); ++group) accumulate_group(group);
-  bucket_.buffers.clear();
+  while (!bucket_.buffers.empty()) bucket_.buffers.pop_back();
   bucket_.reuse = {};
   grads_in_partition_.reset();
   partition_fill_ = 0;
   ready_for_gradients_ = false;
   for (const NamedParameter& p : setup_.parameters) p.tensor().set_grad({});
   epilogue_ran_ = true;
+}
+
+/// The host waits for the device, all streams of it; then gradients of others' partitions go.
+void FlatOptimizer::finish_reductions() {
+  setup_.synchronize();
+  {
+    const OnStream on_stream(setup_.s, reduction_stream_);
+    setup_.synchronize();
+  }
+  for (const std::size_t index : std::exchange(reduced_before_, {})) clear_gradient(index);
 }
 
 void FlatOptimizer::accumulate_group(std::size_t group) {

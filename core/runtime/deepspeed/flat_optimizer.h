@@ -67,6 +67,7 @@ class FlatOptimizer final : public ZeroOptimizerBase {
   void wait_for_offload_copies();
   PartitionSlice own_slice(std::size_t parameter) const;
 
+  void finish_reductions();
   void epilogue();
   void accumulate_group(std::size_t group);
   std::vector<PartitionPart> flat_partition(std::size_t group);

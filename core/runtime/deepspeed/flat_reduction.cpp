@@ -89,10 +89,7 @@ void FlatOptimizer::reduce_contiguous() {
 void FlatOptimizer::reduce_scattered_grads() {
   if (bucket_.gradients.empty()) return;
   Session& s = setup_.s;
-  if (setup_.settings.overlap_comm) {
-    setup_.synchronize();
-    for (const std::size_t index : std::exchange(reduced_before_, {})) clear_gradient(index);
-  }
+  if (setup_.settings.overlap_comm) finish_reductions();
   const OnStream on_stream(s, reduction_stream());
   const Tensor flat = reduced(bucket_.gradients, std::nullopt, true);
   if (setup_.settings.overlap_comm) setup_.record_stream(flat, s.stream);
