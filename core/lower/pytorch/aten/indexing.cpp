@@ -185,7 +185,7 @@ Tensor repeat_interleave(Session& s, Tensor self, std::int64_t repeats, int dim)
   Tensor repeated = unsqueeze(s, self, at + 1);
   Dims sizes = repeated.sizes();
   sizes[at + 1] = repeats;
-  repeated = contiguous(s, expand(s, repeated, sizes));
+  repeated = clone_contiguous(s, expand(s, repeated, sizes));
   Dims flat = self.sizes();
   flat[at] *= repeats;
   return view(s, repeated, flat);
