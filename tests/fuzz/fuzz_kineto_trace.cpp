@@ -27,8 +27,8 @@ bool fits_together(const shardscope::ImportedTrace& trace) {
   for (const auto& [reason, count] : trace.report.skipped) skipped += count;
   const auto joined = trace.report.odd.find("are ends, joined with their beginnings");
   const std::int64_t ends = joined == trace.report.odd.end() ? 0 : joined->second;
-  return trace.report.events_read == trace.report.events_kept + skipped &&
-         trace.report.events_kept == static_cast<std::int64_t>(events.size()) + ends;
+  return trace.report.events_kept == static_cast<std::int64_t>(events.size()) &&
+         trace.report.events_read == trace.report.events_kept + skipped + ends;
 }
 
 bool sums(const shardscope::Accounting& time) {

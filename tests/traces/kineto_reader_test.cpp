@@ -164,6 +164,17 @@ TEST(KinetoReader, ReadsMemoryWithItsSigns) {
   EXPECT_EQ(trace.memory_devices[0], (MemoryDevice{1, 0}));
 }
 
+TEST(KinetoReader, KeepsEventsWithoutTheArgumentsTheyShouldHave) {
+  const auto trace = imported(chrome_text(
+      R"({"ph": "i", "name": "[memory]", "pid": 1, "tid": 2, "ts": 3},
+         {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 3, "dur": 1})"));
+  EXPECT_EQ(trace.events.size(), 2u);
+  EXPECT_EQ(trace.report.odd.at("are [memory] without its figures"), 1);
+  EXPECT_EQ(trace.track_of(1).device, 0);  // what pid and tid say
+  EXPECT_EQ(trace.track_of(1).stream, 7);
+  EXPECT_EQ(trace.report.odd.at("are activities of a device that only pid and tid tell"), 1);
+}
+
 TEST(KinetoReader, FindsAnEventsTextAgain) {
   const std::string second = event(R"("name": "b", "ts": 2, "dur": 1, "args": {"shape": [3, 4]})");
   const auto trace = imported(chrome_text(good("a") + ",\n   " + second));

@@ -110,7 +110,7 @@ void append_strict_string(std::string& out, std::string_view& text) {
 }  // namespace
 
 char JsonScanner::peek() {
-  while (is_space(*at_) && at_ < end_) ++at_;
+  while (at_ < end_ && is_space(*at_)) ++at_;
   return at_ < end_ ? *at_ : '\0';
 }
 
