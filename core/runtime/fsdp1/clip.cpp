@@ -53,7 +53,8 @@ Tensor norm_of(Session& s, const Tensors& gradients, double order, const Tensor&
     norms.push_back(vector_norm(s, detach(s, gradient), order, Dtype::float32));
   Tensor stacked = stack(s, norms);
   norms.clear();
-  return vector_norm(s, std::move(stacked), order, Dtype::float32);
+  const Tensor norm = vector_norm(s, std::move(stacked), order, Dtype::float32);
+  return to(s, norm, {.device = s.settings.device});  // from the host, where it is offloaded
 }
 
 /// The variables of the library's function, which live until it returns.
