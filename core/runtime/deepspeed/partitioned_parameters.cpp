@@ -1,6 +1,7 @@
 #include "core/runtime/deepspeed/partitioned_parameters.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/dispatch.h"
@@ -82,6 +83,24 @@ class PartitionedParameters::Coalesced final : public GatherHandle {
   bool done_ = false;
 };
 
+/// NoGatherHandle and NoGatherCoalescedHandle: this rank has everything.
+class PartitionedParameters::Alone final : public GatherHandle {
+ public:
+  Alone(PartitionedParameters& all, ParameterIndices indices)
+      : all_(all), indices_(std::move(indices)) {}
+  const ParameterIndices& parameters() const override { return indices_; }
+  void wait() override {
+    if (std::exchange(done_, true)) return;
+    all_.setup_.synchronize();
+    for (const std::size_t index : indices_) all_[index].status = GatherStatus::available;
+  }
+
+ private:
+  PartitionedParameters& all_;
+  ParameterIndices indices_;
+  bool done_ = false;
+};
+
 PartitionedParameters::PartitionedParameters(const Setup& setup, const ProcessGroup& world,
                                              const ProcessGroup* secondary)
     : setup_(setup), world_(world), secondary_group_(secondary) {
@@ -118,22 +137,36 @@ std::shared_ptr<GatherHandle> PartitionedParameters::gather_one(std::size_t inde
   return std::make_shared<Single>(*this, index);
 }
 
+/// _no_gather_coalesced.
+std::shared_ptr<GatherHandle> PartitionedParameters::take_own(ParameterIndices indices) {
+  Session& s = setup_.s;
+  for (const std::size_t index : indices) {
+    PartitionedParameter& p = all_[index];
+    const Tensor own = to(s, p.partition, {.device = s.settings.device, .non_blocking = true});
+    p.parameter.set_data(view(s, own, p.sizes));
+  }
+  return std::make_shared<Alone>(*this, std::move(indices));
+}
+
 std::shared_ptr<GatherHandle> PartitionedParameters::gather(ParameterIndices indices) {
   Session& s = setup_.s;
   const NoGrad no_grad(s);
   std::sort(indices.begin(), indices.end());
   for (const std::size_t index : indices) all_[index].status = GatherStatus::inflight;
+  if (world_.size() == 1) return take_own(std::move(indices));
   if (indices.size() == 1) return gather_one(indices.front());
   const bool secondary = static_cast<bool>(all_[indices.front()].secondary);
   const ProcessGroup& group = secondary ? *secondary_group_ : world_;
-  Tensors own;
+  const auto source = [&](std::size_t index) -> const Tensor& {
+    return secondary ? all_[index].secondary : all_[index].partition;
+  };
   std::int64_t elements = 0;
-  for (const std::size_t index : indices) {
-    PartitionedParameter& p = all_[index];
-    own.push_back(to(s, secondary ? p.secondary : p.partition, {.device = s.settings.device}));
-    elements += own.back().numel();
-  }
-  const Tensor flat = empty(s, {elements * group.size()}, like(own.front()));
+  for (const std::size_t index : indices) elements += source(index).numel();
+  const Tensor flat =
+      empty(s, {elements * group.size()}, {source(indices.front()).dtype(), s.settings.device});
+  Tensors own;
+  for (const std::size_t index : indices)
+    own.push_back(to(s, source(index), {.device = s.settings.device}));
   const Tensor part = narrow(s, flat, 0, elements * group.rank, elements);
   dispatched(s, cat_out_op, own, Tensors{part});
   all_gather_single(s, group, flat, part, true);
@@ -147,10 +180,11 @@ void PartitionedParameters::gather_now(const ParameterIndices& indices) {
   for (const std::size_t index : indices)
     if (all_[index].status == GatherStatus::not_available) missing.push_back(index);
   const bool several = missing.size() > 1;
+  if (several && world_.size() == 1) return take_own(std::move(missing))->wait();
   Tensors buffers;
   for (const std::size_t index : missing)
     buffers.push_back(empty(s, {all_[index].partition_elements * world_.size()},
-                            like(all_[index].partition, all_[index].parameter.dtype())));
+                            {all_[index].parameter.dtype(), s.settings.device}));
   for (std::size_t i = 0; i < missing.size(); ++i)
     all_gather_single(s, world_, buffers[i],
                       to(s, all_[missing[i]].partition, {.device = s.settings.device}), several);

@@ -20,6 +20,11 @@ std::int64_t divided_up(std::int64_t elements, std::int64_t ranks) {
   return (elements + ranks - 1) / ranks;
 }
 
+/// As Python lets go of a list.
+void release_from_the_end(Tensors& tensors) {
+  while (!tensors.empty()) tensors.pop_back();
+}
+
 }  // namespace
 
 void PartitionedOptimizer::gradient_hook(std::size_t index) {
@@ -69,6 +74,7 @@ void PartitionedOptimizer::reduce_and_partition() {
     partitions = scattered(bucket_);
   }
   keep_partitions(bucket_, partitions);
+  release_from_the_end(partitions);
   bucket_.clear();
   bucket_elements_ = 0;
   if (setup_.has_streams()) reduce_events_.push_back(s.record_event(reduce_stream_));
@@ -119,6 +125,8 @@ Tensors PartitionedOptimizer::scattered(const ParameterIndices& parameters) {
                              : part);
     at += chunk;
   }
+  flat.clear();
+  release_from_the_end(gradients);
   return partitions;
 }
 
