@@ -128,12 +128,12 @@ class Calibrator {
     const std::set<CollectiveCase> cases = collective_cases();
     Bytes largest = contended_bytes;
     for (const CollectiveCase& c : cases) largest = std::max(largest, c.bytes);
-    CollectiveTimer timer(world_, largest);
+    CollectiveTimer timer(world_, device_, largest);
     for (const CollectiveCase& c : cases)
       result_.collectives.push_back(timer.time(c, collective_budget));
     progress_("collectives while compute runs");
     const Kernel product{.kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};
-    const Slowdowns slowdowns = timer.slowdowns(device_, product, contended_bytes);
+    const Slowdowns slowdowns = timer.slowdowns(product, contended_bytes);
     result_.compute_slowdown = slowdowns.compute;
     result_.collective_slowdown = slowdowns.collective;
   }

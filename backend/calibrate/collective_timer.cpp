@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t queue_capacity = 64;
 constexpr int overlapped_collectives = 24;
+/// Collectives between two marks of a device that runs ahead.
+constexpr int most_in_a_row = 10;
 constexpr std::int64_t alignment = 64;
 
 /// A payload that divides into whole floats of every rank.
@@ -38,9 +40,13 @@ std::vector<CollectiveCase> collective_grid(int ranks) {
   return grid;
 }
 
-CollectiveTimer::CollectiveTimer(Communicator& world, Bytes largest)
-    : world_(world), half_(divisible(largest, world.size())), queue_(queue_capacity) {
+CollectiveTimer::CollectiveTimer(Communicator& world, Device& device, Bytes largest)
+    : world_(world),
+      device_(device),
+      half_(divisible(largest, world.size())),
+      queue_(queue_capacity) {
   arena_ = world.allocate_arena(half_ * 2);
+  if (!device.memory().is_host()) timeline_ = device.timeline(4);
 }
 
 Communicator& CollectiveTimer::group_of(int ranks) {
@@ -51,23 +57,27 @@ Communicator& CollectiveTimer::group_of(int ranks) {
   return *groups_.back().second;
 }
 
-CollectiveQueue::Ticket CollectiveTimer::submit(const CollectiveCase& c) {
-  Communicator* group = &group_of(c.ranks);
+void CollectiveTimer::run(const CollectiveCase& c) {
+  Communicator& group = group_of(c.ranks);
   const auto total = static_cast<std::size_t>(divisible(c.bytes, c.ranks).count);
   const std::size_t part = total / static_cast<std::size_t>(c.ranks);
   std::byte* whole = arena_->data();
-  std::byte* mine = whole + part * static_cast<std::size_t>(group->rank());
+  std::byte* mine = whole + part * static_cast<std::size_t>(group.rank());
   std::byte* result = whole + half_.count;
   switch (c.kind) {
     case OperationKind::all_gather:
-      return queue_.submit([=] { group->all_gather({mine, part}, {whole, total}); });
+      return group.all_gather({mine, part}, {whole, total});
     case OperationKind::reduce_scatter:
-      return queue_.submit([=] {
-        group->reduce_scatter({whole, total}, {result, part}, Dtype::float32);
-      });
+      return group.reduce_scatter({whole, total}, {result, part}, Dtype::float32);
     default:
-      return queue_.submit([=] { group->all_reduce({whole, total}, Dtype::float32); });
+      return group.all_reduce({whole, total}, Dtype::float32);
   }
+}
+
+/// Groups are split off before, on the thread that calls.
+CollectiveQueue::Ticket CollectiveTimer::submit(const CollectiveCase& c) {
+  group_of(c.ranks);
+  return queue_.submit([this, c] { run(c); });
 }
 
 Duration CollectiveTimer::duration_of(CollectiveQueue::Ticket ticket) const {
@@ -75,35 +85,58 @@ Duration CollectiveTimer::duration_of(CollectiveQueue::Ticket ticket) const {
   return times.end - times.start;
 }
 
-CollectiveSample CollectiveTimer::time(const CollectiveCase& c, Duration budget) {
-  const auto once = [&] {
+Duration CollectiveTimer::time_once(const CollectiveCase& c, int in_a_row) {
+  if (!timeline_) {
     const CollectiveQueue::Ticket ticket = submit(c);
     queue_.wait(ticket);
     return duration_of(ticket);
-  };
+  }
+  device_.streams().select(Stream::unshard);
+  timeline_->mark(0);
+  for (int i = 0; i < in_a_row; ++i) run(c);
+  timeline_->mark(1);
+  device_.streams().select(Stream::compute);
+  device_.memory().wait();
+  return {timeline_->between(0, 1).ns / in_a_row};
+}
+
+CollectiveSample CollectiveTimer::time(const CollectiveCase& c, Duration budget) {
+  group_of(c.ranks);
   world_.barrier();
-  once();
-  const Duration warm = mean_over_ranks(world_, once());
-  const std::int64_t fits = budget.ns / std::max<std::int64_t>(warm.ns, 1);
-  std::vector<Duration> times(static_cast<std::size_t>(std::clamp<std::int64_t>(fits, 3, 15)));
-  for (Duration& time : times) time = once();
+  time_once(c, 1);
+  const Duration warm = mean_over_ranks(world_, time_once(c, 1));
+  const std::int64_t all = budget.ns / std::max<std::int64_t>(warm.ns, 1);
+  const auto in_a_row =
+      timeline_ ? static_cast<int>(std::clamp<std::int64_t>(all / 3, 1, most_in_a_row)) : 1;
+  std::vector<Duration> times(
+      static_cast<std::size_t>(std::clamp<std::int64_t>(all / in_a_row, 3, 15)));
+  for (Duration& time : times) time = time_once(c, in_a_row);
   return {.kind = c.kind,
           .ranks = c.ranks,
           .bytes = divisible(c.bytes, c.ranks),
           .time = std::max(mean_over_ranks(world_, median(times)), Duration{1})};
 }
 
-Slowdowns CollectiveTimer::slowdowns(Device& device, const Kernel& product, Bytes bytes) {
-  device.prepare(product);
-  const KernelOperands operands(product, device);
+CollectiveCase CollectiveTimer::contending(int number, Bytes bytes) const {
+  return {number % 2 == 0 ? OperationKind::all_gather : OperationKind::reduce_scatter,
+          world_.size(), bytes};
+}
+
+Slowdowns CollectiveTimer::slowdowns(const Kernel& product, Bytes bytes) {
+  device_.prepare(product);
+  const KernelOperands operands(product, device_);
+  const Slowdowns mine = timeline_ ? slowdowns_on_device(product, operands.call(), bytes)
+                                   : slowdowns_on_host(product, operands.call(), bytes);
+  return {.compute = mean_over_ranks(world_, mine.compute),
+          .collective = mean_over_ranks(world_, mine.collective)};
+}
+
+Slowdowns CollectiveTimer::slowdowns_on_host(const Kernel& product, const KernelCall& call,
+                                             Bytes bytes) {
   const auto run_product = [&] {
     const Duration start = monotonic_now();
-    device.run(product, operands.call());
+    device_.run(product, call);
     return monotonic_now() - start;
-  };
-  const auto case_of = [&](int i) {
-    return CollectiveCase{i % 2 == 0 ? OperationKind::all_gather : OperationKind::reduce_scatter,
-                          world_.size(), bytes};
   };
 
   // Without waits in between: a collective's own time counts its peers' wake-ups as in a step.
@@ -112,23 +145,60 @@ Slowdowns CollectiveTimer::slowdowns(Device& device, const Kernel& product, Byte
   for (int i = 0; i < 9; ++i) products_alone.push_back(run_product());
   world_.barrier();
   for (int i = 0; i < overlapped_collectives; ++i) {
-    const CollectiveQueue::Ticket ticket = submit(case_of(i));
+    const CollectiveQueue::Ticket ticket = submit(contending(i, bytes));
     queue_.wait(ticket);
     collectives_alone.push_back(duration_of(ticket));
   }
   world_.barrier();
   std::vector<CollectiveQueue::Ticket> tickets;
-  for (int i = 0; i < overlapped_collectives; ++i) tickets.push_back(submit(case_of(i)));
+  for (int i = 0; i < overlapped_collectives; ++i) tickets.push_back(submit(contending(i, bytes)));
   while (!queue_.done(tickets.back())) products_together.push_back(run_product());
   queue_.wait(tickets.back());
   // The last product ended when collectives had: it ran partly alone.
   if (products_together.size() > 1) products_together.pop_back();
   for (const CollectiveQueue::Ticket ticket : tickets)
     collectives_together.push_back(duration_of(ticket));
-  return {
-      .compute = mean_over_ranks(world_, ratio(median(products_together), median(products_alone))),
-      .collective =
-          mean_over_ranks(world_, ratio(median(collectives_together), median(collectives_alone)))};
+  return {.compute = ratio(median(products_together), median(products_alone)),
+          .collective = ratio(median(collectives_together), median(collectives_alone))};
+}
+
+CollectiveTimer::SideBySide CollectiveTimer::run_on_streams(const std::function<void()>& product,
+                                                            int products, Bytes bytes,
+                                                            int collectives) {
+  DeviceStreams& streams = device_.streams();
+  world_.barrier();
+  streams.select(Stream::unshard);
+  timeline_->mark(0);
+  for (int i = 0; i < collectives; ++i) run(contending(i, bytes));
+  timeline_->mark(1);
+  streams.select(Stream::compute);
+  timeline_->mark(2);
+  for (int i = 0; i < products; ++i) product();
+  timeline_->mark(3);
+  device_.memory().wait();
+  return {.products = timeline_->between(2, 3), .collectives = timeline_->between(0, 1)};
+}
+
+/// Each side is timed while the other one has more to do than it.
+Slowdowns CollectiveTimer::slowdowns_on_device(const Kernel& product, const KernelCall& call,
+                                               Bytes bytes) {
+  const auto run_product = [&] { device_.run(product, call); };
+  constexpr int few = 8;
+  run_on_streams(run_product, few, bytes, few);  // warm
+  const Duration products = run_on_streams(run_product, few, bytes, 0).products;
+  const Duration collectives = run_on_streams(run_product, 0, bytes, few).collectives;
+  const double products_each = mean_over_ranks(world_, products).seconds() / few;
+  const double collectives_each = mean_over_ranks(world_, collectives).seconds() / few;
+  // The same on all ranks, as the mean is: collectives must match.
+  const auto enough = [](double other, double own) {
+    return static_cast<int>(std::clamp(3 * few * other / std::max(own, 1e-9), 1.0, 2000.0));
+  };
+  const int many_products = enough(collectives_each, products_each);
+  const int many_collectives = enough(products_each, collectives_each);
+  return {.compute =
+              ratio(run_on_streams(run_product, few, bytes, many_collectives).products, products),
+          .collective = ratio(run_on_streams(run_product, many_products, bytes, few).collectives,
+                              collectives)};
 }
 
 }  // namespace shardscope

@@ -1,7 +1,9 @@
 // Times collectives, alone and while compute runs.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backend/comm/collective_queue.h"
@@ -28,29 +30,43 @@ struct Slowdowns {
   double collective = 1;
 };
 
-/// Runs collectives as a training step does: on a communication thread, on memory of the
-/// communicator's arena. All calls are collective over `world`, which must outlive it.
+/// Runs collectives as a training step does: on a communication thread, or on a stream of a device
+/// that has its own memory, by that device's clock; on memory of the communicator's arena. All
+/// calls are collective over `world`, which must outlive it, as must `device`.
 class CollectiveTimer {
  public:
   /// Takes the arena of `world`, large enough for `largest`.
-  CollectiveTimer(Communicator& world, Bytes largest);
+  CollectiveTimer(Communicator& world, Device& device, Bytes largest);
 
   /// Median of 3 to 15 runs within `budget`, mean over ranks.
   CollectiveSample time(const CollectiveCase& c, Duration budget);
 
-  /// A matrix product on this thread while the communication thread gathers and reduces `bytes`,
-  /// over all ranks.
-  Slowdowns slowdowns(Device& device, const Kernel& product, Bytes bytes);
+  /// Matrix products while `bytes` are gathered and reduced over all ranks.
+  Slowdowns slowdowns(const Kernel& product, Bytes bytes);
 
  private:
   Communicator& group_of(int ranks);
+  void run(const CollectiveCase& c);
   CollectiveQueue::Ticket submit(const CollectiveCase& c);
   Duration duration_of(CollectiveQueue::Ticket ticket) const;
+  /// Mean of `in_a_row`.
+  Duration time_once(const CollectiveCase& c, int in_a_row);
+  CollectiveCase contending(int number, Bytes bytes) const;
+  Slowdowns slowdowns_on_host(const Kernel& product, const KernelCall& call, Bytes bytes);
+  Slowdowns slowdowns_on_device(const Kernel& product, const KernelCall& call, Bytes bytes);
+  struct SideBySide {
+    Duration products;
+    Duration collectives;
+  };
+  SideBySide run_on_streams(const std::function<void()>& product, int products, Bytes bytes,
+                            int collectives);
 
   Communicator& world_;
+  Device& device_;
   std::unique_ptr<Arena> arena_;
   Bytes half_;  ///< of the arena: where results of reductions go
   std::vector<std::pair<int, std::unique_ptr<Communicator>>> groups_;
+  std::unique_ptr<DeviceTimeline> timeline_;  ///< of a device that has a clock of its own
   CollectiveQueue queue_;
 };
 
