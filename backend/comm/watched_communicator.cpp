@@ -77,11 +77,13 @@ class WatchedCommunicator final : public Communicator {
     return std::make_unique<WatchedCommunicator>(session_, std::move(part), false);
   }
 
-  /// Under the deadline as a whole: what a graph replays cannot be told apart.
+  /// What was queued has deadlines of its own, however long all of it takes together; what a graph
+  /// replays cannot be told apart, and is under the deadline as a whole.
   void wait() override {
-    if (inner_->queued() == nullptr) return;
+    QueuedCollectives* queue = inner_->queued();
+    if (queue == nullptr) return;
     const std::uint64_t sequence = recorder().call({.operation = "wait", .group = group_});
-    recorder().start(sequence);
+    if (queue->pending().empty()) recorder().start(sequence);
     finish(sequence, [&] { inner_->wait(); });
     recorder().complete(sequence);
   }
