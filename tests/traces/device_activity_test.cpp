@@ -55,12 +55,17 @@ TEST(Classification, KnowsCommunicationThatNoPrefixTells) {
   EXPECT_EQ(trace.events.span_class[2], SpanClass::compute);
 }
 
-TEST(Classification, HtaTakesEveryKernelThatBeginsWithHipForCommunication) {
-  auto trace = imported(
-      chrome_text(kernel("hipKernel", 1, "0", "1") + "," + kernel("dpsk::ep::x", 1, "2", "1")));
+TEST(Classification, HtaGoesByTheStartOfNamesAndTheirCase) {
+  auto trace = imported(chrome_text(
+      kernel("ncclDevKernel_AllReduce", 1, "0", "1") + "," + kernel("ncclSomething", 1, "2", "1") +
+      "," + kernel("copy_async_kernel", 1, "4", "1") + "," + kernel("Stream Sync", 1, "6", "1") +
+      "," + memset_event("8", "1")));
   classify(trace, class_rules(Definitions::hta));
   EXPECT_EQ(trace.events.span_class[0], SpanClass::communication);
   EXPECT_EQ(trace.events.span_class[1], SpanClass::compute);
+  EXPECT_EQ(trace.events.span_class[2], SpanClass::compute);
+  EXPECT_EQ(trace.events.span_class[3], SpanClass::host);
+  EXPECT_EQ(trace.events.span_class[4], SpanClass::copy);
 }
 
 TEST(Classification, RulesReadBackFromTheirFile) {

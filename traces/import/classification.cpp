@@ -30,23 +30,24 @@ ClassRules own_rules() {
           {.categories = annotations, .span_class = SpanClass::annotation}};
 }
 
-/// Synchronization that HTA finds on a stream is neither; it counts as host here, that is, nowhere.
+/// What HTA calls other (synchronization) counts as host here, that is, nowhere.
 ClassRules hta_rules() {
-  return {
-      {.categories = activities,
-       .match = NameMatch::at_start,
-       .words = {"memcpy", "memset", "dma", "hipmemcpy", "hipmemset"},
-       .span_class = SpanClass::copy},
-      {.categories = activities,
-       .match = NameMatch::at_start,
-       .words = {"nccl", "hip", "hccl"},
-       .span_class = SpanClass::communication},
-      {.categories = activities, .words = {"ncclkernel"}, .span_class = SpanClass::communication},
-      {.categories = activities,
-       .words = {"nccl", "memcpy", "memset", "dma", "sync", "stream wait event"},
-       .span_class = SpanClass::host},
-      {.categories = activities, .span_class = SpanClass::compute},
-      {.categories = annotations, .span_class = SpanClass::annotation}};
+  return {{.categories = activities,
+           .match = NameMatch::at_start,
+           .exact_case = true,
+           .words = {"nccl*Kernel"},
+           .span_class = SpanClass::communication},
+          {.categories = activities,
+           .match = NameMatch::at_start,
+           .exact_case = true,
+           .words = {"Memcpy", "Memset", "dma"},
+           .span_class = SpanClass::copy},
+          {.categories = activities,
+           .exact_case = true,
+           .words = {"Memcpy", "Sync"},
+           .span_class = SpanClass::host},
+          {.categories = activities, .span_class = SpanClass::compute},
+          {.categories = annotations, .span_class = SpanClass::annotation}};
 }
 
 ClassRules trace_lens_rules() {
@@ -65,12 +66,25 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+/// Do the parts of `word` between its stars stand in `name` one after the other.
+bool has_parts(std::string_view name, std::string_view word, NameMatch match) {
+  bool is_first = true;
+  while (true) {
+    const std::string_view part = word.substr(0, word.find('*'));
+    const std::size_t at = name.find(part);
+    if (at == name.npos || (is_first && match == NameMatch::at_start && at != 0)) return false;
+    if (part.size() == word.size()) return true;
+    name.remove_prefix(at + part.size());
+    word.remove_prefix(part.size() + 1);
+    is_first = false;
+  }
+}
+
 bool has_word(const ClassRule& rule, std::string_view name) {
   if (rule.words.empty()) return true;
+  const std::string cased = rule.exact_case ? std::string(name) : lower_case(name);
   return std::any_of(rule.words.begin(), rule.words.end(), [&](const std::string& word) {
-    const std::string lower = lower_case(word);
-    return rule.match == NameMatch::at_start ? name.starts_with(lower)
-                                             : name.find(lower) != name.npos;
+    return has_parts(cased, rule.exact_case ? word : lower_case(word), rule.match);
   });
 }
 
@@ -80,7 +94,7 @@ bool has_category(const ClassRule& rule, std::string_view category) {
                      [&](const std::string& given) { return lower_case(given) == category; });
 }
 
-/// `name` and `category` in lower case.
+/// `category` in lower case.
 SpanClass class_of(const ClassRules& rules, std::string_view category, std::string_view name) {
   for (const ClassRule& rule : rules) {
     if (has_category(rule, category) && has_word(rule, name)) return rule.span_class;
@@ -115,9 +129,10 @@ NameMatch match_at(const JsonValue& rule) {
 ClassRules rules_of(const JsonValue& list) {
   ClassRules rules;
   for (const JsonValue& rule : list.elements()) {
-    rule.only_keys({"categories", "match", "words", "class"});
+    rule.only_keys({"categories", "match", "exact_case", "words", "class"});
     rules.push_back({.categories = texts_at(rule, "categories"),
                      .match = match_at(rule),
+                     .exact_case = rule.has("exact_case") && rule.at("exact_case").boolean(),
                      .words = texts_at(rule, "words"),
                      .span_class = class_at(rule)});
   }
@@ -163,6 +178,7 @@ std::string to_json(const ClassRules& rules) {
   for (const ClassRule& rule : rules) {
     list.push_back({{"categories", rule.categories},
                     {"match", rule.match == NameMatch::anywhere ? "anywhere" : "at_start"},
+                    {"exact_case", rule.exact_case},
                     {"words", rule.words},
                     {"class", name_of(rule.span_class)}});
   }
@@ -178,7 +194,7 @@ void classify(ImportedTrace& trace, const ClassRules& rules) {
     const std::uint64_t key = std::uint64_t{events.name[i]} << 16 | events.category[i];
     const auto [at, is_new] = known.try_emplace(key);
     if (is_new) {
-      at->second = class_of(rules, categories[events.category[i]], lower_case(trace.name_of(i)));
+      at->second = class_of(rules, categories[events.category[i]], trace.name_of(i));
     }
     events.span_class[i] = at->second;
   }

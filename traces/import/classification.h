@@ -14,11 +14,13 @@ namespace shardscope {
 /// Where a rule's words are looked for in a name.
 enum class NameMatch : std::uint8_t { anywhere, at_start };
 
-/// Events of one of `categories` whose name has one of `words` count as `span_class`. Letters' case
-/// does not matter; an empty list holds for all.
+/// Events of one of `categories` whose name has one of `words` count as `span_class`. In a word '*'
+/// stands for any text ("nccl*Kernel"). Letters' case does not matter unless `exact_case`, and then
+/// in names only; an empty list holds for all.
 struct ClassRule {
   std::vector<std::string> categories;
   NameMatch match = NameMatch::anywhere;
+  bool exact_case = false;
   std::vector<std::string> words;
   SpanClass span_class = SpanClass::host;
   bool operator==(const ClassRule&) const = default;
@@ -32,11 +34,12 @@ enum class Definitions : std::uint8_t { own, hta, trace_lens };
 std::string_view name_of(Definitions definitions);
 
 /// own: communication is a kernel whose name holds nccl, rccl or dpsk::ep, a copy memcpy or memset.
-/// hta: by name alone, as HolisticTraceAnalysis f4d0062 does (hta/utils/utils.py, get_kernel_type).
+/// hta: by name alone, as HolisticTraceAnalysis 0.5.0 does (hta/utils/utils.py, get_kernel_type).
 /// trace_lens: as TraceLens 171dd74 does: memset is compute.
 ClassRules class_rules(Definitions definitions);
 
-/// Rules from a JSON file: [{"categories": [...], "match": "anywhere|at_start", "words": [...],
+/// Rules from a JSON file: [{"categories": [...], "match": "anywhere|at_start",
+/// "exact_case": false, "words": [...],
 /// "class": "communication"}]. Throws Error with file, line and key.
 ClassRules read_class_rules(const std::filesystem::path& path);
 ClassRules parse_class_rules(std::string_view text, std::string_view file_name);

@@ -48,9 +48,9 @@ struct TraceReport {
   std::vector<ImportReport> imports;  ///< of each file
 };
 
-/// The traces must be classified by rules of the same definitions. Under hta's, time inside compute
-/// is as ours, and what is neither compute nor idle is put to exposed communication and copies as
-/// ours; under trace_lens' events without duration are left out.
+/// The traces must be classified by rules of the same definitions. Under trace_lens' events without
+/// duration are left out. HTA has no exposed communication and copies: its "non-compute" is their
+/// sum here.
 TraceReport report_of(const std::vector<ImportedTrace>& traces,
                       Definitions definitions = Definitions::own);
 
