@@ -116,8 +116,8 @@ Tensors cudnn_backward(Session& s, Node& node, Tensors& gradients) {
   return results;
 }
 
-/// Of a mask that is trained: rows padded to multiples of 16. A fake tensor has no storage beyond its
-/// last element.
+/// Of a mask that is trained: rows padded to multiples of 16. A fake tensor has no storage beyond
+/// its last element.
 Tensor bias_gradient(Session& s, const Tensor& bias) {
   constexpr std::int64_t alignment = 16;
   Dims padded = bias.sizes();

@@ -1,5 +1,8 @@
 // Mixtral's head, with the loss that balances its experts. Source: transformers 5.23,
 // models/mixtral/modeling_mixtral.py.
+#include <span>
+#include <tuple>
+
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/indexing.h"
 #include "core/lower/pytorch/aten/pointwise.h"
