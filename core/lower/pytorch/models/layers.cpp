@@ -152,7 +152,8 @@ Module::Forward rms_norm_forward(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Dtype given = arguments[0].dtype();
     Tensor hidden = to(s, arguments[0], Dtype::float32);
-    const Tensor variance = mean(s, pow(s, hidden, 2), {-1}, true);
+    Tensor variance = mean(s, pow(s, hidden, 2), {-1}, true);
+    const LetGo locals(hidden, variance);
     hidden = mul(s, hidden, rsqrt(s, add(s, variance, 1e-6)));
     return {mul(s, module.parameter("weight"), to(s, hidden, given))};
   };
