@@ -6,7 +6,8 @@
 
 namespace shardscope {
 
-/// What a program's host and device take by this profile.
+/// What a program's host and device take by this profile. An operator that issues nothing takes a
+/// quarter of one that does: no memory, no launch (assumed).
 DeviceClockOptions clock_options(const HardwareProfile& profile);
 
 /// See `simulate`. Set-up has ended on the device before the first step begins.

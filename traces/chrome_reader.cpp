@@ -85,6 +85,14 @@ bool read_operation(const JsonValue& own, OperationId& operation) {
   return id.has_value();
 }
 
+/// The same of what an allocator holds.
+bool read_held(const JsonValue& own, std::string_view key, Bytes& held) {
+  if (!own.has(key)) return true;
+  const auto count = integer_in(own, key, 0, max_count);
+  if (count) held = {*count};
+  return count.has_value();
+}
+
 bool read_span_class(const JsonValue& own, SpanClass& span_class) {
   const auto text = text_in(own, "class");
   const auto found = text ? enum_named<SpanClass>(*text, span_classes) : std::nullopt;
@@ -226,7 +234,9 @@ class Reader {
     MemorySample sample{.time = *time};
     const auto live = own.find("live_bytes");
     const bool has_categories = live && live->is_array() && live->size() == memory_category_count;
-    if (!has_categories || !read_operation(own, sample.operation))
+    const bool has_held = read_held(own, "active_bytes", sample.active) &&
+                          read_held(own, "reserved_bytes", sample.reserved);
+    if (!has_categories || !has_held || !read_operation(own, sample.operation))
       return "a memory sample with a wrong field";
     for (std::size_t i = 0; i < memory_category_count; ++i) {
       const JsonValue bytes = (*live)[i];

@@ -427,9 +427,16 @@ class Writer {
         "\"ts\": {}, "
         "\"args\": {{\"Ev Idx\": {}, \"Addr\": 0, \"Bytes\": {}, \"Total Allocated\": {}, \"Total "
         "Reserved\": {}, "
-        "\"Device Type\": 1, \"Device Id\": {}, \"shardscope\": {{{}\"live_bytes\": [{}]}}}}",
+        "\"Device Type\": 1, \"Device Id\": {}, \"shardscope\": {{{}{}\"live_bytes\": [{}]}}}}",
         host_place(0), microseconds(sample.time), index, change.count, sample.live.total().count,
-        trace_.arena.count, device_pid(), operation, fmt::join(live, ", ")));
+        std::max(trace_.arena, sample.reserved).count, device_pid(), operation, held_by(sample),
+        fmt::join(live, ", ")));
+  }
+  /// Where an allocator holds more than what is in use.
+  static std::string held_by(const MemorySample& sample) {
+    if (sample.reserved == Bytes{}) return {};
+    return fmt::format("\"active_bytes\": {}, \"reserved_bytes\": {}, ", sample.active.count,
+                       sample.reserved.count);
   }
   void write_memory_counter(const MemorySample& sample) {
     std::vector<std::string> series;
@@ -441,6 +448,11 @@ class Writer {
                     "\"tid\": 0, \"ts\": {}, "
                     "\"args\": {{{}}}",
                     device_pid(), microseconds(sample.time), fmt::join(series, ", ")));
+    if (sample.reserved == Bytes{}) return;
+    event(fmt::format(
+        "\"ph\": \"C\", \"cat\": \"memory\", \"name\": \"memory held\", \"pid\": {}, "
+        "\"tid\": 0, \"ts\": {}, \"args\": {{\"active\": {}, \"reserved\": {}}}",
+        device_pid(), microseconds(sample.time), sample.active.count, sample.reserved.count));
   }
 
   const Trace& trace_;

@@ -60,7 +60,7 @@ Stream word_for(OperationKind kind) {
 }
 
 /// The unit with the longest name that the module's begins with.
-UnitId unit_of(const Schedule& schedule, std::string_view module) {
+UnitId unit_around(const Schedule& schedule, std::string_view module) {
   UnitId best;
   std::size_t longest = 0;
   for (std::size_t i = 0; i < schedule.units.size(); ++i) {
@@ -137,21 +137,38 @@ void ScheduleRecorder::name_model(Module& root) {
     name_buffer(parameter.tensor(), MemoryCategory::parameters, parameter.name);
 }
 
-void ScheduleRecorder::set_units(std::vector<Unit> units) {
-  schedule_.units = std::move(units);
-  owners_.clear();
+UnitId ScheduleRecorder::unit_of(const std::string* name) {
+  if (name == nullptr) return {};
+  const auto [found, fresh] = units_.try_emplace(name);
+  if (!fresh) return found->second;
+  auto& all = schedule_.units;
+  const auto known =
+      std::find_if(all.begin(), all.end(), [&](const Unit& unit) { return unit.name == *name; });
+  found->second = UnitId::of(static_cast<std::size_t>(known - all.begin()));
+  if (known == all.end()) all.push_back({.name = *name});
+  return found->second;
 }
 
-std::pair<OwnerId, UnitId> ScheduleRecorder::owner_of(const Session& s) {
+ScheduleRecorder::Owner ScheduleRecorder::owner_of(const Session& s) {
   const Module* inner = s.current_module();
   const Module* module = inner != nullptr ? inner : module_;
-  if (module == nullptr) return {};
-  const auto [found, fresh] = owners_.try_emplace(module);
-  if (fresh) {
-    found->second = {OwnerId::of(schedule_.owners.size()), unit_of(schedule_, module->name)};
-    schedule_.owners.push_back(module->name);
-  }
-  return found->second;
+  Owner owner{.unit = unit_of(s.unit)};
+  if (module == nullptr) return owner;
+  const auto [found, fresh] = owners_.try_emplace(module, OwnerId::of(schedule_.owners.size()));
+  if (fresh) schedule_.owners.push_back(module->name);
+  owner.module = found->second;
+  return owner;
+}
+
+/// Work in a module that no runtime claims belongs to the module's unit.
+void ScheduleRecorder::fill_units() {
+  std::vector<UnitId> of_owner;
+  for (const std::string& module : schedule_.owners)
+    of_owner.push_back(unit_around(schedule_, module));
+  for (Operation& op : schedule_.operations)
+    if (!op.unit && op.owner) op.unit = of_owner[op.owner.value];
+  for (Buffer& buffer : schedule_.buffers)
+    if (!buffer.unit && buffer.owner) buffer.unit = of_owner[buffer.owner.value];
 }
 
 // Lanes.
@@ -208,6 +225,7 @@ void ScheduleRecorder::note_gradients(const Tensors& parameters) {
 
 Schedule ScheduleRecorder::finish() {
   end_step();
+  fill_units();
   live_.clear();  // what is let go of from here on is in no schedule
   return std::move(schedule_);
 }
@@ -249,8 +267,8 @@ void ScheduleRecorder::allocate(const Asked& asked) {
                                          .category = asked.category,
                                          .lane = asked.lane,
                                          .bytes = asked.bytes,
-                                         .unit = asked.owner.second,
-                                         .owner = asked.owner.first});
+                                         .unit = asked.owner.unit,
+                                         .owner = asked.owner.module});
 }
 
 void ScheduleRecorder::catch_up() {
@@ -259,10 +277,11 @@ void ScheduleRecorder::catch_up() {
 }
 
 void ScheduleRecorder::ask(Session& s, const StorageImpl& storage) {
+  const MemoryCategory told = storage.tag.category;
   asked_.push_back({.storage = storage.id(),
                     .bytes = storage.bytes(),
                     .lane = lane_of(s, storage.stream()),
-                    .category = category_now(s),
+                    .category = told == MemoryCategory::temporaries ? category_now(s) : told,
                     .owner = owner_of(s)});
 }
 
@@ -288,7 +307,9 @@ void ScheduleRecorder::on_storage_freed(Session&, StorageImpl& storage) {
   catch_up();
   const BufferId id = std::exchange(buffer_of(storage.id()), {});
   if (!id) return;
-  schedule_.buffers[id.value].other_tag = static_cast<std::int16_t>(storage.tag.other);
+  Buffer& buffer = schedule_.buffers[id.value];
+  buffer.other_tag = static_cast<std::int16_t>(storage.tag.other);
+  if (storage.tag.category != MemoryCategory::temporaries) buffer.category = storage.tag.category;
   free(id);
 }
 
@@ -308,14 +329,14 @@ void ScheduleRecorder::allocate_outputs(const OperatorCall& call, bool outputs) 
 // Operators.
 
 Operation ScheduleRecorder::operation_now(const Session& s, std::uint32_t name, LaneIndex lane) {
-  const auto [owner, unit] = owner_of(s);
+  const Owner owner = owner_of(s);
   return {.name = name,
           .stream = schedule_.program.lanes[lane].stream,
           .phase = phase_,
           .micro_batch = micro_batch_,
           .step = static_cast<std::int32_t>(schedule_.steps.size()) - (step_open_ ? 1 : 0),
-          .unit = unit,
-          .owner = owner,
+          .unit = owner.unit,
+          .owner = owner.module,
           .detail = Operation::no_kernel};
 }
 
@@ -349,13 +370,13 @@ void ScheduleRecorder::play(const Session& s, const OperatorCall& call, LaneInde
     } else if (steps[i].kind == Kind::give_back) {
       free(pieces_[static_cast<std::size_t>(steps[i].value)]);
     } else {
-      const auto [owner, unit] = owner_of(s);
+      const Owner owner = owner_of(s);
       pieces_.push_back(add_buffer({.name = allocating_,
                                     .category = MemoryCategory::workspace,
                                     .lane = lane,
                                     .bytes = {steps[i].value},
-                                    .unit = unit,
-                                    .owner = owner}));
+                                    .unit = owner.unit,
+                                    .owner = owner.module}));
     }
   }
 }

@@ -38,8 +38,6 @@ class ScheduleRecorder final : public Observer {
   void name_model(Module& root);
   void name_buffer(const Tensor& tensor, MemoryCategory category, std::string_view name);
   void set_category(const Tensor& tensor, MemoryCategory category);
-  /// Modules whose full names begin with the unit's belong to it, unless to a longer one.
-  void set_units(std::vector<Unit> units);
   void listen(ProgramListener& listener) { listener_ = &listener; }
 
   /// A step of the loop begins.
@@ -76,7 +74,10 @@ class ScheduleRecorder final : public Observer {
 
  private:
   using LaneIndex = ProgramWriter::LaneIndex;
-  using Owner = std::pair<OwnerId, UnitId>;
+  struct Owner {
+    OwnerId module;
+    UnitId unit;
+  };
   /// What is known of an operator from its name.
   struct Known {
     std::uint32_t name = 0;
@@ -98,6 +99,8 @@ class ScheduleRecorder final : public Observer {
   LaneIndex nccl_lane(GroupId group, OperationKind kind);
   std::uint32_t intern(const Collective& collective);
   Owner owner_of(const Session& s);
+  UnitId unit_of(const std::string* name);
+  void fill_units();
   void grown();
 
   void ask(Session& s, const StorageImpl& storage);
@@ -121,7 +124,8 @@ class ScheduleRecorder final : public Observer {
 
   std::unordered_map<const Operator*, Known> operators_;
   std::unordered_map<std::string, std::uint32_t> names_;
-  std::unordered_map<const Module*, Owner> owners_;
+  std::unordered_map<const Module*, OwnerId> owners_;
+  std::unordered_map<const std::string*, UnitId> units_;  ///< by Session::unit
   std::vector<int> lanes_;             ///< by stream of the session; -1: none yet
   std::vector<int> nccl_lanes_;        ///< by group; -1: none yet
   std::vector<BufferId> live_;         ///< by storage

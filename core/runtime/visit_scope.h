@@ -1,6 +1,7 @@
 // A scope in which one of a library's functions runs, told to its watchers.
 #pragma once
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,8 +14,10 @@ namespace shardscope::eager {
 template <class Watcher, class Visit>
 class VisitScope {
  public:
-  VisitScope(Session& s, const std::vector<Watcher*>& watchers, Visit visit)
-      : s_(s), watchers_(watchers), visit_(std::move(visit)) {
+  /// `unit`: the name of the module whose parameters it is about; null: as around it.
+  VisitScope(Session& s, const std::vector<Watcher*>& watchers, Visit visit,
+             const std::string* unit = nullptr)
+      : s_(s), watchers_(watchers), visit_(std::move(visit)), unit_(s.unit, unit ? unit : s.unit) {
     for (Watcher* watcher : watchers_) watcher->on_enter(s_, visit_);
   }
   VisitScope(const VisitScope&) = delete;
@@ -27,6 +30,7 @@ class VisitScope {
   Session& s_;
   const std::vector<Watcher*>& watchers_;
   Visit visit_;
+  Scoped<const std::string*> unit_;
 };
 
 }  // namespace shardscope::eager

@@ -160,5 +160,39 @@ TEST(RecordedTraining, CategoriesAreTheModelsStates) {
   EXPECT_EQ(bytes[MemoryCategory::gradients].count, 0);
 }
 
+// Four ranks, a unit a block: a block has 30'848 elements (2 x 4096 + 2 x 2048 + 3 x 6144 + 128),
+// which four divides. Gathered whole, it is P of its unit, and of the unit is all that computes in
+// it.
+TEST(RecordedTraining, WhatFsdp1GathersIsTheUnitsParameters) {
+  const Schedule schedule = shardscope::testing::recorded_llama(shardscope::testing::fsdp1_setup());
+  std::vector<std::string> gathered;
+  const Step& steady = schedule.steps[2];
+  for (std::uint32_t i = steady.operations.begin; i < steady.operations.end; ++i) {
+    const Operation& op = schedule.operations[i];
+    if (op.kind == OperationKind::all_gather)
+      gathered.push_back(schedule.units[op.unit.value].name);
+  }
+  // Forward, root first; backward without the root and the last block, which stayed.
+  EXPECT_THAT(gathered, ElementsAre("", "model.layers.0", "model.layers.1", "model.layers.2",
+                                    "model.layers.2", "model.layers.1", "model.layers.0"));
+  std::int64_t whole = 0;
+  for (const Buffer& buffer : schedule.buffers) {
+    if (!buffer.unit || schedule.units[buffer.unit.value].name != "model.layers.1") continue;
+    if (buffer.category == MemoryCategory::parameters && buffer.bytes.count == 4 * 30'848) ++whole;
+  }
+  EXPECT_EQ(whole, 6);  // forward and backward of three steps
+}
+
+TEST(RecordedTraining, OperationsBelongToTheUnitOfTheirModule) {
+  const Schedule schedule = shardscope::testing::recorded_llama(shardscope::testing::fsdp1_setup());
+  for (const Operation& op : schedule.operations) {
+    if (!op.owner || is_collective(op.kind)) continue;
+    const std::string& module = schedule.owners[op.owner.value];
+    if (!module.starts_with("model.layers.2.mlp")) continue;
+    ASSERT_TRUE(op.unit);
+    EXPECT_EQ(schedule.units[op.unit.value].name, "model.layers.2");
+  }
+}
+
 }  // namespace
 }  // namespace shardscope::eager

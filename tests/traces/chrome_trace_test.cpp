@@ -54,6 +54,8 @@ TEST(ChromeTrace, ReadsBackOddNamesTimesAndSpansWithoutFacts) {
   add_span(trace, SpanClass::host, 1, 5, 5);
   add_span(trace, SpanClass::compute, 1, 1125899906842623, 1125899906842624);  // 2^50 ns
   trace.memory.push_back({.time = {3}, .operation = {}, .live = {}});
+  trace.memory.push_back(
+      {.time = {4}, .operation = {}, .live = {}, .active = {1024}, .reserved = {2'097'152}});
   EXPECT_EQ(parse_chrome_trace(chrome_trace_json(trace), "t").trace, trace);
 }
 

@@ -75,6 +75,8 @@ class Session {
   /// What a library put in the place of torch.nn.functional.linear; empty: nothing.
   std::function<Tensor(Session&, const Tensor& input, const Tensor& weight, const Tensor& bias)>
       linear_replacement;
+  /// The module whose parameters a function of a runtime that is running is about; null: of none.
+  const std::string* unit = nullptr;
   /// Modules whose forward is running, innermost last.
   std::vector<Module*> modules;
 

@@ -20,6 +20,8 @@ inline constexpr StreamId default_stream{0};
 
 /// Whose memory this is, for observers and reports; the engine does not read it.
 struct StorageTag {
+  /// As a runtime says that knows it: what becomes .grad, what is gathered; temporaries: nobody
+  /// said.
   MemoryCategory category = MemoryCategory::temporaries;
   std::int32_t owner = -1;  ///< unit or module, as who sets it numbers them
   std::int32_t other = -1;  ///< another tool's category, as who sets it numbers them

@@ -30,7 +30,10 @@ bool Tensor::is_leaf() const { return impl_->is_leaf(); }
 const Storage& Tensor::storage() const { return impl_->storage; }
 const Ref<Node>& Tensor::grad_fn() const { return impl_->grad_fn; }
 const Tensor& Tensor::grad() const { return impl_->grad; }
-void Tensor::set_grad(Tensor gradient) const { impl_->grad = std::move(gradient); }
+void Tensor::set_grad(Tensor gradient) const {
+  if (gradient) gradient.storage()->tag.category = MemoryCategory::gradients;
+  impl_->grad = std::move(gradient);
+}
 void Tensor::set_requires_grad(bool on) const { impl_->requires_grad_flag = on; }
 
 void Tensor::set_grad_dtype(std::optional<Dtype> wanted) const {

@@ -55,7 +55,7 @@ struct Setup {
   }
 
   Visiting visiting(Site site, const Module* module = nullptr) const {
-    return {s, watchers, {.site = site, .module = module}};
+    return {s, watchers, {.site = site, .module = module}, module ? &module->name : nullptr};
   }
 };
 

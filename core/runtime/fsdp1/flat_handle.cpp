@@ -110,9 +110,11 @@ void FlatHandle::init_attributes(Session& s) {
   if (!is_sharded_strategy()) return;
   const std::int64_t padded = flat_.numel() * unit_.group.size();
   full_padded_ = empty(s, {padded}, {compute_dtype_, device_});
+  full_padded_.storage()->tag.category = MemoryCategory::parameters;
   free_storage(full_padded_);
   if (!uses_parameter_precision()) return;
   full_precision_padded_ = empty(s, {padded}, {flat_.dtype(), device_});
+  full_precision_padded_.storage()->tag.category = MemoryCategory::parameters;
   free_storage(full_precision_padded_);
 }
 

@@ -84,9 +84,10 @@ struct Unit {
 /// Tells the watchers that a function of the library runs.
 class Visiting : public VisitScope<Watcher, Visit> {
  public:
-  Visiting(Session& s, const Shared& shared, Visit visit) : VisitScope(s, shared.watchers, visit) {}
+  Visiting(Session& s, const Shared& shared, Visit visit)
+      : VisitScope(s, shared.watchers, visit, visit.unit ? &visit.unit->plan.module : nullptr) {}
   Visiting(Session& s, const Unit& unit, Site site)
-      : VisitScope(s, unit.shared.watchers, {.site = site, .unit = &unit}) {}
+      : VisitScope(s, unit.shared.watchers, {.site = site, .unit = &unit}, &unit.plan.module) {}
 };
 
 /// _no_dispatch_record_stream.

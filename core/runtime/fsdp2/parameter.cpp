@@ -121,6 +121,7 @@ Tensor Parameter::all_gather_input(Session& s) const {
 void Parameter::init_gathered(Session& s, std::int64_t input_numel, Dtype dtype, int world) {
   if (gathered_.defined()) return;
   gathered_ = empty(s, {input_numel * world}, {.dtype = dtype, .device = s.settings.device});
+  gathered_.storage()->tag.category = MemoryCategory::parameters;
 }
 
 void Parameter::alloc_gathered() {

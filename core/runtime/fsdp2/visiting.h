@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/runtime/fsdp2/parameter_group.h"
 #include "core/runtime/fsdp2/watcher.h"
 #include "core/runtime/visit_scope.h"
 
@@ -12,7 +13,7 @@ class Visiting : public VisitScope<Watcher, Visit> {
  public:
   Visiting(Session& s, const std::vector<Watcher*>& watchers, const ParameterGroup& group,
            Site site)
-      : VisitScope(s, watchers, {.site = site, .group = &group}) {}
+      : VisitScope(s, watchers, {.site = site, .group = &group}, &group.modules().front()->name) {}
   Visiting(Session& s, const std::vector<Watcher*>& watchers, const State& state, Site site)
       : VisitScope(s, watchers, {.site = site, .state = &state}) {}
 };
