@@ -298,15 +298,18 @@ void ScheduleRecorder::on_storage_resized(Session& s, StorageImpl& storage, Byte
     if (old) asked_.back().category = schedule_.at(old).category;
     catch_up();
   }
-  if (before.count > 0 && old) free(old);
+  if (before.count > 0 && old) let_go(storage, old);
   grown();
 }
 
 void ScheduleRecorder::on_storage_freed(Session&, StorageImpl& storage) {
   if (!on_device(storage)) return;
   catch_up();
-  const BufferId id = std::exchange(buffer_of(storage.id()), {});
-  if (!id) return;
+  if (const BufferId id = std::exchange(buffer_of(storage.id()), {})) let_go(storage, id);
+}
+
+/// What has been said of the storage by now counts for all of its buffer's life.
+void ScheduleRecorder::let_go(const StorageImpl& storage, BufferId id) {
   Buffer& buffer = schedule_.buffers[id.value];
   buffer.other_tag = static_cast<std::int16_t>(storage.tag.other);
   if (storage.tag.category != MemoryCategory::temporaries) buffer.category = storage.tag.category;
@@ -347,7 +350,7 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call, LaneIn
                                                 : OperationKind::compute;
   operation.bytes = bytes_of(call);
   operation.flops = {std::max<std::int64_t>(call.flops, 0)};
-  if (!call.inputs.empty()) operation.dtype = call.inputs.back()->layout.dtype;
+  if (!call.outputs.empty()) operation.dtype = call.outputs.front()->layout.dtype;
   writer_.launch(lane, operation);
 }
 

@@ -107,6 +107,7 @@ class ScheduleRecorder final : public Observer {
   BufferId add_buffer(Buffer buffer);
   void allocate(const Asked& asked);
   void allocate_outputs(const OperatorCall& call, bool outputs);
+  void let_go(const StorageImpl& storage, BufferId id);
   void free(BufferId id);
   BufferId& buffer_of(std::uint64_t storage);
   Buffer* buffer_under(const Tensor& tensor);

@@ -133,7 +133,6 @@ TEST_P(EveryRecording, TheSteadyStepLeavesWhatItFound) {
   ASSERT_EQ(schedule.steps.size(), 3U);
   const Step& steady = schedule.steps[2];
   EXPECT_EQ(steady.label, "steady");
-  EXPECT_EQ(steady.actions.size(), schedule.steps[1].actions.size());
   std::int64_t change = 0;
   for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
     const HostAction& action = schedule.program.actions[i];
@@ -172,7 +171,7 @@ TEST(RecordedTraining, WhatFsdp1GathersIsTheUnitsParameters) {
     if (op.kind == OperationKind::all_gather)
       gathered.push_back(schedule.units[op.unit.value].name);
   }
-  // Forward, root first; backward without the root and the last block, which stayed.
+  // Forward, root first; backward, where only the root has stayed.
   EXPECT_THAT(gathered, ElementsAre("", "model.layers.0", "model.layers.1", "model.layers.2",
                                     "model.layers.2", "model.layers.1", "model.layers.0"));
   std::int64_t whole = 0;
