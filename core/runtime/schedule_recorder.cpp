@@ -152,12 +152,13 @@ UnitId ScheduleRecorder::unit_of(const std::string* name) {
 ScheduleRecorder::Owner ScheduleRecorder::owner_of(const Session& s) {
   const Module* inner = s.current_module();
   const Module* module = inner != nullptr ? inner : module_;
-  Owner owner{.unit = unit_of(s.unit)};
-  if (module == nullptr) return owner;
+  if (module == last_.module && s.unit == last_.unit) return last_.owner;
+  last_ = {.module = module, .unit = s.unit, .owner = {.module = {}, .unit = unit_of(s.unit)}};
+  if (module == nullptr) return last_.owner;
   const auto [found, fresh] = owners_.try_emplace(module, OwnerId::of(schedule_.owners.size()));
   if (fresh) schedule_.owners.push_back(module->name);
-  owner.module = found->second;
-  return owner;
+  last_.owner.module = found->second;
+  return last_.owner;
 }
 
 /// Work in a module that no runtime claims belongs to the module's unit.
@@ -392,12 +393,12 @@ void ScheduleRecorder::on_operator(Session& s, const OperatorCall& call) {
                                                 [](const auto* t) { return on_device(t); }) ||
                                     std::any_of(call.inputs.begin(), call.inputs.end(),
                                                 [](const auto* t) { return on_device(t); }));
-  plan_.clear();
   if (op.scratch != nullptr) {
+    plan_.clear();
     op.scratch(call, device_, plan_);
     plan_.finish();
   }
-  if (plan_.empty()) {
+  if (op.scratch == nullptr || plan_.empty()) {
     catch_up();
     if (issues)
       launch(s, call, lane);

@@ -126,6 +126,13 @@ class ScheduleRecorder final : public Observer {
   std::unordered_map<const Operator*, Known> operators_;
   std::unordered_map<std::string, std::uint32_t> names_;
   std::unordered_map<const Module*, OwnerId> owners_;
+  /// Neighbours have the same owner.
+  struct LastOwner {
+    const Module* module = nullptr;
+    const std::string* unit = nullptr;
+    Owner owner = {};
+  };
+  LastOwner last_;
   std::unordered_map<const std::string*, UnitId> units_;  ///< by Session::unit
   std::vector<int> lanes_;             ///< by stream of the session; -1: none yet
   std::vector<int> nccl_lanes_;        ///< by group; -1: none yet
