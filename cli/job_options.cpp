@@ -102,21 +102,19 @@ void declare_native_training(Command& command) {
 
 void declare_native_only(Command& command) {
   declare_native_training(command);
-  command.fixed("--runtime", "native", {"native", "`shardscope model` has the others too"});
+  command.fixed("--runtime", "native", {"native", "`shardscope simulate` has the others too"});
   command.fixed("--transformers", "5", {"5", "`shardscope model` has 4 too"});
-  constexpr std::string_view not_predicted =
-      "the operations of PyTorch's runtimes are not predicted";
+  constexpr std::string_view not_run = "PyTorch's runtimes are not run";
   constexpr std::string_view say_it =
-      "say it with --strategy, --mesh and --wrap for the native runtime; `shardscope model` shows "
-      "units and shards of such a file";
-  command.not_yet("--accelerate", not_predicted, say_it);
-  command.not_yet("--deepspeed", not_predicted, say_it);
-  command.not_yet("--training-arguments", not_predicted, say_it);
+      "say it with --strategy, --mesh and --wrap for the native runtime; `shardscope simulate` "
+      "predicts what such a file does";
+  command.not_yet("--accelerate", not_run, say_it);
+  command.not_yet("--deepspeed", not_run, say_it);
+  command.not_yet("--training-arguments", not_run, say_it);
   constexpr std::string_view leave_out = "leave it out: the runtime is native";
-  command.not_yet("--pytorch", not_predicted, leave_out);
-  command.not_yet("--attention", "PyTorch's attention kernels are not predicted", leave_out);
-  command.not_yet("--optimizer-implementation", "PyTorch's optimizers are not predicted",
-                  leave_out);
+  command.not_yet("--pytorch", not_run, leave_out);
+  command.not_yet("--attention", not_run, leave_out);
+  command.not_yet("--optimizer-implementation", not_run, leave_out);
 }
 
 Job job_of(const JobOptions& options) {

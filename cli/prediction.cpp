@@ -10,12 +10,6 @@
 #include "traces/chrome_writer.h"
 
 namespace shardscope {
-namespace {
-
-struct StepTimeBounds {
-  double low_factor = 1;
-  double high_factor = 1;
-};
 
 StepTimeBounds step_time_bounds(const Schedule& schedule, HardwareProfile profile,
                                 const Accounting& accounting) {
@@ -27,8 +21,6 @@ StepTimeBounds step_time_bounds(const Schedule& schedule, HardwareProfile profil
   return {.low_factor = std::min(1.0, static_cast<double>(undisturbed.span.ns) / span),
           .high_factor = static_cast<double>(one_by_one.ns) / span};
 }
-
-}  // namespace
 
 Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   Prediction result{.schedule = schedule_of(

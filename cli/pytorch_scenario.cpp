@@ -78,6 +78,17 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
   scenario.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
 }
 
+/// A table of positions ends where the GPU's indexing would fail.
+void check_length(const PytorchScenario& scenario) {
+  const std::optional<Decoder>& decoder = scenario.model.decoder;
+  const std::int64_t length = scenario.setup.loop.length;
+  if (!decoder || !decoder->position_embedding || length <= decoder->max_positions) return;
+  throw Error({.where = "--seq",
+               .what = fmt::format("the model has {} positions, got {} tokens",
+                                   decoder->max_positions, length),
+               .way_out = "give a shorter sequence"});
+}
+
 /// What nobody said of the training loop.
 void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
             std::vector<std::string>& assumed) {
@@ -119,6 +130,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question) {
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.setup.world, scenario.job);
   apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.setup);
+  check_length(scenario);
   assume(question, scenario, scenario.assumed);
   for (const std::string& text : scenario.setup.assumed) scenario.assumed.push_back(text);
   for (const std::string& text : scenario.model.assumed) scenario.assumed.push_back(text);

@@ -6,8 +6,12 @@
 #include <string>
 
 #include "cli/output_options.h"
+#include "cli/pytorch_options.h"
+#include "cli/pytorch_prediction.h"
+#include "cli/pytorch_scenario.h"
 #include "cli/scenario.h"
 #include "cli/schedule_report.h"
+#include "cli/sharding_options.h"
 #include "cli/verb.h"
 #include "core/quantities.h"
 
@@ -16,23 +20,27 @@ namespace {
 
 struct ScheduleOptions {
   JobOptions job;
+  ShardingOptions sharding;
+  PytorchOptions pytorch;
   PlaceOptions place;
   OutputOptions output;
   std::optional<std::string> device;
   bool collectives = false;
 };
 
+std::ptrdiff_t collectives_of(const Schedule& schedule) {
+  return std::count_if(schedule.operations.begin(), schedule.operations.end(),
+                       [](const Operation& op) { return is_collective(op.kind); });
+}
+
 std::string headline(const Scenario& scenario, const Schedule& schedule) {
-  const auto collectives =
-      std::count_if(schedule.operations.begin(), schedule.operations.end(),
-                    [](const Operation& op) { return is_collective(op.kind); });
   return fmt::format(
       "{} on {} ranks, mesh {}; rank {}\nbatch {} x {} tokens, {} micro-batch{}: {} operations, {} "
       "of them collectives",
       name_of(scenario.strategy.sharding), scenario.world, text_of(scenario.strategy.mesh),
       scenario.rank, scenario.workload.batch, scenario.workload.length,
       scenario.workload.micro_batches, scenario.workload.micro_batches == 1 ? "" : "es",
-      schedule.operations.size(), collectives);
+      schedule.operations.size(), collectives_of(schedule));
 }
 
 std::string footer(const Schedule& schedule) {
@@ -42,7 +50,38 @@ std::string footer(const Schedule& schedule) {
                      rounded_text(arena_layout(schedule).size));
 }
 
+std::string headline(const PytorchScenario& scenario, const Schedule& schedule) {
+  return fmt::format(
+      "{} {} on {} ranks; rank {}\nbatch {} x {} tokens: {} operations of set-up and steps 1, 2 "
+      "and "
+      "steady, {} of them collectives",
+      name_of(scenario.runtime), scenario.strategy, scenario.setup.world, scenario.setup.rank,
+      scenario.setup.loop.batch, scenario.setup.loop.length, schedule.operations.size(),
+      collectives_of(schedule));
+}
+
+ExitCode run_pytorch(const ScheduleOptions& options) {
+  const PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
+                                                             .sharding = options.sharding,
+                                                             .pytorch = options.pytorch,
+                                                             .place = options.place,
+                                                             .gpu = {}});
+  const Schedule schedule = pytorch_schedule(scenario);
+  if (options.output.json) {
+    print(schedule_json(schedule, options.collectives));
+    return ExitCode::done;
+  }
+  const Painter painter = options.output.painter();
+  note_assumptions(options.output, scenario.assumed);
+  print(painter(Paint::bold, headline(scenario, schedule)) + "\n\n");
+  print(options.collectives ? collectives_table(schedule, painter)
+                            : program_table(schedule, painter));
+  return ExitCode::done;
+}
+
 ExitCode run_schedule(const ScheduleOptions& options) {
+  if (options.sharding.other_than_native()) return run_pytorch(options);
+  options.pytorch.refuse_under_native();
   const Scenario scenario = resolve_scenario(options.job, options.place);
   const Schedule schedule =
       schedule_of(scenario, {.kind = parse_device(options.device.value_or("cpu"))});
@@ -64,7 +103,8 @@ ExitCode run_schedule(const ScheduleOptions& options) {
 void declare_schedule(Command& command) {
   const auto options = std::make_shared<ScheduleOptions>();
   declare_job_options(command, options->job);
-  declare_native_only(command);
+  declare_sharding_options(command, options->sharding);
+  declare_pytorch_options(command, options->pytorch);
   declare_place_options(command, options->place);
   command.option("--device", options->device,
                  {"cpu|cuda", "whose kernels' scratch is counted; cpu unless given"});
@@ -73,6 +113,9 @@ void declare_schedule(Command& command) {
   command.examples({{"shardscope schedule --model examples/models/gpt2 --strategy full_shard "
                      "--world 8 --batch 4 --seq 1024",
                      "every operation of one steady step"},
+                    {"shardscope schedule --runtime fsdp1 --model examples/models/gpt2 --world 8 "
+                     "--collectives",
+                     "what FSDP1 sends, in the order in which PyTorch's host issues it"},
                     {"shardscope schedule --job job.json --collectives",
                      "what travels between the ranks of a job"}});
   command.action([options] { return run_schedule(*options); });

@@ -160,6 +160,29 @@ std::string schedule_table(const Schedule& schedule, const Painter& painter) {
   return table.text(painter);
 }
 
+std::string program_table(const Schedule& schedule, const Painter& painter) {
+  Table table({{"id", Align::right},
+               {"step"},
+               {"stream"},
+               {"phase"},
+               {"module"},
+               {"operation"},
+               {"bytes", Align::right},
+               {"flops", Align::right}});
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    const Paint paint = is_collective(op.kind) ? Paint::warning : Paint::plain;
+    const bool is_setup = op.phase == Phase::init;
+    table.row({std::to_string(i),
+               is_setup ? "-" : schedule.steps[static_cast<std::size_t>(op.step)].label,
+               std::string(name_of(op.stream)), std::string(name_of(op.phase)),
+               op.owner ? schedule.owners[op.owner.value] : std::string(),
+               Cell(short_name(schedule, op), paint), rounded_text(op.bytes),
+               flops_text(op.flops)});
+  }
+  return table.text(painter);
+}
+
 std::string collectives_table(const Schedule& schedule, const Painter& painter) {
   Table table({{"id", Align::right},
                {"stream"},

@@ -15,6 +15,9 @@ std::string schedule_json(const Schedule& schedule, bool collectives_only);
 /// bytes that live meanwhile.
 std::string schedule_table(const Schedule& schedule, const Painter& painter);
 
+/// The same of a schedule with a host program: with step and module.
+std::string program_table(const Schedule& schedule, const Painter& painter);
+
 /// One row a collective: kind, group, elements in and out.
 std::string collectives_table(const Schedule& schedule, const Painter& painter);
 

@@ -9,7 +9,13 @@
 #include "cli/output_options.h"
 #include "cli/peak_explanation.h"
 #include "cli/prediction.h"
+#include "cli/program_explanation.h"
+#include "cli/pytorch_options.h"
+#include "cli/pytorch_prediction.h"
+#include "cli/pytorch_remedy.h"
+#include "cli/pytorch_scenario.h"
 #include "cli/scenario.h"
+#include "cli/sharding_options.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
@@ -21,9 +27,15 @@ struct SimulateOptions {
   JobOptions job;
   PlaceOptions place;
   OutputOptions output;
+  ShardingOptions sharding;
+  PytorchOptions pytorch;
   std::optional<std::string> cluster, folder;
   bool explain = false;
 };
+
+std::string hardware_line(const HardwareChoice& hardware) {
+  return fmt::format("\nhardware: {} ({})", hardware.profile.name, hardware.profile.source);
+}
 
 std::string headline(const Scenario& scenario, const HardwareChoice& hardware) {
   const Precision precision = scenario.strategy.precision;
@@ -33,26 +45,86 @@ std::string headline(const Scenario& scenario, const HardwareChoice& hardware) {
                      name_of(scenario.strategy.sharding), scenario.model.class_name, scenario.world,
                      scenario.world == 1 ? "" : "s", text_of(scenario.strategy.mesh),
                      scenario.workload.batch, scenario.workload.length, in) +
-         fmt::format("\nhardware: {} ({})", hardware.profile.name, hardware.profile.source);
+         hardware_line(hardware);
 }
 
-void leave_in(const RunFolder& folder, const Prediction& prediction, const Scenario& scenario,
+std::string headline(const PytorchScenario& scenario, const HardwareChoice& hardware) {
+  const eager::TrainingSettings& loop = scenario.setup.loop;
+  const std::string micro_batches =
+      loop.micro_batches > 1 ? fmt::format(" x {} micro-batches", loop.micro_batches) : "";
+  return fmt::format("{} {} of {} on {} rank{}, batch {} x {} tokens{}, {}",
+                     name_of(scenario.runtime), scenario.strategy, scenario.model.class_name,
+                     scenario.setup.world, scenario.setup.world == 1 ? "" : "s", loop.batch,
+                     loop.length, micro_batches, scenario.precision) +
+         hardware_line(hardware);
+}
+
+void leave_in(const RunFolder& folder, const Prediction& prediction, const Job& job, int world,
               const HardwareProfile& profile) {
   create_folder(folder.root);
-  write_atomically(folder.job(), to_json(scenario.job));
+  write_atomically(folder.job(), to_json(job));
   write_atomically(folder.hardware(), to_json(profile));
   write_prediction(prediction, "simulate", folder);
-  write_figures(
-      {&prediction.trace}, {nullptr},
-      fmt::format("{} on {} ranks, predicted", prediction.summary.strategy, scenario.world),
-      folder);
+  write_figures({&prediction.trace}, {nullptr},
+                fmt::format("{} on {} ranks, predicted", prediction.summary.strategy, world),
+                folder);
+}
+
+/// What failed and what lived then, and the nearest setting with which it would not.
+std::string failure_text(const PytorchScenario& scenario, const Prediction& prediction,
+                         const HardwareProfile& profile, const Painter& painter) {
+  std::string text = out_of_memory_text(prediction.summary, painter);
+  const auto remedy = find_remedy(scenario, profile);
+  text += remedy ? fmt::format("it fits with {}: {} reserved\n", remedy->setting,
+                               rounded_text(remedy->reserved))
+                 : "no single setting that is known makes it fit: more ranks, or a smaller model\n";
+  return text;
+}
+
+std::string answer_text(const PytorchScenario& scenario, const Prediction& prediction,
+                        const HardwareProfile& profile, bool explain, const Painter& painter) {
+  std::string text;
+  if (!prediction.summary.fits) text = failure_text(scenario, prediction, profile, painter) + "\n";
+  if (prediction.out_of_memory_at) {
+    const ProgramContents contents =
+        contents_before(prediction.schedule, *prediction.out_of_memory_at);
+    return text + "what lived then:\n\n" +
+           explain_contents(prediction.schedule, contents, scenario.setup, painter);
+  }
+  if (explain) return text + explain_program_peak(prediction.schedule, scenario.setup, painter);
+  return text + summary_text(prediction.summary, painter);
+}
+
+ExitCode run_pytorch(const SimulateOptions& options) {
+  const HardwareChoice hardware = require_hardware(options.cluster);
+  const PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
+                                                             .sharding = options.sharding,
+                                                             .pytorch = options.pytorch,
+                                                             .place = options.place,
+                                                             .gpu = gpu_of(hardware.profile)});
+  const Prediction prediction = predict(scenario, hardware.profile);
+  if (options.folder)
+    leave_in({*options.folder}, prediction, scenario.job, scenario.setup.world, hardware.profile);
+  if (options.output.json) {
+    print(to_json(prediction.summary, "simulate") + "\n");
+  } else {
+    const Painter painter = options.output.painter();
+    note_assumptions(options.output, scenario.assumed);
+    print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
+    print(answer_text(scenario, prediction, hardware.profile, options.explain, painter));
+  }
+  if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
+  return prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
 ExitCode run_simulate(const SimulateOptions& options) {
+  if (options.sharding.other_than_native()) return run_pytorch(options);
+  options.pytorch.refuse_under_native();
   const HardwareChoice hardware = require_hardware(options.cluster);
   const Scenario scenario = resolve_scenario(options.job, options.place);
   const Prediction prediction = predict(scenario, hardware.profile);
-  if (options.folder) leave_in({*options.folder}, prediction, scenario, hardware.profile);
+  if (options.folder)
+    leave_in({*options.folder}, prediction, scenario.job, scenario.world, hardware.profile);
   if (options.output.json) {
     print(to_json(prediction.summary, "simulate") + "\n");
   } else {
@@ -71,17 +143,25 @@ ExitCode run_simulate(const SimulateOptions& options) {
 void declare_simulate(Command& command) {
   const auto options = std::make_shared<SimulateOptions>();
   declare_job_options(command, options->job);
-  declare_native_only(command);
+  declare_sharding_options(command, options->sharding);
+  declare_pytorch_options(command, options->pytorch);
   declare_place_options(command, options->place);
   command.option("--cluster", options->cluster,
                  {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});
   declare_output_options(command, options->output);
-  command.flag("--explain", options->explain, "shows what lives at the peak instead");
+  command.flag("--explain", options->explain,
+               "shows what lives at the peak instead, until when, and what would free it");
   command.option("-o", options->folder,
                  {"PATH", "leaves summary, trace and pictures in a run folder"});
   command.examples({{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
                      "1024 --cluster h100_sxm",
                      "full_shard on one node of eight GPUs"},
+                    {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
+                     "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm",
+                     "time and memory of that file's run, by PyTorch's own rules"},
+                    {"shardscope simulate --runtime fsdp2 --model examples/models/llama_3_8b "
+                     "--world 16 --seq 4096 --precision bf16_mixed --cluster h100_sxm --explain",
+                     "what lives at the peak, whose it is, and which setting would free it"},
                     {"shardscope simulate --job job.json --strategy zero1 --explain",
                      "what lives at the peak of a job under ZeRO-1"},
                     {"shardscope simulate --job job.json -o runs/predicted --json",

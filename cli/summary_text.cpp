@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
@@ -41,7 +42,10 @@ std::string head_of(const Summary& summary) {
 
 std::string fit_of(const Summary& summary, const Painter& painter) {
   if (!summary.device_memory) return "";
-  const Bytes needed = summary.memory.peak_reserved + summary.memory.outside;
+  Bytes needed;
+  for (const StepSummary& step : summary.steps)
+    needed = std::max(needed, step.memory.peak_reserved + step.memory.outside);
+  if (summary.out_of_memory) return "";
   return fmt::format("fits        {}: {} of {}\n",
                      summary.fits ? painter(Paint::good, "yes") : painter(Paint::bad, "no"),
                      rounded_text(needed), rounded_text(*summary.device_memory));
@@ -61,16 +65,45 @@ std::string time_table(const Accounting& time, const Painter& painter) {
   return table.text(painter);
 }
 
-std::string memory_table(const MemorySummary& memory, const Painter& painter) {
+void add_layout(const Summary& summary, Table& table) {
+  const MemorySummary& memory = summary.memory;
+  if (memory.arena.count > 0) {
+    table.row({"live bytes", rounded_text(memory.peak_allocated)});
+    table.row({"arena", rounded_text(memory.arena)});
+  } else {
+    table.row({"allocated", rounded_text(memory.peak_allocated)});
+    table.row({"active", rounded_text(memory.peak_active)});
+    table.row({"reserved", rounded_text(memory.peak_reserved)});
+  }
+  for (const OutsideItem& item : summary.outside)
+    if (item.bytes.count > 0) table.row({item.item, rounded_text(item.bytes)});
+  if (!memory.at_operation.empty()) table.row({"peak at", memory.at_operation});
+}
+
+std::string memory_table(const Summary& summary, const Painter& painter) {
+  const MemorySummary& memory = summary.memory;
   Table table({{"memory"}, {"at the peak", Align::right}, {"its own peak", Align::right}});
   for (const MemoryCategory category : memory_categories) {
     table.row({std::string(word_for(category)), rounded_text(memory.at_peak[category]),
                rounded_text(memory.maximum[category])});
   }
   table.rule();
-  table.row({"live bytes", rounded_text(memory.peak_allocated)});
-  table.row({"arena", rounded_text(memory.arena)});
-  if (!memory.at_operation.empty()) table.row({"peak at", memory.at_operation});
+  add_layout(summary, table);
+  return table.text(painter);
+}
+
+/// The first steps differ under PyTorch: optimizer states appear, buckets are rebuilt.
+std::string step_table(const Summary& summary, const Painter& painter) {
+  Table table({{"step"},
+               {"time", Align::right},
+               {"allocated", Align::right},
+               {"active", Align::right},
+               {"reserved", Align::right},
+               {"with what is outside", Align::right}});
+  for (const StepSummary& step : summary.steps)
+    table.row({step.label, rounded_text(step.time.span), rounded_text(step.memory.peak_allocated),
+               rounded_text(step.memory.peak_active), rounded_text(step.memory.peak_reserved),
+               rounded_text(step.memory.peak_reserved + step.memory.outside)});
   return table.text(painter);
 }
 
@@ -156,10 +189,25 @@ class ComparisonTable {
 
 std::string summary_text(const Summary& summary, const Painter& painter) {
   std::string text = head_of(summary) + fit_of(summary, painter) + "\n" +
-                     time_table(summary.time, painter) + "\n" +
-                     memory_table(summary.memory, painter);
+                     time_table(summary.time, painter) + "\n" + memory_table(summary, painter);
+  if (summary.steps.size() > 1) text += "\n" + step_table(summary, painter);
   if (!summary.by_unit.empty()) text += "\n" + unit_table(summary, painter);
   return text;
+}
+
+std::string out_of_memory_text(const Summary& summary, const Painter& painter) {
+  if (summary.fits) return "";
+  if (!summary.out_of_memory) return painter(Paint::bad, "does not fit") + "\n";
+  const OutOfMemorySummary& failure = *summary.out_of_memory;
+  const std::string module = failure.module.empty() ? "the model" : failure.module;
+  return fmt::format(
+      "{} in step {}: {} in {} asks for {} ({} bytes);\n{} are allocated, {} active, {} reserved, "
+      "{} "
+      "of the device are free\n",
+      painter(Paint::bad, "out of memory"), failure.step, failure.operation, module,
+      rounded_text(failure.requested), grouped(failure.requested.count),
+      rounded_text(failure.allocated), rounded_text(failure.active), rounded_text(failure.reserved),
+      rounded_text(failure.free));
 }
 
 std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,

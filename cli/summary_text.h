@@ -13,6 +13,10 @@ namespace shardscope {
 /// Step time, time accounting, memory by category, time by unit.
 std::string summary_text(const Summary& summary, const Painter& painter);
 
+/// The request that fails where the run runs out of memory, or what does not fit beside what is
+/// outside; "" where everything fits.
+std::string out_of_memory_text(const Summary& summary, const Painter& painter);
+
 /// Step time, accounting and memory of both with signed errors. A side that is absent is left out.
 std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
                             const std::optional<Profiled<Summary>>& profiled,

@@ -7,7 +7,7 @@
 
 namespace shardscope {
 
-/// Of one rank and step: three times the forward's, as the backward of a matrix product is twice
+/// Of one rank and the last step, which repeats: three times the forward's, as the backward of a matrix product is twice
 /// its forward. Running a block again counts nothing.
 Flops model_flops(const Schedule& schedule);
 

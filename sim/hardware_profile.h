@@ -45,7 +45,12 @@ struct HardwareProfile {
   int threads_per_rank = 1;
   int ranks = 1;  ///< that ran side by side while measuring
   Bytes memory;   ///< of one device
-  FlopRate peak;  ///< best matrix product of float32 seen (measured) or stated
+  /// What a process takes of a device beside its allocator: for its CUDA context with the kernels
+  /// that are loaded, and for each of NCCL's communicators.
+  std::optional<Bytes> context_memory;
+  std::optional<Bytes> communicator_memory;
+  int compute_capability = 0;  ///< of cuda: 90 is 9.0; 0: not known
+  FlopRate peak;               ///< best matrix product of float32 seen (measured) or stated
   std::optional<FlopRate> peak_bfloat16;  ///< the same of bfloat16
   Bandwidth memory_bandwidth;
   Duration operation_overhead;                       ///< of issuing one kernel

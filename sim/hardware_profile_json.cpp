@@ -66,6 +66,14 @@ Quantity read_figure(const JsonValue& root, std::string_view key,
 }
 
 template <class Quantity>
+std::optional<Quantity> find_figure(const JsonValue& root, std::string_view key,
+                                    Quantity (*parse)(std::string_view, std::string_view),
+                                    HardwareProfile& profile) {
+  if (!root.has(key)) return std::nullopt;
+  return read_figure(root, key, parse, profile);
+}
+
+template <class Quantity>
 Quantity read_positive_figure(const JsonValue& root, std::string_view key,
                               Quantity (*parse)(std::string_view, std::string_view),
                               HardwareProfile& profile) {
@@ -220,6 +228,9 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
                   "threads_per_rank",
                   "ranks",
                   "memory",
+                  "context_memory",
+                  "communicator_memory",
+                  "compute_capability",
                   "peak",
                   "peak_bfloat16",
                   "memory_bandwidth",
@@ -243,15 +254,17 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
   profile.threads_per_rank = read_count(root, "threads_per_rank", 1, 1);
   profile.ranks = read_count(root, "ranks", 1, 1);
   profile.memory = read_positive_figure(root, "memory", parse_bytes, profile);
+  profile.context_memory = find_figure(root, "context_memory", parse_bytes, profile);
+  profile.communicator_memory = find_figure(root, "communicator_memory", parse_bytes, profile);
+  profile.compute_capability = read_count(root, "compute_capability", 0, 0);
   profile.peak = read_positive_figure(root, "peak", parse_flop_rate, profile);
   if (root.has("peak_bfloat16"))
     profile.peak_bfloat16 = read_positive_figure(root, "peak_bfloat16", parse_flop_rate, profile);
   profile.memory_bandwidth =
       read_positive_figure(root, "memory_bandwidth", parse_bandwidth, profile);
   profile.operation_overhead = read_figure(root, "operation_overhead", parse_duration, profile);
-  if (root.has("graph_operation_overhead"))
-    profile.graph_operation_overhead =
-        read_figure(root, "graph_operation_overhead", parse_duration, profile);
+  profile.graph_operation_overhead =
+      find_figure(root, "graph_operation_overhead", parse_duration, profile);
   profile.host_to_device = read_link(root, "host_to_device", profile);
   profile.device_to_host = read_link(root, "device_to_host", profile);
   profile.link = read_link(root, "link", profile);
@@ -275,6 +288,12 @@ std::string to_json(const HardwareProfile& profile) {
   text += fmt::format("  \"threads_per_rank\": {},\n  \"ranks\": {},\n", profile.threads_per_rank,
                       profile.ranks);
   text += figure_json(profile, "memory", profile.memory);
+  if (profile.context_memory)
+    text += figure_json(profile, "context_memory", *profile.context_memory);
+  if (profile.communicator_memory)
+    text += figure_json(profile, "communicator_memory", *profile.communicator_memory);
+  if (profile.compute_capability > 0)
+    text += fmt::format("  \"compute_capability\": {},\n", profile.compute_capability);
   text += figure_json(profile, "peak", profile.peak);
   if (profile.peak_bfloat16) text += figure_json(profile, "peak_bfloat16", *profile.peak_bfloat16);
   text += figure_json(profile, "memory_bandwidth", profile.memory_bandwidth);

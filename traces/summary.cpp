@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace shardscope {
 namespace {
@@ -29,28 +30,71 @@ MemorySummary summarize_memory(const Trace& trace, const FactsTable& facts, cons
   return result;
 }
 
-/// Steps 1 and 2 where a longer trace has them, then the steady one.
-std::vector<std::pair<std::string, StepWindow>> labelled_steps(
-    const std::vector<StepWindow>& steps) {
-  std::vector<std::pair<std::string, StepWindow>> result;
-  for (const StepWindow& step : steps) {
-    if (steps.size() > 1 && step.step == 1) result.emplace_back("1", step);
-    if (steps.size() > 1 && step.step == 2) result.emplace_back("2", step);
-  }
-  result.emplace_back("steady", steps[steady_step(steps)]);
+StepSummary summarize_step(const Trace& trace, std::string label, int step, TimeWindow window,
+                           MemorySummary memory) {
+  return {.label = std::move(label),
+          .step = step,
+          .time = account(trace, window),
+          .memory = std::move(memory)};
+}
+
+struct Steps {
+  std::vector<StepSummary> all;
+  TimeWindow steady;
+};
+
+Steps steps_of_facts(const Trace& trace, const RunFacts& facts) {
+  Steps result{.steady = facts.steps.back().window};
+  for (const StepFacts& step : facts.steps)
+    result.all.push_back(summarize_step(trace, step.label, static_cast<int>(result.all.size()) + 1,
+                                        step.window, step.memory));
   return result;
+}
+
+/// Steps 1 and 2 where a longer trace has them, then the steady one.
+Steps steps_of_trace(const Trace& trace, const FactsTable& operations, const RunFacts& facts) {
+  const std::vector<StepWindow> steps = step_windows(trace);
+  const StepWindow& steady = steps[steady_step(steps)];
+  Steps result{.steady = steady.window};
+  const auto add = [&](std::string label, const StepWindow& step) {
+    result.all.push_back(summarize_step(trace, std::move(label), step.step, step.window,
+                                        summarize_memory(trace, operations, facts, step.window)));
+  };
+  for (const StepWindow& step : steps) {
+    if (steps.size() > 1 && step.step == 1) add("1", step);
+    if (steps.size() > 1 && step.step == 2) add("2", step);
+  }
+  add("steady", steady);
+  return result;
+}
+
+bool fits(const std::vector<StepSummary>& steps, const RunFacts& facts) {
+  if (facts.out_of_memory) return false;
+  return std::none_of(steps.begin(), steps.end(), [&](const StepSummary& step) {
+    return facts.device_memory && step.memory.peak_reserved + facts.outside > *facts.device_memory;
+  });
 }
 
 double per_second(double amount, Duration time) {
   return time.ns > 0 ? amount / time.seconds() : 0;
 }
 
+/// A run that ends early has no step that repeats.
+Summary without_times(Summary summary) {
+  summary.step_time = summary.step_time_low = summary.step_time_high = {};
+  summary.tokens_per_s = summary.tokens_per_s_per_device = 0;
+  summary.mfu_share.reset();
+  summary.time = {};
+  return summary;
+}
+
 }  // namespace
 
 Summary summarize(const Trace& trace, const RunFacts& facts) {
   const FactsTable operations(trace);
-  const std::vector<StepWindow> steps = step_windows(trace);
-  const TimeWindow steady = steps[steady_step(steps)].window;
+  Steps steps =
+      facts.steps.empty() ? steps_of_trace(trace, operations, facts) : steps_of_facts(trace, facts);
+  const TimeWindow steady = steps.steady;
   Summary result;
   result.kind = trace.kind;
   result.strategy = facts.strategy;
@@ -71,15 +115,12 @@ Summary summarize(const Trace& trace, const RunFacts& facts) {
     result.mfu_formula = facts.mfu_formula;
   }
   result.time = account(trace, steady);
-  result.memory = summarize_memory(trace, operations, facts, steady);
-  for (const auto& [label, step] : labelled_steps(steps)) {
-    result.steps.push_back({.label = label,
-                            .step = step.step,
-                            .time = account(trace, step.window),
-                            .memory = summarize_memory(trace, operations, facts, step.window)});
-    const Bytes needed = result.steps.back().memory.peak_reserved + facts.outside;
-    if (facts.device_memory && needed > *facts.device_memory) result.fits = false;
-  }
+  result.memory = steps.all.back().memory;
+  result.steps = std::move(steps.all);
+  result.fits = fits(result.steps, facts);
+  result.outside = facts.outside_items;
+  result.out_of_memory = facts.out_of_memory;
+  if (facts.out_of_memory) return without_times(std::move(result));
   result.by_unit = account_by_unit(trace, steady);
   return result;
 }

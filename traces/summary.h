@@ -14,6 +14,47 @@
 
 namespace shardscope {
 
+struct MemorySummary {
+  Bytes peak_allocated;
+  Bytes peak_active;
+  Bytes peak_reserved;
+  Bytes arena;
+  Bytes outside;
+  Bytes pss;                 ///< as in RunFacts
+  std::string at_operation;  ///< name of the operation at the peak; "" if before the step
+  CategoryBytes at_peak;
+  CategoryBytes maximum;
+  bool operator==(const MemorySummary&) const = default;
+};
+
+/// Memory of the process that neither an arena nor a caching allocator holds.
+struct OutsideItem {
+  std::string item;  ///< "CUDA context and kernels"
+  Bytes bytes;
+  std::string source;
+  bool operator==(const OutsideItem&) const = default;
+};
+
+/// A request for memory that fails: torch.OutOfMemoryError.
+struct OutOfMemorySummary {
+  std::string step;       ///< "setup", "1", "2", "steady"
+  std::string operation;  ///< that asks
+  std::string unit;       ///< of the operation; "" is the root, or none
+  std::string module;     ///< in whose forward or backward; "" where that is not known
+  Bytes requested;
+  Bytes allocated, active, reserved;  ///< at that moment
+  Bytes free;                         ///< of the device
+  std::string message;                ///< PyTorch's words
+  bool operator==(const OutOfMemorySummary&) const = default;
+};
+
+/// A step whose place and memory are known better than from the trace's spans and samples.
+struct StepFacts {
+  std::string label;
+  TimeWindow window;
+  MemorySummary memory;
+};
+
 /// What a summary needs beyond the trace.
 struct RunFacts {
   std::string strategy;  ///< "full_shard"
@@ -30,19 +71,9 @@ struct RunFacts {
   Bytes pss;      ///< proportional set size beyond what the process held before; 0: not known
   double low_factor = 1;  ///< on the step time, for its lower and upper bound
   double high_factor = 1;
-};
-
-struct MemorySummary {
-  Bytes peak_allocated;
-  Bytes peak_active;
-  Bytes peak_reserved;
-  Bytes arena;
-  Bytes outside;
-  Bytes pss;                 ///< as in RunFacts
-  std::string at_operation;  ///< name of the operation at the peak; "" if before the step
-  CategoryBytes at_peak;
-  CategoryBytes maximum;
-  bool operator==(const MemorySummary&) const = default;
+  std::vector<OutsideItem> outside_items;             ///< what `outside` consists of
+  std::vector<StepFacts> steps;                       ///< the last one is the steady one; or none
+  std::optional<OutOfMemorySummary> out_of_memory{};  ///< the run does not get further
 };
 
 struct StepSummary {
@@ -71,11 +102,13 @@ struct Summary {
   MemorySummary memory;
   std::vector<StepSummary> steps;  ///< 1 and 2 where a longer trace has them, then the steady one
   std::vector<UnitAccounting> by_unit;
+  std::vector<OutsideItem> outside;
+  std::optional<OutOfMemorySummary> out_of_memory;
   bool operator==(const Summary&) const = default;
 };
 
-/// Figures of the trace's steady step (`steady_step`). It fits if each listed step's reserved and
-/// outside bytes do.
+/// Figures of the trace's steady step (`steady_step`), or of the steps that `facts` lists. It fits
+/// if no request fails and each listed step's reserved and outside bytes fit.
 Summary summarize(const Trace& trace, const RunFacts& facts);
 
 /// JSON with the keys of docs/cli.md; its `schema` is "shardscope.<verb>/1".

@@ -75,6 +75,23 @@ Json array_json(const Values& values, Convert convert) {
   return json;
 }
 
+Json outside_json(const OutsideItem& item) {
+  return {{"item", item.item}, {"bytes", item.bytes.count}, {"source", item.source}};
+}
+
+Json out_of_memory_json(const OutOfMemorySummary& failure) {
+  return {{"step", failure.step},
+          {"operation", failure.operation},
+          {"unit", failure.unit},
+          {"module", failure.module},
+          {"requested_bytes", failure.requested.count},
+          {"allocated_bytes", failure.allocated.count},
+          {"active_bytes", failure.active.count},
+          {"reserved_bytes", failure.reserved.count},
+          {"free_bytes", failure.free.count},
+          {"message", failure.message}};
+}
+
 Json summary_json(const Summary& summary, std::string_view verb) {
   Json json;
   json["schema"] = fmt::format("shardscope.{}/1", verb);
@@ -98,6 +115,9 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["memory"] = memory_json(summary.memory);
   json["steps"] = array_json(summary.steps, step_json);
   json["by_unit"] = array_json(summary.by_unit, unit_json);
+  json["outside"] = array_json(summary.outside, outside_json);
+  json["out_of_memory"] =
+      summary.out_of_memory ? out_of_memory_json(*summary.out_of_memory) : Json(nullptr);
   return json;
 }
 
@@ -162,6 +182,25 @@ TraceKind read_kind(const JsonValue& value) {
   throw value.error(fmt::format("expected predicted, profiled or imported, got \"{}\"", text));
 }
 
+OutsideItem read_outside(const JsonValue& object) {
+  return {.item = object.at("item").string(),
+          .bytes = bytes_at(object, "bytes"),
+          .source = object.at("source").string()};
+}
+
+OutOfMemorySummary read_out_of_memory(const JsonValue& object) {
+  return {.step = object.at("step").string(),
+          .operation = object.at("operation").string(),
+          .unit = object.at("unit").string(),
+          .module = object.at("module").string(),
+          .requested = bytes_at(object, "requested_bytes"),
+          .allocated = bytes_at(object, "allocated_bytes"),
+          .active = bytes_at(object, "active_bytes"),
+          .reserved = bytes_at(object, "reserved_bytes"),
+          .free = bytes_at(object, "free_bytes"),
+          .message = object.at("message").string()};
+}
+
 Summary summary_of(const JsonValue& object) {
   Summary summary;
   summary.kind = read_kind(object.at("kind"));
@@ -187,6 +226,10 @@ Summary summary_of(const JsonValue& object) {
     summary.steps.push_back(read_step(step));
   for (const JsonValue& unit : object.at("by_unit").elements())
     summary.by_unit.push_back(read_unit(unit));
+  if (const auto outside = object.find("outside"))
+    for (const JsonValue& item : outside->elements()) summary.outside.push_back(read_outside(item));
+  if (const auto failure = object.find("out_of_memory"))
+    summary.out_of_memory = read_out_of_memory(*failure);
   return summary;
 }
 

@@ -71,6 +71,16 @@ bool is_block(const shardscope::Model& model, const shardscope::Module& module) 
          std::find(classes.begin(), classes.end(), module.class_name) != classes.end();
 }
 
+/// torchtitan's per-operator policy: what attention returns, and every second aten.mm of a block.
+/// Each block counts with a copy of its own. Source: torchtitan, parallelize_llama.py,
+/// _get_custom_policy.
+std::function<bool(const Operator&)> every_second_product() {
+  return [products = 0](const Operator& op) mutable {
+    if (op.name == "aten.mm.default") return ++products % 2 == 1;
+    return op.kind == OperatorKind::attention;
+  };
+}
+
 }  // namespace
 
 TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeRequest& request) {
@@ -110,10 +120,7 @@ CheckpointSetup checkpointing_of(const shardscope::Model& model, const Checkpoin
   for (const shardscope::Module& module : model.modules)
     if (choice.every > 0 && is_block(model, module) && number++ % choice.every == 0)
       setup.modules.push_back(module.name);
-  if (choice.selective)
-    setup.options.saves = [](const Operator& op) {
-      return op.kind == OperatorKind::matmul || op.kind == OperatorKind::attention;
-    };
+  if (choice.selective) setup.options.saves = every_second_product();
   return setup;
 }
 

@@ -15,7 +15,7 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
 /// --checkpointing: which blocks, and what of them is kept.
 struct CheckpointChoice {
   int every = 0;           ///< k: every k-th block from the first on; 0: none
-  bool selective = false;  ///< outputs of matrix products and of attention are kept
+  bool selective = false;  ///< what attention and every second aten.mm return is kept
 };
 /// "none", "full", "every:K", "selective"; throws Error naming `where`.
 CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where);

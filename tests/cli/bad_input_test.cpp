@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "--world 3 --strategy hybrid_shard", "--world 4 --mesh replicate=2,shard=3",
                       "--mesh shard=-2", "--wrap size:-1", "--clip -1", "--clip nan",
                       "--accumulate 0", "--world 2 --seq 8 --tokens-per-batch 17",
-                      "--checkpointing every:2", "--runtime fsdp2", "--model nowhere",
+                      "--checkpointing every:2", "--runtime fsdp3", "--model nowhere",
                       "--cluster nowhere", "extra"));
 
 TEST(BadInput, DataTooShortForOneBatchNamesTheData) {

@@ -69,7 +69,7 @@ TEST(Program, SaysThatALaterVerbIsNotThereYet) {
 TEST(Program, SaysThatALaterOptionIsNotThereYet) {
   for (const char* option :
        {"--accelerate a.yaml", "--deepspeed d.json", "--pytorch 2.9", "--attention flash"}) {
-    const Outcome outcome = Workplace().run(std::string("simulate ") + option);
+    const Outcome outcome = Workplace().run(std::string("train ") + option);
     EXPECT_EQ(outcome.code, 2) << option;
     EXPECT_THAT(outcome.errors, HasSubstr("at this commit")) << option;
     EXPECT_EQ(lines_of(outcome.errors), 1u) << option;
@@ -77,10 +77,10 @@ TEST(Program, SaysThatALaterOptionIsNotThereYet) {
 }
 
 TEST(Program, SaysWhichValueOfAnOptionIsSupported) {
-  const Outcome outcome = Workplace().run("simulate --dropout on");
+  const Outcome outcome = Workplace().run("train --dropout on");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.errors,
-            "shardscope simulate: --dropout: \"on\" is not supported at this commit; off is\n");
+            "shardscope train: --dropout: \"on\" is not supported at this commit; off is\n");
 }
 
 TEST(Program, AClosedPipeIsHarmless) {

@@ -194,10 +194,10 @@ TEST_F(Sharding, ZeroOneIsNoStrategyOfFsdp1) {
               HasSubstr("deepspeed"));
 }
 
-TEST_F(Sharding, OtherVerbsSayWhyTheyFollowTheNativeRuntimeOnly) {
-  const Outcome outcome = workplace_.run("simulate --model model --accelerate config.yaml");
+TEST_F(Sharding, TrainSaysThatItRunsTheNativeRuntimeOnly) {
+  const Outcome outcome = workplace_.run("train job.json --accelerate config.yaml");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.errors, HasSubstr("shardscope model"));
+  EXPECT_THAT(outcome.errors, HasSubstr("shardscope simulate"));
   EXPECT_EQ(lines_of(outcome.errors), 1u);
 }
 

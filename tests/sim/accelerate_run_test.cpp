@@ -10,8 +10,8 @@
 #include "core/config/config_plan.h"
 #include "core/model/huggingface.h"
 #include "core/runtime/configured_setup.h"
-#include "core/runtime/training_run.h"
-#include "sim/allocator/allocator_feed.h"
+#include "core/runtime/recorded_schedule.h"
+#include "sim/program_player.h"
 
 namespace shardscope {
 namespace {
@@ -65,24 +65,18 @@ eager::TrainingSetup setup_of(const Case& c, const Model& model) {
 std::vector<Peaks> played(const Case& c) {
   const JsonValue config = JsonValue::read_file(folder / c.row.at("model").string());
   const Model model = model_of(c, config);
-  const eager::TrainingSetup setup = setup_of(c, model);
+  const Schedule schedule = eager::recorded_schedule(model, config, setup_of(c, model));
   InstantDevice device;
-  CachingAllocator allocator(parse_allocator_settings("", "conf"), {.total = Bytes{80LL << 30}},
-                             device);
-  AllocatorFeed feed(allocator, device);
-  eager::Session session(setup.session);
-  session.observe(feed);
-  eager::TrainingRun run(session, model, config, setup);
+  CachingAllocator allocator({}, {.total = Bytes{80LL << 30}}, device);
+  ProgramPlayer player({.schedule = schedule, .allocator = allocator, .device = device});
   std::vector<Peaks> peaks;
-  for (int i = 0; i < 3; ++i) {
-    feed.catch_up();
+  for (const Step& step : schedule.steps) {
+    player.play_until(step.actions.begin);
     allocator.reset_peaks();
-    run.loop().iteration([](eager::Moment, int) {});
-    feed.catch_up();
+    player.play_until(step.actions.end);
     const AllocatorStatistics& s = allocator.statistics();
     peaks.push_back({s.allocated_bytes.peak, s.active_bytes.peak, s.reserved_bytes.peak});
   }
-  run.loop().finish();
   return peaks;
 }
 

@@ -1,0 +1,175 @@
+#include "cli/pytorch_prediction.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "core/model_flops.h"
+#include "core/runtime/recorded_schedule.h"
+#include "sim/simulate.h"
+
+namespace shardscope {
+namespace {
+
+/// The data-centre devices; others are taken for the nearest.
+eager::KernelDevice kernel_device(int compute_capability) {
+  constexpr int a100_multiprocessors = 108, h100_multiprocessors = 132;
+  return {.compute_capability = compute_capability,
+          .multiprocessors = compute_capability < 90 ? a100_multiprocessors : h100_multiprocessors};
+}
+
+/// Communicators of more than one rank that collectives use.
+std::int64_t communicators_of(const Schedule& schedule) {
+  std::set<std::uint32_t> used;
+  for (const Operation& op : schedule.operations)
+    if (is_collective(op.kind)) {
+      const GroupId group = schedule.collectives[op.detail].group;
+      if (schedule.groups[group.value].ranks.size() > 1) used.insert(group.value);
+    }
+  return static_cast<std::int64_t>(used.size());
+}
+
+std::string source_of(const HardwareProfile& profile, std::string_view figure) {
+  const auto found = profile.provenance.find(figure);
+  if (found == profile.provenance.end()) return "not known";
+  return fmt::format("{}: {}", name_of(found->second.origin), found->second.source);
+}
+
+MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Bytes outside) {
+  return {.peak_allocated = memory.peak_allocated,
+          .peak_active = memory.peak_active,
+          .peak_reserved = memory.peak_reserved,
+          .outside = outside,
+          .at_operation = memory.at_operation
+                              ? std::string(schedule.name(schedule.at(memory.at_operation)))
+                              : std::string(),
+          .at_peak = memory.at_peak,
+          .maximum = memory.maximum};
+}
+
+OutOfMemorySummary failure_of(const Schedule& schedule, const RunsOutOfMemory& failure,
+                              Bytes device) {
+  const AllocatorStatistics& at = failure.at_failure;
+  OutOfMemorySummary result{.step = failure.step,
+                            .operation = failure.name,
+                            .requested = failure.requested,
+                            .allocated = {at.allocated_bytes.current},
+                            .active = {at.active_bytes.current},
+                            .reserved = {at.reserved_bytes.current},
+                            .message = failure.message};
+  result.free = std::max(Bytes{}, device - result.reserved);
+  if (!failure.operation) return result;
+  const Operation& op = schedule.at(failure.operation);
+  if (op.unit) result.unit = schedule.units[op.unit.value].name;
+  if (op.owner) result.module = schedule.owners[op.owner.value];
+  return result;
+}
+
+/// Steps that were reached. One that fails has no end.
+std::vector<StepFacts> steps_of(const Schedule& schedule, const Simulation& simulation,
+                                Bytes outside) {
+  std::vector<StepFacts> steps;
+  for (const SimulatedStep& step : simulation.steps) {
+    steps.push_back({.label = step.label,
+                     .window = step.window,
+                     .memory = memory_of(schedule, step.memory, outside)});
+    if (simulation.out_of_memory && simulation.out_of_memory->step == step.label) break;
+  }
+  return steps;
+}
+
+Dtype compute_dtype_of(const PytorchScenario& scenario) {
+  return scenario.precision.starts_with("fp32") || scenario.precision.starts_with("no")
+             ? Dtype::float32
+             : Dtype::bfloat16;
+}
+
+RunFacts facts_of(const PytorchScenario& scenario, const Schedule& schedule,
+                  const HardwareProfile& profile) {
+  RunFacts facts;
+  facts.strategy = scenario.strategy;
+  facts.runtime = name_of(scenario.runtime);
+  facts.precision = scenario.precision;
+  if (profile.memory.count > 0) facts.device_memory = profile.memory;
+  facts.assumed = schedule.assumed;
+  const eager::TrainingSettings& loop = scenario.setup.loop;
+  facts.tokens_per_step = loop.batch * loop.length * loop.micro_batches * scenario.setup.world;
+  facts.model_flops = model_flops(schedule);
+  facts.peak = peak_of(profile, compute_dtype_of(scenario));
+  facts.mfu_formula = mfu_formula;
+  facts.outside_items = outside_items(schedule, profile);
+  for (const OutsideItem& item : facts.outside_items) facts.outside += item.bytes;
+  return facts;
+}
+
+}  // namespace
+
+GpuKind gpu_of(const HardwareProfile& profile) {
+  if (profile.device != "cuda")
+    throw Error({.where = "--cluster",
+                 .what = fmt::format("{} is no machine of GPUs, which PyTorch's runtimes are "
+                                     "predicted on",
+                                     profile.name),
+                 .way_out = "give --cluster h100_sxm or a measured GPU's"});
+  if (profile.compute_capability == 0) return {};
+  return {.compute_capability = profile.compute_capability};
+}
+
+Schedule pytorch_schedule(const PytorchScenario& scenario) {
+  Schedule schedule =
+      eager::recorded_schedule(scenario.model, scenario.config, scenario.setup,
+                               kernel_device(scenario.setup.session.compute_capability));
+  schedule.strategy.runtime = scenario.runtime;
+  schedule.workload = {.batch = scenario.setup.loop.batch,
+                       .length = scenario.setup.loop.length,
+                       .micro_batches = scenario.setup.loop.micro_batches,
+                       .optimizer = scenario.job.optimizer,
+                       .clip = scenario.setup.loop.clips ? scenario.job.clip : 0};
+  schedule.assumed = scenario.assumed;
+  return schedule;
+}
+
+std::vector<OutsideItem> outside_items(const Schedule& schedule, const HardwareProfile& profile) {
+  std::vector<OutsideItem> items;
+  items.push_back({.item = "CUDA context and kernels",
+                   .bytes = profile.context_memory.value_or(Bytes{}),
+                   .source = source_of(profile, "context_memory")});
+  const std::int64_t communicators = communicators_of(schedule);
+  items.push_back({.item = fmt::format("NCCL's buffers of {} communicator{}", communicators,
+                                       communicators == 1 ? "" : "s"),
+                   .bytes = profile.communicator_memory.value_or(Bytes{}) * communicators,
+                   .source = source_of(profile, "communicator_memory")});
+  items.push_back({.item = "library workspaces",
+                   .bytes = {},
+                   .source = "PyTorch takes cuBLAS's from its allocator: category workspace"});
+  return items;
+}
+
+Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profile) {
+  Prediction result{.schedule = pytorch_schedule(scenario)};
+  RunFacts facts = facts_of(scenario, result.schedule, profile);
+  AllocatorChoice allocator;
+  if (facts.device_memory)
+    allocator.memory = DeviceMemory{.total = *facts.device_memory, .outside = facts.outside};
+  Simulation simulation = simulate(result.schedule, profile, allocator);
+  facts.steps = steps_of(result.schedule, simulation, facts.outside);
+  if (simulation.out_of_memory) {
+    const Bytes left = facts.device_memory.value_or(Bytes{}) - facts.outside;
+    facts.out_of_memory = failure_of(result.schedule, *simulation.out_of_memory, left);
+    if (simulation.out_of_memory->operation)
+      result.out_of_memory_at = simulation.out_of_memory->operation;
+  } else {
+    const StepTimeBounds bounds = step_time_bounds(result.schedule, profile, simulation.accounting);
+    facts.low_factor = bounds.low_factor;
+    facts.high_factor = bounds.high_factor;
+  }
+  result.trace = std::move(simulation.trace);
+  result.summary = summarize(result.trace, facts);
+  return result;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,79 @@
+// Which setting is named for what holds memory.
+#include "cli/peak_advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shardscope {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Holder held(MemoryCategory category, std::string owner = "model.layers.*.mlp",
+            Phase phase = Phase::forward) {
+  return {.category = category, .owner = std::move(owner), .phase = phase};
+}
+
+eager::TrainingSetup fsdp1(ShardingStrategy strategy) {
+  eager::TrainingSetup setup;
+  setup.runtime = eager::Fsdp1Setup{
+      .units = {.strategy = strategy, .auto_wrap = TransformerWrap{{"Block"}}}, .options = {}};
+  return setup;
+}
+
+TEST(PeakAdvice, ActivationsAreCheckpointedUnlessTheyAre) {
+  eager::TrainingSetup setup;
+  EXPECT_THAT(advice(held(MemoryCategory::activations), setup),
+              HasSubstr("fsdp_activation_checkpointing: true"));
+  setup.checkpointing.modules = {"model.layers.0"};
+  EXPECT_THAT(advice(held(MemoryCategory::activations), setup), HasSubstr("fewer tokens"));
+}
+
+TEST(PeakAdvice, LogitsAreNoMatterOfCheckpointing) {
+  EXPECT_THAT(advice(held(MemoryCategory::activations, "lm_head"), {}), HasSubstr("chunks"));
+}
+
+TEST(PeakAdvice, GatheredParametersAreReshardedWhereTheyStay) {
+  EXPECT_THAT(advice(held(MemoryCategory::communication), fsdp1(ShardingStrategy::shard_grad_op)),
+              HasSubstr("FULL_SHARD"));
+  eager::TrainingSetup setup;
+  setup.runtime = eager::Fsdp2Setup{.calls = {{{"layers.0"}, false}, {{""}, std::nullopt}}};
+  EXPECT_THAT(advice(held(MemoryCategory::communication), setup),
+              HasSubstr("fsdp_reshard_after_forward: true"));
+}
+
+TEST(PeakAdvice, PrefetchIsNamedOnlyWhereItIsOn) {
+  eager::TrainingSetup setup = fsdp1(ShardingStrategy::full_shard);
+  auto& options = std::get<eager::Fsdp1Setup>(setup.runtime).options;
+  EXPECT_THAT(advice(held(MemoryCategory::communication), setup),
+              HasSubstr("fsdp_backward_prefetch"));
+  options.backward_prefetch = eager::fsdp1::BackwardPrefetch::none;
+  EXPECT_EQ(advice(held(MemoryCategory::communication), setup), "");
+}
+
+TEST(PeakAdvice, BucketsOfDdpAreASecondCopy) {
+  eager::TrainingSetup setup;
+  eager::ddp::Options options;
+  setup.runtime = options;
+  EXPECT_THAT(advice(held(MemoryCategory::gradients), setup),
+              HasSubstr("gradient_as_bucket_view=True"));
+  options.gradient_as_bucket_view = true;
+  setup.runtime = options;
+  EXPECT_THAT(advice(held(MemoryCategory::gradients), setup), HasSubstr("shard them"));
+}
+
+TEST(PeakAdvice, ForeachTakesTemporariesOnlyInTheStep) {
+  EXPECT_THAT(advice(held(MemoryCategory::temporaries, "", Phase::optimizer), {}),
+              HasSubstr("fused"));
+  EXPECT_THAT(advice(held(MemoryCategory::temporaries), {}), Not(HasSubstr("fused")));
+}
+
+TEST(PeakAdvice, GradientsThatAreKeptAreSetToNone) {
+  eager::TrainingSetup setup = fsdp1(ShardingStrategy::full_shard);
+  setup.loop.zero_grad_to_none = false;
+  EXPECT_THAT(advice(held(MemoryCategory::gradients), setup), HasSubstr("set_to_none=True"));
+}
+
+}  // namespace
+}  // namespace shardscope

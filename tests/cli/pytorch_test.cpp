@@ -1,0 +1,181 @@
+// `shardscope simulate` and `schedule` by the rules of PyTorch's runtimes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::filesystem::path source_root = SOURCE_ROOT;
+const std::filesystem::path recordings = source_root / "tests/data/accelerate_runs";
+
+Json read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return Json::parse(file);
+}
+
+/// A run as the recorder made it: no attention of cuDNN's.
+std::string arguments_of(const Json& row) {
+  std::string text = "--accelerate " + (recordings / row["accelerate"].get<std::string>()).string();
+  text += " --model " + (recordings / row["model"].get<std::string>()).string();
+  text += " --batch " + row["batch"].dump() + " --seq " + row["seq"].dump();
+  if (row.contains("accumulate")) text += " --accumulate " + row["accumulate"].dump();
+  return text + " --attention flash --cluster h100_sxm";
+}
+
+class Pytorch : public ::testing::Test {
+ protected:
+  Json answer(const std::string& arguments, int code = 0) const {
+    const Outcome outcome = workplace_.run(arguments + " --json");
+    EXPECT_EQ(outcome.code, code) << outcome.errors;
+    return Json::parse(outcome.output);
+  }
+  std::string text(const std::string& arguments, int code = 0) const {
+    const Outcome outcome = workplace_.run(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.errors;
+    return outcome.output;
+  }
+  /// The built-in GPU with less memory.
+  void write_profile(const std::string& memory) const {
+    Json profile = read(source_root / "sim/profiles/h100_sxm.json");
+    profile["memory"]["value"] = memory;
+    workplace_.write("small.json", profile.dump());
+  }
+  Workplace workplace_;
+};
+
+// What the real accelerate allocated, at the peak of steps 1, 2 and the one that repeats.
+TEST_F(Pytorch, SimulateAllocatesWhatRealRunsDid) {
+  const Json all = read(recordings / "recorded.json");
+  for (const auto& [name, row] : all.items()) {
+    if (row.contains("dtype")) continue;  // the script's from_config, not the command line's
+    SCOPED_TRACE(name);
+    const Json steps = answer("simulate " + arguments_of(row))["steps"];
+    ASSERT_EQ(steps.size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(steps[i]["memory"]["peak_allocated_bytes"],
+                row["recorded"]["iterations"][i]["allocated_bytes"]);
+  }
+}
+
+constexpr const char* fsdp1_of_gpt2 =
+    "--runtime fsdp1 --world 4 --batch 2 --seq 64 --dropout off --loss outside --clip 0 "
+    "--attention "
+    "flash --cluster h100_sxm --model ";
+
+// fsdp1-gpt2-tiny-w4 of ../shared/data/pytorch/memory: 3,913,728 and 4,259,840 bytes by PyTorch's
+// MemTracker, which does not see cuBLAS's workspace of 33,554,432; at both peaks none is taken.
+TEST_F(Pytorch, SimulateOfOptionsHoldsWhatTheTrackerSaw) {
+  const std::string model = (recordings / "gpt2.json").string();
+  const Json json = answer("simulate " + std::string(fsdp1_of_gpt2) + model);
+  EXPECT_EQ(json["runtime"], "fsdp1");
+  for (const auto& [step, bytes] : {std::pair(0, 3'913'728), std::pair(1, 4'259'840)}) {
+    const Json& peak = json["steps"][step]["memory"]["at_peak"];
+    std::int64_t without_workspace = 0;
+    for (const auto& [key, value] : peak.items())
+      if (key != "workspace_bytes") without_workspace += value.get<std::int64_t>();
+    EXPECT_LE(without_workspace, bytes);
+  }
+}
+
+TEST_F(Pytorch, TheThreeLinesAreOrdered) {
+  const std::string model = (recordings / "llama.json").string();
+  const Json json = answer("simulate " + std::string(fsdp1_of_gpt2) + model);
+  const Json& memory = json["memory"];
+  EXPECT_LE(memory["peak_allocated_bytes"], memory["peak_active_bytes"]);
+  EXPECT_LE(memory["peak_active_bytes"], memory["peak_reserved_bytes"]);
+  // Optimizer states are there from the second step's forward on.
+  EXPECT_GT(json["steps"][1]["memory"]["peak_allocated_bytes"],
+            json["steps"][0]["memory"]["peak_allocated_bytes"]);
+}
+
+TEST_F(Pytorch, WhatIsOutsideTheAllocatorIsStatedWithItsSource) {
+  const std::string model = (recordings / "gpt2.json").string();
+  const Json json = answer("simulate " + std::string(fsdp1_of_gpt2) + model);
+  std::int64_t sum = 0;
+  for (const Json& item : json["outside"]) {
+    sum += item["bytes"].get<std::int64_t>();
+    EXPECT_NE(item["source"], "");
+  }
+  EXPECT_EQ(json["outside"].size(), 3u);
+  EXPECT_EQ(json["memory"]["outside_bytes"], sum);
+  // 550 MiB of context and 220 MiB of one communicator.
+  EXPECT_EQ(sum, (550 + 220) << 20);
+}
+
+// 800 MiB less 770 outside leave 30 MiB, which is less than cuBLAS's workspace of 32.
+TEST_F(Pytorch, OutOfMemoryNamesTheRequest) {
+  write_profile("800 MiB");
+  const std::string arguments = "simulate --runtime ddp --world 2 --cluster small.json --model " +
+                                (recordings / "gpt2.json").string();
+  const Json json = answer(arguments, 1);
+  EXPECT_EQ(json["fits"], false);
+  const Json& failure = json["out_of_memory"];
+  EXPECT_EQ(failure["requested_bytes"], 32 << 20);
+  EXPECT_EQ(failure["step"], "1");
+  EXPECT_LT(failure["free_bytes"], 30 << 20);
+  EXPECT_THAT(failure["message"].get<std::string>(), HasSubstr("CUDA out of memory"));
+  EXPECT_THAT(text(arguments + " --quiet", 1), HasSubstr("out of memory in step 1"));
+}
+
+TEST_F(Pytorch, ExplainSaysUntilWhenAndWhatWouldFreeIt) {
+  const std::string answer = text(
+      "simulate --quiet --explain --runtime ddp --world 2 --batch 8 --seq 128 --cluster h100_sxm "
+      "--model " +
+      (recordings / "llama.json").string());
+  EXPECT_THAT(answer, AllOf(HasSubstr("the peak of live bytes"), HasSubstr("until"),
+                            HasSubstr("model.layers.*.mlp"), HasSubstr("activation checkpointing"),
+                            HasSubstr("shard them: FSDP")));
+}
+
+TEST_F(Pytorch, ScheduleShowsThreeSteps) {
+  const Json json = answer("schedule --collectives --runtime fsdp1 --world 4 --model " +
+                           (recordings / "gpt2.json").string());
+  std::vector<std::string> steps;
+  for (const Json& op : json["operations"])
+    if (op["phase"] != "init" && (steps.empty() || steps.back() != op["step"]))
+      steps.push_back(op["step"]);
+  EXPECT_EQ(steps, (std::vector<std::string>{"1", "2", "steady"}));
+}
+
+TEST_F(Pytorch, RefusesWhatItCannotPlay) {
+  const std::string model = " --cluster h100_sxm --model " + (recordings / "gpt2.json").string();
+  const std::pair<std::string, std::string> refused[] = {
+      {"--runtime fsdp1 --pytorch 1.13", "--pytorch: "},
+      {"--runtime fsdp1 --attention fast", "--attention: "},
+      {"--runtime fsdp1 --checkpointing every:0", "--checkpointing: "},
+      {"--runtime fsdp2 --strategy zero1", "--strategy: "},
+      {"--runtime fsdp1 --prefetch off", "--prefetch: "},
+      {"--runtime fsdp1 --seq 129", "--seq: "},
+      {"--dropout on", "--dropout: "},
+      {"--attention flash", "--attention: "}};
+  for (const auto& [arguments, where] : refused) {
+    SCOPED_TRACE(arguments);
+    const Outcome outcome = workplace_.run("simulate " + arguments + model);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("shardscope simulate: " + where));
+  }
+}
+
+TEST_F(Pytorch, CompilationIsAssumedAway) {
+  std::string file =
+      "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
+      "num_processes: 2\ndynamo_config:\n  dynamo_backend: INDUCTOR\n";
+  workplace_.write("compiled.yaml", file);
+  const Json json = answer("simulate --accelerate compiled.yaml --cluster h100_sxm --model " +
+                           (recordings / "gpt2.json").string());
+  EXPECT_THAT(json["assumed"].dump(), HasSubstr("torch.compile (dynamo_backend INDUCTOR)"));
+}
+
+}  // namespace
+}  // namespace shardscope::testing
