@@ -42,17 +42,10 @@ void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups) {
     recorder.name_group(group, group.id == 0 ? "world" : fmt::format("group {}", group.id));
 }
 
-std::vector<Unit> units_of(const TrainingRun& run) {
-  std::vector<Unit> units;
-  for (const std::string& name : run.units()) units.push_back({.name = name});
-  return units;
-}
-
 }  // namespace
 
 void record_steps(ScheduleRecorder& recorder, TrainingRun& run) {
   name_groups(recorder, run.groups());
-  recorder.set_units(units_of(run));
   recorder.name_model(run.model().module());
   for (const Tensor& input : run.loop().inputs())
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");

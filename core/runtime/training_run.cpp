@@ -70,7 +70,6 @@ struct Building {
   const TrainingSetup& setup;
   ProcessGroups& groups;
   std::shared_ptr<Module> module;
-  std::vector<std::string>& units;
 
   void checkpoint() { add_checkpoints(*module, setup.checkpointing); }
 };
@@ -108,7 +107,6 @@ fsdp1::Groups groups_of(ProcessGroups& groups, const Fsdp1Settings& units) {
 std::unique_ptr<ParallelModel> build(Building& b, const Fsdp1Setup& setup) {
   // A plan names modules as if none were checkpointed.
   Fsdp1Plan plan = plan_fsdp1(tree_of(b.described), setup.units, b.setup.rank);
-  for (const Fsdp1Unit& unit : plan.units) b.units.push_back(unit.module);
   b.checkpoint();
   return fsdp1_model(b.s, {.module = std::move(b.module),
                            .plan = std::move(plan),
@@ -133,10 +131,8 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
                                     .offload = setup.offload}};
     if (!ignored.empty())
       step.options.ignored = [ignored](const Tensor& p) { return ignored.contains(p.impl()); };
-    for (const std::string& name : call.modules) {
+    for (const std::string& name : call.modules)
       step.modules.push_back(module_named(modules, name));
-      b.units.push_back(step.modules.back()->name);
-    }
     steps.push_back(std::move(step));
   }
   return fsdp2_model(b.s, std::move(b.module), b.groups, setup.mesh, std::move(steps));
@@ -236,8 +232,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
                     .described = model,
                     .setup = setup,
                     .groups = groups_,
-                    .module = make_module(maker, model, config, setup.model),
-                    .units = units_};
+                    .module = make_module(maker, model, config, setup.model)};
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
   model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
   if (setup.made_on == Device::meta) fill_from_meta(s, *model_, model, setup, groups_.world());

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
@@ -26,13 +24,10 @@ class TrainingRun {
   ParallelModel& model() { return *model_; }
   TrainingLoop& loop() { return *loop_; }
   const ProcessGroups& groups() const { return groups_; }
-  /// Names of the modules that FSDP made units of; "" is the root. None under other runtimes.
-  const std::vector<std::string>& units() const { return units_; }
 
  private:
   std::unique_ptr<Session> maker_;  ///< where the model was made, if not on the device
   ProcessGroups groups_;
-  std::vector<std::string> units_;
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<TrainingLoop> loop_;
 };
