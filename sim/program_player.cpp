@@ -94,13 +94,10 @@ void ProgramPlayer::turn(bool rises) {
 void ProgramPlayer::fail(const HostAction& action) {
   const auto& actions = setting_.schedule.program.actions;
   const std::uint32_t at = next_ - 1;
-  failed_ = {.action = at,
-             .buffer = BufferId{action.subject},
-             .failure = *setting_.allocator.failure(),
-             .statistics = {}};
+  failed_ = {
+      .action = at, .buffer = BufferId{action.subject}, .failure = *setting_.allocator.failure()};
   for (std::uint32_t i = at; i-- > 0 && actions[i].kind == HostActionKind::allocate;)
     free(actions[i]);
-  failed_->statistics = setting_.allocator.statistics();
 }
 
 }  // namespace shardscope

@@ -15,8 +15,6 @@ struct FailedRequest {
   std::uint32_t action = 0;
   BufferId buffer;
   OutOfMemory failure;
-  /// Once the operator that failed has let go of what it had made.
-  AllocatorStatistics statistics;
 };
 
 /// Figures of memory at a moment: what a profiler's counters show.

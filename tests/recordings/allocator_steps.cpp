@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "core/lower/pytorch/engine.h"
 #include "core/runtime/schedule_recorder.h"
 #include "sim/program_player.h"
 #include "tests/recordings/allocator.h"
@@ -34,6 +35,41 @@ Json figures_of(const AllocatorStatistics& statistics, std::int64_t Gauge::*whic
   return row;
 }
 
+/// Python's frames when a request fails: where the recorder looks at the figures, the traceback
+/// still holds the variables of the forward's functions. In a backward all of the engine's have
+/// gone. Two observers around the program's.
+class FramesAtFailure {
+ public:
+  explicit FramesAtFailure(eager::Session& s) : s_(s) {}
+  ~FramesAtFailure() { clear(); }
+
+  eager::Observer& before() { return before_; }
+  eager::Observer& after() { return after_; }
+  /// The exception has been handled.
+  void clear() { s_.held_by_frames.reset(); }
+
+ private:
+  struct Before : eager::Observer {
+    void on_operator(eager::Session& s, const eager::OperatorCall&) override { begin(s); }
+    void on_storage_resized(eager::Session& s, eager::StorageImpl&, Bytes) override { begin(s); }
+    static void begin(eager::Session& s) {
+      if (!s.engine().running()) s.held_by_frames.emplace();
+    }
+  };
+  struct After : eager::Observer {
+    void on_operator(eager::Session& s, const eager::OperatorCall&) override {
+      s.held_by_frames.reset();
+    }
+    void on_storage_resized(eager::Session& s, eager::StorageImpl&, Bytes) override {
+      s.held_by_frames.reset();
+    }
+  };
+
+  eager::Session& s_;
+  Before before_;
+  After after_;
+};
+
 /// torch.OutOfMemoryError in the middle of a run.
 struct OutOfMemoryStop {};
 
@@ -48,9 +84,12 @@ class StepRun final : private eager::ProgramListener {
                                                      1073741824.0)}},
                    events()),
         recorder_({.blas_workspaces = workspaces}),
-        player_({.schedule = recorder_.schedule(), .allocator = allocator_, .device = events()}) {
+        player_({.schedule = recorder_.schedule(), .allocator = allocator_, .device = events()}),
+        frames_(session_) {
     if (settings.at("trace").get<bool>() && workspaces) allocator_.keep_trace();
+    session_.observe(frames_.before());
     session_.observe(recorder_);
+    session_.observe(frames_.after());
     recorder_.listen(*this);
   }
 
@@ -63,7 +102,10 @@ class StepRun final : private eager::ProgramListener {
       for (iteration_ = 1; iteration_ <= settings_.at("iters").get<int>(); ++iteration_)
         iterate(*step, result);
     } catch (const OutOfMemoryStop&) {
+      recorder_.catch_up();
+      player_.unwind();
       note_failure(result);
+      frames_.clear();
     }
     if (step) step->loop().finish();
     if (player_.failed())
@@ -102,7 +144,7 @@ class StepRun final : private eager::ProgramListener {
     const OutOfMemory& failure = failed.failure;
     result["out_of_memory"] = {{"iteration", iteration_},
                                {"phase", phase_},
-                               {"at_failure", figures_of(failed.statistics, &Gauge::current)},
+                               {"at_failure", figures_of(allocator_.statistics(), &Gauge::current)},
                                {"num_alloc_retries", failure.statistics.retries},
                                {"message", message_of(failure)}};
   }
@@ -175,6 +217,7 @@ class StepRun final : private eager::ProgramListener {
   CachingAllocator allocator_;
   eager::ScheduleRecorder recorder_;
   ProgramPlayer player_;
+  FramesAtFailure frames_;
   std::map<std::uint32_t, int> numbers_{{0, 0}};
   int iteration_ = 0;
   std::string phase_ = "init";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "core/lower/pytorch/aten/copies.h"
@@ -96,7 +97,10 @@ std::shared_ptr<void> note_recomputed(Session& s, Frame& frame, std::int64_t tas
                                      frame.holders.size()),
                  .way_out = {}});
   if (const auto holder = frame.holders[index].lock()) holder->recomputed[task] = *kept;
-  if (frame.options.early_stop && index + 1 == frame.holders.size()) throw StopRecomputation{};
+  if (frame.options.early_stop && index + 1 == frame.holders.size()) {
+    s.held_by_frames.emplace();
+    throw StopRecomputation{};
+  }
   return kept;
 }
 
@@ -136,6 +140,7 @@ void recompute(Session& s, const std::shared_ptr<Frame>& frame, std::int64_t tas
     const Scoped<SelectiveCache*> replay(s.selective_replay, frame->cache.get());
     run_again(s, frame->options, frame->autocast, [&] { frame->function(s, arguments); });
   } catch (const StopRecomputation&) {
+    const auto frames = std::exchange(s.held_by_frames, std::nullopt);
   }
   if (frame->recomputed[task] != frame->holders.size())
     throw Error({.where = "checkpoint",

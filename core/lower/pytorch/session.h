@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -77,6 +78,9 @@ class Session {
       linear_replacement;
   /// The module whose parameters a function of a runtime that is running is about; null: of none.
   const std::string* unit = nullptr;
+  /// While an exception leaves the middle of a model's forward: what its functions held, which
+  /// Python keeps with the frames in its traceback.
+  std::optional<std::vector<Storage>> held_by_frames;
   /// Modules whose forward is running, innermost last.
   std::vector<Module*> modules;
 

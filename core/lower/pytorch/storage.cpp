@@ -35,6 +35,10 @@ void StorageImpl::resize(Bytes bytes) {
 }
 
 void StorageImpl::release_last() {
+  if (session_->held_by_frames) {
+    session_->held_by_frames->push_back(Storage(this));
+    return;
+  }
   if (told_) session_->tell([&](Observer& o) { o.on_storage_freed(*session_, *this); });
   delete this;
 }
