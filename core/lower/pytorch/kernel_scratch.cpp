@@ -136,7 +136,7 @@ void chunk_cat_scratch(const OperatorCall& call, const KernelDevice&, ScratchPla
     const Dims& sizes = gradient->layout.sizes;
     const std::int64_t rows = (sizes[0] + ranks - 1) / ranks;
     const std::int64_t elements = sizes[0] == 0 ? 0 : rows * (sizes.product() / sizes[0]);
-    entries += 6 + blocks_of(elements * size_of(gradient->layout.dtype).count);
+    entries += 6 + blocks_of(elements * size_of(call.outputs[0]->layout.dtype).count);
   }
   plan.take(entries * 8);
 }

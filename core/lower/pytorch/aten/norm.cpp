@@ -50,8 +50,9 @@ Tensor native_layer_norm(Session& s, Tensor input, Tensor weight, Tensor bias) {
   }
   const Tensor output = allocate(s, like(input), input.sizes());
   const Like statistics = like(input, statistics_dtype(input, weight));
-  const Tensor mean = allocate(s, statistics, statistics_sizes(input, weight));
-  const Tensor deviation = allocate(s, statistics, statistics_sizes(input, weight));
+  Tensor mean = allocate(s, statistics, statistics_sizes(input, weight));
+  Tensor deviation = allocate(s, statistics, statistics_sizes(input, weight));
+  const LetGo in_order{mean, deviation};
   dispatched(s, native_layer_norm_op, {&input, &weight, &bias}, {&output, &mean, &deviation});
   set_history(s, output, node);
   if (node) {

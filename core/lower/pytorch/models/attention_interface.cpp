@@ -29,8 +29,9 @@ Tensor probabilities(Session& s, Tensor weights, const AttentionCall& call) {
 
 /// eager_attention_forward.
 AttentionResult attend_eagerly(Session& s, const AttentionCall& call) {
-  const Tensor key = repeat_heads(s, call.key, call.groups);
-  const Tensor value = repeat_heads(s, call.value, call.groups);
+  Tensor key = repeat_heads(s, call.key, call.groups);
+  Tensor value = repeat_heads(s, call.value, call.groups);
+  const LetGo let_go{key, value};
   Tensor weights = matmul(s, call.query, transpose(s, key, 2, 3));
   if (call.scaled) weights = mul(s, std::move(weights), any_factor);
   if (call.soft_cap) weights = soft_capped(s, std::move(weights));

@@ -17,14 +17,13 @@ Module::Forward embeddings(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const std::int64_t batch = arguments[0].size(0), tokens = arguments[0].size(1);
     const Tensor positions = indexed_slice(s, module.buffer("position_ids"), 1, 0, tokens);
-    const Tensor buffered =
-        gather(s, expand(s, module.buffer("token_type_ids"), {1, -1}), 1, positions);
-    const Tensor types = expand(s, buffered, {batch, tokens});
-    const Tensor words = call_one(s, module.child("word_embeddings"), {arguments[0]});
-    const Tensor type_embeddings = call_one(s, module.child("token_type_embeddings"), {types});
+    Tensor buffered = gather(s, expand(s, module.buffer("token_type_ids"), {1, -1}), 1, positions);
+    Tensor types = expand(s, buffered, {batch, tokens});
+    Tensor words = call_one(s, module.child("word_embeddings"), {arguments[0]});
+    Tensor type_embeddings = call_one(s, module.child("token_type_embeddings"), {types});
     Tensor sum = add(s, words, type_embeddings);
-    const Tensor position_embeddings =
-        call_one(s, module.child("position_embeddings"), {positions});
+    Tensor position_embeddings = call_one(s, module.child("position_embeddings"), {positions});
+    const LetGo let_go{types, words, buffered, type_embeddings, position_embeddings};
     sum = add(s, sum, position_embeddings);
     sum = call_one(s, module.child("LayerNorm"), {sum});
     return {call_one(s, module.child("dropout"), {sum})};
@@ -45,9 +44,10 @@ Module::Forward self_attention(const Context& context, const Module&) {
                             {hidden.size(0), hidden.size(1), -1, head_size}),
                        1, 2);
     };
-    const Tensor query = projected("query");
-    const Tensor key = projected("key");
-    const Tensor value = projected("value");
+    Tensor query = projected("query");
+    Tensor key = projected("key");
+    Tensor value = projected("value");
+    const LetGo let_go{query, key, value};
     AttentionResult result = attend(s, context,
                                     {.query = query,
                                      .key = key,

@@ -86,6 +86,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Projections states = project(s, module, hidden, shape);
+    const LetGo let_go{states.query, states.key, states.value, states.fused};
     const auto turn = has_child(module, "qkv_proj") ? apply_partial_rotary : apply_rotary;
     std::tie(states.query, states.key) =
         turn(s, states.query, states.key, arguments[2], arguments[3]);

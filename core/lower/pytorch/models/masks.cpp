@@ -120,6 +120,7 @@ Tensor boolean_mask(Session& s, const MaskRequest& request, const MaskFunction& 
   const std::int64_t batch = request.embeddings.size(0), tokens = request.embeddings.size(1);
   const Like indices{Dtype::int64, s.settings.device};
   Indices at;
+  const LetGo let_go{at.batch, at.head, at.query, at.key};
   at.batch = arange(s, batch, indices);
   at.head = arange(s, 1, indices);
   at.query = add(s, arange(s, tokens, indices), 0);
