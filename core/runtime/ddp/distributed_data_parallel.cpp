@@ -40,6 +40,15 @@ void verify_parameter_shapes(Session& s, const ProcessGroup& group, const Tensor
   s.wait_work(broadcast(s, group, metadata, 0, true));
 }
 
+/// Comparing shapes across processes ends in Tensor.item() of one.
+void refuse_meta(const Tensors& parameters) {
+  for (const Tensor& parameter : parameters)
+    if (parameter.device() == Device::meta)
+      throw Refusal("RuntimeError", {.where = "DistributedDataParallel",
+                                     .what = "Tensor.item() cannot be called on meta tensors",
+                                     .way_out = "make the model on the device"});
+}
+
 }  // namespace
 
 DistributedDataParallel::DistributedDataParallel(Session& s, std::shared_ptr<Module> module,
@@ -51,6 +60,7 @@ DistributedDataParallel::DistributedDataParallel(Session& s, std::shared_ptr<Mod
       options_(std::move(options)) {
   const Tensors parameters = trainable_parameters(*inner_);
   if (options_.init_sync) {
+    refuse_meta(parameters);
     const Visiting visiting(s_, options_.watchers, Site::verify_param_shapes);
     verify_parameter_shapes(s_, group_, parameters);
   }
@@ -89,9 +99,11 @@ void DistributedDataParallel::sync_buffers() {
 }
 
 Tensors DistributedDataParallel::forward(const Arguments& arguments) {
+  Tensors outputs;  // lives until all of this returns, past the end of the record
   const RecordFunction record(s_);
   pre_forward();
-  return post_forward(call(s_, *inner_, arguments));
+  outputs = call(s_, *inner_, arguments);
+  return post_forward(outputs);
 }
 
 void DistributedDataParallel::pre_forward() {
@@ -108,7 +120,7 @@ void DistributedDataParallel::pre_forward() {
   if (requires_forward_sync_ && options_.broadcast_buffers && !buffers_.empty()) sync_buffers();
 }
 
-Tensors DistributedDataParallel::post_forward(Tensors outputs) {
+Tensors DistributedDataParallel::post_forward(const Tensors& outputs) {
   const bool finds_unused =
       options_.buckets.find_unused_parameters && !options_.buckets.static_graph;
   requires_forward_sync_ = s_.grad_enabled && requires_sync_;

@@ -43,7 +43,7 @@ class DistributedDataParallel {
  private:
   Tensors forward(const Arguments& arguments);
   void pre_forward();
-  Tensors post_forward(Tensors outputs);
+  Tensors post_forward(const Tensors& outputs);
   Tensors through_sink(const Tensors& outputs);
   void sync_module_states();
   void sync_buffers();

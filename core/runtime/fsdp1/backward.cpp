@@ -100,6 +100,7 @@ void post_backward(Session& s, Unit& unit) {
   const NoGrad no_grad(s);
   FlatHandle& handle = *unit.handle;
   handle.progress.post_backward_called = true;
+  Tensor computed;  // lives past the end of the record
   const RecordFunction recording(s);
   handle.progress.state = HandleState::backward_post;
   if (!handle.flat().grad().defined()) return;
@@ -110,7 +111,7 @@ void post_backward(Session& s, Unit& unit) {
   }
   s.wait_stream(unit.shared.streams.post_backward, s.stream);
   const OnStream on(s, unit.shared.streams.post_backward);
-  const Tensor computed = shallow_detach(s, handle.flat().grad());
+  computed = shallow_detach(s, handle.flat().grad());
   if (computed.dtype() != handle.reduce_dtype() && !handle.forces_full_precision())
     handle.flat().grad().set_data(to(s, handle.flat().grad(), handle.reduce_dtype()));
   reduce_gradient(s, unit);
