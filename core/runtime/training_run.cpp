@@ -9,6 +9,7 @@
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/autocast.h"
 #include "core/runtime/collectives.h"
+#include "core/runtime/fsdp1/meta_modules.h"
 #include "core/sharding/module_tree.h"
 
 namespace shardscope::eager {
@@ -107,6 +108,7 @@ fsdp1::Groups groups_of(ProcessGroups& groups, const Fsdp1Settings& units) {
 std::unique_ptr<ParallelModel> build(Building& b, const Fsdp1Setup& setup) {
   // A plan names modules as if none were checkpointed.
   Fsdp1Plan plan = plan_fsdp1(tree_of(b.described), setup.units, b.setup.rank);
+  fsdp1::check_meta_modules(*b.module);
   b.checkpoint();
   return fsdp1_model(b.s, {.module = std::move(b.module),
                            .plan = std::move(plan),
@@ -164,15 +166,24 @@ std::map<std::string, std::int64_t> whole_elements(const shardscope::Model& mode
   return result;
 }
 
-/// torch.nn.Module.to_empty: children first.
-void to_empty(Session& s, Module& module) {
+/// torch.nn.Module.to_empty: children first. A DTensor stays the parameter that it is; a plain one
+/// is replaced where it is registered, so that tied ones are tied no more.
+void to_empty(Session& s, Module& module, bool distributed) {
   const auto fresh = [&](const Tensor& tensor) {
     return allocate_strided(s, {tensor.dtype(), s.settings.device}, tensor.sizes(),
                             tensor.strides());
   };
-  for (const Module::Child& child : module.children) to_empty(s, *child.module);
-  for (Module::NamedTensor& own : module.parameters)
-    if (own.tensor) own.tensor.set_data(fresh(own.tensor));
+  for (const Module::Child& child : module.children) to_empty(s, *child.module, distributed);
+  for (Module::NamedTensor& own : module.parameters) {
+    if (!own.tensor) continue;
+    if (distributed) {
+      own.tensor.set_data(fresh(own.tensor));
+      continue;
+    }
+    const bool trainable = own.tensor.requires_grad();
+    own.tensor = fresh(own.tensor);
+    own.tensor.set_requires_grad(trainable);
+  }
   for (Module::NamedTensor& own : module.buffers)
     if (own.tensor) own.tensor = fresh(own.tensor);
 }
@@ -203,8 +214,9 @@ void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& d
                     const TrainingSetup& setup, const ProcessGroup& world) {
   const NoGrad no_grad(s);
   if (setup.loads_from_rank_0) return load_from_rank_0(s, model.module(), described, world);
-  to_empty(s, model.module());
-  if (fsdp2::FullySharded* sharded = model.fully_sharded()) sharded->reset_sharded_params();
+  fsdp2::FullySharded* sharded = model.fully_sharded();
+  to_empty(s, model.module(), sharded != nullptr);
+  if (sharded) sharded->reset_sharded_params();
 }
 
 shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {
