@@ -156,6 +156,19 @@ Bytes read_mib(Reader& in, std::int64_t least) { return {in.integer(least, most_
 
 void ignore(Reader& in, AllocatorSettings&) { in.skip_value(); }
 
+/// A smaller range of addresses makes a stream's segment several.
+void refuse_reserve(Reader& in, AllocatorSettings&) {
+  in.refuse("ranges of addresses smaller than the device's memory are not modelled",
+            "leave expandable_segments_reserve and _by_class out");
+}
+
+/// Without the release of cached segments and the second try.
+void refuse_throwing(Reader& in, AllocatorSettings&) {
+  if (in.boolean())
+    in.refuse("an allocator that gives up at the first refusal of the device is not modelled",
+              "leave throw_on_cudamalloc_oom out");
+}
+
 struct Option {
   std::string_view name;
   void (*read)(Reader& in, AllocatorSettings& settings);
@@ -169,8 +182,8 @@ constexpr Option options[] = {
      }},
     {"expandable_segments",
      [](Reader& in, AllocatorSettings& s) { s.expandable_segments = in.boolean(); }},
-    {"expandable_segments_reserve", ignore},
-    {"expandable_segments_reserve_by_class", ignore},
+    {"expandable_segments_reserve", refuse_reserve},
+    {"expandable_segments_reserve_by_class", refuse_reserve},
     {"garbage_collection_threshold",
      [](Reader& in, AllocatorSettings& s) {
        s.garbage_collection_threshold = in.number(0, 1, true);
@@ -201,7 +214,7 @@ constexpr Option options[] = {
     {"release_lock_on_cudamalloc", ignore},
     {"release_lock_on_hipmalloc", ignore},
     {"roundup_power2_divisions", read_roundup},
-    {"throw_on_cudamalloc_oom", ignore},
+    {"throw_on_cudamalloc_oom", refuse_throwing},
 };
 
 const Option& option_of(Reader& in, std::string_view name) {

@@ -65,5 +65,12 @@ TEST(AllocatorSettings, NamesWhatItCannotRead) {
   EXPECT_THAT(refusal_of("roundup_power2_divisions:[4:2"), HasSubstr("ends too early"));
 }
 
+// Both change what fits: what is not modelled is not ignored. The second is PyTorch's default.
+TEST(AllocatorSettings, RefusesWhatWouldFitOtherwise) {
+  EXPECT_THAT(refusal_of("expandable_segments_reserve:0.5"), HasSubstr("not modelled"));
+  EXPECT_THAT(refusal_of("throw_on_cudamalloc_oom:True"), HasSubstr("not modelled"));
+  EXPECT_EQ(parse_allocator_settings("throw_on_cudamalloc_oom:False", "conf"), AllocatorSettings{});
+}
+
 }  // namespace
 }  // namespace shardscope
