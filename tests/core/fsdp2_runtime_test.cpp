@@ -4,81 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/matmul.h"
 #include "core/lower/pytorch/aten/reductions.h"
 #include "core/lower/pytorch/engine.h"
 #include "core/runtime/ddp/distributed_data_parallel.h"
-#include "core/runtime/fsdp2/fully_shard.h"
+#include "tests/core/fsdp2_chain.h"
 
 namespace shardscope::eager {
 namespace {
 
 using testing::ElementsAre;
-using EagerModule = eager::Module;
-
-std::shared_ptr<EagerModule> linear_module(Session& s, const std::string& name, std::int64_t in,
-                                           std::int64_t out) {
-  auto module = std::make_shared<EagerModule>();
-  module->name = name;
-  module->class_name = "Linear";
-  const Tensor weight = empty(s, {out, in}, {.dtype = Dtype::float32, .device = Device::cuda});
-  weight.set_requires_grad(true);
-  module->parameters.push_back({.name = "weight", .tensor = weight});
-  module->forward = [](Session& session, EagerModule& self, const Arguments& arguments) -> Tensors {
-    return {linear(session, arguments[0], self.parameter("weight"))};
-  };
-  return module;
-}
-
-/// Linear layers "0", "1", ... without biases, sizes[i] to sizes[i + 1].
-std::shared_ptr<EagerModule> chain(Session& s, const std::vector<std::int64_t>& sizes) {
-  auto root = std::make_shared<EagerModule>();
-  root->class_name = "Chain";
-  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
-    const std::string name = std::to_string(i);
-    root->children.push_back({name, linear_module(s, name, sizes[i], sizes[i + 1])});
-  }
-  root->forward = [](Session& session, EagerModule& self, const Arguments& arguments) -> Tensors {
-    Tensor x = arguments[0];
-    for (const EagerModule::Child& child : self.children) x = call_one(session, *child.module, {x});
-    return {x};
-  };
-  return root;
-}
-
-Tensor input(Session& s, std::int64_t width) {
-  return empty(s, {2, width}, {.dtype = Dtype::float32, .device = Device::cuda});
-}
-
-/// Elements put in and held after each collective, and its dtype.
-struct Collectives : Observer {
-  std::vector<std::string> rows;
-  void on_collective(Session&, const CollectiveCall& call) override {
-    rows.push_back(std::string(shardscope::name_of(call.kind)) + " " +
-                   std::to_string(call.elements_in) + " " + std::to_string(call.elements_out) +
-                   " " + std::string(shardscope::name_of(call.dtype)));
-  }
-};
-
-struct Fsdp2 {
-  Fsdp2(Session& s, int ranks, const std::shared_ptr<EagerModule>& root)
-      : s_(s), groups(ranks, 0), root_(root), sharded(s, groups) {}
-
-  void shard_all(fsdp2::Options options) {
-    options.mesh = sharded.mesh({groups.world().size()});
-    for (const EagerModule::Child& child : root_->children)
-      sharded.fully_shard({child.module.get()}, options);
-    sharded.fully_shard({root_.get()}, options);
-  }
-  Tensor forward(std::int64_t width) { return call_one(s_, *root_, {input(s_, width)}); }
-  void step(std::int64_t width) { backward(s_, sum(s_, forward(width))); }
-
-  Session& s_;
-  ProcessGroups groups;
-  std::shared_ptr<EagerModule> root_;
-  fsdp2::FullySharded sharded;
-};
 
 // A (1, 5) weight on 8 ranks: every rank stores one padded row, so that 8 rows are gathered and
 // reduced where one has values.
