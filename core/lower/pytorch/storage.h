@@ -44,7 +44,6 @@ class StorageImpl : public Counted {
   Bytes bytes() const { return bytes_; }
   Device device() const { return device_; }
   StreamId stream() const { return stream_; }
-  Session& session() const { return *session_; }
   bool pinned() const { return pinned_; }
   /// Once: where allocate() has not.
   void tell_allocated();

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "core/error.h"
 #include "core/lower/pytorch/autograd.h"
@@ -100,17 +99,6 @@ void remove_hook(const Tensor& tensor, HookHandle handle) {
     std::erase_if(extras->post_accumulate_hooks, has_id);
   }
   if (tensor.grad_fn()) tensor.grad_fn()->remove_hook(handle);
-}
-
-void LetGo::let_go_for_good() {
-  for (int i = 0; i < count_; ++i) {
-    Tensor& tensor = *tensors_[static_cast<std::size_t>(i)];
-    if (!tensor.defined()) continue;
-    Session& s = tensor.storage()->session();
-    auto held = std::exchange(s.held_by_frames, std::nullopt);
-    tensor.reset();
-    s.held_by_frames = std::move(held);
-  }
 }
 
 }  // namespace shardscope::eager

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -133,7 +132,6 @@ class LetGo {
   LetGo(const LetGo&) = delete;
   LetGo& operator=(const LetGo&) = delete;
   ~LetGo() {
-    if (std::uncaught_exceptions() > 0) let_go_for_good();
     for (int i = 0; i < count_; ++i) tensors_[static_cast<std::size_t>(i)]->reset();
   }
 
@@ -143,9 +141,6 @@ class LetGo {
     static_assert(n <= 8);
     std::copy(tensors.begin(), tensors.end(), tensors_.begin());
   }
-
-  /// An exception leaves the operator: no frame of Python's holds these.
-  void let_go_for_good();
 
   std::array<Tensor*, 8> tensors_{};
   int count_;
