@@ -13,6 +13,7 @@
 #include "backend/comm/queued_collectives.h"
 #include "core/error.h"
 #include "tests/backend/comm/communicator_contract.h"
+#include "tests/backend/comm/nccl_contract.h"
 #include "tests/backend/comm/stand_in_ranks.h"
 #include "tests/backend/cuda/fenced_memory.h"
 #include "tests/backend/cuda/stand_in_device.h"
@@ -55,6 +56,13 @@ INSTANTIATE_TEST_SUITE_P(Ranks, NcclContract,
                            return std::get<1>(parameters.param) + "_on_" +
                                   std::to_string(std::get<0>(parameters.param));
                          });
+
+// On memory of the device, which the host reaches through copies alone: what the bundle for GPUs
+// runs over NCCL.
+TEST(NcclContractOfDeviceMemory, HoldsOverTheStandIn) {
+  const auto outcomes = testing::run_ranks(3, testing::require_nccl_contract);
+  EXPECT_THAT(outcomes, Each(RankOutcome{})) << outcomes.front().message;
+}
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""Several ranks on one GPU: losses of every strategy beside those of one rank, the same bits twice, a rank that is killed
+or hangs, device memory beside what is predicted. Writes REPORT/ranks.json after every figure; times mean nothing."""
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from bench import OutOfTime, write_tokens
+
+TOLERANCE = 1e-5  # of losses in float32, relative
+MEMORY_TOLERANCE = 0.02
+GLOBAL_BATCH, SEQ = 4, 16
+BEYOND_DEADLINE_S = 5
+RANK_LOST = 4  # exit code
+
+STRATEGIES = {"no_shard": (2, 4), "zero1": (2, 4), "shard_grad_op": (2, 4), "full_shard": (2, 4), "hybrid_shard": (4,)}
+
+
+class DeviceMemory:
+    """What the driver says is in use on the first GPU, by all processes; None where there is no driver."""
+
+    def __init__(self):
+        self.driver = None
+        try:
+            driver = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return
+        context, device = ctypes.c_void_p(), ctypes.c_int()
+        if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+            return
+        if driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
+            return
+        self.driver, self.context = driver, context
+
+    def used(self):
+        if self.driver is None:
+            return None
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.driver.cuCtxSetCurrent(self.context)  # of this thread
+        if self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)):
+            return None
+        return total.value - free.value
+
+
+def processes_with(word, variable=None):
+    """Numbers of the processes with `word` among their arguments, and `variable` ("RANK=1") in their environment."""
+    found = []
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            has_word = word.encode() in (folder / "cmdline").read_bytes().split(b"\0")
+            if has_word and (variable is None or variable.encode() in (folder / "environ").read_bytes().split(b"\0")):
+                found.append(int(folder.name))
+        except OSError:
+            continue  # it has ended
+    return [pid for pid in found if pid != os.getpid()]
+
+
+class RanksBench:
+    def __init__(self, options):
+        self.options, self.report = options, options.report
+        self.device = "cpu" if options.dry else "cuda"
+        self.steps = 5 if options.dry else 50
+        self.timeout_s = 2 if options.dry else 10
+        self.deadline = time.monotonic() + options.limit_s
+        self.folder = options.report / "ranks"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.memory = DeviceMemory() if not options.dry else None
+        self.result = {"schema": "shardscope.gpu_ranks/1", "device": self.device, "steps": self.steps, "losses": [],
+                       "same_bits_twice": None, "lost_ranks": [], "memory": [], "failed": []}
+
+    def save(self):
+        part = self.report / "ranks.json.part"
+        part.write_text(json.dumps(self.result, indent=1))
+        part.rename(self.report / "ranks.json")
+
+    def guarded(self, what, action):
+        """A fact that does not hold, or cannot be seen, costs that fact alone."""
+        try:
+            why = "no time was left" if self.deadline - time.monotonic() < 5 else action()
+        except OutOfTime:
+            why = "no time was left"
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"[:600]
+        if why:
+            self.result["failed"].append({"what": what, "why": why})
+        self.save()
+
+    def command(self, name, strategy, ranks, **more):
+        """Of `train` with `ranks` ranks that have the same global batch, whatever their number; the run's folder."""
+        run = self.folder / name
+        job = {"model": str(self.options.bundle / "models" / "gpt2_dry"), "data": str(self.folder / "tokens.bin"),
+               "tokens": "uint16", "batch": GLOBAL_BATCH // ranks, "seq": SEQ, "steps": self.steps, "precision": "fp32",
+               "strategy": strategy, "ranks": ranks, "device": self.device, "save_model": False, "clip": 1.0,
+               "timeout": f"{self.timeout_s} s", "deterministic": True, **more}
+        if strategy == "hybrid_shard":
+            job["mesh"] = {"replicate": 2, "shard": ranks // 2}
+        file = self.folder / f"{name}.json"
+        file.write_text(json.dumps(job))
+        return [self.options.programs / "shardscope", "train", file, "--json", "--quiet", "-o", run], run
+
+    def train(self, name, strategy, ranks, **more):
+        command, run = self.command(name, strategy, ranks, **more)
+        limit = min(90, self.deadline - time.monotonic())
+        if limit < 3:
+            raise OutOfTime()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        if done.returncode != 0:
+            raise RuntimeError(f"{name}: exit code {done.returncode}: {done.stderr.strip()[-400:]}")
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line)["loss"] for line in lines], json.loads(done.stdout)
+
+    def check_losses(self, strategy, ranks, expected):
+        losses, _ = self.train(f"{strategy}.{ranks}", strategy, ranks)
+        if len(losses) != self.steps or len(expected) != self.steps:
+            return f"{len(losses)} and {len(expected)} steps instead of {self.steps}"
+        most = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, expected))
+        self.result["losses"].append({"strategy": strategy, "ranks": ranks, "last_loss": losses[-1],
+                                      "largest_relative_difference": most, "passed": most <= TOLERANCE})
+        return None if most <= TOLERANCE else f"losses differ by {most:.3g} of one rank's, more than {TOLERANCE}"
+
+    def check_same_bits(self):
+        first, _ = self.train("first", "full_shard", 2)
+        second, _ = self.train("second", "full_shard", 2)
+        self.result["same_bits_twice"] = first == second
+        return None if first == second else "two runs of the same job have different losses"
+
+    def check_lost_rank(self, name, sent, bound_s):
+        """The job ends with its exit code in time, names rank 1, and leaves nothing running."""
+        command, run = self.command(name, "full_shard", 2, steps=9000000)
+        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            self.wait_for_steps(job, run)
+            os.kill(processes_with(str(run), "RANK=1")[0], sent)
+            begin = time.monotonic()
+            _, said = job.communicate(timeout=bound_s + 20)
+            elapsed = time.monotonic() - begin
+        finally:
+            job.kill()
+        left = processes_with(str(run))
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        passed = job.returncode == RANK_LOST and elapsed <= bound_s and "rank 1" in said and not left
+        self.result["lost_ranks"].append({"how": name, "exit_code": job.returncode, "elapsed_s": round(elapsed, 2),
+                                          "bound_s": bound_s, "left_running": len(left), "said": said.strip()[-600:],
+                                          "passed": passed})
+        return None if passed else f"exit code {job.returncode} after {elapsed:.1f} s, {len(left)} left: {said[-300:]}"
+
+    def wait_for_steps(self, job, run):
+        until = min(time.monotonic() + 60, self.deadline)
+        metrics = run / "metrics.jsonl"
+        while not metrics.exists() or metrics.read_text().count("\n") < 3:
+            if job.poll() is not None or time.monotonic() > until:
+                job.kill()
+                raise RuntimeError(f"no step was finished: {job.communicate()[1].strip()[-400:]}")
+            time.sleep(0.05)
+
+    def peak_used(self, name, ranks):
+        """Most bytes in use beyond those before, while a job trains; bytes of its arena and outside it, as predicted."""
+        before, most, ended = self.memory.used(), [0], threading.Event()
+
+        def watch():
+            while not ended.wait(0.02):
+                most[0] = max(most[0], self.memory.used() - before)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            _, output = self.train(name, "full_shard", ranks, model=str(self.options.bundle / "models" / "gpt2_124m"), seq=64)
+        finally:
+            ended.set()
+            watcher.join()
+        memory = (output["predicted"] or output["profiled"])["memory"]
+        return most[0], memory["arena_bytes"] + memory["outside_bytes"]
+
+    def check_memory(self):
+        """Each rank: what one rank has beside its arena, what NCCL took in the calibration, and the arena of the run."""
+        profile = self.folder / "hardware.json"
+        subprocess.run([self.options.programs / "shardscope", "calibrate", "--device", self.device, "--ranks", "2",
+                        "--job", self.folder / "full_shard.2.json", "--model-only", "--json", "-o", profile], check=True,
+                       capture_output=True, timeout=min(120, max(3, self.deadline - time.monotonic())))
+        figures = json.loads(profile.read_text())
+        nccl = sum(parse_bytes(sample["memory"]) for sample in figures["collective_memory"]["samples"]
+                   if sample["ranks"] == 2)
+        alone, arena = self.peak_used("memory.1", 1)
+        process = alone - arena
+        measured, arena = self.peak_used("memory.2", 2)
+        predicted = 2 * (process + nccl + arena)
+        error = predicted / measured - 1
+        self.result["memory"].append({"ranks": 2, "process_bytes": process, "nccl_bytes": nccl, "predicted_bytes": predicted,
+                                      "measured_bytes": measured, "error_share": error})
+        return None if abs(error) <= MEMORY_TOLERANCE else f"predicted {predicted} B, measured {measured} B"
+
+    def run(self):
+        self.save()
+        write_tokens(self.folder / "tokens.bin", (self.steps + 1) * GLOBAL_BATCH * SEQ + 1)
+        expected = []
+        self.guarded("one rank", lambda: expected.extend(self.train("one_rank", "no_shard", 1)[0]))
+        for strategy, numbers in STRATEGIES.items():
+            for ranks in numbers:
+                self.guarded(f"losses of {strategy} on {ranks}", lambda: self.check_losses(strategy, ranks, expected))
+        self.guarded("the same bits twice", self.check_same_bits)
+        self.guarded("a rank that is killed",
+                     lambda: self.check_lost_rank("killed", signal.SIGKILL, BEYOND_DEADLINE_S))
+        self.guarded("a rank that hangs",
+                     lambda: self.check_lost_rank("hung", signal.SIGSTOP, self.timeout_s + BEYOND_DEADLINE_S))
+        if self.memory is not None:
+            self.guarded("memory of the device", self.check_memory)
+
+
+def parse_bytes(text):
+    """"9.5 MiB" and its likes, as profiles write them."""
+    number, unit = text.split()
+    units = ("B", "kB", "MB", "GB", "TB"), ("B", "KiB", "MiB", "GiB", "TiB")
+    return round(float(number) * (1024 ** units[1].index(unit) if unit in units[1] else 1000 ** units[0].index(unit)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bundle", type=pathlib.Path, required=True)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--report", type=pathlib.Path, required=True)
+    parser.add_argument("--limit-s", type=float, default=300)
+    parser.add_argument("--dry", action="store_true")
+    options = parser.parse_args()
+    for name in ("bundle", "programs", "report"):
+        setattr(options, name, getattr(options, name).resolve())
+    bench = RanksBench(options)
+    bench.run()
+    print(json.dumps(bench.result["failed"]))
+    return 1 if bench.result["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
