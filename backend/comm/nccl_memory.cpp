@@ -98,6 +98,7 @@ void NcclMemory::withdraw_from(Member& member) {
 }
 
 void NcclMemory::give_back_arena() {
+  world_->finish_abort();  // which still knows of it
   for (Member& member : members_) withdraw_from(member);
   if (!plain_arena_) nccl().mem_free(arena_.data());
   plain_arena_.reset();

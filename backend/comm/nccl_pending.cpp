@@ -10,9 +10,16 @@ NcclPending::NcclPending() {
   for (Place& place : ring_) place.event = cuda::make_event();
 }
 
-void NcclPending::add(const CollectiveCall& call, const GroupRanks& ranks, cudaStream_t stream) {
+void NcclPending::make_room() {
+  if (count_ >= capacity) ended_ = std::max(ended_, count_ - capacity + 1);
+}
+
+void NcclPending::mark(cudaStream_t stream) {
+  cuda::check(cudaEventRecord(ring_[count_ % capacity].event.get(), stream), "cudaEventRecord");
+}
+
+void NcclPending::add(const CollectiveCall& call, const GroupRanks& ranks) {
   Place& place = ring_[count_ % capacity];
-  cuda::check(cudaEventRecord(place.event.get(), stream), "cudaEventRecord");
   place.call = call;
   place.ranks = ranks;
   place.queued_at = std::chrono::steady_clock::now();
@@ -25,7 +32,6 @@ bool NcclPending::has_ended(std::uint64_t number) const {
 }
 
 std::vector<QueuedCollective> NcclPending::list() {
-  if (count_ > capacity) ended_ = std::max(ended_, count_ - capacity);
   std::vector<QueuedCollective> pending;
   for (std::uint64_t number = ended_; number < count_; ++number) {
     if (!has_ended(number)) {

@@ -15,7 +15,8 @@ namespace shardscope {
 using GroupRanks = std::shared_ptr<const std::vector<int>>;
 
 /// Keeps the newest `capacity` of them, each with an event on its stream. Called by one thread at a
-/// time; nothing here waits, and nothing is allocated while a collective is added.
+/// time but for `mark`; nothing is allocated while a collective is added, and nothing but `mark`
+/// may wait.
 class NcclPending {
  public:
   static constexpr std::size_t capacity = 1024;
@@ -23,8 +24,12 @@ class NcclPending {
   /// Takes all events, on the current device.
   NcclPending();
 
-  /// `call` was queued last on `stream`.
-  void add(const CollectiveCall& call, const GroupRanks& ranks, cudaStream_t stream);
+  /// The oldest one may be forgotten: its event is free for the next.
+  void make_room();
+  /// Behind the next one, which was queued last on `stream`. Others may ask meanwhile.
+  void mark(cudaStream_t stream);
+  /// The next one, which is marked, is `call`.
+  void add(const CollectiveCall& call, const GroupRanks& ranks);
   std::vector<QueuedCollective> list();
   std::uint64_t count() const { return count_; }
 

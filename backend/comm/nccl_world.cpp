@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "backend/comm/nccl_library.h"
 #include "backend/cuda/check.h"
@@ -28,9 +30,25 @@ bool is_from_outside(ncclResult_t result) {
   return result == ncclRemoteError || result == ncclSystemError;
 }
 
+int current_gpu() {
+  int index = 0;
+  cuda::check(cudaGetDevice(&index), "cudaGetDevice");
+  return index;
+}
+
 }  // namespace
 
-NcclWorld::NcclWorld(const Place& place, Device& device) : place_(place), device_(device) {}
+NcclWorld::NcclWorld(const Place& place, Device& device)
+    : place_(place), device_(device), gpu_(current_gpu()) {}
+
+NcclWorld::~NcclWorld() { finish_abort(); }
+
+void NcclWorld::finish_abort() {
+  std::unique_lock lock(mutex_);
+  std::thread aborting = std::move(aborting_);
+  lock.unlock();
+  if (aborting.joinable()) aborting.join();
+}
 
 Error NcclWorld::aborted() const {
   return Error({.where = fmt::format("rank {} of {}", place_.rank, place_.world),
@@ -81,8 +99,15 @@ void NcclWorld::fail(ncclResult_t result, ncclComm_t comm, const CollectiveCall&
 
 void NcclWorld::note_queued(const CollectiveCall& what, const GroupRanks& ranks) {
   if (device_.streams().is_capturing()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    pending_.make_room();
+  }
+  // Not under the lock: behind a collective that hangs, a device whose queue is full makes this
+  // wait, and the abort that ends it must come through.
+  pending_.mark(stream());
   const std::lock_guard lock(mutex_);
-  pending_.add(what, ranks, stream());
+  pending_.add(what, ranks);
 }
 
 /// What an abort has ended has not done its work.
@@ -111,17 +136,26 @@ void NcclWorld::join(ncclComm_t comm) {
   if (comm) communicators_.push_back(comm);
 }
 
+bool NcclWorld::has(ncclComm_t comm) const {
+  return std::ranges::find(communicators_, comm) != communicators_.end();
+}
+
 /// A rank on its way out after a failure must not wait for the others.
 void NcclWorld::leave(ncclComm_t comm) {
   const TimeLimit limit(place_.deadline);
-  const std::lock_guard lock(mutex_);
-  if (std::erase(communicators_, comm) == 0) return;
+  std::unique_lock lock(mutex_);
+  if (!has(comm)) return;
   ncclResult_t state =
       std::uncaught_exceptions() > 0 ? ncclRemoteError : nccl().comm_finalize(comm);
   while (state == ncclInProgress && !limit.passed()) {
+    lock.unlock();
     ::usleep(poll_interval_us);
+    lock.lock();
+    if (!has(comm)) return;  // aborted meanwhile
     if (nccl().comm_async_error(comm, &state) != ncclSuccess) break;
   }
+  std::erase(communicators_, comm);
+  lock.unlock();
   if (state == ncclSuccess)
     nccl().comm_destroy(comm);
   else
@@ -129,6 +163,7 @@ void NcclWorld::leave(ncclComm_t comm) {
 }
 
 std::vector<QueuedCollective> NcclWorld::pending() {
+  cudaSetDevice(gpu_);  // or a thread that has none yet would take memory of the first one
   const std::lock_guard lock(mutex_);
   return pending_.list();
 }
@@ -151,14 +186,17 @@ std::string NcclWorld::failure() {
   return "";
 }
 
+/// ncclCommAbort stops the device's part at once, for all that share a flag (splitShare), and then
+/// waits: for its own threads, and until the graphs that hold its collectives are gone (2.28
+/// src/init.cc, commDestroySync). Those belong to a thread that may be waiting for this very abort.
 void NcclWorld::abort(const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!why_aborted_.empty()) return;
   why_aborted_ = why;
-  // Those that were split off first: they may share what the others own.
-  for (auto comm = communicators_.rbegin(); comm != communicators_.rend(); ++comm)
-    nccl().comm_abort(*comm);
-  communicators_.clear();
+  aborting_ = std::thread([all = std::exchange(communicators_, {})] {
+    // Those that were split off first: they may share what the others own.
+    for (auto comm = all.rbegin(); comm != all.rend(); ++comm) nccl().comm_abort(*comm);
+  });
 }
 
 }  // namespace shardscope

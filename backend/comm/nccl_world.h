@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/comm/collective_call.h"
@@ -31,6 +32,7 @@ class NcclWorld final : public QueuedCollectives {
   NcclWorld(const Place& place, Device& device);
   NcclWorld(const NcclWorld&) = delete;
   NcclWorld& operator=(const NcclWorld&) = delete;
+  ~NcclWorld();
 
   const Place& place() const { return place_; }
   DeviceMemory& memory() const { return device_.memory(); }
@@ -48,12 +50,12 @@ class NcclWorld final : public QueuedCollectives {
   /// when it is ready. `abort` and `failure` reach it until it is left.
   template <class Make>
   ncclComm_t make(ncclComm_t parent, const CollectiveCall& what, Make make) {
-    ncclComm_t made = nullptr;
-    ncclResult_t result = guarded([&] { return make(&made); });
+    ncclResult_t result = guarded([&] { return make(&made_); });
     if (parent) {
       accept(result, parent, what);  // its child is there when it is ready itself
       result = ncclInProgress;
     }
+    const ncclComm_t made = made_;
     join(made);
     accept(result, made, what);
     return made;
@@ -74,6 +76,8 @@ class NcclWorld final : public QueuedCollectives {
     const std::lock_guard lock(mutex_);
     if (why_aborted_.empty()) call();
   }
+  /// Returns when an abort, if there was one, has given back what NCCL held of this process.
+  void finish_abort();
 
   // QueuedCollectives
   std::vector<QueuedCollective> pending() override;
@@ -89,6 +93,7 @@ class NcclWorld final : public QueuedCollectives {
     return call();
   }
   void join(ncclComm_t comm);
+  bool has(ncclComm_t comm) const;
   void accept(ncclResult_t result, ncclComm_t comm, const CollectiveCall& what);
   ncclResult_t state_after(ncclComm_t comm, const CollectiveCall& what);
   Error aborted() const;
@@ -97,10 +102,13 @@ class NcclWorld final : public QueuedCollectives {
 
   Place place_;
   Device& device_;
+  int gpu_;
   std::mutex mutex_;  ///< of all that stands below, and of every call of NCCL
   std::vector<ncclComm_t> communicators_;
   NcclPending pending_;
   std::string why_aborted_;
+  std::thread aborting_;
+  ncclComm_t made_ = nullptr;  ///< NCCL's thread may write it when nobody waits any more
   cuda::EventHandle waited_for_ = cuda::make_event();
 };
 

@@ -4,9 +4,11 @@
 // not shown here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -251,6 +253,36 @@ TEST_P(NcclLosses, AreThoseOfOneRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, NcclLosses, every_layout, test_name);
+
+class NcclReplay : public NcclTraining {};
+
+// NCCL ends no communicator before the graphs that hold its collectives are gone, and the thread
+// that has them waits for the device: an abort waits for neither.
+TEST_P(NcclReplay, OfAStepThatHangsEndsAllRanksAfterTheDeadline) {
+  const Job one = small_job(GetParam(), "hang");
+  create_folder(one.output);
+  const auto start = std::chrono::steady_clock::now();
+  const StandInJob stand_in{
+      .ranks = one.ranks, .deadline = std::chrono::seconds(1), .fault = "hang:1:60"};
+  const auto outcomes = run_stand_in_ranks(stand_in, [&](const StandInRank& rank) {
+    teach_job(one, rank.place.rank, rank.place.world, rank.device);
+    Trainer trainer(one, rank.world, rank.device);
+    for (int step = 0; step < one.steps; ++step) {
+      StandInDevice::get().forget_calls();
+      trainer.run_step(false);
+    }
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  for (const RankOutcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.exit_code, 4);
+    EXPECT_THAT(outcome.message, ::testing::HasSubstr("wait of 0 B"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, NcclReplay,
+                         ::testing::Values(Layout{ShardingStrategy::full_shard, 2},
+                                           Layout{ShardingStrategy::hybrid_shard, 4}),
+                         test_name);
 
 }  // namespace
 }  // namespace shardscope::test

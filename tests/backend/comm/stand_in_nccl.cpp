@@ -1,8 +1,9 @@
 // Stands for libnccl.so: its collectives really move bytes among the processes of a test, when
 // their turn comes on the streams of the stand-in for a GPU. As NCCL does, it adds around a ring
 // and rounds at each step, keeps the order of calls within a communicator whatever their streams,
-// and has non-blocking communicators answer that they are busy. What it is called with is kept by
-// the stand-in for the GPU.
+// has non-blocking communicators answer that they are busy, and does not end a communicator before
+// the graphs that hold its collectives are gone. What it is called with is kept by the stand-in for
+// the GPU.
 //
 // SHARDSCOPE_STAND_IN_NCCL makes a rank fail: "hang:RANK:N" never takes part in its N-th collective
 // (from 1), "fail:RANK:N" finds an asynchronous error there instead, "no_memory" refuses
@@ -106,7 +107,10 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   std::uint64_t ended = 0;  ///< collectives, sends and receives left out
   int splits = 0;
   std::optional<ncclComm_t*> split_to;
-  std::atomic<bool> aborted{false};
+  bool is_finalized = false;
+  std::vector<std::weak_ptr<int>> captured;  ///< of each captured call: gone with the last graph
+  /// Of all that were split off one (2.28 src/init.cc, ncclCommInitChildComm, with splitShare).
+  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
   std::atomic<ncclResult_t> failure{ncclSuccess};
   std::string words;
 };
@@ -124,6 +128,12 @@ Library& library() {
   return instance;
 }
 
+/// As ncclCommFinalize and ncclCommAbort ask (2.28 src/init.cc, commDestroySync).
+bool is_in_graphs(const ncclComm& comm) {
+  const std::lock_guard lock(library().mutex);
+  return !std::ranges::all_of(comm.captured, &std::weak_ptr<int>::expired);
+}
+
 ncclComm_t keep(std::shared_ptr<ncclComm> communicator) {
   const std::lock_guard lock(library().mutex);
   ncclComm_t handle = communicator.get();
@@ -138,11 +148,16 @@ class Work {
       : comm_(comm.shared_from_this()),
         call_(call),
         in_(static_cast<const std::byte*>(in)),
-        out_(static_cast<std::byte*>(out)) {}
+        out_(static_cast<std::byte*>(out)) {
+    if (!StandInDevice::get().is_capturing()) return;
+    const std::lock_guard lock(library().mutex);
+    captured_ = std::make_shared<int>();
+    comm.captured.push_back(captured_);
+  }
 
   /// Whether it has ended; called again until then.
   bool operator()() {
-    if (comm_->aborted) return true;
+    if (*comm_->aborted) return true;
     if (kind() == Kind::send) return send();
     if (kind() == Kind::receive) return receive();
     if (!begun_) begin();
@@ -264,6 +279,7 @@ class Work {
   StandInCall call_;
   const std::byte* in_;
   std::byte* out_;
+  std::shared_ptr<int> captured_;
   bool begun_ = false, given_ = false, hangs_ = false;
 };
 
@@ -274,7 +290,7 @@ int stream_number(cudaStream_t stream) {
 /// `bytes` are those that this rank puts in; of a broadcast and a receive, those that come out.
 ncclResult_t queue(const char* name, ncclComm_t comm, StandInCall call, const void* in, void* out,
                    cudaStream_t stream) {
-  if (comm->aborted || call.bytes > stand_in_bytes) return ncclInvalidArgument;
+  if (*comm->aborted || call.bytes > stand_in_bytes) return ncclInvalidArgument;
   const int number = stream_number(stream);
   StandInDevice::get().note(
       name, number, fmt::format("{} B, ranks {}", call.bytes, fmt::join(comm->members, " ")));
@@ -299,7 +315,9 @@ ncclResult_t go_on_with_split(ncclComm& comm) {
   }
   const std::string name = fmt::format("{}-{}-{}", comm.name, comm.splits, members.front());
   ++comm.splits;
-  **comm.split_to = keep(std::make_shared<ncclComm>(name, std::move(members), rank));
+  auto part = std::make_shared<ncclComm>(name, std::move(members), rank);
+  part->aborted = comm.aborted;
+  **comm.split_to = keep(std::move(part));
   comm.split_to.reset();
   return ncclSuccess;
 }
@@ -307,6 +325,7 @@ ncclResult_t go_on_with_split(ncclComm& comm) {
 ncclResult_t state_of(ncclComm& comm) {
   if (comm.failure != ncclSuccess) return comm.failure;
   if (comm.region.shared().joined.load() < comm.size()) return ncclInProgress;
+  if (comm.is_finalized && is_in_graphs(comm)) return ncclInProgress;
   return comm.split_to ? go_on_with_split(comm) : ncclSuccess;
 }
 
@@ -346,15 +365,19 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int, ncclComm_t* made, nc
   return ncclInProgress;
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t) { return ncclSuccess; }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  comm->is_finalized = true;
+  return ncclInProgress;
+}
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const std::lock_guard lock(library().mutex);
   return library().communicators.erase(comm) == 1 ? ncclSuccess : ncclInvalidArgument;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   StandInDevice::get().note("ncclCommAbort");
-  comm->aborted = true;
+  *comm->aborted = true;
   comm->region.unlink();
+  while (is_in_graphs(*comm)) ::usleep(1000);
   return ncclCommDestroy(comm);
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {

@@ -163,6 +163,11 @@ bool StandInDevice::has_come(int event) {
   return moment == moment_of_event_.end() || marked_.count(moment->second);
 }
 
+bool StandInDevice::is_capturing() {
+  const std::lock_guard lock(mutex_);
+  return capturing_.has_value();
+}
+
 void StandInDevice::begin_capture(int stream) {
   chains_.clear();
   capturing_.emplace();

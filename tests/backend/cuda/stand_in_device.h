@@ -79,6 +79,7 @@ class StandInDevice {
   bool has_come(int event);
 
   struct Graph;
+  bool is_capturing();
   void begin_capture(int stream);
   /// None where a stream was not joined again, or graphs are refused.
   std::shared_ptr<Graph> end_capture();

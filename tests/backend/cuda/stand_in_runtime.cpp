@@ -98,6 +98,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaGetDevice(int* index) {
+  *index = 0;
+  return cudaSuccess;
+}
 cudaError_t cudaDeviceReset() {
   device().note("cudaDeviceReset");
   return cudaSuccess;
