@@ -17,8 +17,8 @@ Variables nccl_defaults(const NcclSituation& situation) {
                     {"NCCL_MNNVL_ENABLE", "0"},
                     {"NCCL_NET", "Socket"},
                     {"NCCL_NVLS_ENABLE", "0"},
-                    {"NCCL_RAS_ENABLE", "0"},
-                    {"NCCL_SOCKET_IFNAME", "lo"}});
+                    {"NCCL_RAS_ENABLE", "0"}});
+  if (situation.on_one_host) variables.insert({"NCCL_SOCKET_IFNAME", "lo"});
   return variables;
 }
 

@@ -10,7 +10,8 @@ namespace shardscope {
 
 struct NcclSituation {
   int rank = 0;
-  bool shares_gpu = false;     ///< another rank works on the same GPU
+  bool shares_gpu = false;     ///< somewhere in the job, two ranks work on one GPU
+  bool on_one_host = true;     ///< all of them
   bool deterministic = false;  ///< one algorithm and protocol for every size
 };
 
@@ -18,8 +19,8 @@ struct NcclSituation {
 /// collectives of all communicators keep the order in which the program calls them (since 2.26).
 /// Deterministic: a ring with the simple protocol, whose sums have the same order whatever the
 /// size. Ranks that share a GPU look like hosts of their own (NCCL_HOSTID), as NCCL before 2.30
-/// refuses two of them on one host (src/init.cc, "Duplicate GPU detected"); they talk over sockets
-/// on the loopback interface with few blocks, so that all of them fit on the GPU.
+/// refuses two of them on one host (src/init.cc, "Duplicate GPU detected"); they talk over sockets,
+/// on one host on the loopback interface, with few blocks, so that all of them fit on the GPU.
 Variables nccl_defaults(const NcclSituation& situation);
 
 /// Sets those that this process does not have yet: the user's own come first. Before NCCL is

@@ -80,15 +80,23 @@ CudaMemory probe_cuda_memory(int index) {
           .total = Bytes{static_cast<std::int64_t>(total)}};
 }
 
+std::string cuda_bus_place(int index) {
+  char place[32] = "";
+  if (cudaDeviceGetPCIBusId(place, sizeof place, index) == cudaSuccess) return place;
+  cudaGetLastError();  // which later calls would answer again
+  return "";
+}
+
 std::string cuda_clocks(int index) {
-  char bus[32] = "";
-  if (cudaDeviceGetPCIBusId(bus, sizeof(bus), index) != cudaSuccess) return "";
+  const std::string place = cuda_bus_place(index);
+  if (place.empty()) return "";
   const std::unique_ptr<void, CloseLibrary> library(
       dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL));
   Nvml nvml{};
   if (!library || !load_all(library.get(), nvml) || nvml.init() != 0) return "";
   Nvml::Handle device = nullptr;
-  const std::string text = nvml.handle_by_bus(bus, &device) == 0 ? clocks_text(nvml, device) : "";
+  const std::string text =
+      nvml.handle_by_bus(place.c_str(), &device) == 0 ? clocks_text(nvml, device) : "";
   nvml.shutdown();
   return text;
 }

@@ -16,6 +16,9 @@ struct CudaMemory {
 /// that nothing of ours stays there. Throws Error (ExitCode::outside) where there is none.
 CudaMemory probe_cuda_memory(int index = 0);
 
+/// "0000:65:00.0": where the device `index` sits; empty where there is none.
+std::string cuda_bus_place(int index);
+
 /// "1980 of 1980 MHz, memory 2619 MHz, 118 of 700 W, P0", as the driver's management library says
 /// it now; empty where that is not to be had.
 std::string cuda_clocks(int index = 0);

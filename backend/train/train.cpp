@@ -32,17 +32,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment) {
-  const GpuPlace gpu = gpu_place(environment, cuda_device_count());
-  if (gpu.is_shared && environment.rank == 0) fmt::print(stderr, "{}\n", shared_gpu_warning);
+std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment,
+                                 JobSession* session) {
+  const int gpu = gpu_index(environment, cuda_device_count());
+  const bool is_shared =
+      session && share_gpus(session->meeting.store(), environment.world, gpu_identity(gpu));
+  if (is_shared && environment.rank == 0) fmt::print(stderr, "{}\n", shared_gpu_warning);
   // Before NCCL is loaded, which reads them.
-  set_missing(nccl_defaults(
-      {.rank = environment.rank, .shares_gpu = gpu.is_shared, .deterministic = job.deterministic}));
-  return make_cuda_device({.index = gpu.index});
+  set_missing(nccl_defaults({.rank = environment.rank,
+                             .shares_gpu = is_shared,
+                             .on_one_host = environment.on_one_host(),
+                             .deterministic = job.deterministic}));
+  return make_cuda_device({.index = gpu});
 }
 
-std::unique_ptr<Device> make_device(const Job& job, const Environment& environment) {
-  if (job.device == "cuda") return make_gpu(job, environment);
+std::unique_ptr<Device> make_device(const Job& job, const Environment& environment,
+                                    JobSession* session) {
+  if (job.device == "cuda") return make_gpu(job, environment, session);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return make_cpu_device(
       {.threads = job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world)});
@@ -92,7 +98,7 @@ class Run {
       std::shared_ptr<JobSession> session)
       : job_(job),
         environment_(environment),
-        device_(make_device(job, environment)),
+        device_(make_device(job, environment, session.get())),
         world_(make_communicator(job.communicator, environment, std::move(session), device_.get())),
         leads_(environment.rank == 0),
         options_(options),

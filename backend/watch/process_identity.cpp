@@ -33,15 +33,27 @@ std::string start_time(int process) {
   return field;
 }
 
-std::string host_identity() {
+std::string boot_id() {
   std::string boot = text_of_file("/proc/sys/kernel/random/boot_id");
   while (!boot.empty() && boot.back() == '\n') boot.pop_back();
+  return boot;
+}
+
+std::string host_identity() {
+  const std::string boot = boot_id();
   struct stat space {};
   if (boot.empty() || ::stat("/proc/self/ns/pid", &space) != 0) return "";
   return fmt::format("{} {}", boot, space.st_ino);
 }
 
 }  // namespace
+
+std::string host_boot() {
+  if (std::string boot = boot_id(); !boot.empty()) return boot;
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 std::string own_identity() {
   const std::string host = host_identity();

@@ -5,6 +5,10 @@
 
 namespace shardscope {
 
+/// Of this host since its last start, and of all containers on it; its name where /proc does not
+/// say.
+std::string host_boot();
+
 /// Of this process: the host's boot, the process name space, number and start time, in one line.
 /// Empty where /proc does not say.
 std::string own_identity();

@@ -28,6 +28,12 @@ TEST(NcclSettings, RanksThatShareAGpuLookLikeHostsOfTheirOwn) {
                                    Pair("NCCL_ALGO", "Ring")}));
 }
 
+// The loopback interface reaches no other host.
+TEST(NcclSettings, OnSeveralHostsTheInterfaceIsNcclsChoice) {
+  EXPECT_EQ(nccl_defaults({.shares_gpu = true, .on_one_host = false}).count("NCCL_SOCKET_IFNAME"),
+            0u);
+}
+
 TEST(NcclSettings, OfTheUserComeFirst) {
   ::setenv("NCCL_SHARDSCOPE_TEST", "mine", 1);
   set_missing({{"NCCL_SHARDSCOPE_TEST", "ours"}, {"NCCL_SHARDSCOPE_TEST_2", "ours"}});
