@@ -33,11 +33,6 @@ eager::TrainingSetup fsdp1_setup(ShardingStrategy strategy) {
   return setup;
 }
 
-eager::TrainingSetup setup_of(const std::string& runtime) {
-  if (runtime == "plain") return plain_setup();
-  return runtime == "ddp" ? ddp_setup() : fsdp1_setup();
-}
-
 eager::TrainingSetup ddp_setup() {
   eager::TrainingSetup setup = plain_setup();
   setup.world = 2;
@@ -45,6 +40,42 @@ eager::TrainingSetup ddp_setup() {
   options.buckets.bucket_cap_mib = 0.1;
   setup.runtime = options;
   return setup;
+}
+
+eager::TrainingSetup fsdp2_setup() {
+  eager::TrainingSetup setup = plain_setup();
+  setup.world = 4;
+  setup.runtime = eager::Fsdp2Setup{
+      .mesh = {4},
+      .calls = {{.modules = {"model.layers.0", "model.layers.1", "model.layers.2"},
+                 .reshard_after_forward = {}},
+                {.modules = {""}, .reshard_after_forward = {}}},
+      .mixed_precision = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32},
+      .offload = {},
+      .ignored_parameters = {}};
+  return setup;
+}
+
+eager::TrainingSetup deepspeed_setup(int stage) {
+  eager::TrainingSetup setup = plain_setup();
+  setup.world = 4;
+  setup.made_on = eager::Device::cpu;
+  setup.trainable_dtype = Dtype::bfloat16;
+  DeepSpeedSettings settings;
+  settings.stage = stage;
+  settings.overlap_comm = true;
+  settings.precision = Dtype::bfloat16;
+  settings.param_persistence_elements = 100;
+  setup.runtime = eager::DeepSpeedSetup{settings};
+  return setup;
+}
+
+eager::TrainingSetup setup_of(const std::string& runtime) {
+  if (runtime == "plain") return plain_setup();
+  if (runtime == "ddp") return ddp_setup();
+  if (runtime == "fsdp1") return fsdp1_setup();
+  if (runtime == "fsdp2") return fsdp2_setup();
+  return deepspeed_setup(runtime == "deepspeed2" ? 2 : 3);
 }
 
 }  // namespace shardscope::testing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/runtime/recorded_schedule.h"
 
@@ -19,7 +20,15 @@ eager::TrainingSetup ddp_setup();
 /// The model alone.
 eager::TrainingSetup plain_setup();
 
-/// Of "plain", "ddp" or "fsdp1".
+/// fully_shard over four ranks, a unit a block; bfloat16, reduced in float32.
+eager::TrainingSetup fsdp2_setup();
+
+/// DeepSpeed's engine over four ranks, bfloat16, with overlap_comm.
+eager::TrainingSetup deepspeed_setup(int stage);
+
+inline const std::vector<std::string> every_runtime{"plain", "ddp",        "fsdp1",
+                                                    "fsdp2", "deepspeed2", "deepspeed3"};
+/// One of `every_runtime`.
 eager::TrainingSetup setup_of(const std::string& runtime);
 
 }  // namespace shardscope::testing

@@ -107,9 +107,13 @@ TEST_P(EveryRecording, BuffersComeOnceAndGoOnce) {
       shardscope::testing::recorded_llama(shardscope::testing::setup_of(GetParam()));
   std::vector<int> state(schedule.buffers.size());
   for (const HostAction& action : schedule.program.actions) {
-    if (action.kind == Kind::allocate) ASSERT_EQ(state[action.subject]++, 0);
-    if (action.kind == Kind::record_stream) ASSERT_EQ(state[action.subject], 1);
-    if (action.kind == Kind::free) ASSERT_EQ(state[action.subject]++, 1);
+    if (action.kind == Kind::allocate) {
+      ASSERT_EQ(state[action.subject]++, 0);
+    } else if (action.kind == Kind::record_stream) {
+      ASSERT_EQ(state[action.subject], 1);
+    } else if (action.kind == Kind::free) {
+      ASSERT_EQ(state[action.subject]++, 1);
+    }
   }
   EXPECT_EQ(std::count(state.begin(), state.end(), 0), 0);
 }
@@ -119,9 +123,11 @@ TEST_P(EveryRecording, EventsAreRecordedBeforeTheyAreWaitedFor) {
       shardscope::testing::recorded_llama(shardscope::testing::setup_of(GetParam()));
   std::uint32_t recorded = 0;
   for (const HostAction& action : schedule.program.actions) {
-    if (action.kind == Kind::record_event) ASSERT_EQ(action.subject, recorded++);
-    if (action.kind == Kind::wait_event || action.kind == Kind::host_wait)
+    if (action.kind == Kind::record_event) {
+      ASSERT_EQ(action.subject, recorded++);
+    } else if (action.kind == Kind::wait_event || action.kind == Kind::host_wait) {
       ASSERT_LT(action.subject, recorded);
+    }
   }
   EXPECT_EQ(schedule.program.events, recorded);
 }
@@ -143,8 +149,8 @@ TEST_P(EveryRecording, TheSteadyStepLeavesWhatItFound) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ScheduleRecorder, EveryRecording,
-                         ::testing::Values("plain", "ddp", "fsdp1"),
-                         [](const auto& info) { return info.param; });
+                         ::testing::ValuesIn(shardscope::testing::every_runtime),
+                         [](const auto& recorded) { return recorded.param; });
 
 // P of 264 + ...: embedding and head 256 x 64 each, norms of 64, per block q 4096, k and v 2048
 // each, o 4096, three of 64 x 96, two norms of 64.

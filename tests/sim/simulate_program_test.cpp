@@ -131,8 +131,9 @@ TEST_P(EveryTraining, ThePeakIsWhatItsCategoriesAddUpTo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(SimulateProgram, EveryTraining, ::testing::Values("plain", "ddp", "fsdp1"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(SimulateProgram, EveryTraining,
+                         ::testing::ValuesIn(testing::every_runtime),
+                         [](const auto& recorded) { return recorded.param; });
 
 }  // namespace
 }  // namespace shardscope

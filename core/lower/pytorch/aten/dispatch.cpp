@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "core/error.h"
 #include "core/lower/pytorch/aten/fake_strides.h"
@@ -138,22 +137,16 @@ Tensor alias_of(const Tensor& base, const Dims& sizes, const Dims& strides, std:
 }
 
 bool is_dense(const Dims& sizes, const Dims& strides) {
-  std::array<int, Dims::capacity> order{};
-  const int n = sizes.size();
-  std::iota(order.begin(), order.begin() + n, 0);
-  std::sort(order.begin(), order.begin() + n, [&](int a, int b) {
-    if (sizes[a] < 2) return false;
-    if (sizes[b] < 2) return true;
-    return strides[a] < strides[b];
-  });
   std::int64_t expected = 1;
-  for (int i = 0; i < n; ++i) {
-    const int d = order[static_cast<std::size_t>(i)];
-    if (sizes[d] < 2) return true;
-    if (strides[d] != expected) return false;
-    expected *= sizes[d];
+  for (int left = sizes.size(); left > 0; --left) {
+    int next = 0;  // each time another, as `expected` only grows
+    while (next < sizes.size() && (sizes[next] < 2 || strides[next] != expected)) ++next;
+    if (next == sizes.size()) break;
+    expected *= sizes[next];
   }
-  return true;
+  std::int64_t elements = 1;
+  for (const std::int64_t size : sizes) elements *= std::max<std::int64_t>(size, 1);
+  return expected == elements;
 }
 
 namespace {
