@@ -89,6 +89,7 @@ class Setup {
     setup_.loop.divides_in_backward = true;
     setup_.loop.micro_batches = static_cast<int>(accelerate::integer_variable(
         workers_.environment, {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}, 1));
+    setup_.loop.scales_loss = mixed() == Dtype::float16 && !workers_.uses_deepspeed();
     note_compilation();
     if (workers_.uses_deepspeed())
       to_deepspeed();
@@ -110,8 +111,6 @@ class Setup {
           fmt::format("torch.compile (dynamo_backend {}) is left out: the operators are eager "
                       "PyTorch's, compiled ones keep and make other temporaries",
                       backend));
-    if (mixed() == Dtype::float16 && !workers_.uses_deepspeed())
-      setup_.assumed.emplace_back("the loss is not scaled (fp16's GradScaler is left out)");
   }
 
   void to_ddp() {

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/pointwise.h"
+#include "core/runtime/collectives.h"
 
 namespace shardscope::eager {
 namespace {
@@ -39,7 +40,23 @@ Tensor GradScaler::scale(Session& s, const Tensor& loss) {
     scale_ = full(s, {}, {Dtype::float32, loss.device()});
     growth_tracker_ = full(s, {}, {Dtype::int32, loss.device()});
   }
-  return mul(s, loss, to(s, scale_, {.device = loss.device()}));
+  const Tensor scaled = mul(s, loss, to(s, scale_, {.device = loss.device()}));
+  return sharing_.of_result ? to(s, scaled, loss.dtype()) : scaled;
+}
+
+void GradScaler::share_check(Session& s, const Tensor& found_inf) const {
+  if (!sharing_.of_each_check || sharing_.of_each_check->size() == 1) return;
+  const Tensor largest = functional_all_reduce(s, *sharing_.of_each_check, found_inf, "max");
+  wait_tensor(s, largest);
+  copy_(s, found_inf, largest);
+}
+
+/// The process group sends what is on the device.
+void GradScaler::share_result(Session& s, const Tensor& found_inf) const {
+  if (!sharing_.of_result) return;
+  const Tensor sent = to(s, found_inf, {.device = scale_.device()});
+  s.wait_work(all_reduce(s, *sharing_.of_result, sent, "SUM", true));
+  if (sent.storage() != found_inf.storage()) copy_(s, found_inf, sent);
 }
 
 /// _unscale_grads_: both numbers are copied for the device, also where they are on it.
@@ -51,11 +68,15 @@ Tensor GradScaler::found_inf_after_unscaling(Session& s, const ParameterOptimize
   Tensor inverse;
   for (Tensors& gradients : by_dtype(optimizer.parameters())) {
     if (!found) {
-      found = to(s, found_inf, {.copy = true});
-      inverse = to(s, inverse_scale, {.copy = true});
+      const Device device = gradients[0].device();
+      found = to(s, found_inf, {.device = device, .copy = true});
+      inverse = to(s, inverse_scale, {.device = device, .copy = true});
     }
     check_and_unscale(s, std::move(gradients), found, inverse);
+    share_check(s, found);
   }
+  // With original parameters a rank may hold no part of any.
+  if (!found && sharing_.of_result) found = to(s, found_inf, {.copy = true});
   if (!found)
     throw Error({.where = "GradScaler",
                  .what = "No inf checks were recorded for this optimizer.",
@@ -69,6 +90,7 @@ void GradScaler::unscale(Session& s, const ParameterOptimizer& optimizer) {
   inverse = to(s, std::move(inverse), Dtype::float32);
   const Tensor found_inf = full(s, {}, like(scale_));
   found_inf_ = found_inf_after_unscaling(s, optimizer, inverse, found_inf);
+  share_result(s, found_inf_);
   unscaled_ = true;
 }
 
@@ -97,7 +119,8 @@ void GradScaler::step(Session& s, ParameterOptimizer& optimizer) {
 
 void GradScaler::update(Session& s) {
   static constexpr Operator op{"aten._amp_update_scale_.default", OperatorKind::pointwise};
-  dispatched(s, op, {&scale_, &growth_tracker_, &found_inf_}, {&scale_});
+  const Tensor found_inf = to(s, found_inf_, {.device = scale_.device()});
+  dispatched(s, op, {&scale_, &growth_tracker_, &found_inf}, {&scale_});
   found_inf_.reset();
   unscaled_ = false;
 }

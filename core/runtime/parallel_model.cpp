@@ -43,7 +43,8 @@ class DdpModel final : public ParallelModel {
 
 class Fsdp1Model final : public ParallelModel {
  public:
-  Fsdp1Model(Session& s, fsdp1::FullySharded::Input input) : model_(s, std::move(input)) {}
+  Fsdp1Model(Session& s, fsdp1::FullySharded::Input input)
+      : world_(input.groups.world), model_(s, std::move(input)) {}
 
   Module& module() override { return model_.module(); }
   Tensors parameters() override { return model_.parameters(); }
@@ -52,8 +53,10 @@ class Fsdp1Model final : public ParallelModel {
     return {nullptr, [this](void*) { model_.end_no_sync(); }};
   }
   void clip(Session& s) override { fsdp1::clip_grad_norm(s, model_); }
+  InfinitySharing infinity_sharing() override { return {.of_result = world_}; }
 
  private:
+  const ProcessGroup* world_;
   fsdp1::FullySharded model_;
 };
 
@@ -76,6 +79,7 @@ class Fsdp2Model final : public ParallelModel {
     return {nullptr, [this](void*) { sharded_.set_requires_gradient_sync(*module_, true); }};
   }
   void clip(Session& s) override { fsdp2::clip_grad_norm(s, parameters(), *mesh_->shard); }
+  InfinitySharing infinity_sharing() override { return {.of_each_check = mesh_->shard}; }
   fsdp2::FullySharded* fully_sharded() override { return &sharded_; }
 
  private:

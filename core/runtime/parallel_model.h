@@ -9,6 +9,7 @@
 #include "core/runtime/deepspeed/engine.h"
 #include "core/runtime/fsdp1/fully_sharded.h"
 #include "core/runtime/fsdp2/fully_shard.h"
+#include "core/runtime/grad_scaler.h"
 
 namespace shardscope::eager {
 
@@ -23,6 +24,8 @@ class ParallelModel {
   virtual std::shared_ptr<void> without_sync(Session& s) = 0;
   /// Clips the gradients to a norm, as one does under this runtime.
   virtual void clip(Session& s);
+  /// How a scaler of float16's loss tells other ranks of an infinity.
+  virtual InfinitySharing infinity_sharing() { return {}; }
   /// What is called with a batch and with the loss in the place of the module, and counts
   /// micro-batches, clips, steps and clears gradients itself; or null.
   virtual deepspeed::Engine* engine() { return nullptr; }

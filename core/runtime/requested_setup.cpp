@@ -88,6 +88,8 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
                       .rank = request.rank,
                       .runtime = runtime_of(model, request),
                       .trainable_dtype = parameter_dtype(request.precision)};
+  setup.loop.scales_loss = request.precision == TrainingPrecision::fp16_mixed &&
+                           request.runtime != Runtime::deepspeed;
   if (request.runtime == Runtime::ddp)
     setup.loop.autocast = compute_dtype(request.precision);
   else

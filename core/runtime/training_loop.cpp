@@ -14,6 +14,7 @@ TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const TrainingSetti
       model_(model),
       settings_(settings),
       optimizer_(model.parameters(), settings.optimizer) {
+  if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
   const Like tokens{Dtype::int64, s.settings.device};
   for (int i = 0; i < 2 * settings.micro_batches; ++i)
     inputs_.push_back(zeros(s, {settings.batch, settings.length}, tokens));
@@ -34,10 +35,16 @@ void TrainingLoop::update(const Probe& probe) {
     return;
   }
   if (settings_.clips) {
+    if (scaler_) scaler_->unscale(s_, optimizer_);
     model_.clip(s_);
     probe(Moment::clip, last);
   }
-  optimizer_.step(s_);
+  if (scaler_) {
+    scaler_->step(s_, optimizer_);
+    scaler_->update(s_);
+  } else {
+    optimizer_.step(s_);
+  }
   probe(Moment::step, last);
   optimizer_.zero_grad(s_, settings_.zero_grad_to_none);
   probe(Moment::zero_grad, last);
@@ -49,12 +56,10 @@ Tensors TrainingLoop::forward(Arguments batch) {
 }
 
 void TrainingLoop::backward() {
-  if (deepspeed::Engine* engine = model_.engine())
-    engine->backward(loss_);
-  else if (settings_.divides_in_backward)
-    eager::backward(s_, div(s_, loss_, settings_.micro_batches));
-  else
-    eager::backward(s_, loss_);
+  if (deepspeed::Engine* engine = model_.engine()) return engine->backward(loss_);
+  const Tensor loss =
+      settings_.divides_in_backward ? div(s_, loss_, settings_.micro_batches) : loss_;
+  eager::backward(s_, scaler_ ? scaler_->scale(s_, loss) : loss);
 }
 
 Tensors TrainingLoop::optimizer_states() const {

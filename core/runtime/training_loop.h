@@ -30,6 +30,8 @@ struct TrainingSettings {
   /// A variable holds logits and loss until the next forward has returned.
   bool holds_logits = false;
   std::optional<Dtype> autocast = {};  ///< around forward and loss
+  /// A GradScaler, as float16 needs; an engine has its own.
+  bool scales_loss = false;
   bool clips = false;
   OptimizerSettings optimizer = {};
   bool zero_grad_to_none = true;
@@ -79,6 +81,7 @@ class TrainingLoop {
   ParallelModel& model_;
   TrainingSettings settings_;
   ParameterOptimizer optimizer_;
+  std::optional<GradScaler> scaler_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables
   Tensor model_loss_;     // of the model's output, which a variable holds

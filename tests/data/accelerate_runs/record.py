@@ -32,6 +32,12 @@ def answer_questions():
     masks.find_packed_sequence_indices = not_packed
     torch.backends.cuda.enable_cudnn_sdp(False)
 
+    def step(self, optimizer, state, *args, **kwargs):      # an infinity is never found
+        for found in state["found_inf_per_device"].values():
+            found.item()
+        return optimizer.step(*args, **kwargs)
+    torch.amp.GradScaler._maybe_opt_step = step
+
 
 def communication_hook(model):
     """The fake group's own all-reduce gives no result, which DDP's reducer refuses."""
