@@ -171,6 +171,7 @@ std::optional<Trouble> Watchdog::own_trouble() {
 
 /// What has ended on the device, and what starts there; returns what failed.
 std::string Watchdog::follow_queue() {
+  const Deadman::Call call(deadman_, meeting_.deadline() + longest_end);
   const std::lock_guard lock(mutex_);
   QueuedCollectives* queue = watched_ == nullptr ? nullptr : watched_->queued();
   if (queue == nullptr) return "";
@@ -278,6 +279,7 @@ void Watchdog::wait_for_records(const Verdict& verdict) {
 }
 
 void Watchdog::abort_communicators(const std::string& why) {
+  const Deadman::Call call(deadman_, longest_end);
   const std::lock_guard lock(mutex_);
   if (watched_ == nullptr) return;
   if (QueuedCollectives* queue = watched_->queued()) queue->abort(why);
@@ -354,6 +356,22 @@ void Watchdog::wait_or_end_process() {
   const bool told = meeting_.hosted_by_launcher() || !judges_;
   if (!told) fmt::print(stderr, "shardscope: {}\n", verdict_->what());
   ask_store([](TcpStore& store) { store.add(ended_key, 1); });
+  std::fflush(stderr);
+  ::_exit(static_cast<int>(ExitCode::rank_lost));
+}
+
+/// The driver's locks are held by a call of the rank's own thread that waits for the device: the
+/// watchdog's thread cannot be used, nor what it works on. The others learn it from the will.
+void Watchdog::end_stuck_process() {
+  const FlightSnapshot snapshot = recorder_.snapshot();
+  Reports reports(static_cast<std::size_t>(meeting_.world()));
+  reports[static_cast<std::size_t>(meeting_.rank())] = report_of(snapshot);
+  const Verdict verdict = judge({.kind = TroubleKind::cut_off,
+                                 .rank = meeting_.rank(),
+                                 .text = "a call of its GPU's driver does not come back"},
+                                reports, meeting_.deadline());
+  write_record(verdict, snapshot);
+  fmt::print(stderr, "shardscope: {}\n", error_of(verdict).what());
   std::fflush(stderr);
   ::_exit(static_cast<int>(ExitCode::rank_lost));
 }

@@ -11,6 +11,7 @@
 
 #include "backend/communicator.h"
 #include "backend/launch/time_limit.h"
+#include "backend/watch/deadman.h"
 #include "backend/watch/diagnosis.h"
 #include "backend/watch/flight_recorder.h"
 #include "backend/watch/meeting.h"
@@ -22,7 +23,8 @@ namespace shardscope {
 /// reports a failure, a rank fails or dies) it aborts the communicators, tells the other ranks
 /// through the store what this one is doing, leaves flight.<rank>.json, and finds out who is late;
 /// all ranks come to the same verdict within a few seconds. A rank whose own thread does not end
-/// after that is ended, and so is one of this host that gives no answer. While all goes well, each
+/// after that is ended, and so is one of this host that gives no answer, or whose driver does not
+/// come back to the watchdog itself. While all goes well, each
 /// rank asks the store now and then whether another one is in trouble, and that is all.
 class Watchdog {
  public:
@@ -69,6 +71,7 @@ class Watchdog {
   void abort_communicators(const std::string& why);
   Error error_of(const Verdict& verdict) const;
   void wait_or_end_process();
+  void end_stuck_process();
   template <class Ask>
   bool ask_store(Ask ask);
 
@@ -88,6 +91,7 @@ class Watchdog {
   bool stopping_ = false;
   TimeLimit::Clock::time_point next_poll_{};
   TimeLimit end_{std::chrono::hours(24)};  ///< of this process, once there is trouble
+  Deadman deadman_{[this] { end_stuck_process(); }};
   std::thread thread_;
 };
 

@@ -102,7 +102,7 @@ TEST(Watchdog, LeavesTheFlightRecordOfEveryRankThatCanWrite) {
 }
 
 /// Stands in for a library that queues on a device and never ends, or fails by itself.
-class StuckQueue final : public QueuedCollectives {
+class StuckQueue : public QueuedCollectives {
  public:
   std::vector<QueuedCollective> pending() override {
     const std::lock_guard lock(mutex_);
@@ -144,6 +144,14 @@ class StuckQueue final : public QueuedCollectives {
   std::uint64_t count_ = 0;
   std::string failure_;
   bool aborted_ = false;
+};
+
+/// Stands in for a driver whose locks are never free again.
+class DeafQueue final : public StuckQueue {
+ public:
+  std::vector<QueuedCollective> pending() override {
+    for (;;) std::this_thread::sleep_for(milliseconds(100));
+  }
 };
 
 class QueueingCommunicator final : public Communicator {
@@ -192,6 +200,25 @@ TEST(Watchdog, HoldsTheDeadlineOfWhatIsQueuedOnADevice) {
     });
   });
   for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 4);
+}
+
+TEST(Watchdog, EndsRanksWhoseDriversDoNotComeBackToIt) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string folder = ::testing::TempDir() + "watchdog.XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const auto outcomes = run_ranks(2, [&](const Environment& place) {
+    const auto session = join_job(place, milliseconds(500), folder);
+    DeafQueue queue;
+    const auto group = make_watched_communicator(
+        session, std::make_unique<QueueingCommunicator>(place.rank, queue, 0));
+    group->barrier();
+    for (;;) ::usleep(1000);
+  });
+  EXPECT_LT(seconds_since(start), 10);
+  for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_THAT(read_whole(std::filesystem::path(folder) / "flight.0.json"),
+              HasSubstr("rank 0 was lost: a call of its GPU's driver does not come back"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Watchdog, TellsAllOfAFailureInTheLibrary) {
