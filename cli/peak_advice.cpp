@@ -20,7 +20,7 @@ struct Rule {
 
 bool always(const Holder&, const TrainingSetup&) { return true; }
 
-bool is_sharded(const TrainingSetup& setup) {
+bool is_sharded(const Holder&, const TrainingSetup& setup) {
   return std::holds_alternative<Fsdp1Setup>(setup.runtime) ||
          std::holds_alternative<Fsdp2Setup>(setup.runtime);
 }
@@ -85,8 +85,8 @@ bool prefetches_forward(const Holder&, const TrainingSetup& setup) {
   return fsdp && fsdp->options.forward_prefetch;
 }
 
-bool reduces_once(const Holder&, const TrainingSetup& setup) {
-  return is_sharded(setup) && setup.loop.micro_batches > 1 && setup.loop.syncs_once;
+bool reduces_once(const Holder& holder, const TrainingSetup& setup) {
+  return is_sharded(holder, setup) && setup.loop.micro_batches > 1 && setup.loop.syncs_once;
 }
 
 bool keeps_zeroed(const Holder&, const TrainingSetup& setup) {
@@ -116,7 +116,30 @@ bool steps_over_lists(const Holder& holder, const TrainingSetup& setup) {
          setup.loop.optimizer.implementation == eager::OptimizerImplementation::foreach;
 }
 
-bool can_have_more_ranks(const Holder&, const TrainingSetup& setup) { return is_sharded(setup); }
+/// What a unit gathers is made within a step; shards are there before.
+bool is_gathered(const Holder& holder, const TrainingSetup& setup) {
+  const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
+  const bool gathers = is_sharded(holder, setup) || (zero && zero->settings.stage == 3);
+  return gathers && holder.phase != Phase::init;
+}
+
+/// FSDP1's root stays whole from forward to backward, and gathers what no unit below it wraps.
+bool is_of_the_root(const Holder& holder, const TrainingSetup& setup) {
+  return holder.owner.empty() && std::holds_alternative<Fsdp1Setup>(setup.runtime);
+}
+
+bool is_in_forward(const Holder& holder, const TrainingSetup&) {
+  return holder.phase == Phase::forward;
+}
+
+bool is_in_backward(const Holder& holder, const TrainingSetup&) {
+  return holder.phase == Phase::backward;
+}
+
+template <Applies... conditions>
+bool all_of(const Holder& holder, const TrainingSetup& setup) {
+  return (conditions(holder, setup) && ...);
+}
 
 bool is_deepspeed_below_3(const Holder&, const TrainingSetup& setup) {
   const auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
@@ -131,7 +154,22 @@ using enum MemoryCategory;
 
 /// The first that applies counts.
 constexpr Rule rules[] = {
-    {parameters, replicates, "shard them: FSDP (fsdp_version: 2) or ZeRO-3"},
+    {parameters, all_of<is_gathered, is_one_unit>,
+     "units of layers (fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP)"},
+    {parameters, all_of<is_gathered, shards_only_gradients>, "fsdp_sharding_strategy: FULL_SHARD"},
+    {parameters, all_of<is_gathered, keeps_after_forward>, "fsdp_reshard_after_forward: true"},
+    {parameters, all_of<is_gathered, is_of_the_root>,
+     "units for what the root holds itself (embeddings, unless tied)"},
+    {parameters, all_of<is_gathered, has_no_limit>, "limit_all_gathers=True"},
+    {parameters, all_of<is_gathered, is_in_forward, prefetches_forward>,
+     "fsdp_forward_prefetch: false"},
+    {parameters, all_of<is_gathered, is_in_backward, prefetches_before>,
+     "fsdp_backward_prefetch: BACKWARD_POST, or NO_PREFETCH"},
+    {parameters, all_of<is_gathered, is_deepspeed>,
+     "smaller stage3_max_live_parameters and stage3_prefetch_bucket_size"},
+    {parameters, is_gathered, "smaller units"},
+    {parameters, replicates,
+     "shard them: FSDP (fsdp_version: 2) or ZeRO-3, over more than one rank"},
     {parameters, shards_nothing, "fsdp_sharding_strategy: FULL_SHARD"},
     {parameters, is_deepspeed_below_3, "zero_optimization.stage: 3"},
     {parameters, always, "more ranks to shard over, or offloading parameters"},
@@ -143,7 +181,7 @@ constexpr Rule rules[] = {
     {gradients, always, "more ranks to shard over"},
     {optimizer_states, replicates, "shard them: FSDP (fsdp_version: 2) or ZeRO-1"},
     {optimizer_states, is_deepspeed, "zero_optimization.offload_optimizer, or more ranks"},
-    {optimizer_states, can_have_more_ranks, "more ranks to shard over"},
+    {optimizer_states, is_sharded, "more ranks to shard over"},
     {activations, is_of_the_logits, "a loss in chunks of the logits, or fewer tokens (--batch)"},
     {activations, attends_eagerly, "attn_implementation: sdpa (--attention flash)"},
     {activations, is_not_checkpointed,
@@ -151,11 +189,7 @@ constexpr Rule rules[] = {
     {activations, checkpoints_selectively, "checkpointing whole blocks (--checkpointing full)"},
     {activations, always, "fewer tokens (--batch, --seq)"},
     {communication, is_one_unit, "units of layers (fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP)"},
-    {communication, shards_only_gradients, "fsdp_sharding_strategy: FULL_SHARD"},
-    {communication, keeps_after_forward, "fsdp_reshard_after_forward: true"},
-    {communication, has_no_limit, "limit_all_gathers=True"},
-    {communication, prefetches_forward, "fsdp_forward_prefetch: false"},
-    {communication, prefetches_before, "fsdp_backward_prefetch: BACKWARD_POST, or NO_PREFETCH"},
+    {communication, is_sharded, "smaller units"},
     {communication, keeps_gradients_apart,
      "DistributedDataParallel(gradient_as_bucket_view=True), which leaves one copy"},
     {communication, is_deepspeed, "smaller reduce_bucket_size and stage3_max_live_parameters"},

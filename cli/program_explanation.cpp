@@ -47,13 +47,19 @@ struct HolderGroup {
   Bytes bytes;
 };
 
+/// What is gathered belongs to its unit, not to the module that happened to ask for it.
+std::string holder_of(const Schedule& schedule, const Buffer& buffer) {
+  const bool gathered = buffer.category == MemoryCategory::parameters && buffer.allocated_by;
+  if (gathered && buffer.unit) return shown_name(schedule.units[buffer.unit.value].name);
+  return owner_of(schedule, buffer.owner);
+}
+
 HolderGroup group_of(const Schedule& schedule, const Buffer& buffer) {
   const Phase phase = buffer.allocated_by ? schedule.at(buffer.allocated_by).phase : Phase::init;
-  return {.name = shown_name(schedule.name(buffer)),
-          .holder = {.category = buffer.category,
-                     .owner = owner_of(schedule, buffer.owner),
-                     .phase = phase},
-          .until = moment_of(schedule, buffer.freed_by)};
+  return {
+      .name = shown_name(schedule.name(buffer)),
+      .holder = {.category = buffer.category, .owner = holder_of(schedule, buffer), .phase = phase},
+      .until = moment_of(schedule, buffer.freed_by)};
 }
 
 auto key_of(const HolderGroup& group) {

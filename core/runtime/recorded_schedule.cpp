@@ -31,7 +31,7 @@ void begin_phase_after(ScheduleRecorder& recorder, TrainingRun& run, Moment mome
   if (moment == Moment::clip) recorder.begin_phase(Phase::optimizer, 0);
   if (moment == Moment::step) {
     for (const Tensor& state : run.loop().optimizer_states())
-      recorder.set_category(state, MemoryCategory::optimizer_states);
+      recorder.name_buffer(state, MemoryCategory::optimizer_states, "optimizer states");
     recorder.begin_phase(Phase::zero_grad, 0);
   }
 }

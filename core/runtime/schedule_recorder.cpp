@@ -263,8 +263,13 @@ void ScheduleRecorder::free(BufferId id) {
   writer_.add(HostActionKind::free, buffer.lane, id.value);
 }
 
+std::optional<std::uint32_t> ScheduleRecorder::name_of_tag(const StorageTag& tag) {
+  if (tag.category != MemoryCategory::parameters) return std::nullopt;
+  return intern("gathered parameters");
+}
+
 void ScheduleRecorder::allocate(const Asked& asked) {
-  buffer_of(asked.storage) = add_buffer({.name = allocating_,
+  buffer_of(asked.storage) = add_buffer({.name = asked.name.value_or(allocating_),
                                          .category = asked.category,
                                          .lane = asked.lane,
                                          .bytes = asked.bytes,
@@ -283,6 +288,7 @@ void ScheduleRecorder::ask(Session& s, const StorageImpl& storage) {
                     .bytes = storage.bytes(),
                     .lane = lane_of(s, storage.stream()),
                     .category = told == MemoryCategory::temporaries ? category_now(s) : told,
+                    .name = name_of_tag(storage.tag),
                     .owner = owner_of(s)});
 }
 
@@ -314,6 +320,7 @@ void ScheduleRecorder::let_go(const StorageImpl& storage, BufferId id) {
   Buffer& buffer = schedule_.buffers[id.value];
   buffer.other_tag = static_cast<std::int16_t>(storage.tag.other);
   if (storage.tag.category != MemoryCategory::temporaries) buffer.category = storage.tag.category;
+  buffer.name = name_of_tag(storage.tag).value_or(buffer.name);
   free(id);
 }
 

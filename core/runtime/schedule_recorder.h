@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -90,6 +91,7 @@ class ScheduleRecorder final : public Observer {
     Bytes bytes;
     LaneIndex lane = 0;
     MemoryCategory category = MemoryCategory::temporaries;
+    std::optional<std::uint32_t> name;  ///< absent: that of the operator
     Owner owner;
   };
 
@@ -103,6 +105,8 @@ class ScheduleRecorder final : public Observer {
   void fill_units();
   void grown();
 
+  /// Of what a runtime says is parameters beside the model's own; otherwise operators give names.
+  std::optional<std::uint32_t> name_of_tag(const StorageTag& tag);
   void ask(Session& s, const StorageImpl& storage);
   BufferId add_buffer(Buffer buffer);
   void allocate(const Asked& asked);

@@ -35,21 +35,40 @@ TEST(PeakAdvice, LogitsAreNoMatterOfCheckpointing) {
 }
 
 TEST(PeakAdvice, GatheredParametersAreReshardedWhereTheyStay) {
-  EXPECT_THAT(advice(held(MemoryCategory::communication), fsdp1(ShardingStrategy::shard_grad_op)),
-              HasSubstr("FULL_SHARD"));
+  const Holder gathered = held(MemoryCategory::parameters);
+  EXPECT_THAT(advice(gathered, fsdp1(ShardingStrategy::shard_grad_op)), HasSubstr("FULL_SHARD"));
   eager::TrainingSetup setup;
   setup.runtime = eager::Fsdp2Setup{.calls = {{{"layers.0"}, false}, {{""}, std::nullopt}}};
-  EXPECT_THAT(advice(held(MemoryCategory::communication), setup),
-              HasSubstr("fsdp_reshard_after_forward: true"));
+  EXPECT_THAT(advice(gathered, setup), HasSubstr("fsdp_reshard_after_forward: true"));
 }
 
-TEST(PeakAdvice, PrefetchIsNamedOnlyWhereItIsOn) {
+TEST(PeakAdvice, ShardsWantMoreRanksWhereGatheredOnesWantResharding) {
+  const Holder shard = held(MemoryCategory::parameters, "", Phase::init);
+  EXPECT_THAT(advice(shard, fsdp1(ShardingStrategy::shard_grad_op)), HasSubstr("more ranks"));
+  eager::TrainingSetup zero3;
+  zero3.runtime = eager::DeepSpeedSetup{{.stage = 3}};
+  EXPECT_THAT(advice(shard, zero3), HasSubstr("more ranks"));
+  EXPECT_THAT(advice(held(MemoryCategory::parameters), zero3),
+              HasSubstr("stage3_max_live_parameters"));
+}
+
+TEST(PeakAdvice, TheRootOfFsdp1HoldsWhatNoUnitWraps) {
+  EXPECT_THAT(advice(held(MemoryCategory::parameters, ""), fsdp1(ShardingStrategy::full_shard)),
+              HasSubstr("root"));
+}
+
+TEST(PeakAdvice, PrefetchIsNamedOnlyWhereAndWhenItIsOn) {
   eager::TrainingSetup setup = fsdp1(ShardingStrategy::full_shard);
   auto& options = std::get<eager::Fsdp1Setup>(setup.runtime).options;
-  EXPECT_THAT(advice(held(MemoryCategory::communication), setup),
-              HasSubstr("fsdp_backward_prefetch"));
+  const auto advised = [&](Phase phase) {
+    return advice(held(MemoryCategory::parameters, "layers.*", phase), setup);
+  };
+  EXPECT_THAT(advised(Phase::backward), HasSubstr("fsdp_backward_prefetch"));
+  EXPECT_THAT(advised(Phase::forward), HasSubstr("smaller units"));
+  options.forward_prefetch = true;
+  EXPECT_THAT(advised(Phase::forward), HasSubstr("fsdp_forward_prefetch"));
   options.backward_prefetch = eager::fsdp1::BackwardPrefetch::none;
-  EXPECT_EQ(advice(held(MemoryCategory::communication), setup), "");
+  EXPECT_THAT(advised(Phase::backward), HasSubstr("smaller units"));
 }
 
 TEST(PeakAdvice, BucketsOfDdpAreASecondCopy) {
