@@ -156,10 +156,10 @@ using enum MemoryCategory;
 constexpr Rule rules[] = {
     {parameters, all_of<is_gathered, is_one_unit>,
      "units of layers (fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP)"},
-    {parameters, all_of<is_gathered, shards_only_gradients>, "fsdp_sharding_strategy: FULL_SHARD"},
-    {parameters, all_of<is_gathered, keeps_after_forward>, "fsdp_reshard_after_forward: true"},
     {parameters, all_of<is_gathered, is_of_the_root>,
      "units for what the root holds itself (embeddings, unless tied)"},
+    {parameters, all_of<is_gathered, shards_only_gradients>, "fsdp_sharding_strategy: FULL_SHARD"},
+    {parameters, all_of<is_gathered, keeps_after_forward>, "fsdp_reshard_after_forward: true"},
     {parameters, all_of<is_gathered, has_no_limit>, "limit_all_gathers=True"},
     {parameters, all_of<is_gathered, is_in_forward, prefetches_forward>,
      "fsdp_forward_prefetch: false"},

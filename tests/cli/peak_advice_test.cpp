@@ -52,9 +52,10 @@ TEST(PeakAdvice, ShardsWantMoreRanksWhereGatheredOnesWantResharding) {
               HasSubstr("stage3_max_live_parameters"));
 }
 
-TEST(PeakAdvice, TheRootOfFsdp1HoldsWhatNoUnitWraps) {
-  EXPECT_THAT(advice(held(MemoryCategory::parameters, ""), fsdp1(ShardingStrategy::full_shard)),
-              HasSubstr("root"));
+TEST(PeakAdvice, TheRootOfFsdp1StaysWholeUnderEitherStrategy) {
+  for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op})
+    EXPECT_THAT(advice(held(MemoryCategory::parameters, ""), fsdp1(strategy)),
+                HasSubstr("units for what the root holds"));
 }
 
 TEST(PeakAdvice, PrefetchIsNamedOnlyWhereAndWhenItIsOn) {
