@@ -13,6 +13,7 @@ namespace {
 
 struct EagerPointwise : testing::Test {
   Session s{{.device = Device::cpu}};
+  OperatorLog log;  // outlives the tensors that it is told of
   Tensor a = make({2, 3, 4});
 
   Tensor make(const Dims& sizes, Dtype dtype = Dtype::float32) {
@@ -91,7 +92,6 @@ TEST_F(EagerPointwise, IntegersAreDividedInFloat32AndSummedInInt64) {
 
 TEST_F(EagerPointwise, NestedCallsLetGoOfTemporariesAsPythonDoes) {
   // neg(neg(a) * 2): when the outer neg has run, the inner one is gone.
-  OperatorLog log;
   s.observe(log);
   const Tensor result = neg(s, mul(s, neg(s, a), 2));
   EXPECT_EQ(log.rows(), (std::vector<std::string>{"neg.default 0 -> 1", "mul.Tensor 1 -> 2",

@@ -77,7 +77,9 @@ TEST_F(CalibrationOrder, TheDeviceIsWaitedForBeforeItsTimesAreRead) {
   timer_.time(some_sum, 1_ms);
   const std::vector<std::string> all = names();
   for (std::size_t i = 0; i + 2 < all.size(); ++i) {
-    if (all[i] == "cudaGraphLaunch") EXPECT_EQ(all[i + 2], "cudaStreamSynchronize");
+    if (all[i] == "cudaGraphLaunch") {
+      EXPECT_EQ(all[i + 2], "cudaStreamSynchronize");
+    }
   }
 }
 
