@@ -54,6 +54,7 @@ class Fsdp1Model final : public ParallelModel {
   }
   void clip(Session& s) override { fsdp1::clip_grad_norm(s, model_); }
   InfinitySharing infinity_sharing() override { return {.of_result = world_}; }
+  fsdp1::FullySharded* flattened() override { return &model_; }
 
  private:
   const ProcessGroup* world_;

@@ -29,6 +29,8 @@ class ParallelModel {
   /// What is called with a batch and with the loss in the place of the module, and counts
   /// micro-batches, clips, steps and clears gradients itself; or null.
   virtual deepspeed::Engine* engine() { return nullptr; }
+  /// What FSDP1 made; null: another runtime.
+  virtual fsdp1::FullySharded* flattened() { return nullptr; }
   /// What fully_shard made; null: another runtime.
   virtual fsdp2::FullySharded* fully_sharded() { return nullptr; }
 };

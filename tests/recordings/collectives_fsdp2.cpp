@@ -430,8 +430,10 @@ class Fsdp2Run {
     if (name == "get_model_state_dict") f2::get_model_state_dict(s_, sharded_, root, options);
     if (name == "get_optimizer_state_dict")
       f2::get_optimizer_state_dict(s_, sharded_, root, *optimizer_, options);
-    if (name == "set_model_state_dict")
-      f2::set_model_state_dict(s_, sharded_, root, groups_.world(), options);
+    if (name == "set_model_state_dict") {
+      f2::StateDict none;
+      f2::set_model_state_dict(s_, sharded_, root, groups_.world(), none, options);
+    }
     if (action == "unshard_all") sharded_.unshard(*model_.root);
     if (action == "reshard_all") sharded_.reshard(*model_.root);
   }

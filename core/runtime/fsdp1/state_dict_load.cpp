@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "core/lower/pytorch/aten/copies.h"
 #include "core/lower/pytorch/aten/views.h"
@@ -48,10 +49,13 @@ class Loading : private StateDictWalk {
   }
 
   void load(const std::string& name, const Tensor& into) {
-    if (StateEntry* entry = find(name); entry && entry->tensor) copy_(s_, into, entry->tensor);
+    if (const auto whole = replaced_.find(name); whole != replaced_.end())
+      copy_(s_, into, whole->second);
+    else if (const StateEntry* entry = find(name); entry && entry->tensor)
+      copy_(s_, into, entry->tensor);
   }
 
-  StateEntry* find(const std::string& name) {
+  const StateEntry* find(const std::string& name) const {
     const auto entry = std::find_if(state_.begin(), state_.end(),
                                     [&](const StateEntry& e) { return e.name == name; });
     return entry == state_.end() ? nullptr : &*entry;
@@ -70,16 +74,23 @@ class Loading : private StateDictWalk {
     }
     if (type == StateDictType::sharded) {
       if (!unit.handle) return;
-      gather(unit);
-    } else if (!unshards(unit)) {
-      return;
+      Tensor last_part;  // the hook's variable
+      gather(unit, last_part);
+      unshard(unit);
+    } else if (unshards(unit)) {
+      unshard(unit);
     }
+  }
+
+  void unshard(Unit& unit) {
     open(unit, std::make_unique<UnshardedUnit>(s_, unit, SummonOptions{.writeback = true}));
   }
 
   void after(const Unit& unit) {
     const Visiting visiting(s_, unit, post_site(type_of(unit)));
     close(unit);
+    for (const std::string& name : parameter_names(unit)) replaced_.erase(name);
+    replaced_.erase(flat_parameter_name(unit));
   }
 
   void load_flat_parameter(const Unit& unit) {
@@ -87,26 +98,27 @@ class Loading : private StateDictWalk {
     if (!entry || !entry->tensor) return;
     const Tensor& flat = unit.handle->flat();
     const std::int64_t padding = flat.numel() - entry->tensor.numel();
-    copy_(s_, flat, padding > 0 ? pad_right(s_, entry->tensor, padding) : entry->tensor);
+    const Tensor loaded = padding > 0 ? pad_right(s_, entry->tensor, padding) : entry->tensor;
+    replaced_[entry->name] = loaded;
+    copy_(s_, flat, loaded);
   }
 
   /// Every parameter is gathered by itself, its rows padded to the same number on every rank.
-  void gather(const Unit& unit) {
+  void gather(const Unit& unit, Tensor& part) {
     for (const std::string& name : parameter_names(unit)) {
-      StateEntry* entry = find(name);
+      const StateEntry* entry = find(name);
       if (!entry || !entry->is_sharded) continue;
-      entry->tensor =
-          model_.groups().of_mesh ? redistributed(unit, *entry) : gathered(unit, *entry);
-      entry->is_sharded = false;
+      replaced_[name] =
+          model_.groups().of_mesh ? redistributed(unit, *entry) : gathered(unit, *entry, part);
     }
   }
 
-  Tensor gathered(const Unit& unit, const StateEntry& entry) {
+  Tensor gathered(const Unit& unit, const StateEntry& entry, Tensor& local) {
     const std::int64_t rows = entry.sizes[0], ranks = unit.group.size();
     const std::int64_t elements = (rows + ranks - 1) / ranks * entry.sizes.product() / rows;
     const Dtype dtype = unit.handle->original_dtype();
     const Like kind{dtype, s_.settings.device};
-    Tensor local;
+    local.reset();
     if (entry.tensor) {
       local = to(s_, flatten(s_, entry.tensor), {.device = s_.settings.device});
       if (const std::int64_t missing = elements - local.numel(); missing > 0)
@@ -133,7 +145,9 @@ class Loading : private StateDictWalk {
     return whole;
   }
 
-  StateDict state_;
+  const StateDict& state_;
+  /// What hooks put into a unit's own dictionary, which ends with it. Looked up, never walked.
+  std::map<std::string, Tensor> replaced_;
 };
 
 }  // namespace

@@ -33,6 +33,8 @@ class FullySharded {
   /// That the tensor is the sharded one of; null: no group manages it.
   const Parameter* parameter_of(const Tensor& sharded) const;
   const std::vector<std::unique_ptr<State>>& states() const { return states_; }
+  /// This process's, in the world.
+  int rank() const { return groups_.rank(); }
 
   /// What FSDPModule._apply does after to_empty() and the like: the shards may be other tensors.
   void reset_sharded_params();

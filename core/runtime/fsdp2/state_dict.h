@@ -30,7 +30,8 @@ struct StateDictOptions {
 /// model.state_dict(): the shards as they are.
 StateDict state_dict(Session& s, FullySharded& sharded, Module& root);
 
-/// get_model_state_dict: with full_state_dict one all-gather a tensor.
+/// get_model_state_dict: with full_state_dict one all-gather a tensor; with cpu_offload too, ranks
+/// other than 0 drop each at once and get nothing.
 StateDict get_model_state_dict(Session& s, FullySharded& sharded, Module& root,
                                const StateDictOptions& options);
 
@@ -39,9 +40,11 @@ std::vector<Tensor> get_optimizer_state_dict(Session& s, FullySharded& sharded, 
                                              const ParameterOptimizer& optimizer,
                                              const StateDictOptions& options);
 
-/// set_model_state_dict. A full one is scattered tensor by tensor over each rank's own mesh, or
-/// broadcast from rank 0 of `world`, after the names.
+/// set_model_state_dict of what `get_model_state_dict` gave. A full one is scattered tensor by
+/// tensor over each rank's own mesh, or broadcast from rank 0 of `world`, after the names; `given`
+/// then holds what was loaded in the place of the wholes.
 void set_model_state_dict(Session& s, FullySharded& sharded, Module& root,
-                          const ProcessGroup& world, const StateDictOptions& options);
+                          const ProcessGroup& world, StateDict& given,
+                          const StateDictOptions& options);
 
 }  // namespace shardscope::eager::fsdp2

@@ -5,6 +5,7 @@ usage: run.sh python record.py cases.json > recorded.json     (run.sh: the null 
 A case names a configuration file of accelerate, a config.json and the workload. Each runs in a process of its own: the
 environment is what `accelerate launch` makes of the file, the process group is torch's "fake" backend.
 """
+import copy
 import json
 import os
 import sys
@@ -51,14 +52,78 @@ def communication_hook(model):
         model.register_comm_hook(None, hook)
 
 
+def gather_own_object(objects, own, group=None, weights_only=False):
+    """The fake group brings nothing from other ranks: each has what this one has. The tensors of sizes are those of
+    NCCL's group; what the pickles weigh is left out."""
+    import torch
+    size = torch.zeros(1, dtype=torch.long, device="cuda")
+    sizes = torch.zeros(torch.distributed.get_world_size(group), dtype=torch.long, device="cuda")
+    del size, sizes
+    for rank in range(len(objects)):
+        objects[rank] = copy.copy(own)
+        shards = [copy.copy(shard) for shard in getattr(own, "shards_metadata", [])]
+        for shard in shards:
+            shard.placement = torch.distributed.remote_device._remote_device(f"rank:{rank}/{shard.placement.device()}")
+        if shards:
+            objects[rank].shards_metadata = shards
+
+
+def state_dict_of(model, action):
+    """FSDP1: Module.state_dict under FSDP.state_dict_type; FSDP2: get_model_state_dict."""
+    from torch.distributed import fsdp
+    if not isinstance(model, fsdp.FullyShardedDataParallel):
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
+        options = StateDictOptions(full_state_dict=action["type"] == "full", cpu_offload=action.get("offload", False),
+                                   broadcast_from_rank0=action.get("broadcast", False))
+        if action["do"] == "save":
+            return get_model_state_dict(model, options=options)
+        return set_model_state_dict(model, action["of"], options=options)
+    config = {"full": fsdp.FullStateDictConfig, "local": fsdp.LocalStateDictConfig,
+              "sharded": fsdp.ShardedStateDictConfig}[action["type"]](offload_to_cpu=action.get("offload", False))
+    if "rank0_only" in action:
+        config.rank0_only = action["rank0_only"]
+    with fsdp.FullyShardedDataParallel.state_dict_type(
+            model, fsdp.StateDictType[action["type"].upper() + "_STATE_DICT"], config):
+        return model.state_dict() if action["do"] == "save" else model.load_state_dict(action["of"])
+
+
+def current():
+    import torch
+    statistics = torch.cuda.memory_stats()
+    return {name: statistics[f"{name}.all.current"] for name in STATISTICS}
+
+
+def state_dicts(model, actions):
+    """Each is saved, and loaded where the action says so: what is allocated before, at the peak and after."""
+    import gc
+    import torch
+    rows = []
+    for action in actions:
+        saved = None
+        for do in ("save", "load") if action.get("load") else ("save",):
+            gc.collect()
+            before = current()
+            torch.cuda.reset_peak_memory_stats()
+            result = state_dict_of(model, action | {"do": do, "of": saved})
+            if do == "save":
+                saved = result
+            del result
+            gc.collect()
+            statistics = torch.cuda.memory_stats()
+            rows.append({"before": before, "after": current(),
+                         "peak": {name: statistics[f"{name}.all.peak"] for name in STATISTICS}})
+    return rows
+
+
 def run(case):
     environment, world = launched(case["accelerate"])
     os.environ.update(environment)
-    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
+    rank = case.get("rank", 0)
+    os.environ.update(RANK=str(rank), LOCAL_RANK="0", WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
     import torch
     import torch.testing._internal.distributed.fake_pg as fake
-    torch.distributed.init_process_group("fake", rank=0, world_size=world, store=fake.FakeStore())
+    torch.distributed.init_process_group("fake", rank=rank, world_size=world, store=fake.FakeStore())
     answer_questions()
     from accelerate import Accelerator
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -90,6 +155,14 @@ def run(case):
                 optimizer.zero_grad()
         statistics = torch.cuda.memory_stats()
         result["iterations"].append({name: statistics[f"{name}.all.peak"] for name in STATISTICS})
+    if "state_dicts" in case:
+        torch.distributed.all_gather_object = gather_own_object
+        torch.distributed.distributed_c10d._get_pg_default_device = lambda group=None: torch.device("cuda")  # NCCL's
+        for module in list(sys.modules.values()):   # this rank's part, as often as there are ranks, does not make a whole
+            for check in ("validate_non_overlapping_shards_metadata", "check_tensor"):
+                if getattr(module, "__name__", "").startswith("torch.distributed._shard") and hasattr(module, check):
+                    setattr(module, check, lambda *unused: None)
+        result["state_dicts"] = state_dicts(model, case["state_dicts"])
     return result
 
 
