@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "backend/communicator.h"
@@ -28,6 +29,8 @@ class DeviceMemory {
   virtual void copy(std::byte* to, std::span<const std::byte> from) = 0;
   /// Waits until all that was queued has ended.
   virtual void wait() = 0;
+  /// What all processes hold of it now, their contexts included; nothing of the host's.
+  virtual std::optional<Bytes> in_use() const { return {}; }
 };
 
 /// The host's own: private pages, copied at once.

@@ -15,13 +15,17 @@
 #include <vector>
 
 #include "backend/calibrate/calibrate.h"
+#include "backend/comm/gpu_place.h"
 #include "backend/comm/join_job.h"
 #include "backend/comm/make_communicator.h"
+#include "backend/comm/nccl_settings.h"
+#include "backend/comm/nccl_tuning_log.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_probe.h"
 #include "backend/launch/environment.h"
 #include "backend/launch/launcher.h"
+#include "cli/collective_curves.h"
 #include "cli/device_choice.h"
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
@@ -31,6 +35,7 @@
 #include "core/error.h"
 #include "core/format/atomic_file.h"
 #include "sim/hardware_profile.h"
+#include "traces/figure.h"
 
 namespace shardscope {
 namespace {
@@ -132,6 +137,15 @@ std::optional<Link> link_of(const std::optional<HostCopies>& copies,
   return Link{.bandwidth = figures.bandwidth, .latency = figures.latency};
 }
 
+/// Of the group of all ranks, with every kind of collective.
+std::optional<Bytes> communicator_memory(const Calibration& calibration, int ranks) {
+  if (calibration.collective_memory.empty()) return std::nullopt;
+  Bytes sum;
+  for (const CollectiveMemory& one : calibration.collective_memory)
+    if (one.ranks == ranks) sum += one.memory;
+  return sum;
+}
+
 HardwareProfile profile_of(const Measured& measured) {
   const std::string date = today();
   const Provenance here{Origin::measured,
@@ -145,6 +159,8 @@ HardwareProfile profile_of(const Measured& measured) {
                           .threads_per_rank = measured.threads,
                           .ranks = measured.ranks,
                           .memory = measured.memory,
+                          .context_memory = c.context_memory,
+                          .communicator_memory = communicator_memory(c, measured.ranks),
                           .peak = c.peak,
                           .peak_bfloat16 = c.peak_bfloat16,
                           .memory_bandwidth = c.memory_bandwidth,
@@ -154,9 +170,15 @@ HardwareProfile profile_of(const Measured& measured) {
                           .device_to_host = link_of(c.host_copies, &HostCopies::to_host),
                           .kernels = c.kernels,
                           .collectives = c.collectives,
+                          .collective_memory = c.collective_memory,
                           .compute_slowdown = c.compute_slowdown,
                           .collective_slowdown = c.collective_slowdown};
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
+  if (c.context_memory) profile.provenance["context_memory"] = here;
+  if (!c.collective_memory.empty()) {
+    profile.provenance["communicator_memory"] = here;
+    profile.provenance["collective_memory"] = here;
+  }
   for (const char* figure :
        {"memory", "peak", "memory_bandwidth", "operation_overhead", "graph_operation_overhead",
         "host_to_device", "device_to_host", "kernels", "collectives", "contention"})
@@ -164,14 +186,36 @@ HardwareProfile profile_of(const Measured& measured) {
   return profile;
 }
 
+/// Where the results went.
+struct Files {
+  std::string profile;
+  std::optional<std::string> figure;  ///< of the collectives; none with one rank
+};
+
+Files write_files(const HardwareProfile& profile, const std::filesystem::path& path) {
+  if (path.has_parent_path()) create_folder(path.parent_path());
+  write_atomically(path, to_json(profile));
+  if (profile.collectives.empty()) return {.profile = path.string()};
+  const std::filesystem::path figure =
+      path.parent_path() / fmt::format("{}.collectives.svg", path.stem().string());
+  write_atomically(figure,
+                   collectives_figure(collective_curves(profile), "Collectives " + profile.source));
+  return {.profile = path.string(), .figure = figure.string()};
+}
+
+Json bytes_or_null(const std::optional<Bytes>& bytes) {
+  return bytes ? Json(bytes->count) : Json(nullptr);
+}
+
 Json bandwidth_or_null(const std::optional<Link>& link) {
   return link ? Json(std::llround(link->bandwidth.bytes_per_s)) : Json(nullptr);
 }
 
-std::string json_text(const HardwareProfile& profile, const std::string& file, double elapsed_s) {
+std::string json_text(const HardwareProfile& profile, const Files& files, double elapsed_s) {
   const Json json{
       {"schema", "shardscope.calibrate/1"},
-      {"file", file},
+      {"file", files.profile},
+      {"figure", files.figure ? Json(*files.figure) : Json(nullptr)},
       {"source", profile.source},
       {"device", profile.device},
       {"ranks", profile.ranks},
@@ -190,13 +234,15 @@ std::string json_text(const HardwareProfile& profile, const std::string& file, d
       {"device_to_host_bytes_per_s", bandwidth_or_null(profile.device_to_host)},
       {"kernel_samples", profile.kernels.size()},
       {"collective_samples", profile.collectives.size()},
+      {"context_memory_bytes", bytes_or_null(profile.context_memory)},
+      {"communicator_memory_bytes", bytes_or_null(profile.communicator_memory)},
       {"compute_slowdown", profile.compute_slowdown},
       {"collective_slowdown", profile.collective_slowdown},
       {"elapsed_s", elapsed_s}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::string human_text(const HardwareProfile& profile, const std::string& file, double elapsed_s) {
+std::string human_text(const HardwareProfile& profile, const Files& files, double elapsed_s) {
   std::string text = profile.source + "\n";
   text += fmt::format("  matrix products   {} at best, of one rank\n", rounded_text(profile.peak));
   if (profile.peak_bfloat16)
@@ -214,22 +260,57 @@ std::string human_text(const HardwareProfile& profile, const std::string& file, 
   if (profile.ranks > 1)
     text += fmt::format("  at once           compute {:.2f}x slower, collectives {:.2f}x\n",
                         profile.compute_slowdown, profile.collective_slowdown);
-  return text + fmt::format("{} kernels and {} collectives in {:.1f} s, written to {}\n",
-                            profile.kernels.size(), profile.collectives.size(), elapsed_s, file);
+  text += fmt::format("{} kernels and {} collectives in {:.1f} s, written to {}\n",
+                      profile.kernels.size(), profile.collectives.size(), elapsed_s, files.profile);
+  return files.figure ? text + fmt::format("collectives drawn in {}\n", *files.figure) : text;
 }
+
+/// A file of this process alone, where NCCL writes what it chooses; gone with this.
+class NcclLog {
+ public:
+  ~NcclLog() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  NcclLog() = default;
+  NcclLog(const NcclLog&) = delete;
+  NcclLog& operator=(const NcclLog&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() / fmt::format("shardscope-nccl-{}.txt", ::getpid());
+};
 
 struct DeviceToMeasure {
   std::unique_ptr<Device> device;
-  Bytes memory;  ///< that a rank can have
+  Bytes memory;   ///< that a rank can have
+  int ranks = 1;  ///< that work on it
 };
 
-DeviceToMeasure device_to_measure(const Job& job, const Environment& environment, int threads) {
-  if (job.device != "cuda")
-    return {.device = make_cpu_device({.threads = threads}),
-            .memory = host_memory() / environment.local_world};
-  const int index = environment.local_rank;
-  const CudaMemory memory = probe_cuda_memory(index);  // before the device is in use
-  return {.device = make_cuda_device({.index = index}), .memory = memory.free};
+DeviceToMeasure gpu_to_measure(const Environment& environment, JobSession* session,
+                               const NcclLog& log) {
+  const int gpus = std::max(1, cuda_device_count());
+  const int gpu = gpu_index(environment, gpus);
+  const bool is_shared =
+      session && share_gpus(session->meeting.store(), environment.world, gpu_identity(gpu));
+  if (is_shared && environment.rank == 0) fmt::print(stderr, "{}\n", shared_gpu_warning);
+  // Before NCCL is loaded, which reads them.
+  set_missing(nccl_defaults({.rank = environment.rank,
+                             .shares_gpu = is_shared,
+                             .on_one_host = environment.on_one_host()}));
+  set_missing(nccl_tuning_variables(log.path()));
+  const CudaMemory memory = probe_cuda_memory(gpu);  // before the device is in use
+  const int ranks = is_shared ? (environment.local_world + gpus - 1) / gpus : 1;
+  return {.device = make_cuda_device({.index = gpu}), .memory = memory.free, .ranks = ranks};
+}
+
+DeviceToMeasure device_to_measure(const Job& job, const Environment& environment,
+                                  JobSession* session, int threads, const NcclLog& log) {
+  if (job.device == "cuda") return gpu_to_measure(environment, session, log);
+  return {.device = make_cpu_device({.threads = threads}),
+          .memory = host_memory() / environment.local_world};
 }
 
 /// A GPU's clocks and power before and after: figures taken while it was throttled are of little
@@ -243,9 +324,13 @@ ExitCode measure(const CalibrateOptions& options, const Environment& environment
   const auto start = std::chrono::steady_clock::now();
   const int threads = threads_of(options, environment.local_world);
   const Job job = job_to_measure(options, environment);
-  const DeviceToMeasure measured = device_to_measure(job, environment, threads);
+  const NcclLog nccl_log;
+  const DeviceToMeasure measured =
+      device_to_measure(job, environment, session.get(), threads, nccl_log);
   Device& device = *measured.device;
-  const CalibrationPlan plan = plan_of(options, job, environment, device);
+  CalibrationPlan plan = plan_of(options, job, environment, device);
+  plan.ranks_on_device = measured.ranks;
+  plan.nccl_log = nccl_log.path();
   const std::unique_ptr<Communicator> world =
       make_communicator(CommunicatorChoice::automatic, environment, std::move(session), &device);
   const bool speaks = environment.rank == 0;
@@ -267,13 +352,11 @@ ExitCode measure(const CalibrateOptions& options, const Environment& environment
                   .threads = threads});
   const std::filesystem::path path =
       options.file ? std::filesystem::path(*options.file) : calibrated_profile_path(job.device);
-  if (path.has_parent_path()) create_folder(path.parent_path());
-  const std::string file = path.string();
-  write_atomically(file, to_json(profile));
+  const Files files = write_files(profile, path);
   const double elapsed_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  print(options.output.json ? json_text(profile, file, elapsed_s)
-                            : human_text(profile, file, elapsed_s));
+  print(options.output.json ? json_text(profile, files, elapsed_s)
+                            : human_text(profile, files, elapsed_s));
   return ExitCode::done;
 }
 

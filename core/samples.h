@@ -1,6 +1,8 @@
 // Timed operations: what a calibration measures and a hardware profile keeps.
 #pragma once
 
+#include <string>
+
 #include "core/kernel.h"
 #include "core/quantities.h"
 #include "core/schedule.h"
@@ -18,13 +20,31 @@ struct KernelSample {
   bool operator==(const KernelSample&) const = default;
 };
 
+/// How the library moved a collective, in its own words; empty where it does not say.
+struct CollectiveChoice {
+  std::string algorithm;  ///< "RING", "TREE", "NVLS"
+  std::string protocol;   ///< "LL", "LL128", "SIMPLE"
+  int channels = 0;
+  bool operator==(const CollectiveChoice&) const = default;
+};
+
 /// One timed collective among `ranks` ranks of one host.
 struct CollectiveSample {
   OperationKind kind = OperationKind::all_gather;
   int ranks = 2;
   Bytes bytes;    ///< payload as Operation::bytes: out of the gather, into the reduction
   Duration time;  ///< alone
+  CollectiveChoice choice = {};
   bool operator==(const CollectiveSample&) const = default;
+};
+
+/// What the library took of a device, for one rank, when a group of `ranks` ranks ran collectives
+/// of this kind for the first time, all sizes; the group's own with the first kind that it ran.
+struct CollectiveMemory {
+  OperationKind kind = OperationKind::all_gather;
+  int ranks = 2;
+  Bytes memory;
+  bool operator==(const CollectiveMemory&) const = default;
 };
 
 }  // namespace shardscope

@@ -59,6 +59,7 @@ struct HardwareProfile {
   std::optional<Link> device_to_host;
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
+  std::vector<CollectiveMemory> collective_memory;  ///< what `communicator_memory` is made of
   std::optional<Link> link;        ///< among the ranks of one node
   std::optional<Link> network;     ///< among nodes: all adapters of a node together
   int ranks_per_node = 0;          ///< 0: all ranks are in one node

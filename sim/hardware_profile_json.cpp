@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view schema = "shardscope.hardware/1";
 constexpr std::int64_t most_ranks = 1 << 24;
+constexpr std::int64_t most_channels = 1024;
 constexpr double largest_slowdown = 1000;
 
 // ---- reading
@@ -108,12 +109,28 @@ KernelSample read_kernel_sample(const JsonValue& value) {
           .time = read_positive(value.at("time"), parse_duration)};
 }
 
+/// All three or none.
+CollectiveChoice read_choice(const JsonValue& sample) {
+  if (!sample.has("algorithm")) return {};
+  return {.algorithm = read_text(sample.at("algorithm")),
+          .protocol = read_text(sample.at("protocol")),
+          .channels = static_cast<int>(sample.at("channels").integer(1, most_channels))};
+}
+
 CollectiveSample read_collective_sample(const JsonValue& value) {
-  value.only_keys({"kind", "ranks", "bytes", "time"});
+  value.only_keys({"kind", "ranks", "bytes", "time", "algorithm", "protocol", "channels"});
   return {.kind = read_collective_kind(value.at("kind")),
           .ranks = static_cast<int>(value.at("ranks").integer(2, most_ranks)),
           .bytes = read_positive(value.at("bytes"), parse_bytes),
-          .time = read_positive(value.at("time"), parse_duration)};
+          .time = read_positive(value.at("time"), parse_duration),
+          .choice = read_choice(value)};
+}
+
+CollectiveMemory read_collective_memory(const JsonValue& value) {
+  value.only_keys({"kind", "ranks", "memory"});
+  return {.kind = read_collective_kind(value.at("kind")),
+          .ranks = static_cast<int>(value.at("ranks").integer(2, most_ranks)),
+          .memory = read_quantity(value.at("memory"), parse_bytes)};
 }
 
 /// {"samples": [...], "origin": ..., ...}; no samples where the key is missing.
@@ -192,10 +209,21 @@ std::string row_json(const KernelSample& sample) {
                      exact_text(sample.time));
 }
 
+std::string choice_json(const CollectiveChoice& choice) {
+  if (choice == CollectiveChoice{}) return {};
+  return fmt::format(", \"algorithm\": {}, \"protocol\": {}, \"channels\": {}",
+                     json_text(choice.algorithm), json_text(choice.protocol), choice.channels);
+}
+
 std::string row_json(const CollectiveSample& sample) {
-  return fmt::format("{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": \"{}\", \"time\": \"{}\"}}",
+  return fmt::format("{{\"kind\": \"{}\", \"ranks\": {}, \"bytes\": \"{}\", \"time\": \"{}\"{}}}",
                      name_of(sample.kind), sample.ranks, exact_text(sample.bytes),
-                     exact_text(sample.time));
+                     exact_text(sample.time), choice_json(sample.choice));
+}
+
+std::string row_json(const CollectiveMemory& sample) {
+  return fmt::format("{{\"kind\": \"{}\", \"ranks\": {}, \"memory\": \"{}\"}}",
+                     name_of(sample.kind), sample.ranks, exact_text(sample.memory));
 }
 
 template <class Sample>
@@ -243,6 +271,7 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
                   "ranks_per_node",
                   "kernels",
                   "collectives",
+                  "collective_memory",
                   "contention"});
   if (root.at("schema").string() != schema)
     throw root.at("schema").error("not a hardware profile of this version",
@@ -272,6 +301,8 @@ HardwareProfile read_hardware_profile(const JsonValue& root) {
   profile.ranks_per_node = read_count(root, "ranks_per_node", 0, 0);
   profile.kernels = read_samples(root, "kernels", read_kernel_sample, profile);
   profile.collectives = read_samples(root, "collectives", read_collective_sample, profile);
+  profile.collective_memory =
+      read_samples(root, "collective_memory", read_collective_memory, profile);
   read_contention(root, profile);
   return profile;
 }
@@ -306,6 +337,7 @@ std::string to_json(const HardwareProfile& profile) {
   text += link_json(profile, "network", profile.network);
   text += samples_json(profile, "kernels", profile.kernels);
   text += samples_json(profile, "collectives", profile.collectives);
+  text += samples_json(profile, "collective_memory", profile.collective_memory);
   text += contention_json(profile);
   return text + fmt::format("  \"ranks_per_node\": {}\n}}\n", profile.ranks_per_node);
 }

@@ -35,4 +35,23 @@ struct StrategyBars {
 /// Peak memory and step time per strategy: predicted hollow, profiled solid.
 std::string strategies_figure(const std::vector<StrategyBars>& strategies, std::string_view title);
 
+/// One size of a collective.
+struct CollectivePoint {
+  Bytes bytes;
+  std::optional<Predicted<Duration>> predicted;
+  Profiled<Duration> profiled;
+  std::string choice;  ///< of the library: "RING LL128"; empty: not known
+};
+
+/// One kind of collective over sizes, the smallest first.
+struct CollectiveCurve {
+  OperationKind kind = OperationKind::all_gather;
+  int ranks = 2;
+  std::vector<CollectivePoint> points;
+};
+
+/// Time over bytes, both logarithmic, a panel for each kind and a colour for each number of ranks:
+/// measured solid, predicted dashed; the library's choice where it changes.
+std::string collectives_figure(const std::vector<CollectiveCurve>& curves, std::string_view title);
+
 }  // namespace shardscope

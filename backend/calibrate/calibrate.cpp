@@ -10,6 +10,7 @@
 #include "backend/calibrate/kernel_timer.h"
 #include "backend/calibrate/rank_group.h"
 #include "backend/calibrate/step_timer.h"
+#include "backend/comm/nccl_tuning_log.h"
 
 namespace shardscope {
 namespace {
@@ -37,6 +38,7 @@ class Calibrator {
     measure_kernels();
     measure_memory();
     if (!device_.memory().is_host()) result_.host_copies = time_host_copies(device_.memory());
+    result_.context_memory = memory_in_use();
     if (world_.size() > 1) measure_collectives();
     return std::move(result_);
   }
@@ -107,6 +109,15 @@ class Calibrator {
     result_.memory_bandwidth = {static_cast<double>(bytes_of(add).count) / time.seconds()};
   }
 
+  /// Of one rank, once all of them hold what they will.
+  std::optional<Bytes> memory_in_use() {
+    world_.barrier();
+    const std::optional<Bytes> all = device_.memory().in_use();
+    world_.barrier();
+    if (!all) return std::nullopt;
+    return *all / plan_.ranks_on_device;
+  }
+
   std::set<CollectiveCase> collective_cases() const {
     const std::vector<CollectiveCase> grid = collective_grid(world_.size());
     std::set<CollectiveCase> cases(grid.begin(), grid.end());
@@ -129,13 +140,29 @@ class Calibrator {
     Bytes largest = contended_bytes;
     for (const CollectiveCase& c : cases) largest = std::max(largest, c.bytes);
     CollectiveTimer timer(world_, device_, largest);
-    for (const CollectiveCase& c : cases)
-      result_.collectives.push_back(timer.time(c, collective_budget));
+    time_collectives(timer, cases);
     progress_("collectives while compute runs");
     const Kernel product{.kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};
     const Slowdowns slowdowns = timer.slowdowns(product, contended_bytes);
     result_.compute_slowdown = slowdowns.compute;
     result_.collective_slowdown = slowdowns.collective;
+  }
+
+  /// Cases of one kind and group stand together.
+  void time_collectives(CollectiveTimer& timer, const std::set<CollectiveCase>& cases) {
+    NcclTuningLog log(plan_.nccl_log);
+    std::optional<Bytes> before = memory_in_use();
+    for (auto c = cases.begin(); c != cases.end(); ++c) {
+      CollectiveSample sample = timer.time(*c, collective_budget);
+      sample.choice = log.last_of(sample.kind, sample.ranks, sample.bytes);
+      result_.collectives.push_back(sample);
+      const auto next = std::next(c);
+      if (next != cases.end() && next->kind == c->kind && next->ranks == c->ranks) continue;
+      const std::optional<Bytes> after = memory_in_use();
+      if (after)
+        result_.collective_memory.push_back({c->kind, c->ranks, std::max(*after - *before, 0_B)});
+      before = after;
+    }
   }
 
   Communicator& world_;

@@ -1,6 +1,7 @@
 // Measures this machine: kernels, memory, collectives, and how they slow each other down.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -20,6 +21,8 @@ struct CalibrationPlan {
   std::vector<Schedule> schedules;  ///< of this rank: every distinct kernel and collective in them
   Precision precision = Precision::fp32;  ///< the grid is measured in this beside float32
   bool grid = true;                       ///< kernels over sizes, too
+  int ranks_on_device = 1;                ///< that share this rank's
+  std::filesystem::path nccl_log;         ///< where NCCL writes its choices; empty: nowhere
 };
 
 struct Calibration {
@@ -31,6 +34,10 @@ struct Calibration {
   Duration operation_overhead;
   std::optional<Duration> graph_operation_overhead;  ///< the same of a step that is replayed
   std::optional<HostCopies> host_copies;             ///< of a device with memory of its own
+  /// Of the device's memory, for one rank: what is held before the first collective and beside
+  /// the arena (contexts, kernels, libraries), if nobody else uses it.
+  std::optional<Bytes> context_memory;
+  std::vector<CollectiveMemory> collective_memory;
   double compute_slowdown = 1;
   double collective_slowdown = 1;
 };

@@ -39,6 +39,12 @@ Error too_little(Bytes wanted) {
 
 }  // namespace
 
+std::optional<Bytes> StreamMemory::in_use() const {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return Bytes{static_cast<std::int64_t>(total - free)};
+}
+
 std::unique_ptr<Arena> StreamMemory::allocate(Bytes size) {
   void* memory = nullptr;
   const cudaError_t result = cudaMalloc(&memory, static_cast<std::size_t>(size.count));

@@ -17,6 +17,7 @@ class StreamMemory final : public DeviceMemory {
   void copy_out(std::span<std::byte> to, const std::byte* from) override;
   void copy(std::byte* to, std::span<const std::byte> from) override;
   void wait() override;
+  std::optional<Bytes> in_use() const override;
 
  private:
   const CudaStreams& streams_;

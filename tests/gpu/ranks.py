@@ -180,20 +180,19 @@ class RanksBench:
         return most[0], memory["arena_bytes"] + memory["outside_bytes"]
 
     def check_memory(self):
-        """Each rank: what one rank has beside its arena, what NCCL took in the calibration, and the arena of the run."""
+        """Each rank: what the calibration says that a process and its NCCL take, and the arena that is predicted."""
+        before = self.memory.used()  # this process's context, which the calibration sees, too
         profile = self.folder / "hardware.json"
         subprocess.run([self.options.programs / "shardscope", "calibrate", "--device", self.device, "--ranks", "2",
                         "--job", self.folder / "full_shard.2.json", "--model-only", "--json", "-o", profile], check=True,
                        capture_output=True, timeout=min(120, max(3, self.deadline - time.monotonic())))
         figures = json.loads(profile.read_text())
-        nccl = sum(parse_bytes(sample["memory"]) for sample in figures["collective_memory"]["samples"]
-                   if sample["ranks"] == 2)
-        alone, arena = self.peak_used("memory.1", 1)
-        process = alone - arena
+        nccl = parse_bytes(figures["communicator_memory"]["value"])
+        context = parse_bytes(figures["context_memory"]["value"]) - before // 2
         measured, arena = self.peak_used("memory.2", 2)
-        predicted = 2 * (process + nccl + arena)
+        predicted = 2 * (context + nccl + arena)
         error = predicted / measured - 1
-        self.result["memory"].append({"ranks": 2, "process_bytes": process, "nccl_bytes": nccl, "predicted_bytes": predicted,
+        self.result["memory"].append({"ranks": 2, "context_bytes": context, "nccl_bytes": nccl, "predicted_bytes": predicted,
                                       "measured_bytes": measured, "error_share": error})
         return None if abs(error) <= MEMORY_TOLERANCE else f"predicted {predicted} B, measured {measured} B"
 

@@ -56,6 +56,26 @@ TEST(HardwareProfile, ReadsAPeakOfBfloat16WhereThereIsOne) {
   EXPECT_EQ(read(to_json(both)), both);
 }
 
+TEST(HardwareProfile, KeepsWhatTheLibraryChoseAndTookForCollectives) {
+  const HardwareProfile profile = read(profile_text(
+      "\"80 GiB\"", R"(, "collectives": {"samples": [
+        {"kind": "all_gather", "ranks": 4, "bytes": "1 MiB", "time": "90 us", "algorithm": "RING",
+         "protocol": "LL128", "channels": 16},
+        {"kind": "all_gather", "ranks": 4, "bytes": "2 MiB", "time": "95 us"}], )" +
+                        marks + R"(}, "communicator_memory": {"value": "18 MiB", )" + marks +
+                        R"(}, "collective_memory": {"samples": [
+        {"kind": "all_gather", "ranks": 4, "memory": "18 MiB"}], )" +
+                        marks + "}"));
+  ASSERT_EQ(profile.collectives.size(), 2u);
+  EXPECT_EQ(profile.collectives[0].choice,
+            (CollectiveChoice{.algorithm = "RING", .protocol = "LL128", .channels = 16}));
+  EXPECT_EQ(profile.collectives[1].choice, CollectiveChoice{});
+  EXPECT_EQ(profile.communicator_memory, 18_MiB);
+  EXPECT_EQ(profile.collective_memory,
+            (std::vector<CollectiveMemory>{{OperationKind::all_gather, 4, 18_MiB}}));
+  EXPECT_EQ(read(to_json(profile)), profile);
+}
+
 TEST(HardwareProfile, KeepsWhereAFigureComesFrom) {
   EXPECT_EQ(read(profile_text("\"80 GiB\"")).provenance.at("memory"),
             (Provenance{Origin::vendor, "a data sheet", "2026-01-02"}));

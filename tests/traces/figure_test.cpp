@@ -11,6 +11,7 @@ namespace shardscope {
 namespace {
 
 using samples::two_steps;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -95,6 +96,31 @@ TEST(StreamsFigure, OfManyTinySpansStaysSmall) {
 TEST(StreamsFigure, OfAnEmptyTraceIsAnEmptyFrame) {
   const Trace trace = samples::empty_trace();
   expect_well_formed(streams_figure({nullptr}, {&trace}, ""));
+}
+
+// From 4 KiB to 1 MiB (16^3 to 16^5) in 1100 px: 64 KiB lies in the middle, at 634; 10 us and 1 ms
+// are the ends of the times, so that 100 us lies in the middle of 128 and 452.
+TEST(CollectivesFigure, HasLogarithmicAxesBetweenRoundValues) {
+  const auto point = [](Bytes bytes, Duration predicted, Duration measured, std::string choice) {
+    return CollectivePoint{bytes, Predicted<Duration>{predicted}, Profiled<Duration>{measured},
+                           std::move(choice)};
+  };
+  const std::string svg = collectives_figure(
+      {{.kind = OperationKind::all_gather,
+        .ranks = 4,
+        .points = {point(4_KiB, 10_us, 20_us, "RING LL"), point(64_KiB, 90_us, 100_us, "RING LL"),
+                   point(1_MiB, 900_us, 1_ms, "NVLS SIMPLE")}}},
+      "collectives");
+  expect_well_formed(svg);
+  EXPECT_THAT(svg, HasSubstr(R"(cx="634" cy="290")"));
+  EXPECT_THAT(svg, AllOf(HasSubstr(">4 KiB<"), HasSubstr(">64 KiB<"), Not(HasSubstr(">1 MiB<")),
+                         HasSubstr(">10 us<"), HasSubstr(">1 ms<"), HasSubstr(">4 ranks<")));
+  EXPECT_EQ(count_of(svg, ">RING LL<"), 1u);
+  EXPECT_EQ(count_of(svg, ">NVLS SIMPLE<"), 1u);
+}
+
+TEST(CollectivesFigure, OfNothingIsAnEmptyFrame) {
+  expect_well_formed(collectives_figure({}, "nothing"));
 }
 
 TEST(StrategiesFigure, PutsTheSignedErrorBesideThePrediction) {

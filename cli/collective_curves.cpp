@@ -1,0 +1,56 @@
+#include "cli/collective_curves.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "sim/cost_model.h"
+
+namespace shardscope {
+namespace {
+
+std::optional<Predicted<Duration>> predicted_from(const HardwareProfile& others,
+                                                  const CollectiveSample& sample) {
+  const bool has_kind = std::ranges::any_of(others.collectives, [&](const CollectiveSample& other) {
+    return other.kind == sample.kind && other.ranks == sample.ranks;
+  });
+  if (!has_kind) return std::nullopt;
+  Group group{.ranks = std::vector<int>(static_cast<std::size_t>(sample.ranks))};
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  return Predicted<Duration>{CostModel(others).collective_time(sample.kind, sample.bytes, group)};
+}
+
+std::string text_of(const CollectiveChoice& choice) {
+  return choice == CollectiveChoice{} ? ""
+                                      : fmt::format("{} {}", choice.algorithm, choice.protocol);
+}
+
+}  // namespace
+
+std::vector<CollectiveCurve> collective_curves(const HardwareProfile& profile) {
+  HardwareProfile others;  // of collectives only: kernels take no part
+  std::map<std::pair<OperationKind, int>, CollectiveCurve> curves;
+  for (std::size_t i = 0; i < profile.collectives.size(); ++i) {
+    const CollectiveSample& sample = profile.collectives[i];
+    others.collectives = profile.collectives;
+    others.collectives.erase(others.collectives.begin() + static_cast<std::ptrdiff_t>(i));
+    CollectiveCurve& curve = curves[{sample.kind, sample.ranks}];
+    curve.kind = sample.kind;
+    curve.ranks = sample.ranks;
+    curve.points.push_back({.bytes = sample.bytes,
+                            .predicted = predicted_from(others, sample),
+                            .profiled = Profiled<Duration>{sample.time},
+                            .choice = text_of(sample.choice)});
+  }
+  std::vector<CollectiveCurve> result;
+  for (auto& [key, curve] : curves) {
+    std::ranges::sort(curve.points, {}, &CollectivePoint::bytes);
+    result.push_back(std::move(curve));
+  }
+  return result;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,40 @@
+// What a calibration leaves, seen from outside.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+class Calibrating : public ::testing::Test {
+ protected:
+  Calibrating() { set_up_tiny_job(workplace_); }
+  Json calibrate(const std::string& arguments) const {
+    const Outcome outcome = workplace_.run(
+        "calibrate --job job.json --model-only --device cpu --json -o machine.json " + arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    return Json::parse(outcome.output);
+  }
+  Workplace workplace_;
+};
+
+TEST_F(Calibrating, OfSeveralRanksDrawsTheirCollectivesBesideTheProfile) {
+  const Json json = calibrate("--ranks 2");
+  EXPECT_EQ(json["figure"], "machine.collectives.svg");
+  EXPECT_TRUE(json["context_memory_bytes"].is_null());
+  const std::string picture = workplace_.read("machine.collectives.svg");
+  for (const char* text : {">all_gather<", ">reduce_scatter<", ">all_reduce<", ">2 ranks<"})
+    EXPECT_NE(picture.find(text), std::string::npos) << text;
+}
+
+TEST_F(Calibrating, OfOneRankDrawsNothing) {
+  EXPECT_TRUE(calibrate("--ranks 1")["figure"].is_null());
+  EXPECT_FALSE(workplace_.has("machine.collectives.svg"));
+}
+
+}  // namespace
+}  // namespace shardscope::testing
