@@ -34,6 +34,8 @@ Error not_modelled(std::string where, std::string what, std::string way_out) {
 void refuse_unknown(const Workers& workers) {
   if (mixed_precision(workers) == "fp8")
     throw not_modelled("mixed_precision", "fp8", "give bf16, which needs more memory");
+  if (lower_of(variable(workers.environment, "ACCELERATE_USE_MEGATRON_LM", "false")) == "true")
+    throw not_modelled("distributed_type", "MEGATRON_LM", "use FSDP or DEEPSPEED");
   for (const char* axis : {"TP", "CP", "SP"}) {
     const std::string size =
         variable(workers.environment, fmt::format("PARALLELISM_CONFIG_{}_SIZE", axis), "1");

@@ -1,5 +1,7 @@
 #include "core/runtime/training_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -231,11 +233,33 @@ SessionSettings settings_of_maker(const TrainingSetup& setup) {
   return settings;
 }
 
+/// The host's program is written down micro-batch by micro-batch, some 30 KiB for each parameter;
+/// and a matrix of attention scores still has to be counted in 64 bits.
+constexpr std::int64_t max_visits_of_parameters = std::int64_t{1} << 17;
+constexpr std::int64_t max_tokens = std::int64_t{1} << 30;
+constexpr std::int64_t max_length = std::int64_t{1} << 22;
+
+void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
+  const auto most = max_visits_of_parameters / static_cast<std::int64_t>(parameters + 1);
+  if (loop.micro_batches > 1 && loop.micro_batches > most)
+    throw Error({.where = "--accumulate",
+                 .what = fmt::format(
+                     "{} micro-batches of {} parameters are more than the {} that are played",
+                     loop.micro_batches, parameters, most),
+                 .way_out = "give fewer: memory is the same from 3 on"});
+  if (loop.length > max_length || loop.batch > max_tokens / loop.length)
+    throw Error({.where = "--batch and --seq",
+                 .what = fmt::format("{} sequences of {} tokens are more than {} of {} at most",
+                                     loop.batch, loop.length, max_tokens, max_length),
+                 .way_out = "give what one rank has in one micro-batch"});
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
                          const TrainingSetup& setup)
     : groups_(setup.world, setup.rank) {
+  check_bounds(setup.loop, given.parameters.size());
   const shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
   const bool elsewhere = setup.made_on != s.settings.device;
   if (elsewhere) maker_ = std::make_unique<Session>(settings_of_maker(setup));

@@ -106,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
                       "--mesh shard=-2", "--wrap size:-1", "--clip -1", "--clip nan",
                       "--accumulate 0", "--world 2 --seq 8 --tokens-per-batch 17",
                       "--checkpointing every:2", "--runtime fsdp3", "--model nowhere",
-                      "--cluster nowhere", "extra"));
+                      "--cluster nowhere", "extra", "--runtime ddp --world 2 --accumulate 5000000",
+                      "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
 
 TEST(BadInput, DataTooShortForOneBatchNamesTheData) {
   const Workplace workplace;
