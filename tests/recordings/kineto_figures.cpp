@@ -233,15 +233,6 @@ Json annotations_json(const ImportedTrace& trace, const Events& spans) {
   return rows;
 }
 
-Json windows_json(const ImportedTrace& trace) {
-  Json windows = Json::array();
-  for (std::size_t i = 0; i < trace.events.size(); ++i) {
-    if (trace.category_of(i) == "Trace")
-      windows.push_back({trace.events.start_ns[i], trace.events.end_ns(i)});
-  }
-  return windows;
-}
-
 }  // namespace
 
 Json rank_json(const ImportedTrace& trace) {
@@ -260,7 +251,7 @@ Json rank_json(const ImportedTrace& trace) {
           {"events_by_ph_and_cat", events_json(trace)},
           {"start_ns", start},
           {"end_ns", end},
-          {"window_ns", windows_json(trace)},
+          {"window_ns", trace_windows(trace)},
           {"threads", threads_json(trace)},
           {"flows", flows_json(trace)},
           {"steps", steps_json(trace, spans, steps)},

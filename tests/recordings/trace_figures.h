@@ -27,6 +27,8 @@ class GroupedRows {
   std::map<std::string, std::size_t> at_;
 };
 
+/// [[start, end]] of the profiler's own windows.
+nlohmann::ordered_json trace_windows(const ImportedTrace& trace);
 /// All figures of one device (or process), after its "device" or "process" key. The names of
 /// streams are numbers where the trace has numbers.
 nlohmann::ordered_json device_json(const ImportedTrace& trace, const DeviceActivities& device);

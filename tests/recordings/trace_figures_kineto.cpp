@@ -36,15 +36,6 @@ Json host_json(const ImportedTrace& trace) {
           {"communication_calls_ns", host.calling.ns}};
 }
 
-Json trace_windows(const ImportedTrace& trace) {
-  Json windows = Json::array();
-  for (std::size_t i = 0; i < trace.events.size(); ++i) {
-    if (trace.category_of(i) == "Trace")
-      windows.push_back({trace.events.start_ns[i], trace.events.end_ns(i)});
-  }
-  return windows;
-}
-
 Json steps_json(const ImportedTrace& trace) {
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
@@ -139,6 +130,15 @@ std::int64_t rounded_times(const ImportedTrace& trace) {
 }
 
 }  // namespace
+
+Json trace_windows(const ImportedTrace& trace) {
+  Json windows = Json::array();
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    if (trace.category_of(i) == "Trace")
+      windows.push_back({trace.events.start_ns[i], trace.events.end_ns(i)});
+  }
+  return windows;
+}
 
 Json kineto_json(const ImportedTrace& trace) {
   return {{"base_ns", trace.base_ns},

@@ -160,8 +160,8 @@ void start_cache(Session& s, const Context& context) {
       context->cache->layers[i].window = tensor(s, {}, {Dtype::int64, Device::cpu});
 }
 
-Tensors finish_cache(const Context& context) {
-  Tensors held;
+Tensors with_cache(const Context& context, Tensor hidden) {
+  Tensors held{std::move(hidden)};
   if (!context->cache) return held;
   for (const KeyValueCache::Layer& layer : context->cache->layers) {
     held.push_back(layer.keys);

@@ -37,7 +37,7 @@ std::pair<Tensor, Tensor> cached(Session& s, const Context& context, std::size_t
                                  const Tensor& key, const Tensor& value);
 /// DynamicCache(config), where use_cache is on.
 void start_cache(Session& s, const Context& context);
-/// What the output object holds of the cache, which ends with it.
-Tensors finish_cache(const Context& context);
+/// What the output object holds: the hidden states and the cache, which ends with it.
+Tensors with_cache(const Context& context, Tensor hidden);
 
 }  // namespace shardscope::eager

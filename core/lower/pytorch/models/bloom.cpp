@@ -191,10 +191,7 @@ Module::Forward base(const Context& context, const Module&) {
       hidden = returned[0];
     }
     hidden = call_one(s, module.child("ln_f"), {hidden});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
-    return outputs;
+    return with_cache(context, std::move(hidden));
   };
 }
 

@@ -237,9 +237,7 @@ Module::Forward base(const Context& context, const Module&) {
           {{hidden, slides ? masks.sliding : masks.full, turns[0], turns[1], positions}, 1});
     }
     hidden = call_one(s, module.child("norm"), {hidden});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
+    Tensors outputs = with_cache(context, std::move(hidden));
     const Tensors logits = std::exchange(context->router_logits, {});
     outputs.insert(outputs.end(), logits.begin(), logits.end());
     return outputs;

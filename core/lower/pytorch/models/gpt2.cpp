@@ -144,9 +144,7 @@ Module::Forward base(const Context& context, const Module&) {
       hidden = call_one(s, *layer.module, {{hidden, mask, positions}, 2});
     hidden = call_one(s, module.child("ln_f"), {hidden});
     hidden = view(s, hidden, {-1, tokens, width});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
+    Tensors outputs = with_cache(context, std::move(hidden));
     const LetGo let_go{embeddings, position_embeddings};
     return outputs;
   };

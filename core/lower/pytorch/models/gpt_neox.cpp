@@ -115,10 +115,7 @@ Module::Forward base(const Context& context, const Module&) {
     for (const Module::Child& layer : module.child("layers").children)
       hidden = call_one(s, *layer.module, {{hidden, mask, positions, turns[0], turns[1]}, 1});
     hidden = call_one(s, module.child("final_layer_norm"), {hidden});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
-    return outputs;
+    return with_cache(context, std::move(hidden));
   };
 }
 

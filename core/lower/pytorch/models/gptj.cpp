@@ -145,10 +145,7 @@ Module::Forward base(const Context& context, const Module&) {
     }
     hidden = call_one(s, module.child("ln_f"), {hidden});
     hidden = view(s, hidden, {-1, tokens, width});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
-    return outputs;
+    return with_cache(context, std::move(hidden));
   };
 }
 

@@ -122,10 +122,7 @@ Module::Forward decoder(const Context& context, const Module&) {
       hidden = call_one(s, *layer.module, {{hidden, mask, positions}, 1});
     for (const char* last : {"final_layer_norm", "project_out"})
       if (has_child(module, last)) hidden = call_one(s, module.child(last), {hidden});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
-    return outputs;
+    return with_cache(context, std::move(hidden));
   };
 }
 

@@ -118,10 +118,7 @@ Module::Forward stack(const Context& context, const Module& owner) {
     }
     hidden = call_one(s, module.child("final_layer_norm"), {hidden});
     hidden = call_one(s, module.child("dropout"), {hidden});
-    Tensors outputs{std::move(hidden)};
-    const Tensors held = finish_cache(context);
-    outputs.insert(outputs.end(), held.begin(), held.end());
-    return outputs;
+    return with_cache(context, std::move(hidden));
   };
 }
 
