@@ -7,6 +7,14 @@
 
 namespace shardscope {
 
+void ProgramWriter::expect_more(std::size_t steps) {
+  const auto make_room = [steps](auto& rows) { rows.reserve(rows.size() * (steps + 1)); };
+  make_room(schedule_.program.actions);
+  make_room(schedule_.operations);
+  make_room(schedule_.after);
+  make_room(schedule_.buffers);
+}
+
 ProgramWriter::LaneIndex ProgramWriter::add_lane(const Lane& lane) {
   constexpr std::size_t most = 256;
   if (lanes_.size() == most) throw Error({.where = "schedule", .what = "more than 256 streams"});

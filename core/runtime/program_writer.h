@@ -27,6 +27,9 @@ class ProgramWriter {
   std::uint32_t record_event(LaneIndex lane);
   void wait_event(LaneIndex lane, std::uint32_t event);
 
+  /// Makes room for `steps` more steps, each like the one so far.
+  void expect_more(std::size_t steps);
+
   std::uint32_t next_action() const {
     return static_cast<std::uint32_t>(schedule_.program.actions.size());
   }

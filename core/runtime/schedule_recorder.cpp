@@ -200,6 +200,7 @@ ScheduleRecorder::LaneIndex ScheduleRecorder::nccl_lane(GroupId group, Operation
 
 void ScheduleRecorder::begin_step(std::string label) {
   end_step();
+  if (schedule_.steps.size() == 1) writer_.expect_more(2);
   schedule_.steps.push_back({.label = std::move(label),
                              .operations = {writer_.next_operation(), writer_.next_operation()},
                              .actions = {writer_.next_action(), writer_.next_action()}});
