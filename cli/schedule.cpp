@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/output_options.h"
 #include "cli/pytorch_options.h"
@@ -60,6 +61,18 @@ std::string headline(const PytorchScenario& scenario, const Schedule& schedule) 
       collectives_of(schedule));
 }
 
+/// One schedule, whoever's rules made it: as a text, its table is `table` unless only collectives
+/// are asked for.
+void show(const ScheduleOptions& options, const Schedule& schedule, const std::string& headline,
+          const std::vector<std::string>& assumed,
+          std::string (*table)(const Schedule&, const Painter&)) {
+  if (options.output.json) return print(schedule_json(schedule, options.collectives));
+  const Painter painter = options.output.painter();
+  note_assumptions(options.output, assumed);
+  print(painter(Paint::bold, headline) + "\n\n");
+  print((options.collectives ? collectives_table : table)(schedule, painter));
+}
+
 ExitCode run_pytorch(const ScheduleOptions& options) {
   const PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
                                                              .sharding = options.sharding,
@@ -67,15 +80,7 @@ ExitCode run_pytorch(const ScheduleOptions& options) {
                                                              .place = options.place,
                                                              .gpu = {}});
   const Schedule schedule = pytorch_schedule(scenario);
-  if (options.output.json) {
-    print(schedule_json(schedule, options.collectives));
-    return ExitCode::done;
-  }
-  const Painter painter = options.output.painter();
-  note_assumptions(options.output, scenario.assumed);
-  print(painter(Paint::bold, headline(scenario, schedule)) + "\n\n");
-  print(options.collectives ? collectives_table(schedule, painter)
-                            : program_table(schedule, painter));
+  show(options, schedule, headline(scenario, schedule), scenario.assumed, program_table);
   return ExitCode::done;
 }
 
@@ -85,16 +90,8 @@ ExitCode run_schedule(const ScheduleOptions& options) {
   const Scenario scenario = resolve_scenario(options.job, options.place);
   const Schedule schedule =
       schedule_of(scenario, {.kind = parse_device(options.device.value_or("cpu"))});
-  if (options.output.json) {
-    print(schedule_json(schedule, options.collectives));
-    return ExitCode::done;
-  }
-  const Painter painter = options.output.painter();
-  note_assumptions(options.output, scenario.assumed);
-  print(painter(Paint::bold, headline(scenario, schedule)) + "\n\n");
-  print(options.collectives ? collectives_table(schedule, painter)
-                            : schedule_table(schedule, painter));
-  print("\n" + footer(schedule));
+  show(options, schedule, headline(scenario, schedule), scenario.assumed, schedule_table);
+  if (!options.output.json) print("\n" + footer(schedule));
   return ExitCode::done;
 }
 

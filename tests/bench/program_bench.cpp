@@ -10,22 +10,11 @@
 #include "sim/program_player.h"
 #include "sim/simulate.h"
 #include "sim/simulate_program.h"
+#include "tests/bench/llama3_configs.h"
 
 namespace shardscope {
 namespace {
 
-constexpr std::string_view llama3_8b = R"({
-  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-  "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
-  "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
-  "vocab_size": 128256})";
-constexpr std::string_view llama3_405b = R"({
-  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-  "hidden_size": 16384, "intermediate_size": 53248, "max_position_embeddings": 131072,
-  "num_attention_heads": 128, "num_hidden_layers": 126, "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
-  "vocab_size": 128256})";
 constexpr int steps = 3;
 
 struct Training {

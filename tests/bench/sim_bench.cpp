@@ -6,17 +6,10 @@
 #include "core/schedule.h"
 #include "sim/hardware_profile.h"
 #include "sim/simulate.h"
+#include "tests/bench/llama3_configs.h"
 
 namespace shardscope {
 namespace {
-
-/// config.json of Llama-3-8B, as published.
-constexpr std::string_view llama3_8b = R"({
-  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-  "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 8192,
-  "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": false,
-  "vocab_size": 128256})";
 
 void simulate_llama3_8b(benchmark::State& state) {
   const int world = static_cast<int>(state.range(0));
