@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 
 #include "core/error.h"
@@ -14,13 +13,6 @@ namespace {
 
 constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint32_t no_operation = std::numeric_limits<std::uint32_t>::max();
-
-enum class Share : std::uint8_t { compute, collective, alone };
-
-Share share_of(OperationKind kind) {
-  if (kind == OperationKind::compute || kind == OperationKind::optimizer) return Share::compute;
-  return is_collective(kind) ? Share::collective : Share::alone;
-}
 
 /// An operation in flight; `left_ns` is what is left of it at full speed.
 struct Running {
@@ -39,7 +31,11 @@ struct Queue {
 class Player {
  public:
   Player(const Schedule& schedule, std::span<const Duration> times, const EngineOptions& options)
-      : schedule_(schedule), times_(times), options_(options), count_(schedule.operations.size()) {
+      : schedule_(schedule),
+        times_(times),
+        options_(options),
+        count_(schedule.operations.size()),
+        sharing_(options.sharing) {
     timeline_.issued.resize(count_);
     timeline_.start.resize(count_);
     timeline_.end.resize(count_);
@@ -63,7 +59,7 @@ class Player {
 
   void find_channel_order() {
     channel_before_.assign(count_, no_operation);
-    if (!options_.collectives_serial) return;
+    if (!options_.sharing.collectives_serial) return;
     std::uint32_t last = no_operation;
     for (std::uint32_t op = 0; op < count_; ++op) {
       if (!is_collective(at(op).kind)) continue;
@@ -140,24 +136,12 @@ class Player {
     timeline_.start[op] = {now_ns_};
     const Share share = share_of(at(op).kind);
     running_.push_back({op, share, static_cast<double>(times_[op].ns)});
-    ++running_by_share_[static_cast<std::size_t>(share)];
+    sharing_.begin(share);
   }
 
-  double slowdown(Share share) const {
-    if (share == Share::compute &&
-        running_by_share_[static_cast<std::size_t>(Share::collective)] > 0)
-      return options_.compute_slowdown;
-    if (share == Share::collective &&
-        running_by_share_[static_cast<std::size_t>(Share::compute)] > 0)
-      return options_.collective_slowdown;
-    return 1;
-  }
-
-  /// When it ends if nothing else starts or ends before. A millionth of a nanosecond is rounding,
-  /// not work.
+  /// When it ends if nothing else starts or ends before.
   std::int64_t end_ns(const Running& running) const {
-    return now_ns_ +
-           static_cast<std::int64_t>(std::ceil(running.left_ns * slowdown(running.share) - 1e-6));
+    return now_ns_ + remaining_ns(running.left_ns, sharing_.slowdown(running.share));
   }
 
   std::int64_t next_event() const {
@@ -182,7 +166,7 @@ class Player {
       if (end_ns(running) <= next_ns)
         finished_.push_back(running);
       else
-        running.left_ns -= elapsed_ns / slowdown(running.share);
+        running.left_ns -= elapsed_ns / sharing_.slowdown(running.share);
     }
     now_ns_ = next_ns;
     for (const Running& running : finished_) finish(running);
@@ -191,7 +175,7 @@ class Player {
   void finish(const Running& finished) {
     const std::uint32_t op = finished.op;
     std::erase_if(running_, [op](const Running& running) { return running.op == op; });
-    --running_by_share_[static_cast<std::size_t>(finished.share)];
+    sharing_.end(finished.share);
     timeline_.end[op] = {now_ns_};
     timeline_.span = {now_ns_};
     ended_[op] = 1;
@@ -217,7 +201,7 @@ class Player {
   std::array<Queue, stream_count> queues_;
   std::vector<Running> running_;
   std::vector<Running> finished_;
-  std::array<int, 3> running_by_share_{};
+  Sharing sharing_;
   std::int64_t now_ns_ = 0;
   std::uint32_t host_op_ = 0;  ///< that the host is at
   bool host_issues_ = false;   ///< `host_ready_ns_` is set for it

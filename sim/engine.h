@@ -8,6 +8,7 @@
 
 #include "core/quantities.h"
 #include "core/schedule.h"
+#include "sim/sharing.h"
 
 namespace shardscope {
 
@@ -21,10 +22,7 @@ enum class HostRole : std::uint8_t {
 struct EngineOptions {
   HostRole host = HostRole::issues;
   Duration issue_overhead;  ///< of the host thread, before every operation
-  /// One channel: collectives run one after the other, in issue order.
-  bool collectives_serial = true;
-  double compute_slowdown = 1;     ///< factor on compute while a collective runs, at least 1
-  double collective_slowdown = 1;  ///< factor on a collective while compute runs, at least 1
+  SharingRules sharing;
 };
 
 /// Times since the start of the step, by operation.

@@ -49,7 +49,11 @@ void add_memory(const Schedule& schedule, const Timeline& timeline, Trace& trace
 EngineOptions engine_options(const HardwareProfile& profile) {
   return {.host = profile.device == "cpu" ? HostRole::computes : HostRole::issues,
           .issue_overhead = profile.graph_operation_overhead.value_or(profile.operation_overhead),
-          .collectives_serial = profile.collectives_serial,
+          .sharing = sharing_rules(profile)};
+}
+
+SharingRules sharing_rules(const HardwareProfile& profile) {
+  return {.collectives_serial = profile.collectives_serial,
           .compute_slowdown = profile.compute_slowdown,
           .collective_slowdown = profile.collective_slowdown};
 }

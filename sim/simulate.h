@@ -61,6 +61,9 @@ struct AllocatorChoice {
 Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
                     const AllocatorChoice& allocator = {});
 
+/// How operations on a device of this profile slow each other.
+SharingRules sharing_rules(const HardwareProfile& profile);
+
 /// How a device of this profile runs a schedule.
 EngineOptions engine_options(const HardwareProfile& profile);
 

@@ -169,9 +169,7 @@ class Run final : private ProgramPlayer::Watcher {
 DeviceClockOptions clock_options(const HardwareProfile& profile) {
   return {.launch = profile.operation_overhead,
           .dispatch = {profile.operation_overhead.ns / 4},
-          .collectives_serial = profile.collectives_serial,
-          .compute_slowdown = profile.compute_slowdown,
-          .collective_slowdown = profile.collective_slowdown};
+          .sharing = sharing_rules(profile)};
 }
 
 Simulation simulate_program(const Schedule& schedule, const HardwareProfile& profile,

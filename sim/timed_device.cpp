@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 
@@ -14,14 +13,9 @@ TimedDevice::TimedDevice(const Schedule& schedule, std::span<const Duration> tim
     : schedule_(schedule),
       times_(times),
       options_(options),
+      sharing_(options.sharing),
       starts_(times.size(), not_started),
       ends_(times.size()) {}
-
-TimedDevice::Share TimedDevice::share_of(OperationKind kind) {
-  if (is_collective(kind)) return Share::collective;
-  const bool computes = kind == OperationKind::compute || kind == OperationKind::optimizer;
-  return computes ? Share::compute : Share::alone;
-}
 
 // The host.
 
@@ -89,13 +83,13 @@ bool TimedDevice::pass(Queue& queue, std::uint8_t stream) {
     ++queue.head;
     return true;
   }
-  const bool its_turn = item.share != Share::collective || !options_.collectives_serial ||
+  const bool its_turn = item.share != Share::collective || !options_.sharing.collectives_serial ||
                         item.turn == collectives_ended_;
   if (!its_turn) return false;
   queue.busy = true;
   starts_[item.subject] = {now_ns_};
   running_.push_back({item, stream, static_cast<double>(times_[item.subject].ns)});
-  ++running_by_share_[static_cast<std::size_t>(item.share)];
+  sharing_.begin(item.share);
   return true;
 }
 
@@ -106,18 +100,9 @@ bool TimedDevice::pass_heads() {
   return passed;
 }
 
-double TimedDevice::slowdown(Share share) const {
-  if (share == Share::compute && running_by_share_[static_cast<std::size_t>(Share::collective)] > 0)
-    return options_.compute_slowdown;
-  if (share == Share::collective && running_by_share_[static_cast<std::size_t>(Share::compute)] > 0)
-    return options_.collective_slowdown;
-  return 1;
-}
-
-/// If nothing else starts or ends before. A millionth of a nanosecond is rounding, not work.
+/// If nothing else starts or ends before.
 std::int64_t TimedDevice::end_ns(const Running& running) const {
-  return now_ns_ + static_cast<std::int64_t>(
-                       std::ceil(running.left_ns * slowdown(running.item.share) - 1e-6));
+  return now_ns_ + remaining_ns(running.left_ns, sharing_.slowdown(running.item.share));
 }
 
 std::int64_t TimedDevice::next_event() const {
@@ -139,7 +124,7 @@ void TimedDevice::advance_to(std::int64_t next_ns) {
     if (end_ns(running) <= next_ns)
       ended_.push_back(running);
     else
-      running.left_ns -= elapsed_ns / slowdown(running.item.share);
+      running.left_ns -= elapsed_ns / sharing_.slowdown(running.item.share);
   }
   now_ns_ = next_ns;
   for (const Running& running : ended_) end(running);
@@ -147,7 +132,7 @@ void TimedDevice::advance_to(std::int64_t next_ns) {
 
 void TimedDevice::end(const Running& running) {
   std::erase_if(running_, [&](const Running& other) { return other.stream == running.stream; });
-  --running_by_share_[static_cast<std::size_t>(running.item.share)];
+  sharing_.end(running.item.share);
   ends_[running.item.subject] = {now_ns_};
   last_end_ns_ = now_ns_;
   if (running.item.share == Share::collective) ++collectives_ended_;

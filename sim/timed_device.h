@@ -9,7 +9,7 @@
 
 #include "core/schedule.h"
 #include "sim/allocator/device_events.h"
-#include "sim/engine.h"
+#include "sim/sharing.h"
 
 namespace shardscope {
 
@@ -17,9 +17,7 @@ namespace shardscope {
 struct DeviceClockOptions {
   Duration launch;    ///< of the host, before an operation is on its stream
   Duration dispatch;  ///< of the host, for an operator that issues nothing
-  bool collectives_serial = true;
-  double compute_slowdown = 1;     ///< factor on compute while a collective runs
-  double collective_slowdown = 1;  ///< factor on a collective while compute runs
+  SharingRules sharing;
 };
 
 /// An operation starts when the host has issued it, what is before it on its stream has ended, and
@@ -58,7 +56,6 @@ class TimedDevice final : public DeviceEvents {
 
  private:
   static constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
-  enum class Share : std::uint8_t { compute, collective, alone };
   enum class ItemKind : std::uint8_t { operation, record, wait };
   struct Item {
     ItemKind kind = ItemKind::operation;
@@ -79,11 +76,9 @@ class TimedDevice final : public DeviceEvents {
     double left_ns = 0;  // at full speed
   };
 
-  static Share share_of(OperationKind kind);
   void put(DeviceStream stream, Item item);
   bool pass(Queue& queue, std::uint8_t stream);
   bool pass_heads();
-  double slowdown(Share share) const;
   std::int64_t end_ns(const Running& running) const;
   std::int64_t next_event() const;
   void advance_to(std::int64_t next_ns);
@@ -99,7 +94,7 @@ class TimedDevice final : public DeviceEvents {
   std::array<bool, max_device_streams> in_use_{};
   std::vector<Running> running_;
   std::vector<Running> ended_;
-  std::array<int, 3> running_by_share_{};
+  Sharing sharing_;
   std::vector<std::int64_t> event_ns_;  // when it was passed; never: not yet
   std::vector<Duration> starts_;
   std::vector<Duration> ends_;

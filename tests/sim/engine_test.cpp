@@ -59,7 +59,7 @@ TEST(Engine, CollectivesOfDifferentStreamsOverlapWhereTheChannelIsNotSerial) {
   s.reduce_scatter(5_us, {a});
   s.all_gather(3_us);
   EngineOptions options = gpu;
-  options.collectives_serial = false;
+  options.sharing.collectives_serial = false;
   EXPECT_EQ(text_of(s.play(options)), "0-10 10-15 0-3");
 }
 
@@ -122,7 +122,7 @@ TEST(Engine, ComputeIsSlowedOnlyWhileACollectiveRuns) {
   s.all_gather(4_us);
   s.compute(10_us);
   EngineOptions options = cpu;
-  options.compute_slowdown = 2;
+  options.sharing.compute_slowdown = 2;
   EXPECT_EQ(text_of(s.play(options)), "0-4 0-12");
 }
 
@@ -132,7 +132,7 @@ TEST(Engine, ACollectiveIsSlowedOnlyWhileComputeRuns) {
   s.all_gather(10_us);
   s.compute(6_us);
   EngineOptions options = cpu;
-  options.collective_slowdown = 3;
+  options.sharing.collective_slowdown = 3;
   EXPECT_EQ(text_of(s.play(options)), "0-14 0-6");
 }
 
@@ -145,8 +145,8 @@ TEST(Engine, SlowdownsFollowEveryChangeOfWhatRuns) {
   s.compute(4_us);
   s.compute(4_us, {gather});
   EngineOptions options = cpu;
-  options.compute_slowdown = 2;
-  options.collective_slowdown = 2;
+  options.sharing.compute_slowdown = 2;
+  options.sharing.collective_slowdown = 2;
   EXPECT_EQ(text_of(s.play(options)), "0-10 0-8 10-14");
 }
 
@@ -155,8 +155,8 @@ TEST(Engine, CopiesSlowNothingDown) {
   s.add({.kind = OperationKind::copy, .stream = Stream::copy, .time = 7_us});
   s.compute(5_us);
   EngineOptions options = gpu;
-  options.compute_slowdown = 2;
-  options.collective_slowdown = 2;
+  options.sharing.compute_slowdown = 2;
+  options.sharing.collective_slowdown = 2;
   EXPECT_EQ(text_of(s.play(options)), "0-7 0-5");
 }
 
@@ -166,7 +166,7 @@ TEST(Engine, FractionsOfANanosecondAreRoundedUpOnce) {
   s.all_gather(10_ns);
   s.compute(3_ns);
   EngineOptions options = cpu;
-  options.compute_slowdown = 1.5;
+  options.sharing.compute_slowdown = 1.5;
   EXPECT_EQ(s.play(options).end[1], 5_ns);
 }
 

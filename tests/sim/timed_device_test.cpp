@@ -89,7 +89,7 @@ TEST(TimedDevice, AnEventIsDoneOnceTheHostsClockIsThere) {
 // us, the collective too.
 TEST(TimedDevice, ComputeIsSlowedWhileACollectiveRuns) {
   const Schedule schedule = three_operations(OperationKind::all_gather);
-  TimedDevice device(schedule, times, {.compute_slowdown = 2});
+  TimedDevice device(schedule, times, {.sharing = {.compute_slowdown = 2}});
   device.launch(compute, first);
   device.launch(side, second);
   device.launch(compute, third);
@@ -103,7 +103,7 @@ TEST(TimedDevice, ComputeIsSlowedWhileACollectiveRuns) {
 // done.
 TEST(TimedDevice, LookingChangesNothing) {
   const Schedule schedule = three_operations(OperationKind::all_gather);
-  TimedDevice device(schedule, times, {.dispatch = 5_us, .compute_slowdown = 2});
+  TimedDevice device(schedule, times, {.dispatch = 5_us, .sharing = {.compute_slowdown = 2}});
   device.launch(compute, first);
   const DeviceEvent event = device.record(compute);
   device.launch(side, second);
