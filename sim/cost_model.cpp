@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "sim/collective_time.h"
+#include "sim/distinct_operations.h"
 
 namespace shardscope {
 namespace {
@@ -41,31 +42,6 @@ OperationKind stand_in(OperationKind kind) {
 
 /// Share of the payload that a rank gets from others.
 double foreign_share(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
-
-/// Times of one collective under each kind of operation that uses it, computed when first asked
-/// for.
-class CollectiveTimes {
- public:
-  CollectiveTimes(const Schedule& schedule, const CostModel& model)
-      : schedule_(schedule), model_(model), times_(schedule.collectives.size() * kinds, unknown) {}
-
-  Duration time(const Operation& op) {
-    Duration& known = times_[op.detail * kinds + static_cast<std::size_t>(op.kind)];
-    if (known == unknown) {
-      const Collective& collective = schedule_.collectives[op.detail];
-      known = model_.collective_time(op.kind, payload_of(collective),
-                                     schedule_.groups[collective.group.value]);
-    }
-    return known;
-  }
-
- private:
-  static constexpr std::size_t kinds = static_cast<std::size_t>(OperationKind::optimizer) + 1;
-  static constexpr Duration unknown{-1};
-  const Schedule& schedule_;
-  const CostModel& model_;
-  std::vector<Duration> times_;
-};
 
 }  // namespace
 
@@ -177,24 +153,28 @@ std::vector<std::string> assumptions(const Schedule& schedule, const HardwarePro
   return {};
 }
 
-std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model) {
-  std::vector<Duration> kernel_times;
-  kernel_times.reserve(schedule.kernels.size());
-  for (const Kernel& kernel : schedule.kernels) kernel_times.push_back(model.kernel_time(kernel));
-  CollectiveTimes collective_times(schedule, model);
-
-  std::vector<Duration> times;
-  times.reserve(schedule.operations.size());
-  for (const Operation& op : schedule.operations) {
-    const bool computes = op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
-    if (computes)
-      times.push_back(op.detail == Operation::no_kernel ? model.operator_time(op)
-                                                        : kernel_times[op.detail]);
-    else if (is_collective(op.kind))
-      times.push_back(collective_times.time(op));
-    else
-      times.push_back(op.kind == OperationKind::copy ? model.copy_time(op.bytes) : Duration{});
+Duration operation_time(const Schedule& schedule, const Operation& op, const CostModel& model) {
+  if (is_collective(op.kind)) {
+    const Collective& collective = schedule.collectives[op.detail];
+    return model.collective_time(op.kind, payload_of(collective),
+                                 schedule.groups[collective.group.value]);
   }
+  if (op.kind == OperationKind::copy) return model.copy_time(op.bytes);
+  if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) return {};
+  return op.detail == Operation::no_kernel ? model.operator_time(op)
+                                           : model.kernel_time(schedule.kernels[op.detail]);
+}
+
+std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model) {
+  const DistinctOperations distinct =
+      distinct_operations(schedule, {0, static_cast<std::uint32_t>(schedule.operations.size())});
+  std::vector<Duration> by_class;
+  by_class.reserve(distinct.examples.size());
+  for (const OperationId example : distinct.examples)
+    by_class.push_back(operation_time(schedule, schedule.at(example), model));
+  std::vector<Duration> times;
+  times.reserve(distinct.class_of.size());
+  for (const std::uint32_t of : distinct.class_of) times.push_back(by_class[of]);
   return times;
 }
 

@@ -65,7 +65,11 @@ Bytes payload_of(const Collective& collective);
 /// Nodes that a group's ranks sit on, `ranks_per_node` consecutive ranks in each; 0: all in one.
 int nodes_of(const Group& group, int ranks_per_node);
 
-/// Time of every operation when it runs alone; each distinct kernel and collective is costed once.
+/// Time of one operation when it runs alone.
+Duration operation_time(const Schedule& schedule, const Operation& op, const CostModel& model);
+
+/// Time of every operation when it runs alone; each distinct one is costed once. What is looked at
+/// of an operation is named in distinct_operations.cpp.
 std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model);
 
 }  // namespace shardscope
