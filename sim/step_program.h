@@ -1,0 +1,60 @@
+// StepProgram: one step of a host program as its clocks see it, made once and played many times
+// with other costs. No memory, no names: launches, waits that matter, and the host's own time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/schedule.h"
+#include "sim/sharing.h"
+
+namespace shardscope {
+
+/// Rows of a lane follow each other in order of issue.
+struct LaneItem {
+  enum class Kind : std::uint8_t {
+    operation,
+    record,        ///< event `subject` has happened when the lane is here
+    wait,          ///< for event `subject` of this step
+    wait_previous  ///< for event `subject` of the step before
+  };
+  Kind kind = Kind::operation;
+  Share share = Share::alone;  ///< of operations
+  bool copies = false;         ///< an operation that counts as a copy
+  std::uint16_t segment = 0;   ///< of the host's work, in which it is issued
+  std::uint32_t subject = 0;   ///< class of operations that take as long, or event
+  std::uint32_t turn = 0;      ///< of collectives, in order of issue
+  /// What the host has launched and dispatched since the segment's beginning, this one included.
+  std::uint32_t launches = 0;
+  std::uint32_t dispatches = 0;
+};
+
+/// A stretch of the host's work, which it does without looking at the device, and what it waits for
+/// at its end.
+struct HostSegment {
+  static constexpr std::uint32_t no_event = ~std::uint32_t{0};
+  std::uint32_t launches = 0;
+  std::uint32_t dispatches = 0;
+  std::uint32_t event = no_event;  ///< none: the host goes on
+  bool previous = false;           ///< the event is of the step before
+};
+
+/// A step that follows itself. An event of an earlier step is taken for that of the step before
+/// which was recorded as long before that step's end.
+struct StepProgram {
+  std::vector<LaneItem> items;
+  std::vector<IndexRange> lanes;      ///< of items
+  std::vector<HostSegment> segments;  ///< at least one
+  std::uint32_t events = 0;
+  std::uint32_t collectives = 0;
+  std::vector<OperationId> examples;  ///< of every class of operations; `LaneItem::subject`
+
+  std::size_t operations() const;
+};
+
+/// Of a step of a schedule with a host program, "steady" by default its last one. Throws Error
+/// where there is none, or a step waits for more than 65,535 events on the host.
+StepProgram step_program(const Schedule& schedule);
+StepProgram step_program(const Schedule& schedule, const Step& step);
+
+}  // namespace shardscope

@@ -1,0 +1,167 @@
+// The compact step against TimedDevice, its oracle, and against times worked out by hand.
+#include "sim/step_player.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "sim/cost_model.h"
+#include "sim/simulate.h"
+#include "tests/core/recorded_training.h"
+#include "tests/sim/program_by_hand.h"
+#include "tests/sim/repeated_step.h"
+
+namespace shardscope {
+namespace {
+
+using testing::ProgramByHand;
+
+/// One byte of an operation by hand takes a nanosecond.
+StepCosts costs_by_hand(const Schedule& schedule, const StepProgram& program,
+                        const DeviceClockOptions& clock) {
+  StepCosts costs{.times = {}, .clock = clock};
+  for (const OperationId example : program.examples)
+    costs.times.push_back({schedule.at(example).bytes.count});
+  return costs;
+}
+
+StepTimes played(const Schedule& schedule, const DeviceClockOptions& clock, int repetitions) {
+  const StepProgram program = step_program(schedule);
+  return play(program, costs_by_hand(schedule, program, clock), repetitions);
+}
+
+// Issued at 1 and 2 us, 10 us each: 21 us from idle. The next repetition is issued while that runs.
+TEST(StepPlayer, AStepThatRepeatsIsIssuedWhileTheOneBeforeRuns) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 10'000);
+  program.launch(0, 10'000);
+  const StepTimes times = played(program.finish(), {.launch = 1_us}, 2);
+  EXPECT_EQ(times.ends, (std::vector{21_us, 41_us}));
+  EXPECT_EQ(times.accounting.span, 20_us);
+  EXPECT_EQ(times.accounting.idle, 0_us);
+}
+
+// A host of 6 us a launch cannot keep up with kernels of 2 us: the step takes what the host takes.
+TEST(StepPlayer, AHostThatIsSlowerThanTheDeviceIsTheStepTime) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 2'000);
+  program.dispatch();
+  program.launch(0, 2'000);
+  const StepTimes times = played(program.finish(), {.launch = 6_us, .dispatch = 1_us}, 3);
+  EXPECT_EQ(times.accounting.span, 13_us);
+  EXPECT_EQ(times.accounting.compute, 4_us);
+  EXPECT_EQ(times.accounting.idle, 9_us);
+}
+
+// A gather of 20 us beside compute of 10 us at half its speed: compute ends at 20 us. The second
+// kernel waits for the gather.
+TEST(StepPlayer, ComputeIsSlowedWhileACollectiveRuns) {
+  ProgramByHand program;
+  const std::uint8_t side = program.lane("side", Stream::unshard);
+  program.begin_step("steady");
+  program.launch(0, 10'000);
+  program.launch(side, 20'000, OperationKind::all_gather);
+  program.wait(0, program.record(side));
+  program.launch(0, 5'000);
+  const StepTimes times = played(program.finish(), {.sharing = {.compute_slowdown = 2}}, 1);
+  EXPECT_EQ(times.accounting.span, 25_us);
+  EXPECT_EQ(times.accounting.overlap, 20_us);
+}
+
+// The gather alone is exposed from 10 us on, then the copy until 25 us.
+TEST(StepPlayer, SpanIsComputeExposedCommunicationExposedCopiesAndIdle) {
+  ProgramByHand program;
+  const std::uint8_t side = program.lane("side", Stream::unshard);
+  const std::uint8_t copies = program.lane("copies", Stream::copy);
+  program.begin_step("steady");
+  program.launch(0, 10'000);
+  program.launch(side, 20'000, OperationKind::all_gather);
+  program.launch(copies, 25'000, OperationKind::copy);
+  const StepTimes times = played(program.finish(), {}, 1);
+  EXPECT_EQ(times.accounting.compute, 10_us);
+  EXPECT_EQ(times.accounting.exposed_communication, 10_us);
+  EXPECT_EQ(times.accounting.exposed_copy, 5_us);
+  EXPECT_EQ(times.accounting.idle, 0_us);
+}
+
+TEST(StepPlayer, LanesThatWaitForEachOtherAreAnError) {
+  StepProgram program{.items = {{.kind = LaneItem::Kind::wait, .subject = 1},
+                                {.kind = LaneItem::Kind::record, .subject = 0},
+                                {.kind = LaneItem::Kind::wait, .subject = 0},
+                                {.kind = LaneItem::Kind::record, .subject = 1}},
+                      .lanes = {{0, 2}, {2, 4}},
+                      .segments = {{}},
+                      .events = 2};
+  EXPECT_THROW(play(program, {}, 1), Error);
+}
+
+class EveryRecordedStep : public ::testing::TestWithParam<std::string> {
+ protected:
+  /// A machine on which times of compute, communication and host are alike, so that each of them
+  /// holds the others up somewhere.
+  static HardwareProfile machine(double scale, const SharingRules& sharing) {
+    return {.name = "test",
+            .device = "cuda",
+            .memory = 80_GiB,
+            .peak = {1e12 * scale},
+            .memory_bandwidth = {10e9 * scale},
+            .operation_overhead = 5_us,
+            .link = Link{.bandwidth = {3e9 * scale}, .latency = 1_us},
+            .compute_slowdown = sharing.compute_slowdown,
+            .collective_slowdown = sharing.collective_slowdown,
+            .collectives_serial = sharing.collectives_serial};
+  }
+
+  static void expect_equal(const eager::TrainingSetup& setup) {
+    const Schedule schedule = testing::recorded_llama(setup);
+    for (const double scale : {0.1, 1.0, 10.0})
+      for (const SharingRules& sharing :
+           {SharingRules{}, SharingRules{.compute_slowdown = 1.3, .collective_slowdown = 1.7},
+            SharingRules{.collectives_serial = false, .compute_slowdown = 1.1}})
+        expect_equal(schedule, machine(scale, sharing));
+  }
+
+  static void expect_equal(const Schedule& schedule, const HardwareProfile& profile) {
+    const CostModel model(profile);
+    const StepProgram program = step_program(schedule);
+    const DeviceClockOptions clock = step_costs(schedule, program, model, profile).clock;
+    const StepTimes fast = play(program, step_costs(schedule, program, model, profile), 4);
+    const StepTimes oracle = testing::repeated_on_device(
+        schedule, schedule.steps.back(), operation_times(schedule, model), clock, 4);
+    EXPECT_EQ(fast.ends, oracle.ends);
+    EXPECT_EQ(fast.accounting, oracle.accounting);
+  }
+};
+
+TEST_P(EveryRecordedStep, TakesTheTimesOfTheClockedDevice) {
+  expect_equal(testing::setup_of(GetParam()));
+}
+
+TEST_P(EveryRecordedStep, WithAccumulationAndClippingToo) {
+  eager::TrainingSetup setup = testing::setup_of(GetParam());
+  setup.loop.micro_batches = 3;
+  setup.loop.clips = !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime);
+  expect_equal(setup);
+}
+
+// Simulated with the allocator: set-up, steps 1 and 2, then the one that repeats.
+TEST_P(EveryRecordedStep, IsTheThirdStepOfASimulation) {
+  const Schedule schedule = testing::recorded_llama(testing::setup_of(GetParam()));
+  const StepProgram program = step_program(schedule);
+  for (const double scale : {0.1, 10.0}) {
+    const HardwareProfile profile = machine(scale, {.compute_slowdown = 1.3});
+    const StepCosts costs = step_costs(schedule, program, CostModel(profile), profile);
+    const Accounting simulated = simulate(schedule, profile).accounting;
+    const Accounting fast = play(program, costs).accounting;
+    EXPECT_EQ(fast.span, simulated.span);
+    EXPECT_EQ(fast.compute, simulated.compute);
+    EXPECT_EQ(fast.communication, simulated.communication);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(StepPlayer, EveryRecordedStep, ::testing::ValuesIn(testing::every_runtime),
+                         [](const auto& recorded) { return recorded.param; });
+
+}  // namespace
+}  // namespace shardscope
