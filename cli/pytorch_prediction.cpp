@@ -3,41 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "core/error.h"
 #include "core/model_flops.h"
 #include "core/runtime/recorded_schedule.h"
+#include "sim/outside_memory.h"
 #include "sim/simulate.h"
 
 namespace shardscope {
 namespace {
-
-/// The data-centre devices; others are taken for the nearest.
-eager::KernelDevice kernel_device(int compute_capability) {
-  constexpr int a100_multiprocessors = 108, h100_multiprocessors = 132;
-  return {.compute_capability = compute_capability,
-          .multiprocessors = compute_capability < 90 ? a100_multiprocessors : h100_multiprocessors};
-}
-
-/// Communicators of more than one rank that collectives use.
-std::int64_t communicators_of(const Schedule& schedule) {
-  std::set<std::uint32_t> used;
-  for (const Operation& op : schedule.operations)
-    if (is_collective(op.kind)) {
-      const GroupId group = schedule.collectives[op.detail].group;
-      if (schedule.groups[group.value].ranks.size() > 1) used.insert(group.value);
-    }
-  return static_cast<std::int64_t>(used.size());
-}
-
-std::string source_of(const HardwareProfile& profile, std::string_view figure) {
-  const auto found = profile.provenance.find(figure);
-  if (found == profile.provenance.end()) return "not known";
-  return fmt::format("{}: {}", name_of(found->second.origin), found->second.source);
-}
 
 MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Bytes outside) {
   return {.peak_allocated = memory.peak_allocated,
@@ -102,7 +78,7 @@ RunFacts facts_of(const PytorchScenario& scenario, const Schedule& schedule,
   facts.peak = peak_of(profile, compute_dtype_of(scenario));
   facts.mfu_formula = mfu_formula;
   facts.outside_items = outside_items(schedule, profile);
-  for (const OutsideItem& item : facts.outside_items) facts.outside += item.bytes;
+  facts.outside = outside_bytes(schedule, profile);
   return facts;
 }
 
@@ -122,7 +98,7 @@ GpuKind gpu_of(const HardwareProfile& profile) {
 Schedule pytorch_schedule(const PytorchScenario& scenario) {
   Schedule schedule =
       eager::recorded_schedule(scenario.model, scenario.config, scenario.setup,
-                               kernel_device(scenario.setup.session.compute_capability));
+                               eager::kernel_device(scenario.setup.session.compute_capability));
   schedule.strategy.runtime = scenario.runtime;
   schedule.workload = {.batch = scenario.setup.loop.batch,
                        .length = scenario.setup.loop.length,
@@ -131,22 +107,6 @@ Schedule pytorch_schedule(const PytorchScenario& scenario) {
                        .clip = scenario.setup.loop.clips ? scenario.job.clip : 0};
   schedule.assumed = scenario.assumed;
   return schedule;
-}
-
-std::vector<OutsideItem> outside_items(const Schedule& schedule, const HardwareProfile& profile) {
-  std::vector<OutsideItem> items;
-  items.push_back({.item = "CUDA context and kernels",
-                   .bytes = profile.context_memory.value_or(Bytes{}),
-                   .source = source_of(profile, "context_memory")});
-  const std::int64_t communicators = communicators_of(schedule);
-  items.push_back({.item = fmt::format("NCCL's buffers of {} communicator{}", communicators,
-                                       communicators == 1 ? "" : "s"),
-                   .bytes = profile.communicator_memory.value_or(Bytes{}) * communicators,
-                   .source = source_of(profile, "communicator_memory")});
-  items.push_back({.item = "library workspaces",
-                   .bytes = {},
-                   .source = "PyTorch takes cuBLAS's from its allocator: category workspace"});
-  return items;
 }
 
 Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profile) {

@@ -1,8 +1,6 @@
 // What the simulator says of a training under PyTorch's runtimes on a machine.
 #pragma once
 
-#include <vector>
-
 #include "cli/prediction.h"
 #include "cli/pytorch_scenario.h"
 #include "core/lower/pytorch/kernel_scratch.h"
@@ -16,9 +14,6 @@ GpuKind gpu_of(const HardwareProfile& profile);
 
 /// The schedule of set-up and of the first two steps and the steady one.
 Schedule pytorch_schedule(const PytorchScenario& scenario);
-
-/// What the process takes of a device beside PyTorch's allocator, as the profile has it.
-std::vector<OutsideItem> outside_items(const Schedule& schedule, const HardwareProfile& profile);
 
 /// Simulates the scenario's rank, with host thread and caching allocator. Throws Error for a
 /// profile that is no GPU's.

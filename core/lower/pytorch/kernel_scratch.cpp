@@ -207,6 +207,12 @@ constexpr Row rows[] = {
 
 }  // namespace
 
+KernelDevice kernel_device(int compute_capability) {
+  constexpr int a100_multiprocessors = 108, h100_multiprocessors = 132;
+  return {.compute_capability = compute_capability,
+          .multiprocessors = compute_capability < 90 ? a100_multiprocessors : h100_multiprocessors};
+}
+
 int ScratchPlan::take(std::int64_t bytes) {
   if (bytes == 0) return nothing;
   const int piece = pieces_++;

@@ -19,6 +19,9 @@ struct KernelDevice {
   bool blas_workspaces = true;
 };
 
+/// The data-centre device of a compute capability: an A100 below 9.0, else an H100.
+KernelDevice kernel_device(int compute_capability);
+
 /// The requests of one operator in the order in which the allocator sees them.
 class ScratchPlan {
  public:
