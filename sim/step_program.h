@@ -39,8 +39,7 @@ struct HostSegment {
   bool previous = false;           ///< the event is of the step before
 };
 
-/// A step that follows itself. An event of an earlier step is taken for that of the step before
-/// which was recorded as long before that step's end.
+/// A step that follows itself.
 struct StepProgram {
   std::vector<LaneItem> items;
   std::vector<IndexRange> lanes;      ///< of items
@@ -52,9 +51,10 @@ struct StepProgram {
   std::size_t operations() const;
 };
 
-/// Of a step of a schedule with a host program, "steady" by default its last one. Throws Error
-/// where there is none, or a step waits for more than 65,535 events on the host.
-StepProgram step_program(const Schedule& schedule);
-StepProgram step_program(const Schedule& schedule, const Step& step);
+/// Of the last step of a schedule with a host program, the one that repeats. More than
+/// `told_micro_batches` (sim/step_rows.h) may be asked for where so many are recorded; 0: as
+/// recorded. Throws Error where there is no program or no such micro-batch, or the host waits for
+/// more than 65,535 events.
+StepProgram step_program(const Schedule& schedule, int micro_batches = 0);
 
 }  // namespace shardscope

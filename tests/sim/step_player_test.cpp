@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "sim/cost_model.h"
 #include "sim/simulate.h"
+#include "sim/step_rows.h"
 #include "tests/core/recorded_training.h"
 #include "tests/sim/program_by_hand.h"
 #include "tests/sim/repeated_step.h"
@@ -143,6 +144,26 @@ TEST_P(EveryRecordedStep, WithAccumulationAndClippingToo) {
   setup.loop.micro_batches = 3;
   setup.loop.clips = !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime);
   expect_equal(setup);
+}
+
+// Three micro-batches are recorded; those between the first and the last are alike.
+TEST_P(EveryRecordedStep, MoreMicroBatchesAreAsIfTheyHadBeenRecorded) {
+  eager::TrainingSetup setup = testing::setup_of(GetParam());
+  const HardwareProfile profile = machine(1, {.compute_slowdown = 1.3});
+  const CostModel model(profile);
+  const auto played = [&](int recorded, int micro_batches) {
+    setup.loop.micro_batches = recorded;
+    const Schedule schedule = testing::recorded_llama(setup);
+    const StepProgram program = step_program(schedule, micro_batches);
+    return play(program, step_costs(schedule, program, model, profile));
+  };
+  for (const bool syncs_once : {false, true}) {
+    setup.loop.syncs_once = syncs_once;
+    const StepTimes told = played(told_micro_batches, 6);
+    const StepTimes recorded = played(6, 0);
+    EXPECT_EQ(told.ends, recorded.ends);
+    EXPECT_EQ(told.accounting, recorded.accounting);
+  }
 }
 
 // Simulated with the allocator: set-up, steps 1 and 2, then the one that repeats.
