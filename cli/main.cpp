@@ -18,11 +18,12 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 11> verbs{
+constexpr std::array<Verb, 12> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
      {"calibrate", "measures this machine and writes its hardware profile", declare_calibrate},
+     {"validate", "predictions of measured runs, and their errors", declare_validate},
      {"train", "predicts, really trains, and compares", declare_train},
      {"compare", "runs side by side, predicted and profiled", declare_compare},
      {"import", "traces of other tools, to a run folder", declare_import},
@@ -31,8 +32,8 @@ constexpr std::array<Verb, 11> verbs{
      {"convert", "a configuration of one tool as that of another", declare_convert},
      {"data", "text to tokens", declare_data}}};
 
-constexpr std::array<std::string_view, 6> later_verbs{"plan",    "fit", "validate",
-                                                      "profile", "gui", "checkpoint"};
+constexpr std::array<std::string_view, 5> later_verbs{"plan", "fit", "profile", "gui",
+                                                      "checkpoint"};
 
 std::string program_help() {
   std::string text =

@@ -24,5 +24,6 @@ void declare_data(Command& command);
 void declare_import(Command& command);
 void declare_lint(Command& command);
 void declare_report(Command& command);
+void declare_validate(Command& command);
 
 }  // namespace shardscope

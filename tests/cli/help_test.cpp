@@ -32,14 +32,14 @@ TEST_P(EveryVerb, RefusesAnUnknownOptionInOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
                          ::testing::Values("model", "lint", "convert", "schedule", "simulate",
-                                           "calibrate", "train", "compare", "data"));
+                                           "calibrate", "train", "compare", "data", "validate"));
 
 TEST(Program, HelpListsEveryVerb) {
   const Workplace workplace;
   const Outcome outcome = workplace.run("--help");
   EXPECT_EQ(outcome.code, 0);
   for (const char* verb :
-       {"model", "schedule", "simulate", "calibrate", "train", "compare", "data"}) {
+       {"model", "schedule", "simulate", "calibrate", "train", "compare", "data", "validate"}) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + verb + " "));
   }
 }

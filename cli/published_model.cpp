@@ -1,0 +1,127 @@
+#include "cli/published_model.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "cli/published_words.h"
+#include "core/error.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+/// Megatron's pretraining scripts pad GPT-2's 50257 tokens to a multiple of 128 a rank.
+constexpr std::int64_t usual_vocabulary = 50304;
+/// How far the shape's parameters may be from params_b, which sources round or count without
+/// embeddings.
+constexpr double tolerated_difference = 0.2;
+
+struct FamilyWord {
+  std::string_view word;
+  std::string_view family;
+};
+constexpr std::array<FamilyWord, 9> family_words{{{"mpt", "gpt2"},
+                                                  {"gpt", "gpt2"},
+                                                  {"llama", "llama"},
+                                                  {"internlm", "llama"},
+                                                  {"mistral", "llama"},
+                                                  {"nanotron", "llama"},
+                                                  {"qwen2", "qwen2"},
+                                                  {"qwen", "qwen2"},
+                                                  {"opt", "gpt2"}}};
+
+std::string_view family_of(const PublishedRow& row) {
+  for (const FamilyWord& known : family_words)
+    if (has_word(row.model, known.word)) return known.family;
+  const bool plain = row.ffn.value_or(4 * *row.hidden) == 4 * *row.hidden;
+  return plain ? "gpt2" : "llama";
+}
+
+/// What both families need, with what had to be assumed filled in.
+struct StatedShape {
+  std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary, seq;
+};
+
+std::string gpt2_config(const StatedShape& shape, double dropout, bool tied) {
+  return fmt::format(
+      R"({{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "activation_function": "gelu",
+"n_embd": {}, "n_layer": {}, "n_head": {}, "n_inner": {}, "vocab_size": {}, "n_positions": {},
+"attn_pdrop": {}, "embd_pdrop": {}, "resid_pdrop": {}, "tie_word_embeddings": {}}})",
+      shape.hidden, shape.layers, shape.heads, shape.ffn, shape.vocabulary, shape.seq, dropout,
+      dropout, dropout, tied);
+}
+
+std::string gated_config(const StatedShape& shape, std::string_view family, bool tied) {
+  const std::string_view name = family == "qwen2" ? "Qwen2" : "Llama";
+  return fmt::format(
+      R"({{"model_type": "{}", "architectures": ["{}ForCausalLM"], "hidden_size": {},
+"num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {},
+"intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
+"tie_word_embeddings": {}}})",
+      family, name, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn,
+      shape.vocabulary, shape.seq, tied);
+}
+
+PublishedModel made(const PublishedRow& row, const StatedShape& shape, double dropout, bool tied) {
+  const std::string_view family = family_of(row);
+  const std::string text =
+      family == "gpt2" ? gpt2_config(shape, dropout, tied) : gated_config(shape, family, tied);
+  JsonValue config = JsonValue::parse(text, "row");
+  Model model = model_of_config(config);
+  return {.model = std::move(model), .config = std::move(config)};
+}
+
+double billions(const PublishedModel& made) {
+  return static_cast<double>(made.model.parameter_elements()) * 1e-9;
+}
+
+double difference(const PublishedModel& made, double stated) {
+  return std::abs(billions(made) - stated) / stated;
+}
+
+void check_parameters(const PublishedModel& made, double stated) {
+  if (difference(made, stated) <= tolerated_difference) return;
+  throw Error(
+      {.where = "",
+       .what = fmt::format("its shape makes {:.2f} billion parameters, params_b says {:.2f}",
+                           billions(made), stated)});
+}
+
+}  // namespace
+
+std::string missing_shape(const PublishedRow& row) {
+  const std::pair<bool, std::string_view> stated[] = {{row.hidden.has_value(), "hidden size"},
+                                                      {row.layers.has_value(), "number of layers"},
+                                                      {row.heads.has_value(), "number of heads"},
+                                                      {row.seq.has_value(), "sequence length"}};
+  for (const auto& [is_stated, name] : stated)
+    if (!is_stated) return fmt::format("{} not stated", name);
+  return {};
+}
+
+PublishedModel published_model(const PublishedRow& row, double dropout) {
+  const StatedShape shape{.hidden = *row.hidden,
+                          .layers = *row.layers,
+                          .heads = *row.heads,
+                          .kv_heads = row.kv_heads.value_or(*row.heads),
+                          .ffn = row.ffn.value_or(4 * *row.hidden),
+                          .vocabulary = row.vocabulary.value_or(usual_vocabulary),
+                          .seq = *row.seq};
+  const bool usually_tied = family_of(row) == "gpt2";
+  PublishedModel result = made(row, shape, dropout, usually_tied);
+  if (row.parameters_billions) {
+    PublishedModel other = made(row, shape, dropout, !usually_tied);
+    const double stated = *row.parameters_billions;
+    if (difference(other, stated) < difference(result, stated)) result = std::move(other);
+    check_parameters(result, stated);
+  }
+  if (!row.vocabulary)
+    result.assumed.push_back(fmt::format("a vocabulary of {} tokens", shape.vocabulary));
+  if (!row.ffn) result.assumed.push_back("feed-forward layers of four times the hidden size");
+  return result;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,28 @@
+// The model of a published run: the row's shape as a config.json of a family that is known.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/published_row.h"
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+
+namespace shardscope {
+
+struct PublishedModel {
+  Model model;
+  JsonValue config;
+  std::vector<std::string> assumed;
+};
+
+/// What of the shape the row does not state; "" where nothing is missing.
+std::string missing_shape(const PublishedRow& row);
+
+/// MPT and GPT-3-like models are gpt2, those with gated layers llama or qwen2: by the model's name,
+/// else by whether ffn is four times hidden. The head is tied where that comes nearer to params_b.
+/// `dropout` goes to attention and residual stream of a gpt2. Throws Error where shapes do not
+/// divide, and where the shape makes another number of parameters than params_b (a fifth off).
+PublishedModel published_model(const PublishedRow& row, double dropout);
+
+}  // namespace shardscope

@@ -1,0 +1,17 @@
+// The step time of a published run, predicted.
+#pragma once
+
+#include "cli/published_scenario.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+struct PredictedStep {
+  Duration time, low, high;  ///< 90% of measurements are expected from low to high
+};
+
+/// Records and plays at most three micro-batches; those of a longer step repeat the last one.
+/// Throws Error where the setup is none that can be played.
+PredictedStep predicted_step(const PublishedScenario& scenario);
+
+}  // namespace shardscope

@@ -1,0 +1,33 @@
+// A measured training run as somebody published it: a row of a CSV, by its header's names.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/format/csv_reader.h"
+
+namespace shardscope {
+
+/// What a row states; a blank field is not known, and texts are then "". Columns may stand in any
+/// order, and any may be missing.
+struct PublishedRow {
+  int number = 0;  ///< 1: the first below the header
+  std::string source, model, gpu, strategy, precision, checkpointing, offload, compile, attention,
+      notes;
+  std::optional<double> parameters_billions;
+  std::optional<std::int64_t> hidden, layers, heads, kv_heads, ffn, vocabulary, seq;
+  std::optional<std::int64_t> gpus, gpus_per_node, tensor_parallel, pipeline_parallel, shards;
+  std::optional<std::int64_t> micro_batch;             ///< sequences
+  std::optional<std::int64_t> global_batch;            ///< sequences of a step, of all ranks
+  std::optional<std::int64_t> accumulate;              ///< micro-batches of a step
+  std::optional<double> tokens_per_s, tflops, step_s;  ///< rates: of one GPU
+  std::string unreadable;  ///< why a field could not be taken: "hidden: ..."; "": all could
+};
+
+/// Numbers out of range and words in the place of numbers make a row unreadable, and no Error.
+/// Throws Error where the table has no column that a run could be told from.
+std::vector<PublishedRow> published_rows(const CsvTable& table);
+
+}  // namespace shardscope

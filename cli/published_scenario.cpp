@@ -1,0 +1,266 @@
+#include "cli/published_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "cli/published_machine.h"
+#include "cli/published_words.h"
+#include "core/runtime/requested_setup.h"
+
+namespace shardscope {
+namespace {
+
+/// Sequences of a rank's step and of its micro-batches.
+struct Batches {
+  std::int64_t of_step = 0;
+  std::int64_t of_micro_batch = 0;
+};
+
+/// None where neither the row nor its stack says how large micro-batches are.
+std::optional<Batches> batches_of(const PublishedRow& row) {
+  const std::int64_t ranks = row.gpus.value_or(1);
+  const std::int64_t accumulate = row.accumulate.value_or(1);
+  std::optional<std::int64_t> of_step;
+  if (row.global_batch) of_step = std::max<std::int64_t>(1, *row.global_batch / ranks);
+  std::optional<std::int64_t> micro = row.micro_batch;
+  if (!micro && of_step && row.accumulate)
+    micro = std::max<std::int64_t>(1, *of_step / *row.accumulate);
+  const std::int64_t usual = stack_of(row).micro_batch_tokens;
+  if (!micro && usual > 0 && row.seq) micro = std::max<std::int64_t>(1, usual / *row.seq);
+  if (!micro) return std::nullopt;
+  Batches batches{.of_step = of_step.value_or(*micro * accumulate), .of_micro_batch = *micro};
+  batches.of_micro_batch = std::min(batches.of_micro_batch, batches.of_step);
+  return batches;
+}
+
+/// Ways of dividing a model that are not modelled: the letters before their size.
+struct DividedBy {
+  std::string_view letters;
+  std::string_view name;
+};
+constexpr std::array<DividedBy, 5> strategy_sizes{{{"PP", "pipeline"},
+                                                   {"TP", "tensor parallelism"},
+                                                   {"CP", "context parallelism"},
+                                                   {"EP", "expert parallelism"},
+                                                   {"SP", "sequence parallelism"}}};
+
+std::string why_divided(const PublishedRow& row) {
+  if (row.pipeline_parallel.value_or(1) > 1)
+    return fmt::format("pipeline: pp = {}", *row.pipeline_parallel);
+  if (row.tensor_parallel.value_or(1) > 1)
+    return fmt::format("tensor parallelism: tp = {}", *row.tensor_parallel);
+  for (const DividedBy& by : strategy_sizes)
+    if (const auto size = number_after(row.strategy, by.letters); size && *size > 1)
+      return fmt::format("{}: {} ranks", by.name, *size);
+  return {};
+}
+
+bool in_eight_bits(const PublishedRow& row) {
+  return has_word(row.precision, "fp8") || has_word(row.precision, "float8") ||
+         has_word(row.precision, "fp4") || has_word(row.precision, "int8");
+}
+
+bool offloads(const PublishedRow& row) { return !row.offload.empty() && row.offload != "none"; }
+
+TrainingPrecision precision_of(const PublishedRow& row) {
+  if (has_word(row.precision, "fp16") || has_word(row.precision, "float16"))
+    return TrainingPrecision::fp16_mixed;
+  if (has_word(row.precision, "bf16") || row.precision.empty())
+    return TrainingPrecision::bf16_mixed;
+  return TrainingPrecision::fp32;
+}
+
+KernelFusion fusion_of(const PublishedRow& row, const TrainingStack& stack) {
+  if (has_word(row.compile, "XLA")) return KernelFusion::xla;
+  if (has_word(row.compile, "yes")) return KernelFusion::compiled;
+  return stack.fusion;
+}
+
+Runtime runtime_of(const PublishedRow& row, const TrainingStack& stack, ShardingStrategy sharding) {
+  if (sharding == ShardingStrategy::no_shard) return Runtime::ddp;
+  if (sharding == ShardingStrategy::zero1 || has_word(row.strategy, "DeepSpeed"))
+    return Runtime::deepspeed;
+  return stack.sharded;
+}
+
+/// Gradients' dtype on the wire: composer's "mp=PURE" computes and reduces in one, its "mp=DEFAULT"
+/// reduces in float32.
+std::optional<Dtype> reduced_in(const PublishedRow& row, const TrainingStack& stack) {
+  if (has_word(row.precision, "mp=DEFAULT") || has_word(row.precision, "fp32 grad") ||
+      has_word(row.notes, "fp32 reduce"))
+    return Dtype::float32;
+  return stack.reduced_in;
+}
+
+/// A row's words for activation checkpointing as --checkpointing takes them.
+std::string_view checkpointing_of(const PublishedRow& row, const TrainingStack& stack) {
+  const std::string& text = row.checkpointing;
+  if (text.empty()) return stack.checkpointing;
+  if (has_word(text, "none") || has_word(text, "no")) return "none";
+  if (has_word(text, "selective")) return stack.selective;
+  return stack.full;
+}
+
+bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
+  if (row.attention.empty()) return stack.eager_attention;
+  return has_word(row.attention, "eager") || has_word(row.attention, "math");
+}
+
+/// Puts together what row and stack say.
+class SetupBuilder {
+ public:
+  SetupBuilder(const PublishedRow& row, const StatedSharding& stated)
+      : row_(row),
+        stack_(stack_of(row)),
+        stated_(stated),
+        result_{.model = published_model(row, stack_.dropout)} {}
+
+  PublishedScenario build() {
+    PublishedMachine machine = *published_machine(row_);
+    result_.profile = std::move(machine.profile);
+    take_over(machine.assumed);
+    take_over(result_.model.assumed);
+    set_world();
+    set_runtime();
+    set_loop();
+    set_kernels();
+    return std::move(result_);
+  }
+
+ private:
+  void take_over(const std::vector<std::string>& assumed) {
+    result_.assumed.insert(result_.assumed.end(), assumed.begin(), assumed.end());
+  }
+
+  void set_world() {
+    result_.world = static_cast<int>(*row_.gpus);
+    shards_ = result_.world;
+    const bool within = stated_.sharding == ShardingStrategy::zero1 && stated_.group &&
+                        result_.world % *stated_.group == 0;
+    if (within) shards_ = *stated_.group;
+  }
+
+  void set_runtime() {
+    result_.runtime = runtime_of(row_, stack_, stated_.sharding);
+    RuntimeRequest request{.runtime = result_.runtime,
+                           .sharding = stated_.sharding,
+                           .precision = precision_of(row_),
+                           .use_original_parameters = stack_.uses_original_parameters,
+                           .world = shards_,
+                           .ranks_per_node = std::min(shards_, result_.profile.ranks_per_node)};
+    result_.setup = eager::requested_setup(result_.model.model, request);
+    if (row_.precision.empty()) result_.assumed.emplace_back("bf16 mixed precision");
+    if (result_.world == 1 && result_.runtime == Runtime::ddp)
+      result_.setup.runtime = eager::PlainSetup{};
+    std::visit([&](auto& runtime) { adjust(runtime); }, result_.setup.runtime);
+    result_.assumed.push_back(fmt::format("as {} trains ({})", stack_.name, stack_.source));
+  }
+
+  void adjust(eager::PlainSetup&) {}
+  void adjust(eager::ddp::Options& options) { options.gradient_as_bucket_view = true; }
+  void adjust(eager::Fsdp1Setup& setup) {
+    if (const auto dtype = reduced_in(row_, stack_)) setup.options.precision.reduction = dtype;
+    if (stack_.backward_prefetch_late)
+      setup.options.backward_prefetch = eager::fsdp1::BackwardPrefetch::post;
+  }
+  void adjust(eager::Fsdp2Setup& setup) {
+    if (const auto dtype = reduced_in(row_, stack_)) setup.mixed_precision.reduce_dtype = dtype;
+  }
+  void adjust(eager::DeepSpeedSetup& setup) {
+    setup.settings.overlap_comm = stack_.overlaps;
+    setup.settings.accumulation_dtype = reduced_in(row_, stack_);
+  }
+
+  void set_loop() {
+    const Batches batches = *batches_of(row_);
+    if (!row_.micro_batch)
+      result_.assumed.push_back(
+          fmt::format("micro-batches of {} sequences", batches.of_micro_batch));
+    result_.micro_batches =
+        static_cast<double>(batches.of_step) / static_cast<double>(batches.of_micro_batch);
+    result_.tokens_per_step = batches.of_step * *row_.seq * *row_.gpus;
+    eager::TrainingSettings& loop = result_.setup.loop;
+    loop.batch = batches.of_micro_batch;
+    loop.length = *row_.seq;
+    loop.syncs_once = !stack_.reduces_every_micro_batch;
+    loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
+    loop.clips = true;
+    loop.optimizer.implementation = stack_.optimizer;
+  }
+
+  void set_kernels() {
+    eager::TrainingSetup& setup = result_.setup;
+    result_.fusion = fusion_of(row_, stack_);
+    const std::string_view checkpointing = checkpointing_of(row_, stack_);
+    if (row_.checkpointing.empty())
+      result_.assumed.push_back(fmt::format("activation checkpointing {}", checkpointing));
+    const auto choice = eager::parse_checkpoint_choice(checkpointing, "act_ckpt");
+    setup.checkpointing = eager::checkpointing_of(result_.model.model, choice);
+    setup.session.compute_capability = result_.profile.compute_capability;
+    setup.session.attention.cudnn = false;
+    if (attends_eagerly(row_, stack_))
+      setup.model.attention = eager::AttentionImplementation::eager;
+    setup.model.dropout = stack_.dropout > 0;
+  }
+
+  const PublishedRow& row_;
+  const TrainingStack& stack_;
+  StatedSharding stated_;
+  int shards_ = 1;
+  PublishedScenario result_;
+};
+
+/// maxtext's train.py, calculate_tflops_training_per_device: six flops a parameter of the products
+/// and token, and attention over all pairs of tokens.
+double flops_of_step(const PublishedRow& row, const PublishedScenario& scenario) {
+  const double tokens = static_cast<double>(scenario.tokens_per_step);
+  const double embedding =
+      static_cast<double>(*row.hidden) * static_cast<double>(row.vocabulary.value_or(0));
+  const double products =
+      static_cast<double>(scenario.model.model.parameter_elements()) - embedding;
+  const double attention = 12.0 * static_cast<double>(*row.layers) *
+                           static_cast<double>(*row.hidden) * static_cast<double>(*row.seq);
+  return tokens * (6 * products + attention);
+}
+
+}  // namespace
+
+std::string why_not_predicted(const PublishedRow& row) {
+  if (!row.unreadable.empty()) return row.unreadable;
+  if (in_eight_bits(row)) return fmt::format("FP8: precision \"{}\"", row.precision);
+  if (std::string why = why_divided(row); !why.empty()) return why;
+  if (std::string why = missing_shape(row); !why.empty()) return why;
+  if (!row.gpus) return "number of GPUs not stated";
+  if (offloads(row)) return fmt::format("offload: {}", row.offload);
+  if (!published_machine(row)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
+  if (!stated_sharding(row)) return fmt::format("no known strategy in \"{}\"", row.strategy);
+  if (!batches_of(row)) return "micro-batch not stated";
+  return {};
+}
+
+PublishedScenario published_scenario(const PublishedRow& row) {
+  return SetupBuilder(row, *stated_sharding(row)).build();
+}
+
+std::optional<Duration> measured_step(const PublishedRow& row, const PublishedScenario& scenario,
+                                      std::vector<std::string>& assumed) {
+  if (row.step_s) return Duration::from_seconds(*row.step_s);
+  const auto gpus = static_cast<double>(*row.gpus);
+  if (row.tokens_per_s) {
+    assumed.emplace_back("the measured step follows from tokens a second");
+    return Duration::from_seconds(static_cast<double>(scenario.tokens_per_step) /
+                                  (*row.tokens_per_s * gpus));
+  }
+  if (row.tflops) {
+    assumed.emplace_back("the measured step follows from TFLOP/s by 6 N + 12 L H S flops a token");
+    return Duration::from_seconds(flops_of_step(row, scenario) / (*row.tflops * 1e12 * gpus));
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,40 @@
+// A published run as a training that can be played on a machine.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/published_model.h"
+#include "cli/published_row.h"
+#include "cli/published_stack.h"
+#include "core/quantities.h"
+#include "core/runtime/training_setup.h"
+#include "sim/hardware_profile.h"
+
+namespace shardscope {
+
+struct PublishedScenario {
+  PublishedModel model;
+  eager::TrainingSetup setup;  ///< of one micro-batch
+  HardwareProfile profile;
+  Runtime runtime = Runtime::ddp;
+  KernelFusion fusion = KernelFusion::none;
+  int world = 1;  ///< ranks that gradients are reduced over; setup.world: that share states
+  double micro_batches = 1;          ///< of a step; not whole where the last one is smaller
+  std::int64_t tokens_per_step = 0;  ///< of all ranks
+  std::vector<std::string> assumed;
+};
+
+/// Why the row is no run that can be predicted: "FP8", "pipeline of 4 stages"; "" where it can.
+std::string why_not_predicted(const PublishedRow& row);
+
+/// The row must be one that can be predicted. Throws Error where its shape makes no model.
+PublishedScenario published_scenario(const PublishedRow& row);
+
+/// The measured step: as it stands in the row, or from tokens or flops a second. None where the
+/// row has neither. `assumed` is told how it follows.
+std::optional<Duration> measured_step(const PublishedRow& row, const PublishedScenario& scenario,
+                                      std::vector<std::string>& assumed);
+
+}  // namespace shardscope

@@ -1,0 +1,151 @@
+#include "cli/published_stack.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cli/published_words.h"
+
+namespace shardscope {
+namespace {
+
+using eager::OptimizerImplementation;
+
+const std::vector<TrainingStack>& stacks() {
+  static const std::vector<TrainingStack> known{
+      {.name = "composer",
+       .words = {"llm-foundry", "composer"},
+       .sharded = Runtime::fsdp1,
+       .fusion = KernelFusion::loss,
+       .optimizer = OptimizerImplementation::loop,
+       .reduces_every_micro_batch = true,
+       .backward_prefetch_late = true,
+       .uses_original_parameters = true,
+       .source =
+           "composer 0.17 trainer/dist_strategy.py (set_fsdp_default), "
+           "trainer/mosaic_fsdp_utils.py (get_mixed_precision), optim/decoupled_weight_decay.py; "
+           "llm-foundry scripts/train/yamls/pretrain/mpt-7b.yaml"},
+      {.name = "torchtitan",
+       .words = {"torchtitan"},
+       .sharded = Runtime::fsdp2,
+       .reduced_in = Dtype::float32,
+       .source = "torchtitan 2024-12, parallelize_llama.py, optimizer.py"},
+      {.name = "Megatron-DeepSpeed",
+       .words = {"Megatron-DeepSpeed"},
+       .replicated = Runtime::deepspeed,
+       .fusion = KernelFusion::by_hand,
+       .optimizer = OptimizerImplementation::fused,
+       .overlaps = false,
+       .dropout = 0.1,
+       .eager_attention = true,
+       .full = "none",
+       .source = "Megatron-DeepSpeed pretrain_gpt.py, deepspeed runtime/pipe"},
+      {.name = "InternEvo",
+       .words = {"InternEvo", "InternLM"},
+       .sharded = Runtime::fsdp1,
+       .replicated = Runtime::deepspeed,
+       .fusion = KernelFusion::by_hand,
+       .optimizer = OptimizerImplementation::fused,
+       .source = "InternEvo configs/7B_sft.py (overlap_sync_grad), doc/en/train_performance.md"},
+      {.name = "Megatron-LM",
+       .words = {"Megatron", "NeMo", "SimuMax", "dist.optimizer", "dist. optimizer"},
+       .sharded = Runtime::fsdp2,
+       .replicated = Runtime::deepspeed,
+       .fusion = KernelFusion::by_hand,
+       .optimizer = OptimizerImplementation::fused,
+       .reduced_in = Dtype::float32,
+       .source = "Megatron-LM core/distributed, core/optimizer/distrib_optimizer.py"},
+      {.name = "nanotron",
+       .words = {"nanotron"},
+       .replicated = Runtime::deepspeed,
+       .fusion = KernelFusion::by_hand,
+       .optimizer = OptimizerImplementation::fused,
+       .reduced_in = Dtype::float32,
+       .overlaps = false,
+       .source = "nanotron optim/zero.py, parallel/data_parallel/utils.py"},
+      {.name = "maxtext",
+       .words = {"maxtext"},
+       .sharded = Runtime::fsdp2,
+       .fusion = KernelFusion::xla,
+       .micro_batch_tokens = 4 * 4096,
+       .source = "maxtext src/maxtext/configs/models/gpu/llama2_7b.yml"},
+      {.name = "paxml",
+       .words = {"JAX", "pax", "XLA"},
+       .sharded = Runtime::fsdp2,
+       .fusion = KernelFusion::xla,
+       .checkpointing = "full",
+       .source = "JAX-Toolbox rosetta/projects/pax, XLA's latency-hiding scheduler"},
+      {.name = "fms-fsdp",
+       .words = {"fms-fsdp"},
+       .sharded = Runtime::fsdp1,
+       .uses_original_parameters = true,
+       .selective = "full",
+       .source = "fms-fsdp fms_fsdp/policies/mixed_precision.py, ac_handler.py"},
+      {.name = "flash-attention",
+       .words = {"flash-attention"},
+       .fusion = KernelFusion::by_hand,
+       .optimizer = OptimizerImplementation::fused,
+       .micro_batch_tokens = 8 * 2048,
+       .source = "flash-attention training/configs/experiment/pile/gpt3*-flash.yaml"},
+      {.name = "transformers' Trainer",
+       .words = {"QwenLM", "huggingface", "transformers", "torchtune"},
+       .sharded = Runtime::fsdp1,
+       .loss_in_model = true,
+       .checkpointing = "full",
+       .source = "transformers' Trainer; Qwen finetune/finetune_ds.sh (gradient_checkpointing)"},
+      {.name = "PyTorch", .words = {}, .sharded = Runtime::fsdp1, .source = "PyTorch's defaults"}};
+  return known;
+}
+
+struct StrategyWord {
+  std::string_view word;
+  ShardingStrategy sharding;
+};
+/// The first that stands in the strategy decides.
+constexpr std::array<StrategyWord, 20> strategy_words{
+    {{"hybrid_shard_zero2", ShardingStrategy::hybrid_shard_zero2},
+     {"hybrid_shard", ShardingStrategy::hybrid_shard},
+     {"HSDP", ShardingStrategy::hybrid_shard},
+     {"in node, DP across", ShardingStrategy::hybrid_shard},
+     {"SHARD_GRAD_OP", ShardingStrategy::shard_grad_op},
+     {"ZeRO-2", ShardingStrategy::shard_grad_op},
+     {"FULL_SHARD", ShardingStrategy::full_shard},
+     {"ZeRO-3", ShardingStrategy::full_shard},
+     {"ZeRO-1", ShardingStrategy::zero1},
+     {"dist.optimizer", ShardingStrategy::zero1},
+     {"dist. optimizer", ShardingStrategy::zero1},
+     {"distributed optimizer", ShardingStrategy::zero1},
+     {"FSDP", ShardingStrategy::full_shard},
+     {"full shard", ShardingStrategy::full_shard},
+     // Measured on 2, 4 and 8 GPUs its steps take as long: states are sharded, as reductions grow.
+     {"Megatron-DeepSpeed", ShardingStrategy::zero1},
+     {"NO_SHARD", ShardingStrategy::no_shard},
+     {"DDP", ShardingStrategy::no_shard},
+     {"data parallel", ShardingStrategy::no_shard},
+     {"single GPU", ShardingStrategy::no_shard},
+     {"single device", ShardingStrategy::no_shard}}};
+
+}  // namespace
+
+const TrainingStack& stack_of(const PublishedRow& row) {
+  for (const TrainingStack& stack : stacks()) {
+    const bool named = std::ranges::any_of(stack.words, [&](std::string_view word) {
+      return has_word(row.source, word) || has_word(row.strategy, word);
+    });
+    if (named || stack.words.empty()) return stack;
+  }
+  return stacks().back();
+}
+
+std::optional<StatedSharding> stated_sharding(const PublishedRow& row) {
+  for (const StrategyWord& known : strategy_words)
+    if (has_word(row.strategy, known.word)) {
+      StatedSharding result{.sharding = known.sharding};
+      constexpr std::string_view over = "over ";
+      const std::size_t at = row.strategy.find(over);
+      if (at != std::string::npos) result.group = number_after(row.strategy.substr(at + 5), "");
+      return result;
+    }
+  return std::nullopt;
+}
+
+}  // namespace shardscope

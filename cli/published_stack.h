@@ -1,0 +1,60 @@
+// Training stacks whose runs are published: what each does where a row does not say.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "cli/published_row.h"
+#include "core/dtype.h"
+#include "core/lower/pytorch/models/make_module.h"
+#include "core/runtime/optimizer.h"
+#include "core/strategy.h"
+
+namespace shardscope {
+
+/// Which neighbouring operators run as one kernel.
+enum class KernelFusion : std::uint8_t {
+  none,      ///< eager PyTorch
+  loss,      ///< the loss alone: flash-attention's cross entropy
+  by_hand,   ///< Megatron-LM's, apex's and flash-attention's kernels
+  compiled,  ///< torch.compile
+  xla,       ///< a step is one program
+};
+
+struct TrainingStack {
+  std::string_view name;                ///< "composer"
+  std::vector<std::string_view> words;  ///< of source or strategy; none: any other stack
+  Runtime sharded = Runtime::fsdp1;     ///< that shards parameters
+  Runtime replicated = Runtime::ddp;    ///< that shards optimizer states at most
+  KernelFusion fusion = KernelFusion::none;
+  eager::OptimizerImplementation optimizer = eager::OptimizerImplementation::foreach;
+  std::optional<Dtype> reduced_in = {};  ///< gradients; absent: what is computed in
+  bool reduces_every_micro_batch = false;
+  bool overlaps = true;                 ///< reductions of replicated parameters, with the backward
+  bool backward_prefetch_late = false;  ///< FSDP1's BACKWARD_POST
+  bool uses_original_parameters = false;
+  bool loss_in_model = false;
+  double dropout = 0;
+  bool eager_attention = false;             ///< where the row does not say
+  std::string_view checkpointing = "none";  ///< where the row does not say
+  std::string_view full = "full";           ///< what its full checkpointing runs again
+  std::string_view selective = "selective";
+  std::int64_t micro_batch_tokens = 0;  ///< where it does not say; 0: not known
+  std::string_view source;              ///< where that stands
+};
+
+/// By words of source and strategy; the last, which has none, stands for whatever else there is.
+const TrainingStack& stack_of(const PublishedRow& row);
+
+/// What of the training is sharded, by the words of the strategy.
+struct StatedSharding {
+  ShardingStrategy sharding = ShardingStrategy::no_shard;
+  std::optional<int> group;  ///< ranks that states are sharded over, where that is not all
+  bool operator==(const StatedSharding&) const = default;
+};
+/// None where the words name no strategy that is known.
+std::optional<StatedSharding> stated_sharding(const PublishedRow& row);
+
+}  // namespace shardscope

@@ -1,0 +1,135 @@
+#include "cli/validation_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/summary_text.h"
+#include "cli/table.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::vector<Cell> statistics_cells(const ErrorStatistics& s) {
+  return {s.source.empty() ? "all" : s.source,
+          std::to_string(s.rows),
+          percent(s.mean_abs_error),
+          percent(s.median_abs_error),
+          {error_text(s.worst_error), error_paint(s.worst_error)},
+          s.kendall_tau ? fmt::format("{:.2f}", *s.kendall_tau) : "-",
+          percent(s.band_coverage)};
+}
+
+std::string statistics_table(std::span<const ValidatedRow> rows, const Painter& painter) {
+  Table table({{"source", Align::left},
+               {"rows", Align::right},
+               {"mean error", Align::right},
+               {"median", Align::right},
+               {"worst", Align::right},
+               {"Kendall tau", Align::right},
+               {"in the band", Align::right}});
+  for (const ErrorStatistics& source : statistics_by_source(rows))
+    table.row(statistics_cells(source));
+  table.rule();
+  table.row(statistics_cells(statistics_of(rows)));
+  return table.text(painter);
+}
+
+std::string rows_table(std::span<const ValidatedRow> rows, const Painter& painter) {
+  Table table({{"row", Align::right},
+               {"model", Align::left},
+               {"strategy", Align::left},
+               {"predicted", Align::right},
+               {"measured", Align::right},
+               {"error", Align::right},
+               {"band", Align::left}});
+  const auto text = [](const std::optional<Duration>& time) {
+    return time ? rounded_text(*time) : std::string("-");
+  };
+  for (const ValidatedRow& row : rows) {
+    const std::optional<double> error = row.counts() ? std::optional(row.error()) : std::nullopt;
+    table.row(
+        {std::to_string(row.number),
+         row.model,
+         row.strategy,
+         text(row.predicted),
+         text(row.measured),
+         {error_text(error), error_paint(error)},
+         row.counts() ? fmt::format("{} to {}", text(row.low), text(row.high)) : row.skipped});
+  }
+  return table.text(painter);
+}
+
+/// Rows by the reason for which they were skipped, in order of first appearance.
+std::string skipped_text(std::span<const ValidatedRow> rows) {
+  std::vector<std::pair<std::string, std::vector<int>>> reasons;
+  for (const ValidatedRow& row : rows) {
+    if (row.counts()) continue;
+    auto found = std::ranges::find(reasons, row.skipped, [](const auto& r) { return r.first; });
+    if (found == reasons.end()) found = reasons.insert(found, {row.skipped, {}});
+    found->second.push_back(row.number);
+  }
+  std::string text;
+  for (const auto& [why, numbers] : reasons)
+    text += fmt::format(
+        "skipped {} row{} ({}{}): {}\n", numbers.size(), numbers.size() == 1 ? "" : "s",
+        fmt::join(numbers.begin(),
+                  numbers.begin() + std::min<std::ptrdiff_t>(8, std::ssize(numbers)), ", "),
+        numbers.size() > 8 ? ", ..." : "", why);
+  return text;
+}
+
+Json nanoseconds(const std::optional<Duration>& time) { return time ? Json(time->ns) : Json(); }
+
+Json json_of(const ValidatedRow& row) {
+  return {{"row", row.number},
+          {"source", row.source},
+          {"model", row.model},
+          {"predicted_ns", nanoseconds(row.predicted)},
+          {"measured_ns", nanoseconds(row.measured)},
+          {"error_share", row.counts() ? Json(row.error()) : Json()},
+          {"low_ns", nanoseconds(row.low)},
+          {"high_ns", nanoseconds(row.high)},
+          {"skipped", row.counts() ? Json() : Json(row.skipped)},
+          {"assumed", row.assumed}};
+}
+
+Json json_of(const ErrorStatistics& s) {
+  Json json{{"source", s.source.empty() ? Json() : Json(s.source)},
+            {"rows", s.rows},
+            {"mean_abs_error_share", s.mean_abs_error},
+            {"median_abs_error_share", s.median_abs_error},
+            {"worst_error_share", s.worst_error},
+            {"kendall_tau", s.kendall_tau ? Json(*s.kendall_tau) : Json()},
+            {"band_coverage_share", s.band_coverage}};
+  return json;
+}
+
+}  // namespace
+
+std::string validation_text(std::span<const ValidatedRow> rows, bool every_row,
+                            const Painter& painter) {
+  std::string text;
+  if (every_row) text += rows_table(rows, painter) + "\n";
+  return text + statistics_table(rows, painter) + "\n" + skipped_text(rows);
+}
+
+std::string validation_json(std::span<const ValidatedRow> rows) {
+  Json json{{"schema", "shardscope.validate/1"},
+            {"rows", Json::array()},
+            {"by_source", Json::array()},
+            {"all", json_of(statistics_of(rows))}};
+  for (const ValidatedRow& row : rows) json["rows"].push_back(json_of(row));
+  for (const ErrorStatistics& source : statistics_by_source(rows))
+    json["by_source"].push_back(json_of(source));
+  return json.dump(2);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,55 @@
+// What rows of published runs say in words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/published_machine.h"
+#include "cli/published_stack.h"
+#include "cli/published_words.h"
+
+namespace shardscope::testing {
+namespace {
+
+double gigabits(std::optional<Bandwidth> rate) { return rate ? rate->bytes_per_s * 8e-9 : 0; }
+
+TEST(PublishedNetwork, IsThatOfAllAdaptersOfANode) {
+  EXPECT_DOUBLE_EQ(gigabits(stated_network("1600 Gbps node-node interconnect (RoCE)", "A100", 8)),
+                   1600);
+  EXPECT_DOUBLE_EQ(gigabits(stated_network("4x100Gb RoCE per node; x", "A100", 8)), 400);
+  EXPECT_DOUBLE_EQ(
+      gigabits(stated_network("2.4TB/s HBM2e, 400Gb/s RDMA per GPU, 500 W", "H100", 8)), 3200);
+  EXPECT_DOUBLE_EQ(gigabits(stated_network("800 Gb/s inter-node taken from", "A100", 8)), 800);
+}
+
+TEST(PublishedNetwork, IsThatOfTheGpuInBrackets) {
+  constexpr std::string_view notes = "400 Gb/s (A100) / 800 Gb/s (H100) inter-node; seq 4096";
+  EXPECT_DOUBLE_EQ(gigabits(stated_network(notes, "A100-80GB-SXM", 8)), 400);
+  EXPECT_DOUBLE_EQ(gigabits(stated_network(notes, "H100-80GB-SXM", 8)), 800);
+}
+
+TEST(PublishedNetwork, IsNotEveryNumberThatIsStated) {
+  EXPECT_EQ(stated_network("memory 80 Gb; x", "A100", 8), std::nullopt);
+  EXPECT_EQ(stated_network("", "A100", 8), std::nullopt);
+}
+
+TEST(PublishedWords, NumbersStandBehindWholeWords) {
+  EXPECT_EQ(number_after("3D TP1 DP4 PP16 1F1B", "PP"), 16);
+  EXPECT_EQ(number_after("3D TP1 DP4 PP16 1F1B", "P"), std::nullopt);
+  EXPECT_EQ(number_after("", "PP"), std::nullopt);
+  EXPECT_TRUE(has_word("Amp_BF16", "bf16"));
+}
+
+StatedSharding sharding_of(const std::string& strategy) {
+  return stated_sharding({.strategy = strategy}).value();
+}
+
+TEST(PublishedStrategy, IsFoundInWords) {
+  EXPECT_EQ(sharding_of("FSDP SHARD_GRAD_OP (ZeRO-2)").sharding, ShardingStrategy::shard_grad_op);
+  EXPECT_EQ(sharding_of("FSDP2 full shard").sharding, ShardingStrategy::full_shard);
+  EXPECT_EQ(sharding_of("DDP+dist.optimizer TP1").sharding, ShardingStrategy::zero1);
+  EXPECT_EQ(sharding_of("ZeRO-1 over 8 GPUs (hybrid), TP1").group, 8);
+  EXPECT_EQ(sharding_of("ZeRO-1 over all DP ranks, TP1").group, std::nullopt);
+  EXPECT_EQ(stated_sharding({.strategy = "by magic"}), std::nullopt);
+}
+
+}  // namespace
+}  // namespace shardscope::testing

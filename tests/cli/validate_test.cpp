@@ -1,0 +1,133 @@
+// shardscope validate: what it makes of tables of published runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::filesystem::path dozen =
+    std::filesystem::path(SOURCE_ROOT) / "tests/data/published_runs/dozen.csv";
+const std::filesystem::path all_runs =
+    std::filesystem::path(SOURCE_ROOT).parent_path() / "shared/data/published_runs.csv";
+
+Json answer(const std::string& file) {
+  const Outcome outcome = Workplace().run("validate " + file + " --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors, "");
+  return Json::parse(outcome.output);
+}
+
+/// A row of its own, in another order of columns than usual, with few of them.
+constexpr const char* small_header =
+    "gpu,gpus,strategy,seq,micro_batch,heads,layers,hidden,model,precision,pp,measured_step_s\n";
+
+Json answer_to_row(const std::string& row) {
+  const Workplace workplace;
+  workplace.write("runs.csv", small_header + row + "\n");
+  const Outcome outcome = workplace.run("validate runs.csv --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  return Json::parse(outcome.output)["rows"][0];
+}
+
+TEST(Validate, JsonHasTheKeysOfTheContract) {
+  const Json json = answer(dozen.string());
+  EXPECT_EQ(json["schema"], "shardscope.validate/1");
+  ASSERT_EQ(json["rows"].size(), 12u);
+  for (const Json& row : json["rows"])
+    for (const char* key : {"row", "source", "predicted_ns", "measured_ns", "error_share", "low_ns",
+                            "high_ns", "skipped"})
+      EXPECT_TRUE(row.contains(key)) << key;
+  ASSERT_FALSE(json["by_source"].empty());
+  for (const char* key : {"source", "rows", "mean_abs_error_share", "median_abs_error_share",
+                          "worst_error_share", "kendall_tau", "band_coverage_share"})
+    EXPECT_TRUE(json["by_source"][0].contains(key)) << key;
+}
+
+TEST(Validate, ErrorIsSignedAndOverWhatWasMeasured) {
+  const Json row = answer(dozen.string())["rows"][0];
+  EXPECT_EQ(row["skipped"], nullptr);
+  EXPECT_EQ(row["measured_ns"], 1'154'600'000);  // 1.1546 s in the table
+  const double predicted = row["predicted_ns"], measured = row["measured_ns"];
+  EXPECT_DOUBLE_EQ(row["error_share"], (predicted - measured) / measured);
+  EXPECT_LE(row["low_ns"], row["predicted_ns"]);
+  EXPECT_LE(row["predicted_ns"], row["high_ns"]);
+}
+
+TEST(Validate, SaysWhyARowCannotBePredicted) {
+  const Json rows = answer(dozen.string())["rows"];
+  EXPECT_THAT(rows[2]["skipped"], StartsWith("FP8"));
+  EXPECT_EQ(rows[6]["skipped"], "pipeline: pp = 2");
+  EXPECT_EQ(rows[8]["skipped"], "sequence length not stated");
+  EXPECT_EQ(rows[8]["predicted_ns"], nullptr);
+  EXPECT_EQ(rows[8]["error_share"], nullptr);
+}
+
+TEST(Validate, TakesColumnsByTheirNames) {
+  const Json row = answer_to_row("H100,8,FSDP FULL_SHARD,512,2,12,2,768,GPT,bf16,1,0.05");
+  EXPECT_EQ(row["skipped"], nullptr);
+  EXPECT_GT(row["predicted_ns"], 0);
+}
+
+TEST(Validate, ExplainsRowsThatNobodyCouldRun) {
+  EXPECT_EQ(answer_to_row("Abacus,8,FSDP,512,2,12,2,768,GPT,bf16,1,0.05")["skipped"],
+            "no figures of a GPU \"Abacus\"");
+  EXPECT_EQ(answer_to_row("H100,8,by magic,512,2,12,2,768,GPT,bf16,1,0.05")["skipped"],
+            "no known strategy in \"by magic\"");
+  EXPECT_EQ(answer_to_row("H100,8,FSDP,512,,12,2,768,GPT,bf16,1,0.05")["skipped"],
+            "micro-batch not stated");
+  EXPECT_EQ(answer_to_row("H100,8,FSDP CP2,512,2,12,2,768,GPT,bf16,1,0.05")["skipped"],
+            "context parallelism: 2 ranks");
+  EXPECT_THAT(answer_to_row("H100,eight,FSDP,512,2,12,2,768,GPT,bf16,1,0.05")["skipped"],
+              HasSubstr("gpus: expected a whole number"));
+  EXPECT_THAT(answer_to_row("H100,8,FSDP,512,2,13,2,768,GPT,bf16,1,0.05")["skipped"],
+              HasSubstr("n_embd 768 is not a multiple of n_head 13"));
+}
+
+TEST(Validate, ARowWithoutAMeasurementIsPredictedAllTheSame) {
+  const Json row = answer_to_row("H100,8,FSDP FULL_SHARD,512,2,12,2,768,GPT,bf16,1,");
+  EXPECT_GT(row["predicted_ns"], 0);
+  EXPECT_EQ(row["measured_ns"], nullptr);
+  EXPECT_THAT(row["skipped"], HasSubstr("no step time in the row"));
+}
+
+TEST(Validate, RefusesWhatIsNoTableOfRuns) {
+  const Workplace workplace;
+  workplace.write("other.csv", "a,b\n1,2\n");
+  const Outcome outcome = workplace.run("validate other.csv");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("the table has no column \"hidden\""));
+  EXPECT_EQ(workplace.run("validate none.csv").code, 2);
+}
+
+TEST(Validate, LeavesTheReportInAFile) {
+  const Workplace workplace;
+  const Outcome outcome = workplace.run("validate " + dozen.string() + " --quiet -o report.json");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("mosaicml/llm-foundry"));
+  EXPECT_EQ(Json::parse(workplace.read("report.json"))["rows"].size(), 12u);
+}
+
+/// All published rows: that each is predicted or explained, and by what.
+TEST(Validate, PredictsOrExplainsEveryPublishedRow) {
+  if (!std::filesystem::exists(all_runs))
+    GTEST_SKIP() << "the table of published runs is not there: " << all_runs;
+  const Json json = answer(all_runs.string());
+  int predicted = 0;
+  for (const Json& row : json["rows"]) {
+    EXPECT_NE(row["predicted_ns"].is_null(), row["skipped"].is_null()) << row["row"];
+    predicted += !row["predicted_ns"].is_null();
+  }
+  EXPECT_GT(predicted, 0);
+}
+
+}  // namespace
+}  // namespace shardscope::testing
