@@ -34,6 +34,7 @@
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "core/native_abilities.h"
 #include "sim/hardware_profile.h"
 #include "traces/figure.h"
 
@@ -75,7 +76,7 @@ Bytes host_memory() { return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESI
 /// The strategies that can run on `ranks` ranks, each on its usual mesh.
 std::vector<Strategy> strategies_for(const Strategy& like, int ranks) {
   std::vector<Strategy> strategies;
-  for (const ShardingStrategy sharding : native_strategies()) {
+  for (const ShardingStrategy sharding : native_abilities().strategies) {
     const bool hybrid = sharding == ShardingStrategy::hybrid_shard ||
                         sharding == ShardingStrategy::hybrid_shard_zero2;
     if (hybrid && (ranks < 4 || ranks % 2 != 0)) continue;

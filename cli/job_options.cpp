@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/native_abilities.h"
 #include "core/strategy.h"
 
 namespace shardscope {
@@ -32,14 +33,6 @@ bool parse_on_off(std::string_view text, std::string_view where) {
       {.where = std::string(where), .what = fmt::format("\"{}\" is none of on, off", text)});
 }
 
-Checkpointing parse_checkpointing(std::string_view text) {
-  if (text == "none") return Checkpointing::none;
-  if (text == "full") return Checkpointing::full;
-  throw Error(
-      {.where = "--checkpointing",
-       .what = fmt::format("\"{}\" is none of none, full, which are what this commit has", text)});
-}
-
 void apply_strategy(const JobOptions& options, Strategy& strategy) {
   if (options.strategy) {
     strategy.sharding = parse_sharding_strategy(*options.strategy, "--strategy");
@@ -47,7 +40,8 @@ void apply_strategy(const JobOptions& options, Strategy& strategy) {
   }
   if (options.mesh) strategy.mesh = parse_mesh(*options.mesh, "--mesh");
   if (options.wrap) strategy.wrap = parse_wrap(*options.wrap, "--wrap");
-  if (options.checkpointing) strategy.checkpointing = parse_checkpointing(*options.checkpointing);
+  if (options.checkpointing)
+    strategy.checkpointing = parse_checkpointing(*options.checkpointing, "--checkpointing");
   if (options.prefetch) strategy.prefetch = parse_on_off(*options.prefetch, "--prefetch");
   if (options.precision) strategy.precision = parse_precision(*options.precision, "--precision");
 }
@@ -84,8 +78,7 @@ void declare_job_options(Command& command, JobOptions& options) {
                  {"fp32|bf16|bf16_mixed", "element types of compute, master copy and states"});
 
   command.heading("How");
-  command.option("--strategy", options.strategy,
-                 {"NAME", "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard"});
+  command.option("--strategy", options.strategy, {"NAME", names_of(native_abilities().strategies)});
   command.option("--mesh", options.mesh, {"AXES", "replicate=2,shard=4; what hybrid_shard needs"});
   command.option("--wrap", options.wrap, {"POLICY", "transformer, size:N (elements), none"});
   command.option("--prefetch", options.prefetch,

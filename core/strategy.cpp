@@ -1,11 +1,13 @@
 #include "core/strategy.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "core/native_abilities.h"
 
 namespace shardscope {
 namespace {
@@ -25,6 +27,9 @@ constexpr std::array<std::pair<ShardingStrategy, std::string_view>, 6> shardings
      {ShardingStrategy::hybrid_shard_zero2, "hybrid_shard_zero2"}}};
 constexpr std::array<std::pair<OptimizerKind, std::string_view>, 2> optimizers{
     {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::sgd, "sgd"}}};
+
+constexpr std::array<std::pair<Checkpointing, std::string_view>, 2> checkpointings{
+    {{Checkpointing::none, "none"}, {Checkpointing::full, "full"}}};
 
 template <class Table, class Value>
 std::string_view name_in(const Table& table, Value value) {
@@ -106,6 +111,9 @@ void check_mesh(const Strategy& strategy, int world, std::string_view where) {
 std::string_view name_of(Runtime runtime) { return name_in(runtimes, runtime); }
 std::string_view name_of(ShardingStrategy strategy) { return name_in(shardings, strategy); }
 std::string_view name_of(OptimizerKind kind) { return name_in(optimizers, kind); }
+std::string_view name_of(Checkpointing checkpointing) {
+  return name_in(checkpointings, checkpointing);
+}
 
 ShardingStrategy parse_sharding_strategy(std::string_view text, std::string_view where) {
   return parse_in(shardings, text, where);
@@ -115,6 +123,10 @@ Runtime parse_runtime(std::string_view text, std::string_view where) {
 }
 OptimizerKind parse_optimizer(std::string_view text, std::string_view where) {
   return parse_in(optimizers, text, where);
+}
+
+Checkpointing parse_checkpointing(std::string_view text, std::string_view where) {
+  return parse_in(checkpointings, text, where);
 }
 
 Wrap parse_wrap(std::string_view text, std::string_view where) {
@@ -178,13 +190,6 @@ std::string text_of(const Mesh& mesh) {
   return mesh.pipeline == 1 ? text : "pipeline=" + std::to_string(mesh.pipeline) + "," + text;
 }
 
-const std::vector<ShardingStrategy>& native_strategies() {
-  static const std::vector<ShardingStrategy> strategies{
-      ShardingStrategy::no_shard, ShardingStrategy::zero1, ShardingStrategy::shard_grad_op,
-      ShardingStrategy::full_shard, ShardingStrategy::hybrid_shard};
-  return strategies;
-}
-
 Strategy resolved(Strategy strategy, int world, std::string_view where) {
   if (world < 1) {
     throw Error({.where = std::string(where),
@@ -197,12 +202,11 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
                          " is not modelled by this version",
                  .way_out = "use --runtime native"});
   }
-  bool known = false;
-  for (ShardingStrategy s : native_strategies()) known = known || s == strategy.sharding;
-  if (!known) {
+  const auto& runnable = native_abilities().strategies;
+  if (std::find(runnable.begin(), runnable.end(), strategy.sharding) == runnable.end()) {
     throw Error({.where = std::string(where),
                  .what = "the native runtime cannot run " + std::string(name_of(strategy.sharding)),
-                 .way_out = "use no_shard, zero1, shard_grad_op, full_shard or hybrid_shard"});
+                 .way_out = "use one of " + names_of(runnable)});
   }
   if (strategy.mesh == Mesh{}) strategy.mesh = implied_mesh(strategy.sharding, world);
   check_mesh(strategy, world, where);

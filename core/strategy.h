@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/precision.h"
 #include "core/quantities.h"
@@ -14,8 +13,8 @@ namespace shardscope {
 enum class Runtime : std::uint8_t { native, fsdp1, fsdp2, ddp, deepspeed };
 std::string_view name_of(Runtime runtime);
 
-/// The native runtime's strategies: no_shard (DDP), zero1, shard_grad_op (ZeRO-2), full_shard
-/// (ZeRO-3), hybrid_shard.
+/// no_shard is DDP, zero1 to full_shard are ZeRO's stages 1 to 3, the hybrids replicate what
+/// full_shard and shard_grad_op shard. What the native runtime has: core/native_abilities.h.
 enum class ShardingStrategy : std::uint8_t {
   no_shard,
   zero1,
@@ -44,10 +43,9 @@ struct Wrap {
   bool operator==(const Wrap&) const = default;
 };
 
-enum class Checkpointing : std::uint8_t {
-  none,
-  full
-};  ///< full: every block is run again in the backward
+/// full: every block is run again in the backward.
+enum class Checkpointing : std::uint8_t { none, full };
+std::string_view name_of(Checkpointing checkpointing);
 
 enum class OptimizerKind : std::uint8_t { adamw, sgd };
 std::string_view name_of(OptimizerKind kind);
@@ -79,16 +77,14 @@ struct Strategy {
 ShardingStrategy parse_sharding_strategy(std::string_view text, std::string_view where);
 Runtime parse_runtime(std::string_view text, std::string_view where);
 OptimizerKind parse_optimizer(std::string_view text, std::string_view where);
+/// "none", "full"
+Checkpointing parse_checkpointing(std::string_view text, std::string_view where);
 /// "transformer", "none", "size:N"
 Wrap parse_wrap(std::string_view text, std::string_view where);
 /// "pipeline=2,replicate=2,shard=4"; every axis at most once, positive.
 Mesh parse_mesh(std::string_view text, std::string_view where);
 std::string text_of(const Wrap& wrap);
 std::string text_of(const Mesh& mesh);
-
-/// The strategies that the native runtime can run at this commit: one list for train, simulate and
-/// plan.
-const std::vector<ShardingStrategy>& native_strategies();
 
 /// Throws Error if `strategy` cannot run on `world` ranks (mesh does not multiply to it, negative
 /// sizes, a hybrid without both axes, ...). A mesh of 1 x 1 x 1 means "as the strategy and the

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/format/json_reader.h"
+#include "core/native_abilities.h"
 #include "core/quantities.h"
 
 namespace shardscope {
@@ -70,8 +71,6 @@ constexpr std::array communicator_choices{
     Choice<CommunicatorChoice>{CommunicatorChoice::shared_memory, "shared_memory"},
     Choice<CommunicatorChoice>{CommunicatorChoice::mpi, "mpi"},
     Choice<CommunicatorChoice>{CommunicatorChoice::nccl, "nccl"}};
-constexpr std::array checkpointing_choices{Choice<Checkpointing>{Checkpointing::none, "none"},
-                                           Choice<Checkpointing>{Checkpointing::full, "full"}};
 constexpr std::array device_choices{Choice<std::string_view>{"auto", "auto"},
                                     Choice<std::string_view>{"cpu", "cpu"},
                                     Choice<std::string_view>{"cuda", "cuda"}};
@@ -140,6 +139,11 @@ int axis(const JsonValue& value) { return static_cast<int>(value.integer(1, most
 
 const std::vector<Key>& keys() {
   using V = const JsonValue&;
+  const NativeAbilities& native = native_abilities();
+  static const std::string strategies = names_of(native.strategies, " | ");
+  static const std::string checkpointings = names_of(native.checkpointings, " | ");
+  static const std::string precisions = names_of(native.precisions, " | ");
+  static const std::string optimizers = names_of(native.optimizers, " | ");
   static const std::vector<Key> table{
       {"model", "path", "Hugging Face folder or config.json",
        [](V v, Job& j) { j.model = path_of(v); },
@@ -172,7 +176,7 @@ const std::vector<Key>& keys() {
       {"seed", "integer >= 0", "of the random start weights",
        [](V v, Job& j) { j.seed = static_cast<std::uint64_t>(v.integer(0)); },
        [](const Job& j) -> Json { return j.seed; }},
-      {"optimizer.kind", "adamw | sgd", "the optimizer",
+      {"optimizer.kind", optimizers, "the optimizer",
        [](V v, Job& j) { j.optimizer.kind = parse_optimizer(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.optimizer.kind); }},
       {"optimizer.betas", "[number, number]",
@@ -217,8 +221,7 @@ const std::vector<Key>& keys() {
       {"trainable", "array of regular expressions",
        "parameters whose name holds a match are trained; empty: all", read_trainable,
        [](const Job& j) -> Json { return j.trainable; }},
-      {"strategy", "no_shard | zero1 | shard_grad_op | full_shard | hybrid_shard",
-       "what is sharded",
+      {"strategy", strategies, "what is sharded",
        [](V v, Job& j) { j.strategy.sharding = parse_sharding_strategy(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.strategy.sharding); }},
       {"mesh.pipeline", "integer >= 1", "pipeline stages",
@@ -237,12 +240,10 @@ const std::vector<Key>& keys() {
       {"prefetch", "true | false", "gather the next unit while this one computes",
        [](V v, Job& j) { j.strategy.prefetch = v.boolean(); },
        [](const Job& j) -> Json { return j.strategy.prefetch; }},
-      {"checkpointing", "none | full", "full: the backward runs every block again",
-       [](V v, Job& j) { j.strategy.checkpointing = choice(v, checkpointing_choices); },
-       [](const Job& j) -> Json {
-         return name_in(j.strategy.checkpointing, checkpointing_choices);
-       }},
-      {"precision", "fp32 | bf16 | bf16_mixed",
+      {"checkpointing", checkpointings, "full: the backward runs every block again",
+       [](V v, Job& j) { j.strategy.checkpointing = parse_checkpointing(v.string(), v.where()); },
+       [](const Job& j) -> Json { return name_of(j.strategy.checkpointing); }},
+      {"precision", precisions,
        "bf16_mixed: bfloat16 compute beside float32 master, gradients and states; usual on cuda",
        [](V v, Job& j) {
          j.strategy.precision = parse_precision(v.string(), v.where());

@@ -16,6 +16,7 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
 struct CheckpointChoice {
   int every = 0;           ///< k: every k-th block from the first on; 0: none
   bool selective = false;  ///< what attention and every second aten.mm return is kept
+  bool operator==(const CheckpointChoice&) const = default;
 };
 /// "none", "full", "every:K", "selective"; throws Error naming `where`.
 CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/native_abilities.h"
 #include "core/schedule.h"
 #include "core/units.h"
 #include "tests/core/small_models.h"
@@ -264,7 +265,7 @@ TEST(NativeSchedule, SaysWhatCannotBe) {
 
 std::vector<Setting> all_settings() {
   std::vector<Setting> settings;
-  for (ShardingStrategy sharding : native_strategies())
+  for (ShardingStrategy sharding : native_abilities().strategies)
     for (int world : {1, 2, 3, 4, 6})
       for (int micro_batches : {1, 2})
         for (bool prefetch : {true, false})

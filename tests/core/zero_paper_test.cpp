@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/native_abilities.h"
 #include "tests/core/small_models.h"
 
 namespace shardscope {
@@ -97,7 +98,7 @@ TEST_P(ZeroPaperProperty, TheScheduleAgreesForEveryStrategyAndWorld) {
                            GetParam() == Precision::bf16 ? 2_B : 4_B};
   for (const Optimizer& optimizer : {Optimizer{}, Optimizer{.kind = OptimizerKind::sgd},
                                      Optimizer{.kind = OptimizerKind::sgd, .momentum = 0}}) {
-    for (ShardingStrategy sharding : native_strategies()) {
+    for (ShardingStrategy sharding : native_abilities().strategies) {
       for (int world = 1; world <= 8; ++world) {
         SCOPED_TRACE(fmt::format("{}, world {}", name_of(sharding), world));
         Strategy strategy{.sharding = sharding, .precision = GetParam()};

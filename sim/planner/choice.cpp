@@ -1,0 +1,181 @@
+#include "sim/planner/choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/error.h"
+
+namespace shardscope::planner {
+namespace {
+
+constexpr std::string_view prefetch_names[] = {"none", "post", "pre", "both"};
+constexpr std::string_view offload_names[] = {"none", "optimizer", "all"};
+
+bool is_hybrid(ShardingStrategy sharding) {
+  return sharding == ShardingStrategy::hybrid_shard ||
+         sharding == ShardingStrategy::hybrid_shard_zero2;
+}
+
+/// Neighbouring blocks in one unit each; the rest is the root's.
+UnitChoice units_of_blocks(const Model& model, int blocks_per_unit) {
+  if (blocks_per_unit == 0) return {.kind = UnitChoice::Kind::none};
+  if (blocks_per_unit == 1) return {};
+  UnitChoice units{.kind = UnitChoice::Kind::by_hand};
+  int number = 0;
+  for (const std::string& block : eager::checkpointing_of(model, {.every = 1}).modules) {
+    if (number++ % blocks_per_unit == 0) units.units.emplace_back();
+    units.units.back().push_back(block);
+  }
+  return units;
+}
+
+eager::fsdp1::BackwardPrefetch backward_prefetch(Prefetch prefetch) {
+  if (prefetch == Prefetch::none) return eager::fsdp1::BackwardPrefetch::none;
+  return prefetch == Prefetch::post ? eager::fsdp1::BackwardPrefetch::post
+                                    : eager::fsdp1::BackwardPrefetch::pre;
+}
+
+void apply(const Choice& choice, eager::Fsdp1Setup& setup) {
+  setup.options.backward_prefetch = backward_prefetch(choice.prefetch);
+  setup.options.forward_prefetch = choice.prefetch == Prefetch::both;
+  setup.options.offload_parameters = choice.offload == Offload::all;
+}
+
+void apply(const Choice& choice, eager::Fsdp2Setup& setup) {
+  if (choice.offload == Offload::all) setup.offload = eager::fsdp2::CpuOffloadPolicy{};
+}
+
+void apply(const Choice& choice, const Training& training, eager::DeepSpeedSetup& setup) {
+  DeepSpeedSettings& settings = setup.settings;
+  settings.overlap_comm = choice.prefetch != Prefetch::none;
+  if (choice.prefetch == Prefetch::none) settings.prefetch_bucket_elements = 0;
+  if (is_hybrid(choice.sharding)) settings.hpz_partition_size = choice.mesh.shard;
+  if (choice.offload != Offload::none) settings.offload_optimizer.device = OffloadDevice::cpu;
+  if (choice.offload == Offload::all) settings.offload_param.device = OffloadDevice::cpu;
+  settings.micro_batch_size = choice.batch;
+  settings.accumulation_steps = choice.micro_batches;
+  settings.train_batch_size = choice.batch * choice.micro_batches * choice.mesh.world();
+  settings.gradient_clipping = training.clip;
+}
+
+Wrap native_wrap(const Choice& choice, const Model& model) {
+  if (choice.blocks_per_unit == 0) return {.policy = WrapPolicy::none};
+  if (choice.blocks_per_unit == 1 || !model.decoder || model.decoder->blocks.empty()) return {};
+  const std::string block = model.decoder->blocks.front().module + ".";
+  std::int64_t elements = 0;
+  for (const Parameter& parameter : model.parameters)
+    if (parameter.name.starts_with(block)) elements += parameter.elements();
+  return {.policy = WrapPolicy::size, .min_elements = elements * choice.blocks_per_unit};
+}
+
+Precision native_precision(TrainingPrecision precision) {
+  return parse_precision(name_of(precision), "precision");
+}
+
+std::string mesh_text(const Mesh& mesh) {
+  return fmt::format(" {} x {}", mesh.replicate, mesh.shard);
+}
+
+Prefetch usual_prefetch(Runtime runtime) {
+  if (runtime == Runtime::native) return Prefetch::both;
+  return runtime == Runtime::ddp ? Prefetch::none : Prefetch::pre;
+}
+
+}  // namespace
+
+std::string_view name_of(Prefetch prefetch) {
+  return prefetch_names[static_cast<std::size_t>(prefetch)];
+}
+std::string_view name_of(Offload offload) {
+  return offload_names[static_cast<std::size_t>(offload)];
+}
+
+std::string text_of(const eager::CheckpointChoice& choice) {
+  if (choice.every == 0) return "none";
+  if (choice.selective) return "selective";
+  return choice.every == 1 ? "full" : fmt::format("every:{}", choice.every);
+}
+
+std::string strategy_text(const Choice& choice) {
+  return fmt::format("{} {}{}", name_of(choice.runtime), name_of(choice.sharding),
+                     is_hybrid(choice.sharding) ? mesh_text(choice.mesh) : "");
+}
+
+std::string text_of(const Choice& choice) {
+  std::string text = fmt::format("{}, batch {}", strategy_text(choice), choice.batch);
+  if (choice.micro_batches > 1) text += fmt::format(" x {}", choice.micro_batches);
+  if (choice.reduces_every_micro_batch) text += " each reduced";
+  if (choice.blocks_per_unit == 0) text += ", one unit";
+  if (choice.blocks_per_unit > 1) text += fmt::format(", units of {}", choice.blocks_per_unit);
+  if (choice.prefetch != usual_prefetch(choice.runtime))
+    text += fmt::format(", prefetch {}", name_of(choice.prefetch));
+  if (choice.checkpointing.every > 0) text += ", checkpointing " + text_of(choice.checkpointing);
+  if (choice.offload != Offload::none) text += fmt::format(", offload {}", name_of(choice.offload));
+  return text + fmt::format(", {}", name_of(choice.precision));
+}
+
+RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
+  const bool zero = choice.runtime == Runtime::deepspeed;
+  RuntimeRequest request{.runtime = choice.runtime,
+                         .sharding = choice.sharding,
+                         .units = units_of_blocks(model, choice.blocks_per_unit),
+                         .precision = choice.precision,
+                         .world = choice.mesh.world()};
+  // DeepSpeed's second copy is a setting beside stage 3, not a mesh.
+  if (zero && is_hybrid(choice.sharding)) request.sharding = ShardingStrategy::full_shard;
+  if (!zero && is_hybrid(choice.sharding)) request.mesh = choice.mesh;
+  request.ranks_per_node = choice.mesh.shard;
+  return request;
+}
+
+eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
+                                    const Training& training) {
+  eager::TrainingSetup setup = eager::requested_setup(model, runtime_request(choice, model));
+  const std::optional<Dtype> autocast = setup.loop.autocast;
+  const bool scales_loss = setup.loop.scales_loss;
+  setup.loop = training.loop;
+  setup.loop.autocast = autocast;
+  setup.loop.scales_loss = scales_loss;
+  setup.loop.batch = choice.batch;
+  setup.loop.length = training.length;
+  setup.loop.micro_batches = choice.micro_batches;
+  setup.loop.syncs_once = choice.micro_batches > 1 && !choice.reduces_every_micro_batch;
+  setup.loop.clips = training.clip > 0;
+  setup.session = training.session;
+  setup.model = training.model;
+  setup.checkpointing = eager::checkpointing_of(model, choice.checkpointing);
+  if (auto* fsdp1 = std::get_if<eager::Fsdp1Setup>(&setup.runtime)) apply(choice, *fsdp1);
+  if (auto* fsdp2 = std::get_if<eager::Fsdp2Setup>(&setup.runtime)) apply(choice, *fsdp2);
+  if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
+    apply(choice, training, *zero);
+  // The host's update has no foreach kernels.
+  if (choice.offload == Offload::all && choice.runtime != Runtime::deepspeed)
+    setup.loop.optimizer.implementation = eager::OptimizerImplementation::loop;
+  return setup;
+}
+
+Strategy native_strategy(const Choice& choice, const Model& model) {
+  const bool full = choice.checkpointing.every == 1 && !choice.checkpointing.selective;
+  const Strategy strategy{.runtime = Runtime::native,
+                          .sharding = choice.sharding,
+                          .mesh = choice.mesh,
+                          .wrap = native_wrap(choice, model),
+                          .prefetch = choice.prefetch != Prefetch::none,
+                          .checkpointing = full ? Checkpointing::full : Checkpointing::none,
+                          .precision = native_precision(choice.precision),
+                          .reduce_every_micro_batch = choice.reduces_every_micro_batch};
+  return resolved(strategy, choice.mesh.world(), text_of(choice));
+}
+
+Workload native_workload(const Choice& choice, const Training& training) {
+  return {.batch = choice.batch,
+          .length = training.length,
+          .micro_batches = choice.micro_batches,
+          .optimizer = training.optimizer,
+          .clip = training.clip};
+}
+
+}  // namespace shardscope::planner

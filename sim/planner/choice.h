@@ -1,0 +1,76 @@
+// Choice: one way to train that the planner weighs, of any runtime.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/model/model.h"
+#include "core/runtime/requested_setup.h"
+#include "core/runtime/training_setup.h"
+#include "core/sharding/runtime_request.h"
+#include "core/strategy.h"
+
+namespace shardscope::planner {
+
+/// What is gathered before it is asked for. native: none or both. fsdp1: backward_prefetch post or
+/// pre; both: pre with forward_prefetch. fsdp2: pre. deepspeed: pre is overlap_comm with stage 3's
+/// prefetch bucket, none neither of the two. ddp gathers nothing: none.
+enum class Prefetch : std::uint8_t { none, post, pre, both };
+
+/// What lives in the host's memory and is updated there. deepspeed: optimizer states alone, or
+/// (stage 3) parameters as well; fsdp1 and fsdp2: everything.
+enum class Offload : std::uint8_t { none, optimizer, all };
+
+struct Choice {
+  Runtime runtime = Runtime::native;
+  /// deepspeed: no_shard to full_shard are stages 0 to 3, hybrid_shard is stage 3 whose second copy
+  /// is shared by mesh.shard ranks (zero_hpz_partition_size).
+  ShardingStrategy sharding = ShardingStrategy::full_shard;
+  Mesh mesh;                ///< replicate x shard is the world
+  int blocks_per_unit = 1;  ///< gathered and reduced together; 0: the whole model is one unit
+  Prefetch prefetch = Prefetch::none;
+  std::int64_t batch = 1;  ///< sequences of a rank's micro-batch
+  int micro_batches = 1;
+  /// Of several: gradients are reduced in each, and only shards are kept between them.
+  bool reduces_every_micro_batch = false;
+  eager::CheckpointChoice checkpointing;
+  Offload offload = Offload::none;
+  TrainingPrecision precision = TrainingPrecision::bf16_mixed;
+  bool operator==(const Choice&) const = default;
+};
+
+std::string_view name_of(Prefetch prefetch);
+std::string_view name_of(Offload offload);
+
+/// "fsdp2 hybrid_shard 4 x 8, batch 2 x 4, checkpointing full, bf16_mixed": what differs from the
+/// runtime's usual setting is said, the rest is not.
+std::string text_of(const Choice& choice);
+/// "fsdp2 hybrid_shard 4 x 8" (replicas x shards; "fsdp2 full_shard" where that says it all).
+std::string strategy_text(const Choice& choice);
+/// "none", "full", "every:2", "selective".
+std::string text_of(const eager::CheckpointChoice& choice);
+
+/// What all choices of a plan have in common.
+struct Training {
+  std::int64_t length = 128;  ///< tokens of a sequence
+  Optimizer optimizer;
+  double clip = 0;  ///< largest gradient norm; 0: no clipping
+  /// Of PyTorch's runtimes: batch, length, micro-batches, autocast and loss scaling are set by the
+  /// choice.
+  eager::TrainingSettings loop;
+  eager::SessionSettings session;
+  eager::ModelSettings model;
+};
+
+/// Of PyTorch's runtimes and DeepSpeed. Throws as eager::requested_setup does.
+eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
+                                    const Training& training);
+/// What `eager::requested_setup` is asked for that.
+RuntimeRequest runtime_request(const Choice& choice, const Model& model);
+
+/// Of the native runtime. The strategy is resolved for the mesh's ranks. Throws Error where it
+/// cannot run.
+Strategy native_strategy(const Choice& choice, const Model& model);
+Workload native_workload(const Choice& choice, const Training& training);
+
+}  // namespace shardscope::planner

@@ -1,0 +1,290 @@
+#include "sim/planner/enumerate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/native_abilities.h"
+
+namespace shardscope::planner {
+namespace {
+
+using S = ShardingStrategy;
+
+constexpr S all_strategies[] = {S::no_shard,   S::zero1,        S::shard_grad_op,
+                                S::full_shard, S::hybrid_shard, S::hybrid_shard_zero2};
+
+/// A strategy that a runtime does not have.
+struct Absent {
+  Runtime runtime;
+  S sharding;
+  std::string_view why;
+};
+constexpr Absent absent[] = {
+    {Runtime::fsdp1, S::zero1, "FSDP shards gradients with the optimizer states: shard_grad_op"},
+    {Runtime::fsdp2, S::no_shard, "fully_shard always shards: ddp keeps everything whole"},
+    {Runtime::fsdp2, S::zero1, "FSDP shards gradients with the optimizer states: shard_grad_op"},
+    {Runtime::ddp, S::zero1, "DDP keeps everything whole: deepspeed has stage 1"},
+    {Runtime::ddp, S::shard_grad_op, "DDP keeps everything whole"},
+    {Runtime::ddp, S::full_shard, "DDP keeps everything whole"},
+    {Runtime::ddp, S::hybrid_shard, "DDP keeps everything whole"},
+    {Runtime::ddp, S::hybrid_shard_zero2, "DDP keeps everything whole"},
+    {Runtime::deepspeed, S::no_shard, "stage 0 keeps everything whole: ddp does the same"},
+    {Runtime::deepspeed, S::hybrid_shard_zero2,
+     "only stage 3 has a second copy inside a node (zero_hpz_partition_size)"}};
+
+bool is_hybrid(S sharding) {
+  return sharding == S::hybrid_shard || sharding == S::hybrid_shard_zero2;
+}
+
+template <class Value>
+bool contains(const std::vector<Value>& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/// Where reducing each micro-batch's gradients keeps less of them and the runtime can.
+bool may_reduce_often(const Choice& choice) {
+  const bool keeps_whole = choice.sharding == S::no_shard || choice.sharding == S::zero1;
+  switch (choice.runtime) {
+    case Runtime::native:
+    case Runtime::fsdp2:
+      return !keeps_whole;
+    case Runtime::fsdp1:
+      // FullyShardedDataParallel's documentation: no accumulation outside no_sync() with offload.
+      return !keeps_whole && choice.offload == Offload::none;
+    case Runtime::ddp:
+    case Runtime::deepspeed:  // its engine decides
+      return false;
+  }
+  return false;
+}
+
+std::vector<Mesh> meshes_of(S sharding, int world) {
+  if (sharding == S::no_shard) return {{.replicate = world}};
+  if (!is_hybrid(sharding)) return {{.shard = world}};
+  std::vector<Mesh> meshes;
+  for (const std::int64_t shard : divisors_of(world))
+    if (shard > 1 && shard < world)
+      meshes.push_back(
+          {.replicate = world / static_cast<int>(shard), .shard = static_cast<int>(shard)});
+  return meshes;
+}
+
+std::vector<Prefetch> prefetches_of(Runtime runtime, S sharding, int blocks_per_unit) {
+  const bool gathers_again = sharding == S::full_shard || sharding == S::hybrid_shard;
+  const bool several = blocks_per_unit > 0;
+  switch (runtime) {
+    case Runtime::native:
+      if (gathers_again && several) return {Prefetch::both, Prefetch::none};
+      return {Prefetch::both};
+    case Runtime::fsdp1:
+      if (sharding == S::no_shard || !several) return {Prefetch::pre};
+      if (!gathers_again) return {Prefetch::pre, Prefetch::both};
+      return {Prefetch::pre, Prefetch::both, Prefetch::post, Prefetch::none};
+    case Runtime::fsdp2:
+      return {Prefetch::pre};
+    case Runtime::ddp:
+      return {Prefetch::none};
+    case Runtime::deepspeed:
+      return {Prefetch::pre, Prefetch::none};
+  }
+  return {};
+}
+
+std::vector<Offload> offloads_of(Runtime runtime, S sharding) {
+  if (runtime == Runtime::native || runtime == Runtime::ddp) return {Offload::none};
+  if (runtime != Runtime::deepspeed) {
+    if (sharding == S::no_shard) return {Offload::none};
+    return {Offload::none, Offload::all};
+  }
+  if (sharding == S::full_shard) return {Offload::none, Offload::optimizer, Offload::all};
+  return {Offload::none, Offload::optimizer};
+}
+
+/// Walks over everything that a question leaves open.
+class Enumerator {
+ public:
+  Enumerator(const Model& model, const Question& question)
+      : model_(model),
+        question_(question),
+        blocks_(static_cast<int>(eager::checkpointing_of(model, {.every = 1}).modules.size())),
+        sequences_(sequences_per_rank(question)) {}
+
+  Enumeration run() {
+    for (const Runtime runtime : question_.runtimes) add(runtime);
+    return std::move(result_);
+  }
+
+ private:
+  void drop(std::string strategy, std::string why) {
+    Dropped dropped{std::move(strategy), std::move(why)};
+    if (!contains(result_.dropped, dropped)) result_.dropped.push_back(std::move(dropped));
+  }
+
+  void add(Runtime runtime) {
+    const std::string name(name_of(runtime));
+    if (runtime == Runtime::native) {
+      if (!model_.decoder) return drop(name, "the model cannot be run: " + model_.why_no_decoder);
+      drop_what_native_lacks();
+    }
+    if (blocks_ == 0 && runtime != Runtime::native)
+      drop(name + ", checkpointing", "the model names no blocks (_no_split_modules)");
+    for (const S sharding : all_strategies) {
+      if (const std::string why = why_not(runtime, sharding); !why.empty())
+        drop(fmt::format("{} {}", name, name_of(sharding)), why);
+      else
+        add(runtime, sharding);
+    }
+  }
+
+  void drop_what_native_lacks() {
+    const auto without = [&](std::string what) {
+      drop("native, " + what, "`train` cannot run it at this commit");
+    };
+    without("checkpointing selective and every:K");
+    without("offload");
+    for (const TrainingPrecision precision : question_.precisions)
+      if (!native_has(precision)) without(std::string(name_of(precision)));
+  }
+
+  static bool native_has(TrainingPrecision precision) {
+    const auto& has = native_abilities().precisions;
+    return std::any_of(has.begin(), has.end(),
+                       [&](Precision known) { return name_of(known) == name_of(precision); });
+  }
+
+  /// Why a runtime has no such strategy here; empty: it has.
+  std::string why_not(Runtime runtime, S sharding) const {
+    for (const Absent& row : absent)
+      if (row.runtime == runtime && row.sharding == sharding) return std::string(row.why);
+    if (runtime == Runtime::native && !contains(native_abilities().strategies, sharding))
+      return "`train` cannot run it at this commit";
+    const bool shards = sharding != S::no_shard;
+    // Offloading is what they are of use for on one rank.
+    const bool alone = runtime == Runtime::deepspeed || sharding == S::full_shard;
+    if (question_.world == 1 && shards &&
+        (!alone || runtime == Runtime::native || is_hybrid(sharding)))
+      return "one rank has nobody to share with";
+    if (is_hybrid(sharding) && meshes_of(sharding, question_.world).empty())
+      return fmt::format("{} ranks are no grid of replicas and shards", question_.world);
+    return {};
+  }
+
+  void add(Runtime runtime, S sharding) {
+    for (const Mesh& mesh : meshes_of(sharding, question_.world))
+      for (const TrainingPrecision precision : precisions_of(runtime))
+        for (const int blocks : units_of(runtime))
+          for (const Prefetch prefetch : prefetches_of(runtime, sharding, blocks))
+            for (const Offload offload : offloads_of(runtime, sharding))
+              for (const eager::CheckpointChoice& checkpointing : checkpointings_of(runtime))
+                add_batches({.runtime = runtime,
+                             .sharding = sharding,
+                             .mesh = mesh,
+                             .blocks_per_unit = blocks,
+                             .prefetch = prefetch,
+                             .checkpointing = checkpointing,
+                             .offload = offload,
+                             .precision = precision});
+  }
+
+  void add_batches(Choice choice) {
+    for (const std::int64_t micro_batches : divisors_of(sequences_)) {
+      choice.batch = sequences_ / micro_batches;
+      choice.micro_batches = static_cast<int>(micro_batches);
+      choice.reduces_every_micro_batch = false;
+      result_.choices.push_back(choice);
+      if (micro_batches == 1 || !may_reduce_often(choice)) continue;
+      choice.reduces_every_micro_batch = true;
+      result_.choices.push_back(choice);
+    }
+  }
+
+  std::vector<TrainingPrecision> precisions_of(Runtime runtime) {
+    std::vector<TrainingPrecision> result;
+    for (const TrainingPrecision precision : question_.precisions) {
+      if (runtime == Runtime::native && !native_has(precision)) continue;
+      if (runtime == Runtime::deepspeed && precision == TrainingPrecision::bf16) {
+        drop("deepspeed, bf16", "its optimizer keeps float32 masters: it is bf16_mixed");
+        continue;
+      }
+      result.push_back(precision);
+    }
+    return result;
+  }
+
+  /// Powers of two of blocks, and all in one.
+  std::vector<int> units_of(Runtime runtime) const {
+    const bool joins = runtime == Runtime::native || runtime == Runtime::fsdp2;
+    if (runtime == Runtime::ddp || runtime == Runtime::deepspeed || blocks_ == 0) return {1};
+    if (!joins) return {1, 0};
+    std::vector<int> result{1};
+    for (const int blocks : {2, 4})
+      if (blocks < blocks_) result.push_back(blocks);
+    result.push_back(0);
+    return result;
+  }
+
+  std::vector<eager::CheckpointChoice> checkpointings_of(Runtime runtime) const {
+    if (runtime == Runtime::native) return {{}, {.every = 1}};
+    if (blocks_ == 0) return {{}};
+    std::vector<eager::CheckpointChoice> result{{}, {.every = 1}, {.every = 1, .selective = true}};
+    for (int every = 2; every < blocks_; every *= 2) result.push_back({.every = every});
+    return result;
+  }
+
+  const Model& model_;
+  const Question& question_;
+  int blocks_;
+  std::int64_t sequences_;
+  Enumeration result_;
+};
+
+/// Multiples of `unit` next to `tokens`, for people.
+std::string nearest_multiples(std::int64_t tokens, std::int64_t unit) {
+  const std::int64_t below = tokens / unit * unit;
+  if (below == 0) return fmt::format("{} would", unit);
+  return fmt::format("{} or {} would", below, below + unit);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> divisors_of(std::int64_t number) {
+  std::vector<std::int64_t> low, high;
+  for (std::int64_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    low.push_back(d);
+    if (d != number / d) high.push_back(number / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+std::int64_t sequences_per_rank(const Question& question) {
+  const std::int64_t length = question.training.length;
+  const std::int64_t unit = length * question.world;
+  if (question.tokens_per_batch >= 1 && question.tokens_per_batch % unit == 0)
+    return question.tokens_per_batch / unit;
+  std::string way_out = nearest_multiples(question.tokens_per_batch, unit);
+  const std::int64_t sequences = question.tokens_per_batch / length;
+  if (sequences >= 1 && question.tokens_per_batch % length == 0) {
+    std::int64_t ranks = 1;
+    for (const std::int64_t divisor : divisors_of(sequences))
+      if (divisor < question.world) ranks = divisor;
+    way_out += fmt::format(", and so would --world {}", ranks);
+  }
+  throw Error(
+      {.where = "--tokens-per-batch",
+       .what = fmt::format("{} tokens are not a whole number of sequences of {} for each of "
+                           "{} rank{}: no strategy divides them",
+                           question.tokens_per_batch, length, question.world,
+                           question.world == 1 ? "" : "s"),
+       .way_out = std::move(way_out)});
+}
+
+Enumeration enumerate(const Model& model, const Question& question) {
+  return Enumerator(model, question).run();
+}
+
+}  // namespace shardscope::planner

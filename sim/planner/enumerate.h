@@ -1,0 +1,44 @@
+// Every way to train that a question leaves open, and why the others cannot be.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/planner/choice.h"
+
+namespace shardscope::planner {
+
+/// What is asked for. An empty list leaves nothing: the caller fills in what is usual.
+struct Question {
+  std::vector<Runtime> runtimes;
+  std::vector<TrainingPrecision> precisions;
+  int world = 1;
+  std::int64_t tokens_per_batch = 0;  ///< of one step of all ranks
+  Training training;
+};
+
+/// A strategy that cannot be, or is not looked at.
+struct Dropped {
+  std::string strategy;  ///< "fsdp2 zero1", "native, checkpointing selective"
+  std::string why;
+  bool operator==(const Dropped&) const = default;
+};
+
+struct Enumeration {
+  std::vector<Choice> choices;  ///< by runtime as asked, strategy, mesh, then the other settings
+  std::vector<Dropped> dropped;
+};
+
+/// Throws Error naming --tokens-per-batch, with the nearest sizes that work, where a batch cannot
+/// be shared evenly among the ranks.
+Enumeration enumerate(const Model& model, const Question& question);
+
+/// Sequences of one rank and step. Throws as `enumerate` does.
+std::int64_t sequences_per_rank(const Question& question);
+
+/// Ascending, 1 and `number` among them.
+std::vector<std::int64_t> divisors_of(std::int64_t number);
+
+}  // namespace shardscope::planner
