@@ -2,31 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
+#include "tests/traces/string_input.h"
 #include "traces/import/kineto_reader.h"
 
 namespace shardscope::samples {
-namespace {
-
-class StringInput : public TextInput {
- public:
-  explicit StringInput(const std::string& text) : text_(text) {}
-  std::size_t read(std::span<char> out) override {
-    const std::size_t count = std::min(out.size(), text_.size() - at_);
-    std::copy_n(text_.data() + at_, count, out.data());
-    at_ += count;
-    return count;
-  }
-  std::int64_t consumed_bytes() const override { return static_cast<std::int64_t>(at_); }
-
- private:
-  const std::string& text_;
-  std::size_t at_ = 0;
-};
-
-}  // namespace
-
 ImportedTrace imported(const std::string& text) {
   StringInput input(text);
   return read_kineto(input, TextStore::temporary(), "trace.json", {});

@@ -1,25 +1,10 @@
 #include "traces/import/memory_activity.h"
 
 #include <algorithm>
-#include <limits>
+
+#include "traces/import/held_sum.h"
 
 namespace shardscope {
-namespace {
-
-/// a + b, held at the ends of what an integer takes: a file may say anything.
-Bytes held_sum(Bytes a, Bytes b) {
-  std::int64_t sum = 0;
-  if (!__builtin_add_overflow(a.count, b.count, &sum)) return {sum};
-  using Limits = std::numeric_limits<std::int64_t>;
-  return {a.count < 0 ? Limits::min() : Limits::max()};
-}
-
-Bytes negative(Bytes bytes) {
-  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return {bytes.count == -most - 1 ? most : -bytes.count};
-}
-
-}  // namespace
 
 std::vector<MemoryChange> memory_changes(const ImportedTrace& trace, std::uint32_t device) {
   std::vector<MemoryChange> changes;
@@ -41,7 +26,7 @@ MemoryFigures memory_figures(const ImportedTrace& trace, std::uint32_t device) {
   if (changes.empty()) return figures;
   const MemoryChange& first = changes.front();
   const MemoryChange* peak = &first;
-  figures.before_first = held_sum(first.allocated, negative(first.bytes));
+  figures.before_first = held_sum(first.allocated, held_negative(first.bytes));
   figures.final_allocated = changes.back().allocated;
   figures.lowest_allocated = first.allocated;
   figures.peak_reserved = figures.lowest_reserved = first.reserved;
@@ -52,7 +37,7 @@ MemoryFigures memory_figures(const ImportedTrace& trace, std::uint32_t device) {
     figures.peak_reserved = std::max(figures.peak_reserved, change.reserved);
     figures.lowest_reserved = std::min(figures.lowest_reserved, change.reserved);
     Bytes& sum = change.bytes.count > 0 ? figures.taken : figures.freed;
-    sum = held_sum(sum, change.bytes.count > 0 ? change.bytes : negative(change.bytes));
+    sum = held_sum(sum, change.bytes.count > 0 ? change.bytes : held_negative(change.bytes));
     figures.inconsistent += change.allocated != held_sum(before, change.bytes);
     before = change.allocated;
   }
