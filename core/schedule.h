@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device_work.h"
 #include "core/dtype.h"
 #include "core/host_program.h"
 #include "core/kernel.h"
@@ -117,10 +118,13 @@ struct Operation {
   /// Of compute and optimizer: index into kernels, or `no_kernel`; of collectives: into
   /// collectives.
   std::uint32_t detail = 0;
-  /// An operator of PyTorch's: costed by flops and bytes.
+  /// An operator of PyTorch's.
   static constexpr std::uint32_t no_kernel = ~std::uint32_t{0};
-  /// Into Schedule::operands. Of kernels in the kernel's order; of collectives the rank's input,
-  /// then its output (one operand where the whole is reduced in place).
+  /// Of operators of PyTorch's and copies: index into works, or `no_work`.
+  static constexpr std::uint32_t no_work = ~std::uint32_t{0};
+  std::uint32_t work = no_work;
+  /// Into Schedule::operands. Of kernels in the kernel's order; of collectives and of PyTorch's
+  /// operators inputs, then outputs (one operand where a collective reduces in place).
   IndexRange operands;
   /// Into Schedule::after: operations that must have ended, beyond stream order.
   IndexRange after;
@@ -200,6 +204,7 @@ struct Schedule {
   std::vector<std::string> owners;  ///< full names of modules
   std::vector<Group> groups;
   std::vector<Kernel> kernels;          ///< distinct ones
+  std::vector<DeviceWork> works;        ///< distinct ones
   std::vector<Collective> collectives;  ///< distinct ones
   std::vector<Slice> slices;
   std::vector<Operation> operations;

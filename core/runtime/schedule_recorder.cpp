@@ -17,23 +17,6 @@ bool on_device(const StorageImpl& storage) { return storage.device() == Device::
 
 bool on_device(const TensorImpl* tensor) { return on_device(*tensor->storage); }
 
-/// What a kernel moves of a tensor: no more than there is, where it is expanded.
-std::int64_t bytes_of(const TensorImpl& tensor) {
-  return std::min(tensor.layout.sizes.product() * size_of(tensor.layout.dtype).count,
-                  tensor.storage->bytes().count);
-}
-
-/// Read and written. Of what is indexed, only as much as comes out.
-Bytes bytes_of(const OperatorCall& call) {
-  std::int64_t written = 0, read = 0;
-  for (const TensorImpl* tensor : call.outputs) written += bytes_of(*tensor);
-  for (const TensorImpl* tensor : call.inputs) {
-    const std::int64_t all = bytes_of(*tensor);
-    read += call.op.kind == OperatorKind::indexing ? std::min(all, written) : all;
-  }
-  return {read + written};
-}
-
 /// cudaMemcpyAsync instead of a kernel: between devices, or of memory that lies alike.
 bool is_copy(const OperatorCall& call) {
   if (call.op.kind != OperatorKind::copy || call.inputs.empty() || call.outputs.empty())
@@ -99,9 +82,17 @@ std::uint32_t ScheduleRecorder::intern(const Collective& collective) {
   return static_cast<std::uint32_t>(all.size() - 1);
 }
 
+std::uint32_t ScheduleRecorder::intern(const DeviceWork& work) {
+  const auto [found, fresh] =
+      device_works_.try_emplace(work, static_cast<std::uint32_t>(schedule_.works.size()));
+  if (fresh) schedule_.works.push_back(work);
+  return found->second;
+}
+
 const ScheduleRecorder::Known& ScheduleRecorder::known(const Operator& op) {
   const auto [found, fresh] = operators_.try_emplace(&op);
-  if (fresh) found->second = {intern(op.name), scratch_rule_of(op.name), !issues_nothing(op)};
+  if (fresh)
+    found->second = {intern(op.name), scratch_rule_of(op.name), !issues_nothing(op), trait_of(op)};
   return found->second;
 }
 
@@ -352,19 +343,51 @@ Operation ScheduleRecorder::operation_now(const Session& s, std::uint32_t name, 
           .detail = Operation::no_kernel};
 }
 
-void ScheduleRecorder::launch(const Session& s, const OperatorCall& call, LaneIndex lane) {
+void ScheduleRecorder::add_operand(const TensorImpl& tensor, Access access, Bytes bytes) {
+  if (!on_device(&tensor)) return;
+  schedule_.operands.push_back(
+      {.buffer = buffer_of(tensor.storage->id()),
+       .offset = shardscope::bytes_of(tensor.layout.offset, tensor.layout.dtype),
+       .bytes = bytes,
+       .access = access});
+}
+
+/// Inputs in their order, then outputs. Of what is indexed no more is read than comes out.
+IndexRange ScheduleRecorder::add_operands(const OperatorCall& call, const OperatorTrait& trait) {
+  IndexRange range{.begin = static_cast<std::uint32_t>(schedule_.operands.size())};
+  std::int64_t written = 0;
+  for (const TensorImpl* tensor : call.outputs) written += bytes_touched(*tensor);
+  const bool indexes = call.op.kind == OperatorKind::indexing;
+  const std::size_t changed = changed_inputs(call, trait);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const std::int64_t all = bytes_touched(*call.inputs[i]);
+    add_operand(*call.inputs[i], i < changed ? Access::read_write : Access::read,
+                {indexes ? std::min(all, written) : all});
+  }
+  for (const TensorImpl* tensor : call.outputs)
+    add_operand(*tensor, Access::write, {bytes_touched(*tensor)});
+  range.end = static_cast<std::uint32_t>(schedule_.operands.size());
+  return range;
+}
+
+void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
+                              const OperatorTrait& trait, LaneIndex lane) {
   Operation operation = operation_now(s, allocating_, lane);
   operation.kind = is_copy(call)                ? OperationKind::copy
                    : phase_ == Phase::optimizer ? OperationKind::optimizer
                                                 : OperationKind::compute;
-  operation.bytes = bytes_of(call);
+  const DeviceWork work = work_of(call, trait);
+  operation.work = intern(work);
+  operation.operands = add_operands(call, trait);
+  operation.bytes = work.bytes;
   operation.flops = {std::max<std::int64_t>(call.flops, 0)};
   if (!call.outputs.empty()) operation.dtype = call.outputs.front()->layout.dtype;
   writer_.launch(lane, operation);
 }
 
 /// The operator's own requests in their order, its kernel, and what it gives back after it.
-void ScheduleRecorder::play(const Session& s, const OperatorCall& call, LaneIndex lane) {
+void ScheduleRecorder::play(const Session& s, const OperatorCall& call, const OperatorTrait& trait,
+                            LaneIndex lane) {
   using Kind = ScratchPlan::Kind;
   allocate_outputs(call, false);
   pieces_.clear();
@@ -374,7 +397,7 @@ void ScheduleRecorder::play(const Session& s, const OperatorCall& call, LaneInde
   for (std::size_t i = 0; i <= steps.size(); ++i) {
     if (i == launched_at) {
       catch_up();
-      launch(s, call, lane);
+      launch(s, call, trait, lane);
     }
     if (i == steps.size()) break;
     if (steps[i].kind == Kind::outputs) {
@@ -409,11 +432,11 @@ void ScheduleRecorder::on_operator(Session& s, const OperatorCall& call) {
   if (op.scratch == nullptr || plan_.empty()) {
     catch_up();
     if (issues)
-      launch(s, call, lane);
+      launch(s, call, op.trait, lane);
     else
       writer_.add(HostActionKind::dispatch, lane, op.name);
   } else {
-    play(s, call, lane);
+    play(s, call, op.trait, lane);
   }
   grown();
 }
@@ -448,6 +471,12 @@ void ScheduleRecorder::on_collective(Session& s, const CollectiveCall& call) {
                                        .elements_out = call.elements_out,
                                        .dtype = call.dtype});
   operation.bytes = shardscope::bytes_of(std::max(call.elements_in, call.elements_out), call.dtype);
+  operation.operands.begin = static_cast<std::uint32_t>(schedule_.operands.size());
+  for (const TensorImpl* tensor : call.inputs)
+    add_operand(*tensor, Access::read, {bytes_touched(*tensor)});
+  for (const TensorImpl* tensor : call.outputs)
+    add_operand(*tensor, Access::write, {bytes_touched(*tensor)});
+  operation.operands.end = static_cast<std::uint32_t>(schedule_.operands.size());
   writer_.launch(lane, operation);
   if (!call.work) return;
   works_.resize(call.work.value + std::size_t{1});

@@ -11,6 +11,7 @@
 #include "core/lower/pytorch/kernel_scratch.h"
 #include "core/lower/pytorch/module.h"
 #include "core/lower/pytorch/observer.h"
+#include "core/runtime/operator_work.h"
 #include "core/runtime/process_group.h"
 #include "core/runtime/program_writer.h"
 #include "core/schedule.h"
@@ -84,6 +85,7 @@ class ScheduleRecorder final : public Observer {
     std::uint32_t name = 0;
     ScratchRule scratch = nullptr;
     bool issues = true;  ///< to the device, by itself
+    OperatorTrait trait;
   };
   /// A storage that the operator that is running may have made.
   struct Asked {
@@ -100,6 +102,7 @@ class ScheduleRecorder final : public Observer {
   LaneIndex lane_of(const Session& s, StreamId stream);
   LaneIndex nccl_lane(GroupId group, OperationKind kind);
   std::uint32_t intern(const Collective& collective);
+  std::uint32_t intern(const DeviceWork& work);
   Owner owner_of(const Session& s);
   UnitId unit_of(const std::string* name);
   void fill_units();
@@ -118,9 +121,12 @@ class ScheduleRecorder final : public Observer {
   MemoryCategory category_now(const Session& s) const;
   void become_communication(const TensorImpl& tensor);
 
+  void add_operand(const TensorImpl& tensor, Access access, Bytes bytes);
+  IndexRange add_operands(const OperatorCall& call, const OperatorTrait& trait);
   Operation operation_now(const Session& s, std::uint32_t name, LaneIndex lane);
-  void launch(const Session& s, const OperatorCall& call, LaneIndex lane);
-  void play(const Session& s, const OperatorCall& call, LaneIndex lane);
+  void launch(const Session& s, const OperatorCall& call, const OperatorTrait& trait,
+              LaneIndex lane);
+  void play(const Session& s, const OperatorCall& call, const OperatorTrait& trait, LaneIndex lane);
 
   Schedule schedule_;
   ProgramWriter writer_;
@@ -129,6 +135,7 @@ class ScheduleRecorder final : public Observer {
 
   std::unordered_map<const Operator*, Known> operators_;
   std::unordered_map<std::string, std::uint32_t> names_;
+  std::unordered_map<DeviceWork, std::uint32_t, DeviceWorkHash> device_works_;
   std::unordered_map<const Module*, OwnerId> owners_;
   /// Neighbours have the same owner.
   struct LastOwner {

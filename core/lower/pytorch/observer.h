@@ -39,6 +39,7 @@ struct OperatorCall {
   /// torch.utils.flop_counter's formula; `flops_unknown` where that has none.
   std::int64_t flops = flops_unknown;
   static constexpr std::int64_t flops_unknown = -1;
+  bool causal = false;  ///< of attention: no query sees later keys
 };
 
 struct EventTag;

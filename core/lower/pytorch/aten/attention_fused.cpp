@@ -87,7 +87,7 @@ struct Saved {
   std::int64_t flops() const { return backward_flops(query, key, value); }
 };
 
-Tensors flash_backward(Session& s, Node& node, Tensors& gradients) {
+Tensors flash_backward(Session& s, Node& node, Tensors& gradients, bool causal) {
   const Saved saved(s, node, "logsumexp");
   const Tensor state = node.saved(s, "rng_state");
   const Tensor unused = node.saved(s, "unused");
@@ -97,11 +97,11 @@ Tensors flash_backward(Session& s, Node& node, Tensors& gradients) {
   dispatched(s, flash_backward_op,
              {&gradients[0], &saved.query, &saved.key, &saved.value, &saved.output,
               &saved.logsumexp, &state, &unused},
-             {&results[0], &results[1], &results[2]}, saved.flops());
+             {&results[0], &results[1], &results[2]}, {saved.flops(), causal});
   return results;
 }
 
-Tensors cudnn_backward(Session& s, Node& node, Tensors& gradients) {
+Tensors cudnn_backward(Session& s, Node& node, Tensors& gradients, bool causal) {
   const Saved saved(s, node, "logsumexp");
   const Tensor seed = node.saved(s, "philox_seed");
   const Tensor offset = node.saved(s, "philox_offset");
@@ -112,7 +112,7 @@ Tensors cudnn_backward(Session& s, Node& node, Tensors& gradients) {
   dispatched(s, cudnn_backward_op,
              {&gradients[0], &saved.query, &saved.key, &saved.value, &saved.output,
               &saved.logsumexp, &seed, &offset, &bias},
-             {&results[0], &results[1], &results[2]}, saved.flops());
+             {&results[0], &results[1], &results[2]}, {saved.flops(), causal});
   return results;
 }
 
@@ -127,7 +127,7 @@ Tensor bias_gradient(Session& s, const Tensor& bias) {
   return alias_of(allocate(s, like(bias), padded), bias.sizes(), strides, 0);
 }
 
-Tensors efficient_backward(Session& s, Node& node, Tensors& gradients) {
+Tensors efficient_backward(Session& s, Node& node, Tensors& gradients, bool causal) {
   const Saved saved(s, node, "log_sumexp");
   const Tensor seed = node.saved(s, "philox_seed");
   const Tensor offset = node.saved(s, "philox_offset");
@@ -139,11 +139,11 @@ Tensors efficient_backward(Session& s, Node& node, Tensors& gradients) {
   dispatched(s, efficient_backward_op,
              {&gradients[0], &saved.query, &saved.key, &saved.value, &bias, &saved.output,
               &saved.logsumexp, &seed, &offset},
-             {&results[0], &results[1], &results[2], &results[3]}, saved.flops());
+             {&results[0], &results[1], &results[2], &results[3]}, {saved.flops(), causal});
   return results;
 }
 
-Tensors cpu_backward(Session& s, Node& node, Tensors& gradients) {
+Tensors cpu_backward(Session& s, Node& node, Tensors& gradients, bool causal) {
   const Saved saved(s, node, "logsumexp");
   const Tensor mask = node.saved(s, "attn_mask");
   const Tensors results{allocate_tokens_first(s, saved.query, saved.query.sizes()),
@@ -152,8 +152,16 @@ Tensors cpu_backward(Session& s, Node& node, Tensors& gradients) {
   dispatched(s, cpu_backward_op,
              {&gradients[0], &saved.query, &saved.key, &saved.value, &saved.output,
               &saved.logsumexp, &mask},
-             {&results[0], &results[1], &results[2]}, saved.flops());
+             {&results[0], &results[1], &results[2]}, {saved.flops(), causal});
   return results;
+}
+
+/// A backward that knows whether its forward was causal.
+template <Tensors (*Backward)(Session&, Node&, Tensors&, bool)>
+auto with_causal(bool causal) {
+  return [causal](Session& s, Node& node, Tensors& gradients) {
+    return Backward(s, node, gradients, causal);
+  };
 }
 
 std::int64_t flops_of(const AttentionArguments& a) {
@@ -163,8 +171,9 @@ std::int64_t flops_of(const AttentionArguments& a) {
 }  // namespace
 
 Tensor flash_attention(Session& s, const AttentionArguments& a, Tensor& debug_mask) {
-  const NodeRef node = make_node(s, "ScaledDotProductFlashAttentionBackward0",
-                                 {&a.query, &a.key, &a.value}, flash_backward);
+  const NodeRef node =
+      make_node(s, "ScaledDotProductFlashAttentionBackward0", {&a.query, &a.key, &a.value},
+                with_causal<flash_backward>(a.causal));
   if (node) save_inputs(s, node, a);
   const Tensor output = allocate_matching(s, a.query, output_sizes(a));
   const Tensor logsumexp = allocate(s, like(a.query, Dtype::float32),
@@ -173,7 +182,7 @@ Tensor flash_attention(Session& s, const AttentionArguments& a, Tensor& debug_ma
   const Tensor unused = allocate(s, like(a.query, Dtype::uint64), {});
   debug_mask = allocate(s, like(a.query), {0});
   dispatched(s, flash_op, {&a.query, &a.key, &a.value},
-             {&output, &logsumexp, &state, &unused, &debug_mask}, flops_of(a));
+             {&output, &logsumexp, &state, &unused, &debug_mask}, {flops_of(a), a.causal});
   set_history(s, output, node);
   if (node) {
     node->save_output(s, "output", output);
@@ -185,8 +194,9 @@ Tensor flash_attention(Session& s, const AttentionArguments& a, Tensor& debug_ma
 }
 
 Tensor cudnn_attention(Session& s, const AttentionArguments& a) {
-  const NodeRef node = make_node(s, "ScaledDotProductCudnnAttentionBackward0",
-                                 {&a.query, &a.key, &a.value}, cudnn_backward);
+  const NodeRef node =
+      make_node(s, "ScaledDotProductCudnnAttentionBackward0", {&a.query, &a.key, &a.value},
+                with_causal<cudnn_backward>(a.causal));
   if (node) {
     save_inputs(s, node, a);
     node->save(s, "attn_bias", a.mask);
@@ -197,7 +207,7 @@ Tensor cudnn_attention(Session& s, const AttentionArguments& a) {
   const Tensor seed = allocate(s, like(a.query, Dtype::int64), {});
   const Tensor offset = allocate(s, like(a.query, Dtype::int64), {});
   dispatched(s, cudnn_op, {&a.query, &a.key, &a.value, &a.mask},
-             {&output, &logsumexp, &seed, &offset}, flops_of(a));
+             {&output, &logsumexp, &seed, &offset}, {flops_of(a), a.causal});
   set_history(s, output, node);
   if (node) {
     node->save_output(s, "output", output);
@@ -209,8 +219,9 @@ Tensor cudnn_attention(Session& s, const AttentionArguments& a) {
 }
 
 Tensor efficient_attention(Session& s, const AttentionArguments& a) {
-  const NodeRef node = make_node(s, "ScaledDotProductEfficientAttentionBackward0",
-                                 {&a.query, &a.key, &a.value, &a.mask}, efficient_backward);
+  const NodeRef node =
+      make_node(s, "ScaledDotProductEfficientAttentionBackward0",
+                {&a.query, &a.key, &a.value, &a.mask}, with_causal<efficient_backward>(a.causal));
   if (node) {
     save_inputs(s, node, a);
     node->save(s, "attn_bias", a.mask);
@@ -227,7 +238,7 @@ Tensor efficient_attention(Session& s, const AttentionArguments& a) {
       allocate(s, like(a.query, Dtype::float32),
                {a.query.size(0), a.query.size(1), node ? blocks * queries_in_a_block : 0});
   dispatched(s, efficient_op, {&a.query, &a.key, &a.value, &a.mask},
-             {&output, &logsumexp, &seed, &offset}, flops_of(a));
+             {&output, &logsumexp, &seed, &offset}, {flops_of(a), a.causal});
   set_history(s, output, node);
   if (node) {
     node->save_output(s, "output", output);
@@ -240,7 +251,7 @@ Tensor efficient_attention(Session& s, const AttentionArguments& a) {
 
 Tensor flash_attention_for_cpu(Session& s, const AttentionArguments& a) {
   const NodeRef node = make_node(s, "ScaledDotProductFlashAttentionForCpuBackward0",
-                                 {&a.query, &a.key, &a.value}, cpu_backward);
+                                 {&a.query, &a.key, &a.value}, with_causal<cpu_backward>(a.causal));
   if (node) {
     save_inputs(s, node, a);
     node->save(s, "attn_mask", a.mask);
@@ -250,7 +261,8 @@ Tensor flash_attention_for_cpu(Session& s, const AttentionArguments& a) {
   const Tensor output = allocate_like(s, a.query, a.query.dtype());
   const Tensor logsumexp = allocate_strided(s, like(a.query, accumulated), {batch, heads, tokens},
                                             {tokens * heads, 1, heads});
-  dispatched(s, cpu_op, {&a.query, &a.key, &a.value, &a.mask}, {&output, &logsumexp}, flops_of(a));
+  dispatched(s, cpu_op, {&a.query, &a.key, &a.value, &a.mask}, {&output, &logsumexp},
+             {flops_of(a), a.causal});
   set_history(s, output, node);
   if (node) {
     node->save_output(s, "output", output);

@@ -65,9 +65,12 @@ bool replay(Session& s, const Operator& op, std::span<const Tensor* const> outpu
 
 bool is_detach(const Operator& op) { return op.name == "aten.detach.default"; }
 
-void tell(Session& s, const Operator& op, Operands& inputs, Operands& outputs, std::int64_t flops) {
-  const OperatorCall call{
-      .op = op, .inputs = inputs.span(), .outputs = outputs.span(), .flops = flops};
+void tell(Session& s, const Operator& op, Operands& inputs, Operands& outputs, CallFacts facts) {
+  const OperatorCall call{.op = op,
+                          .inputs = inputs.span(),
+                          .outputs = outputs.span(),
+                          .flops = facts.flops,
+                          .causal = facts.causal};
   s.tell([&](Observer& o) { o.on_operator(s, call); });
 }
 
@@ -84,32 +87,32 @@ std::int64_t reach(const Dims& sizes, const Dims& strides) {
 }  // namespace
 
 void dispatched(Session& s, const Operator& op, std::span<const Tensor* const> inputs,
-                std::span<const Tensor* const> outputs, std::int64_t flops) {
+                std::span<const Tensor* const> outputs, CallFacts facts) {
   if (s.selective_replay && !is_detach(op) && replay(s, op, outputs)) return;
   if (s.observed()) {
     Operands in, out;
     for (const Tensor* tensor : inputs) in.add(*tensor);
     for (const Tensor* tensor : outputs) out.add(*tensor);
-    tell(s, op, in, out, flops);
+    tell(s, op, in, out, facts);
   }
   if (s.selective_forward && !is_detach(op)) keep(s, op, outputs);
 }
 
 void dispatched(Session& s, const Operator& op, TensorPointers inputs, TensorPointers outputs,
-                std::int64_t flops) {
+                CallFacts facts) {
   dispatched(s, op, std::span(inputs.begin(), inputs.size()),
-             std::span(outputs.begin(), outputs.size()), flops);
+             std::span(outputs.begin(), outputs.size()), facts);
 }
 
 void dispatched(Session& s, const Operator& op, const Tensors& inputs, const Tensors& outputs,
-                std::int64_t flops) {
+                CallFacts facts) {
   const auto pointers = [](const Tensors& tensors) {
     std::vector<const Tensor*> all;
     for (const Tensor& tensor : tensors) all.push_back(&tensor);
     return all;
   };
   dispatched(s, op, std::span<const Tensor* const>(pointers(inputs)),
-             std::span<const Tensor* const>(pointers(outputs)), flops);
+             std::span<const Tensor* const>(pointers(outputs)), facts);
 }
 
 Tensor allocate_strided(Session& s, Like like, const Dims& sizes, const Dims& strides) {

@@ -11,16 +11,24 @@
 
 namespace shardscope::eager {
 
+/// What of an operator's arguments is no tensor, as far as observers ask.
+struct CallFacts {
+  CallFacts(std::int64_t flops_of_it = OperatorCall::flops_unknown,
+            bool is_causal = false)  // NOLINT
+      : flops(flops_of_it), causal(is_causal) {}
+  std::int64_t flops;
+  bool causal;
+};
+
 /// Tells the observers: once per dispatched operator, below autograd and autocast. None among the
 /// tensors is left out.
 void dispatched(Session& s, const Operator& op, TensorPointers inputs, TensorPointers outputs,
-                std::int64_t flops = OperatorCall::flops_unknown);
+                CallFacts facts = {});
 void dispatched(Session& s, const Operator& op, std::span<const Tensor* const> inputs,
-                std::span<const Tensor* const> outputs,
-                std::int64_t flops = OperatorCall::flops_unknown);
+                std::span<const Tensor* const> outputs, CallFacts facts = {});
 /// The same for operators that take or return lists.
 void dispatched(Session& s, const Operator& op, const Tensors& inputs, const Tensors& outputs,
-                std::int64_t flops = OperatorCall::flops_unknown);
+                CallFacts facts = {});
 
 /// What a fresh tensor is like.
 struct Like {

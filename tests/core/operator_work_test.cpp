@@ -1,0 +1,95 @@
+#include "core/runtime/operator_work.h"
+
+#include <gtest/gtest.h>
+
+#include "core/lower/pytorch/aten/attention.h"
+#include "core/lower/pytorch/aten/dispatch.h"
+#include "core/lower/pytorch/aten/foreach.h"
+#include "core/lower/pytorch/aten/matmul.h"
+#include "core/lower/pytorch/aten/pointwise.h"
+#include "core/runtime/schedule_recorder.h"
+
+namespace shardscope::eager {
+namespace {
+
+class OperatorWork : public ::testing::Test {
+ protected:
+  OperatorWork() { s_.observe(recorder_); }
+  Tensor make(const Dims& sizes, Dtype dtype = Dtype::bfloat16) {
+    return allocate(s_, {dtype, Device::cuda}, sizes);
+  }
+  /// Of the last operator that was issued.
+  DeviceWork last() const {
+    const Schedule& schedule = recorder_.schedule();
+    return schedule.works[schedule.operations.back().work];
+  }
+  ScheduleRecorder recorder_;
+  Session s_;
+};
+
+TEST_F(OperatorWork, AProductKeepsItsShape) {
+  const Tensor y = addmm(s_, make({7}), make({5, 3}), make({3, 7}));
+  EXPECT_EQ(last().kind, WorkKind::matmul);
+  EXPECT_EQ(last().matmul, (MatmulShape{.batch = 1, .m = 5, .n = 7, .k = 3}));
+  EXPECT_EQ(last().flops, Flops{2 * 5 * 7 * 3});
+  // bias, factors and result, two bytes each.
+  EXPECT_EQ(last().bytes, Bytes{2 * (7 + 15 + 21 + 35)});
+}
+
+TEST_F(OperatorWork, ABatchOfProductsKeepsItsBatch) {
+  const Tensor y = bmm(s_, make({4, 5, 3}), make({4, 3, 7}));
+  EXPECT_EQ(last().matmul, (MatmulShape{.batch = 4, .m = 5, .n = 7, .k = 3}));
+}
+
+TEST_F(OperatorWork, CausalAttentionComputesTheHalfThatItSees) {
+  const Tensor q = make({2, 8, 256, 64}), k = make({2, 2, 256, 64}), v = make({2, 2, 256, 64});
+  Tensor mask;
+  const Tensor y = flash_attention(s_, {.query = q, .key = k, .value = v, .causal = true}, mask);
+  EXPECT_EQ(last().kind, WorkKind::attention_forward);
+  EXPECT_EQ(last().attention, (AttentionShape{.batch = 2,
+                                              .heads = 8,
+                                              .kv_heads = 2,
+                                              .queries = 256,
+                                              .keys = 256,
+                                              .head_dim = 64,
+                                              .library = AttentionLibrary::flash,
+                                              .causal = true}));
+  // 256 x 257 / 2 scores a head, two products of 2 x 64 flops each: not 256 x 256.
+  EXPECT_EQ(last().flops, Flops{2 * 8 * (256 * 257 / 2) * 2 * 2 * 64});
+  // What torch.utils.flop_counter counts stays with the operation.
+  EXPECT_EQ(recorder_.schedule().operations.back().flops, Flops{2 * 8 * 256 * 256 * 2 * 2 * 64});
+}
+
+TEST_F(OperatorWork, AListInPlaceIsReadAndWritten) {
+  const Tensors parameters{make({100}, Dtype::float32), make({28}, Dtype::float32)};
+  const Tensors gradients{make({100}, Dtype::float32), make({28}, Dtype::float32)};
+  foreach_in_place(s_, foreach_add_list_, {&parameters, &gradients});
+  EXPECT_EQ(last().kind, WorkKind::multi_tensor);
+  EXPECT_EQ(last().tensors, 2);
+  EXPECT_EQ(last().launches, 1);
+  EXPECT_EQ(last().bytes, Bytes{3 * 4 * 128});  // both read, the first one written
+}
+
+TEST_F(OperatorWork, AListIsLaunchedInPartsAsMultiTensorApplyDoes) {
+  // 100 tensors, two lists: 64 a launch.
+  Tensors many;
+  for (int i = 0; i < 100; ++i) many.push_back(make({10}, Dtype::float32));
+  foreach_in_place(s_, foreach_add_list_, {&many, &many});
+  EXPECT_EQ(last().launches, 2);
+  // One tensor of 1000 chunks of 65,536: 320 a launch.
+  const Tensors large{make({1000, 65536}, Dtype::float32)};
+  foreach_in_place(s_, foreach_mul_scalar_, {&large});
+  EXPECT_EQ(last().launches, 4);
+}
+
+TEST_F(OperatorWork, EqualWorkIsKeptOnce) {
+  const Tensor a = make({10}), b = make({10});
+  const Tensor x = add(s_, a, b), y = add(s_, b, a), z = add(s_, a, make({1}));
+  const Schedule& schedule = recorder_.schedule();
+  EXPECT_EQ(schedule.operations[0].work, schedule.operations[1].work);
+  EXPECT_NE(schedule.operations[0].work, schedule.operations[2].work);
+  EXPECT_EQ(schedule.works.size(), 2U);
+}
+
+}  // namespace
+}  // namespace shardscope::eager
