@@ -8,18 +8,6 @@
 #include "sim/builtin_profiles.h"
 
 namespace shardscope {
-namespace {
-
-std::string builtin_names() {
-  std::string names;
-  for (const BuiltinProfile& profile : builtin_profiles()) {
-    names += (names.empty() ? "" : ", ") + std::string(profile.name);
-  }
-  return names;
-}
-
-}  // namespace
-
 std::filesystem::path calibrated_profile_path(std::string_view device) {
   const char* file =
       device == "cuda" ? "shardscope/hardware_cuda.json" : "shardscope/hardware.json";
@@ -42,11 +30,12 @@ std::optional<HardwareChoice> find_hardware(const std::optional<std::string>& cl
 HardwareChoice require_hardware(const std::optional<std::string>& cluster) {
   for (const char* device : {"cuda", "cpu"})
     if (auto choice = find_hardware(cluster, device)) return *std::move(choice);
-  throw Error({.where = "--cluster",
-               .what = "no machine was given and this one was not measured yet",
-               .way_out = fmt::format(
-                   "run `shardscope calibrate`, or give a hardware profile's file or one of {}",
-                   builtin_names())});
+  throw Error(
+      {.where = "--cluster",
+       .what = "no machine was given and this one was not measured yet",
+       .way_out = fmt::format(
+           "run `shardscope calibrate`, or give a hardware profile's file or a ready one: {}",
+           builtin_profile_advice(""))});
 }
 
 }  // namespace shardscope

@@ -119,15 +119,28 @@ std::optional<Bandwidth> stated_network(std::string_view notes, std::string_view
   return std::nullopt;
 }
 
+namespace {
+
+/// Servers of `gpus`; NVLink domains of several servers stay whole.
+void seat(int gpus, HardwareProfile& profile) {
+  constexpr int largest_server = 16;
+  if (profile.node && profile.node->gpus > largest_server) return;
+  profile.ranks_per_node = gpus;
+  if (profile.node) profile.node->gpus = gpus;
+}
+
+}  // namespace
+
 std::optional<PublishedMachine> published_machine(const PublishedRow& row) {
   const auto cluster = cluster_of(row.gpu);
   if (!cluster) return std::nullopt;
   PublishedMachine machine{.profile = find_hardware_profile(*cluster, "gpu")};
   HardwareProfile& profile = machine.profile;
   machine.assumed.push_back(fmt::format("figures of {}", *cluster));
-  if (row.gpus_per_node) profile.ranks_per_node = static_cast<int>(*row.gpus_per_node);
+  if (row.gpus_per_node) seat(static_cast<int>(*row.gpus_per_node), profile);
   const auto network = stated_network(row.notes, row.gpu, profile.ranks_per_node);
-  if (network && profile.network) profile.network->bandwidth = *network;
+  if (network && profile.interconnect)
+    profile.interconnect->rate = {network->bytes_per_s / profile.interconnect->adapters};
   const bool crosses = row.gpus.value_or(1) > profile.ranks_per_node;
   if (!network && crosses) machine.assumed.push_back("the network of that cluster");
   return machine;

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "core/clock_and_power.h"
 #include "core/error.h"
 #include "core/format/utf8.h"
 
@@ -73,6 +74,9 @@ constexpr Unit flop_rate_units[] = {
     {"TFLOPS", 1e12, false}, {"PFLOPS", 1e15, false},
 };
 
+constexpr Unit frequency_units[] = {{"Hz", 1}, {"kHz", 1e3}, {"MHz", 1e6}, {"GHz", 1e9}};
+constexpr Unit power_units[] = {{"W", 1}, {"kW", 1e3}, {"MW", 1e6}};
+
 /// What a parser reads, for its messages.
 struct Grammar {
   std::span<const Unit> units;
@@ -84,6 +88,8 @@ constexpr Grammar bytes_grammar{byte_units, "80 GiB", "byte"};
 constexpr Grammar duration_grammar{duration_units, "5 us", "nanosecond"};
 constexpr Grammar bandwidth_grammar{bandwidth_units, "900 GB/s", ""};
 constexpr Grammar flop_rate_grammar{flop_rate_units, "150 GFLOP/s", ""};
+constexpr Grammar frequency_grammar{frequency_units, "1980 MHz", ""};
+constexpr Grammar power_grammar{power_units, "700 W", ""};
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -284,6 +290,12 @@ Bandwidth parse_bandwidth(std::string_view text, std::string_view where) {
 FlopRate parse_flop_rate(std::string_view text, std::string_view where) {
   return {QuantityReader(text, where, flop_rate_grammar).read_rate()};
 }
+Frequency parse_frequency(std::string_view text, std::string_view where) {
+  return {QuantityReader(text, where, frequency_grammar).read_rate()};
+}
+Power parse_power(std::string_view text, std::string_view where) {
+  return {QuantityReader(text, where, power_grammar).read_rate()};
+}
 
 std::string exact_text(Bytes bytes) { return whole_text(bytes.count, byte_units); }
 std::string exact_text(Duration duration) { return whole_text(duration.ns, duration_units); }
@@ -291,6 +303,10 @@ std::string exact_text(Bandwidth bandwidth) {
   return rate_text(bandwidth.bytes_per_s, bandwidth_grammar);
 }
 std::string exact_text(FlopRate rate) { return rate_text(rate.flops_per_s, flop_rate_grammar); }
+std::string exact_text(Frequency frequency) {
+  return rate_text(frequency.hertz, frequency_grammar);
+}
+std::string exact_text(Power power) { return rate_text(power.watts, power_grammar); }
 
 std::string rounded_text(Bytes bytes) {
   return people_text_of_count(bytes.count, people_byte_units);

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "sim/collective_time.h"
 #include "sim/distinct_operations.h"
 
 namespace shardscope {
@@ -19,39 +18,13 @@ Duration roofline_time(const Kernel& kernel, const HardwareProfile& profile) {
                   bytes_of(kernel) / profile.memory_bandwidth);
 }
 
-/// The measured number of ranks that is nearest to `ranks` by ratio; the smaller of two equally
-/// near.
-int nearest_ranks(const std::map<int, TimeCurve>& by_ranks, int ranks) {
-  int nearest = 0;
-  double least = 0;
-  for (const auto& [measured, curve] : by_ranks) {
-    const double distance = std::abs(std::log(static_cast<double>(ranks) / measured));
-    if (nearest == 0 || distance < least) {
-      nearest = measured;
-      least = distance;
-    }
-  }
-  return nearest;
-}
-
-/// The measured collective that stands for one that calibration does not measure: it moves as much.
-OperationKind stand_in(OperationKind kind) {
-  if (kind == OperationKind::barrier) return OperationKind::all_reduce;
-  return kind == OperationKind::reduce ? OperationKind::reduce_scatter : OperationKind::all_gather;
-}
-
-/// Share of the payload that a rank gets from others.
-double foreign_share(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
-
 }  // namespace
 
-CostModel::CostModel(const HardwareProfile& profile) : profile_(profile) {
+CostModel::CostModel(const HardwareProfile& profile) : profile_(profile), collectives_(profile) {
   for (const KernelSample& sample : profile.kernels) {
     samples_[index_of(sample.kernel.kind)].push_back({cost_key(sample.kernel), sample.time});
     rates_[index_of(sample.kernel.kind)][sample.kernel.dtype].add(sample);
   }
-  for (const CollectiveSample& sample : profile.collectives)
-    collectives_[sample.kind][sample.ranks].add(sample.bytes, sample.time);
 }
 
 const KernelSample* CostModel::sample_of(const Kernel& kernel) const {
@@ -85,34 +58,6 @@ Duration CostModel::kernel_time(const Kernel& kernel) const {
   return Duration::from_seconds(work_of(kernel) / rates.rate_at(rate_point(kernel)));
 }
 
-Duration CostModel::measured_collective_time(const std::map<int, TimeCurve>& by_ranks,
-                                             Bytes payload, int ranks) const {
-  const int measured = nearest_ranks(by_ranks, ranks);
-  const Duration time = by_ranks.at(measured).time_at(payload);
-  if (measured == ranks) return time;
-  return Duration::from_seconds(time.seconds() * foreign_share(ranks) / foreign_share(measured));
-}
-
-Duration CostModel::collective_time(OperationKind kind, Bytes payload, const Group& group) const {
-  const int ranks = static_cast<int>(group.ranks.size());
-  if (ranks <= 1) return {};
-  for (const OperationKind measured : {kind, stand_in(kind)})
-    if (const auto found = collectives_.find(measured); found != collectives_.end())
-      return measured_collective_time(found->second, payload, ranks);
-  const int nodes = nodes_of(group, profile_.ranks_per_node);
-  if (!profile_.link || (nodes > 1 && !profile_.network))
-    throw Error({.where = "hardware profile " + profile_.name,
-                 .what = fmt::format("no figures for {} among {} ranks on {} node{}", name_of(kind),
-                                     ranks, nodes, nodes > 1 ? "s" : ""),
-                 .way_out = fmt::format("run `shardscope calibrate --ranks {}`, or add {} to it",
-                                        ranks, profile_.link ? "a network" : "a link")});
-  return ring_time(kind, payload,
-                   {.ranks = ranks,
-                    .nodes = nodes,
-                    .within = *profile_.link,
-                    .across = profile_.network.value_or(Link{})});
-}
-
 Duration CostModel::operator_time(const Operation& operation) const {
   return std::max(operation.flops / peak_of(profile_, operation.dtype),
                   operation.bytes / profile_.memory_bandwidth);
@@ -124,18 +69,6 @@ Duration CostModel::copy_time(Bytes read_and_written) const {
 
 Bytes payload_of(const Collective& collective) {
   return bytes_of(std::max(collective.elements_in, collective.elements_out), collective.dtype);
-}
-
-int nodes_of(const Group& group, int ranks_per_node) {
-  if (ranks_per_node <= 0) return 1;
-  int nodes = 0;
-  int last = -1;
-  for (const int rank : group.ranks) {
-    const int node = rank / ranks_per_node;
-    nodes += node != last;
-    last = node;
-  }
-  return nodes;
 }
 
 std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile) {

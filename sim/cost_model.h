@@ -11,6 +11,7 @@
 #include "core/kernel.h"
 #include "core/quantities.h"
 #include "core/schedule.h"
+#include "sim/collectives/collective_model.h"
 #include "sim/hardware_profile.h"
 #include "sim/rate_table.h"
 
@@ -31,12 +32,10 @@ class CostModel {
   /// The profile knows nothing of this kernel's dtype: its time is taken from figures of another.
   bool borrows(const Kernel& kernel) const;
 
-  /// By the samples of this kind and number of ranks, straight in log-log over bytes; of the
-  /// nearest number of ranks scaled by (n-1)/n where this one was not measured; of all-gather where
-  /// the kind was not (a barrier as the smallest all-reduce, a reduce as a reduce-scatter); by the
-  /// ring's closed form where there are links. In a group of one: nothing. Throws Error where the
-  /// profile knows neither.
-  Duration collective_time(OperationKind kind, Bytes payload, const Group& group) const;
+  const CollectiveModel& collectives() const { return collectives_; }
+  Duration collective_time(OperationKind kind, Bytes payload, const Group& group) const {
+    return collectives_.cost(kind, payload, group.ranks).time;
+  }
 
   /// An operator of PyTorch's, by the roofline.
   Duration operator_time(const Operation& operation) const;
@@ -47,13 +46,11 @@ class CostModel {
  private:
   const KernelSample* sample_of(const Kernel& kernel) const;
   const RateTable& rates_of(const Kernel& kernel) const;
-  Duration measured_collective_time(const std::map<int, TimeCurve>& by_ranks, Bytes payload,
-                                    int ranks) const;
 
   const HardwareProfile& profile_;
   std::array<std::vector<KernelSample>, kernel_kind_count> samples_;  ///< with cost keys as kernels
   std::array<std::map<Dtype, RateTable>, kernel_kind_count> rates_;
-  std::map<OperationKind, std::map<int, TimeCurve>> collectives_;  ///< by kind and ranks
+  CollectiveModel collectives_;
 };
 
 /// What costs of this schedule on this profile take for granted, for people.
@@ -61,9 +58,6 @@ std::vector<std::string> assumptions(const Schedule& schedule, const HardwarePro
 
 /// Payload of a collective: what comes out of a gather, what goes into a reduction.
 Bytes payload_of(const Collective& collective);
-
-/// Nodes that a group's ranks sit on, `ranks_per_node` consecutive ranks in each; 0: all in one.
-int nodes_of(const Group& group, int ranks_per_node);
 
 /// Time of one operation when it runs alone.
 Duration operation_time(const Schedule& schedule, const Operation& op, const CostModel& model);

@@ -8,36 +8,21 @@
 
 namespace shardscope {
 
-std::string_view name_of(Origin origin) {
-  switch (origin) {
-    case Origin::measured:
-      return "measured";
-    case Origin::vendor:
-      return "vendor";
-    case Origin::assumed:
-      return "assumed";
-  }
-  return "?";
-}
-
 FlopRate peak_of(const HardwareProfile& profile, Dtype dtype) {
   return dtype == Dtype::bfloat16 ? profile.peak_bfloat16.value_or(profile.peak) : profile.peak;
 }
 
 HardwareProfile find_hardware_profile(std::string_view name_or_path, std::string_view where) {
-  std::string names;
-  for (const BuiltinProfile& profile : builtin_profiles()) {
-    if (profile.name == name_or_path)
-      return read_hardware_profile(JsonValue::parse(profile.text, profile.name));
-    names += (names.empty() ? "" : ", ") + std::string(profile.name);
-  }
+  if (const BuiltinProfile* profile = find_builtin_profile(name_or_path))
+    return read_hardware_profile(JsonValue::parse(profile->text, profile->name));
   const std::filesystem::path path(name_or_path);
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored))
-    throw Error({.where = std::string(where),
-                 .what = fmt::format("no hardware profile \"{}\"", name_or_path),
-                 .way_out = fmt::format(
-                     "give a file that `shardscope calibrate` wrote, or one of: {}", names)});
+    throw Error(
+        {.where = std::string(where),
+         .what = fmt::format("no hardware profile \"{}\"", name_or_path),
+         .way_out = fmt::format("give a file that `shardscope calibrate` wrote, or a ready one: {}",
+                                builtin_profile_advice(name_or_path))});
   return read_hardware_profile(path);
 }
 

@@ -14,19 +14,10 @@
 #include "core/quantities.h"
 #include "core/samples.h"
 #include "core/schedule.h"
+#include "sim/cluster.h"
+#include "sim/provenance.h"
 
 namespace shardscope {
-
-/// Where a figure comes from.
-enum class Origin : std::uint8_t { measured, vendor, assumed };
-std::string_view name_of(Origin origin);
-
-struct Provenance {
-  Origin origin = Origin::measured;
-  std::string source;  ///< "AMD EPYC, 2 cores" or the data sheet's title
-  std::string date;    ///< "2026-11-21"
-  bool operator==(const Provenance&) const = default;
-};
 
 /// One direction of one ring through the devices of a node, or between nodes; or of copies between
 /// host and device.
@@ -60,9 +51,12 @@ struct HardwareProfile {
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<CollectiveMemory> collective_memory;  ///< what `communicator_memory` is made of
+  std::optional<Gpu> gpu;
+  std::optional<Node> node;  ///< with it, NCCL's model costs what was not measured
+  std::optional<Interconnect> interconnect;
   std::optional<Link> link;        ///< among the ranks of one node
   std::optional<Link> network;     ///< among nodes: all adapters of a node together
-  int ranks_per_node = 0;          ///< 0: all ranks are in one node
+  int ranks_per_node = 0;          ///< 0: all ranks are in one node; else the node's GPUs
   double compute_slowdown = 1;     ///< factor on compute while a collective runs
   double collective_slowdown = 1;  ///< factor on a collective while compute runs
   bool collectives_serial = true;  ///< collectives run one after the other, in issue order
@@ -84,8 +78,8 @@ HardwareProfile read_hardware_profile(const JsonValue& document);
 /// The text that `read_hardware_profile` reads back to an equal profile.
 std::string to_json(const HardwareProfile& profile);
 
-/// A profile by the name of one that is built in ("h100_sxm") or by file; Error lists the names
-/// otherwise.
+/// A profile by the name of one that is built in ("h100_sxm") or by file; otherwise an Error that
+/// lists the names, the nearest first.
 HardwareProfile find_hardware_profile(std::string_view name_or_path, std::string_view where);
 
 }  // namespace shardscope

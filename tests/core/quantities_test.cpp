@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/clock_and_power.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -45,6 +46,15 @@ TEST(ParseBytes, TheLargestInt64IsTheLimit) {
 TEST(ParseBytes, ABareNumberIsRefusedWithTheWayOut) {
   EXPECT_EQ(complaint(parse_bytes, "80"),
             "sim.memory: \"80\" has no unit; add a unit, for example \"80 GiB\"");
+}
+
+TEST(ParseFrequency, AndPowerHaveUnits) {
+  EXPECT_EQ(parse_frequency("1.98 GHz", "").hertz, 1.98e9);
+  EXPECT_EQ(parse_power("700 W", "").watts, 700);
+  EXPECT_THAT(complaint(parse_frequency, "1980"), testing::HasSubstr("for example \"1980 MHz\""));
+  EXPECT_THAT(complaint(parse_power, "0 W"), testing::HasSubstr("is not positive"));
+  EXPECT_EQ(exact_text(Frequency{1.98e9}), "1980 MHz");
+  EXPECT_EQ(exact_text(Power{1200}), "1.2 kW");
 }
 
 TEST(ParseBytes, HostileTextIsRefused) {

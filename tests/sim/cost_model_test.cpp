@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <utility>
 
 #include "core/error.h"
@@ -13,12 +12,6 @@ namespace {
 /// 1 TFLOP/s, 100 GB/s, no samples.
 HardwareProfile data_sheet() {
   return {.name = "test", .device = "cuda", .peak = {1e12}, .memory_bandwidth = {100e9}};
-}
-
-Group ranks(int count) {
-  Group group{.name = "world", .ranks = std::vector<int>(static_cast<std::size_t>(count))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
-  return group;
 }
 
 TEST(KernelTime, IsFlopsOverPeakWhereTheProductIsLarge) {
@@ -94,54 +87,6 @@ TEST(KernelTime, UsesThePeakOfItsDtype) {
   EXPECT_EQ(CostModel(profile).kernel_time(product_of(Dtype::bfloat16)), 67109_ns);
   EXPECT_FALSE(CostModel(profile).borrows(product_of(Dtype::bfloat16)));
   EXPECT_EQ(CostModel(profile).kernel_time(product_of(Dtype::float32)), 268435_ns);
-}
-
-TEST(CollectiveTime, ComesFromSamplesOfTheSameRanks) {
-  HardwareProfile profile = data_sheet();
-  profile.collectives = {{OperationKind::all_gather, 2, 1_MB, 100_us},
-                         {OperationKind::all_gather, 4, 1_MB, 300_us}};
-  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(2)), 100_us);
-  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(4)), 300_us);
-}
-
-TEST(CollectiveTime, ScalesTheNearestRanksByTheForeignShare) {
-  // 2 ranks take half of the payload from others, 8 take 7/8: 100 us x (7/8) / (1/2) = 175 us.
-  HardwareProfile profile = data_sheet();
-  profile.collectives = {{OperationKind::all_gather, 2, 1_MB, 100_us}};
-  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(8)), 175_us);
-}
-
-TEST(CollectiveTime, FallsBackOnTheLink) {
-  // 3 hops x 2 us + 3/4 x 8 MB / 100 GB/s = 6 + 60 us.
-  HardwareProfile profile = data_sheet();
-  profile.link = Link{.bandwidth = {100e9}, .latency = 2_us};
-  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_gather, 8_MB, ranks(4)), 66_us);
-}
-
-TEST(CollectiveTime, WithoutAnyFigureIsAnError) {
-  const HardwareProfile profile = data_sheet();
-  EXPECT_THROW(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(4)),
-               Error);
-}
-
-TEST(CollectiveTime, AcrossNodesNeedsANetwork) {
-  HardwareProfile profile = data_sheet();
-  profile.link = Link{.bandwidth = {100e9}, .latency = 2_us};
-  profile.ranks_per_node = 2;
-  EXPECT_THROW(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(4)),
-               Error);
-  EXPECT_NO_THROW(CostModel(profile).collective_time(OperationKind::all_gather, 1_MB, ranks(2)));
-}
-
-TEST(CollectiveTime, InAGroupOfOneIsNothing) {
-  const HardwareProfile profile = data_sheet();
-  EXPECT_EQ(CostModel(profile).collective_time(OperationKind::all_reduce, 1_MB, ranks(1)), 0_ns);
-}
-
-TEST(NodesOf, CountsNodesThatRanksSitOn) {
-  EXPECT_EQ(nodes_of({.ranks = {0, 8, 16}}, 8), 3);
-  EXPECT_EQ(nodes_of({.ranks = {6, 7, 8}}, 8), 2);
-  EXPECT_EQ(nodes_of({.ranks = {0, 8, 16}}, 0), 1);
 }
 
 }  // namespace

@@ -76,6 +76,88 @@ TEST(HardwareProfile, KeepsWhatTheLibraryChoseAndTookForCollectives) {
   EXPECT_EQ(read(to_json(profile)), profile);
 }
 
+const std::string gpu_and_node = R"(
+    "gpu": {"name": "a GPU", "multiprocessors": 132, "boost_clock": "1830 MHz", "l2_cache": "50 MiB",
+      "power_limit": "700 W", "float32": "66.9 TFLOP/s", "bfloat16": "989.4 TFLOP/s", )" +
+                                 marks + R"(},
+    "node": {"gpus": 8, "fabric": "nvswitch", "nvlinks": 18, "cpu": "intel", )" +
+                                 marks + R"(},
+    "interconnect": {"kind": "roce", "adapters": 4, "rate": "100 Gbit/s", "oversubscription": 3,
+      "nodes_per_leaf": 16, )" + marks +
+                                 "}";
+
+TEST(HardwareProfile, ReadsTheSectionsOfACluster) {
+  const HardwareProfile profile = read(profile_text("\"80 GiB\"", ", " + gpu_and_node));
+  ASSERT_TRUE(profile.gpu && profile.node && profile.interconnect);
+  EXPECT_EQ(profile.gpu->multiprocessors, 132);
+  EXPECT_EQ(profile.gpu->bfloat16, FlopRate{989.4e12});
+  EXPECT_EQ(profile.gpu->float8, std::nullopt);
+  EXPECT_EQ(profile.node->fabric, Fabric::nvswitch);
+  EXPECT_EQ(profile.ranks_per_node, 8);
+  EXPECT_EQ(profile.interconnect->rate.bytes_per_s, 12.5e9);  // 100 Gbit/s
+  EXPECT_TRUE(profile.interconnect->gpu_direct);
+  EXPECT_EQ(profile.provenance.at("node"),
+            (Provenance{Origin::vendor, "a data sheet", "2026-01-02"}));
+  EXPECT_EQ(read(to_json(profile)), profile);
+}
+
+TEST(HardwareProfile, APeakThatStandsAloneHidesTheDataSheets) {
+  const HardwareProfile profile = read(profile_text("\"80 GiB\"", ", " + gpu_and_node));
+  EXPECT_EQ(peak_of(profile, Dtype::float32).flops_per_s, 2e12);
+  EXPECT_EQ(peak_of(profile, Dtype::bfloat16).flops_per_s, 989.4e12);
+}
+
+TEST(HardwareProfile, AFileNeedsOnlyWhatDiffersFromTheOneItIsBasedOn) {
+  const HardwareProfile profile =
+      read(R"({"schema": "shardscope.hardware/1", "based_on": "h100_sxm",
+    "name": "ours", "source": "here", "memory": {"value": "70 GiB", )" +
+           marks + "}}");
+  EXPECT_EQ(profile.name, "ours");
+  EXPECT_EQ(profile.memory, 70_GiB);
+  EXPECT_EQ(profile.gpu, find_hardware_profile("h100_sxm", "").gpu);
+  EXPECT_EQ(read(to_json(profile)), profile);
+}
+
+TEST(HardwareProfile, NullTakesAnInheritedFigureAway) {
+  const HardwareProfile profile =
+      read(R"({"schema": "shardscope.hardware/1", "based_on": "h100_sxm",
+    "name": "one node", "source": "here", "interconnect": null})");
+  EXPECT_FALSE(profile.interconnect);
+  EXPECT_TRUE(profile.node);
+}
+
+TEST(HardwareProfile, NamesTheNearestProfileToBeBasedOn) {
+  EXPECT_THAT(
+      error_of(R"({"based_on": "h100_sxn"})"),
+      ::testing::AllOf(HasSubstr("test.json:1: based_on"), HasSubstr("did you mean \"h100_sxm\"")));
+}
+
+TEST(HardwareProfile, NamesTheNearestFabric) {
+  std::string text = gpu_and_node;
+  text.replace(text.find("nvswitch"), 8, "nvswich");
+  EXPECT_THAT(error_of(profile_text("\"80 GiB\"", ", " + text)),
+              ::testing::AllOf(HasSubstr("node.fabric"), HasSubstr("did you mean \"nvswitch\"")));
+}
+
+TEST(HardwareProfile, RefusesAFabricWithoutItsLinks) {
+  std::string text = gpu_and_node;
+  text.replace(text.find("\"nvlinks\": 18, "), 15, "");
+  EXPECT_THAT(error_of(profile_text("\"80 GiB\"", ", " + text)), HasSubstr("add \"nvlinks\""));
+}
+
+TEST(HardwareProfile, RefusesRanksOfANodeThatAreNotItsGpus) {
+  EXPECT_THAT(error_of(profile_text("\"80 GiB\"", ", \"ranks_per_node\": 4, " + gpu_and_node)),
+              HasSubstr("4 ranks in a node of 8 GPUs"));
+}
+
+TEST(HardwareProfile, KeepsTheSpreadOfAFigure) {
+  const HardwareProfile profile = read(profile_text(
+      "\"80 GiB\"",
+      R"(, "link": {"bandwidth": "9 GB/s", "latency": "1 us", "spread": 0.07, )" + marks + "}"));
+  EXPECT_EQ(profile.provenance.at("link").spread, 0.07);
+  EXPECT_EQ(read(to_json(profile)), profile);
+}
+
 TEST(HardwareProfile, KeepsWhereAFigureComesFrom) {
   EXPECT_EQ(read(profile_text("\"80 GiB\"")).provenance.at("memory"),
             (Provenance{Origin::vendor, "a data sheet", "2026-01-02"}));
@@ -142,7 +224,7 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
 
 TEST(HardwareProfile, BuiltInDataSheetsCanBeRead) {
   const HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
-  EXPECT_EQ(profile.memory, 80_GB);
+  EXPECT_EQ(profile.memory, 81007_MiB);  // less than 80 GiB: as CUDA shows it
   EXPECT_EQ(profile.ranks_per_node, 8);
 }
 
