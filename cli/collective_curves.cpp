@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "sim/cost_model.h"
@@ -18,8 +17,7 @@ std::optional<Predicted<Duration>> predicted_from(const HardwareProfile& others,
     return other.kind == sample.kind && other.ranks == sample.ranks;
   });
   if (!has_kind) return std::nullopt;
-  Group group{.ranks = std::vector<int>(static_cast<std::size_t>(sample.ranks))};
-  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  const Group group{.name = {}, .ranks = Ranks::up_to(sample.ranks)};
   return Predicted<Duration>{CostModel(others).collective_time(sample.kind, sample.bytes, group)};
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/format/atomic_file.h"
 #include "core/model_flops.h"
+#include "sim/collectives/collective_rows.h"
 #include "sim/cost_model.h"
 #include "sim/simulate.h"
 #include "traces/chrome_writer.h"
@@ -40,6 +41,7 @@ Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   facts.model_flops = model_flops(result.schedule);
   facts.peak = peak_of(profile, dtypes_of(scenario.strategy.precision).compute);
   facts.mfu_formula = mfu_formula;
+  facts.collectives = collective_rows(result.schedule, profile);
   facts.arena = arena_layout(result.schedule).size;
   facts.low_factor = bounds.low_factor;
   facts.high_factor = bounds.high_factor;

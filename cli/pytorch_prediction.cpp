@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/model_flops.h"
 #include "core/runtime/recorded_schedule.h"
+#include "sim/collectives/collective_rows.h"
 #include "sim/outside_memory.h"
 #include "sim/simulate.h"
 
@@ -77,6 +78,7 @@ RunFacts facts_of(const PytorchScenario& scenario, const Schedule& schedule,
   facts.model_flops = model_flops(schedule);
   facts.peak = peak_of(profile, compute_dtype_of(scenario));
   facts.mfu_formula = mfu_formula;
+  facts.collectives = collective_rows(schedule, profile);
   facts.outside_items = outside_items(schedule, profile);
   facts.outside = outside_bytes(schedule, profile);
   return facts;

@@ -48,6 +48,13 @@ Json streams_json() {
   return result;
 }
 
+/// A list; of very many evenly spaced ones, what they follow from.
+Json ranks_json(const Ranks& ranks) {
+  constexpr std::size_t most_listed = 4096;
+  if (ranks.size() <= most_listed || !ranks.stride()) return ranks.list();
+  return {{"first", ranks.front()}, {"stride", *ranks.stride()}, {"count", ranks.size()}};
+}
+
 Json operation_json(const Schedule& schedule, std::size_t index) {
   const Operation& op = schedule.operations[index];
   Json after = Json::array();
@@ -66,7 +73,7 @@ Json operation_json(const Schedule& schedule, std::size_t index) {
               {"flops", op.flops.count}};
   if (is_collective(op.kind)) {
     const Collective& collective = schedule.collectives[op.detail];
-    result["group"] = schedule.groups[collective.group.value].ranks;
+    result["group"] = ranks_json(schedule.groups[collective.group.value].ranks);
     result["elements_in"] = collective.elements_in;
     result["elements_out"] = collective.elements_out;
     result["dtype"] = name_of(collective.dtype);
@@ -116,7 +123,7 @@ std::string after_text(const Schedule& schedule, const Operation& op) {
 }
 
 std::string ranks_text(const Group& group) {
-  if (group.ranks.size() <= 8) return fmt::format("{}", fmt::join(group.ranks, ","));
+  if (group.ranks.size() <= 8) return fmt::format("{}", fmt::join(group.ranks.list(), ","));
   return fmt::format("{},{},..{} ({})", group.ranks[0], group.ranks[1], group.ranks.back(),
                      group.ranks.size());
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/collectives_text.h"
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
@@ -91,7 +92,9 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
     return text + "what lived then:\n\n" +
            explain_contents(prediction.schedule, contents, scenario.setup, painter);
   }
-  if (explain) return text + explain_program_peak(prediction.schedule, scenario.setup, painter);
+  if (explain)
+    return text + explain_program_peak(prediction.schedule, scenario.setup, painter) + "\n" +
+           collectives_text(prediction.summary, painter);
   return text + summary_text(prediction.summary, painter);
 }
 
@@ -131,7 +134,8 @@ ExitCode run_simulate(const SimulateOptions& options) {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, scenario.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
-    print(options.explain ? explain_peak(prediction.schedule, painter)
+    print(options.explain ? explain_peak(prediction.schedule, painter) + "\n" +
+                                collectives_text(prediction.summary, painter)
                           : summary_text(prediction.summary, painter));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
@@ -150,7 +154,8 @@ void declare_simulate(Command& command) {
                  {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,
-               "shows what lives at the peak instead, until when, and what would free it");
+               "shows what lives at the peak instead, until when, and what would free it, and what "
+               "collectives cost");
   command.option("-o", options->folder,
                  {"PATH", "leaves summary, trace and pictures in a run folder"});
   command.examples({{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "

@@ -103,19 +103,19 @@ class NativeScheduler {
   }
 
   void make_groups(int rank) {
-    std::vector<int> world(static_cast<std::size_t>(data_parallel_ranks()));
-    for (std::size_t i = 0; i < world.size(); ++i) world[i] = static_cast<int>(i);
-    if (world.size() > 1) world_ = builder_.add_group({"world", world});
+    const int world = data_parallel_ranks();
+    if (world > 1) world_ = builder_.add_group({"world", Ranks::up_to(world)});
     if (shard_.count > 1) {
-      std::vector<int> ranks;
-      for (int i = 0; i < shard_.count; ++i) ranks.push_back(rank - shard_.index + i);
-      shard_group_ = ranks.size() == world.size() ? world_ : builder_.add_group({"shard", ranks});
+      const auto count = static_cast<std::size_t>(shard_.count);
+      shard_group_ =
+          shard_.count == world
+              ? world_
+              : builder_.add_group({"shard", Ranks::spaced(rank - shard_.index, 1, count)});
     }
     if (sharding_.replicas) {
-      std::vector<int> ranks;
-      for (int i = 0; i < strategy_.mesh.replicate; ++i)
-        ranks.push_back(i * shard_.count + shard_.index);
-      replicate_group_ = builder_.add_group({"replicate", ranks});
+      const auto count = static_cast<std::size_t>(strategy_.mesh.replicate);
+      replicate_group_ =
+          builder_.add_group({"replicate", Ranks::spaced(shard_.index, shard_.count, count)});
     }
   }
 

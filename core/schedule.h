@@ -15,6 +15,7 @@
 #include "core/kernel.h"
 #include "core/model/model.h"
 #include "core/quantities.h"
+#include "core/ranks.h"
 #include "core/strategy.h"
 #include "core/target.h"
 
@@ -146,8 +147,8 @@ struct Collective {
 };
 
 struct Group {
-  std::string name;        ///< "world", "shard", "replicate"
-  std::vector<int> ranks;  ///< global ranks, ascending
+  std::string name;  ///< "world", "shard", "replicate"
+  Ranks ranks;       ///< ascending
   bool operator==(const Group&) const = default;
 };
 

@@ -9,6 +9,7 @@
 namespace shardscope {
 
 FlopRate peak_of(const HardwareProfile& profile, Dtype dtype) {
+  if (dtype == Dtype::float16 && profile.gpu && profile.gpu->float16) return *profile.gpu->float16;
   return dtype == Dtype::bfloat16 ? profile.peak_bfloat16.value_or(profile.peak) : profile.peak;
 }
 

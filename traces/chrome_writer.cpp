@@ -38,7 +38,7 @@ std::string microseconds(Duration time) {
   return fmt::format("{}{}.{:03}", is_negative ? "-" : "", magnitude / 1000, magnitude % 1000);
 }
 
-using GroupKey = std::pair<std::string, std::vector<int>>;
+using GroupKey = std::pair<std::string, Ranks>;
 
 /// The distinct process groups of the trace, in order of first appearance.
 class GroupTable {
@@ -188,7 +188,7 @@ class Writer {
       text(fmt::format(
           "{}{{\"pg_name\": \"{}\", \"pg_desc\": {}, \"backend_config\": \"\", \"pg_size\": {}, "
           "\"ranks\": [{}]}}",
-          i == 0 ? "" : ", ", i, json_text(name), ranks.size(), fmt::join(ranks, ", ")));
+          i == 0 ? "" : ", ", i, json_text(name), ranks.size(), fmt::join(ranks.list(), ", ")));
     }
     text("]},\n");
   }
@@ -211,7 +211,7 @@ class Writer {
     for (std::size_t i = 0; i < groups_.groups().size(); ++i) {
       const auto& [name, ranks] = groups_.groups()[i];
       text(fmt::format("{}{{\"name\": {}, \"ranks\": [{}]}}", i == 0 ? "" : ", ", json_text(name),
-                       fmt::join(ranks, ", ")));
+                       fmt::join(ranks.list(), ", ")));
     }
     text("],\n  \"operations\": [");
     for (std::size_t i = 0; i < trace_.facts.size(); ++i) {
@@ -349,7 +349,7 @@ class Writer {
   std::string collective_args(const OperationFacts& facts) const {
     const std::size_t shown = std::min(facts.ranks.size(), listed_ranks);
     const std::string ranks =
-        fmt::format("[{}{}]", fmt::join(facts.ranks.begin(), facts.ranks.begin() + shown, ", "),
+        fmt::format("[{}{}]", fmt::join(facts.ranks.part(0, shown).list(), ", "),
                     shown < facts.ranks.size() ? ", ..." : "");
     return fmt::format(
         "\"Collective name\": \"{}\", \"In msg nelems\": {}, \"Out msg nelems\": {}, \"Group "

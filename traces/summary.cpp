@@ -118,6 +118,7 @@ Summary summarize(const Trace& trace, const RunFacts& facts) {
   result.memory = steps.all.back().memory;
   result.steps = std::move(steps.all);
   result.fits = fits(result.steps, facts);
+  result.collectives = facts.collectives;
   result.outside = facts.outside_items;
   result.out_of_memory = facts.out_of_memory;
   if (facts.out_of_memory) return without_times(std::move(result));

@@ -48,6 +48,21 @@ struct OutOfMemorySummary {
   bool operator==(const OutOfMemorySummary&) const = default;
 };
 
+/// Collectives of a step that are alike, and what a cost model says of each.
+struct CollectiveSummary {
+  std::string kind;   ///< "all_gather"
+  std::string group;  ///< "shard"
+  std::int64_t ranks = 0;
+  Bytes bytes;  ///< of one: out of the gather or into the reduction
+  std::int64_t times = 0;
+  Duration time;  ///< of one, when it runs alone
+  std::string
+      algorithm;         ///< that NCCL is expected to pick: "RING"; "" where it is not NCCL's model
+  std::string protocol;  ///< "LL128"
+  std::int64_t channels = 0;
+  bool operator==(const CollectiveSummary&) const = default;
+};
+
 /// A step whose place and memory are known better than from the trace's spans and samples.
 struct StepFacts {
   std::string label;
@@ -72,6 +87,7 @@ struct RunFacts {
   double low_factor = 1;  ///< on the step time, for its lower and upper bound
   double high_factor = 1;
   std::vector<OutsideItem> outside_items;             ///< what `outside` consists of
+  std::vector<CollectiveSummary> collectives;         ///< of the steady step
   std::vector<StepFacts> steps;                       ///< the last one is the steady one; or none
   std::optional<OutOfMemorySummary> out_of_memory{};  ///< the run does not get further
 };
@@ -102,6 +118,7 @@ struct Summary {
   MemorySummary memory;
   std::vector<StepSummary> steps;  ///< 1 and 2 where a longer trace has them, then the steady one
   std::vector<UnitAccounting> by_unit;
+  std::vector<CollectiveSummary> collectives;  ///< of a predicted steady step
   std::vector<OutsideItem> outside;
   std::optional<OutOfMemorySummary> out_of_memory;
   bool operator==(const Summary&) const = default;

@@ -68,6 +68,14 @@ Json unit_json(const UnitAccounting& unit) {
           {"communication_bytes", unit.communication_bytes.count}};
 }
 
+Json collective_json(const CollectiveSummary& collective) {
+  return {{"kind", collective.kind},           {"group", collective.group},
+          {"ranks", collective.ranks},         {"bytes", collective.bytes.count},
+          {"times", collective.times},         {"time_ns", collective.time.ns},
+          {"algorithm", collective.algorithm}, {"protocol", collective.protocol},
+          {"channels", collective.channels}};
+}
+
 template <class Values, class Convert>
 Json array_json(const Values& values, Convert convert) {
   Json json = Json::array();
@@ -115,6 +123,7 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["memory"] = memory_json(summary.memory);
   json["steps"] = array_json(summary.steps, step_json);
   json["by_unit"] = array_json(summary.by_unit, unit_json);
+  json["collectives"] = array_json(summary.collectives, collective_json);
   json["outside"] = array_json(summary.outside, outside_json);
   json["out_of_memory"] =
       summary.out_of_memory ? out_of_memory_json(*summary.out_of_memory) : Json(nullptr);
@@ -174,6 +183,18 @@ UnitAccounting read_unit(const JsonValue& object) {
           .communication_bytes = bytes_at(object, "communication_bytes")};
 }
 
+CollectiveSummary read_collective(const JsonValue& object) {
+  return {.kind = object.at("kind").string(),
+          .group = object.at("group").string(),
+          .ranks = object.at("ranks").integer(),
+          .bytes = bytes_at(object, "bytes"),
+          .times = object.at("times").integer(),
+          .time = duration_at(object, "time_ns"),
+          .algorithm = object.at("algorithm").string(),
+          .protocol = object.at("protocol").string(),
+          .channels = object.at("channels").integer()};
+}
+
 TraceKind read_kind(const JsonValue& value) {
   const std::string text = value.string();
   for (const TraceKind kind : {TraceKind::predicted, TraceKind::profiled, TraceKind::imported}) {
@@ -226,6 +247,9 @@ Summary summary_of(const JsonValue& object) {
     summary.steps.push_back(read_step(step));
   for (const JsonValue& unit : object.at("by_unit").elements())
     summary.by_unit.push_back(read_unit(unit));
+  if (const auto collectives = object.find("collectives"))
+    for (const JsonValue& one : collectives->elements())
+      summary.collectives.push_back(read_collective(one));
   if (const auto outside = object.find("outside"))
     for (const JsonValue& item : outside->elements()) summary.outside.push_back(read_outside(item));
   if (const auto failure = object.find("out_of_memory"))

@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "core/quantities.h"
+#include "core/ranks.h"
 #include "core/schedule.h"
 
 namespace shardscope {
@@ -62,7 +63,7 @@ struct OperationFacts {
   Bytes bytes;
   Flops flops;
   std::string group;  ///< collectives
-  std::vector<int> ranks;
+  Ranks ranks;
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;

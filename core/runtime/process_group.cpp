@@ -1,22 +1,18 @@
 #include "core/runtime/process_group.h"
 
-#include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace shardscope::eager {
 
 ProcessGroups::ProcessGroups(int world, int rank) {
-  std::vector<int> ranks(static_cast<std::size_t>(world));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  groups_.push_back({.id = 0, .ranks = std::move(ranks), .rank = rank});
+  groups_.push_back({.id = 0, .ranks = Ranks::up_to(world), .rank = rank});
 }
 
-const ProcessGroup& ProcessGroups::add(std::vector<int> ranks) {
-  const auto at = std::find(ranks.begin(), ranks.end(), rank());
-  const int place = at == ranks.end() ? -1 : static_cast<int>(at - ranks.begin());
-  groups_.push_back(
-      {.id = static_cast<int>(groups_.size()), .ranks = std::move(ranks), .rank = place});
+const ProcessGroup& ProcessGroups::add(Ranks ranks) {
+  const auto place = ranks.place_of(rank());
+  groups_.push_back({.id = static_cast<int>(groups_.size()),
+                     .ranks = std::move(ranks),
+                     .rank = place ? static_cast<int>(*place) : -1});
   return groups_.back();
 }
 
@@ -30,9 +26,7 @@ std::vector<const ProcessGroup*> ProcessGroups::mesh(const std::vector<int>& sha
       continue;
     }
     const int first = rank() - rank() / stride % size * stride;
-    std::vector<int> ranks;
-    for (int i = 0; i < size; ++i) ranks.push_back(first + i * stride);
-    groups.push_back(&add(std::move(ranks)));
+    groups.push_back(&add(Ranks::spaced(first, stride, static_cast<std::size_t>(size))));
   }
   return groups;
 }

@@ -4,13 +4,15 @@
 #include <deque>
 #include <vector>
 
+#include "core/ranks.h"
+
 namespace shardscope::eager {
 
 /// torch.distributed.ProcessGroup: a communicator. Two of them may hold the same ranks.
 struct ProcessGroup {
-  int id = 0;              ///< in the order in which they were made; 0 is the world's
-  std::vector<int> ranks;  ///< global ranks in the group's order
-  int rank = 0;            ///< this process's place among them; -1: it is no member
+  int id = 0;    ///< in the order in which they were made; 0 is the world's
+  Ranks ranks;   ///< global ranks in the group's order
+  int rank = 0;  ///< this process's place among them; -1: it is no member
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
@@ -28,7 +30,7 @@ class ProcessGroups {
   const std::deque<ProcessGroup>& all() const { return groups_; }
 
   /// dist.new_group: always one more.
-  const ProcessGroup& add(std::vector<int> ranks);
+  const ProcessGroup& add(Ranks ranks);
 
   /// This process's group along each dimension of init_device_mesh(shape) over the world; a
   /// dimension of all ranks is the world's own group. Example: shape {2, 4}, rank 5: {1, 5} and

@@ -11,6 +11,10 @@ using Algorithm = NcclAlgorithm;
 using Protocol = NcclProtocol;
 using Kind = OperationKind;
 
+// Of a node: NCCL_MAX_NVLS_ARITY, and NCCL_MAX_DIRECT_ARITY + 1 (src/include/device.h).
+constexpr int most_nvls_heads = 32;
+constexpr int most_collnet_ranks = 8;
+
 template <class Enum>
 constexpr std::size_t at(Enum value) {
   return static_cast<std::size_t>(value);
@@ -72,9 +76,11 @@ bool enabled(const Tuning& t, Kind kind, Algorithm a, Protocol p) {
   if (p == Protocol::ll128 && !(comm.ll128 && comm.compute_capability >= 70)) return false;
   if (a == Algorithm::pat) return t.one_rank_per_node() && comm.compute_capability >= 60;
   if (a == Algorithm::nvls_tree) return !t.one_node();
-  if (a == Algorithm::nvls) return t.one_node() || comm.collnet;
-  if (a == Algorithm::collnet_direct) return comm.collnet && comm.nvswitch;
-  return a != Algorithm::collnet_chain || comm.collnet;
+  const int here = t.whole_ranks_per_node();
+  if (a == Algorithm::nvls)
+    return (t.one_node() || comm.collnet) && (kind == Kind::all_reduce || here <= most_nvls_heads);
+  if (is_collnet(a) && (!comm.collnet || here > most_collnet_ranks)) return false;
+  return a != Algorithm::collnet_direct || comm.nvswitch;
 }
 
 /// Channels' rate together, before what an algorithm and a protocol make of it.

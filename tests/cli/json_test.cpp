@@ -102,7 +102,7 @@ TEST_F(JsonOutput, SimulateSumsItsTimeToTheStep) {
   expect_keys(json, {"strategy", "runtime", "world", "precision", "fits", "device_memory_bytes",
                      "assumed", "step_time_ns", "step_time_low_ns", "step_time_high_ns",
                      "tokens_per_s", "tokens_per_s_per_device", "mfu_share", "mfu_formula", "time",
-                     "memory", "steps", "by_unit"});
+                     "memory", "steps", "by_unit", "collectives"});
   const Json& time = json["time"];
   expect_keys(time, {"communication_ns", "overlap_share"});
   EXPECT_EQ(time["compute_ns"].get<std::int64_t>() +
@@ -127,6 +127,26 @@ TEST_F(JsonOutput, WhatWasNotGivenIsListedAsAssumed) {
       workplace_, "simulate --cluster h100_sxm --model model --world 2 --seq 8 --optimizer sgd");
   EXPECT_EQ(json["assumed"],
             Json::parse(R"x(["batch 1 (--batch)", "strategy full_shard (--strategy)"])x"));
+}
+
+TEST_F(JsonOutput, SimulateSaysHowNcclRunsCollectives) {
+  // Two GPUs of a node, a few KiB: LL is the fastest.
+  const Json json = answer(workplace_, "simulate --cluster h100_sxm --model model" + on_two_ranks);
+  ASSERT_FALSE(json["collectives"].empty());
+  const Json& first = json["collectives"][0];
+  expect_keys(first, {"kind", "group", "ranks", "bytes", "times", "time_ns", "algorithm",
+                      "protocol", "channels"});
+  EXPECT_EQ(first["ranks"], 2);
+  EXPECT_EQ(first["algorithm"], "RING");
+  EXPECT_EQ(first["protocol"], "LL");
+}
+
+TEST_F(JsonOutput, ScheduleOfManyRanksDoesNotListThem) {
+  const std::string question =
+      "schedule --collectives --model model --batch 1 --seq 8 --optimizer sgd --world ";
+  EXPECT_EQ(answer(workplace_, question + "4096")["operations"][0]["group"].size(), 4096u);
+  EXPECT_EQ(answer(workplace_, question + "1000000")["operations"][0]["group"],
+            Json::parse(R"({"first": 0, "stride": 1, "count": 1000000})"));
 }
 
 TEST_F(JsonOutput, TheSameQuestionGivesTheSameBytes) {

@@ -113,7 +113,7 @@ TEST(NativeSchedule, HybridSumsShardsOverReplicas) {
                                            .rank = 3});
   // Rank 3 is shard 1 of replica 1: it shards with rank 2 and replicates rank 1.
   std::map<std::string, std::vector<int>> groups;
-  for (const Group& group : schedule.groups) groups[group.name] = group.ranks;
+  for (const Group& group : schedule.groups) groups[group.name] = group.ranks.list();
   EXPECT_THAT(groups["shard"], ElementsAre(2, 3));
   EXPECT_THAT(groups["replicate"], ElementsAre(1, 3));
   EXPECT_THAT(groups["world"], ElementsAre(0, 1, 2, 3));

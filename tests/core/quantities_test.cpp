@@ -53,7 +53,7 @@ TEST(ParseFrequency, AndPowerHaveUnits) {
   EXPECT_EQ(parse_power("700 W", "").watts, 700);
   EXPECT_THAT(complaint(parse_frequency, "1980"), testing::HasSubstr("for example \"1980 MHz\""));
   EXPECT_THAT(complaint(parse_power, "0 W"), testing::HasSubstr("is not positive"));
-  EXPECT_EQ(exact_text(Frequency{1.98e9}), "1980 MHz");
+  EXPECT_EQ(exact_text(Frequency{1.98e9}), "1.98 GHz");
   EXPECT_EQ(exact_text(Power{1200}), "1.2 kW");
 }
 

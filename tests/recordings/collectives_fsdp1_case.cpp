@@ -165,9 +165,8 @@ fsdp1::Groups fsdp1_groups(const Json& given, ProcessGroups& groups) {
   }
   fsdp1::Groups made{.world = &groups.world(), .all = &groups.world()};
   const auto add = [&](int first, int stride, int count) -> const ProcessGroup* {
-    std::vector<int> ranks;
-    for (int i = 0; i < count; ++i) ranks.push_back(first + i * stride);
-    const ProcessGroup& group = groups.add(std::move(ranks));
+    const ProcessGroup& group =
+        groups.add(Ranks::spaced(first, stride, static_cast<std::size_t>(count)));
     return group.rank < 0 ? nullptr : &group;
   };
   for (int a = 0; a < shape[0]; ++a)

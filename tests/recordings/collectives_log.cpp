@@ -75,7 +75,7 @@ std::string EventLog::short_name(GroupId group) {
 Json EventLog::groups() const {
   Json groups = Json::object();
   for (std::size_t i = 0; i < used_groups_.size(); ++i)
-    groups[fmt::format("pg{}", i)] = all_groups_.all()[used_groups_[i].value].ranks;
+    groups[fmt::format("pg{}", i)] = all_groups_.all()[used_groups_[i].value].ranks.list();
   return groups;
 }
 
@@ -90,7 +90,7 @@ void EventLog::on_collective(eager::Session&, const eager::CollectiveCall& call)
              {"kind", shardscope::name_of(call.kind)},
              {"unit", unit_of(call)},
              {"pg", short_name(call.group)},
-             {"ranks", all_groups_.all()[call.group.value].ranks},
+             {"ranks", all_groups_.all()[call.group.value].ranks.list()},
              {"in", call.elements_in},
              {"out", call.elements_out},
              {"dtype", shardscope::name_of(call.dtype)}};

@@ -107,6 +107,11 @@ TEST(HardwareProfile, APeakThatStandsAloneHidesTheDataSheets) {
   EXPECT_EQ(peak_of(profile, Dtype::bfloat16).flops_per_s, 989.4e12);
 }
 
+TEST(HardwareProfile, ProductsOfFloat16HaveTheirOwnPeak) {
+  EXPECT_EQ(peak_of(find_hardware_profile("v100_sxm", ""), Dtype::float16).flops_per_s, 125e12);
+  EXPECT_EQ(peak_of(find_hardware_profile("v100_sxm", ""), Dtype::bfloat16).flops_per_s, 15.7e12);
+}
+
 TEST(HardwareProfile, AFileNeedsOnlyWhatDiffersFromTheOneItIsBasedOn) {
   const HardwareProfile profile =
       read(R"({"schema": "shardscope.hardware/1", "based_on": "h100_sxm",

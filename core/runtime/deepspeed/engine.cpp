@@ -1,5 +1,6 @@
 #include "core/runtime/deepspeed/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -35,9 +36,8 @@ const ProcessGroup* secondary_group(ProcessGroups& groups, std::int64_t size) {
   const ProcessGroup* own = nullptr;
   const int world = groups.world().size();
   for (int first = 0; first < world; first += static_cast<int>(size)) {
-    std::vector<int> ranks;
-    for (int i = 0; i < size && first + i < world; ++i) ranks.push_back(first + i);
-    const ProcessGroup& made = groups.add(std::move(ranks));
+    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(size, world - first));
+    const ProcessGroup& made = groups.add(Ranks::spaced(first, 1, count));
     if (made.rank >= 0) own = &made;
   }
   return own;

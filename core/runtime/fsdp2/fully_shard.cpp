@@ -118,9 +118,10 @@ MeshInfoRef FullySharded::post_forward_mesh(const ReshardAfterForward& reshard,
                    .way_out = "give a divisor, true or false"});
   if (ranks == 1) return nullptr;
   if (ranks == shard.size()) return mesh;
-  const auto first = shard.ranks.begin() + shard.rank / ranks * ranks;
+  const auto count = static_cast<std::size_t>(ranks);
+  const auto first = static_cast<std::size_t>(shard.rank) / count * count;
   return std::make_shared<MeshInfo>(
-      MeshInfo{.shard = &groups_.add(std::vector<int>(first, first + ranks))});
+      MeshInfo{.shard = &groups_.add(shard.ranks.part(first, count))});
 }
 
 State& FullySharded::fully_shard(const std::vector<Module*>& modules, const Options& options) {

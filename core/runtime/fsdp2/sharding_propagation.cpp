@@ -101,10 +101,11 @@ std::int64_t ShardingPropagation::before_update(const OperatorCall& call) {
 
 std::int64_t ShardingPropagation::before_reshard(const OperatorCall& call) {
   const Dims& sizes = resharding_->parameters()[next_++]->size();
+  const Ranks& ranks = resharding_->post_forward_mesh()->shard->ranks;
   const std::string schema =
       fmt::format("{}{} over ranks {}", detach_name,
                   described(*call.inputs.front(), Sizes(sizes.begin(), sizes.end())),
-                  resharding_->post_forward_mesh()->shard->ranks);
+                  ranks.list());
   return known_.insert(schema).second ? 2 : 0;
 }
 

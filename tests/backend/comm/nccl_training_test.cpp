@@ -96,7 +96,7 @@ std::string expected_call(const Schedule& schedule, const Operation& operation) 
   return fmt::format("{} on stream {}: {} B, ranks {}", nccl_name(operation.kind),
                      static_cast<int>(operation.stream),
                      bytes_of(collective.elements_in, collective.dtype).count,
-                     fmt::join(schedule.groups[collective.group.value].ranks, " "));
+                     fmt::join(schedule.groups[collective.group.value].ranks.list(), " "));
 }
 
 std::vector<std::string> expected_calls(const Schedule& schedule) {

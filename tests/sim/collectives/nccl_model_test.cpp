@@ -160,6 +160,23 @@ TEST(NcclModel, OneRankPerNodeHasTheTreesLatencyAndPat) {
             0);
 }
 
+TEST(NcclModel, SwitchesReduceWhereTheyAreToldTo) {
+  // Chain over 4 nodes: 2 x 7 x 2.8 + 30 us, 8 x 45 / 2 GB/s. Direct: 2 (3.7 + 7 x 0.4) + 31 us; an
+  // adapter per GPU, x 0.85 on Hopper.
+  NcclCommunicator comm = h100_nodes(4);
+  EXPECT_EQ(nccl_rate(comm, Kind::all_reduce, Algorithm::collnet_chain, Protocol::simple).bandwidth,
+            0);
+  comm.collnet = true;
+  const NcclRate chain =
+      nccl_rate(comm, Kind::all_reduce, Algorithm::collnet_chain, Protocol::simple);
+  EXPECT_NEAR(chain.latency_us, 69.2, 1e-9);
+  EXPECT_NEAR(chain.bandwidth, 180, 1e-9);
+  const NcclRate direct =
+      nccl_rate(comm, Kind::all_reduce, Algorithm::collnet_direct, Protocol::simple);
+  EXPECT_NEAR(direct.latency_us, 44.0, 1e-9);
+  EXPECT_NEAR(direct.bandwidth, 153, 1e-9);
+}
+
 TEST(NcclModel, BroadcastsOfOneNodeWaitForOneHop) {
   // 8.4 + 3.4 us; every byte goes over every link once.
   const NcclRate rate = nccl_rate(h100_node(), Kind::broadcast, Algorithm::ring, Protocol::simple);
