@@ -88,10 +88,23 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
   }
   probe(Moment::loss, number);
   backward();
+  if (settings_.metric_losses > 0) measure(number);
   probe(Moment::backward, number);
   if (!settings_.holds_logits) loss_.reset();
   // Ends a micro-batch: only after the last one is there a step.
   if (deepspeed::Engine* engine = model_.engine(); engine && !last) engine->step();
+}
+
+Tensor TrainingLoop::loss_after_model(const Tensor& labels) {
+  Tensor rows = to(s_, view(s_, logits_, {-1, logits_.size(-1)}), Dtype::float32);
+  return cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
+}
+
+void TrainingLoop::measure(int number) {
+  const NoGrad no_grad(s_);
+  for (int i = 0; i < settings_.metric_losses; ++i)
+    loss_after_model(inputs_[2 * static_cast<std::size_t>(number) + 1]);
+  if (!settings_.holds_logits) logits_.reset();
 }
 
 void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
@@ -108,9 +121,8 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
   } else {
     logits_ = forward({ids, Tensor(), Tensor()})[1];
     probe(Moment::forward, number);
-    Tensor rows = to(s_, view(s_, logits_, {-1, logits_.size(-1)}), Dtype::float32);
-    loss_ = cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
-    if (!settings_.holds_logits) logits_.reset();
+    loss_ = loss_after_model(labels);
+    if (!settings_.holds_logits && settings_.metric_losses == 0) logits_.reset();
   }
   if (settings_.micro_batches > 1 && !model_.engine() && !settings_.divides_in_backward)
     loss_ = div(s_, loss_, settings_.micro_batches);

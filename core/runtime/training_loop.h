@@ -29,6 +29,9 @@ struct TrainingSettings {
   bool divides_in_backward = false;
   /// A variable holds logits and loss until the next forward has returned.
   bool holds_logits = false;
+  /// Losses of the logits after the backward, without gradients: metrics of a trainer. Composer's
+  /// LanguageCrossEntropy and LanguagePerplexity are two. Only with the loss after the model.
+  int metric_losses = 0;
   std::optional<Dtype> autocast = {};  ///< around forward and loss
   /// A GradScaler, as float16 needs; an engine has its own.
   bool scales_loss = false;
@@ -76,6 +79,8 @@ class TrainingLoop {
   void backward();
   void update(const Probe& probe);
   void forward_and_loss(int number, const Probe& probe);
+  Tensor loss_after_model(const Tensor& labels);
+  void measure(int number);
 
   Session& s_;
   ParallelModel& model_;
