@@ -7,15 +7,25 @@
 
 #include "core/error.h"
 #include "sim/distinct_operations.h"
+#include "sim/kernels/memory_time.h"
+#include "sim/kernels/work_time.h"
 
 namespace shardscope {
 namespace {
 
 std::size_t index_of(KernelKind kind) { return static_cast<std::size_t>(kind); }
 
-Duration roofline_time(const Kernel& kernel, const HardwareProfile& profile) {
-  return std::max(flops_of(kernel) / peak_of(profile, kernel.dtype),
-                  bytes_of(kernel) / profile.memory_bandwidth);
+FlopRate data_sheet_peak(const Gpu& gpu, Dtype dtype) {
+  if (dtype == Dtype::bfloat16) return gpu.bfloat16.value_or(gpu.float32);
+  if (dtype == Dtype::float16) return gpu.float16.value_or(gpu.float32);
+  return gpu.float32;
+}
+
+DeviceFigures device_figures(const HardwareProfile& profile, Dtype dtype) {
+  return {.multiprocessors = profile.gpu->multiprocessors,
+          .peak = data_sheet_peak(*profile.gpu, dtype),
+          .memory_bandwidth = profile.memory_bandwidth,
+          .power_limit = profile.gpu->power_limit};
 }
 
 }  // namespace
@@ -54,16 +64,22 @@ bool CostModel::borrows(const Kernel& kernel) const {
 Duration CostModel::kernel_time(const Kernel& kernel) const {
   if (const KernelSample* sample = sample_of(kernel)) return sample->time;
   const RateTable& rates = rates_of(kernel);
-  if (rates.empty()) return roofline_time(kernel, profile_);
+  if (rates.empty()) return work_time(device_work(kernel));
   return Duration::from_seconds(work_of(kernel) / rates.rate_at(rate_point(kernel)));
 }
 
-Duration CostModel::operator_time(const Operation& operation) const {
-  return std::max(operation.flops / peak_of(profile_, operation.dtype),
-                  operation.bytes / profile_.memory_bandwidth);
+Duration CostModel::work_time(const DeviceWork& work) const {
+  if (profile_.gpu)
+    return shardscope::work_time(work, device_figures(profile_, work.dtype),
+                                 efficiency_of(profile_.compute_capability));
+  return std::max(work.flops / peak_of(profile_, work.dtype),
+                  work.bytes / profile_.memory_bandwidth);
 }
 
 Duration CostModel::copy_time(Bytes read_and_written) const {
+  if (profile_.gpu)
+    return moving_time(WorkKind::copy, read_and_written, device_figures(profile_, Dtype::float32),
+                       efficiency_of(profile_.compute_capability));
   return read_and_written / profile_.memory_bandwidth;
 }
 
@@ -94,8 +110,9 @@ Duration operation_time(const Schedule& schedule, const Operation& op, const Cos
   }
   if (op.kind == OperationKind::copy) return model.copy_time(op.bytes);
   if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) return {};
-  return op.detail == Operation::no_kernel ? model.operator_time(op)
-                                           : model.kernel_time(schedule.kernels[op.detail]);
+  if (op.detail != Operation::no_kernel) return model.kernel_time(schedule.kernels[op.detail]);
+  if (op.work != Operation::no_work) return model.work_time(schedule.works[op.work]);
+  return model.work_time({.dtype = op.dtype, .bytes = op.bytes, .flops = op.flops});
 }
 
 std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model) {

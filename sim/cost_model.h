@@ -25,8 +25,8 @@ class CostModel {
 
   /// A kernel that was measured: its time. Else by the rate measured at the nearest ones of its
   /// kind and dtype, or where there are none of that dtype of the other's (sim/rate_table.h). Else
-  /// a roofline: the larger of flops / peak and bytes / memory bandwidth (Williams, Waterman,
-  /// Patterson: Roofline, CACM 52, 2009).
+  /// its work's, where the profile holds a GPU's data sheet; else a roofline: the larger of flops /
+  /// peak and bytes / memory bandwidth (Williams, Waterman, Patterson: Roofline, CACM 52, 2009).
   Duration kernel_time(const Kernel& kernel) const;
 
   /// The profile knows nothing of this kernel's dtype: its time is taken from figures of another.
@@ -37,8 +37,9 @@ class CostModel {
     return collectives_.cost(kind, payload, group.ranks).time;
   }
 
-  /// An operator of PyTorch's, by the roofline.
-  Duration operator_time(const Operation& operation) const;
+  /// On a GPU whose data sheet the profile holds by the model of its architecture
+  /// (sim/kernels/work_time.h), else by the roofline.
+  Duration work_time(const DeviceWork& work) const;
 
   /// Read once and written once at memory bandwidth.
   Duration copy_time(Bytes read_and_written) const;

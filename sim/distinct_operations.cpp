@@ -7,8 +7,8 @@ namespace {
 
 /// All that a cost model looks at of an operation.
 bool alike(const Operation& a, const Operation& b) {
-  return a.kind == b.kind && a.detail == b.detail && a.bytes == b.bytes && a.flops == b.flops &&
-         a.dtype == b.dtype;
+  return a.kind == b.kind && a.detail == b.detail && a.work == b.work && a.bytes == b.bytes &&
+         a.flops == b.flops && a.dtype == b.dtype;
 }
 
 std::uint64_t hash_of(const Operation& op) {
@@ -16,8 +16,8 @@ std::uint64_t hash_of(const Operation& op) {
   std::uint64_t hash =
       static_cast<std::uint64_t>(op.kind) << 8 | static_cast<std::uint64_t>(op.dtype);
   for (const std::uint64_t field :
-       {static_cast<std::uint64_t>(op.detail), static_cast<std::uint64_t>(op.bytes.count),
-        static_cast<std::uint64_t>(op.flops.count)})
+       {static_cast<std::uint64_t>(op.detail), static_cast<std::uint64_t>(op.work),
+        static_cast<std::uint64_t>(op.bytes.count), static_cast<std::uint64_t>(op.flops.count)})
     hash = std::rotl((hash ^ field) * odd, 29);
   return hash;
 }

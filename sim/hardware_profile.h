@@ -27,6 +27,13 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
+/// What an eager PyTorch program takes of the host's time: Python, the dispatcher, autograd.
+struct HostCosts {
+  Duration operation;  ///< an operator that issues a kernel
+  Duration view;       ///< one that issues nothing: a view, a fresh tensor
+  bool operator==(const HostCosts&) const = default;
+};
+
 /// A machine's figures. A profile that was measured has samples; one from a data sheet has links
 /// instead.
 struct HardwareProfile {
@@ -46,6 +53,7 @@ struct HardwareProfile {
   Bandwidth memory_bandwidth;
   Duration operation_overhead;                       ///< of issuing one kernel
   std::optional<Duration> graph_operation_overhead;  ///< the same where steps are replayed
+  std::optional<HostCosts> host;                     ///< of eager PyTorch programs
   std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
   std::optional<Link> device_to_host;
   std::vector<KernelSample> kernels;

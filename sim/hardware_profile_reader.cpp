@@ -57,6 +57,15 @@ std::optional<Link> read_link(const ProfileFile& file, std::string_view key,
               .latency = read_quantity(link->at("latency"), parse_duration)};
 }
 
+std::optional<HostCosts> read_host(const ProfileFile& file, HardwareProfile& profile) {
+  const std::optional<JsonValue> host = file.find("host");
+  if (!host) return std::nullopt;
+  host->only_keys({"operation", "view", "origin", "source", "date", "spread"});
+  profile.provenance.emplace("host", read_provenance(*host));
+  return HostCosts{.operation = read_quantity(host->at("operation"), parse_duration),
+                   .view = read_quantity(host->at("view"), parse_duration)};
+}
+
 OperationKind read_collective_kind(const JsonValue& value) {
   const std::string text = value.string();
   for (int i = 0; i <= static_cast<int>(OperationKind::optimizer); ++i) {
@@ -151,6 +160,7 @@ const std::vector<std::string_view>& known_keys() {
                                                   "memory_bandwidth",
                                                   "operation_overhead",
                                                   "graph_operation_overhead",
+                                                  "host",
                                                   "host_to_device",
                                                   "device_to_host",
                                                   "node",
@@ -216,6 +226,7 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.operation_overhead = read_figure(file, "operation_overhead", parse_duration, profile);
   profile.graph_operation_overhead =
       find_figure(file, "graph_operation_overhead", parse_duration, profile);
+  profile.host = read_host(file, profile);
   profile.host_to_device = read_link(file, "host_to_device", profile);
   profile.device_to_host = read_link(file, "device_to_host", profile);
   profile.link = read_link(file, "link", profile);

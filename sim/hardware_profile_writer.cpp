@@ -27,6 +27,13 @@ std::string link_json(const HardwareProfile& profile, std::string_view key,
                      provenance_json(profile, key));
 }
 
+std::string host_json(const HardwareProfile& profile) {
+  if (!profile.host) return {};
+  return fmt::format("  \"host\": {{\"operation\": \"{}\", \"view\": \"{}\", {}}},\n",
+                     exact_text(profile.host->operation), exact_text(profile.host->view),
+                     provenance_json(profile, "host"));
+}
+
 std::string row_json(const KernelSample& sample) {
   return fmt::format("{{\"kernel\": {}, \"time\": \"{}\"}}", kernel_json(sample.kernel),
                      exact_text(sample.time));
@@ -100,6 +107,7 @@ std::string to_json(const HardwareProfile& profile) {
   text += figure_json(profile, "operation_overhead", profile.operation_overhead);
   if (profile.graph_operation_overhead)
     text += figure_json(profile, "graph_operation_overhead", *profile.graph_operation_overhead);
+  text += host_json(profile);
   text += link_json(profile, "host_to_device", profile.host_to_device);
   text += link_json(profile, "device_to_host", profile.device_to_host);
   text += cluster_json(profile);

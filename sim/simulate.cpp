@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "sim/cost_model.h"
+#include "sim/kernels/device_efficiency.h"
 #include "sim/simulate_program.h"
 #include "traces/analysis.h"
 #include "traces/schedule_trace.h"
@@ -52,9 +54,21 @@ EngineOptions engine_options(const HardwareProfile& profile) {
           .sharing = sharing_rules(profile)};
 }
 
+namespace {
+
+/// Kernels have the multiprocessors that the collective's channels leave them.
+double compute_slowdown(const HardwareProfile& profile) {
+  if (!profile.gpu || profile.provenance.contains("contention")) return profile.compute_slowdown;
+  const double all = profile.gpu->multiprocessors;
+  const double taken = efficiency_of(profile.compute_capability).sharing.multiprocessors;
+  return all / std::max(1.0, all - taken);
+}
+
+}  // namespace
+
 SharingRules sharing_rules(const HardwareProfile& profile) {
   return {.collectives_serial = profile.collectives_serial,
-          .compute_slowdown = profile.compute_slowdown,
+          .compute_slowdown = compute_slowdown(profile),
           .collective_slowdown = profile.collective_slowdown};
 }
 

@@ -167,9 +167,9 @@ class Run final : private ProgramPlayer::Watcher {
 }  // namespace
 
 DeviceClockOptions clock_options(const HardwareProfile& profile) {
-  return {.launch = profile.operation_overhead,
-          .dispatch = {profile.operation_overhead.ns / 4},
-          .sharing = sharing_rules(profile)};
+  const HostCosts host = profile.host.value_or(HostCosts{
+      .operation = profile.operation_overhead, .view = {profile.operation_overhead.ns / 4}});
+  return {.launch = host.operation, .dispatch = host.view, .sharing = sharing_rules(profile)};
 }
 
 Simulation simulate_program(const Schedule& schedule, const HardwareProfile& profile,

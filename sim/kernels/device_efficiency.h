@@ -1,0 +1,87 @@
+// DeviceEfficiency: what kernels of one GPU architecture get of the data sheet's figures. JSON on
+// disk (docs/hardware_profile.md, "efficiency"); every group of figures says where it comes from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/clock_and_power.h"
+#include "core/device_work.h"
+#include "core/format/json_reader.h"
+#include "core/quantities.h"
+#include "sim/provenance.h"
+
+namespace shardscope {
+
+/// One block of a matrix product that a multiprocessor computes at a time.
+struct MatmulTile {
+  std::int64_t m = 128, n = 128;
+  double efficiency = 1;  ///< of the rate of the best tile
+  bool operator==(const MatmulTile&) const = default;
+};
+
+struct MatmulEfficiency {
+  std::vector<MatmulTile> tiles;  ///< the library takes the fastest one for a shape
+  /// Of the peak: what the largest products sustain at the clock that the power limit leaves.
+  std::map<Dtype, double> sustained;
+  Power power;        ///< the limit under which that was seen
+  Duration prologue;  ///< of each wave of tiles: the pipeline fills, the result is written
+  /// How much of a last, not full wave is lost: 1: all (data-parallel tiles), 0: none (stream-k).
+  double wave_loss = 1;
+  Provenance provenance;
+  bool operator==(const MatmulEfficiency&) const = default;
+};
+
+/// Shares of the data sheet's memory bandwidth by kind of work.
+struct MemoryEfficiency {
+  std::map<WorkKind, double> share;
+  Duration latency;  ///< of a kernel that moves next to nothing
+  Provenance provenance;
+  bool operator==(const MemoryEfficiency&) const = default;
+};
+
+/// Of one library and head size. Rate at `n` keys: share * peak * n / (n + half_length).
+struct AttentionEfficiency {
+  AttentionLibrary library = AttentionLibrary::flash;
+  std::int64_t head_dim = 128;
+  double forward = 0;  ///< share of the peak that long sequences reach
+  double backward = 0;
+  std::int64_t half_length = 0;  ///< keys at which half of that is reached
+  Provenance provenance;
+  bool operator==(const AttentionEfficiency&) const = default;
+};
+
+/// What collectives that run beside kernels take of them.
+struct SharingEfficiency {
+  int multiprocessors = 0;  ///< that a collective's channels occupy
+  Provenance provenance;
+  bool operator==(const SharingEfficiency&) const = default;
+};
+
+struct DeviceEfficiency {
+  std::string name;            ///< "ampere"
+  int compute_capability = 0;  ///< the first that it is for: 80 is 8.0
+  MatmulEfficiency matmul;
+  MemoryEfficiency memory;
+  std::vector<AttentionEfficiency> attention;
+  SharingEfficiency sharing;
+  bool operator==(const DeviceEfficiency&) const = default;
+};
+
+/// Of a dtype that has no figure: the smallest that stands there, so that nothing looks faster
+/// than it is.
+double sustained_share(const MatmulEfficiency& efficiency, Dtype dtype);
+/// Of a kind that has no figure: pointwise's.
+double bandwidth_share(const MemoryEfficiency& efficiency, WorkKind kind);
+
+/// Reads an efficiency file or section; throws Error with file, line and key.
+DeviceEfficiency read_device_efficiency(const JsonValue& root);
+
+/// The ready one (sim/profiles/efficiency) for a GPU of this compute capability: the newest that is
+/// not newer, else the oldest.
+const DeviceEfficiency& efficiency_of(int compute_capability);
+
+}  // namespace shardscope

@@ -1,0 +1,119 @@
+// Reader of efficiency files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/builtin_efficiencies.h"
+#include "sim/figure_json.h"
+#include "sim/kernels/device_efficiency.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::string_view schema = "shardscope.efficiency/1";
+constexpr std::int64_t largest_tile = 4096;
+constexpr std::int64_t largest_head = 4096;
+constexpr std::int64_t longest_half = 1 << 20;
+constexpr std::int64_t most_multiprocessors = 100'000;
+constexpr double least_share = 1e-4;
+/// Above one: a cache helps.
+constexpr double largest_share = 4;
+
+double read_share(const JsonValue& value) { return value.number(least_share, largest_share); }
+
+MatmulTile read_tile(const JsonValue& value) {
+  if (value.size() != 3) throw value.error("a tile is [rows, columns, efficiency]");
+  return {.m = value[0].integer(1, largest_tile),
+          .n = value[1].integer(1, largest_tile),
+          .efficiency = read_share(value[2])};
+}
+
+MatmulEfficiency read_matmul(const JsonValue& value) {
+  value.only_keys({"tiles", "sustained", "power", "prologue", "wave_loss", "origin", "source",
+                   "date", "spread"});
+  MatmulEfficiency matmul{.power = read_quantity(value.at("power"), parse_power),
+                          .prologue = read_quantity(value.at("prologue"), parse_duration),
+                          .wave_loss = value.at("wave_loss").number(0, 1),
+                          .provenance = read_provenance(value)};
+  for (const JsonValue& tile : value.at("tiles").elements())
+    matmul.tiles.push_back(read_tile(tile));
+  if (matmul.tiles.empty()) throw value.at("tiles").error("must name at least one tile");
+  for (const auto& [name, share] : value.at("sustained").members())
+    matmul.sustained.emplace(parse_dtype(name, share.where()), read_share(share));
+  return matmul;
+}
+
+WorkKind read_work_kind(std::string_view name, const JsonValue& value) {
+  for (int i = 0; i <= static_cast<int>(WorkKind::attention_backward); ++i)
+    if (const auto kind = static_cast<WorkKind>(i); name_of(kind) == name) return kind;
+  throw value.error(fmt::format("unknown kind of work \"{}\"", name),
+                    "use pointwise, reduction, norm_forward, softmax, copy, ...");
+}
+
+MemoryEfficiency read_memory(const JsonValue& value) {
+  value.only_keys({"share", "latency", "origin", "source", "date", "spread"});
+  MemoryEfficiency memory{.latency = read_quantity(value.at("latency"), parse_duration),
+                          .provenance = read_provenance(value)};
+  for (const auto& [name, share] : value.at("share").members())
+    memory.share.emplace(read_work_kind(name, share), read_share(share));
+  return memory;
+}
+
+AttentionEfficiency read_attention(const JsonValue& value) {
+  value.only_keys({"library", "head_dim", "forward", "backward", "half_length", "origin", "source",
+                   "date", "spread"});
+  using enum AttentionLibrary;
+  return {.library = read_name(value.at("library"),
+                               {flash, efficient, cudnn, flash1, triton, flash3}, "library"),
+          .head_dim = value.at("head_dim").integer(1, largest_head),
+          .forward = read_share(value.at("forward")),
+          .backward = read_share(value.at("backward")),
+          .half_length = value.at("half_length").integer(0, longest_half),
+          .provenance = read_provenance(value)};
+}
+
+SharingEfficiency read_sharing(const JsonValue& value) {
+  value.only_keys({"multiprocessors", "origin", "source", "date", "spread"});
+  return {.multiprocessors =
+              static_cast<int>(value.at("multiprocessors").integer(0, most_multiprocessors)),
+          .provenance = read_provenance(value)};
+}
+
+}  // namespace
+
+DeviceEfficiency read_device_efficiency(const JsonValue& root) {
+  root.only_keys(
+      {"schema", "name", "compute_capability", "matmul", "memory", "attention", "sharing"});
+  if (root.at("schema").string() != schema)
+    throw root.at("schema").error("not an efficiency file of this version",
+                                  fmt::format("expected \"{}\"", schema));
+  constexpr std::int64_t newest = 10'000;
+  DeviceEfficiency efficiency{
+      .name = read_text(root.at("name")),
+      .compute_capability = static_cast<int>(root.at("compute_capability").integer(0, newest)),
+      .matmul = read_matmul(root.at("matmul")),
+      .memory = read_memory(root.at("memory")),
+      .sharing = read_sharing(root.at("sharing"))};
+  for (const JsonValue& row : root.at("attention").elements())
+    efficiency.attention.push_back(read_attention(row));
+  return efficiency;
+}
+
+const DeviceEfficiency& efficiency_of(int compute_capability) {
+  static const std::vector<DeviceEfficiency> all = [] {
+    std::vector<DeviceEfficiency> read;
+    for (const BuiltinEfficiency& file : builtin_efficiencies())
+      read.push_back(read_device_efficiency(JsonValue::parse(file.text, file.name)));
+    return read;
+  }();
+  const DeviceEfficiency* best = nullptr;
+  for (const DeviceEfficiency& each : all)
+    if (each.compute_capability <= compute_capability &&
+        (best == nullptr || each.compute_capability > best->compute_capability))
+      best = &each;
+  if (best != nullptr) return *best;
+  return *std::ranges::min_element(all, {}, &DeviceEfficiency::compute_capability);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,18 @@
+// DeviceFigures: what the data sheet of a GPU says, as far as kernels' times depend on it.
+#pragma once
+
+#include <cstdint>
+
+#include "core/clock_and_power.h"
+#include "core/quantities.h"
+
+namespace shardscope {
+
+struct DeviceFigures {
+  int multiprocessors = 0;
+  FlopRate peak;  ///< of the dtype at hand
+  Bandwidth memory_bandwidth;
+  Power power_limit;  ///< 0: not known
+};
+
+}  // namespace shardscope

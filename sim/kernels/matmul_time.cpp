@@ -1,0 +1,73 @@
+#include "sim/kernels/matmul_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/kernels/memory_time.h"
+
+namespace shardscope {
+namespace {
+
+double tiles_of(const MatmulShape& shape, const MatmulTile& tile) {
+  const auto blocks = [](std::int64_t size, std::int64_t side) {
+    return static_cast<double>((size + side - 1) / side);
+  };
+  return static_cast<double>(shape.batch) * blocks(shape.m, tile.m) * blocks(shape.n, tile.n);
+}
+
+/// Partial sums in float32, written by each part and read to be added.
+Bytes partial_sums(const MatmulShape& shape, int parts) {
+  return parts == 1 ? Bytes{}
+                    : bytes_of(2 * parts * shape.batch * shape.m * shape.n, Dtype::float32);
+}
+
+struct Plan {
+  MatmulTile tile;
+  int parts = 1;  ///< of the depth
+};
+
+double seconds_of(const MatmulShape& shape, const Plan& plan, double rate_of_one,
+                  const DeviceFigures& device, const MatmulEfficiency& efficiency) {
+  const double waves = matmul_waves(tiles_of(shape, plan.tile) * plan.parts, device.multiprocessors,
+                                    efficiency.wave_loss);
+  const double depth = static_cast<double>(shape.k) / plan.parts;
+  const double flops = 2.0 * static_cast<double>(plan.tile.m * plan.tile.n) * depth;
+  return waves * (flops / (rate_of_one * plan.tile.efficiency) + efficiency.prologue.seconds()) +
+         (partial_sums(shape, plan.parts) / device.memory_bandwidth).seconds();
+}
+
+/// Of the clock that the sustained share was seen at. Dynamic power is frequency times voltage
+/// squared, and voltage follows frequency: the clock goes with the cube root of power.
+double clock_share(const DeviceFigures& device, const MatmulEfficiency& efficiency) {
+  if (device.power_limit.watts <= 0 || efficiency.power.watts <= 0) return 1;
+  return std::min(1.0, std::cbrt(device.power_limit.watts / efficiency.power.watts));
+}
+
+Bytes operands(const MatmulShape& shape, Dtype dtype) {
+  return bytes_of(shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n), dtype);
+}
+
+}  // namespace
+
+double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
+  const double full = tiles / multiprocessors;
+  if (full <= 1) return 1;
+  return full + (std::ceil(full) - full) * wave_loss;
+}
+
+Duration matmul_time(const MatmulShape& shape, Dtype dtype, const DeviceFigures& device,
+                     const DeviceEfficiency& efficiency) {
+  const double rate_of_one = device.peak.flops_per_s * sustained_share(efficiency.matmul, dtype) *
+                             clock_share(device, efficiency.matmul) / device.multiprocessors;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const MatmulTile& tile : efficiency.matmul.tiles)
+    for (const int parts : {1, 2, 4, 8, 16})
+      seconds = std::min(seconds, seconds_of(shape, {.tile = tile, .parts = parts}, rate_of_one,
+                                             device, efficiency.matmul));
+  const Duration computing = Duration::from_seconds(seconds) + efficiency.memory.latency;
+  return std::max(computing,
+                  moving_time(WorkKind::matmul, operands(shape, dtype), device, efficiency));
+}
+
+}  // namespace shardscope

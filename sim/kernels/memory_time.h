@@ -1,0 +1,18 @@
+// Time of kernels that are bound by memory.
+#pragma once
+
+#include "core/device_work.h"
+#include "sim/kernels/device_efficiency.h"
+#include "sim/kernels/device_figures.h"
+
+namespace shardscope {
+
+/// latency + bytes / (share of this kind * bandwidth).
+Duration moving_time(WorkKind kind, Bytes bytes, const DeviceFigures& device,
+                     const DeviceEfficiency& efficiency);
+
+/// The time at which work of this kind moves its bytes, a latency for each of its launches.
+Duration memory_bound_time(const DeviceWork& work, const DeviceFigures& device,
+                           const DeviceEfficiency& efficiency);
+
+}  // namespace shardscope
