@@ -7,6 +7,7 @@
 #include "core/lower/pytorch/kernel_scratch.h"
 #include "core/runtime/recorded_schedule.h"
 #include "sim/cost_model.h"
+#include "sim/kernels/fusion.h"
 #include "sim/step_player.h"
 #include "sim/step_program.h"
 
@@ -21,10 +22,10 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
   setup.loop.micro_batches = micro_batches;
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     zero->settings.accumulation_steps = micro_batches;
-  Schedule schedule =
+  return with_kernels(
       eager::recorded_schedule(scenario.model.model, scenario.model.config, setup,
-                               {.compute_capability = setup.session.compute_capability});
-  return schedule;
+                               {.compute_capability = setup.session.compute_capability}),
+      scenario.kernels);
 }
 
 /// Published runs fitted: no allocator plays.

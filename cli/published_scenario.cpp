@@ -189,13 +189,14 @@ class SetupBuilder {
     loop.length = *row_.seq;
     loop.syncs_once = !stack_.reduces_every_micro_batch;
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
+    loop.metric_losses = stack_.metric_losses;
     loop.clips = true;
     loop.optimizer.implementation = stack_.optimizer;
   }
 
   void set_kernels() {
     eager::TrainingSetup& setup = result_.setup;
-    result_.fusion = fusion_of(row_, stack_);
+    result_.kernels = {.fusion = fusion_of(row_, stack_), .attention = stack_.attention};
     const std::string_view checkpointing = checkpointing_of(row_, stack_);
     if (row_.checkpointing.empty())
       result_.assumed.push_back(fmt::format("activation checkpointing {}", checkpointing));

@@ -19,7 +19,7 @@ struct PublishedScenario {
   eager::TrainingSetup setup;  ///< of one micro-batch
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;
-  KernelFusion fusion = KernelFusion::none;
+  KernelChoices kernels;
   int world = 1;  ///< ranks that gradients are reduced over; setup.world: that share states
   double micro_batches = 1;          ///< of a step; not whole where the last one is smaller
   std::int64_t tokens_per_step = 0;  ///< of all ranks

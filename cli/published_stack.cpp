@@ -20,7 +20,11 @@ const std::vector<TrainingStack>& stacks() {
        .reduces_every_micro_batch = true,
        .backward_prefetch_late = true,
        .uses_original_parameters = true,
+       .metric_losses = 2,
+       .attention = AttentionLibrary::triton,
        .source =
+           "llm-foundry scripts/train/benchmarking/submit_benchmarks.py (attn_impl triton), "
+           "llmfoundry/models/mpt (train_metrics: LanguageCrossEntropy, LanguagePerplexity); "
            "composer 0.17 trainer/dist_strategy.py (set_fsdp_default), "
            "trainer/mosaic_fsdp_utils.py (get_mixed_precision), optim/decoupled_weight_decay.py; "
            "llm-foundry scripts/train/yamls/pretrain/mpt-7b.yaml"},
@@ -37,7 +41,6 @@ const std::vector<TrainingStack>& stacks() {
        .overlaps = false,
        .dropout = 0.1,
        .eager_attention = true,
-       .full = "none",
        .source = "Megatron-DeepSpeed pretrain_gpt.py, deepspeed runtime/pipe"},
       {.name = "InternEvo",
        .words = {"InternEvo", "InternLM"},
@@ -45,7 +48,9 @@ const std::vector<TrainingStack>& stacks() {
        .replicated = Runtime::deepspeed,
        .fusion = KernelFusion::by_hand,
        .optimizer = OptimizerImplementation::fused,
-       .source = "InternEvo configs/7B_sft.py (overlap_sync_grad), doc/en/train_performance.md"},
+       .attention = AttentionLibrary::flash1,
+       .source = "InternEvo configs/7B_sft.py (overlap_sync_grad), doc/en/train_performance.md; "
+                 "InternLM doc/en/install.md (flash-attention 1.0.5)"},
       {.name = "Megatron-LM",
        .words = {"Megatron", "NeMo", "SimuMax", "dist.optimizer", "dist. optimizer"},
        .sharded = Runtime::fsdp2,

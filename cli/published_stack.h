@@ -11,17 +11,9 @@
 #include "core/lower/pytorch/models/make_module.h"
 #include "core/runtime/optimizer.h"
 #include "core/strategy.h"
+#include "sim/kernels/fusion.h"
 
 namespace shardscope {
-
-/// Which neighbouring operators run as one kernel.
-enum class KernelFusion : std::uint8_t {
-  none,      ///< eager PyTorch
-  loss,      ///< the loss alone: flash-attention's cross entropy
-  by_hand,   ///< Megatron-LM's, apex's and flash-attention's kernels
-  compiled,  ///< torch.compile
-  xla,       ///< a step is one program
-};
 
 struct TrainingStack {
   std::string_view name;                ///< "composer"
@@ -36,6 +28,8 @@ struct TrainingStack {
   bool backward_prefetch_late = false;  ///< FSDP1's BACKWARD_POST
   bool uses_original_parameters = false;
   bool loss_in_model = false;
+  int metric_losses = 0;  ///< further losses of every micro-batch, for its log
+  std::optional<AttentionLibrary> attention = {};  ///< that stands behind "flash"
   double dropout = 0;
   bool eager_attention = false;             ///< where the row does not say
   std::string_view checkpointing = "none";  ///< where the row does not say
