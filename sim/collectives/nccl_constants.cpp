@@ -79,6 +79,10 @@ NcclConstants read_constants() {
       .ring_plateau = factors("ring_plateau"),
       .tree_correction = read_each(root.at("tree_correction"), protocol_names,
                                    read_numbers<NcclConstants::correction_steps>),
+      .threads = read_each(root.at("threads"), protocol_names, read_number),
+      .least_bytes_per_thread =
+          read_each(root.at("least_bytes_per_thread"), protocol_names, read_number),
+      .nvls_channels = table("nvls_channels"),
       .network_overhead_us = read_each(root.at("network_overhead_us"), vendors, read_number),
       .nvlink = read_nvlink(root.at("nvlink_gb_per_s")),
       .pcie3_x16 = root.at("pcie3_x16_gb_per_s").number(0),

@@ -59,6 +59,9 @@ struct NcclConstants {
   ByGeneration<double> ring_plateau{};  ///< on the latency of Simple all-reduces that fill a ring
   /// On the rate of tree all-reduces, from 64 B by powers of two.
   std::array<std::array<double, correction_steps>, nccl_protocol_count> tree_correction{};
+  ByProtocol threads{};                 ///< of a channel's thread block
+  ByProtocol least_bytes_per_thread{};  ///< fewer channels run where there are less; LL: of a rank
+  ByGeneration<ByNodes> nvls_channels{};
   std::array<double, 3> network_overhead_us{};  ///< by CpuVendor, of a step between nodes
   std::vector<std::pair<int, double>> nvlink;   ///< one link, by compute capability, ascending
   double pcie3_x16 = 0;

@@ -223,6 +223,18 @@ double nccl_time_us(const NcclCommunicator& comm, Kind kind, Algorithm algorithm
   return latency + static_cast<double>(bytes.count) / (1000 * bandwidth);
 }
 
+int nccl_channels(const NcclCommunicator& comm, Algorithm algorithm, Protocol protocol,
+                  Bytes bytes) {
+  const Tuning t{comm};
+  if (is_nvls(algorithm))
+    return static_cast<int>(t.constants.nvls_channels[t.generation][t.by_nodes]);
+  double least =
+      t.constants.threads[at(protocol)] * t.constants.least_bytes_per_thread[at(protocol)];
+  if (algorithm == Algorithm::ring && protocol == Protocol::ll) least *= comm.ranks;
+  return std::clamp(static_cast<int>(static_cast<double>(bytes.count) / least), 1,
+                    2 * comm.ring.channels);
+}
+
 NcclPick nccl_pick(const NcclCommunicator& comm, Kind kind, Bytes bytes) {
   NcclPick best;
   double least_us = 0;
@@ -237,7 +249,7 @@ NcclPick nccl_pick(const NcclCommunicator& comm, Kind kind, Bytes bytes) {
       least_us = us;
       best = {.algorithm = algorithm,
               .protocol = protocol,
-              .channels = is_nvls(algorithm) ? comm.nvls.channels : 2 * comm.ring.channels,
+              .channels = nccl_channels(comm, algorithm, protocol, bytes),
               .time = Duration::from_seconds(us * 1e-6)};
     }
   }

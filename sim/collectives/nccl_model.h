@@ -54,6 +54,12 @@ NcclRate nccl_rate(const NcclCommunicator& comm, OperationKind kind, NcclAlgorit
 double nccl_time_us(const NcclCommunicator& comm, OperationKind kind, NcclAlgorithm algorithm,
                     NcclProtocol protocol, const NcclRate& rate, Bytes bytes);
 
+/// Channels that run `bytes`, each a thread block on a multiprocessor: two over each that the
+/// search found, fewer where that leaves threads with less than their protocol asks for
+/// (enqueue.cc, topoGetAlgoInfo).
+int nccl_channels(const NcclCommunicator& comm, NcclAlgorithm algorithm, NcclProtocol protocol,
+                  Bytes bytes);
+
 struct NcclPick {
   NcclAlgorithm algorithm = NcclAlgorithm::ring;
   NcclProtocol protocol = NcclProtocol::simple;

@@ -160,6 +160,19 @@ TEST(NcclModel, OneRankPerNodeHasTheTreesLatencyAndPat) {
             0);
 }
 
+TEST(NcclModel, SmallCollectivesRunOnFewChannels) {
+  // LL of a ring of 8: 512 threads x 8 B x 8 ranks = 32 KiB a channel; Simple 512 x 64 B.
+  const auto channels = [](Protocol protocol, Bytes bytes) {
+    return nccl_channels(h100_node(), Algorithm::ring, protocol, bytes);
+  };
+  EXPECT_EQ(channels(Protocol::ll, 16_B), 1);
+  EXPECT_EQ(channels(Protocol::ll, 100_KiB), 3);
+  EXPECT_EQ(channels(Protocol::simple, 100_KiB), 3);
+  EXPECT_EQ(channels(Protocol::ll128, 100_KiB), 20);  // 640 x 8 B
+  EXPECT_EQ(channels(Protocol::simple, 1_GB), 24);
+  EXPECT_EQ(nccl_channels(h100_node(), Algorithm::nvls, Protocol::simple, 1_KiB), 16);
+}
+
 TEST(NcclModel, SwitchesReduceWhereTheyAreToldTo) {
   // Chain over 4 nodes: 2 x 7 x 2.8 + 30 us, 8 x 45 / 2 GB/s. Direct: 2 (3.7 + 7 x 0.4) + 31 us; an
   // adapter per GPU, x 0.85 on Hopper.
