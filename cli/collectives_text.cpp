@@ -10,8 +10,8 @@ namespace {
 
 std::string way_text(const CollectiveSummary& collective) {
   if (collective.algorithm.empty()) return collective.protocol;
-  return fmt::format("{} {}, {} channels", collective.algorithm, collective.protocol,
-                     collective.channels);
+  return fmt::format("{} {}, {} channel{}", collective.algorithm, collective.protocol,
+                     collective.channels, collective.channels == 1 ? "" : "s");
 }
 
 }  // namespace
