@@ -4,11 +4,11 @@
 
 namespace shardscope {
 
-double sustained_share(const MatmulEfficiency& efficiency, Dtype dtype) {
-  if (const auto found = efficiency.sustained.find(dtype); found != efficiency.sustained.end())
+double reached_share(const MatmulEfficiency& efficiency, Dtype dtype) {
+  if (const auto found = efficiency.reached.find(dtype); found != efficiency.reached.end())
     return found->second;
   double least = 1;
-  for (const auto& [other, share] : efficiency.sustained) least = std::min(least, share);
+  for (const auto& [other, share] : efficiency.reached) least = std::min(least, share);
   return least;
 }
 

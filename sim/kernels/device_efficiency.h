@@ -25,9 +25,12 @@ struct MatmulTile {
 
 struct MatmulEfficiency {
   std::vector<MatmulTile> tiles;  ///< the library takes the fastest one for a shape
-  /// Of the peak: what the largest products sustain at the clock that the power limit leaves.
-  std::map<Dtype, double> sustained;
-  Power power;        ///< the limit under which that was seen
+  /// Of the peak: what the largest products reach in short runs, at the full clock.
+  std::map<Dtype, double> reached;
+  /// Of the full clock: what long training steps keep under `power`, the limit of the GPU that it
+  /// was seen on. Of products on tensor cores; float32's draw less.
+  double clock = 1;
+  Power power;
   Duration prologue;  ///< of each wave of tiles: the pipeline fills, the result is written
   /// How much of a last, not full wave is lost: 1: all (data-parallel tiles), 0: none (stream-k).
   double wave_loss = 1;
@@ -71,9 +74,9 @@ struct DeviceEfficiency {
   bool operator==(const DeviceEfficiency&) const = default;
 };
 
-/// Of a dtype that has no figure: the smallest that stands there, so that nothing looks faster
-/// than it is.
-double sustained_share(const MatmulEfficiency& efficiency, Dtype dtype);
+/// The share that short runs reach. Of a dtype that has no figure: the smallest that stands there,
+/// so that nothing looks faster than it is.
+double reached_share(const MatmulEfficiency& efficiency, Dtype dtype);
 /// Of a kind that has no figure: pointwise's.
 double bandwidth_share(const MemoryEfficiency& efficiency, WorkKind kind);
 

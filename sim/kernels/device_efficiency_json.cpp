@@ -30,17 +30,18 @@ MatmulTile read_tile(const JsonValue& value) {
 }
 
 MatmulEfficiency read_matmul(const JsonValue& value) {
-  value.only_keys({"tiles", "sustained", "power", "prologue", "wave_loss", "origin", "source",
-                   "date", "spread"});
-  MatmulEfficiency matmul{.power = read_quantity(value.at("power"), parse_power),
+  value.only_keys({"tiles", "reached", "clock", "power", "prologue", "wave_loss", "origin",
+                   "source", "date", "spread"});
+  MatmulEfficiency matmul{.clock = value.at("clock").number(least_share, 1),
+                          .power = read_quantity(value.at("power"), parse_power),
                           .prologue = read_quantity(value.at("prologue"), parse_duration),
                           .wave_loss = value.at("wave_loss").number(0, 1),
                           .provenance = read_provenance(value)};
   for (const JsonValue& tile : value.at("tiles").elements())
     matmul.tiles.push_back(read_tile(tile));
   if (matmul.tiles.empty()) throw value.at("tiles").error("must name at least one tile");
-  for (const auto& [name, share] : value.at("sustained").members())
-    matmul.sustained.emplace(parse_dtype(name, share.where()), read_share(share));
+  for (const auto& [name, share] : value.at("reached").members())
+    matmul.reached.emplace(parse_dtype(name, share.where()), read_share(share));
   return matmul;
 }
 

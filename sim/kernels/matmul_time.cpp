@@ -37,11 +37,13 @@ double seconds_of(const MatmulShape& shape, const Plan& plan, double rate_of_one
          (partial_sums(shape, plan.parts) / device.memory_bandwidth).seconds();
 }
 
-/// Of the clock that the sustained share was seen at. Dynamic power is frequency times voltage
-/// squared, and voltage follows frequency: the clock goes with the cube root of power.
-double clock_share(const DeviceFigures& device, const MatmulEfficiency& efficiency) {
-  if (device.power_limit.watts <= 0 || efficiency.power.watts <= 0) return 1;
-  return std::min(1.0, std::cbrt(device.power_limit.watts / efficiency.power.watts));
+/// Of the full clock. Dynamic power is frequency times voltage squared, and voltage follows
+/// frequency: under another limit the clock goes with the cube root of power.
+double clock_share(const DeviceFigures& device, const MatmulEfficiency& efficiency, Dtype dtype) {
+  if (dtype == Dtype::float32 || dtype == Dtype::float64) return 1;
+  if (device.power_limit.watts <= 0 || efficiency.power.watts <= 0) return efficiency.clock;
+  return std::min(1.0,
+                  efficiency.clock * std::cbrt(device.power_limit.watts / efficiency.power.watts));
 }
 
 Bytes operands(const MatmulShape& shape, Dtype dtype) {
@@ -58,8 +60,8 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
 
 Duration matmul_time(const MatmulShape& shape, Dtype dtype, const DeviceFigures& device,
                      const DeviceEfficiency& efficiency) {
-  const double rate_of_one = device.peak.flops_per_s * sustained_share(efficiency.matmul, dtype) *
-                             clock_share(device, efficiency.matmul) / device.multiprocessors;
+  const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
+                             clock_share(device, efficiency.matmul, dtype) / device.multiprocessors;
   double seconds = std::numeric_limits<double>::infinity();
   for (const MatmulTile& tile : efficiency.matmul.tiles)
     for (const int parts : {1, 2, 4, 8, 16})

@@ -16,7 +16,7 @@ constexpr DeviceFigures device{.multiprocessors = 10, .peak = {10e12}, .memory_b
 DeviceEfficiency efficiency() {
   DeviceEfficiency all{.name = "test"};
   all.matmul = {.tiles = {{.m = 100, .n = 100}},
-                .sustained = {{Dtype::bfloat16, 0.5}, {Dtype::float32, 0.25}},
+                .reached = {{Dtype::bfloat16, 0.5}, {Dtype::float32, 0.25}},
                 .wave_loss = 1};
   all.memory = {.share = {{WorkKind::pointwise, 0.5}, {WorkKind::norm_backward, 0.1}},
                 .latency = 2_us};
@@ -32,7 +32,7 @@ TEST(MatmulWaves, ALastOneCountsAsMuchAsItsTilesAreNotShared) {
   EXPECT_DOUBLE_EQ(matmul_waves(21, 10, 0.5), 2.55);
 }
 
-TEST(MatmulTime, IsWavesOfTilesAtTheSustainedRate) {
+TEST(MatmulTime, IsWavesOfTilesAtTheRateThatIsReached) {
   // 1000 x 1000 by tiles of 100 x 100 is 100 tiles, 10 waves; each 2 x 1e4 x 1e5 = 2e9 flops at
   // 5e12 / 10 a multiprocessor: 4 ms. The operands' 402 MB take 8 ms at 50 GB/s.
   const MatmulShape shape{.batch = 1, .m = 1000, .n = 1000, .k = 100'000};
@@ -46,15 +46,20 @@ TEST(MatmulTime, AnElementMoreIsAWaveMore) {
   EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, device, efficiency()), 44_ms + 2_us);
 }
 
-TEST(MatmulTime, ALowerPowerLimitCostsTheCubeRootOfItsShare) {
-  // An eighth of the power: half the clock, 80 ms for the 40.
+TEST(MatmulTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
+  // At 800 W the full clock would be kept but for a fifth: 50 ms for the 40; an eighth of the
+  // power halves that again.
   DeviceEfficiency all = efficiency();
   all.matmul.power = {800};
+  all.matmul.clock = 0.8;
   DeviceFigures capped = device;
   capped.power_limit = {100};
   const MatmulShape shape{.batch = 1, .m = 1000, .n = 1000, .k = 100'000};
-  EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, capped, all), 80_ms + 2_us);
-  capped.power_limit = {1600};  // more does not help: the clock has a limit of its own
+  EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, capped, all), 100_ms + 2_us);
+  capped.power_limit = {800};
+  EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, capped, all), 50_ms + 2_us);
+  EXPECT_EQ(matmul_time(shape, Dtype::float32, capped, all), 80_ms + 2_us);  // not at its limit
+  capped.power_limit = {16000};  // more does not help: the clock has a limit of its own
   EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, capped, all), 40_ms + 2_us);
 }
 
