@@ -1,10 +1,10 @@
 #include "cli/prediction.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/format/atomic_file.h"
 #include "core/model_flops.h"
+#include "sim/band.h"
 #include "sim/collectives/collective_rows.h"
 #include "sim/cost_model.h"
 #include "sim/simulate.h"
@@ -12,22 +12,11 @@
 
 namespace shardscope {
 
-StepTimeBounds step_time_bounds(const Schedule& schedule, HardwareProfile profile,
-                                const Accounting& accounting) {
-  profile.compute_slowdown = 1;
-  profile.collective_slowdown = 1;
-  const Accounting undisturbed = simulate(schedule, profile).accounting;
-  const auto span = static_cast<double>(std::max<std::int64_t>(1, accounting.span.ns));
-  const Duration one_by_one = accounting.span + accounting.overlap;
-  return {.low_factor = std::min(1.0, static_cast<double>(undisturbed.span.ns) / span),
-          .high_factor = static_cast<double>(one_by_one.ns) / span};
-}
-
 Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   Prediction result{.schedule = schedule_of(
                         scenario, {.kind = profile.device, .threads = profile.threads_per_rank})};
   Simulation simulation = simulate(result.schedule, profile);
-  const StepTimeBounds bounds = step_time_bounds(result.schedule, profile, simulation.accounting);
+  const StepTimeBand band = step_time_band(result.schedule, profile);
   result.trace = std::move(simulation.trace);
   RunFacts facts;
   facts.strategy = name_of(scenario.strategy.sharding);
@@ -43,8 +32,8 @@ Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
   facts.mfu_formula = mfu_formula;
   facts.collectives = collective_rows(result.schedule, profile);
   facts.arena = arena_layout(result.schedule).size;
-  facts.low_factor = bounds.low_factor;
-  facts.high_factor = bounds.high_factor;
+  facts.low_factor = band.low_factor;
+  facts.high_factor = band.high_factor;
   result.summary = summarize(result.trace, facts);
   return result;
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "cli/published_words.h"
 #include "sim/builtin_profiles.h"
@@ -18,11 +20,12 @@ struct GpuName {
   std::array<std::string_view, 2> words;  ///< "": none
   std::string_view cluster;
 };
-constexpr std::array<GpuName, 14> gpu_names{{{{"GB300", ""}, "gb300_nvl72"},
+constexpr std::array<GpuName, 15> gpu_names{{{{"GB300", ""}, "gb300_nvl72"},
                                              {{"GB200", ""}, "gb200_nvl72"},
                                              {{"B200", ""}, "b200_sxm"},
                                              {{"H200", ""}, "h200_sxm"},
                                              {{"H100", "HBM2e"}, "h100_hbm2e_500w"},
+                                             {{"H100", "GCP A3"}, "h100_gcp_a3_high"},
                                              {{"H100", ""}, "h100_sxm"},
                                              {{"A800", ""}, "a800_80gb"},
                                              {{"A100", "PCIe"}, "a100_pcie_80gb"},
@@ -50,6 +53,7 @@ std::optional<std::string_view> cluster_of(std::string_view gpu) {
 /// A rate as it stands in a text: "1600 Gbps", "400Gb/s", "4x100Gb".
 struct StatedRate {
   double gigabits = 0;  ///< a second; adapters counted in
+  int adapters = 1;
   std::string_view before, behind;
 };
 
@@ -62,7 +66,7 @@ std::optional<StatedRate> rate_before(std::string_view text, std::size_t unit) {
   const std::size_t end = begin;
   const auto is_part = [&](char c) { return is_digit(c) || c == 'x' || c == '*' || c == ' '; };
   while (begin > 0 && is_part(text[begin - 1])) --begin;
-  double product = 0;
+  StatedRate rate{.before = text.substr(0, begin), .behind = text.substr(unit)};
   for (std::size_t at = begin; at < end;) {
     if (!is_digit(text[at])) {
       ++at;
@@ -70,12 +74,14 @@ std::optional<StatedRate> rate_before(std::string_view text, std::size_t unit) {
     }
     double factor = 0;
     const auto read = std::from_chars(text.data() + at, text.data() + end, factor);
-    if (read.ec != std::errc()) return std::nullopt;
-    product = product == 0 ? factor : product * factor;
+    constexpr double largest = 1e6;
+    if (read.ec != std::errc() || factor > largest) return std::nullopt;
+    if (rate.gigabits > 0) rate.adapters = static_cast<int>(rate.gigabits);
+    rate.gigabits = factor * rate.adapters;
     at = static_cast<std::size_t>(read.ptr - text.data());
   }
-  if (product <= 0) return std::nullopt;
-  return StatedRate{product, text.substr(0, begin), text.substr(unit)};
+  if (rate.gigabits <= 0) return std::nullopt;
+  return rate;
 }
 
 std::vector<StatedRate> stated_rates(std::string_view notes) {
@@ -106,27 +112,39 @@ std::string_view bracketed(const StatedRate& rate) {
 
 }  // namespace
 
-std::optional<Bandwidth> stated_network(std::string_view notes, std::string_view gpu,
-                                        std::int64_t gpus_per_node) {
+std::optional<StatedNetwork> stated_network(std::string_view notes, std::string_view gpu,
+                                            int gpus_per_node) {
   for (const StatedRate& rate : stated_rates(notes)) {
     if (!is_network(rate)) continue;
     if (const std::string_view of = bracketed(rate); !of.empty() && !has_word(gpu, of)) continue;
     const std::string_view clause = rate.behind.substr(0, rate.behind.find_first_of(",;"));
-    const double times = has_word(clause, "per GPU") ? static_cast<double>(gpus_per_node) : 1.0;
     constexpr double bytes_of_gigabit = 1e9 / 8;
-    return Bandwidth{rate.gigabits * times * bytes_of_gigabit};
+    StatedNetwork network{.rate = {rate.gigabits * bytes_of_gigabit}};
+    if (rate.adapters > 1) network.adapters = rate.adapters;
+    if (has_word(clause, "per GPU")) {
+      network.rate.bytes_per_s *= gpus_per_node;
+      network.adapters = gpus_per_node;
+    }
+    if (has_word(clause, "RoCE")) network.kind = NetworkKind::roce;
+    return network;
   }
   return std::nullopt;
 }
 
 namespace {
 
+void connect(const StatedNetwork& stated, Interconnect& network) {
+  if (stated.adapters) network.adapters = *stated.adapters;
+  if (stated.kind) network.kind = *stated.kind;
+  network.rate = {stated.rate.bytes_per_s / std::max(1, network.adapters)};
+}
+
 /// Servers of `gpus`; NVLink domains of several servers stay whole.
-void seat(int gpus, HardwareProfile& profile) {
+void seat(std::int64_t gpus, HardwareProfile& profile) {
   constexpr int largest_server = 16;
-  if (profile.node && profile.node->gpus > largest_server) return;
-  profile.ranks_per_node = gpus;
-  if (profile.node) profile.node->gpus = gpus;
+  if (gpus > largest_server || (profile.node && profile.node->gpus > largest_server)) return;
+  profile.ranks_per_node = static_cast<int>(gpus);
+  if (profile.node) profile.node->gpus = static_cast<int>(gpus);
 }
 
 }  // namespace
@@ -137,13 +155,27 @@ std::optional<PublishedMachine> published_machine(const PublishedRow& row) {
   PublishedMachine machine{.profile = find_hardware_profile(*cluster, "gpu")};
   HardwareProfile& profile = machine.profile;
   machine.assumed.push_back(fmt::format("figures of {}", *cluster));
-  if (row.gpus_per_node) seat(static_cast<int>(*row.gpus_per_node), profile);
-  const auto network = stated_network(row.notes, row.gpu, profile.ranks_per_node);
-  if (network && profile.interconnect)
-    profile.interconnect->rate = {network->bytes_per_s / profile.interconnect->adapters};
-  const bool crosses = row.gpus.value_or(1) > profile.ranks_per_node;
-  if (!network && crosses) machine.assumed.push_back("the network of that cluster");
+  if (row.gpus_per_node) seat(*row.gpus_per_node, profile);
+  const int in_node = std::max(1, profile.ranks_per_node);
+  const auto network = stated_network(row.network_notes, row.gpu, in_node);
+  if (network && profile.interconnect) connect(*network, *profile.interconnect);
+  if (!network && row.gpus.value_or(1) > in_node)
+    machine.assumed.emplace_back("the network of that cluster");
   return machine;
+}
+
+void share_networks(std::vector<PublishedRow>& rows) {
+  std::map<std::pair<std::string, std::string>, std::string> stated;
+  const auto machines_of = [](const PublishedRow& row) {
+    return std::pair(repository_of(row), row.gpu);
+  };
+  for (const PublishedRow& row : rows)
+    if (stated_network(row.notes, row.gpu, 1)) stated.emplace(machines_of(row), row.notes);
+  for (PublishedRow& row : rows) {
+    if (stated_network(row.notes, row.gpu, 1)) continue;
+    if (const auto found = stated.find(machines_of(row)); found != stated.end())
+      row.network_notes = found->second;
+  }
 }
 
 }  // namespace shardscope

@@ -69,7 +69,7 @@ PublishedModel made(const PublishedRow& row, const StatedShape& shape, double dr
   const std::string_view family = family_of(row);
   const std::string text =
       family == "gpt2" ? gpt2_config(shape, dropout, tied) : gated_config(shape, family, tied);
-  JsonValue config = JsonValue::parse(text, "row");
+  JsonValue config = JsonValue::parse(text, "shape");
   Model model = model_of_config(config);
   return {.model = std::move(model), .config = std::move(config)};
 }

@@ -3,59 +3,85 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
+#include "cli/published_collectives.h"
 #include "core/lower/pytorch/kernel_scratch.h"
 #include "core/runtime/recorded_schedule.h"
+#include "sim/band.h"
 #include "sim/cost_model.h"
 #include "sim/kernels/fusion.h"
 #include "sim/step_player.h"
 #include "sim/step_program.h"
+#include "sim/step_rows.h"
 
 namespace shardscope {
 namespace {
-
-/// Those of a longer step repeat: what comes before and behind them, and one between.
-constexpr int most_recorded = 3;
 
 Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
   eager::TrainingSetup setup = scenario.setup;
   setup.loop.micro_batches = micro_batches;
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     zero->settings.accumulation_steps = micro_batches;
-  return with_kernels(
+  Schedule schedule =
       eager::recorded_schedule(scenario.model.model, scenario.model.config, setup,
-                               {.compute_capability = setup.session.compute_capability}),
-      scenario.kernels);
+                               {.compute_capability = setup.session.compute_capability});
+  if (scenario.owners > 0)
+    broadcast_by_owner(schedule, scenario.owners, scenario.world);
+  else if (scenario.world > setup.world)
+    reduce_over(schedule, scenario.world);
+  return with_kernels(std::move(schedule), scenario.kernels);
 }
 
-/// Published runs fitted: no allocator plays.
-Duration played(const PublishedScenario& scenario, int micro_batches) {
-  const Schedule schedule = schedule_of(scenario, micro_batches);
-  const StepProgram program = step_program(schedule);
-  const CostModel model(scenario.profile);
-  return play(program, step_costs(schedule, program, model, scenario.profile)).accounting.span;
+Duration scaled(Duration time, double factor) {
+  return Duration::from_seconds(time.seconds() * factor);
 }
 
-/// What comes out if every further micro-batch takes what the last one recorded took.
-Duration longer(Duration shorter, Duration longest, double more) {
-  const double each = (longest - shorter).seconds();
-  return Duration::from_seconds(longest.seconds() + more * each);
-}
+/// Steps of as many micro-batches as asked for, from one recording. Published runs fitted: no
+/// allocator plays.
+class Steps {
+ public:
+  Steps(const PublishedScenario& scenario, int most)
+      : profile_(scenario.profile),
+        schedule_(schedule_of(scenario, std::min(most, told_micro_batches))) {}
 
-Duration step_time(const PublishedScenario& scenario) {
-  const double all = scenario.micro_batches;
-  const bool whole = all == std::floor(all);
-  if (whole && all < most_recorded) return played(scenario, static_cast<int>(all));
-  const Duration longest = played(scenario, most_recorded);
-  if (all == most_recorded) return longest;
-  return longer(played(scenario, most_recorded - 1), longest, all - most_recorded);
+  PredictedStep of(int micro_batches) const {
+    const bool longer = micro_batches > told_micro_batches;
+    const StepProgram program = step_program(schedule_, longer ? micro_batches : 0);
+    const CostModel model(profile_);
+    const StepCosts costs = step_costs(schedule_, program, model, profile_);
+    const Accounting accounting = play(program, costs).accounting;
+    const StepTimeBand band =
+        step_time_band(scaled_step(schedule_, program, costs, profile_), spreads_of(profile_));
+    return {.time = accounting.span,
+            .low = scaled(accounting.span, band.low_factor),
+            .high = scaled(accounting.span, band.high_factor),
+            .accounting = accounting};
+  }
+
+ private:
+  const HardwareProfile& profile_;
+  Schedule schedule_;
+};
+
+Duration between(Duration shorter, Duration longer, double share) {
+  return Duration::from_seconds(shorter.seconds() + share * (longer.seconds() - shorter.seconds()));
 }
 
 }  // namespace
 
 PredictedStep predicted_step(const PublishedScenario& scenario) {
-  const Duration time = step_time(scenario);
-  return {.time = time, .low = time, .high = time};
+  const double all = std::max(1.0, scenario.micro_batches);
+  const int whole = static_cast<int>(all);
+  PredictedStep step = Steps(scenario, whole).of(whole);
+  const double rest = all - whole;
+  if (rest == 0) return step;
+  // The last micro-batch is smaller.
+  const PredictedStep next = Steps(scenario, whole + 1).of(whole + 1);
+  step.time = between(step.time, next.time, rest);
+  step.low = between(step.low, next.low, rest);
+  step.high = between(step.high, next.high, rest);
+  return step;
 }
 
 }  // namespace shardscope

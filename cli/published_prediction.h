@@ -3,15 +3,17 @@
 
 #include "cli/published_scenario.h"
 #include "core/quantities.h"
+#include "traces/trace.h"
 
 namespace shardscope {
 
 struct PredictedStep {
   Duration time, low, high;  ///< 90% of measurements are expected from low to high
+  Accounting accounting;     ///< of a step of whole micro-batches
 };
 
-/// Records and plays at most three micro-batches; those of a longer step repeat the last one.
-/// Throws Error where the setup is none that can be played.
+/// Records at most three micro-batches; those of a longer step repeat the second. Throws Error
+/// where the setup is none that can be played.
 PredictedStep predicted_step(const PublishedScenario& scenario);
 
 }  // namespace shardscope

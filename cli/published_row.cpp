@@ -78,6 +78,7 @@ class RowReader {
     result_.number = static_cast<int>(row_) + 1;
     for (const TextColumn& column : text_columns)
       result_.*column.field = std::string(text_of(column.name));
+    result_.network_notes = result_.notes;
     for (const CountColumn& column : count_columns) take(column);
     for (const RateColumn& column : rate_columns) take(column);
     return std::move(result_);
@@ -120,6 +121,10 @@ class RowReader {
 };
 
 }  // namespace
+
+std::string repository_of(const PublishedRow& row) {
+  return row.source.substr(0, row.source.find(' '));
+}
 
 std::vector<PublishedRow> published_rows(const CsvTable& table) {
   for (const std::string_view needed : {"hidden", "layers", "gpu"})

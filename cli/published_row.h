@@ -23,8 +23,12 @@ struct PublishedRow {
   std::optional<std::int64_t> global_batch;            ///< sequences of a step, of all ranks
   std::optional<std::int64_t> accumulate;              ///< micro-batches of a step
   std::optional<double> tokens_per_s, tflops, step_s;  ///< rates: of one GPU
-  std::string unreadable;  ///< why a field could not be taken: "hidden: ..."; "": all could
+  std::string network_notes;  ///< notes that a network may stand in, its own or a neighbour's
+  std::string unreadable;     ///< why a field could not be taken: "hidden: ..."; "": all could
 };
+
+/// "mosaicml/llm-foundry" of "mosaicml/llm-foundry scripts/train/benchmarking/README.md @8c8dd48".
+std::string repository_of(const PublishedRow& row);
 
 /// Numbers out of range and words in the place of numbers make a row unreadable, and no Error.
 /// Throws Error where the table has no column that a run could be told from.

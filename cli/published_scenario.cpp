@@ -65,7 +65,10 @@ bool in_eight_bits(const PublishedRow& row) {
          has_word(row.precision, "fp4") || has_word(row.precision, "int8");
 }
 
-bool offloads(const PublishedRow& row) { return !row.offload.empty() && row.offload != "none"; }
+std::string why_offloaded(const PublishedRow& row) {
+  if (!row.offload.empty() && row.offload != "none") return fmt::format("offload: {}", row.offload);
+  return has_word(row.strategy, "offload") ? fmt::format("offload: {}", row.strategy) : "";
+}
 
 TrainingPrecision precision_of(const PublishedRow& row) {
   if (has_word(row.precision, "fp16") || has_word(row.precision, "float16"))
@@ -97,12 +100,21 @@ std::optional<Dtype> reduced_in(const PublishedRow& row, const TrainingStack& st
   return stack.reduced_in;
 }
 
+/// What blocks keep in 16 bits for their backward where nothing is run again: about eight times the
+/// hidden size and four times that of the feed-forward layer, a token.
+Bytes kept_by_blocks(const PublishedRow& row, std::int64_t micro_batch) {
+  const std::int64_t of_token = 8 * *row.hidden + 4 * row.ffn.value_or(4 * *row.hidden);
+  return Bytes{2 * of_token * *row.seq * micro_batch * *row.layers};
+}
+
 /// A row's words for activation checkpointing as --checkpointing takes them.
-std::string_view checkpointing_of(const PublishedRow& row, const TrainingStack& stack) {
+std::string_view checkpointing_of(const PublishedRow& row, const TrainingStack& stack,
+                                  bool blocks_fit) {
   const std::string& text = row.checkpointing;
   if (text.empty()) return stack.checkpointing;
   if (has_word(text, "none") || has_word(text, "no")) return "none";
-  if (has_word(text, "selective")) return stack.selective;
+  if (has_word(text, "selective") && stack.selects_blocks) return blocks_fit ? "every:2" : "full";
+  if (has_word(text, "selective")) return "selective";
   return stack.full;
 }
 
@@ -143,6 +155,10 @@ class SetupBuilder {
     const bool within = stated_.sharding == ShardingStrategy::zero1 && stated_.group &&
                         result_.world % *stated_.group == 0;
     if (within) shards_ = *stated_.group;
+    if (stated_.sharding != ShardingStrategy::zero1 || !stack_.owns_whole_tensors) return;
+    const auto tensors = static_cast<int>(result_.model.model.parameters.size());
+    shards_ = std::min(shards_, tensors);
+    if (!within) result_.owners = shards_;
   }
 
   void set_runtime() {
@@ -173,6 +189,7 @@ class SetupBuilder {
   }
   void adjust(eager::DeepSpeedSetup& setup) {
     setup.settings.overlap_comm = stack_.overlaps;
+    setup.settings.multi_rank_all_reduce = !stack_.owns_whole_tensors;
     setup.settings.accumulation_dtype = reduced_in(row_, stack_);
   }
 
@@ -197,8 +214,9 @@ class SetupBuilder {
   void set_kernels() {
     eager::TrainingSetup& setup = result_.setup;
     result_.kernels = {.fusion = fusion_of(row_, stack_), .attention = stack_.attention};
-    const std::string_view checkpointing = checkpointing_of(row_, stack_);
-    if (row_.checkpointing.empty())
+    const bool blocks_fit = kept_by_blocks(row_, setup.loop.batch) < result_.profile.memory;
+    const std::string_view checkpointing = checkpointing_of(row_, stack_, blocks_fit);
+    if (row_.checkpointing.empty() || stack_.selects_blocks)
       result_.assumed.push_back(fmt::format("activation checkpointing {}", checkpointing));
     const auto choice = eager::parse_checkpoint_choice(checkpointing, "act_ckpt");
     setup.checkpointing = eager::checkpointing_of(result_.model.model, choice);
@@ -237,7 +255,7 @@ std::string why_not_predicted(const PublishedRow& row) {
   if (std::string why = why_divided(row); !why.empty()) return why;
   if (std::string why = missing_shape(row); !why.empty()) return why;
   if (!row.gpus) return "number of GPUs not stated";
-  if (offloads(row)) return fmt::format("offload: {}", row.offload);
+  if (std::string why = why_offloaded(row); !why.empty()) return why;
   if (!published_machine(row)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   if (!stated_sharding(row)) return fmt::format("no known strategy in \"{}\"", row.strategy);
   if (!batches_of(row)) return "micro-batch not stated";

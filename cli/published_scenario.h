@@ -20,7 +20,8 @@ struct PublishedScenario {
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;
   KernelChoices kernels;
-  int world = 1;  ///< ranks that gradients are reduced over; setup.world: that share states
+  int world = 1;   ///< ranks that gradients are reduced over; setup.world: that share states
+  int owners = 0;  ///< ranks that update whole tensors; 0: each updates an equal part
   double micro_batches = 1;          ///< of a step; not whole where the last one is smaller
   std::int64_t tokens_per_step = 0;  ///< of all ranks
   std::vector<std::string> assumed;

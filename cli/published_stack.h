@@ -25,6 +25,7 @@ struct TrainingStack {
   std::optional<Dtype> reduced_in = {};  ///< gradients; absent: what is computed in
   bool reduces_every_micro_batch = false;
   bool overlaps = true;                 ///< reductions of replicated parameters, with the backward
+  bool owns_whole_tensors = false;      ///< under ZeRO-1, instead of equal parts
   bool backward_prefetch_late = false;  ///< FSDP1's BACKWARD_POST
   bool uses_original_parameters = false;
   bool loss_in_model = false;
@@ -34,7 +35,9 @@ struct TrainingStack {
   bool eager_attention = false;             ///< where the row does not say
   std::string_view checkpointing = "none";  ///< where the row does not say
   std::string_view full = "full";           ///< what its full checkpointing runs again
-  std::string_view selective = "selective";
+  /// Selective checkpointing is of whole blocks: of every second one, or of all where what they
+  /// keep is more than a device has.
+  bool selects_blocks = false;
   std::int64_t micro_batch_tokens = 0;  ///< where it does not say; 0: not known
   std::string_view source;              ///< where that stands
 };

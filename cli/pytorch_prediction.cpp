@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/model_flops.h"
 #include "core/runtime/recorded_schedule.h"
+#include "sim/band.h"
 #include "sim/collectives/collective_rows.h"
 #include "sim/outside_memory.h"
 #include "sim/simulate.h"
@@ -125,9 +126,9 @@ Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profi
     if (simulation.out_of_memory->operation)
       result.out_of_memory_at = simulation.out_of_memory->operation;
   } else {
-    const StepTimeBounds bounds = step_time_bounds(result.schedule, profile, simulation.accounting);
-    facts.low_factor = bounds.low_factor;
-    facts.high_factor = bounds.high_factor;
+    const StepTimeBand band = step_time_band(result.schedule, profile);
+    facts.low_factor = band.low_factor;
+    facts.high_factor = band.high_factor;
   }
   result.trace = std::move(simulation.trace);
   result.summary = summarize(result.trace, facts);

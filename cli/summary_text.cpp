@@ -30,8 +30,8 @@ std::string_view word_for(MemoryCategory category) {
 std::string head_of(const Summary& summary) {
   std::string text = fmt::format("step time   {}", rounded_text(summary.step_time));
   if (summary.step_time_low != summary.step_time_high) {
-    text += fmt::format("   ({} if nothing disturbs, {} if nothing overlaps)",
-                        rounded_text(summary.step_time_low), rounded_text(summary.step_time_high));
+    text += fmt::format("   (nine of ten from {} to {})", rounded_text(summary.step_time_low),
+                        rounded_text(summary.step_time_high));
   }
   text += fmt::format("\nthroughput  {:.0f} tokens/s", summary.tokens_per_s);
   if (summary.world > 1)

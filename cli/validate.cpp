@@ -8,6 +8,7 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/output_options.h"
+#include "cli/published_machine.h"
 #include "cli/validation.h"
 #include "cli/validation_report.h"
 #include "cli/verb.h"
@@ -30,6 +31,7 @@ std::vector<PublishedRow> asked_rows(const ValidateOptions& options) {
                  .what = "no table of measured runs was given",
                  .way_out = "give a CSV; docs/cli.md lists its columns"});
   std::vector<PublishedRow> rows = published_rows(CsvTable::read_file(*options.file));
+  share_networks(rows);
   if (!options.row) return rows;
   const auto last = static_cast<std::int64_t>(rows.size());
   if (*options.row < 1 || *options.row > last)

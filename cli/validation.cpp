@@ -15,11 +15,8 @@
 namespace shardscope {
 namespace {
 
-/// "mosaicml/llm-foundry" of "mosaicml/llm-foundry scripts/train/benchmarking/README.md @8c8dd48".
-std::string repository_of(const std::string& source) { return source.substr(0, source.find(' ')); }
-
 std::string group_of(const PublishedRow& row) {
-  return fmt::format("{}|{}|{}|{}|{}", repository_of(row.source), row.model, row.hidden.value_or(0),
+  return fmt::format("{}|{}|{}|{}|{}", repository_of(row), row.model, row.hidden.value_or(0),
                      row.layers.value_or(0), row.gpu);
 }
 
@@ -88,6 +85,7 @@ double ValidatedRow::error() const {
 ValidatedRow validate_row(const PublishedRow& row) {
   ValidatedRow result{.number = row.number,
                       .source = row.source,
+                      .repository = repository_of(row),
                       .model = row.model,
                       .gpu = row.gpu,
                       .strategy = row.strategy,
@@ -132,7 +130,7 @@ std::vector<ErrorStatistics> statistics_by_source(std::span<const ValidatedRow> 
   std::vector<std::vector<const ValidatedRow*>> of_source;
   for (const ValidatedRow& row : rows) {
     if (!row.counts()) continue;
-    const std::string source = repository_of(row.source);
+    const std::string& source = row.repository;
     const auto found = std::ranges::find(sources, source);
     const auto place = static_cast<std::size_t>(found - sources.begin());
     if (found == sources.end()) {

@@ -15,7 +15,7 @@ namespace shardscope {
 /// One row: predicted and measured where that can be.
 struct ValidatedRow {
   int number = 0;
-  std::string source, model, gpu, strategy;
+  std::string source, repository, model, gpu, strategy;
   /// Rows of one group are runs of the same model on the same GPUs, which a choice ranks.
   std::string group;
   std::int64_t tokens_per_gpu = 0;  ///< of a step

@@ -9,12 +9,17 @@
 namespace shardscope::testing {
 namespace {
 
-double gigabits(std::optional<Bandwidth> rate) { return rate ? rate->bytes_per_s * 8e-9 : 0; }
+double gigabits(const std::optional<StatedNetwork>& network) {
+  return network ? network->rate.bytes_per_s * 8e-9 : 0;
+}
 
 TEST(PublishedNetwork, IsThatOfAllAdaptersOfANode) {
   EXPECT_DOUBLE_EQ(gigabits(stated_network("1600 Gbps node-node interconnect (RoCE)", "A100", 8)),
                    1600);
-  EXPECT_DOUBLE_EQ(gigabits(stated_network("4x100Gb RoCE per node; x", "A100", 8)), 400);
+  const auto four = stated_network("4x100Gb RoCE per node; x", "A100", 8);
+  EXPECT_DOUBLE_EQ(gigabits(four), 400);
+  EXPECT_EQ(four.value().adapters, 4);
+  EXPECT_EQ(four.value().kind, NetworkKind::roce);
   EXPECT_DOUBLE_EQ(
       gigabits(stated_network("2.4TB/s HBM2e, 400Gb/s RDMA per GPU, 500 W", "H100", 8)), 3200);
   EXPECT_DOUBLE_EQ(gigabits(stated_network("800 Gb/s inter-node taken from", "A100", 8)), 800);
@@ -29,6 +34,15 @@ TEST(PublishedNetwork, IsThatOfTheGpuInBrackets) {
 TEST(PublishedNetwork, IsNotEveryNumberThatIsStated) {
   EXPECT_EQ(stated_network("memory 80 Gb; x", "A100", 8), std::nullopt);
   EXPECT_EQ(stated_network("", "A100", 8), std::nullopt);
+}
+
+TEST(PublishedNetwork, IsSharedByRowsOfOneSourceAndGpu) {
+  std::vector<PublishedRow> rows{{.source = "a/b table 1", .gpu = "A100", .notes = "none said"},
+                                 {.source = "a/b table 2", .gpu = "A100", .notes = "4x100Gb RoCE"},
+                                 {.source = "a/b table 2", .gpu = "H100", .notes = ""}};
+  share_networks(rows);
+  EXPECT_EQ(rows[0].network_notes, "4x100Gb RoCE");
+  EXPECT_EQ(rows[2].network_notes, "");
 }
 
 TEST(PublishedWords, NumbersStandBehindWholeWords) {

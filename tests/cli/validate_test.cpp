@@ -57,7 +57,7 @@ TEST(Validate, ErrorIsSignedAndOverWhatWasMeasured) {
   EXPECT_EQ(row["skipped"], nullptr);
   EXPECT_EQ(row["measured_ns"], 1'154'600'000);  // 1.1546 s in the table
   const double predicted = row["predicted_ns"], measured = row["measured_ns"];
-  EXPECT_DOUBLE_EQ(row["error_share"], (predicted - measured) / measured);
+  EXPECT_NEAR(row["error_share"], (predicted - measured) / measured, 1e-12);
   EXPECT_LE(row["low_ns"], row["predicted_ns"]);
   EXPECT_LE(row["predicted_ns"], row["high_ns"]);
 }
@@ -116,17 +116,50 @@ TEST(Validate, LeavesTheReportInAFile) {
   EXPECT_EQ(Json::parse(workplace.read("report.json"))["rows"].size(), 12u);
 }
 
-/// All published rows: that each is predicted or explained, and by what.
-TEST(Validate, PredictsOrExplainsEveryPublishedRow) {
-  if (!std::filesystem::exists(all_runs))
-    GTEST_SKIP() << "the table of published runs is not there: " << all_runs;
-  const Json json = answer(all_runs.string());
+/// The table of all published runs, which lies beside the project where it lies at all.
+class PublishedRuns : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(all_runs))
+      GTEST_SKIP() << "the table of published runs is not there: " << all_runs;
+    json_ = answer(all_runs.string());
+  }
+
+  Json source(const std::string& name) const {
+    for (const Json& source : json_["by_source"])
+      if (source["source"] == name) return source;
+    ADD_FAILURE() << "no source " << name;
+    return {};
+  }
+
+  Json json_;
+};
+
+TEST_F(PublishedRuns, EachIsPredictedOrExplained) {
   int predicted = 0;
-  for (const Json& row : json["rows"]) {
+  for (const Json& row : json_["rows"]) {
     EXPECT_NE(row["predicted_ns"].is_null(), row["skipped"].is_null()) << row["row"];
     predicted += !row["predicted_ns"].is_null();
   }
-  EXPECT_GT(predicted, 0);
+  // Of 204 rows without a pipeline and in more than 8 bits, 9 state no sequence length.
+  EXPECT_EQ(predicted, 195);
+}
+
+/// What the best simulators say of themselves: vTrain 8.37% on its own rows, with kernels that it
+/// had profiled.
+TEST_F(PublishedRuns, AreMetWithinAFewPercent) {
+  EXPECT_LE(source("mosaicml/llm-foundry")["mean_abs_error_share"], 0.08);
+  EXPECT_LE(source("VIA-Research/vTrain")["mean_abs_error_share"], 0.0837);
+  EXPECT_LE(json_["all"]["mean_abs_error_share"], 0.10);
+}
+
+TEST_F(PublishedRuns, AreRankedAsMeasured) {
+  EXPECT_GE(source("VIA-Research/vTrain")["kendall_tau"], 0.85);
+}
+
+TEST_F(PublishedRuns, NineOfTenLieInTheirBands) {
+  EXPECT_GE(json_["all"]["band_coverage_share"], 0.85);
+  EXPECT_LE(json_["all"]["band_coverage_share"], 0.95);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace {
 ValidatedRow row(const std::string& source, double predicted_s, double measured_s,
                  const std::string& group = "one") {
   return {.source = source,
+          .repository = source.substr(0, source.find(' ')),
           .group = group,
           .tokens_per_gpu = 1000,
           .predicted = Duration::from_seconds(predicted_s),
