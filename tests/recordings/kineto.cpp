@@ -7,6 +7,7 @@
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/kineto_figures.h"
 #include "tests/recordings/recordings.h"
+#include "tests/recordings/timeline_figures.h"
 #include "traces/gzip.h"
 #include "traces/import/import.h"
 
@@ -71,6 +72,8 @@ std::string ranks_difference(const std::filesystem::path& folder, Json expected,
 std::string file_difference(const std::filesystem::path& folder, const std::string& part,
                             const Json& expected) {
   const auto path = folder / expected.at("file").get<std::string>();
+  if (part == "memory_timelines")
+    return json_difference(part, expected, memory_timelines_json(path));
   if (part == "execution_traces") return json_difference(part, expected, execution_json(path));
   throw Error({.where = path.string(), .what = "no reader of " + part});
 }

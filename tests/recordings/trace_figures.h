@@ -36,6 +36,9 @@ nlohmann::ordered_json device_json(const ImportedTrace& trace, const DeviceActiv
 /// A process or thread: a number or a text.
 nlohmann::ordered_json place_json(const PlaceName& place);
 
+/// All figures of an export of Nsight Systems.
+nlohmann::ordered_json nsight_json(const ImportedTrace& trace);
+
 /// All figures of a trace in the Chrome format.
 nlohmann::ordered_json kineto_json(const ImportedTrace& trace);
 

@@ -8,6 +8,7 @@
 #include "core/format/atomic_file.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recordings.h"
+#include "tests/recordings/timeline_figures.h"
 #include "tests/recordings/trace_figures.h"
 #include "traces/import/import.h"
 
@@ -71,6 +72,8 @@ Json kineto_figures(const std::filesystem::path& folder, const std::string& name
 
 Json figures_of(const std::filesystem::path& folder, const std::string& name,
                 const std::string& format) {
+  if (format == "memory_timeline") return memory_timeline_json(folder / name);
+  if (format == "nsight") return nsight_json(import_traces(folder / name).front());
   if (format == "kineto") return kineto_figures(folder, name);
   throw Error({.where = name, .what = fmt::format("no reader of \"{}\"", format)});
 }

@@ -43,6 +43,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"yaml-cpp", {"yaml-cpp/"}, {"core/", "tests/core/"}},
       {"CLI11", {"CLI/"}, {"cli/"}, true},
       {"zlib", {"zlib.h"}, {"traces/", "tests/traces/"}},
+      {"SQLite", {"sqlite3.h"}, {"traces/import/", "tests/traces/"}},
       {"MPI", {"mpi.h"}, {"backend/comm/", "tests/backend/"}, true},
       {"CUDA",
        {"cuda", "cublas", "cudnn", "nvtx3/", "nvml"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <system_error>
@@ -11,7 +12,8 @@
 
 #include "core/error.h"
 #include "traces/gzip.h"
-#include "traces/import/file_format.h"
+#include "traces/import/memory_snapshot_reader.h"
+#include "traces/import/nsight_reader.h"
 #include "traces/import/text_input.h"
 #include "traces/import/text_store.h"
 
@@ -21,7 +23,9 @@ namespace {
 constexpr std::size_t sniffed_bytes = std::size_t{1} << 20;
 constexpr std::int64_t event_bytes = 60;
 constexpr std::int64_t event_text_bytes = 220;
-constexpr std::int64_t gzip_ratio = 18;
+constexpr std::int64_t trace_gzip_ratio = 18;
+constexpr std::int64_t snapshot_ratio = 4;
+constexpr std::int64_t snapshot_gzip_ratio = 12;
 constexpr int max_files = 4096;  ///< of an archive or a folder
 
 /// Memory that can be had without swapping; a very large amount where the system does not say.
@@ -36,8 +40,9 @@ Bytes available_memory() {
   return Bytes{std::numeric_limits<std::int64_t>::max()};
 }
 
-void check_memory(const std::filesystem::path& path, Bytes file, bool is_compressed) {
-  const Bytes needed = foreseen_memory(file, is_compressed);
+void check_memory(const std::filesystem::path& path, Bytes file, FileFormat format,
+                  bool is_compressed) {
+  const Bytes needed = foreseen_memory(file, format, is_compressed);
   const Bytes available = available_memory();
   if (needed <= available) return;
   throw Error(
@@ -50,47 +55,96 @@ void check_memory(const std::filesystem::path& path, Bytes file, bool is_compres
 
 Error not_a_trace(const std::string& where) {
   return Error({.where = where,
-                .what = "not a trace of PyTorch's profiler or another in the Chrome format",
-                .way_out = "give a .json, .json.gz or .tar.gz, or a folder of them"});
+                .what = "not a trace of PyTorch's profiler or another in the Chrome format, no "
+                        "memory snapshot or timeline, and no export of Nsight Systems",
+                .way_out = "give a .json, .json.gz, .tar.gz, .pickle or .sqlite, or a folder of "
+                           "them"});
 }
 
-/// One file of an archive, whose bytes must be read before the next one's.
-ImportedTrace read_member(std::unique_ptr<TextInput> content, const std::string& name,
-                          const ImportOptions& options) {
-  return read_kineto(*content, TextStore::temporary(), name, options);
+/// Bytes of which the first have told the format.
+struct Opened {
+  std::unique_ptr<PeekedInput> content;
+  FileFormat format = FileFormat::unknown;
+  std::string name;
+};
+
+Opened opened(std::unique_ptr<TextInput> bytes, std::string name) {
+  auto content = std::make_unique<PeekedInput>(decompressed(std::move(bytes)));
+  const FileFormat format = file_format(content->peek(sniffed_bytes));
+  return {.content = std::move(content), .format = format, .name = std::move(name)};
+}
+
+/// Formats that are read from front to back; `store` is for a trace's text. False for others.
+bool read_stream(const Opened& file, const std::function<TextStore()>& store,
+                 const ImportOptions& options, Imported& into) {
+  switch (file.format) {
+    case FileFormat::chrome_trace:
+      into.traces.push_back(read_kineto(*file.content, store(), file.name, options));
+      return true;
+    case FileFormat::memory_snapshot:
+      into.snapshots.push_back(
+          read_memory_snapshot(*file.content, file.name, {.max_bytes = options.max_text_bytes}));
+      return true;
+    case FileFormat::memory_timeline:
+      into.timelines.push_back(read_memory_timeline(*file.content, file.name));
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// What is wrong with one of many files costs that file; an interruption ends all.
+template <class Read>
+void read_one_of_many(const std::string& name, Imported& into, const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::bad_input) throw;
+    into.left_out.push_back(error.parts().where == name ? error.what()
+                                                        : name + ": " + error.what());
+  }
 }
 
 void read_archive(std::unique_ptr<TextInput> input, const std::string& name,
-                  const ImportOptions& options, std::vector<ImportedTrace>& traces) {
+                  const ImportOptions& options, Imported& into) {
   TarArchive archive(std::move(input));
   int files = 0;
   while (const auto member = archive.next()) {
     if (++files > max_files) throw Error({.where = name, .what = "more than 4,096 files"});
-    auto content = std::make_unique<PeekedInput>(decompressed(archive.content()));
-    if (file_format(content->peek(sniffed_bytes)) == FileFormat::chrome_trace)
-      traces.push_back(read_member(std::move(content), name + ":" + *member, options));
+    const Opened file = opened(archive.content(), name + ":" + *member);
+    if (file.format == FileFormat::nsight)
+      into.left_out.push_back(file.name + ": an export of Nsight Systems; unpack it first");
+    read_one_of_many(file.name, into,
+                     [&] { read_stream(file, TextStore::temporary, options, into); });
   }
 }
 
-/// Reads the traces of one file; false if it is none.
-bool read_file(const std::filesystem::path& path, const ImportOptions& options,
-               std::vector<ImportedTrace>& traces) {
+/// Reads what one file holds; false if it is none of ours.
+bool read_file(const std::filesystem::path& path, const ImportOptions& options, Imported& into) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(path, ignored);
-  auto opened = std::make_unique<PeekedInput>(open_bytes(path));
-  const bool is_compressed = is_gzip(opened->peek(2));
-  auto input = std::make_unique<PeekedInput>(decompressed(std::move(opened)));
-  const FileFormat format = file_format(input->peek(sniffed_bytes));
-  const std::string name = path.filename().string();
-  if (format != FileFormat::tar && format != FileFormat::chrome_trace) return false;
-  if (!ignored) check_memory(path, Bytes{static_cast<std::int64_t>(size)}, is_compressed);
-  if (format == FileFormat::tar) {
-    read_archive(std::move(input), name, options, traces);
-  } else {
-    TextStore store = is_compressed ? TextStore::temporary() : TextStore::of_file(path);
-    traces.push_back(read_kineto(*input, std::move(store), name, options));
+  auto bytes = std::make_unique<PeekedInput>(open_bytes(path));
+  const bool is_compressed = is_gzip(bytes->peek(2));
+  Opened file = opened(std::move(bytes), path.filename().string());
+  if (file.format == FileFormat::unknown) return false;
+  if (!ignored)
+    check_memory(path, Bytes{static_cast<std::int64_t>(size)}, file.format, is_compressed);
+  if (file.format == FileFormat::tar) {
+    read_archive(std::move(file.content), file.name, options, into);
+    return true;
   }
-  return true;
+  if (file.format == FileFormat::nsight) {
+    if (is_compressed)
+      throw Error({.where = file.name,
+                   .what = "an export of Nsight Systems in gzip",
+                   .way_out = "unpack it first: gunzip " + file.name});
+    into.traces.push_back(read_nsight(path, file.name, options));
+    return true;
+  }
+  const auto store = [&] {
+    return is_compressed ? TextStore::temporary() : TextStore::of_file(path);
+  };
+  return read_stream(file, store, options, into);
 }
 
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder) {
@@ -106,27 +160,44 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder)
 
 }  // namespace
 
-Bytes foreseen_memory(Bytes file, bool is_gzip) {
-  const Bytes text = is_gzip ? file * gzip_ratio : file;
-  return text / event_text_bytes * event_bytes;
+Bytes foreseen_memory(Bytes file, FileFormat format, bool is_gzip) {
+  switch (format) {
+    case FileFormat::memory_snapshot:
+      return file * (is_gzip ? snapshot_gzip_ratio : 1) * snapshot_ratio;
+    case FileFormat::nsight:
+      return file;
+    default:
+      return file * (is_gzip ? trace_gzip_ratio : 1) / event_text_bytes * event_bytes;
+  }
+}
+
+Imported import_files(const std::filesystem::path& path, const ImportOptions& options) {
+  Imported into;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    for (const auto& file : files_of(path))
+      read_one_of_many(file.filename().string(), into, [&] { read_file(file, options, into); });
+  } else if (!read_file(path, options, into)) {
+    throw not_a_trace(path.string());
+  }
+  if (into.traces.empty() && into.snapshots.empty() && into.timelines.empty())
+    throw into.left_out.empty() ? not_a_trace(path.string())
+                                : Error({.where = {}, .what = into.left_out.front()});
+  const auto place = [](const ImportedTrace& trace) {
+    return std::tuple(trace.rank.value_or(std::numeric_limits<int>::max()), trace.file);
+  };
+  std::stable_sort(into.traces.begin(), into.traces.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return into;
 }
 
 std::vector<ImportedTrace> import_traces(const std::filesystem::path& path,
                                          const ImportOptions& options) {
-  std::vector<ImportedTrace> traces;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    for (const auto& file : files_of(path)) read_file(file, options, traces);
-  } else if (!read_file(path, options, traces)) {
-    throw not_a_trace(path.string());
-  }
-  if (traces.empty()) throw not_a_trace(path.string());
-  const auto place = [](const ImportedTrace& trace) {
-    return std::tuple(trace.rank.value_or(std::numeric_limits<int>::max()), trace.file);
-  };
-  std::stable_sort(traces.begin(), traces.end(),
-                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
-  return traces;
+  Imported all = import_files(path, options);
+  if (!all.traces.empty()) return std::move(all.traces);
+  throw Error({.where = path.string(),
+               .what = "memory only, and no trace",
+               .way_out = "give the profiler's trace, too"});
 }
 
 }  // namespace shardscope

@@ -1,0 +1,11 @@
+# shardscope::sqlite: reads the exports of Nsight Systems.
+shardscope_option(SQLITE "SQLite (exports of Nsight Systems)")
+if(SHARDSCOPE_WANTS_SQLITE)
+  find_package(SQLite3 QUIET)
+endif()
+shardscope_conclude(SQLITE "${SQLite3_FOUND}" "version ${SQLite3_VERSION}" "not found - install libsqlite3-dev")
+if(SHARDSCOPE_HAS_SQLITE)
+  add_library(shardscope_sqlite INTERFACE)
+  add_library(shardscope::sqlite ALIAS shardscope_sqlite)
+  target_link_libraries(shardscope_sqlite INTERFACE SQLite::SQLite3)
+endif()
