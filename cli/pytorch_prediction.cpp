@@ -11,6 +11,7 @@
 #include "core/runtime/recorded_schedule.h"
 #include "sim/band.h"
 #include "sim/collectives/collective_rows.h"
+#include "sim/kernels/fusion.h"
 #include "sim/outside_memory.h"
 #include "sim/simulate.h"
 
@@ -118,6 +119,8 @@ Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profi
   AllocatorChoice allocator;
   if (facts.device_memory)
     allocator.memory = DeviceMemory{.total = *facts.device_memory, .outside = facts.outside};
+  if (scenario.setup.compiled)
+    result.schedule = with_kernels(std::move(result.schedule), {.fusion = KernelFusion::compiled});
   Simulation simulation = simulate(result.schedule, profile, allocator);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
   if (simulation.out_of_memory) {

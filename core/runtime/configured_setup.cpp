@@ -108,11 +108,14 @@ class Setup {
 
   void note_compilation() {
     const std::string backend = variable(workers_.environment, "ACCELERATE_DYNAMO_BACKEND", "NO");
-    if (upper_of(backend) != "NO" && !backend.empty())
-      setup_.assumed.push_back(
-          fmt::format("torch.compile (dynamo_backend {}) is left out: the operators are eager "
-                      "PyTorch's, compiled ones keep and make other temporaries",
-                      backend));
+    if (backend.empty() || upper_of(backend) == "NO") return;
+    // Those that only trace leave the kernels eager.
+    setup_.compiled = upper_of(backend) == "INDUCTOR";
+    setup_.assumed.push_back(fmt::format(
+        "torch.compile (dynamo_backend {}) {}", backend,
+        setup_.compiled ? "makes one kernel of what lies between products; memory is as of eager "
+                          "PyTorch, whose temporaries are others"
+                        : "is left out: the operators are eager PyTorch's"));
   }
 
   void to_ddp() {

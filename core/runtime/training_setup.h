@@ -69,6 +69,8 @@ struct TrainingSetup {
   SessionSettings session;
   ModelSettings model;
   TrainingSettings loop;
+  /// torch.compile with a backend that makes kernels of its own. What is recorded is eager.
+  bool compiled = false;
   std::vector<std::string> assumed;  ///< what nobody said, and what is left out
 };
 

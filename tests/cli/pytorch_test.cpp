@@ -167,14 +167,23 @@ TEST_F(Pytorch, RefusesWhatItCannotPlay) {
   }
 }
 
-TEST_F(Pytorch, CompilationIsAssumedAway) {
-  std::string file =
+TEST_F(Pytorch, CompiledKernelsAreFewerAndFaster) {
+  const std::string file =
       "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\n"
-      "num_processes: 2\ndynamo_config:\n  dynamo_backend: INDUCTOR\n";
-  workplace_.write("compiled.yaml", file);
-  const Json json = answer("simulate --accelerate compiled.yaml --cluster h100_sxm --model " +
-                           (recordings / "gpt2.json").string());
-  EXPECT_THAT(json["assumed"].dump(), HasSubstr("torch.compile (dynamo_backend INDUCTOR)"));
+      "num_processes: 2\n";
+  workplace_.write("eager.yaml", file);
+  workplace_.write("traced.yaml", file + "dynamo_config:\n  dynamo_backend: EAGER\n");
+  workplace_.write("compiled.yaml", file + "dynamo_config:\n  dynamo_backend: INDUCTOR\n");
+  const auto simulated = [&](const std::string& name) {
+    return answer("simulate --accelerate " + name + " --cluster h100_sxm --model " +
+                  (recordings / "gpt2.json").string());
+  };
+  const Json eager = simulated("eager.yaml"), traced = simulated("traced.yaml"),
+             compiled = simulated("compiled.yaml");
+  EXPECT_LT(compiled["step_time_ns"], eager["step_time_ns"]);
+  EXPECT_EQ(traced["step_time_ns"], eager["step_time_ns"]);
+  EXPECT_THAT(traced["assumed"].dump(), HasSubstr("(dynamo_backend EAGER) is left out"));
+  EXPECT_THAT(compiled["assumed"].dump(), HasSubstr("(dynamo_backend INDUCTOR) makes one kernel"));
 }
 
 }  // namespace
