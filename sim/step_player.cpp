@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "core/error.h"
@@ -352,6 +353,17 @@ StepCosts step_costs(const Schedule& schedule, const StepProgram& program, const
 
 StepTimes play(const StepProgram& program, const StepCosts& costs, int repetitions) {
   return Player(program, costs, repetitions).play();
+}
+
+StepTimes play_until_steady(const StepProgram& program, const StepCosts& costs) {
+  constexpr int most_repetitions = 24;
+  for (int repetitions = steps_to_steady;; repetitions *= 2) {
+    StepTimes times = play(program, costs, repetitions);
+    const Duration last = times.accounting.span;
+    const Duration before = times.ends.end()[-2] - times.ends.end()[-3];
+    const double change = std::abs((last - before).seconds());
+    if (change <= 1e-5 * last.seconds() || repetitions >= most_repetitions) return times;
+  }
 }
 
 }  // namespace shardscope

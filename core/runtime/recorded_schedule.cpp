@@ -44,12 +44,13 @@ void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups) {
 
 }  // namespace
 
-void record_steps(ScheduleRecorder& recorder, TrainingRun& run) {
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
+                  std::span<const char* const> steps) {
   name_groups(recorder, run.groups());
   recorder.name_model(run.model().module());
   for (const Tensor& input : run.loop().inputs())
     recorder.name_buffer(input, MemoryCategory::inputs, "batch");
-  for (const char* label : {"1", "2", "steady"}) {
+  for (const char* label : steps) {
     recorder.begin_step(label);
     run.loop().iteration([&](Moment moment, int micro_batch) {
       begin_phase_after(recorder, run, moment, micro_batch);
@@ -59,12 +60,13 @@ void record_steps(ScheduleRecorder& recorder, TrainingRun& run) {
 }
 
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
-                           const TrainingSetup& setup, const KernelDevice& device) {
+                           const TrainingSetup& setup, const KernelDevice& device,
+                           std::span<const char* const> steps) {
   ScheduleRecorder recorder(device);
   Session session(setup.session);
   session.observe(recorder);
   TrainingRun run(session, model, config, setup);
-  record_steps(recorder, run);
+  record_steps(recorder, run, steps);
   Schedule schedule = recorder.finish();
   schedule.rank = setup.rank;
   schedule.world = setup.world;

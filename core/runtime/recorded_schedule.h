@@ -1,19 +1,26 @@
 // The schedule of a training under PyTorch: set-up, the first two steps and the one that repeats.
 #pragma once
 
+#include <array>
+#include <span>
+
 #include "core/runtime/schedule_recorder.h"
 #include "core/runtime/training_run.h"
 #include "core/schedule.h"
 
 namespace shardscope::eager {
 
+/// The first iterations of a loop, of which the third one repeats.
+inline constexpr std::array training_steps{"1", "2", "steady"};
+
 /// Plays the training on a session of its own and writes it down. Strategy and workload of the
 /// schedule are the caller's to fill in. Throws as TrainingRun does.
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
-                           const TrainingSetup& setup, const KernelDevice& device = {});
+                           const TrainingSetup& setup, const KernelDevice& device = {},
+                           std::span<const char* const> steps = training_steps);
 
-/// Runs the loop's iterations 1, 2 and 3, which is the one that repeats, as steps "1", "2" and
-/// "steady".
-void record_steps(ScheduleRecorder& recorder, TrainingRun& run);
+/// Runs an iteration of the loop for every step.
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
+                  std::span<const char* const> steps = training_steps);
 
 }  // namespace shardscope::eager

@@ -1,0 +1,279 @@
+#include "sim/planner/bounds.h"
+
+#include <algorithm>
+#include <map>
+#include <type_traits>
+
+#include "core/error.h"
+#include "sim/planner/parallel.h"
+#include "sim/planner/plain_step.h"
+
+namespace shardscope::planner {
+namespace {
+
+using S = ShardingStrategy;
+
+/// What states and collectives depend on, whatever is computed.
+struct ShardingKey {
+  Runtime runtime = Runtime::native;
+  S sharding = S::full_shard;
+  int replicate = 1, shard = 1;
+  int blocks_per_unit = 1;
+  bool reduces_every_micro_batch = false;
+  Offload offload = Offload::none;
+  TrainingPrecision precision = TrainingPrecision::fp32;
+  auto operator<=>(const ShardingKey&) const = default;
+};
+
+ShardingKey sharding_key(const Choice& choice) {
+  return {.runtime = choice.runtime,
+          .sharding = choice.sharding,
+          .replicate = choice.mesh.replicate,
+          .shard = choice.mesh.shard,
+          .blocks_per_unit = choice.blocks_per_unit,
+          .reduces_every_micro_batch = choice.reduces_every_micro_batch,
+          .offload = choice.offload,
+          .precision = choice.precision};
+}
+
+/// Collectives of one step, by what runs at once where they are not serial.
+struct Communication {
+  Duration gathers, reductions, between_replicas;
+};
+
+struct ShardingBounds {
+  ModelStates states;         ///< on the device
+  Bytes unsharded_gradients;  ///< of all that trains, as kernels write them
+  Communication each, last;   ///< of every micro-batch; of the last one in addition
+  Duration update;            ///< of the optimizer
+};
+
+Group group_of(int stride, int size) {
+  return {.name = {}, .ranks = Ranks::spaced(0, stride, static_cast<std::size_t>(size))};
+}
+
+bool shards_parameters(S sharding) {
+  return sharding == S::full_shard || sharding == S::hybrid_shard;
+}
+
+class ShardingBounder {
+ public:
+  ShardingBounder(const Choice& choice, const Ground& ground)
+      : choice_(choice),
+        ground_(ground),
+        shards_(group_of(1, choice.mesh.shard)),
+        replicas_(group_of(choice.mesh.shard, choice.mesh.replicate)),
+        world_(group_of(1, choice.mesh.world())),
+        dtype_(compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision))) {
+    for (const Parameter& parameter : ground.model.parameters) {
+      elements_ += parameter.elements();
+      if (parameter.trainable) trainable_ += parameter.elements();
+    }
+  }
+
+  ShardingBounds bounds() {
+    ShardingBounds result;
+    result.unsharded_gradients = bytes_of(trainable_, dtype_);
+    switch (choice_.runtime) {
+      case Runtime::native:
+        native(result);
+        break;
+      case Runtime::fsdp1:
+      case Runtime::fsdp2:
+        fsdp(result);
+        break;
+      case Runtime::ddp:
+        ddp(result);
+        break;
+      case Runtime::deepspeed:
+        deepspeed(result);
+        break;
+    }
+    return result;
+  }
+
+ private:
+  ShardingPlan plan() const {
+    RuntimeRequest request = runtime_request(choice_, ground_.model);
+    request.optimizer = ground_.training.optimizer;
+    return plan_of(ground_.model, request);
+  }
+
+  Duration time(OperationKind kind, std::int64_t elements, Dtype dtype, const Group& group) const {
+    return ground_.costs.collective_time(kind, bytes_of(elements, dtype), group);
+  }
+
+  Duration read_once(const ModelStates& states) const {
+    return (states.parameters + states.gradients + states.optimizer_states) /
+           ground_.profile.memory_bandwidth;
+  }
+
+  /// The ZeRO paper's forms, without padding. A sum over the world is a scatter at least.
+  void native(ShardingBounds& result) const {
+    const Precision precision = native_strategy(choice_, ground_.model).precision;
+    const Dtype gradients = dtypes_of(precision).gradients;
+    result.states = zero_paper_states(trainable_, choice_.sharding, choice_.mesh.shard,
+                                      ground_.training.optimizer, precision, gradients);
+    const bool hybrid = choice_.mesh.shard > 1 && choice_.mesh.replicate > 1;
+    result.last.reductions =
+        time(OperationKind::reduce_scatter, trainable_, gradients, hybrid ? shards_ : world_);
+    if (hybrid)
+      result.last.between_replicas =
+          time(OperationKind::all_reduce, trainable_ / choice_.mesh.shard, gradients, replicas_);
+    if (shards_parameters(choice_.sharding))
+      result.last.gathers = time(OperationKind::all_gather, elements_, dtype_, shards_);
+  }
+
+  /// Where units are gathered again in the backward, the root and the last unit may be left out.
+  void fsdp(ShardingBounds& result) const {
+    const ShardingPlan sharding = plan();
+    Duration first, largest;
+    for (const PlannedUnit& unit : sharding.units) {
+      const Duration gather =
+          time(OperationKind::all_gather, unit.padded_elements, dtype_, shards_);
+      first += gather;
+      largest = std::max(largest, gather);
+      result.last.reductions +=
+          time(OperationKind::reduce_scatter, unit.padded_elements, dtype_, shards_);
+      result.last.between_replicas +=
+          time(OperationKind::all_reduce, unit.shard_elements, dtype_, replicas_);
+    }
+    const Duration again = std::max(Duration{}, first - largest * 2);
+    if (shards_parameters(choice_.sharding))
+      result.each.gathers = first + again;
+    else if (choice_.sharding != S::no_shard)
+      result.last.gathers = first;
+    if (choice_.reduces_every_micro_batch)
+      std::swap(result.each.reductions, result.last.reductions);
+    if (choice_.offload == Offload::all) return;
+    result.states = sharding.per_rank;
+    result.update = read_once(result.states);
+  }
+
+  void ddp(ShardingBounds& result) const {
+    const ShardingPlan sharding = plan();
+    result.states = sharding.per_rank;
+    // Where gradients are not views of the buckets, the plan counts both.
+    result.last.reductions =
+        time(OperationKind::all_reduce, trainable_, parameter_dtype(choice_.precision), world_);
+    result.update = read_once(result.states);
+  }
+
+  /// Stages 1 and 2 gather what they have updated, stage 3 what is not persistent for each forward.
+  /// A sum is a scatter at least, whatever the stage makes of it.
+  void deepspeed(ShardingBounds& result) const {
+    const ShardingPlan sharding = plan();
+    const Dtype dtype = choice_.precision == TrainingPrecision::bf16 ? Dtype::bfloat16 : dtype_;
+    result.last.reductions = time(OperationKind::reduce_scatter, trainable_, dtype, world_);
+    if (choice_.sharding == S::zero1 || choice_.sharding == S::shard_grad_op)
+      result.last.gathers = time(OperationKind::all_gather, trainable_, dtype, world_);
+    std::int64_t gathered = 0;
+    for (const PlannedPartition& partition : sharding.partitions)
+      if (!partition.persistent) gathered += partition.elements;
+    if (gathered > 0)
+      result.each.gathers = time(OperationKind::all_gather, gathered, dtype, world_);
+    result.states = sharding.per_rank;
+    result.states.gradients = {};
+    if (choice_.offload != Offload::none) result.states.optimizer_states = {};
+    if (choice_.offload == Offload::all) result.states.parameters = {};
+    result.update = result.states.optimizer_states / ground_.profile.memory_bandwidth;
+  }
+
+  const Choice& choice_;
+  const Ground& ground_;
+  Group shards_, replicas_, world_;
+  Dtype dtype_;
+  std::int64_t elements_ = 0, trainable_ = 0;
+};
+
+/// Gradients that stay unsharded between micro-batches.
+bool keeps_gradients(const Choice& choice) {
+  const bool fsdp = choice.runtime == Runtime::fsdp1 || choice.runtime == Runtime::fsdp2;
+  return fsdp && choice.micro_batches > 1 && !choice.reduces_every_micro_batch;
+}
+
+Duration communication_time(const Communication& c, bool serial) {
+  if (serial) return c.gathers + c.reductions + c.between_replicas;
+  return std::max({c.gathers, c.reductions, c.between_replicas});
+}
+
+Communication of_step(const ShardingBounds& sharding, int micro_batches) {
+  const auto sum = [&](Duration Communication::*kind) {
+    return sharding.each.*kind * micro_batches + sharding.last.*kind;
+  };
+  return {.gathers = sum(&Communication::gathers),
+          .reductions = sum(&Communication::reductions),
+          .between_replicas = sum(&Communication::between_replicas)};
+}
+
+Bounds combined(const Choice& choice, const Ground& ground, const PlainStep& plain,
+                const ShardingBounds& sharding) {
+  const SharingRules rules = sharing_rules(ground.profile);
+  const Duration compute = plain.compute * choice.micro_batches + sharding.update;
+  const Duration communication = communication_time(of_step(sharding, choice.micro_batches),
+                                                    rules.collectives_serial);
+  const double slowed = 1 - 1 / rules.compute_slowdown;
+  const Duration beside = Duration::from_seconds(communication.seconds() * slowed);
+  const ModelStates& states = sharding.states;
+  const Bytes between = states.parameters + states.optimizer_states;
+  const Bytes kept = keeps_gradients(choice) ? sharding.unsharded_gradients : Bytes{};
+  const bool native = choice.runtime == Runtime::native;
+  const Bytes outside = native ? Bytes{} : ground.profile.context_memory.value_or(Bytes{});
+  return {.time = std::max({compute + beside, communication, plain.host * choice.micro_batches}),
+          .memory = outside + between + std::max(plain.activations + kept, states.gradients)};
+}
+
+/// Values of the keys that occur, computed side by side.
+template <class Key, class Value>
+class Table {
+ public:
+  void need(const Key& key, std::size_t choice) { examples_.try_emplace(key, choice); }
+
+  template <class Compute>
+  void fill(unsigned threads, const Compute& compute) {
+    std::vector<std::pair<Key, std::size_t>> keys(examples_.begin(), examples_.end());
+    std::vector<Value> values(keys.size());
+    for_each_index(keys.size(), threads,
+                   [&](std::size_t i) { values[i] = compute(keys[i].second); });
+    for (std::size_t i = 0; i < keys.size(); ++i) values_.emplace(keys[i].first, values[i]);
+  }
+  const Value& at(const Key& key) const { return values_.at(key); }
+
+ private:
+  std::map<Key, std::size_t> examples_;
+  std::map<Key, Value> values_;
+};
+
+}  // namespace
+
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const Ground& ground,
+                              unsigned threads) {
+  Table<PlainKey, PlainStep> plain;
+  Table<ShardingKey, ShardingBounds> shardings;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    plain.need(plain_key(choices[i]), i);
+    shardings.need(sharding_key(choices[i]), i);
+  }
+  // What cannot be recorded or planned has no bound: trying it out says why.
+  const auto or_nothing = [](const auto& compute) {
+    try {
+      return compute();
+    } catch (const Error&) {
+      return std::invoke_result_t<decltype(compute)>{};
+    }
+  };
+  plain.fill(threads, [&](std::size_t i) {
+    return or_nothing([&] { return plain_step(choices[i], ground); });
+  });
+  shardings.fill(threads, [&](std::size_t i) {
+    return or_nothing([&] { return ShardingBounder(choices[i], ground).bounds(); });
+  });
+  std::vector<Bounds> result;
+  result.reserve(choices.size());
+  for (const Choice& choice : choices)
+    result.push_back(
+        combined(choice, ground, plain.at(plain_key(choice)), shardings.at(sharding_key(choice))));
+  return result;
+}
+
+}  // namespace shardscope::planner

@@ -1,0 +1,30 @@
+// What the step time and the memory of a choice cannot fall below, without a schedule of it.
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "sim/planner/trial.h"
+
+namespace shardscope::planner {
+
+struct Bounds {
+  Duration time;
+  Bytes memory;  ///< with what lies outside
+};
+
+/// Lower bounds of every choice. A forward and backward of the model alone is recorded once for
+/// each (batch, checkpointing, dtypes), sizes of units follow once for each sharding from
+/// core/sharding:
+///
+///   W = its kernels x micro-batches + what the optimizer has to read at memory bandwidth
+///   C = gathers and reductions that the sharding needs at least, each as one collective
+///   time >= W + C (1 - 1 / compute_slowdown): compute is slowed while collectives run
+///   time >= C; time >= launches x launch time: the host
+///   memory >= P + OS + the most that activations and temporaries take in that forward and backward
+///   memory >= P + G + OS
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const Ground& ground,
+                              unsigned threads);
+
+}  // namespace shardscope::planner

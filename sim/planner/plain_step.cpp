@@ -1,0 +1,112 @@
+#include "sim/planner/plain_step.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/runtime/recorded_schedule.h"
+#include "sim/allocator/block_sizes.h"
+#include "sim/simulate_program.h"
+
+namespace shardscope::planner {
+namespace {
+
+bool computes(const Operation& op) {
+  return op.kind == OperationKind::compute &&
+         (op.phase == Phase::forward || op.phase == Phase::backward);
+}
+
+bool counts(MemoryCategory category) {
+  return category == MemoryCategory::activations || category == MemoryCategory::temporaries;
+}
+
+Schedule recorded_once(const Choice& choice, const Ground& ground) {
+  eager::TrainingSetup setup = training_setup(choice, ground.model, ground.training);
+  setup.runtime = eager::PlainSetup{};
+  setup.world = 1;
+  setup.made_on = eager::Device::cuda;
+  setup.trainable_dtype = plain_key(choice).parameters;
+  setup.loop.micro_batches = 1;
+  setup.loop.clips = false;
+  constexpr std::array once{"once"};
+  return eager::recorded_schedule(ground.model, ground.config, setup,
+                                  eager::kernel_device(setup.session.compute_capability), once);
+}
+
+Schedule native_alone(Choice choice, const Ground& ground) {
+  choice.sharding = ShardingStrategy::no_shard;
+  choice.mesh = {};
+  choice.micro_batches = 1;
+  choice.reduces_every_micro_batch = false;
+  return schedule_of(choice, ground);
+}
+
+Bytes activations_of_program(const Schedule& schedule) {
+  Bytes live, highest;
+  for (const HostAction& action : schedule.program.actions) {
+    const bool allocates = action.kind == HostActionKind::allocate;
+    if (action.kind == HostActionKind::launch &&
+        schedule.operations[action.subject].phase == Phase::optimizer)
+      break;
+    if (!allocates && action.kind != HostActionKind::free) continue;
+    const Buffer& buffer = schedule.buffers[action.subject];
+    if (!counts(buffer.category)) continue;
+    const Bytes block{block_bytes(buffer.bytes.count, {})};
+    if (allocates)
+      highest = std::max(highest, live += block);
+    else
+      live -= block;
+  }
+  return highest;
+}
+
+Bytes activations_of_operations(const Schedule& schedule) {
+  Bytes highest;
+  for (const CategoryBytes& live : live_bytes(schedule))
+    highest = std::max(highest, live[MemoryCategory::activations]);
+  return highest;
+}
+
+Duration host_time(const Schedule& schedule, const Ground& ground) {
+  const DeviceClockOptions clock = clock_options(ground.profile);
+  Duration sum;
+  for (const HostAction& action : schedule.program.actions) {
+    if (action.kind == HostActionKind::dispatch) sum += clock.dispatch;
+    if (action.kind != HostActionKind::launch) continue;
+    const Operation& op = schedule.operations[action.subject];
+    if (op.phase == Phase::optimizer) break;
+    if (op.phase != Phase::init) sum += clock.launch;
+  }
+  return sum;
+}
+
+}  // namespace
+
+PlainKey plain_key(const Choice& choice) {
+  PlainKey key{.native = choice.runtime == Runtime::native,
+               .batch = choice.batch,
+               .checkpoint_every = choice.checkpointing.every,
+               .selective = choice.checkpointing.selective,
+               .parameters = parameter_dtype(choice.precision)};
+  const std::optional<Dtype> compute = compute_dtype(choice.precision);
+  if (!compute) return key;
+  if (choice.runtime == Runtime::ddp)
+    key.autocast = compute;
+  else
+    key.parameters = *compute;
+  return key;
+}
+
+PlainStep plain_step(const Choice& choice, const Ground& ground) {
+  const bool native = choice.runtime == Runtime::native;
+  const Schedule schedule = native ? native_alone(choice, ground) : recorded_once(choice, ground);
+  const std::vector<Duration> times = operation_times(schedule, ground.costs);
+  PlainStep result{.compute = {},
+                   .host = host_time(schedule, ground),
+                   .activations = native ? activations_of_operations(schedule)
+                                         : activations_of_program(schedule)};
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (computes(schedule.operations[i])) result.compute += times[i];
+  return result;
+}
+
+}  // namespace shardscope::planner

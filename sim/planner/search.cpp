@@ -1,0 +1,291 @@
+#include "sim/planner/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/error.h"
+#include "sim/planner/bounds.h"
+#include "sim/planner/parallel.h"
+
+namespace shardscope::planner {
+namespace {
+
+/// Choices that are tried out before the next look at what is the best: the same on every machine,
+/// so that the result is.
+constexpr std::size_t batch_size = 24;
+
+/// A choice that was simulated and, as far as is known, fits.
+struct Contender {
+  std::size_t choice = 0;
+  Trial trial;
+  std::optional<Rehearsal> rehearsal = {};
+};
+
+class Search {
+ public:
+  Search(const std::vector<Choice>& choices, const Ground& ground, const SearchOptions& options)
+      : choices_(choices),
+        ground_(ground),
+        options_(options),
+        outcomes_(choices.size()),
+        settled_(choices.size(), false) {
+    for (std::size_t i = 0; i < choices.size(); ++i) outcomes_[i].choice = i;
+    number_kinds();
+  }
+
+  SearchResult run() {
+    bound();
+    do {
+      explore();
+    } while (!rehearse_places() && !result_.interrupted);
+    add_pareto();
+    settle_the_rest();
+    add_wanted();
+    return std::move(result_);
+  }
+
+ private:
+  bool by_memory() const { return options_.objective == Objective::memory; }
+  Bytes capacity() const { return ground_.profile.memory; }
+  bool exceeds(Bytes memory) const { return capacity() > Bytes{} && memory > capacity(); }
+
+  /// What is sought is the smallest of these.
+  std::int64_t sought(Duration time, Bytes memory) const {
+    return by_memory() ? memory.count : time.ns;
+  }
+  std::int64_t sought(const Bounds& bounds) const { return sought(bounds.time, bounds.memory); }
+  std::int64_t sought(const Trial& trial) const { return sought(trial.time.span, trial.needed()); }
+  auto order_of(const Contender& contender) const {
+    const Trial& trial = contender.trial;
+    return std::tuple(sought(trial), trial.time.span, trial.needed(), contender.choice);
+  }
+
+  void number_kinds() {
+    std::map<std::string, std::size_t> numbers;
+    for (std::size_t i = 0; i < choices_.size(); ++i)
+      kinds_.push_back(
+          options_.kind
+              ? numbers.try_emplace(options_.kind(choices_[i]), numbers.size()).first->second
+              : i);
+  }
+
+  void bound() {
+    bounds_.resize(choices_.size());
+    if (options_.screen) bounds_ = bounds_of(choices_, ground_, options_.threads);
+    order_.resize(choices_.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(sought(bounds_[a]), a) < std::pair(sought(bounds_[b]), b);
+    });
+  }
+
+  /// The best of each kind, best first, as many as there are places.
+  std::vector<std::size_t> leaders() const {
+    std::vector<std::size_t> found;
+    std::set<std::size_t> seen;
+    for (std::size_t i = 0; i < contenders_.size() && found.size() < options_.places; ++i)
+      if (seen.insert(kinds_[contenders_[i].choice]).second) found.push_back(i);
+    return found;
+  }
+
+  /// What a choice has to reach: the last place, and the best of its own kind.
+  struct Marks {
+    std::optional<std::int64_t> last;
+    std::map<std::size_t, std::int64_t> by_kind;
+  };
+  Marks marks() const {
+    Marks result;
+    if (!options_.screen) return result;
+    const std::vector<std::size_t> found = leaders();
+    if (found.size() == options_.places && !found.empty())
+      result.last = sought(contenders_[found.back()].trial);
+    for (const Contender& contender : contenders_)
+      result.by_kind.try_emplace(kinds_[contender.choice], sought(contender.trial));
+    return result;
+  }
+
+  /// Tries out in order of bounds until none can come to a place.
+  void explore() {
+    while (true) {
+      const std::vector<std::size_t> batch = next_batch();
+      if (batch.empty()) return;
+      try_batch(batch);
+      report();
+      if (options_.stop.stop_requested()) {
+        result_.interrupted = true;
+        return;
+      }
+    }
+  }
+
+  std::vector<std::size_t> next_batch() {
+    const Marks to_reach = marks();
+    std::vector<std::size_t> batch;
+    for (const std::size_t choice : order_) {
+      if (settled_[choice]) continue;
+      const Bounds& bounds = bounds_[choice];
+      if (to_reach.last && sought(bounds) > *to_reach.last) break;
+      const auto own = to_reach.by_kind.find(kinds_[choice]);
+      if (own != to_reach.by_kind.end() && sought(bounds) > own->second) continue;
+      settled_[choice] = true;
+      if (exceeds(bounds.memory))
+        lose(choice, Reason::out_of_memory, bounds.time, bounds.memory);
+      else
+        batch.push_back(choice);
+      if (batch.size() == batch_size) break;
+    }
+    return batch;
+  }
+
+  void try_batch(const std::vector<std::size_t>& batch) {
+    std::vector<Trial> trials(batch.size());
+    for_each_index(batch.size(), options_.threads, [&](std::size_t i) {
+      try {
+        trials[i] = try_out(choices_[batch[i]], ground_);
+      } catch (const Error& error) {
+        outcomes_[batch[i]].reason = Reason::refused;
+        outcomes_[batch[i]].text = error.what();
+      }
+    });
+    for (std::size_t i = 0; i < batch.size(); ++i)
+      if (outcomes_[batch[i]].reason != Reason::refused) enter(batch[i], trials[i]);
+    result_.simulated += batch.size();
+  }
+
+  void enter(std::size_t choice, const Trial& trial) {
+    if (exceeds(trial.needed()))
+      return lose(choice, Reason::out_of_memory, trial.time.span, trial.needed());
+    const Contender contender{.choice = choice, .trial = trial};
+    const auto place = std::upper_bound(
+        contenders_.begin(), contenders_.end(), contender,
+        [&](const Contender& a, const Contender& b) { return order_of(a) < order_of(b); });
+    contenders_.insert(place, contender);
+  }
+
+  void lose(std::size_t choice, Reason reason, Duration time, Bytes memory) {
+    outcomes_[choice] = {.choice = choice, .reason = reason, .time = time, .memory = memory};
+  }
+
+  /// Plays the places with the allocator: whether all of them fit. Those that do not are out.
+  bool rehearse_places() {
+    const std::vector<std::size_t> places = leaders();
+    for_each_index(places.size(), options_.threads, [&](std::size_t i) {
+      Contender& contender = contenders_[places[i]];
+      if (!contender.rehearsal)
+        contender.rehearsal.emplace(rehearse(choices_[contender.choice], ground_));
+    });
+    const auto does_not_fit = [](const Contender& c) { return c.rehearsal && !c.rehearsal->fits; };
+    for (const Contender& contender : contenders_)
+      if (does_not_fit(contender))
+        lose(contender.choice, Reason::out_of_memory, contender.trial.time.span,
+             contender.rehearsal->reserved + contender.rehearsal->outside);
+    return std::erase_if(contenders_, does_not_fit) == 0;
+  }
+
+  void settle_the_rest() {
+    std::vector<bool> ranked(choices_.size(), false);
+    for (const std::size_t place : leaders()) {
+      Contender& contender = contenders_[place];
+      if (!contender.rehearsal) continue;  // stopped before
+      ranked[contender.choice] = true;
+      result_.ranked.push_back(
+          {contender.choice, contender.trial, std::move(*contender.rehearsal)});
+    }
+    for (const Contender& contender : contenders_)
+      lose(contender.choice, by_memory() ? Reason::larger : Reason::slower,
+           contender.trial.time.span, contender.trial.needed());
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      if (!settled_[i] && !result_.interrupted) settle_bounded(i);
+      if (!ranked[i]) result_.others.push_back(std::move(outcomes_[i]));
+    }
+  }
+
+  void settle_bounded(std::size_t choice) {
+    const Bounds& bounds = bounds_[choice];
+    const Reason reason = exceeds(bounds.memory) ? Reason::out_of_memory : Reason::bounded;
+    lose(choice, reason, bounds.time, bounds.memory);
+  }
+
+  void add_wanted() {
+    for (const std::size_t choice : options_.wanted) {
+      try {
+        result_.wanted.push_back(
+            {choice, try_out(choices_[choice], ground_), rehearse(choices_[choice], ground_)});
+      } catch (const Error&) {
+        continue;  // its outcome says why
+      }
+    }
+  }
+
+  void add_pareto() {
+    std::vector<Outcome> by_time;
+    for (const Contender& contender : contenders_)
+      by_time.push_back({.choice = contender.choice,
+                         .reason = Reason::slower,
+                         .time = contender.trial.time.span,
+                         .memory = contender.trial.needed()});
+    std::sort(by_time.begin(), by_time.end(), [](const Outcome& a, const Outcome& b) {
+      return std::tuple(a.time, a.memory, a.choice) < std::tuple(b.time, b.memory, b.choice);
+    });
+    for (Outcome& outcome : by_time)
+      if (result_.pareto.empty() || outcome.memory < result_.pareto.back().memory)
+        result_.pareto.push_back(std::move(outcome));
+  }
+
+  void report() const {
+    if (!options_.on_progress) return;
+    Progress progress{.choices = choices_.size(), .simulated = result_.simulated, .best = {}};
+    progress.settled = static_cast<std::size_t>(std::ranges::count(settled_, true));
+    if (!contenders_.empty()) progress.best = contenders_.front().trial.time.span;
+    options_.on_progress(progress);
+  }
+
+  const std::vector<Choice>& choices_;
+  const Ground& ground_;
+  const SearchOptions& options_;
+  std::vector<std::size_t> kinds_;  // by choice
+  std::vector<Bounds> bounds_;
+  std::vector<std::size_t> order_;     // of choices, the most promising first
+  std::vector<Contender> contenders_;  // best first
+  std::vector<Outcome> outcomes_;      // by choice
+  std::vector<bool> settled_;          // by choice: tried out, or known to need too much memory
+  SearchResult result_;
+};
+
+}  // namespace
+
+SearchResult search(const std::vector<Choice>& choices, const Ground& ground,
+                    const SearchOptions& options) {
+  return Search(choices, ground, options).run();
+}
+
+std::string why(const Outcome& outcome, const Ground& ground, std::optional<Duration> last) {
+  const std::string time = rounded_text(outcome.time);
+  const std::string against =
+      last ? fmt::format("; the last place takes {}", rounded_text(*last)) : "";
+  switch (outcome.reason) {
+    case Reason::slower:
+      return fmt::format("takes {} a step{}", time, against);
+    case Reason::bounded:
+      return fmt::format("takes at least {} a step{}", time, against);
+    case Reason::larger:
+      return fmt::format("needs {}", rounded_text(outcome.memory));
+    case Reason::out_of_memory:
+      return fmt::format("out of memory: {} more than the {} there are",
+                         rounded_text(outcome.memory - ground.profile.memory),
+                         rounded_text(ground.profile.memory));
+    case Reason::refused:
+      return outcome.text;
+    case Reason::not_reached:
+      break;
+  }
+  return "not reached before the search was stopped";
+}
+
+}  // namespace shardscope::planner

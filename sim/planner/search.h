@@ -1,0 +1,84 @@
+// The search of the planner: every choice is bounded, those that may be the best are simulated, and
+// every other one is told why it is not.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "sim/planner/choice.h"
+#include "sim/planner/enumerate.h"
+#include "sim/planner/trial.h"
+
+namespace shardscope::planner {
+
+/// At a fixed number of devices, cost is time.
+enum class Objective : std::uint8_t { time, memory };
+
+struct Progress {
+  std::size_t choices = 0;
+  std::size_t settled = 0;  ///< simulated, or known not to be among the best
+  std::size_t simulated = 0;
+  std::optional<Duration> best;  ///< step time of the best that fits, so far
+};
+
+struct SearchOptions {
+  Objective objective = Objective::time;
+  std::size_t places = 10;  ///< ranked and rehearsed with the allocator
+  /// A place is the best of its kind. Empty: every choice is a kind of its own.
+  std::function<std::string(const Choice&)> kind = {};
+  unsigned threads = 0;  ///< 0: all cores. The result does not depend on it
+  bool screen = true;    ///< false: every choice is simulated
+  /// Choices whose figures are wanted whatever their place, by index.
+  std::vector<std::size_t> wanted = {};
+  /// Called by the searching thread now and then.
+  std::function<void(const Progress&)> on_progress = {};
+  std::stop_token stop = {};  ///< the best so far is returned
+};
+
+/// Why a choice is not ranked.
+enum class Reason : std::uint8_t {
+  slower,         ///< simulated: takes `time`
+  bounded,        ///< cannot be faster than `time`, and the last place is
+  larger,         ///< simulated, by memory: needs `memory`
+  out_of_memory,  ///< needs `memory` or more, by which the device is exceeded
+  refused,        ///< the runtime raises, or we cannot: `text`
+  not_reached     ///< the search was stopped before
+};
+
+/// What became of a choice.
+struct Outcome {
+  std::size_t choice = 0;  ///< index into the choices that were given
+  Reason reason = Reason::not_reached;
+  Duration time;     ///< of a step, simulated or a lower bound of it; 0: not known
+  Bytes memory;      ///< with what lies outside, simulated or a lower bound; 0: not known
+  std::string text;  ///< of a refusal
+};
+
+struct Ranked {
+  std::size_t choice = 0;
+  Trial trial;
+  Rehearsal rehearsal;
+};
+
+struct SearchResult {
+  std::vector<Ranked> ranked;   ///< best first, at most `places`; all of them fit
+  std::vector<Ranked> wanted;   ///< in order of SearchOptions::wanted, but for the refused
+  std::vector<Outcome> others;  ///< by index of the choice
+  std::vector<Outcome> pareto;  ///< of what was simulated and fits: by time, none dominated
+  std::size_t simulated = 0;
+  bool interrupted = false;
+};
+
+/// Ranks `choices`, of which those that need more memory than the device has are left out.
+SearchResult search(const std::vector<Choice>& choices, const Ground& ground,
+                    const SearchOptions& options);
+
+/// One line on why a choice is not ranked. `last` is the step time of the last place, if there is
+/// one. "out of memory: 12.3 GiB more than the 79.1 GiB there are".
+std::string why(const Outcome& outcome, const Ground& ground, std::optional<Duration> last);
+
+}  // namespace shardscope::planner

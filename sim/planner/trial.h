@@ -1,0 +1,56 @@
+// A choice tried out on a machine: its step time, and what of memory follows from the host's order.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/format/json_reader.h"
+#include "sim/cost_model.h"
+#include "sim/hardware_profile.h"
+#include "sim/planner/choice.h"
+#include "sim/simulate.h"
+
+namespace shardscope::planner {
+
+/// What all trials have in common. Everything must outlive them.
+struct Ground {
+  const Model& model;
+  const JsonValue& config;  ///< the config.json that the model was made from
+  const Training& training;
+  const HardwareProfile& profile;
+  const CostModel& costs;
+  const Target& native_target;  ///< what the native runtime's device asks of its schedules
+};
+
+/// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
+/// and Refusal where the real library raises.
+Schedule schedule_of(const Choice& choice, const Ground& ground);
+
+/// Of the native runtime: the arena. Else what tensors take at the highest, in blocks of 512 bytes,
+/// whatever the device's speed; the caching allocator holds at least as much.
+Bytes allocated_peak(const Schedule& schedule);
+
+struct Trial {
+  Accounting time;  ///< of the steady step
+  Bytes allocated;  ///< see `allocated_peak`
+  Bytes outside;    ///< of the process, beside its allocator or arena
+  Bytes needed() const { return allocated + outside; }
+};
+
+/// Plays the steady step without the allocator. Of many micro-batches three are recorded, and the
+/// one in the middle stands for those like it. Throws as `schedule_of` does.
+Trial try_out(const Choice& choice, const Ground& ground);
+
+/// A schedule played with the allocator, on the memory that the device has beside what lies
+/// outside. Of many micro-batches it has three: memory is the same from there on, the step's time
+/// is the trial's.
+struct Rehearsal {
+  Schedule schedule;
+  Simulation simulation;
+  Bytes reserved;  ///< at the highest; of the native runtime its arena
+  Bytes outside;
+  bool fits = true;
+};
+Rehearsal rehearse(const Choice& choice, const Ground& ground);
+
+}  // namespace shardscope::planner

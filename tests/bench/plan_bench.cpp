@@ -1,0 +1,49 @@
+// How long it takes to plan Llama-3-8B on 64 H100: every strategy of every runtime bounded, those
+// that may be the best simulated, the first places played with the allocator.
+#include <benchmark/benchmark.h>
+
+#include "core/model/huggingface.h"
+#include "sim/planner/search.h"
+#include "tests/bench/llama3_configs.h"
+
+namespace shardscope::planner {
+namespace {
+
+void plan_llama3_8b(benchmark::State& state) {
+  const JsonValue config = JsonValue::parse(llama3_8b, "llama3_8b");
+  const Model model = model_of_config(config, {.dtype = Dtype::bfloat16});
+  const HardwareProfile profile = find_hardware_profile("h100_sxm", "bench");
+  const CostModel costs(profile);
+  const Target target;
+  const Question question{
+      .runtimes = {Runtime::fsdp1, Runtime::fsdp2, Runtime::ddp, Runtime::deepspeed},
+      .precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::bf16,
+                     TrainingPrecision::fp32},
+      .world = 64,
+      .tokens_per_batch = state.range(0) * 64 * 4096,
+      .training = {.length = 4096}};
+  const Ground ground{.model = model,
+                      .config = config,
+                      .training = question.training,
+                      .profile = profile,
+                      .costs = costs,
+                      .native_target = target};
+  std::size_t choices = 0, simulated = 0;
+  for (auto _ : state) {
+    const Enumeration all = enumerate(model, question);
+    const SearchResult result = search(all.choices, ground, {});
+    choices = all.choices.size();
+    simulated = result.simulated;
+  }
+  state.counters["choices"] = static_cast<double>(choices);
+  state.counters["simulated"] = static_cast<double>(simulated);
+}
+BENCHMARK(plan_llama3_8b)
+    ->Arg(4)
+    ->Arg(16)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+
+}  // namespace
+}  // namespace shardscope::planner

@@ -1,0 +1,161 @@
+// The search against full enumeration: bounds that never drop what belongs on a place.
+#include "sim/planner/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/model/huggingface.h"
+#include "sim/planner/bounds.h"
+
+namespace shardscope::planner {
+namespace {
+
+constexpr std::string_view llama = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 256, "intermediate_size": 768, "max_position_embeddings": 512,
+  "num_attention_heads": 4, "num_hidden_layers": 3, "num_key_value_heads": 2,
+  "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 4096})";
+constexpr std::string_view gpt2 = R"({
+  "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 128, "n_head": 4,
+  "n_layer": 4, "n_positions": 256, "vocab_size": 2048, "use_cache": false})";
+
+/// A machine of small figures, so that each of compute, links, host and memory is what holds up
+/// some of the choices.
+struct Machine {
+  std::string name;
+  double link_gb_s;
+  Duration launch;
+  Bytes memory;
+  int world;
+  double compute_slowdown;
+};
+
+HardwareProfile profile_of(const Machine& machine) {
+  return {.name = machine.name,
+          .device = "cuda",
+          .memory = machine.memory,
+          .compute_capability = 90,
+          .peak = {2e12},
+          .peak_bfloat16 = FlopRate{8e12},
+          .memory_bandwidth = {100e9},
+          .operation_overhead = machine.launch,
+          .link = Link{.bandwidth = {machine.link_gb_s * 1e9}, .latency = 2_us},
+          .network = Link{.bandwidth = {machine.link_gb_s * 2e8}, .latency = 5_us},
+          .ranks_per_node = 2,
+          .compute_slowdown = machine.compute_slowdown};
+}
+
+struct Case {
+  std::string name;
+  std::string_view config;
+  TrainingPrecision precision;
+  Machine machine;
+};
+
+class EverySearch : public ::testing::TestWithParam<Case> {
+ protected:
+  EverySearch()
+      : config_(JsonValue::parse(GetParam().config, "config.json")),
+        model_(model_of_config(config_)),
+        profile_(profile_of(GetParam().machine)),
+        costs_(profile_),
+        question_{.runtimes = {Runtime::native, Runtime::fsdp1, Runtime::fsdp2, Runtime::ddp,
+                               Runtime::deepspeed},
+                  .precisions = {GetParam().precision},
+                  .world = GetParam().machine.world,
+                  .tokens_per_batch = GetParam().machine.world * 2 * 128,
+                  .training = {.length = 128}},
+        choices_(some_of(enumerate(model_, question_).choices)) {}
+
+  /// Every fifth of them: enough to tell, and a search by full enumeration stays short.
+  static std::vector<Choice> some_of(const std::vector<Choice>& all) {
+    std::vector<Choice> some;
+    for (std::size_t i = 0; i < all.size(); i += 5) some.push_back(all[i]);
+    return some;
+  }
+
+  SearchResult searched(const SearchOptions& options) const {
+    return search(choices_, ground_, options);
+  }
+
+  JsonValue config_;
+  Model model_;
+  HardwareProfile profile_;
+  CostModel costs_;
+  Question question_;
+  std::vector<Choice> choices_;
+  Target target_;
+  Ground ground_{.model = model_,
+                 .config = config_,
+                 .training = question_.training,
+                 .profile = profile_,
+                 .costs = costs_,
+                 .native_target = target_};
+};
+
+std::vector<std::size_t> places_of(const SearchResult& result) {
+  std::vector<std::size_t> places;
+  for (const Ranked& ranked : result.ranked) places.push_back(ranked.choice);
+  return places;
+}
+
+// Each choice is tried out; it takes no less than its bounds say.
+TEST_P(EverySearch, NoChoiceFallsBelowItsBounds) {
+  const std::vector<Bounds> bounds = bounds_of(choices_, ground_, 0);
+  double tightness = 0;
+  int tried = 0;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    Trial trial;
+    try {
+      trial = try_out(choices_[i], ground_);
+    } catch (const Error&) {
+      continue;
+    }
+    EXPECT_LE(bounds[i].time, trial.time.span) << text_of(choices_[i]);
+    EXPECT_LE(bounds[i].memory, trial.needed()) << text_of(choices_[i]);
+    tightness += bounds[i].time.seconds() / trial.time.span.seconds();
+    ++tried;
+  }
+  EXPECT_GT(tightness / tried, 0.4);  // a bound of nothing would do no work
+}
+
+TEST_P(EverySearch, FindsTheSamePlacesAsFullEnumeration) {
+  for (const Objective objective : {Objective::time, Objective::memory}) {
+    const SearchResult screened = searched({.objective = objective, .places = 5});
+    const SearchResult full = searched({.objective = objective, .places = 5, .screen = false});
+    ASSERT_FALSE(full.ranked.empty());
+    EXPECT_EQ(places_of(screened), places_of(full));
+    EXPECT_LT(screened.simulated, full.simulated);
+    EXPECT_EQ(screened.ranked.size() + screened.others.size(), choices_.size());
+  }
+}
+
+TEST_P(EverySearch, DoesNotDependOnTheNumberOfThreads) {
+  EXPECT_EQ(places_of(searched({.places = 5, .threads = 1})),
+            places_of(searched({.places = 5, .threads = 3})));
+}
+
+INSTANTIATE_TEST_SUITE_P(Planner, EverySearch,
+                         ::testing::Values(Case{"llama_fast_links",
+                                                llama,
+                                                TrainingPrecision::bf16_mixed,
+                                                {"fast", 50, 2_us, 80_GiB, 4, 1}},
+                                           Case{"llama_slow_links",
+                                                llama,
+                                                TrainingPrecision::fp32,
+                                                {"slow", 0.5, 2_us, 1_GiB, 4, 1.2}},
+                                           Case{"llama_little_memory",
+                                                llama,
+                                                TrainingPrecision::bf16_mixed,
+                                                {"tight", 5, 2_us, 330_MiB, 4, 1.1}},
+                                           Case{"gpt2_slow_host",
+                                                gpt2,
+                                                TrainingPrecision::bf16_mixed,
+                                                {"host", 20, 20_us, 4_GiB, 8, 1.1}}),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace shardscope::planner
