@@ -115,6 +115,21 @@ Duration operation_time(const Schedule& schedule, const Operation& op, const Cos
   return model.work_time({.dtype = op.dtype, .bytes = op.bytes, .flops = op.flops});
 }
 
+LinkUse link_use(const Schedule& schedule, const Operation& op, const CostModel& model) {
+  if (!is_collective(op.kind)) return {};
+  const Collective& collective = schedule.collectives[op.detail];
+  return model.collectives()
+      .cost(op.kind, payload_of(collective), schedule.groups[collective.group.value].ranks)
+      .use;
+}
+
+std::vector<LinkUse> link_uses(const Schedule& schedule, const CostModel& model) {
+  std::vector<LinkUse> uses;
+  uses.reserve(schedule.operations.size());
+  for (const Operation& op : schedule.operations) uses.push_back(link_use(schedule, op, model));
+  return uses;
+}
+
 std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model) {
   const DistinctOperations distinct =
       distinct_operations(schedule, {0, static_cast<std::uint32_t>(schedule.operations.size())});

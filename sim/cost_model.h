@@ -63,6 +63,10 @@ Bytes payload_of(const Collective& collective);
 /// Time of one operation when it runs alone.
 Duration operation_time(const Schedule& schedule, const Operation& op, const CostModel& model);
 
+/// Of every operation, which links it keeps busy: of collectives by a cluster's model.
+LinkUse link_use(const Schedule& schedule, const Operation& op, const CostModel& model);
+std::vector<LinkUse> link_uses(const Schedule& schedule, const CostModel& model);
+
 /// Time of every operation when it runs alone; each distinct one is costed once. What is looked at
 /// of an operation is named in distinct_operations.cpp.
 std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model);

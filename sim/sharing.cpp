@@ -7,4 +7,9 @@ Share share_of(OperationKind kind) {
   return is_collective(kind) ? Share::collective : Share::alone;
 }
 
+std::uint32_t channel_of(const Schedule& schedule, const Operation& op, const SharingRules& rules) {
+  if (!rules.communicators_apart || !is_collective(op.kind)) return 0;
+  return schedule.collectives[op.detail].group.value;
+}
+
 }  // namespace shardscope

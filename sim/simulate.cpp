@@ -68,6 +68,7 @@ double compute_slowdown(const HardwareProfile& profile) {
 
 SharingRules sharing_rules(const HardwareProfile& profile) {
   return {.collectives_serial = profile.collectives_serial,
+          .communicators_apart = profile.node.has_value(),
           .compute_slowdown = compute_slowdown(profile),
           .collective_slowdown = profile.collective_slowdown};
 }

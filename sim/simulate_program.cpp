@@ -24,10 +24,13 @@ class Run final : private ProgramPlayer::Watcher {
  public:
   Run(const Schedule& schedule, const HardwareProfile& profile, const AllocatorChoice& choice)
       : schedule_(schedule),
-        times_(operation_times(schedule, CostModel(profile))),
+        model_(profile),
+        times_(operation_times(schedule, model_)),
+        uses_(link_uses(schedule, model_)),
         device_(schedule, times_, clock_options(profile)),
         allocator_(choice.settings, memory_of(profile, choice), device_),
         player_({.schedule = schedule, .allocator = allocator_, .device = device_}) {
+    device_.share_links(uses_);
     player_.watch(*this);
   }
 
@@ -153,7 +156,9 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
   const Schedule& schedule_;
+  CostModel model_;
   std::vector<Duration> times_;
+  std::vector<LinkUse> uses_;
   TimedDevice device_;
   CachingAllocator allocator_;
   ProgramPlayer player_;

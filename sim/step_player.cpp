@@ -46,6 +46,8 @@ class Player {
         costs_(costs),
         repetitions_(static_cast<std::uint32_t>(repetitions)),
         sharing_(costs.clock.sharing),
+        by_group_(costs.clock.sharing.communicators_apart),
+        channels_(by_group_ ? program.collectives_of_group.size() : 1),
         event_ns_(std::size_t{program.events} * repetitions_, never_ns),
         ends_(repetitions_) {
     issued_from_.reserve(program.segments.size() * repetitions_);
@@ -190,14 +192,33 @@ class Player {
     return item.share == Share::collective && costs_.clock.sharing.collectives_serial;
   }
 
+  /// Collectives that run one after the other.
+  struct Channel {
+    std::uint64_t turn = 0;
+    std::int64_t free_ns = 0;
+  };
+  Channel& channel_of(const LaneItem& item) { return channels_[by_group_ ? item.group : 0]; }
+
+  /// Counted over all repetitions.
+  std::uint64_t turn_of(const Lane& lane, const LaneItem& item) const {
+    return by_group_ ? lane.repetition * std::uint64_t{program_.collectives_of_group[item.group]} +
+                           item.turn_in_group
+                     : lane.repetition * std::uint64_t{program_.collectives} + item.turn;
+  }
+
+  LinkUse use_of(const LaneItem& item) const {
+    const bool uses = item.share == Share::collective && !costs_.uses.empty();
+    return uses ? costs_.uses[item.subject] : LinkUse{};
+  }
+
   void get_ready(std::size_t index, const LaneItem& item) {
     Lane& lane = lanes_[index];
     std::int64_t ready_ns = std::max(lane.free_ns, issued_ns(lane, item));
     if (takes_turns(item)) {
-      lane.waits_for_turn =
-          turn_ != lane.repetition * std::uint64_t{program_.collectives} + item.turn;
+      const Channel& channel = channel_of(item);
+      lane.waits_for_turn = channel.turn != turn_of(lane, item);
       if (lane.waits_for_turn) return;
-      ready_ns = std::max(ready_ns, channel_free_ns_);
+      ready_ns = std::max(ready_ns, channel.free_ns);
     }
     lane.state = State::ready;
     lane.share = item.share;
@@ -210,7 +231,7 @@ class Player {
     lane.state = State::runs;
     lane.since_ns = now_ns_;
     lane.left_ns = static_cast<double>(time_ns(item));
-    sharing_.begin(lane.share);
+    sharing_.begin(lane.share, use_of(item));
     copies_ += item.copies;
     set_pace(index);
   }
@@ -232,15 +253,16 @@ class Player {
   void end(std::size_t index) {
     Lane& lane = lanes_[index];
     const LaneItem& item = item_of(lane);
-    sharing_.end(lane.share);
+    sharing_.end(lane.share, use_of(item));
     copies_ -= item.copies;
     lane.free_ns = now_ns_;
     if (lane.at == lane.last_operation) note_end(lane.repetition);
     ++lane.at;
     const bool passes_turn = takes_turns(item);
     if (passes_turn) {
-      ++turn_;
-      channel_free_ns_ = now_ns_;
+      Channel& channel = channel_of(item);
+      ++channel.turn;
+      channel.free_ns = now_ns_;
     }
     pass(index);
     if (!passes_turn) return;
@@ -304,12 +326,13 @@ class Player {
     go_to(next_ns);
     const bool computed = sharing_.runs(Share::compute);
     const bool communicated = sharing_.runs(Share::collective);
+    const double links = sharing_.links();
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       if (lanes_[lane].state == State::runs && next_ns_[lane] == now_ns_) end(lane);
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       if (lanes_[lane].state == State::ready && next_ns_[lane] <= now_ns_) start(lane);
     if (sharing_.runs(Share::compute) == computed &&
-        sharing_.runs(Share::collective) == communicated)
+        sharing_.runs(Share::collective) == communicated && sharing_.links() == links)
       return;
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
       if (lanes_[lane].state == State::runs) change_pace(lane);
@@ -327,14 +350,14 @@ class Player {
   const StepCosts& costs_;
   std::uint32_t repetitions_;
   Sharing sharing_;
+  bool by_group_;
+  std::vector<Channel> channels_;
   std::vector<Lane> lanes_;
   std::vector<std::int64_t> next_ns_;      // by lane: end of what runs, start of what is ready
   std::vector<std::int64_t> event_ns_;     // by repetition, event
   std::vector<std::int64_t> issued_from_;  // by repetition, segment of the host's work
   std::vector<Ended> ends_;                // by repetition
   std::size_t host_waits_for_ = nothing;
-  std::uint64_t turn_ = 0;
-  std::int64_t channel_free_ns_ = 0;
   std::int64_t now_ns_ = 0;
   int copies_ = 0;
   BusyNs busy_ns_{};
@@ -348,6 +371,11 @@ StepCosts step_costs(const Schedule& schedule, const StepProgram& program, const
   costs.times.reserve(program.examples.size());
   for (const OperationId example : program.examples)
     costs.times.push_back(operation_time(schedule, schedule.at(example), model));
+  const auto idle = std::ranges::count(program.collectives_of_group, 0U);
+  const bool alone = std::ssize(program.collectives_of_group) - idle < 2;
+  if (alone || !costs.clock.sharing.communicators_apart) return costs;
+  for (const OperationId example : program.examples)
+    costs.uses.push_back(link_use(schedule, schedule.at(example), model));
   return costs;
 }
 

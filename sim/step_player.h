@@ -15,6 +15,7 @@ namespace shardscope {
 /// What a step costs on a machine.
 struct StepCosts {
   std::vector<Duration> times;  ///< by class of operations, alone
+  std::vector<LinkUse> uses;    ///< by class: the links that collectives keep busy; none: no matter
   DeviceClockOptions clock;
 };
 

@@ -66,12 +66,18 @@ class Builder {
 
   void launch(const StepRow& row) {
     ++segment_.launches;
-    const OperationKind kind = schedule_.operations[row.subject].kind;
-    const Share share = share_of(kind);
-    put(row.lane, {.share = share,
-                   .copies = kind == OperationKind::copy,
-                   .subject = classes_.class_of[row.subject - step_.operations.begin],
-                   .turn = share == Share::collective ? program_.collectives++ : 0});
+    const Operation& op = schedule_.operations[row.subject];
+    LaneItem item{.share = share_of(op.kind),
+                  .copies = op.kind == OperationKind::copy,
+                  .subject = classes_.class_of[row.subject - step_.operations.begin]};
+    if (item.share == Share::collective) {
+      item.turn = program_.collectives++;
+      item.group = schedule_.collectives[op.detail].group.value;
+      std::vector<std::uint32_t>& of_group = program_.collectives_of_group;
+      if (of_group.size() <= item.group) of_group.resize(item.group + 1);
+      item.turn_in_group = of_group[item.group]++;
+    }
+    put(row.lane, item);
   }
 
   /// Not for what the lane has behind it anyway.

@@ -24,6 +24,8 @@ struct LaneItem {
   std::uint16_t segment = 0;   ///< of the host's work, in which it is issued
   std::uint32_t subject = 0;   ///< class of operations that take as long, or event
   std::uint32_t turn = 0;      ///< of collectives, in order of issue
+  std::uint32_t group = 0;     ///< of collectives: the communicator
+  std::uint32_t turn_in_group = 0;
   /// What the host has launched and dispatched since the segment's beginning, this one included.
   std::uint32_t launches = 0;
   std::uint32_t dispatches = 0;
@@ -46,6 +48,7 @@ struct StepProgram {
   std::vector<HostSegment> segments;  ///< at least one
   std::uint32_t events = 0;
   std::uint32_t collectives = 0;
+  std::vector<std::uint32_t> collectives_of_group;  ///< by group
   std::vector<OperationId> examples;  ///< of every class of operations; `LaneItem::subject`
 
   std::size_t operations() const;

@@ -14,6 +14,8 @@ TimedDevice::TimedDevice(const Schedule& schedule, std::span<const Duration> tim
       times_(times),
       options_(options),
       sharing_(options.sharing),
+      collectives_issued_(schedule.groups.size() + 1),
+      collectives_ended_(schedule.groups.size() + 1),
       starts_(times.size(), not_started),
       ends_(times.size()) {}
 
@@ -33,10 +35,13 @@ void TimedDevice::put(DeviceStream stream, Item item) {
 
 void TimedDevice::launch(DeviceStream stream, OperationId operation) {
   host_ns_ += options_.launch.ns;
-  const Share share = share_of(schedule_.at(operation).kind);
+  const Operation& op = schedule_.at(operation);
+  const Share share = share_of(op.kind);
+  const std::uint32_t channel = channel_of(schedule_, op, options_.sharing);
   put(stream, {.share = share,
                .subject = operation.value,
-               .turn = share == Share::collective ? collectives_issued_++ : 0});
+               .channel = channel,
+               .turn = share == Share::collective ? collectives_issued_[channel]++ : 0});
 }
 
 DeviceEvent TimedDevice::record(DeviceStream stream) {
@@ -84,12 +89,12 @@ bool TimedDevice::pass(Queue& queue, std::uint8_t stream) {
     return true;
   }
   const bool its_turn = item.share != Share::collective || !options_.sharing.collectives_serial ||
-                        item.turn == collectives_ended_;
+                        item.turn == collectives_ended_[item.channel];
   if (!its_turn) return false;
   queue.busy = true;
   starts_[item.subject] = {now_ns_};
   running_.push_back({item, stream, static_cast<double>(times_[item.subject].ns)});
-  sharing_.begin(item.share);
+  sharing_.begin(item.share, use_of(item));
   return true;
 }
 
@@ -132,10 +137,10 @@ void TimedDevice::advance_to(std::int64_t next_ns) {
 
 void TimedDevice::end(const Running& running) {
   std::erase_if(running_, [&](const Running& other) { return other.stream == running.stream; });
-  sharing_.end(running.item.share);
+  sharing_.end(running.item.share, use_of(running.item));
   ends_[running.item.subject] = {now_ns_};
   last_end_ns_ = now_ns_;
-  if (running.item.share == Share::collective) ++collectives_ended_;
+  if (running.item.share == Share::collective) ++collectives_ended_[running.item.channel];
   Queue& queue = queues_[running.stream];
   ++queue.head;
   queue.busy = false;

@@ -30,6 +30,10 @@ class TimedDevice final : public DeviceEvents {
   TimedDevice(const Schedule& schedule, std::span<const Duration> times,
               const DeviceClockOptions& options);
 
+  /// Collectives of several communicators share links: what each operation uses of them. Must
+  /// outlive the device.
+  void share_links(std::span<const LinkUse> uses) { uses_ = uses; }
+
   void launch(DeviceStream stream, OperationId operation) override;
   void dispatch() override { host_ns_ += options_.dispatch.ns; }
   Duration host_time() const override { return {host_ns_}; }
@@ -61,7 +65,8 @@ class TimedDevice final : public DeviceEvents {
     ItemKind kind = ItemKind::operation;
     Share share = Share::alone;
     std::uint32_t subject = 0;  // operation or event
-    std::uint32_t turn = 0;     // of collectives, in order of issue
+    std::uint32_t channel = 0;  // of collectives
+    std::uint32_t turn = 0;     // of a channel's collectives, in order of issue
     std::int64_t issued_ns = 0;
   };
   struct Queue {
@@ -76,6 +81,7 @@ class TimedDevice final : public DeviceEvents {
     double left_ns = 0;  // at full speed
   };
 
+  LinkUse use_of(const Item& item) const { return uses_.empty() ? LinkUse{} : uses_[item.subject]; }
   void put(DeviceStream stream, Item item);
   bool pass(Queue& queue, std::uint8_t stream);
   bool pass_heads();
@@ -99,8 +105,9 @@ class TimedDevice final : public DeviceEvents {
   std::vector<Duration> starts_;
   std::vector<Duration> ends_;
   std::vector<HostWait> host_waits_;
-  std::uint32_t collectives_issued_ = 0;
-  std::uint32_t collectives_ended_ = 0;
+  std::span<const LinkUse> uses_;                  // by operation; or none
+  std::vector<std::uint32_t> collectives_issued_;  // by channel
+  std::vector<std::uint32_t> collectives_ended_;
   std::int64_t host_ns_ = 0;
   std::int64_t now_ns_ = 0;  // of the last thing that happened on the device
   std::int64_t next_event_ns_ = never_ns;

@@ -75,12 +75,6 @@ Kind run_as(Kind kind) {
 
 }  // namespace
 
-LinkUse operator+(const LinkUse& a, const LinkUse& b) {
-  return {.within = a.within + b.within, .across = a.across + b.across};
-}
-
-double link_slowdown(const LinkUse& all) { return std::max({1.0, all.within, all.across}); }
-
 CollectiveCost cluster_collective_cost(Kind kind, Bytes payload, const Ranks& ranks,
                                        const HardwareProfile& profile) {
   if (ranks.size() <= 1) return {};

@@ -7,6 +7,9 @@ namespace shardscope::testing {
 ProgramByHand::ProgramByHand() {
   schedule_.names.emplace_back("operation");
   schedule_.program.lanes.push_back({.name = "compute", .stream = Stream::compute});
+  schedule_.groups = {{"shard", {0, 1}}, {"replicate", {0, 2}}};
+  for (const std::uint32_t group : {0U, 1U})
+    schedule_.collectives.push_back({.group = GroupId{group}});
 }
 
 std::uint8_t ProgramByHand::lane(const std::string& name, Stream stream) {
@@ -25,11 +28,18 @@ OperationId ProgramByHand::launch(std::uint8_t lane, std::int64_t ns, OperationK
   Operation operation{.kind = kind,
                       .stream = schedule_.program.lanes[lane].stream,
                       .step = static_cast<std::int32_t>(schedule_.steps.size()) - 1,
-                      .detail = Operation::no_kernel,
+                      .detail = is_collective(kind) ? 0 : Operation::no_kernel,
                       .bytes = {ns}};
   if (schedule_.steps.empty()) operation.phase = Phase::init;
   schedule_.operations.push_back(operation);
   add(HostActionKind::launch, lane, id.value);
+  return id;
+}
+
+OperationId ProgramByHand::launch_in(std::uint8_t lane, std::int64_t ns, OperationKind kind,
+                                     std::uint32_t group) {
+  const OperationId id = launch(lane, ns, kind);
+  schedule_.operations[id.value].detail = group;
   return id;
 }
 

@@ -17,6 +17,9 @@ class ProgramByHand {
   /// An operation of PyTorch's that takes this long on `second_machine`: one byte a nanosecond.
   OperationId launch(std::uint8_t lane, std::int64_t ns,
                      OperationKind kind = OperationKind::compute);
+  /// A collective of communicator `group`, 0 or 1.
+  OperationId launch_in(std::uint8_t lane, std::int64_t ns, OperationKind kind,
+                        std::uint32_t group);
   void dispatch() { add(HostActionKind::dispatch, 0, 0); }
   BufferId allocate(std::uint8_t lane, Bytes bytes,
                     MemoryCategory category = MemoryCategory::activations);

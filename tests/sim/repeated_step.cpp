@@ -12,9 +12,11 @@ namespace {
 /// The schedule with one step more for every repetition: new operations and events, the same rows.
 class Repeater {
  public:
-  Repeater(const Schedule& schedule, const Step& step, std::span<const Duration> times)
-      : given_(schedule), step_(step), times_(times) {
+  Repeater(const Schedule& schedule, const Step& step, const OperationCosts& costs)
+      : given_(schedule), step_(step), costs_(costs) {
     repeated_.program.lanes = schedule.program.lanes;
+    repeated_.groups = schedule.groups;
+    repeated_.collectives = schedule.collectives;
   }
 
   void repeat() {
@@ -27,7 +29,7 @@ class Repeater {
   }
 
   const Schedule& schedule() const { return repeated_; }
-  const std::vector<Duration>& times() const { return new_times_; }
+  const OperationCosts& costs() const { return new_costs_; }
   const std::vector<IndexRange>& steps() const { return ends_at_; }
 
  private:
@@ -35,7 +37,8 @@ class Repeater {
     using enum HostActionKind;
     if (action.kind == launch) {
       repeated_.operations.push_back(given_.operations[action.subject]);
-      new_times_.push_back(times_[action.subject]);
+      new_costs_.times.push_back(costs_.times[action.subject]);
+      new_costs_.uses.push_back(costs_.uses[action.subject]);
       action.subject = static_cast<std::uint32_t>(repeated_.operations.size() - 1);
     } else if (action.kind == record_event) {
       action.subject = events[action.subject] = repeated_.program.events++;
@@ -62,9 +65,9 @@ class Repeater {
 
   const Schedule& given_;
   const Step& step_;
-  std::span<const Duration> times_;
+  const OperationCosts& costs_;
   Schedule repeated_;
-  std::vector<Duration> new_times_;
+  OperationCosts new_costs_;
   std::map<std::uint32_t, std::uint32_t> previous_;
   std::vector<IndexRange> ends_at_;
 };
@@ -105,11 +108,12 @@ Trace trace_of(const Schedule& schedule, const TimedDevice& device) {
 }  // namespace
 
 StepTimes repeated_on_device(const Schedule& schedule, const Step& step,
-                             std::span<const Duration> times, const DeviceClockOptions& clock,
+                             const OperationCosts& costs, const DeviceClockOptions& clock,
                              int repetitions) {
-  Repeater repeater(schedule, step, times);
+  Repeater repeater(schedule, step, costs);
   for (int i = 0; i < repetitions; ++i) repeater.repeat();
-  TimedDevice device(repeater.schedule(), repeater.times(), clock);
+  TimedDevice device(repeater.schedule(), repeater.costs().times, clock);
+  device.share_links(repeater.costs().uses);
   play_rows(repeater.schedule(), device);
   StepTimes result;
   for (const IndexRange operations : repeater.steps())

@@ -8,9 +8,15 @@
 
 namespace shardscope::testing {
 
-/// `step` of the schedule, `repetitions` times from an idle machine on. `times`: by operation.
+/// Costs by operation.
+struct OperationCosts {
+  std::vector<Duration> times;
+  std::vector<LinkUse> uses;
+};
+
+/// `step` of the schedule, `repetitions` times from an idle machine on.
 StepTimes repeated_on_device(const Schedule& schedule, const Step& step,
-                             std::span<const Duration> times, const DeviceClockOptions& clock,
+                             const OperationCosts& costs, const DeviceClockOptions& clock,
                              int repetitions);
 
 }  // namespace shardscope::testing

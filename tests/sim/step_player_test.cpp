@@ -97,7 +97,7 @@ TEST(StepPlayer, LanesThatWaitForEachOtherAreAnError) {
   EXPECT_THROW(play(program, {}, 1), Error);
 }
 
-class EveryRecordedStep : public ::testing::TestWithParam<std::string> {
+class RecordedStep : public ::testing::Test {
  protected:
   /// A machine on which times of compute, communication and host are alike, so that each of them
   /// holds the others up somewhere.
@@ -129,11 +129,36 @@ class EveryRecordedStep : public ::testing::TestWithParam<std::string> {
     const DeviceClockOptions clock = step_costs(schedule, program, model, profile).clock;
     const StepTimes fast = play(program, step_costs(schedule, program, model, profile), 4);
     const StepTimes oracle = testing::repeated_on_device(
-        schedule, schedule.steps.back(), operation_times(schedule, model), clock, 4);
+        schedule, schedule.steps.back(),
+        {operation_times(schedule, model), link_uses(schedule, model)}, clock, 4);
     EXPECT_EQ(fast.ends, oracle.ends);
     EXPECT_EQ(fast.accounting, oracle.accounting);
   }
 };
+
+class EveryRecordedStep : public RecordedStep, public ::testing::WithParamInterface<std::string> {};
+
+// Two nodes of two GPUs: shards inside, replicas across, each in its communicator; slow adapters.
+TEST_F(RecordedStep, OfAHybridRunsCommunicatorsSideBySide) {
+  eager::TrainingSetup setup = testing::setup_of("fsdp2");
+  std::get<eager::Fsdp2Setup>(setup.runtime).mesh = {2, 2};
+  const Schedule schedule = testing::recorded_llama(setup);
+  HardwareProfile profile = machine(1, {.compute_slowdown = 1.1});
+  profile.compute_capability = 80;
+  profile.node = Node{.gpus = 2, .fabric = Fabric::pcie, .pcie_generation = 3};
+  profile.interconnect = Interconnect{.adapters = 1, .rate = {1e9}};
+  profile.ranks_per_node = 2;
+  expect_equal(schedule, profile);
+  const auto span = [&](bool serial) {
+    const CostModel model(profile);
+    const StepProgram program = step_program(schedule);
+    StepCosts costs = step_costs(schedule, program, model, profile);
+    EXPECT_FALSE(costs.uses.empty());
+    costs.clock.sharing.communicators_apart = !serial;
+    return play(program, costs).accounting.span;
+  };
+  EXPECT_LT(span(false), span(true));
+}
 
 TEST_P(EveryRecordedStep, TakesTheTimesOfTheClockedDevice) {
   expect_equal(testing::setup_of(GetParam()));

@@ -131,5 +131,40 @@ TEST(TimedDevice, CollectivesOfOneChannelRunInTheOrderOfIssue) {
   EXPECT_EQ(device.starts()[2], 30_us);
 }
 
+/// A reduction of 20 us in one communicator and one of 30 us in another, launched side by side.
+Schedule two_communicators() {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.launch(0, 0);
+  program.launch_in(0, 0, OperationKind::reduce_scatter, 0);
+  program.launch_in(0, 0, OperationKind::all_reduce, 1);
+  return program.finish();
+}
+
+TEST(TimedDevice, CommunicatorsWaitForEachOtherOnlyWhereAllShareOneChannel) {
+  const Schedule schedule = two_communicators();
+  for (const bool apart : {false, true}) {
+    TimedDevice device(schedule, times, {.sharing = {.communicators_apart = apart}});
+    device.launch(compute, second);
+    device.launch(side, third);
+    device.finish();
+    EXPECT_EQ(device.starts()[2], apart ? 0_us : 20_us);
+  }
+}
+
+// Each would use 0.75 of the adapters: 1.5 of what there is. The 20 us take 30; of the other's 30
+// us 20 are done then, and the last 10 run alone.
+TEST(TimedDevice, CollectivesOfSeveralCommunicatorsShareTheLinks) {
+  const Schedule schedule = two_communicators();
+  const std::vector<LinkUse> uses{{}, {.within = 0.1, .across = 0.75}, {.across = 0.75}};
+  TimedDevice device(schedule, times, {.sharing = {.communicators_apart = true}});
+  device.share_links(uses);
+  device.launch(compute, second);
+  device.launch(side, third);
+  device.finish();
+  EXPECT_EQ(device.ends()[1], 30_us);
+  EXPECT_EQ(device.ends()[2], 40_us);
+}
+
 }  // namespace
 }  // namespace shardscope
