@@ -65,6 +65,19 @@ std::string names_of(const ModuleTree& tree, const Fsdp2Group& group,
   return names;
 }
 
+/// What each shard stores beyond its part of the parameters. Behind an empty shard all are empty,
+/// so that a million ranks cost as much as the longest parameter has rows.
+std::vector<std::int64_t> padding_by_shard(const GroupOnMesh& mesh, std::int64_t stored) {
+  std::vector<std::int64_t> padding;
+  std::int64_t real = 1;
+  for (int shard = 0; shard < mesh.shards() && real > 0; ++shard) {
+    real = mesh.real(shard);
+    padding.push_back(stored - real);
+  }
+  padding.resize(static_cast<std::size_t>(mesh.shards()), stored);
+  return padding;
+}
+
 PlannedUnit planned(const ModuleTree& tree, const Fsdp2Group& group, const PlanQuestion& question) {
   const GroupOnMesh mesh(tree, group);
   PlannedUnit unit{.name = names_of(tree, group, &TreeModule::name),
@@ -77,9 +90,7 @@ PlannedUnit planned(const ModuleTree& tree, const Fsdp2Group& group, const PlanQ
   }
   unit.unpadded_elements = unit.elements;
   unit.padded_elements = unit.shard_elements * mesh.shards();
-  std::vector<std::int64_t> by_shard;
-  for (int shard = 0; shard < mesh.shards(); ++shard)
-    by_shard.push_back(unit.shard_elements - mesh.real(shard));
+  const std::vector<std::int64_t> by_shard = padding_by_shard(mesh, unit.shard_elements);
   for (int rank = 0; rank < question.world; ++rank)
     unit.padding_elements_by_rank.push_back(
         by_shard[static_cast<std::size_t>(mesh.shard_of(rank))]);
