@@ -123,6 +123,12 @@ bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
   return has_word(row.attention, "eager") || has_word(row.attention, "math");
 }
 
+PublishedRow with_padded_vocabulary(PublishedRow row, const TrainingStack& stack) {
+  const std::int64_t multiple = stack.vocabulary_multiple;
+  if (row.vocabulary) row.vocabulary = (*row.vocabulary + multiple - 1) / multiple * multiple;
+  return row;
+}
+
 /// Puts together what row and stack say.
 class SetupBuilder {
  public:
@@ -130,7 +136,7 @@ class SetupBuilder {
       : row_(row),
         stack_(stack_of(row)),
         stated_(stated),
-        result_{.model = published_model(row, stack_.dropout)} {}
+        result_{.model = published_model(with_padded_vocabulary(row, stack_), stack_.dropout)} {}
 
   PublishedScenario build() {
     PublishedMachine machine = *published_machine(row_);

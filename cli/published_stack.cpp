@@ -92,8 +92,10 @@ const std::vector<TrainingStack>& stacks() {
        .words = {"flash-attention"},
        .fusion = KernelFusion::by_hand,
        .optimizer = OptimizerImplementation::fused,
+       .vocabulary_multiple = 8,
        .micro_batch_tokens = 8 * 2048,
-       .source = "flash-attention training/configs/experiment/pile/gpt3*-flash.yaml"},
+       .source = "flash-attention training/configs/experiment/pile/gpt3*-flash.yaml "
+                 "(pad_vocab_size_multiple)"},
       {.name = "transformers' Trainer",
        .words = {"QwenLM", "huggingface", "transformers", "torchtune"},
        .sharded = Runtime::fsdp1,

@@ -29,7 +29,8 @@ struct TrainingStack {
   bool backward_prefetch_late = false;  ///< FSDP1's BACKWARD_POST
   bool uses_original_parameters = false;
   bool loss_in_model = false;
-  int metric_losses = 0;  ///< further losses of every micro-batch, for its log
+  std::int64_t vocabulary_multiple = 1;  ///< that it fills the vocabulary up to
+  int metric_losses = 0;                 ///< further losses of every micro-batch, for its log
   std::optional<AttentionLibrary> attention = {};  ///< that stands behind "flash"
   double dropout = 0;
   bool eager_attention = false;             ///< where the row does not say

@@ -31,6 +31,8 @@ struct MatmulEfficiency {
   /// was seen on. Of products on tensor cores; float32's draw less.
   double clock = 1;
   Power power;
+  /// Of the rate, where a row of a factor or of the result is no multiple of 16 bytes.
+  double unaligned = 1;
   Duration prologue;  ///< of each wave of tiles: the pipeline fills, the result is written
   /// How much of a last, not full wave is lost: 1: all (data-parallel tiles), 0: none (stream-k).
   double wave_loss = 1;

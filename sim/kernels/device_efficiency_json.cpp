@@ -30,10 +30,11 @@ MatmulTile read_tile(const JsonValue& value) {
 }
 
 MatmulEfficiency read_matmul(const JsonValue& value) {
-  value.only_keys({"tiles", "reached", "clock", "power", "prologue", "wave_loss", "origin",
-                   "source", "date", "spread"});
+  value.only_keys({"tiles", "reached", "clock", "power", "unaligned", "prologue", "wave_loss",
+                   "origin", "source", "date", "spread"});
   MatmulEfficiency matmul{.clock = value.at("clock").number(least_share, 1),
                           .power = read_quantity(value.at("power"), parse_power),
+                          .unaligned = read_share(value.at("unaligned")),
                           .prologue = read_quantity(value.at("prologue"), parse_duration),
                           .wave_loss = value.at("wave_loss").number(0, 1),
                           .provenance = read_provenance(value)};

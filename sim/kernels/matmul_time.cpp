@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "sim/kernels/memory_time.h"
 
@@ -46,6 +47,12 @@ double clock_share(const DeviceFigures& device, const MatmulEfficiency& efficien
                   efficiency.clock * std::cbrt(device.power_limit.watts / efficiency.power.watts));
 }
 
+/// Whichever way the factors lie, each dimension is the length of somebody's rows.
+bool is_aligned(const MatmulShape& shape, Dtype dtype) {
+  constexpr std::int64_t alignment = 16;
+  return (std::gcd(std::gcd(shape.m, shape.n), shape.k) * size_of(dtype).count) % alignment == 0;
+}
+
 Bytes operands(const MatmulShape& shape, Dtype dtype) {
   return bytes_of(shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n), dtype);
 }
@@ -61,7 +68,9 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
 Duration matmul_time(const MatmulShape& shape, Dtype dtype, const DeviceFigures& device,
                      const DeviceEfficiency& efficiency) {
   const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
-                             clock_share(device, efficiency.matmul, dtype) / device.multiprocessors;
+                             clock_share(device, efficiency.matmul, dtype) *
+                             (is_aligned(shape, dtype) ? 1 : efficiency.matmul.unaligned) /
+                             device.multiprocessors;
   double seconds = std::numeric_limits<double>::infinity();
   for (const MatmulTile& tile : efficiency.matmul.tiles)
     for (const int parts : {1, 2, 4, 8, 16})

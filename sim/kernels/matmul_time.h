@@ -13,10 +13,11 @@ namespace shardscope {
 /// a last wave that is not full counts as much as `wave_loss` says. The library may share a tile's
 /// depth among up to 16 multiprocessors (split-k), whose float32 sums are then written and read
 /// once more; it takes what is fastest. The clock is what a training step keeps under the
-/// power limit; under another limit than it was seen at it goes with power's cube root. No less
-/// than the operands take to be moved. Source: NVIDIA, Matrix Multiplication Background User's
-/// Guide, DU-09799-001 (tile and wave quantization). Example: 108 multiprocessors, 256 x 128 tiles,
-/// wave_loss 1: 2048 x 1792 is 8 x 14 = 112 tiles, two waves, the second one almost empty.
+/// power limit; under another limit than it was seen at it goes with power's cube root. Rows that
+/// are no multiple of 16 bytes cost what `unaligned` says. No less than the operands take to be
+/// moved. Source: NVIDIA, Matrix Multiplication Background User's Guide, DU-09799-001 (tile and
+/// wave quantization, alignment). Example: 108 multiprocessors, 256 x 128 tiles, wave_loss 1: 2048
+/// x 1792 is 8 x 14 = 112 tiles, two waves, the second one almost empty.
 Duration matmul_time(const MatmulShape& shape, Dtype dtype, const DeviceFigures& device,
                      const DeviceEfficiency& efficiency);
 

@@ -63,6 +63,19 @@ TEST(MatmulTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
   EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, capped, all), 40_ms + 2_us);
 }
 
+TEST(MatmulTime, AVocabularyThatIsNoMultipleOfEightIsSlow) {
+  // 50257 columns are 503 tiles of 100 and 10 of rows: 503 waves of 4 ms / 100; half the rate takes
+  // twice as long; 50264 are as many tiles.
+  DeviceEfficiency all = efficiency();
+  all.matmul.unaligned = 0.5;
+  MatmulShape shape{.batch = 1, .m = 1000, .n = 50257, .k = 1000};
+  EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, device, all), 80_us * 503 + 2_us);
+  shape.n = 50264;
+  EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, device, all), 40_us * 503 + 2_us);
+  shape.n = 50260;  // 16 bytes of float32
+  EXPECT_EQ(matmul_time(shape, Dtype::float32, device, all), 80_us * 503 + 2_us);
+}
+
 TEST(MatmulTime, ADeepProductOfFewTilesIsSplitAlongItsDepth) {
   // One tile alone: 2 x 1e4 x 1e6 flops on one multiprocessor of 5e11: 40 ms. In 8 parts on 8 of
   // them 5 ms, and 2 x 8 x 40,000 bytes of partial sums at 100 GB/s: 6.4 us. 16 parts are two
