@@ -47,4 +47,12 @@ struct CollectiveMemory {
   bool operator==(const CollectiveMemory&) const = default;
 };
 
+/// How long ranks wait for the last of them when they meet after so much compute: what the last one
+/// takes longer than the mean.
+struct StragglingSample {
+  Duration compute;  ///< since they met, mean over ranks
+  Duration wait;     ///< mean over ranks
+  bool operator==(const StragglingSample&) const = default;
+};
+
 }  // namespace shardscope

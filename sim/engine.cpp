@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "sim/straggling.h"
 
 namespace shardscope {
 namespace {
@@ -19,6 +20,7 @@ struct Running {
   std::uint32_t op = 0;
   Share share = Share::alone;
   double left_ns = 0;
+  bool awaits_ranks = false;  ///< the time left is until the last rank comes, not yet its own
 };
 
 /// Operations of one stream that the host has issued.
@@ -35,11 +37,14 @@ class Player {
         times_(times),
         options_(options),
         count_(schedule.operations.size()),
-        sharing_(options.sharing) {
+        sharing_(options.sharing),
+        straggling_(options.straggling) {
     timeline_.issued.resize(count_);
     timeline_.start.resize(count_);
     timeline_.end.resize(count_);
     ended_.resize(count_);
+    all_there_ns_.resize(count_);
+    straggling_.computed(options.since_they_met);
     find_channel_order();
     skip_init();
   }
@@ -51,6 +56,7 @@ class Player {
       if (ended_count_ == count_) break;
       advance_to(next_event());
     }
+    timeline_.since_they_met = straggling_.since_they_met();
     return std::move(timeline_);
   }
 
@@ -100,13 +106,19 @@ class Player {
     }
     if (now_ns_ < host_ready_ns_) return false;
     if (runs_on_host(host_op_)) {
-      if (!dependencies_ended(host_op_)) return false;
+      if (!dependencies_ended(host_op_)) {
+        host_waits_ = true;
+        return false;
+      }
+      if (host_waits_) straggling_.meet();
+      host_waits_ = false;
       timeline_.issued[host_op_] = {now_ns_};
       host_runs_ = true;
       begin(host_op_);
       return true;
     }
     timeline_.issued[host_op_] = {now_ns_};
+    all_there_ns_[host_op_] = now_ns_ + straggling_.wait().ns;
     queue_of(host_op_).issued.push_back(host_op_);
     next_on_host();
     return true;
@@ -134,9 +146,21 @@ class Player {
 
   void begin(std::uint32_t op) {
     timeline_.start[op] = {now_ns_};
-    const Share share = share_of(at(op).kind);
-    running_.push_back({op, share, static_cast<double>(times_[op].ns)});
-    sharing_.begin(share);
+    if (all_there_ns_[op] > now_ns_) {
+      const auto wait_ns = static_cast<double>(all_there_ns_[op] - now_ns_);
+      run({.op = op, .left_ns = wait_ns, .awaits_ranks = true});
+    } else {
+      run_itself(op);
+    }
+  }
+
+  void run_itself(std::uint32_t op) {
+    run({.op = op, .share = share_of(at(op).kind), .left_ns = static_cast<double>(times_[op].ns)});
+  }
+
+  void run(const Running& running) {
+    running_.push_back(running);
+    sharing_.begin(running.share);
   }
 
   /// When it ends if nothing else starts or ends before.
@@ -176,10 +200,13 @@ class Player {
     const std::uint32_t op = finished.op;
     std::erase_if(running_, [op](const Running& running) { return running.op == op; });
     sharing_.end(finished.share);
+    if (finished.awaits_ranks) return run_itself(op);
     timeline_.end[op] = {now_ns_};
     timeline_.span = {now_ns_};
     ended_[op] = 1;
     ++ended_count_;
+    if (finished.share == Share::compute)
+      straggling_.computed(timeline_.end[op] - timeline_.start[op]);
     if (runs_on_host(op)) {
       host_runs_ = false;
       next_on_host();
@@ -202,9 +229,12 @@ class Player {
   std::vector<Running> running_;
   std::vector<Running> finished_;
   Sharing sharing_;
+  Straggling straggling_;
+  std::vector<std::int64_t> all_there_ns_;  ///< when the last rank comes to a collective
   std::int64_t now_ns_ = 0;
   std::uint32_t host_op_ = 0;  ///< that the host is at
   bool host_issues_ = false;   ///< `host_ready_ns_` is set for it
+  bool host_waits_ = false;    ///< for a collective
   bool host_runs_ = false;     ///< it is running on the host
   std::int64_t host_ready_ns_ = 0;
 };

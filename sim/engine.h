@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/quantities.h"
+#include "core/samples.h"
 #include "core/schedule.h"
 #include "sim/sharing.h"
 
@@ -23,6 +24,9 @@ struct EngineOptions {
   HostRole host = HostRole::issues;
   Duration issue_overhead;  ///< of the host thread, before every operation
   SharingRules sharing;
+  /// Of ranks whose host computes (sim/straggling.h); none: they are always in step.
+  std::vector<StragglingSample> straggling = {};
+  Duration since_they_met;  ///< compute of the step before, after its ranks had last met
 };
 
 /// Times since the start of the step, by operation.
@@ -30,7 +34,8 @@ struct Timeline {
   std::vector<Duration> issued;  ///< the host reached it
   std::vector<Duration> start;
   std::vector<Duration> end;
-  Duration span;  ///< end of the last one
+  Duration span;            ///< end of the last one
+  Duration since_they_met;  ///< compute after ranks last met, where they straggle
   bool operator==(const Timeline&) const = default;
 };
 
@@ -41,7 +46,9 @@ struct Timeline {
 /// those of its `after` have ended, and the channel is free. While compute and collectives run at
 /// once, each advances at 1 / its slowdown; rates change at the exact moment that one starts or
 /// ends, and ends are rounded up to whole nanoseconds, so that the same input gives the same
-/// timeline on every machine. Throws Error if operations wait for each other.
+/// timeline on every machine. A collective begins for all ranks when the last of them has come, so
+/// that it is longer by as much as that one straggles. Throws Error if operations wait for each
+/// other.
 ///
 /// Example: compute of 10 us and a collective of 4 us start together, slowdowns 2 and 1: the
 /// collective ends at 4 us, when 8 us of compute are left; compute ends at 12 us.

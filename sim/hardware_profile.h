@@ -59,6 +59,7 @@ struct HardwareProfile {
   std::vector<KernelSample> kernels;
   std::vector<CollectiveSample> collectives;
   std::vector<CollectiveMemory> collective_memory;  ///< what `communicator_memory` is made of
+  std::vector<StragglingSample> straggling;         ///< by compute, shortest first
   std::optional<Gpu> gpu;
   std::optional<Node> node;  ///< with it, NCCL's model costs what was not measured
   std::optional<Interconnect> interconnect;

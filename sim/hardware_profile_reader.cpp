@@ -1,6 +1,7 @@
 // Reader of hardware profiles.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,6 +107,12 @@ CollectiveMemory read_collective_memory(const JsonValue& value) {
           .memory = read_quantity(value.at("memory"), parse_bytes)};
 }
 
+StragglingSample read_straggling_sample(const JsonValue& value) {
+  value.only_keys({"compute", "wait"});
+  return {.compute = read_positive(value.at("compute"), parse_duration),
+          .wait = read_quantity(value.at("wait"), parse_duration)};
+}
+
 /// {"samples": [...], "origin": ..., ...}; no samples where the key is missing.
 template <class Sample>
 std::vector<Sample> read_samples(const ProfileFile& file, std::string_view key,
@@ -116,6 +123,13 @@ std::vector<Sample> read_samples(const ProfileFile& file, std::string_view key,
   table->only_keys({"samples", "origin", "source", "date", "spread"});
   profile.provenance.emplace(key, read_provenance(*table));
   for (const JsonValue& row : table->at("samples").elements()) samples.push_back(read(row));
+  return samples;
+}
+
+std::vector<StragglingSample> read_straggling(const ProfileFile& file, HardwareProfile& profile) {
+  std::vector<StragglingSample> samples =
+      read_samples(file, "straggling", read_straggling_sample, profile);
+  std::ranges::sort(samples, {}, &StragglingSample::compute);
   return samples;
 }
 
@@ -171,6 +185,7 @@ const std::vector<std::string_view>& known_keys() {
                                                   "kernels",
                                                   "collectives",
                                                   "collective_memory",
+                                                  "straggling",
                                                   "contention"};
   return keys;
 }
@@ -236,6 +251,7 @@ HardwareProfile read_hardware_profile(const JsonValue& document) {
   profile.collectives = read_samples(file, "collectives", read_collective_sample, profile);
   profile.collective_memory =
       read_samples(file, "collective_memory", read_collective_memory, profile);
+  profile.straggling = read_straggling(file, profile);
   read_contention(file, profile);
   return profile;
 }

@@ -56,6 +56,11 @@ std::string row_json(const CollectiveMemory& sample) {
                      name_of(sample.kind), sample.ranks, exact_text(sample.memory));
 }
 
+std::string row_json(const StragglingSample& sample) {
+  return fmt::format("{{\"compute\": \"{}\", \"wait\": \"{}\"}}", exact_text(sample.compute),
+                     exact_text(sample.wait));
+}
+
 template <class Sample>
 std::string samples_json(const HardwareProfile& profile, std::string_view key,
                          const std::vector<Sample>& samples) {
@@ -116,6 +121,7 @@ std::string to_json(const HardwareProfile& profile) {
   text += samples_json(profile, "kernels", profile.kernels);
   text += samples_json(profile, "collectives", profile.collectives);
   text += samples_json(profile, "collective_memory", profile.collective_memory);
+  text += samples_json(profile, "straggling", profile.straggling);
   text += contention_json(profile);
   return text + fmt::format("  \"ranks_per_node\": {}\n}}\n", profile.ranks_per_node);
 }

@@ -46,12 +46,22 @@ void add_memory(const Schedule& schedule, const Timeline& timeline, Trace& trace
   trace.memory.push_back({.time = timeline.span, .live = resting});
 }
 
+/// Where ranks straggle, a step begins with what the one before has left of it.
+Timeline steady_step(const Schedule& schedule, const CostModel& model, EngineOptions options) {
+  const std::vector<Duration> times = operation_times(schedule, model);
+  Timeline timeline = play(schedule, times, options);
+  if (options.straggling.empty()) return timeline;
+  options.since_they_met = timeline.since_they_met;
+  return play(schedule, times, options);
+}
+
 }  // namespace
 
 EngineOptions engine_options(const HardwareProfile& profile) {
   return {.host = profile.device == "cpu" ? HostRole::computes : HostRole::issues,
           .issue_overhead = profile.graph_operation_overhead.value_or(profile.operation_overhead),
-          .sharing = sharing_rules(profile)};
+          .sharing = sharing_rules(profile),
+          .straggling = profile.straggling};
 }
 
 namespace {
@@ -84,8 +94,7 @@ Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
                     const AllocatorChoice& allocator) {
   if (!schedule.program.empty()) return simulate_program(schedule, profile, allocator);
   const CostModel model(profile);
-  const Timeline timeline =
-      play(schedule, operation_times(schedule, model), engine_options(profile));
+  const Timeline timeline = steady_step(schedule, model, engine_options(profile));
   Simulation simulation{.trace = predicted_trace(schedule, timeline)};
   simulation.trace.device = fmt::format("{}: {}", profile.device, profile.name);
   simulation.accounting = account(simulation.trace, {.begin = {}, .end = timeline.span});

@@ -150,6 +150,50 @@ TEST(Engine, SlowdownsFollowEveryChangeOfWhatRuns) {
   EXPECT_EQ(text_of(s.play(options)), "0-10 0-8 10-14");
 }
 
+/// Ranks that come as late as they have computed.
+EngineOptions straggling_cpu() {
+  EngineOptions options = cpu;
+  options.straggling = {{10_us, 10_us}};
+  return options;
+}
+
+TEST(Engine, ACollectiveBeginsWhenTheLastRankHasCome) {
+  // R 4 is issued after A 10, so that the last rank comes at 20: R 10-24. B 5 is not slowed before.
+  // C 3 waits for R, where ranks meet: R2 4, issued at 27, waits 3 for the last, and not 18.
+  ScheduleByHand s;
+  s.compute(10_us);
+  const OperationId reduction = s.reduce_scatter(4_us);
+  s.compute(5_us);
+  s.compute(3_us, {reduction});
+  s.reduce_scatter(4_us);
+  EngineOptions options = straggling_cpu();
+  options.sharing.compute_slowdown = 2;
+  EXPECT_EQ(text_of(s.play(options)), "0-10 10-24 10-15 24-27 27-34");
+}
+
+TEST(Engine, ACollectiveThatIsHeldUpWaitsTheLessForTheLastRank) {
+  // The last rank comes to R1 20, and to R2 12 (issued at 22): at 44. R1 30 ends at 50, so R2 does
+  // not wait: 50-51.
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.reduce_scatter(30_us);
+  s.compute(12_us);
+  s.reduce_scatter(1_us);
+  EXPECT_EQ(text_of(s.play(straggling_cpu())), "0-10 10-50 10-22 50-51");
+}
+
+TEST(Engine, RanksStraggleFromOneStepIntoTheNext) {
+  // 7 of the step before: G 2 ends at 9. The compute after it is what the next step begins with.
+  ScheduleByHand s;
+  const OperationId gather = s.all_gather(2_us);
+  s.compute(3_us, {gather});
+  EngineOptions options = straggling_cpu();
+  options.since_they_met = 7_us;
+  const Timeline timeline = s.play(options);
+  EXPECT_EQ(text_of(timeline), "0-9 9-12");
+  EXPECT_EQ(timeline.since_they_met, 3_us);
+}
+
 TEST(Engine, CopiesSlowNothingDown) {
   ScheduleByHand s;
   s.add({.kind = OperationKind::copy, .stream = Stream::copy, .time = 7_us});

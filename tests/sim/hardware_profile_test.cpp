@@ -221,8 +221,9 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
        1234567_ns},
       {{.kind = KernelKind::norm_forward, .norm = NormKind::rms_norm, .rows = 7}, 1_ns}};
   profile.collectives = {{OperationKind::reduce_scatter, 4, 1536_B, 42_us}};
+  profile.straggling = {{5_ms, 85_us}, {331_ms, 2803178_ns}};
   for (const char* key : {"graph_operation_overhead", "host_to_device", "device_to_host", "link",
-                          "kernels", "collectives", "contention"})
+                          "kernels", "collectives", "straggling", "contention"})
     profile.provenance[key] = {Origin::measured, "here", "2026-11-21"};
   EXPECT_EQ(read(to_json(profile)), profile);
 }
