@@ -97,7 +97,8 @@ Job job_to_measure(const CalibrateOptions& options, const Environment& environme
   return job;
 }
 
-/// What the job's kernels and collectives are, alone and under every strategy.
+/// What the job's kernels and collectives are, alone and under every strategy; kernels of smaller
+/// micro-batches, too, down to one sequence.
 CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
                         const Environment& environment, const Device& device) {
   const Precision precision = job.strategy.precision;
@@ -110,15 +111,17 @@ CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
   Job alone = job;
   alone.strategy.sharding = ShardingStrategy::no_shard;
   alone.strategy.mesh = {};
-  const Scenario scenario = scenario_of(alone, 1, 0);
+  Scenario scenario = scenario_of(alone, 1, 0);
   const Target target = device.target();
-  CalibrationPlan plan{
-      .step = native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, target),
-      .precision = precision,
-      .grid = !options.model_only};
+  CalibrationPlan plan{.precision = precision, .grid = !options.model_only};
   for (const Strategy& strategy : strategies_for(job.strategy, environment.world))
     plan.schedules.push_back(
         native_schedule(scenario.model, strategy, scenario.workload, environment.rank, target));
+  // Later micro-batches add to the gradients of the first, which other kernels do.
+  scenario.workload.micro_batches = std::max(scenario.workload.micro_batches, 2);
+  for (; scenario.workload.batch > 0; scenario.workload.batch /= 2)
+    plan.steps.push_back(
+        native_schedule(scenario.model, scenario.strategy, scenario.workload, 0, target));
   return plan;
 }
 
@@ -172,8 +175,10 @@ HardwareProfile profile_of(const Measured& measured) {
                           .kernels = c.kernels,
                           .collectives = c.collectives,
                           .collective_memory = c.collective_memory,
+                          .straggling = c.straggling,
                           .compute_slowdown = c.compute_slowdown,
                           .collective_slowdown = c.collective_slowdown};
+  if (!c.straggling.empty()) profile.provenance["straggling"] = here;
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
   if (c.context_memory) profile.provenance["context_memory"] = here;
   if (!c.collective_memory.empty()) {
@@ -259,8 +264,13 @@ std::string human_text(const HardwareProfile& profile, const Files& files, doubl
         fmt::format("  from, to the host {}, {}\n", rounded_text(profile.host_to_device->bandwidth),
                     rounded_text(profile.device_to_host->bandwidth));
   if (profile.ranks > 1)
-    text += fmt::format("  at once           compute {:.2f}x slower, collectives {:.2f}x\n",
-                        profile.compute_slowdown, profile.collective_slowdown);
+    text +=
+        fmt::format("  at once           compute at {:.0f}% of its speed, collectives at {:.0f}%\n",
+                    100 / profile.compute_slowdown, 100 / profile.collective_slowdown);
+  if (!profile.straggling.empty())
+    text += fmt::format("  the last rank     is {} late after {} of compute\n",
+                        rounded_text(profile.straggling.back().wait),
+                        rounded_text(profile.straggling.back().compute));
   text += fmt::format("{} kernels and {} collectives in {:.1f} s, written to {}\n",
                       profile.kernels.size(), profile.collectives.size(), elapsed_s, files.profile);
   return files.figure ? text + fmt::format("collectives drawn in {}\n", *files.figure) : text;
@@ -331,6 +341,7 @@ ExitCode measure(const CalibrateOptions& options, const Environment& environment
   Device& device = *measured.device;
   CalibrationPlan plan = plan_of(options, job, environment, device);
   plan.ranks_on_device = measured.ranks;
+  plan.cores = {.cores = cores(), .ranks = environment.local_world, .threads = threads};
   plan.nccl_log = nccl_log.path();
   const std::unique_ptr<Communicator> world =
       make_communicator(CommunicatorChoice::automatic, environment, std::move(session), &device);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "backend/calibrate/collective_timer.h"
@@ -17,8 +18,10 @@ namespace {
 
 constexpr Duration kernel_budget = 30_ms;
 constexpr Duration collective_budget = 40_ms;
-constexpr Duration step_budget = 6_s;
+constexpr Duration step_budget = 4_s;
 constexpr Bytes contended_bytes = 8_MiB;
+/// Of all ranks' payloads, so that each finds the caches cold.
+constexpr Bytes more_than_caches = 64_MiB;
 constexpr std::int64_t streamed_elements = 1 << 24;
 constexpr std::int64_t streamed_elements_gpu = 1 << 27;
 
@@ -30,11 +33,15 @@ class Calibrator {
  public:
   Calibrator(Communicator& world, Device& device, const CalibrationPlan& plan,
              const std::function<void(std::string_view)>& progress)
-      : world_(world), device_(device), timer_(world, device), plan_(plan), progress_(progress) {}
+      : world_(world),
+        device_(device),
+        timer_(world, device, plan.cores),
+        plan_(plan),
+        progress_(progress) {}
 
   Calibration run() {
     measure_overhead();
-    if (plan_.step) measure_step(*plan_.step);
+    for (const Schedule& step : plan_.steps) measure_step(step);
     measure_kernels();
     measure_memory();
     if (!device_.memory().is_host()) result_.host_copies = time_host_copies(device_.memory());
@@ -57,17 +64,22 @@ class Calibrator {
   }
 
   void measure_step(const Schedule& schedule) {
-    progress_("a training step, kernel by kernel");
-    const StepTimes first = time_step(world_, device_, schedule, 1);
+    if (&schedule == &plan_.steps.front()) progress_("training steps, kernel by kernel");
+    const StepTimes first = time_step(world_, device_, schedule, plan_.cores, 1);
     Duration step;
     for (const Operation& op : schedule.operations)
       for (const KernelSample& sample : first.kernels)
         if (sample.kernel == schedule.kernels[op.detail]) step += sample.time;
-    const std::int64_t fits = step_budget.ns / std::max<std::int64_t>(step.ns, 1);
-    const StepTimes times = time_step(world_, device_, schedule,
+    const std::int64_t fits =
+        step_budget.ns / std::ssize(plan_.steps) / std::max<std::int64_t>(step.ns, 1);
+    const StepTimes times = time_step(world_, device_, schedule, plan_.cores,
                                       static_cast<int>(std::clamp<std::int64_t>(fits, 2, 10)));
-    result_.kernels = times.kernels;
-    if (device_.memory().is_host()) result_.operation_overhead = times.operation_overhead;
+    if (result_.kernels.empty()) {
+      if (device_.memory().is_host()) result_.operation_overhead = times.operation_overhead;
+      result_.straggling = times.straggling;
+    }
+    std::ranges::copy_if(times.kernels, std::back_inserter(result_.kernels),
+                         [&](const KernelSample& sample) { return !known(sample.kernel); });
   }
 
   void measure_kernels() {
@@ -138,8 +150,9 @@ class Calibrator {
     progress_("collectives");
     const std::set<CollectiveCase> cases = collective_cases();
     Bytes largest = contended_bytes;
+    if (device_.memory().is_host()) largest = std::max(largest, more_than_caches / world_.size());
     for (const CollectiveCase& c : cases) largest = std::max(largest, c.bytes);
-    CollectiveTimer timer(world_, device_, largest);
+    CollectiveTimer timer(world_, device_, largest, plan_.cores);
     time_collectives(timer, cases);
     progress_("collectives while compute runs");
     const Kernel product{.kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};

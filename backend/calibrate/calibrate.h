@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/calibrate/copy_timer.h"
+#include "backend/calibrate/core_use.h"
 #include "backend/communicator.h"
 #include "backend/device.h"
 #include "core/samples.h"
@@ -17,11 +18,12 @@ namespace shardscope {
 
 /// What is measured besides the grid.
 struct CalibrationPlan {
-  std::optional<Schedule> step;     ///< of one rank by itself: run in order
+  std::vector<Schedule> steps;      ///< of one rank by itself: run in order
   std::vector<Schedule> schedules;  ///< of this rank: every distinct kernel and collective in them
   Precision precision = Precision::fp32;  ///< the grid is measured in this beside float32
   bool grid = true;                       ///< kernels over sizes, too
   int ranks_on_device = 1;                ///< that share this rank's
+  CoreUse cores;                          ///< of a device that is the host
   std::filesystem::path nccl_log;         ///< where NCCL writes its choices; empty: nowhere
 };
 
@@ -38,6 +40,7 @@ struct Calibration {
   /// the arena (contexts, kernels, libraries), if nobody else uses it.
   std::optional<Bytes> context_memory;
   std::vector<CollectiveMemory> collective_memory;
+  std::vector<StragglingSample> straggling;  ///< by compute, shortest first; none with one rank
   double compute_slowdown = 1;
   double collective_slowdown = 1;
 };

@@ -1,6 +1,10 @@
 #include "backend/calibrate/collective_timer.h"
 
 #include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <iterator>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -11,7 +15,10 @@ namespace shardscope {
 namespace {
 
 constexpr std::size_t queue_capacity = 64;
-constexpr int overlapped_collectives = 24;
+constexpr int overlapped_collectives = 48;
+constexpr Duration alone_time = 100_ms;
+/// Of a core's time, by communication: compute does not quite stand still.
+constexpr double most_busy = 0.98;
 /// Collectives between two marks of a device that runs ahead.
 constexpr int most_in_a_row = 10;
 constexpr std::int64_t alignment = 64;
@@ -20,6 +27,17 @@ constexpr std::int64_t alignment = 64;
 Bytes divisible(Bytes bytes, int ranks) {
   const std::int64_t unit = alignment * ranks;
   return {std::max<std::int64_t>((bytes.count + unit - 1) / unit, 1) * unit};
+}
+
+Duration thread_processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
+}
+
+Duration mean(std::span<const Duration> times) {
+  if (times.empty()) return {};
+  return {std::accumulate(times.begin(), times.end(), Duration{}).ns / std::ssize(times)};
 }
 
 double ratio(Duration together, Duration alone) {
@@ -40,13 +58,18 @@ std::vector<CollectiveCase> collective_grid(int ranks) {
   return grid;
 }
 
-CollectiveTimer::CollectiveTimer(Communicator& world, Device& device, Bytes largest)
+CollectiveTimer::CollectiveTimer(Communicator& world, Device& device, Bytes largest,
+                                 const CoreUse& cores)
     : world_(world),
       device_(device),
       half_(divisible(largest, world.size())),
+      cores_(cores),
       queue_(queue_capacity) {
   arena_ = world.allocate_arena(half_ * 2);
-  if (!device.memory().is_host()) timeline_ = device.timeline(4);
+  if (!device.memory().is_host())
+    timeline_ = device.timeline(4);
+  else
+    std::memset(arena_->data(), 0, static_cast<std::size_t>(arena_->size().count));  // maps it
 }
 
 Communicator& CollectiveTimer::group_of(int ranks) {
@@ -57,16 +80,25 @@ Communicator& CollectiveTimer::group_of(int ranks) {
   return *groups_.back().second;
 }
 
+/// Where the next payload of this size lies: in a step, other memory has gone through the caches
+/// since a collective's was in use.
+std::size_t CollectiveTimer::next_place(std::size_t total) {
+  if (next_place_ + total > static_cast<std::size_t>(half_.count)) next_place_ = 0;
+  const std::size_t place = next_place_;
+  next_place_ += total;
+  return place;
+}
+
 void CollectiveTimer::run(const CollectiveCase& c) {
   Communicator& group = group_of(c.ranks);
   const auto total = static_cast<std::size_t>(divisible(c.bytes, c.ranks).count);
   const std::size_t part = total / static_cast<std::size_t>(c.ranks);
-  std::byte* whole = arena_->data();
-  std::byte* mine = whole + part * static_cast<std::size_t>(group.rank());
-  std::byte* result = whole + half_.count;
+  const std::size_t place = next_place(total);
+  std::byte* whole = arena_->data() + place;
+  std::byte* result = whole + half_.count;  // and where a gather's part comes from
   switch (c.kind) {
     case OperationKind::all_gather:
-      return group.all_gather({mine, part}, {whole, total});
+      return group.all_gather({result, part}, {whole, total});
     case OperationKind::reduce_scatter:
       return group.reduce_scatter({whole, total}, {result, part}, Dtype::float32);
     default:
@@ -77,7 +109,11 @@ void CollectiveTimer::run(const CollectiveCase& c) {
 /// Groups are split off before, on the thread that calls.
 CollectiveQueue::Ticket CollectiveTimer::submit(const CollectiveCase& c) {
   group_of(c.ranks);
-  return queue_.submit([this, c] { run(c); });
+  return queue_.submit([this, c] {
+    const Duration before = thread_processor_time();
+    run(c);
+    processor_time_ += thread_processor_time() - before;
+  });
 }
 
 Duration CollectiveTimer::duration_of(CollectiveQueue::Ticket ticket) const {
@@ -123,12 +159,28 @@ CollectiveCase CollectiveTimer::contending(int number, Bytes bytes) const {
 }
 
 Slowdowns CollectiveTimer::slowdowns(const Kernel& product, Bytes bytes) {
+  if (!timeline_ && cores_.all_compute()) return slowdowns_on_busy_cores(bytes);
   device_.prepare(product);
   const KernelOperands operands(product, device_);
   const Slowdowns mine = timeline_ ? slowdowns_on_device(product, operands.call(), bytes)
                                    : slowdowns_on_host(product, operands.call(), bytes);
   return {.compute = mean_over_ranks(world_, mine.compute),
           .collective = mean_over_ranks(world_, mine.collective)};
+}
+
+Slowdowns CollectiveTimer::slowdowns_on_busy_cores(Bytes bytes) {
+  world_.barrier();
+  processor_time_ = {};
+  Duration collectives;
+  for (int i = 0; i < overlapped_collectives; ++i) {
+    const CollectiveQueue::Ticket ticket = submit(contending(i, bytes));
+    queue_.wait(ticket);
+    collectives += duration_of(ticket);
+  }
+  const double mine = processor_time_.seconds() / collectives.seconds();
+  const double busy =
+      std::min(mean_over_ranks(world_, mine) * cores_.communication_threads_per_core(), most_busy);
+  return {.compute = 1 / (1 - busy)};
 }
 
 Slowdowns CollectiveTimer::slowdowns_on_host(const Kernel& product, const KernelCall& call,
@@ -142,7 +194,8 @@ Slowdowns CollectiveTimer::slowdowns_on_host(const Kernel& product, const Kernel
   // Without waits in between: a collective's own time counts its peers' wake-ups as in a step.
   std::vector<Duration> collectives_alone, collectives_together, products_alone, products_together;
   world_.barrier();
-  for (int i = 0; i < 9; ++i) products_alone.push_back(run_product());
+  const Duration begin = monotonic_now();
+  while (monotonic_now() - begin < alone_time) products_alone.push_back(run_product());
   world_.barrier();
   for (int i = 0; i < overlapped_collectives; ++i) {
     const CollectiveQueue::Ticket ticket = submit(contending(i, bytes));
@@ -158,8 +211,9 @@ Slowdowns CollectiveTimer::slowdowns_on_host(const Kernel& product, const Kernel
   if (products_together.size() > 1) products_together.pop_back();
   for (const CollectiveQueue::Ticket ticket : tickets)
     collectives_together.push_back(duration_of(ticket));
-  return {.compute = ratio(median(products_together), median(products_alone)),
-          .collective = ratio(median(collectives_together), median(collectives_alone))};
+  // Means: where a core is shared, a product is interrupted or not, and the median says either.
+  return {.compute = ratio(mean(products_together), mean(products_alone)),
+          .collective = ratio(mean(collectives_together), mean(collectives_alone))};
 }
 
 CollectiveTimer::SideBySide CollectiveTimer::run_on_streams(const std::function<void()>& product,

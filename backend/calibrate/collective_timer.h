@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/calibrate/core_use.h"
 #include "backend/comm/collective_queue.h"
 #include "backend/communicator.h"
 #include "backend/device.h"
@@ -36,22 +37,26 @@ struct Slowdowns {
 class CollectiveTimer {
  public:
   /// Takes the arena of `world`, large enough for `largest`.
-  CollectiveTimer(Communicator& world, Device& device, Bytes largest);
+  CollectiveTimer(Communicator& world, Device& device, Bytes largest, const CoreUse& cores = {});
 
   /// Median of 3 to 15 runs within `budget`, mean over ranks.
   CollectiveSample time(const CollectiveCase& c, Duration budget);
 
-  /// Matrix products while `bytes` are gathered and reduced over all ranks.
+  /// Matrix products while `bytes` are gathered and reduced over all ranks. Where every core
+  /// computes, the communication thread, which has slept, goes first: compute stands still while it
+  /// copies, and it is the thread's own processor time that is measured.
   Slowdowns slowdowns(const Kernel& product, Bytes bytes);
 
  private:
   Communicator& group_of(int ranks);
+  std::size_t next_place(std::size_t total);
   void run(const CollectiveCase& c);
   CollectiveQueue::Ticket submit(const CollectiveCase& c);
   Duration duration_of(CollectiveQueue::Ticket ticket) const;
   /// Mean of `in_a_row`.
   Duration time_once(const CollectiveCase& c, int in_a_row);
   CollectiveCase contending(int number, Bytes bytes) const;
+  Slowdowns slowdowns_on_busy_cores(Bytes bytes);
   Slowdowns slowdowns_on_host(const Kernel& product, const KernelCall& call, Bytes bytes);
   Slowdowns slowdowns_on_device(const Kernel& product, const KernelCall& call, Bytes bytes);
   struct SideBySide {
@@ -65,8 +70,11 @@ class CollectiveTimer {
   Device& device_;
   std::unique_ptr<Arena> arena_;
   Bytes half_;  ///< of the arena: where results of reductions go
+  std::size_t next_place_ = 0;
   std::vector<std::pair<int, std::unique_ptr<Communicator>>> groups_;
   std::unique_ptr<DeviceTimeline> timeline_;  ///< of a device that has a clock of its own
+  CoreUse cores_;
+  Duration processor_time_;  ///< of the communication thread in collectives
   CollectiveQueue queue_;
 };
 

@@ -23,6 +23,9 @@ constexpr int overhead_launches = 1000;
 constexpr int overhead_runs = 11;
 /// Kernels beside which the host's own time may show.
 constexpr Duration held_up_by_the_host = 50_us;
+constexpr Duration sharing_time = 300_ms;
+constexpr Kernel sharing_product{
+    .kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};
 constexpr Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
 
 /// Twice the last-level cache, as far as the system knows it; a GPU's is smaller than the most.
@@ -37,11 +40,28 @@ bool starts_cold(KernelKind kind) {
 
 }  // namespace
 
-KernelTimer::KernelTimer(Communicator& world, Device& device)
+KernelTimer::KernelTimer(Communicator& world, Device& device, const CoreUse& cores)
     : world_(world),
       device_(device),
       timeline_(device.timeline(2)),
-      other_data_(device.memory().allocate(more_than_the_caches(device.memory().is_host()))) {}
+      other_data_(device.memory().allocate(more_than_the_caches(device.memory().is_host()))) {
+  core_sharing_ = core_sharing(cores);
+}
+
+/// What a product takes on average over its median: a call is interrupted or has a core to itself.
+double KernelTimer::core_sharing(const CoreUse& cores) {
+  if (!device_.memory().is_host() || !cores.are_shared()) return 1;
+  device_.prepare(sharing_product);
+  const KernelOperands operands(sharing_product, device_);
+  const Row row{.kernel = sharing_product, .call = operands.call()};
+  time_once(row);
+  world_.barrier();
+  std::vector<Duration> times;
+  const Duration begin = monotonic_now();
+  while (monotonic_now() - begin < sharing_time) times.push_back(time_once(row));
+  const double mean = (monotonic_now() - begin).seconds() / static_cast<double>(times.size());
+  return std::max(1.0, mean_over_ranks(world_, mean / median(times).seconds()));
+}
 
 void KernelTimer::empty_caches() {
   const auto half = static_cast<std::size_t>(other_data_->size().count / 2);
@@ -84,7 +104,8 @@ KernelSample KernelTimer::time(const Kernel& kernel, Duration budget) {
   const std::int64_t fits = all / row.length;
   std::vector<Duration> times(static_cast<std::size_t>(std::clamp<std::int64_t>(fits, 3, 25)));
   for (Duration& time : times) time = time_once(row);
-  return {kernel, std::max(mean_over_ranks(world_, median(times)), Duration{1})};
+  const Duration time = Duration::from_seconds(median(times).seconds() * core_sharing_);
+  return {kernel, std::max(mean_over_ranks(world_, time), Duration{1})};
 }
 
 Duration KernelTimer::launch_overhead() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "backend/calibrate/rank_group.h"
 #include "backend/comm/single_communicator.h"
@@ -94,6 +95,84 @@ std::vector<std::vector<Duration>> durations_by_kernel(const Executor& executor)
   return durations;
 }
 
+/// Of every operation in order, in seconds.
+std::vector<double> compute_of(const RecordedStep& step, const Schedule& schedule) {
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    if (!is_kernel(op) || op.phase == Phase::init) continue;
+    seconds.push_back(Duration{step.operations[i].end_ns - step.operations[i].start_ns}.seconds());
+  }
+  return seconds;
+}
+
+Duration total(std::span<const double> seconds) {
+  return Duration::from_seconds(std::accumulate(seconds.begin(), seconds.end(), 0.0));
+}
+
+/// What the median step's compute takes over what its kernels' medians add up to.
+double step_over_medians(const Executor& executor,
+                         const std::vector<std::vector<Duration>>& durations) {
+  std::vector<Duration> steps;
+  for (const RecordedStep* step : executor.recorder().steps())
+    steps.push_back(total(compute_of(*step, executor.schedule())));
+  double medians = 0;
+  for (const std::vector<Duration>& calls : durations)
+    medians += median(calls).seconds() * static_cast<double>(calls.size());
+  return median(steps).seconds() * static_cast<double>(steps.size()) / std::max(medians, 1e-9);
+}
+
+/// One step's operations cut into `parts`: seconds of each part, of every rank after the other.
+std::vector<double> parts_of_all_ranks(Communicator& world, std::span<const double> operations,
+                                       std::size_t parts) {
+  std::vector<double> mine(parts);
+  for (std::size_t i = 0; i < operations.size(); ++i)
+    mine[i * parts / operations.size()] += operations[i];
+  std::vector<double> all(parts * static_cast<std::size_t>(world.size()));
+  world.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  return all;
+}
+
+/// The mean over the parts.
+StragglingSample straggling_of(std::span<const double> all, std::size_t parts) {
+  double means = 0;
+  double waits = 0;
+  const std::size_t ranks = all.size() / parts;
+  for (std::size_t part = 0; part < parts; ++part) {
+    double sum = 0;
+    double last = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      sum += all[rank * parts + part];
+      last = std::max(last, all[rank * parts + part]);
+    }
+    means += sum / static_cast<double>(ranks);
+    waits += last - sum / static_cast<double>(ranks);
+  }
+  return {.compute = Duration::from_seconds(means / static_cast<double>(parts)),
+          .wait = Duration::from_seconds(waits / static_cast<double>(parts))};
+}
+
+/// Medians over the steps.
+std::vector<StragglingSample> straggling(Communicator& world, const Executor& executor,
+                                         bool cores_are_shared) {
+  std::vector<StragglingSample> samples;
+  if (world.size() == 1) return samples;
+  for (const std::size_t parts : {64, 16, 4, 1}) {
+    if (parts > 1 && cores_are_shared) continue;
+    std::vector<Duration> computes, waits;
+    for (const RecordedStep* step : executor.recorder().steps()) {
+      const std::vector<double> operations = compute_of(*step, executor.schedule());
+      if (operations.size() < parts) continue;
+      const StragglingSample sample =
+          straggling_of(parts_of_all_ranks(world, operations, parts), parts);
+      computes.push_back(sample.compute);
+      waits.push_back(sample.wait);
+    }
+    if (!computes.empty()) samples.push_back({median(computes), median(waits)});
+  }
+  return samples;
+}
+
 Duration overhead_of(const RecordedStep& step, const Schedule& schedule) {
   std::int64_t rest_ns = step.end_ns - step.begin_ns;
   std::int64_t operations = 0;
@@ -107,7 +186,8 @@ Duration overhead_of(const RecordedStep& step, const Schedule& schedule) {
 
 }  // namespace
 
-StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule, int steps) {
+StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule,
+                    const CoreUse& cores, int steps) {
   const std::unique_ptr<Communicator> alone = make_single_communicator(device.memory());
   Executor executor(schedule, device, *alone, {.recorded_steps = static_cast<std::size_t>(steps)});
   fill_persistent(executor);
@@ -119,15 +199,19 @@ StepTimes time_step(Communicator& world, Device& device, const Schedule& schedul
 
   StepTimes times;
   const std::vector<std::vector<Duration>> durations = durations_by_kernel(executor);
+  const double factor =
+      cores.are_shared() ? mean_over_ranks(world, step_over_medians(executor, durations)) : 1;
   for (std::size_t i = 0; i < durations.size(); ++i) {
     if (durations[i].empty()) continue;
-    const Duration time = mean_over_ranks(world, median(durations[i]));
+    const Duration time =
+        mean_over_ranks(world, Duration::from_seconds(median(durations[i]).seconds() * factor));
     times.kernels.push_back({schedule.kernels[i], std::max(time, Duration{1})});
   }
   std::vector<Duration> overheads;
   for (const RecordedStep* step : executor.recorder().steps())
     overheads.push_back(overhead_of(*step, schedule));
   times.operation_overhead = mean_over_ranks(world, median(overheads));
+  times.straggling = straggling(world, executor, cores.are_shared());
   return times;
 }
 

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "backend/calibrate/core_use.h"
 #include "backend/communicator.h"
 #include "backend/device.h"
 #include "core/samples.h"
@@ -12,14 +13,20 @@
 namespace shardscope {
 
 struct StepTimes {
-  std::vector<KernelSample>
-      kernels;  ///< every distinct kernel of the step: median over its calls, mean over ranks
+  /// Every distinct kernel of the step: median over its calls, mean over ranks. Where ranks share
+  /// cores, times a factor for all of them with which they add up to the compute of the median
+  /// step: there a call is either not interrupted or takes several times as long.
+  std::vector<KernelSample> kernels;
   Duration operation_overhead;  ///< what the step took beyond its operations, by operation
+  /// After parts of the step that are 64, 16 and 4 of it and the whole; the whole alone where ranks
+  /// share cores, because who waits leaves his core to the others. None with one rank.
+  std::vector<StragglingSample> straggling;
 };
 
 /// Every rank runs `schedule`, which is of one rank and has no collectives, for itself at the same
 /// time: once to warm up, then `steps` times, on small made-up weights and tokens. Collective over
 /// `world`.
-StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule, int steps);
+StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule,
+                    const CoreUse& cores, int steps);
 
 }  // namespace shardscope

@@ -7,8 +7,8 @@ Calibrates this machine for each model and number of processes, then predicts an
 Cases of one model do the same work: as many tokens a step, in the same order. Rounds are interleaved, so that what else the
 machine does meets every case alike; a case's measured step time is the median over its steady steps of all rounds. Printed are, by
 model: the error of every prediction, the pick (the case predicted to be fastest), its regret (measured time of the pick over
-that of the fastest, minus one) and Kendall's tau between predicted and measured order. A training beside which other
-processes took more than 3% of the cores is run again, twice at most; what stayed disturbed is marked with a star.
+that of the fastest, minus one) and Kendall's tau between predicted and measured order. A calibration or training beside
+which other processes took more than 3% of the cores is run again, twice at most; what stayed disturbed is marked with a star.
 
   --rounds N     how often each case is trained (3)
   --steps N      steps of each training; the first two are not counted (10)
@@ -91,8 +91,10 @@ def calibrate(program, model, ranks, folder):
     path = os.path.join(folder, f"{model}.{ranks}.json")
     work = MODELS[model]
     if not os.path.exists(path):
-        run(program, "calibrate", "--ranks", str(ranks), "--model", model_folder(model), "--batch",
-            str(work["sequences"] // ranks), "--seq", str(work["seq"]), "--model-only", "-o", path)
+        _, others = undisturbed(run, program, "calibrate", "--ranks", str(ranks), "--model", model_folder(model), "--batch",
+                                str(work["sequences"] // ranks), "--seq", str(work["seq"]), "--model-only", "-o", path)
+        if others > DISTURBED_SHARE:
+            print(f"calibration of {ranks} processes: others took {others * 100:.0f}% of the cores", file=sys.stderr)
     return path
 
 
@@ -110,15 +112,15 @@ def share_of_others(before, after, elapsed_s):
     return ((after[0] - before[0]) - (after[1] - before[1])) / (elapsed_s * os.cpu_count())
 
 
-def train_undisturbed(*arguments):
-    """Trains, again where others took part in it; the share that they had in the last try."""
+def undisturbed(function, *arguments):
+    """Calls it, again where others took part in it; what it returned last, and the share that they had then."""
     for _ in range(3):
         begin, before = time.monotonic(), busy_seconds()
-        seconds = train(*arguments)
+        result = function(*arguments)
         others = share_of_others(before, busy_seconds(), time.monotonic() - begin)
         if others <= DISTURBED_SHARE:
             break
-    return {"seconds": seconds, "others": others}
+    return result, others
 
 
 def train(program, case, profile, steps, folder):
@@ -205,8 +207,9 @@ def measure(options, folder):
         for number, case in enumerate(cases):
             profile = calibrate(options.program, case["model"], case["ranks"], folder)
             print(f"round {round_ + 1} of {options.rounds}: {case['model']} {case['case']}", file=sys.stderr)
-            case["rounds"].append(train_undisturbed(options.program, case, profile, options.steps,
-                                                    os.path.join(folder, f"{number}.{round_ + 1}")))
+            seconds, others = undisturbed(train, options.program, case, profile, options.steps,
+                                          os.path.join(folder, f"{number}.{round_ + 1}"))
+            case["rounds"].append({"seconds": seconds, "others": others})
     return [judge(model, [case for case in cases if case["model"] == model])
             for model in MODELS if any(case["model"] == model for case in cases)]
 
