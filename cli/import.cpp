@@ -25,13 +25,25 @@ struct ImportVerbOptions {
   OutputOptions output;
 };
 
-std::vector<ImportedTrace> read_all(const ImportVerbOptions& options) {
-  std::vector<ImportedTrace> all;
+template <class Value>
+void take(std::vector<Value>& from, std::vector<Value>& into, const OutputOptions& output) {
+  for (Value& value : from) {
+    output.note(fmt::format("{}: {} of {} events", value.file, value.report.events_kept,
+                            value.report.events_read));
+    into.push_back(std::move(value));
+  }
+}
+
+Imported read_all(const ImportVerbOptions& options) {
+  Imported all;
   for (const std::string& file : options.files) {
-    for (ImportedTrace& trace : import_traces(file)) {
-      options.output.note(fmt::format("{}: {} of {} events", trace.file, trace.report.events_kept,
-                                      trace.report.events_read));
-      all.push_back(std::move(trace));
+    Imported found = import_files(file);
+    take(found.traces, all.traces, options.output);
+    take(found.snapshots, all.snapshots, options.output);
+    take(found.timelines, all.timelines, options.output);
+    for (const std::string& reason : found.left_out) {
+      options.output.note("left out: " + reason);
+      all.left_out.push_back(reason);
     }
   }
   return all;
@@ -54,9 +66,10 @@ void number_ranks(std::vector<ImportedTrace>& traces, const OutputOptions& outpu
 ExitCode run_import(const ImportVerbOptions& options) {
   if (options.files.empty())
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "give one or more"});
-  std::vector<ImportedTrace> traces = read_all(options);
+  Imported imported = read_all(options);
+  std::vector<ImportedTrace>& traces = imported.traces;
   number_ranks(traces, options.output);
-  const std::string report = to_json(report_of(traces));
+  const std::string report = to_json(report_of(imported));
   if (options.output.json) print(report);
   const RunFolder folder{options.folder.value_or("imported")};
   create_folder(folder.root);
@@ -74,8 +87,10 @@ ExitCode run_import(const ImportVerbOptions& options) {
 
 void declare_import(Command& command) {
   const auto options = std::make_shared<ImportVerbOptions>();
-  command.positionals("FILE", options->files,
-                      "traces of PyTorch's profiler: files, archives or folders, one rank or more");
+  command.positionals(
+      "FILE", options->files,
+      "traces of PyTorch's profiler or Nsight Systems, memory snapshots and timelines: "
+      "files, archives or folders, one rank or more");
   command.heading("Import");
   command.option("-o", options->folder, {"PATH", "the run folder; imported if not given"});
   declare_output_options(command, options->output);

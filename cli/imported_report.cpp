@@ -96,6 +96,39 @@ std::string collectives_table(const TraceReport& report, const Painter& painter)
   return table.text(painter);
 }
 
+std::string memory_name(const MemoryReport& memory) {
+  return memory.device ? fmt::format("{}, device {}", memory.file, *memory.device) : memory.file;
+}
+
+std::string memory_table(const TraceReport& report, const Painter& painter) {
+  Table table({{"memory of"},
+               {"before", Align::right},
+               {"peak allocated", Align::right},
+               {"active", Align::right},
+               {"reserved", Align::right},
+               {"out of memory", Align::right}});
+  for (const MemoryReport& memory : report.memory) {
+    table.row({memory_name(memory), bytes_text(memory.active_before),
+               bytes_text(memory.peak_allocated), bytes_text(memory.peak_active),
+               bytes_text(memory.peak_reserved), grouped(memory.out_of_memory)});
+  }
+  return table.text(painter);
+}
+
+/// What lives at one peak, by category and then by frame.
+std::string owners_table(const MemoryReport& memory, const Painter& painter) {
+  Table table({{"alive at the peak"}, {"bytes", Align::right}, {"blocks", Align::right}});
+  const auto add = [&](const std::vector<MemoryOwner>& owners) {
+    for (const MemoryOwner& owner : owners) {
+      table.row({owner.name.empty() ? "(no Python frame)" : owner.name, rounded_text(owner.bytes),
+                 owner.blocks > 0 ? grouped(owner.blocks) : "-"});
+    }
+  };
+  add(memory.categories);
+  add(memory.owners);
+  return table.text(painter);
+}
+
 std::string import_text(const TraceReport& report) {
   std::string text;
   for (std::size_t i = 0; i < report.imports.size(); ++i) {
@@ -109,6 +142,7 @@ std::string import_text(const TraceReport& report) {
     for (const std::string& guess : import.guessed) text += "; " + guess;
     text += "\n";
   }
+  for (const std::string& file : report.left_out) text += "  left out: " + file + "\n";
   return text;
 }
 
@@ -117,11 +151,19 @@ struct Section {
 };
 
 std::vector<Section> sections_of(const TraceReport& report, const Painter& painter) {
-  std::vector<Section> sections{{fmt::format("Time ({} definitions)", name_of(report.definitions)),
-                                 ranks_table(report, painter)}};
+  std::vector<Section> sections;
+  if (!report.ranks.empty())
+    sections.push_back({fmt::format("Time ({} definitions)", name_of(report.definitions)),
+                        ranks_table(report, painter)});
   if (!report.collectives.empty()) {
     sections.push_back({"Process groups", groups_table(report, painter)});
     sections.push_back({"Collectives", collectives_table(report, painter)});
+  }
+  if (!report.memory.empty()) sections.push_back({"Memory", memory_table(report, painter)});
+  for (const MemoryReport& memory : report.memory) {
+    if (memory.categories.empty() && memory.owners.empty()) continue;
+    sections.push_back({memory_name(memory) + (memory.is_cut ? " (its history was cut)" : ""),
+                        owners_table(memory, painter)});
   }
   sections.push_back({"Import", import_text(report)});
   return sections;

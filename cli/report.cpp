@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,12 @@
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "traces/chrome_reader.h"
 #include "traces/figure.h"
 #include "traces/import/import.h"
 #include "traces/import/imported_spans.h"
 #include "traces/import/trace_report.h"
+#include "traces/perfetto_writer.h"
 
 namespace shardscope {
 namespace {
@@ -43,9 +46,28 @@ std::filesystem::path traces_in(const std::filesystem::path& path) {
 
 /// Streams of the first rank; empty where no device is in the trace.
 std::string figure_of(const std::vector<ImportedTrace>& traces, const std::string& title) {
+  if (traces.empty()) return {};
   const Trace spans = device_spans(traces.front());
   if (spans.spans.empty()) return {};
   return streams_figure({nullptr}, {&spans}, title);
+}
+
+/// Traces that we wrote come back whole, with memory and launches; of others, what their devices
+/// did. Ranks are numbered by place where the files do not name each once.
+std::vector<Trace> whole_traces(const std::filesystem::path& from,
+                                const std::vector<ImportedTrace>& traces) {
+  const bool is_folder = std::filesystem::is_directory(from);
+  std::vector<Trace> whole;
+  std::set<int> ranks;
+  for (const ImportedTrace& trace : traces) {
+    const std::filesystem::path file = is_folder ? from / trace.file : from;
+    const bool is_ours = !trace.header_text("shardscope").empty() && file.filename() == trace.file;
+    whole.push_back(is_ours ? read_chrome_trace(file).trace : device_spans(trace));
+    ranks.insert(whole.back().rank);
+  }
+  if (ranks.size() == whole.size()) return whole;
+  for (std::size_t i = 0; i < whole.size(); ++i) whole[i].rank = static_cast<int>(i);
+  return whole;
 }
 
 void leave(const std::filesystem::path& path, const TraceReport& report,
@@ -57,7 +79,8 @@ void leave(const std::filesystem::path& path, const TraceReport& report,
   const std::string figure = figure_of(traces, title);
   if (suffix == ".html") return write_atomically(path, report_page(report, title, figure));
   if (suffix != ".svg")
-    throw Error({.where = "-o", .what = "the name must end in .txt, .json, .html or .svg"});
+    throw Error(
+        {.where = "-o", .what = "the name must end in .txt, .json, .html, .svg or .pftrace"});
   if (figure.empty())
     throw Error({.where = "-o", .what = "no device is in the trace, so that there are no streams"});
   write_atomically(path, figure);
@@ -67,14 +90,20 @@ ExitCode run_report(const ReportOptions& options) {
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
   const Definitions definitions = definitions_of(options.definitions);
-  std::vector<ImportedTrace> traces = import_traces(traces_in(*options.path));
+  const std::filesystem::path from = traces_in(*options.path);
+  Imported imported = import_files(from);
   const ClassRules rules =
       options.rules ? read_class_rules(*options.rules) : class_rules(definitions);
-  for (ImportedTrace& trace : traces) classify(trace, rules);
-  const TraceReport report = report_of(traces, definitions);
+  for (ImportedTrace& trace : imported.traces) classify(trace, rules);
+  const TraceReport report = report_of(imported, definitions);
   print(options.output.json ? to_json(report) : report_text(report, options.output.painter()));
   const std::string title = std::filesystem::path(*options.path).filename().string();
-  if (options.output_path) leave(*options.output_path, report, traces, title);
+  if (!options.output_path) return ExitCode::done;
+  if (is_perfetto_name(*options.output_path)) {
+    write_perfetto_trace(whole_traces(from, imported.traces), *options.output_path);
+  } else {
+    leave(*options.output_path, report, imported.traces, title);
+  }
   return ExitCode::done;
 }
 
@@ -83,18 +112,23 @@ ExitCode run_report(const ReportOptions& options) {
 void declare_report(Command& command) {
   const auto options = std::make_shared<ReportOptions>();
   command.positional("FILE", options->path,
-                     "a trace (Chrome JSON, .gz, .tar.gz), a folder of ranks, or a run folder");
+                     "a trace (Chrome JSON, .gz, .tar.gz, Nsight's .sqlite), a memory snapshot or "
+                     "timeline, a folder of them, or a run folder");
   command.heading("Analysis");
   command.option("--definitions", options->definitions,
                  {"own|hta|trace_lens", "whose rules tell compute, communication and copies"});
   command.option("--rules", options->rules,
                  {"FILE", "rules of your own, as JSON: categories, words, class"});
   command.option("-o", options->output_path,
-                 {"PATH", "leaves the report there: .txt, .json, .html, or .svg of the streams"});
+                 {"PATH",
+                  "leaves the report there: .txt, .json, .html, .svg of the streams, or the spans "
+                  "for Perfetto: .pftrace"});
   declare_output_options(command, options->output);
   command.examples({{"shardscope report trace.json.gz", "span = compute + exposed + idle, by rank"},
                     {"shardscope report ranks/ --definitions hta -o report.html",
-                     "all ranks of a folder by HolisticTraceAnalysis' rules, as a page"}});
+                     "all ranks of a folder by HolisticTraceAnalysis' rules, as a page"},
+                    {"shardscope report memory.pickle", "peaks of memory, and whose they are"},
+                    {"shardscope report runs/a -o a.pftrace", "a run for ui.perfetto.dev"}});
   command.action([options] { return run_report(*options); });
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "tests/traces/pickle_text.h"
+#include "tests/traces/snapshot_text.h"
 #include "tests/traces/string_input.h"
 #include "traces/import/snapshot_owners.h"
 #include "traces/import/snapshot_replay.h"
@@ -14,23 +15,11 @@ namespace shardscope {
 namespace {
 
 namespace py = samples::pickled;
+using samples::event;
+using samples::frame;
+using samples::snapshot;
 using testing::ElementsAre;
 using testing::Pair;
-
-std::string frame(std::string_view file, int line, std::string_view name) {
-  return py::dict(
-      {{"name", py::text(name)}, {"filename", py::text(file)}, {"line", py::integer(line)}});
-}
-
-std::string event(std::string_view action, std::int64_t address, std::int64_t size,
-                  const std::string& frames = py::list({})) {
-  return py::dict({{"action", py::text(action)},
-                   {"addr", py::integer(address)},
-                   {"size", py::integer(size)},
-                   {"stream", py::integer(0)},
-                   {"time_us", py::integer(1'000'000 + address)},
-                   {"frames", frames}});
-}
 
 std::string block(std::int64_t address, std::int64_t size, std::int64_t requested,
                   std::string_view state) {
@@ -52,14 +41,6 @@ std::string segment(std::int64_t address, std::int64_t size,
                    {"blocks", py::list(blocks)}});
 }
 
-MemorySnapshot snapshot(const std::vector<std::string>& segments,
-                        const std::vector<std::string>& events) {
-  const std::string bytes = py::whole(py::dict(
-      {{"segments", py::list(segments)}, {"device_traces", py::list({py::list(events)})}}));
-  samples::StringInput input(bytes);
-  return read_memory_snapshot(input, "a.pickle");
-}
-
 /// Of 4,096 bytes: a block of 1,000 that was there before and stays, one of 500 that was freed in
 /// the history, two new ones, the last of which a stream still waits for.
 MemorySnapshot late_history() {
@@ -71,7 +52,7 @@ MemorySnapshot late_history() {
       {event("free_requested", 0x1400, 500), event("free_completed", 0x1400, 500),
        event("segment_alloc", 0x9000, 8192),
        event("alloc", 0x9000, 7000,
-             py::list({frame("libtorch.so", 7, "at::empty"), frame("model.py", 12, "forward")})),
+             {frame("libtorch.so", 7, "at::empty"), frame("model.py", 12, "forward")}),
        event("alloc", 0x1600, 300), event("free_requested", 0x1600, 300),
        event("free_requested", 0x9000, 7000), event("free_completed", 0x9000, 7000),
        event("segment_free", 0x9000, 8192)});
@@ -127,8 +108,7 @@ TEST(SnapshotReplay, LiveBlocksAreTheLargestFirst) {
 }
 
 TEST(SnapshotReplay, ForgetsTheFramesOfAFree) {
-  const auto from =
-      snapshot({}, {event("free_completed", 1, 10, py::list({frame("a.py", 1, "late")}))});
+  const auto from = snapshot({}, {event("free_completed", 1, 10, {frame("a.py", 1, "late")})});
   const auto blocks = live_blocks(from, 0, -1);
   ASSERT_EQ(blocks.size(), 1u);
   EXPECT_EQ(blocks[0].stack, no_stack);

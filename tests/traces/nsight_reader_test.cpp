@@ -130,6 +130,20 @@ TEST(NsightReader, NeverRunsAView) {
               HasSubstr("no export of Nsight Systems"));
 }
 
+TEST(NsightReader, ReadsWhatIsLeftOfACutFile) {
+  std::string statements = strings + kernels;
+  for (int i = 0; i < 2000; ++i)
+    statements += "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (" + std::to_string(i) + ", " +
+                  std::to_string(i + 1) + ", 0, 1, 7, 11, 117440512, 1);";
+  const SqliteSample sample("BEGIN;" + statements + "COMMIT;");
+  const auto whole = std::filesystem::file_size(sample.path());
+  std::filesystem::resize_file(sample.path(), whole / 2);
+  const auto trace = read_nsight(sample.path(), "a.sqlite", {});
+  EXPECT_GT(trace.events.size(), 100u);
+  EXPECT_LT(trace.events.size(), 2000u);
+  EXPECT_THAT(trace.report.guessed, Contains("the file is damaged or cut off"));
+}
+
 TEST(NsightReader, IsFoundByItsFirstBytes) {
   const SqliteSample sample(strings + kernels);
   EXPECT_EQ(import_traces(sample.path()).front().report.format, "nsight");

@@ -137,6 +137,18 @@ TEST(Pickle, KeepsWhatStoodBeforeTheEndOfACutFile) {
   EXPECT_EQ(pickle.problem(), "cut off after 20 bytes");
 }
 
+TEST(Pickle, AnOpenListOfOneElementIsClosedToo) {
+  // {"a": 1, "b": [[7, 8  and no more: the outer list's one element is added without a mark.
+  const auto pickle = read(
+      "\x80\x04}(\x8C\x01"
+      "aK\x01\x8C\x01"
+      "b]](K\x07K\x08"s);
+  const auto list = pickle.find(pickle.root(), "b");
+  ASSERT_TRUE(list);
+  ASSERT_EQ(pickle.elements(*list).size(), 1u);
+  EXPECT_THAT(integers(pickle, pickle.elements(*list)[0]), ElementsAre(7, 8));
+}
+
 TEST(Pickle, StopsAtWhatIsNoOpcode) {
   const auto pickle = read(
       "\x80\x04](K\x01\xFFK\x02"

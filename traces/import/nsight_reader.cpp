@@ -65,6 +65,7 @@ class NsightReader {
                            "CUPTI_ACTIVITY_KIND_KERNEL nor NVTX_EVENTS",
                    .way_out = "give what `nsys export --type sqlite` wrote"});
     }
+    if (database_.is_cut()) remark("the file is damaged or cut off");
     read_header();
     read_strings();
     read_activities();

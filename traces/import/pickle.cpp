@@ -363,15 +363,31 @@ class PickleReader {
       const std::size_t begin = std::max<std::size_t>(base(), 1);
       if (!marks_.empty()) marks_.pop_back();
       if (begin > stack_.size()) return;
-      std::span<const PickleValue> values = std::span(stack_).subspan(begin);
-      const PickleValue below = stack_[begin - 1];
-      if (below.kind == PickleKind::dict) values = values.first(values.size() / 2 * 2);
-      if (below.kind == PickleKind::list || below.kind == PickleKind::dict) {
-        const std::vector<PickleValue> copy(values.begin(), values.end());
-        extend(below, copy);
-      }
+      const std::vector<PickleValue> values(stack_.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            stack_.end());
       stack_.resize(begin);
+      const PickleValue below = stack_.back();
+      if (below.kind == PickleKind::list) extend(below, values);
+      if (below.kind == PickleKind::dict) extend(below, closed_pairs(values));
     }
+  }
+
+  /// The keys and values of a dict that is not whole. Where a key should stand and none does, it is
+  /// the one element of the list before it: those are added without a mark.
+  std::vector<PickleValue> closed_pairs(const std::vector<PickleValue>& values) {
+    std::vector<PickleValue> pairs;
+    for (std::size_t i = 0; i + 1 < values.size();) {
+      std::size_t end = i + 2;
+      while (end < values.size() && values[end].kind != PickleKind::text) ++end;
+      for (std::size_t inner = end - 1; inner > i + 1; --inner) {
+        if (values[inner - 1].kind == PickleKind::list)
+          extend(values[inner - 1], {&values[inner], 1});
+      }
+      pairs.push_back(values[i]);
+      pairs.push_back(values[i + 1]);
+      i = end;
+    }
+    return pairs;
   }
 
   static constexpr PickleValue unset{.at = std::numeric_limits<std::uint32_t>::max()};

@@ -75,7 +75,13 @@ SqliteFile::SqliteFile(const std::filesystem::path& path, std::string name)
   if (status == SQLITE_OK) {
     max_rows_ = size / least_row_bytes;
     harden(size);
-    list_tables();
+    if (!list_tables()) {
+      // Without this SQLite refuses a file that is shorter than it says; nothing is ever written.
+      sqlite3_db_config(database_, SQLITE_DBCONFIG_DEFENSIVE, 0, nullptr);
+      sqlite3_exec(database_, "PRAGMA writable_schema=ON", nullptr, nullptr, nullptr);
+      list_tables();
+      is_cut_ = true;
+    }
   }
   if (!tables_.empty()) return;
   const std::string why = status == SQLITE_OK ? "no table can be read" : sqlite3_errstr(status);
@@ -98,13 +104,17 @@ void SqliteFile::harden(std::int64_t file_bytes) {
                nullptr, nullptr, nullptr);
 }
 
-void SqliteFile::list_tables() {
+bool SqliteFile::list_tables() {
+  tables_.clear();
   // A virtual table has no page of its own.
   const Statement statement =
       prepare(database_, "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0");
-  while (statement && sqlite3_step(statement.get()) == SQLITE_ROW && tables_.size() < max_tables)
+  if (!statement) return false;
+  int status = SQLITE_ROW;
+  while (tables_.size() < max_tables && (status = sqlite3_step(statement.get())) == SQLITE_ROW)
     tables_.emplace_back(SqliteRow(statement.get()).text(0));
   std::sort(tables_.begin(), tables_.end());
+  return status == SQLITE_DONE || status == SQLITE_ROW;
 }
 
 bool SqliteFile::has_table(std::string_view table) const {

@@ -47,6 +47,8 @@ class SqliteFile {
   /// Names of the plain tables, in their order.
   const std::vector<std::string>& tables() const { return tables_; }
   bool has_table(std::string_view table) const;
+  /// Is the file shorter than it says: what is left of its tables can be read.
+  bool is_cut() const { return is_cut_; }
 
   /// Calls `visit` for every row of `table`, in the table's own order; false stops. Returns what
   /// was wrong ("no column start", "damaged after 17 rows"); empty: nothing.
@@ -58,12 +60,14 @@ class SqliteFile {
  private:
   std::vector<std::string> columns_of(std::string_view table);
   void harden(std::int64_t file_bytes);
-  void list_tables();
+  /// False if the file does not let it.
+  bool list_tables();
 
   std::string name_;
   sqlite3* database_ = nullptr;
   std::int64_t max_rows_ = 0;  ///< of a table: what the file has room for
   std::vector<std::string> tables_;
+  bool is_cut_ = false;
 };
 
 }  // namespace shardscope

@@ -127,6 +127,18 @@ void add_trace(const ImportedTrace& trace, std::int64_t rank, TraceReport& repor
   }
 }
 
+/// Gives a device of a rank the peaks of its snapshot.
+void add_snapshot(const MemoryReport& memory, bool is_only_rank, std::vector<RankReport>& ranks) {
+  if (memory.source != memory_snapshot_source || !memory.peak_active) return;
+  for (RankReport& rank : ranks) {
+    const bool is_same_rank = memory.rank ? memory.rank == rank.rank : is_only_rank;
+    if (!is_same_rank || rank.device != memory.device) continue;
+    rank.peak_active = memory.peak_active;
+    rank.peak_allocated = memory.peak_allocated;
+    rank.peak_reserved = memory.peak_reserved;
+  }
+}
+
 }  // namespace
 
 TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions definitions) {
@@ -136,6 +148,19 @@ TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions defi
     add_trace(trace, trace.rank ? *trace.rank : place, report);
     ++place;
   }
+  return report;
+}
+
+TraceReport report_of(const Imported& imported, Definitions definitions) {
+  TraceReport report = report_of(imported.traces, definitions);
+  report.memory = memory_reports(imported);
+  for (const MemoryReport& memory : report.memory)
+    add_snapshot(memory, imported.traces.size() == 1, report.ranks);
+  for (const MemorySnapshot& snapshot : imported.snapshots)
+    report.imports.push_back(snapshot.report);
+  for (const MemoryTimeline& timeline : imported.timelines)
+    report.imports.push_back(timeline.report);
+  report.left_out = imported.left_out;
   return report;
 }
 

@@ -8,7 +8,9 @@
 
 #include "traces/import/classification.h"
 #include "traces/import/collectives.h"
+#include "traces/import/import.h"
 #include "traces/import/imported_trace.h"
+#include "traces/import/memory_report.h"
 
 namespace shardscope {
 
@@ -23,7 +25,9 @@ struct RankReport {
   std::int64_t events = 0;       ///< of the device (or the host)
   std::int64_t streams = 0;      ///< of the device, or threads
   std::int64_t overlapping = 0;  ///< events that start before an earlier one of their stream ends
-  std::optional<Bytes> peak_allocated, peak_reserved;
+  /// Of the device's memory snapshot, else of the profiler's [memory] events, which do not tell
+  /// what is active.
+  std::optional<Bytes> peak_allocated, peak_active, peak_reserved;
 };
 
 /// Communication of one process group on one rank.
@@ -45,7 +49,9 @@ struct TraceReport {
   std::vector<RankReport> ranks;
   std::vector<GroupReport> groups;  ///< by rank, then first collective
   std::vector<RankCollective> collectives;
+  std::vector<MemoryReport> memory;   ///< of snapshots and timelines
   std::vector<ImportReport> imports;  ///< of each file
+  std::vector<std::string> left_out;  ///< files, with the reason
 };
 
 /// The traces must be classified by rules of the same definitions. Under trace_lens' events without
@@ -53,6 +59,10 @@ struct TraceReport {
 /// sum here.
 TraceReport report_of(const std::vector<ImportedTrace>& traces,
                       Definitions definitions = Definitions::own);
+
+/// The same with memory snapshots and timelines. A snapshot is of the rank that its name says
+/// ("rank3"), or, where there is one trace only, of that.
+TraceReport report_of(const Imported& imported, Definitions definitions = Definitions::own);
 
 /// `report --json` with the schema shardscope.report/1.
 std::string to_json(const TraceReport& report);

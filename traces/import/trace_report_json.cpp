@@ -34,7 +34,7 @@ Json rank_json(const RankReport& rank) {
           {"streams", rank.streams},
           {"same_stream_overlaps", rank.overlapping},
           {"peak_allocated_bytes", count_or_null(rank.peak_allocated)},
-          {"peak_active_bytes", nullptr},  // the profiler's [memory] events do not tell it
+          {"peak_active_bytes", count_or_null(rank.peak_active)},
           {"peak_reserved_bytes", count_or_null(rank.peak_reserved)}};
 }
 
@@ -62,6 +62,32 @@ Json collective_json(const RankCollective& of_rank) {
           {"bus_bandwidth_bytes_per_s", bandwidth ? Json(bandwidth->bytes_per_s) : Json()}};
 }
 
+Json owners_json(const std::vector<MemoryOwner>& owners, const char* name) {
+  Json rows = Json::array();
+  for (const MemoryOwner& owner : owners) {
+    rows.push_back(
+        {{name, owner.name.empty() ? Json() : Json(owner.name)}, {"bytes", owner.bytes.count}});
+    if (owner.blocks > 0) rows.back()["blocks"] = owner.blocks;
+  }
+  return rows;
+}
+
+Json memory_json(const MemoryReport& memory) {
+  return {{"file", memory.file},
+          {"source", memory.source},
+          {"rank", count_or_null(memory.rank)},
+          {"device", count_or_null(memory.device)},
+          {"peak_allocated_bytes", count_or_null(memory.peak_allocated)},
+          {"peak_active_bytes", count_or_null(memory.peak_active)},
+          {"peak_reserved_bytes", count_or_null(memory.peak_reserved)},
+          {"active_before_bytes", count_or_null(memory.active_before)},
+          {"reserved_at_peak_bytes", count_or_null(memory.reserved_at_peak)},
+          {"history_is_cut", memory.is_cut},
+          {"out_of_memory_errors", memory.out_of_memory},
+          {"at_peak", owners_json(memory.categories, "category")},
+          {"owners_at_peak", owners_json(memory.owners, "frame")}};
+}
+
 Json counts_json(const std::map<std::string, std::int64_t>& counts) {
   Json list = Json::array();
   for (const auto& [reason, count] : counts) list.push_back({{"reason", reason}, {"count", count}});
@@ -78,7 +104,8 @@ Json import_json(const std::vector<ImportReport>& imports) {
   ImportReport sum;
   Json guessed = Json::array();
   for (const ImportReport& import : imports) {
-    sum.format = import.format;
+    if (sum.format.find(import.format) == std::string::npos)
+      sum.format += (sum.format.empty() ? "" : ", ") + import.format;
     sum.events_read += import.events_read;
     sum.events_kept += import.events_kept;
     add(import.skipped, sum.skipped);
@@ -99,13 +126,19 @@ Json import_json(const std::vector<ImportReport>& imports) {
 }  // namespace
 
 std::string to_json(const TraceReport& report) {
-  Json json{{"schema", "shardscope.report/1"}, {"definitions", name_of(report.definitions)},
-            {"ranks", Json::array()},          {"groups", Json::array()},
-            {"collectives", Json::array()},    {"import", import_json(report.imports)}};
+  Json json{{"schema", "shardscope.report/1"},
+            {"definitions", name_of(report.definitions)},
+            {"ranks", Json::array()},
+            {"groups", Json::array()},
+            {"collectives", Json::array()},
+            {"memory", Json::array()},
+            {"import", import_json(report.imports)}};
+  json["import"]["left_out"] = report.left_out;
   for (const RankReport& rank : report.ranks) json["ranks"].push_back(rank_json(rank));
   for (const GroupReport& group : report.groups) json["groups"].push_back(group_json(group));
   for (const RankCollective& c : report.collectives)
     json["collectives"].push_back(collective_json(c));
+  for (const MemoryReport& memory : report.memory) json["memory"].push_back(memory_json(memory));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
