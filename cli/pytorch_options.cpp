@@ -95,6 +95,14 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
 }
 
+/// An engine counts micro-batches and clips itself.
+void apply_to_engine(const JobOptions& given, const Job& job, eager::TrainingSetup& setup) {
+  auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime);
+  if (!zero) return;
+  zero->settings.accumulation_steps = setup.loop.micro_batches;
+  if (given.job || given.clip) zero->settings.gradient_clipping = job.clip;
+}
+
 }  // namespace
 
 void PytorchOptions::refuse_under_native() const {
@@ -145,6 +153,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, setup);
   apply_optimizer(options, given, job, setup);
+  apply_to_engine(given, job, setup);
 }
 
 }  // namespace shardscope

@@ -80,15 +80,17 @@ std::string parse_device(const std::string& text, OrAuto or_auto) {
                                    or_auto == OrAuto::yes ? "auto, " : "")});
 }
 
+NativeTarget native_target(const Job& job, const DeviceKind& device) {
+  if (device.kind != "cpu") return {.device = nullptr, .target = cuda_target()};
+  const int threads = job.threads > 0 ? job.threads : device.threads;
+  const std::shared_ptr<Device> cpu = make_cpu_device({.threads = threads});
+  return {.device = cpu, .target = cpu->target()};
+}
+
 Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
-  std::unique_ptr<Device> cpu;
-  if (device.kind == "cpu") {
-    const int threads = scenario.job.threads > 0 ? scenario.job.threads : device.threads;
-    cpu = make_cpu_device({.threads = threads});
-  }
-  const Target target = cpu ? cpu->target() : cuda_target();
-  Schedule schedule =
-      native_schedule(scenario.model, scenario.strategy, scenario.workload, scenario.rank, target);
+  const NativeTarget native = native_target(scenario.job, device);
+  Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
+                                      scenario.rank, native.target);
   schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
                           scenario.assumed.end());
   return schedule;

@@ -2,6 +2,7 @@
 // assumed.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "core/model/model.h"
 #include "core/schedule.h"
 #include "core/strategy.h"
+#include "core/target.h"
 
 namespace shardscope {
 
@@ -45,6 +47,13 @@ struct DeviceKind {
   std::string kind = "cpu";
   int threads = 1;  ///< of one rank, where the job does not say
 };
+
+/// What a device asks of the schedules that it runs, and what must live as long.
+struct NativeTarget {
+  std::shared_ptr<void> device;
+  Target target;
+};
+NativeTarget native_target(const Job& job, const DeviceKind& device);
 
 /// The schedule of the scenario's rank, with the scratch that the device's kernels want.
 Schedule schedule_of(const Scenario& scenario, const DeviceKind& device);

@@ -23,6 +23,7 @@ void declare_convert(Command& command);
 void declare_data(Command& command);
 void declare_import(Command& command);
 void declare_lint(Command& command);
+void declare_plan(Command& command);
 void declare_report(Command& command);
 void declare_validate(Command& command);
 

@@ -54,4 +54,19 @@ struct CollectiveCurve {
 /// measured solid, predicted dashed; the library's choice where it changes.
 std::string collectives_figure(const std::vector<CollectiveCurve>& curves, std::string_view title);
 
+/// One way to train, predicted.
+struct ParetoPoint {
+  std::string label;   ///< "1 fsdp2 full_shard"
+  std::string detail;  ///< shown when pointed at
+  Duration step, low, high;
+  Bytes memory;
+  bool on_front = false;  ///< none is both faster and smaller
+  bool is_given = false;  ///< the configuration that was asked about
+};
+
+/// Memory over step time, with the bands of the times; those on the front are joined. `device`:
+/// the memory that a device has, drawn as a line where it is near; 0: not known.
+std::string pareto_figure(const std::vector<ParetoPoint>& points, Bytes device,
+                          std::string_view title);
+
 }  // namespace shardscope

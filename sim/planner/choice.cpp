@@ -61,6 +61,17 @@ void apply(const Choice& choice, const Training& training, eager::DeepSpeedSetup
   settings.gradient_clipping = training.clip;
 }
 
+/// Accelerator.prepare_model: autocast is the model's own forward's, FSDP1 casts buffers, too.
+void pass_through_accelerate(eager::TrainingSetup& setup) {
+  setup.loop.divides_in_backward = true;
+  if (std::holds_alternative<eager::ddp::Options>(setup.runtime))
+    setup.forward_autocast = std::exchange(setup.loop.autocast, std::nullopt);
+  if (auto* fsdp1 = std::get_if<eager::Fsdp1Setup>(&setup.runtime)) {
+    setup.forward_autocast = fsdp1->options.precision.parameters;
+    fsdp1->options.precision.buffers = fsdp1->options.precision.parameters;
+  }
+}
+
 Wrap native_wrap(const Choice& choice, const Model& model) {
   if (choice.blocks_per_unit == 0) return {.policy = WrapPolicy::none};
   if (choice.blocks_per_unit == 1 || !model.decoder || model.decoder->blocks.empty()) return {};
@@ -142,7 +153,7 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   setup.loop.batch = choice.batch;
   setup.loop.length = training.length;
   setup.loop.micro_batches = choice.micro_batches;
-  setup.loop.syncs_once = choice.micro_batches > 1 && !choice.reduces_every_micro_batch;
+  setup.loop.syncs_once = !choice.reduces_every_micro_batch;
   setup.loop.clips = training.clip > 0;
   setup.session = training.session;
   setup.model = training.model;
@@ -151,6 +162,8 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (auto* fsdp2 = std::get_if<eager::Fsdp2Setup>(&setup.runtime)) apply(choice, *fsdp2);
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     apply(choice, training, *zero);
+  if (training.through_accelerate) pass_through_accelerate(setup);
+  if (choice.runtime == Runtime::ddp && setup.world == 1) setup.runtime = eager::PlainSetup{};
   // The host's update has no foreach kernels.
   if (choice.offload == Offload::all && choice.runtime != Runtime::deepspeed)
     setup.loop.optimizer.implementation = eager::OptimizerImplementation::loop;

@@ -60,6 +60,9 @@ struct Training {
   eager::TrainingSettings loop;
   eager::SessionSettings session;
   eager::ModelSettings model;
+  /// The loop and Accelerator.prepare are accelerate's (core/runtime/configured_setup.h), so that
+  /// its file of the same choice leads to the same figures.
+  bool through_accelerate = false;
 };
 
 /// Of PyTorch's runtimes and DeepSpeed. Throws as eager::requested_setup does.

@@ -32,14 +32,15 @@ TEST_P(EveryVerb, RefusesAnUnknownOptionInOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
                          ::testing::Values("model", "lint", "convert", "schedule", "simulate",
-                                           "calibrate", "train", "compare", "data", "validate"));
+                                           "calibrate", "train", "compare", "data", "validate",
+                                           "plan"));
 
 TEST(Program, HelpListsEveryVerb) {
   const Workplace workplace;
   const Outcome outcome = workplace.run("--help");
   EXPECT_EQ(outcome.code, 0);
-  for (const char* verb :
-       {"model", "schedule", "simulate", "calibrate", "train", "compare", "data", "validate"}) {
+  for (const char* verb : {"model", "schedule", "simulate", "calibrate", "train", "compare", "data",
+                           "validate", "plan"}) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + verb + " "));
   }
 }
@@ -61,7 +62,7 @@ TEST(Program, GuessesAMistypedVerb) {
 }
 
 TEST(Program, SaysThatALaterVerbIsNotThereYet) {
-  const Outcome outcome = Workplace().run("plan");
+  const Outcome outcome = Workplace().run("gui");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("not there at this commit"));
 }

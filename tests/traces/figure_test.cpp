@@ -123,6 +123,29 @@ TEST(CollectivesFigure, OfNothingIsAnEmptyFrame) {
   expect_well_formed(collectives_figure({}, "nothing"));
 }
 
+TEST(ParetoFigure, LabelsEveryPointWithItsFigures) {
+  const std::string svg = pareto_figure({{.label = "1 ddp no_shard",
+                                          .step = Duration{2'000'000},
+                                          .low = Duration{1'900'000},
+                                          .high = Duration{2'200'000},
+                                          .memory = Bytes{3 << 30},
+                                          .on_front = true},
+                                         {.label = "mine.yaml",
+                                          .step = Duration{4'000'000},
+                                          .low = Duration{4'000'000},
+                                          .high = Duration{4'000'000},
+                                          .memory = Bytes{1 << 30},
+                                          .is_given = true}},
+                                        Bytes{2ll << 30}, "a plan");
+  EXPECT_THAT(svg, HasSubstr("1 ddp no_shard  2.00 ms, 3.00 GiB"));
+  EXPECT_THAT(svg, HasSubstr("mine.yaml  4.00 ms, 1.00 GiB"));
+  EXPECT_THAT(svg, HasSubstr("a device has 2.00 GiB"));
+}
+
+TEST(ParetoFigure, OfNothingIsAnEmptyFrame) {
+  EXPECT_THAT(pareto_figure({}, Bytes{}, "nothing"), HasSubstr("step time"));
+}
+
 TEST(StrategiesFigure, PutsTheSignedErrorBesideThePrediction) {
   const std::string svg =
       strategies_figure({{.label = "full_shard",

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "core/config/config_value.h"
+#include "core/config/offload_device.h"
 #include "core/strategy.h"
 
 namespace shardscope {
 
-enum class OffloadDevice : std::uint8_t { none, cpu, nvme };
 enum class BackwardPrefetch : std::uint8_t { none, pre, post };
 enum class StateDict : std::uint8_t { full, sharded, local };
 

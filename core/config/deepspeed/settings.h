@@ -6,11 +6,10 @@
 #include <string>
 
 #include "core/config/deepspeed/deepspeed_config.h"
+#include "core/config/offload_device.h"
 #include "core/dtype.h"
 
 namespace shardscope {
-
-enum class OffloadDevice : std::uint8_t { none, cpu, nvme };
 
 /// offload_optimizer or offload_param.
 struct DeepSpeedOffload {

@@ -1,0 +1,129 @@
+// shardscope plan: ranks the strategies, says why, and writes the chosen one.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "backend/train/stop_request.h"
+#include "cli/plan_answer.h"
+#include "cli/plan_config.h"
+#include "cli/plan_ground.h"
+#include "cli/plan_json.h"
+#include "cli/plan_options.h"
+#include "cli/plan_plot.h"
+#include "cli/plan_text.h"
+#include "cli/verb.h"
+#include "core/format/atomic_file.h"
+
+namespace shardscope {
+namespace {
+
+/// A line on standard error that is written over, where a person looks.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool shown) : shown_(shown) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() {
+    if (written_) fmt::print(stderr, "\r\033[K");
+  }
+
+  void update(const planner::Progress& progress) {
+    const auto now = std::chrono::steady_clock::now();
+    constexpr std::chrono::milliseconds pause{100};
+    if (!shown_ || (written_ && now - last_ < pause)) return;
+    last_ = now;
+    written_ = true;
+    std::string best = progress.best
+                           ? fmt::format(", best so far {} a step", rounded_text(*progress.best))
+                           : std::string();
+    fmt::print(stderr, "\r\033[K{} of {} ways settled, {} simulated{}", progress.settled,
+               progress.choices, progress.simulated, best);
+    std::fflush(stderr);
+  }
+
+ private:
+  bool shown_;
+  bool written_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+/// Asks for a stop once Ctrl-C was pressed.
+class StopOnInterrupt {
+ public:
+  StopOnInterrupt()
+      : watcher_([this](const std::stop_token& done) {
+          constexpr std::chrono::milliseconds pause{20};
+          while (!done.stop_requested() && !request_.asked()) std::this_thread::sleep_for(pause);
+          if (request_.asked()) source_.request_stop();
+        }) {}
+  std::stop_token token() const { return source_.get_token(); }
+  bool asked() const { return request_.asked(); }
+
+ private:
+  StopRequest request_;
+  std::stop_source source_;
+  std::jthread watcher_;
+};
+
+/// The answer, the chosen file and the picture.
+void leave_in(const std::filesystem::path& folder, const PlanAnswer& answer,
+              const PlanGround& ground, const std::string& json,
+              const std::optional<WrittenChoice>& chosen) {
+  create_folder(folder);
+  write_atomically(folder / "plan.json", json + "\n");
+  if (!chosen) return;
+  write_atomically(folder / chosen->file, chosen->text);
+  create_folder(folder / "figures");
+  const std::string title = fmt::format(
+      "{} on {} ranks of {}, {} tokens a step", ground.model.class_name, ground.question.world,
+      ground.hardware.profile.name, ground.question.tokens_per_batch);
+  write_atomically(folder / "figures" / "plan.svg",
+                   pareto_figure(pareto_points(answer), ground.hardware.profile.memory, title));
+}
+
+ExitCode code_of(const PlanAnswer& answer) {
+  if (answer.interrupted) return ExitCode::interrupted;
+  return answer.candidates.empty() ? ExitCode::no : ExitCode::done;
+}
+
+ExitCode run_plan(const PlanOptions& options) {
+  const PlanGround ground = resolve_plan(options);
+  if (!options.output.json) note_assumptions(options.output, ground.assumed);
+  PlanAnswer answer;
+  {
+    const StopOnInterrupt stop;
+    ProgressLine line(error_is_terminal() && !options.output.quiet);
+    answer = plan(ground, options,
+                  {.report = [&](const planner::Progress& progress) { line.update(progress); },
+                   .stop = stop.token()});
+  }
+  std::optional<WrittenChoice> chosen;
+  if (!answer.candidates.empty()) chosen = written(answer.candidates.front().choice, ground);
+  const std::string json = plan_json(answer, ground, options, chosen);
+  print(options.output.json ? json + "\n"
+                            : plan_text(answer, ground, options, options.output.painter()));
+  if (options.folder) {
+    leave_in(*options.folder, answer, ground, json, chosen);
+    options.output.note(fmt::format("left in {}", *options.folder));
+    if (chosen && !options.output.json) options.output.note(written_text(*chosen));
+  } else if (chosen && !options.output.json) {
+    options.output.note(fmt::format("-o FOLDER writes it as {}", chosen->file));
+  }
+  return code_of(answer);
+}
+
+}  // namespace
+
+void declare_plan(Command& command) {
+  const auto options = std::make_shared<PlanOptions>();
+  declare_plan_options(command, *options);
+  command.action([options] { return run_plan(*options); });
+}
+
+}  // namespace shardscope

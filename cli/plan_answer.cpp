@@ -1,0 +1,262 @@
+#include "cli/plan_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cli/plan_compare.h"
+#include "cli/plan_given.h"
+#include "cli/plan_larger.h"
+#include "cli/scenario.h"
+#include "core/error.h"
+#include "sim/cost_model.h"
+
+namespace shardscope {
+namespace {
+
+using planner::Choice;
+using planner::Outcome;
+using planner::Reason;
+
+constexpr std::int64_t usual_places = 5;
+constexpr std::size_t most_of_the_front = 8;
+
+double gpu_hours_of(const Summary& summary) {
+  if (summary.tokens_per_s_per_device <= 0) return 0;
+  constexpr double tokens = 1e9, seconds_an_hour = 3600;
+  return tokens / summary.tokens_per_s_per_device / seconds_an_hour;
+}
+
+std::size_t places_of(const PlanOptions& options) {
+  const std::int64_t places = options.places.value_or(usual_places);
+  constexpr std::int64_t most = 50;
+  if (places < 1 || places > most)
+    throw Error(
+        {.where = "--places", .what = fmt::format("expected 1 to {}, got {}", most, places)});
+  return static_cast<std::size_t>(places);
+}
+
+std::string kind_of(const Choice& choice) {
+  return fmt::format("{} {}", name_of(choice.runtime), name_of(choice.sharding));
+}
+
+/// Builds the answer from what the search found.
+class Planning {
+ public:
+  Planning(const PlanGround& ground, const PlanOptions& options, const PlanProgress& progress)
+      : ground_(ground),
+        options_(options),
+        progress_(progress),
+        objective_(options.asked_objective()),
+        costs_(ground.hardware.profile),
+        native_(native_target(ground.job, {.kind = ground.hardware.profile.device,
+                                           .threads = ground.hardware.profile.threads_per_rank})),
+        planning_{.model = ground.model,
+                  .config = ground.config,
+                  .training = ground.question.training,
+                  .profile = ground.hardware.profile,
+                  .costs = costs_,
+                  .native_target = native_.target} {}
+
+  PlanAnswer run() {
+    const auto start = std::chrono::steady_clock::now();
+    for (const int world : worlds()) search_on(world, Memory::device);
+    if (ranked_.empty() && !stopped())
+      for (const int world : worlds()) search_on(world, Memory::host);
+    answer_.choices = choices_.size();
+    add_best();
+    add_front();
+    explain_places();
+    add_losers();
+    if (!offloads_)
+      answer_.dropped.push_back({"offload",
+                                 "the host's update is not timed: weighed only where "
+                                 "nothing fits without it"});
+    if (ground_.given) set_given();
+    if (offloads_ && !answer_.candidates.empty())
+      answer_.remarks.emplace_back(
+          "nothing fits without offload, and the time of the host's own update is not in these");
+    if (answer_.candidates.empty() && !answer_.interrupted)
+      answer_.advice = advice_where_nothing_fits(ground_, choices_, others_, planning_);
+    else if (!answer_.candidates.empty() && !stopped())
+      add_remarks();
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    answer_.elapsed_s = elapsed.count();
+    answer_.interrupted = answer_.interrupted || stopped();
+    return std::move(answer_);
+  }
+
+ private:
+  bool stopped() const { return progress_.stop.stop_requested(); }
+  bool by_memory() const { return objective_ == PlanObjective::memory; }
+
+  /// All ranks; where costs count, also half of them and so on, as long as they share the batch.
+  std::vector<int> worlds() const {
+    std::vector<int> result{ground_.question.world};
+    while (objective_ == PlanObjective::cost && result.back() % 2 == 0)
+      result.push_back(result.back() / 2);
+    return result;
+  }
+
+  /// What the host's memory holds of it. Its update is not timed, so that what offloads is weighed
+  /// only where nothing else fits.
+  enum class Memory : std::uint8_t { device, host };
+
+  void search_on(int world, Memory memory) {
+    planner::Enumeration all = choices_of(ground_, options_, world);
+    const bool offloads = memory == Memory::host;
+    std::erase_if(all.choices, [&](const Choice& choice) {
+      return (choice.offload != planner::Offload::none) != offloads;
+    });
+    const planner::SearchResult found = planner::search(
+        all.choices, planning_,
+        {.objective = by_memory() ? planner::Objective::memory : planner::Objective::time,
+         .places = places_of(options_),
+         .kind = kind_of,
+         .on_progress = progress_.report,
+         .stop = progress_.stop});
+    const std::size_t first = choices_.size();
+    for (Outcome outcome : found.others) {
+      outcome.choice += first;
+      others_.push_back(std::move(outcome));
+    }
+    for (const planner::Ranked& ranked : found.ranked) ranked_.push_back(first + ranked.choice);
+    for (const Outcome& outcome : found.pareto) pareto_.push_back(first + outcome.choice);
+    if (first == 0) answer_.dropped = std::move(all.dropped);
+    if (offloads) offloads_ = true;
+    choices_.insert(choices_.end(), all.choices.begin(), all.choices.end());
+    answer_.simulated += found.simulated;
+    answer_.interrupted = answer_.interrupted || found.interrupted;
+  }
+
+  void add(const Choice& choice) {
+    Candidate candidate{.choice = choice, .summary = summary_of(choice, ground_, planning_)};
+    candidate.gpu_hours = gpu_hours_of(candidate.summary);
+    answer_.candidates.push_back(std::move(candidate));
+  }
+
+  /// In the order of what is shown, which knows more than the search: the allocator's retries.
+  void add_best() {
+    for (const std::size_t choice : ranked_) add(choices_[choice]);
+    std::erase_if(answer_.candidates, [](const Candidate& c) { return !c.summary.fits; });
+    std::stable_sort(answer_.candidates.begin(), answer_.candidates.end(),
+                     [&](const Candidate& a, const Candidate& b) { return key_of(a) < key_of(b); });
+    if (answer_.candidates.size() > places_of(options_))
+      answer_.candidates.resize(places_of(options_));
+    answer_.best_few = answer_.candidates.size();
+  }
+
+  double key_of(const Candidate& candidate) const {
+    if (by_memory()) return static_cast<double>(needed_memory(candidate.summary).count);
+    if (objective_ == PlanObjective::cost) return candidate.gpu_hours;
+    return static_cast<double>(candidate.summary.step_time.ns);
+  }
+
+  void add_front() {
+    std::size_t added = 0;
+    for (const std::size_t index : pareto_) {
+      const Choice& choice = choices_[index];
+      const auto known = std::find_if(answer_.candidates.begin(), answer_.candidates.end(),
+                                      [&](const Candidate& c) { return c.choice == choice; });
+      if (known == answer_.candidates.end() && added < most_of_the_front && !stopped()) {
+        ++added;
+        add(choice);
+      }
+    }
+    std::erase_if(answer_.candidates, [](const Candidate& c) { return !c.summary.fits; });
+    mark_front();
+  }
+
+  /// Of the candidates themselves, whose figures are final.
+  void mark_front() {
+    for (Candidate& candidate : answer_.candidates)
+      candidate.on_front = std::none_of(
+          answer_.candidates.begin(), answer_.candidates.end(), [&](const Candidate& other) {
+            const Summary &a = other.summary, &b = candidate.summary;
+            const bool as_good = a.step_time <= b.step_time && needed_memory(a) <= needed_memory(b);
+            return as_good && (a.step_time < b.step_time || needed_memory(a) < needed_memory(b));
+          });
+    std::vector<Candidate> kept;
+    for (std::size_t i = 0; i < answer_.candidates.size(); ++i)
+      if (i < answer_.best_few || answer_.candidates[i].on_front)
+        kept.push_back(std::move(answer_.candidates[i]));
+    answer_.candidates = std::move(kept);
+  }
+
+  void explain_places() {
+    for (std::size_t i = 0; i < answer_.candidates.size(); ++i) {
+      Candidate& candidate = answer_.candidates[i];
+      candidate.place = static_cast<int>(i) + 1;
+      if (i == 0) continue;
+      const Summary& best = answer_.candidates.front().summary;
+      candidate.why = why_not_best(best, candidate.summary, objective_);
+      candidate.ties = cannot_be_told_apart(best, candidate.summary);
+    }
+  }
+
+  /// The outcome that says most of a strategy: the fastest one simulated, else the lowest bound,
+  /// else what needs least memory.
+  static bool says_more(const Outcome& a, const Outcome& b) {
+    if (a.reason != b.reason) return a.reason < b.reason;
+    if (a.reason == Reason::out_of_memory || a.reason == Reason::larger) return a.memory < b.memory;
+    return a.time < b.time;
+  }
+
+  void add_losers() {
+    std::set<std::string> shown;
+    for (std::size_t i = 0; i < answer_.best_few; ++i)
+      shown.insert(kind_of(answer_.candidates[i].choice));
+    std::vector<std::string> order;
+    std::map<std::string, const Outcome*> best;
+    for (const Outcome& outcome : others_) {
+      const std::string kind = kind_of(choices_[outcome.choice]);
+      if (shown.contains(kind)) continue;
+      const auto [place, is_new] = best.try_emplace(kind, &outcome);
+      if (is_new) order.push_back(kind);
+      if (says_more(outcome, *place->second)) place->second = &outcome;
+    }
+    std::optional<Duration> last;
+    if (answer_.best_few > 0) last = answer_.candidates[answer_.best_few - 1].summary.step_time;
+    for (const std::string& kind : order)
+      answer_.losers.push_back({kind, planner::why(*best[kind], planning_, last)});
+  }
+
+  void add_remarks() {
+    for (std::string& remark : remarks_on(answer_.candidates.front(), ground_, planning_))
+      answer_.remarks.push_back(std::move(remark));
+  }
+
+  void set_given() {
+    answer_.given = place_of_given(ground_, choices_, planning_, progress_);
+    if (!answer_.given->refused.empty()) return;
+    for (const Candidate& candidate : answer_.candidates)
+      answer_.given->faster_choices +=
+          candidate.summary.step_time < answer_.given->summary.step_time ? 1 : 0;
+  }
+
+  const PlanGround& ground_;
+  const PlanOptions& options_;
+  const PlanProgress& progress_;
+  PlanObjective objective_;
+  CostModel costs_;
+  NativeTarget native_;
+  planner::Ground planning_;
+  std::vector<Choice> choices_;
+  std::vector<Outcome> others_;
+  std::vector<std::size_t> ranked_, pareto_;  // indices of choices_
+  bool offloads_ = false;                     // they were weighed
+  PlanAnswer answer_;
+};
+
+}  // namespace
+
+PlanAnswer plan(const PlanGround& ground, const PlanOptions& options,
+                const PlanProgress& progress) {
+  return Planning(ground, options, progress).run();
+}
+
+}  // namespace shardscope

@@ -1,0 +1,139 @@
+#include "cli/plan_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/config/config_json.h"
+#include "core/config/yaml_writer.h"
+
+namespace shardscope {
+namespace {
+
+using planner::Choice;
+using planner::Offload;
+using planner::Prefetch;
+
+ConfigFormat format_of(Runtime runtime) {
+  if (runtime == Runtime::deepspeed) return ConfigFormat::deepspeed;
+  return runtime == Runtime::fsdp1 ? ConfigFormat::accelerate_v1 : ConfigFormat::accelerate_v2;
+}
+
+std::string mixed_precision(TrainingPrecision precision) {
+  if (precision == TrainingPrecision::bf16_mixed) return "bf16";
+  return precision == TrainingPrecision::fp16_mixed ? "fp16" : "no";
+}
+
+PortableWrap wrap_of(const Choice& choice) {
+  if (choice.runtime == Runtime::ddp || choice.blocks_per_unit == 0) return {};
+  return {.policy = WrapPolicy::transformer};
+}
+
+PortableStrategy portable(const Choice& choice, const PlanGround& ground) {
+  const int world = choice.mesh.world();
+  const bool hybrid = choice.sharding == ShardingStrategy::hybrid_shard ||
+                      choice.sharding == ShardingStrategy::hybrid_shard_zero2;
+  PortableStrategy strategy{
+      .sharding = choice.sharding,
+      .world = world,
+      .machines = std::max(1, world / std::min(world, ranks_per_node(ground))),
+      .shard_group = hybrid ? choice.mesh.shard : 0,
+      .mixed_precision = mixed_precision(choice.precision),
+      .wrap = wrap_of(choice),
+      .activation_checkpointing =
+          choice.checkpointing.every == 1 && !choice.checkpointing.selective,
+      .forward_prefetch = choice.prefetch == Prefetch::both,
+      .micro_batch = choice.batch,
+      .accumulation = choice.micro_batches};
+  if (choice.offload != Offload::none) strategy.offload_optimizer = OffloadDevice::cpu;
+  if (choice.offload == Offload::all) strategy.offload_parameters = OffloadDevice::cpu;
+  if (choice.runtime == Runtime::ddp) strategy.state_dict = StateDict::full;
+  if (choice.runtime == Runtime::fsdp1) {
+    strategy.use_original_parameters = false;
+    if (choice.prefetch == Prefetch::none || choice.prefetch == Prefetch::post)
+      strategy.backward_prefetch =
+          choice.prefetch == Prefetch::none ? BackwardPrefetch::none : BackwardPrefetch::post;
+  }
+  if (choice.runtime == Runtime::deepspeed) {
+    strategy.wrap = deepspeed_wrap();
+    if (ground.job.clip > 0) strategy.clip = ground.job.clip;
+    if (strategy.sharding == ShardingStrategy::zero1 ||
+        strategy.sharding == ShardingStrategy::shard_grad_op)
+      strategy.state_dict = StateDict::full;
+  }
+  return strategy;
+}
+
+OwnSetting of_deepspeed(std::string key, ConfigValue value) {
+  return {.tool = ConfigTool::deepspeed, .key = std::move(key), .value = std::move(value)};
+}
+
+void add_own(const Choice& choice, PortableStrategy& strategy) {
+  if (choice.runtime != Runtime::deepspeed) return;
+  const bool overlaps = choice.prefetch != Prefetch::none;
+  strategy.own.push_back(of_deepspeed("zero_optimization.overlap_comm", ConfigValue(overlaps)));
+  if (!overlaps)
+    strategy.own.push_back(of_deepspeed("zero_optimization.stage3_prefetch_bucket_size",
+                                        ConfigValue(std::int64_t{0})));
+}
+
+/// What no key of the file says.
+std::vector<Loss> beyond_the_file(const Choice& choice) {
+  std::vector<Loss> losses;
+  const auto& checkpointing = choice.checkpointing;
+  if (checkpointing.every > 1 || checkpointing.selective)
+    losses.push_back({fmt::format("checkpointing {}", planner::text_of(checkpointing)),
+                      "belongs to the script: the file has all blocks or none"});
+  if (choice.blocks_per_unit > 1)
+    losses.push_back({fmt::format("units of {} blocks", choice.blocks_per_unit),
+                      "belong to the script: fully_shard takes a list of modules"});
+  if (choice.reduces_every_micro_batch)
+    losses.push_back({"gradients reduced in every micro-batch",
+                      "belongs to the script: GradientAccumulationPlugin(sync_each_batch=True)"});
+  if (choice.precision == TrainingPrecision::bf16)
+    losses.push_back({"bf16", "belongs to the script: from_pretrained(dtype=torch.bfloat16)"});
+  return losses;
+}
+
+WrittenChoice job_of(const Choice& choice, const PlanGround& ground) {
+  Job job = ground.job;
+  job.model = std::filesystem::absolute(job.model).lexically_normal();
+  job.strategy = planner::native_strategy(choice, ground.model);
+  job.precision_given = true;
+  job.batch = choice.batch;
+  job.accumulate = choice.micro_batches;
+  job.ranks = choice.mesh.world();
+  WrittenChoice written{.file = "job.json", .format = "job"};
+  if (job.data.empty()) {
+    job.data = {"data"};
+    written.losses.push_back(
+        {"data", "names a folder beside the job: put text there, or its path"});
+  }
+  written.text = to_json(job);
+  return written;
+}
+
+}  // namespace
+
+WrittenChoice written(const Choice& choice, const PlanGround& ground) {
+  if (choice.runtime == Runtime::native) return job_of(choice, ground);
+  PortableStrategy strategy = portable(choice, ground);
+  add_own(choice, strategy);
+  const ConfigFormat format = format_of(choice.runtime);
+  FittedStrategy fit = fitted(strategy, format);
+  const ConfigValue config = written(fit.strategy, format);
+  const bool json = format == ConfigFormat::deepspeed;
+  WrittenChoice result{.file = json ? "deepspeed.json" : "accelerate.yaml",
+                       .format = std::string(name_of(format)),
+                       .text = json ? json_text(config, 2) + "\n" : yaml_text(config),
+                       .losses = std::move(fit.losses)};
+  if (choice.micro_batches == 1)
+    std::erase_if(result.losses,
+                  [](const Loss& loss) { return loss.key == "gradient_accumulation_steps"; });
+  for (Loss& loss : beyond_the_file(choice)) result.losses.push_back(std::move(loss));
+  return result;
+}
+
+}  // namespace shardscope

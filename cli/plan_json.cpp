@@ -1,0 +1,107 @@
+#include "cli/plan_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json settings_json(const planner::Choice& choice) {
+  return {{"runtime", name_of(choice.runtime)},
+          {"strategy", name_of(choice.sharding)},
+          {"mesh", text_of(choice.mesh)},
+          {"blocks_per_unit", choice.blocks_per_unit},
+          {"prefetch", planner::name_of(choice.prefetch)},
+          {"batch", choice.batch},
+          {"accumulate", choice.micro_batches},
+          {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
+          {"checkpointing", planner::text_of(choice.checkpointing)},
+          {"offload", planner::name_of(choice.offload)},
+          {"precision", name_of(choice.precision)}};
+}
+
+Json summary_json(const Summary& summary) {
+  Json json = Json::parse(to_json(summary, "plan"));
+  json.erase("schema");
+  return json;
+}
+
+Json candidate_json(const Candidate& candidate, const PlanOptions& options) {
+  Json json = summary_json(candidate.summary);
+  json["place"] = candidate.place;
+  json["why"] = candidate.why.empty() ? Json() : Json(candidate.why);
+  json["settings"] = settings_json(candidate.choice);
+  json["text"] = planner::text_of(candidate.choice);
+  json["needed_memory_bytes"] = needed_memory(candidate.summary).count;
+  json["ties_with_best"] = candidate.ties;
+  json["gpu_hours_per_1e9_tokens"] = candidate.gpu_hours;
+  if (options.price) json["price_per_1e9_tokens"] = candidate.gpu_hours * *options.price;
+  return json;
+}
+
+Json losses_json(const std::vector<Loss>& losses) {
+  Json json = Json::array();
+  for (const Loss& loss : losses) json.push_back({{"key", loss.key}, {"why", loss.why}});
+  return json;
+}
+
+Json given_json(const GivenFile& given) {
+  if (!given.refused.empty())
+    return {{"file", given.name}, {"text", given.strategy}, {"refused", given.refused}};
+  Json json = summary_json(given.summary);
+  json["file"] = given.name;
+  json["text"] = given.strategy;
+  json["needed_memory_bytes"] = needed_memory(given.summary).count;
+  json["faster_places"] = given.faster_choices;
+  json["change"] = nullptr;
+  if (given.changed) {
+    Json changed = summary_json(given.changed->summary);
+    changed["settings"] = settings_json(given.changed->choice);
+    json["change"] = {{"settings", given.changes}, {"then", std::move(changed)}};
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
+                      const PlanOptions& options, const std::optional<WrittenChoice>& chosen) {
+  Json json{{"schema", "shardscope.plan/1"},
+            {"objective", name_of(options.asked_objective())},
+            {"world", ground.question.world},
+            {"tokens_per_batch", ground.question.tokens_per_batch}};
+  Json candidates = Json::array(), pareto = Json::array(), losers = Json::array();
+  for (const Candidate& candidate : answer.candidates) {
+    candidates.push_back(candidate_json(candidate, options));
+    if (candidate.on_front) pareto.push_back(candidate.place);
+  }
+  for (const Loser& loser : answer.losers)
+    losers.push_back({{"strategy", loser.strategy}, {"why", loser.why}});
+  Json dropped = Json::array();
+  for (const planner::Dropped& drop : answer.dropped)
+    dropped.push_back({{"strategy", drop.strategy}, {"why", drop.why}});
+  json["candidates"] = std::move(candidates);
+  json["chosen"] = nullptr;
+  if (chosen)
+    json["chosen"] = {{"place", 1},
+                      {"format", chosen->format},
+                      {"file", chosen->file},
+                      {"text", chosen->text},
+                      {"losses", losses_json(chosen->losses)}};
+  json["pareto"] = std::move(pareto);
+  json["given"] = answer.given ? given_json(*answer.given) : Json();
+  json["losers"] = std::move(losers);
+  json["dropped"] = std::move(dropped);
+  json["remarks"] = answer.remarks;
+  json["advice"] = answer.advice;
+  json["choices"] = answer.choices;
+  json["simulated"] = answer.simulated;
+  json["interrupted"] = answer.interrupted;
+  json["assumed"] = ground.assumed;
+  json["elapsed_s"] = answer.elapsed_s;
+  constexpr int indent = 2;
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,16 @@
+// A plan's answer for scripts (docs/cli.md).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/plan_answer.h"
+#include "cli/plan_config.h"
+
+namespace shardscope {
+
+/// `chosen`: the best one's file, where there is a best.
+std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
+                      const PlanOptions& options, const std::optional<WrittenChoice>& chosen);
+
+}  // namespace shardscope

@@ -1,0 +1,75 @@
+#include "cli/plan_larger.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace shardscope {
+namespace {
+
+using planner::Choice;
+using planner::Outcome;
+using planner::Reason;
+
+constexpr int most_doublings = 7;
+
+const Outcome* nearest(const std::vector<Outcome>& outcomes) {
+  const Outcome* result = nullptr;
+  for (const Outcome& outcome : outcomes)
+    if (outcome.reason == Reason::out_of_memory && (!result || outcome.memory < result->memory))
+      result = &outcome;
+  return result;
+}
+
+/// What needs least: one sequence at a time, every block run again, all sharded.
+bool is_frugal(const Choice& choice) {
+  return choice.batch == 1 && choice.checkpointing == eager::CheckpointChoice{.every = 1} &&
+         choice.sharding == ShardingStrategy::full_shard;
+}
+
+/// Something that fits on `factor` times as many ranks, each with as many sequences as now.
+std::optional<std::string> on_more_ranks(const PlanGround& ground, const planner::Ground& planning,
+                                         int factor) {
+  planner::Question question = ground.question;
+  question.world *= factor;
+  question.tokens_per_batch *= factor;
+  std::vector<Choice> choices = planner::enumerate(ground.model, question).choices;
+  std::erase_if(choices, [](const Choice& choice) { return !is_frugal(choice); });
+  if (choices.empty()) return std::nullopt;
+  const planner::SearchResult found =
+      planner::search(choices, planning, {.objective = planner::Objective::memory, .places = 1});
+  if (found.ranked.empty()) return std::nullopt;
+  const planner::Ranked& best = found.ranked.front();
+  return fmt::format("--world {} would do: {} needs {}", question.world,
+                     planner::text_of(choices[best.choice]),
+                     rounded_text(best.rehearsal.reserved + best.rehearsal.outside));
+}
+
+}  // namespace
+
+std::vector<std::string> advice_where_nothing_fits(const PlanGround& ground,
+                                                   const std::vector<Choice>& choices,
+                                                   const std::vector<Outcome>& outcomes,
+                                                   const planner::Ground& planning) {
+  std::vector<std::string> advice;
+  if (const Outcome* least = nearest(outcomes)) {
+    const Bytes device = ground.hardware.profile.memory;
+    advice.push_back(fmt::format("nearest: {} needs {} of the {} that a device has: {} too much",
+                                 planner::text_of(choices[least->choice]),
+                                 rounded_text(least->memory), rounded_text(device),
+                                 rounded_text(least->memory - device)));
+  }
+  for (int doubling = 1; doubling <= most_doublings; ++doubling)
+    if (const auto line = on_more_ranks(ground, planning, 1 << doubling)) {
+      advice.push_back(*line);
+      return advice;
+    }
+  advice.push_back(
+      fmt::format("up to --world {} nothing fits: a smaller model, a shorter --seq, or "
+                  "devices with more memory",
+                  ground.question.world << most_doublings));
+  return advice;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,132 @@
+#include "cli/plan_options.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/error.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::string_view objectives[] = {"time", "memory", "cost"};
+
+void declare_training(Command& command, PlanOptions& options) {
+  JobOptions& job = options.job;
+  command.heading("What is trained");
+  command.option("--model", job.model, {"PATH", "Hugging Face folder or config.json"});
+  command.option("--tokens-per-batch", job.tokens_per_batch,
+                 {"N", "tokens of one optimizer step, of all ranks together"});
+  command.option("--seq", job.seq, {"T", "tokens of a sequence; up to 2048 unless given"});
+  command.option("--optimizer", job.optimizer, {"adamw|adam|sgd", "adamw unless given"});
+  command.option("--clip", job.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
+  command.option("--precision", job.precision,
+                 {"LIST",
+                  "fp32, bf16, bf16_mixed, fp16_mixed; unless given the file's, or fp32 "
+                  "and bf16_mixed"});
+}
+
+void declare_space(Command& command, PlanOptions& options) {
+  command.heading("What is compared");
+  command.option("--runtime", options.runtimes,
+                 {"LIST",
+                  "native, fsdp1, fsdp2, ddp, deepspeed; unless given those of PyTorch on "
+                  "GPUs, native on CPUs"});
+  command.option("--strategy", options.job.strategy,
+                 {"LIST",
+                  "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, "
+                  "hybrid_shard_zero2; all unless given"});
+  command.option("--accelerate", options.sharding.accelerate,
+                 {"FILE", "the file that you have: where it stands, and its smallest mend"});
+  command.option("--deepspeed", options.sharding.deepspeed, {"FILE", "the same of DeepSpeed's"});
+  command.option("--batch", options.job.batch,
+                 {"B", "micro-batch of that file's run; all sequences of a rank unless given"});
+  command.option("--objective", options.objective,
+                 {"time|memory|cost",
+                  "what the best is best at; time unless given. cost: GPU-hours "
+                  "for the same tokens, on as many or fewer ranks"});
+  command.option("--price-per-gpu-hour", options.price,
+                 {"P", "says costs in that currency beside GPU-hours"});
+  command.option("--places", options.places, {"N", "how many are ranked; 5 unless given"});
+}
+
+template <class Parse>
+auto parsed_list(const std::optional<std::string>& text, std::string_view option,
+                 const Parse& parse) {
+  std::vector<decltype(parse(std::string_view(), option))> values;
+  if (!text) return values;
+  for (const std::string& word : words_of_list(*text)) values.push_back(parse(word, option));
+  if (values.empty()) throw Error({.where = std::string(option), .what = "the list is empty"});
+  return values;
+}
+
+}  // namespace
+
+std::string_view name_of(PlanObjective objective) {
+  return objectives[static_cast<std::size_t>(objective)];
+}
+
+std::vector<std::string> words_of_list(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const std::size_t comma = text.find(',');
+    if (const std::string_view word = text.substr(0, comma); !word.empty())
+      words.emplace_back(word);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return words;
+}
+
+std::vector<Runtime> PlanOptions::asked_runtimes() const {
+  return parsed_list(runtimes, "--runtime", parse_runtime);
+}
+
+std::vector<TrainingPrecision> PlanOptions::asked_precisions() const {
+  return parsed_list(job.precision, "--precision", parse_training_precision);
+}
+
+std::vector<ShardingStrategy> PlanOptions::asked_strategies() const {
+  return parsed_list(job.strategy, "--strategy", parse_sharding_strategy);
+}
+
+PlanObjective PlanOptions::asked_objective() const {
+  if (price && (!std::isfinite(*price) || *price <= 0))
+    throw Error({.where = "--price-per-gpu-hour",
+                 .what = fmt::format("expected a price above 0, got {}", *price)});
+  const std::string text = objective.value_or("time");
+  for (std::size_t i = 0; i < std::size(objectives); ++i)
+    if (objectives[i] == text) return static_cast<PlanObjective>(i);
+  throw Error(
+      {.where = "--objective", .what = fmt::format("\"{}\" is none of time, memory, cost", text)});
+}
+
+void declare_plan_options(Command& command, PlanOptions& options) {
+  declare_training(command, options);
+  declare_space(command, options);
+  declare_pytorch_options(command, options.pytorch);
+  command.heading("Where");
+  command.option("--cluster", options.cluster,
+                 {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});
+  command.option("--world", options.place.world,
+                 {"N", "ranks in all; unless given the file's, or one node"});
+  command.option("--ranks-per-node", options.sharding.ranks_per_node,
+                 {"N", "for the file; the cluster's unless given"});
+  declare_output_options(command, options.output);
+  command.option("-o", options.folder,
+                 {"PATH", "leaves the chosen configuration, the answer and a picture there"});
+  command.examples(
+      {{"shardscope plan --model examples/models/qwen2_5_0_5b --cluster h100_sxm "
+        "--tokens-per-batch 262144 --seq 2048 --accelerate examples/configs/fsdp_v1.yaml",
+        "every way to train it, where that file stands, and its smallest mend"},
+       {"shardscope plan --model examples/models/llama_3_8b --cluster h100_sxm --world 16 "
+        "--tokens-per-batch 524288 --seq 4096 -o plans/llama",
+        "the best for two nodes, written as a file for accelerate or DeepSpeed"},
+       {"shardscope plan --model examples/demo/model --runtime native --world 2 "
+        "--tokens-per-batch 2048 --seq 128",
+        "what `train` can run on this machine, which was calibrated"},
+       {"shardscope plan --model examples/models/gpt2 --cluster h100_sxm --tokens-per-batch "
+        "524288 --seq 1024 --objective cost --price-per-gpu-hour 2.5",
+        "the cheapest, on as many GPUs as pay off"}});
+}
+
+}  // namespace shardscope

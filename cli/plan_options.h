@@ -1,0 +1,47 @@
+// What `shardscope plan` is asked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/job_options.h"
+#include "cli/output_options.h"
+#include "cli/place_options.h"
+#include "cli/pytorch_options.h"
+#include "cli/sharding_options.h"
+#include "core/sharding/runtime_request.h"
+#include "core/strategy.h"
+
+namespace shardscope {
+
+/// What the best is best at.
+enum class PlanObjective : std::uint8_t { time, memory, cost };
+std::string_view name_of(PlanObjective objective);
+
+struct PlanOptions {
+  JobOptions job;
+  PlaceOptions place;
+  ShardingOptions sharding;
+  PytorchOptions pytorch;
+  OutputOptions output;
+  std::optional<std::string> cluster, runtimes, objective, folder;
+  std::optional<std::int64_t> places;
+  std::optional<double> price;  ///< of one GPU and hour, in whatever currency
+
+  /// What the lists say; empty: not given. Throw Error naming the option.
+  std::vector<Runtime> asked_runtimes() const;
+  std::vector<TrainingPrecision> asked_precisions() const;
+  std::vector<ShardingStrategy> asked_strategies() const;
+  PlanObjective asked_objective() const;
+  bool has_file() const { return sharding.accelerate || sharding.deepspeed; }
+};
+
+void declare_plan_options(Command& command, PlanOptions& options);
+
+/// "a,b" as its words, without empty ones.
+std::vector<std::string> words_of_list(std::string_view text);
+
+}  // namespace shardscope

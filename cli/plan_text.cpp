@@ -1,0 +1,254 @@
+#include "cli/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/plan_plot.h"
+#include "cli/summary_text.h"
+#include "cli/table.h"
+#include "core/schedule.h"
+
+namespace shardscope {
+namespace {
+
+std::string counted(std::int64_t number, std::string_view what) {
+  return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
+}
+
+std::string headline(const PlanGround& ground) {
+  const planner::Question& question = ground.question;
+  const std::int64_t length = question.training.length;
+  return fmt::format("{}, {} parameters, on {}: {} tokens a step, {} of {} for each rank",
+                     ground.model.class_name, grouped(ground.model.parameter_elements()),
+                     counted(question.world, "rank"), grouped(question.tokens_per_batch),
+                     counted(question.tokens_per_batch / length / question.world, "sequence"),
+                     length) +
+         fmt::format("\nhardware: {} ({})", ground.hardware.profile.name,
+                     ground.hardware.profile.source);
+}
+
+std::string effort(const PlanAnswer& answer) {
+  return fmt::format("{} weighed, {} of them simulated, {:.1f} s{}",
+                     counted(static_cast<std::int64_t>(answer.choices), "way"),
+                     grouped(static_cast<std::int64_t>(answer.simulated)), answer.elapsed_s,
+                     answer.interrupted ? "; interrupted: the best so far" : "");
+}
+
+std::string mfu_text(const Summary& summary) {
+  return summary.mfu_share ? fmt::format("{:.1f}%", *summary.mfu_share * 100) : "-";
+}
+
+std::string margin_text(const Summary& summary) {
+  if (!summary.device_memory) return "-";
+  return rounded_text(*summary.device_memory - needed_memory(summary));
+}
+
+std::string band_text(const Summary& summary) {
+  return fmt::format("{} to {}", rounded_text(summary.step_time_low),
+                     rounded_text(summary.step_time_high));
+}
+
+/// The settings beside the strategy's name.
+std::string settings_text(const planner::Choice& choice) {
+  const std::string whole = planner::text_of(choice);
+  return whole.substr(planner::strategy_text(choice).size() + 2);
+}
+
+std::string places_table(const PlanAnswer& answer, const Painter& painter) {
+  Table table({{"", Align::right},
+               {"strategy"},
+               {"step time", Align::right},
+               {"band"},
+               {"tokens/s", Align::right},
+               {"MFU", Align::right},
+               {"exposed comm.", Align::right},
+               {"memory", Align::right},
+               {"margin", Align::right}});
+  for (std::size_t i = 0; i < answer.best_few; ++i) {
+    const Candidate& candidate = answer.candidates[i];
+    const Summary& summary = candidate.summary;
+    const Paint paint = i == 0 ? Paint::bold : Paint::plain;
+    table.row({{std::to_string(candidate.place), paint},
+               {planner::strategy_text(candidate.choice), paint},
+               {rounded_text(summary.step_time), paint},
+               band_text(summary),
+               grouped(static_cast<std::int64_t>(summary.tokens_per_s)),
+               mfu_text(summary),
+               rounded_text(summary.time.exposed_communication),
+               rounded_text(needed_memory(summary)),
+               margin_text(summary)});
+    table.row({"", {"  " + settings_text(candidate.choice), Paint::dim}});
+  }
+  return table.text(painter);
+}
+
+/// "optimizer_states" as people write it.
+std::string words(std::string_view name) {
+  std::string text(name);
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+/// Categories of the best few side by side, at the peak.
+std::string memory_table(const PlanAnswer& answer, const Painter& painter) {
+  const std::size_t shown = std::min<std::size_t>(answer.best_few, 5);
+  std::vector<Column> columns{{"memory at the peak, place"}};
+  for (std::size_t i = 0; i < shown; ++i)
+    columns.push_back({std::to_string(answer.candidates[i].place), Align::right});
+  Table table(std::move(columns));
+  const auto row = [&](std::string name, const auto& value) {
+    std::vector<Cell> cells{std::move(name)};
+    for (std::size_t i = 0; i < shown; ++i)
+      cells.emplace_back(rounded_text(value(answer.candidates[i].summary)));
+    table.row(std::move(cells));
+  };
+  for (const MemoryCategory category : memory_categories)
+    row(words(name_of(category)), [&](const Summary& s) { return s.memory.at_peak[category]; });
+  table.rule();
+  row("allocated", [](const Summary& s) { return s.memory.peak_allocated; });
+  row("needed: held, with what lies outside", [](const Summary& s) { return needed_memory(s); });
+  return table.text(painter);
+}
+
+std::string ties_text(const PlanAnswer& answer) {
+  std::string places;
+  for (std::size_t i = 1; i < answer.best_few; ++i)
+    if (answer.candidates[i].ties)
+      places += fmt::format("{}{}", places.empty() ? "" : ", ", answer.candidates[i].place);
+  if (places.empty()) return {};
+  return fmt::format("cannot be told apart by step time: 1 and {} (their bands overlap)\n", places);
+}
+
+std::string why_text(const PlanAnswer& answer) {
+  std::string text = "why the others lost\n";
+  for (std::size_t i = 1; i < answer.best_few; ++i) {
+    const Candidate& candidate = answer.candidates[i];
+    text += fmt::format("  {:<30}  {}\n", planner::strategy_text(candidate.choice), candidate.why);
+  }
+  for (const Loser& loser : answer.losers)
+    text += fmt::format("  {:<30}  {}\n", loser.strategy, loser.why);
+  return answer.best_few > 1 || !answer.losers.empty() ? text + "\n" : std::string();
+}
+
+/// "ddp zero1, full_shard": what one runtime lacks for one reason stands in one line.
+std::vector<planner::Dropped> joined(const std::vector<planner::Dropped>& dropped) {
+  std::vector<planner::Dropped> result;
+  for (const planner::Dropped& next : dropped) {
+    const std::string runtime = next.strategy.substr(0, next.strategy.find(' ') + 1);
+    if (!result.empty() && !runtime.empty() && result.back().why == next.why &&
+        result.back().strategy.starts_with(runtime))
+      result.back().strategy += ", " + next.strategy.substr(runtime.size());
+    else
+      result.push_back(next);
+  }
+  return result;
+}
+
+std::string dropped_text(const PlanAnswer& answer) {
+  if (answer.dropped.empty()) return {};
+  std::string text = "not weighed\n";
+  for (const planner::Dropped& dropped : joined(answer.dropped))
+    text += fmt::format("  {}: {}\n", dropped.strategy, dropped.why);
+  return text + "\n";
+}
+
+std::string cost_text(const PlanAnswer& answer, const PlanOptions& options) {
+  const Candidate& best = answer.candidates.front();
+  const double hours = best.gpu_hours;
+  std::string text = fmt::format("cost      {:.1f} GPU-hours for 10^9 tokens", hours);
+  if (options.price)
+    text += fmt::format(", {:.2f} at {} an hour", hours * *options.price, *options.price);
+  return text + "\n";
+}
+
+std::string chosen_text(const PlanAnswer& answer, const PlanOptions& options,
+                        const Painter& painter) {
+  const Candidate& best = answer.candidates.front();
+  std::string text =
+      painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice)));
+  text += "\n" + cost_text(answer, options);
+  if (!best.summary.mfu_formula.empty())
+    text += fmt::format("MFU       {}\n", best.summary.mfu_formula);
+  return text;
+}
+
+std::string failure_text(const Summary& summary) {
+  if (!summary.out_of_memory) return {};
+  const OutOfMemorySummary& failure = *summary.out_of_memory;
+  return fmt::format(": in {} {} asks for {} where {} are free",
+                     failure.step == "setup" ? std::string("set-up") : "step " + failure.step,
+                     failure.operation, rounded_text(failure.requested),
+                     rounded_text(failure.free));
+}
+
+std::string given_text(const PlanAnswer& answer, const Painter& painter) {
+  const GivenFile& given = *answer.given;
+  const Summary& summary = given.summary;
+  std::string text = painter(Paint::bold, fmt::format("{}: {}", given.name, given.strategy)) + "\n";
+  if (!given.refused.empty()) return text + "  " + given.refused + "\n";
+  if (summary.fits)
+    text += fmt::format("  {} a step, {} needed{}\n", rounded_text(summary.step_time),
+                        rounded_text(needed_memory(summary)),
+                        given.faster_choices == 0
+                            ? ": nothing here is faster"
+                            : fmt::format(": {} of those shown {} faster", given.faster_choices,
+                                          given.faster_choices == 1 ? "is" : "are"));
+  else
+    text += "  " + painter(Paint::bad, "does not fit") + failure_text(summary) + "\n";
+  if (!given.changed && answer.interrupted) return text;
+  if (!given.changed) return text + "  no one or two changes make it better\n";
+  std::string changes;
+  for (const std::string& change : given.changes)
+    changes += (changes.empty() ? "" : ", and ") + change;
+  const Summary& changed = given.changed->summary;
+  text += fmt::format("  smallest change that {}: {}\n",
+                      summary.fits ? "makes it faster" : "makes it fit", changes);
+  text += fmt::format("    then {} a step, {} needed", rounded_text(changed.step_time),
+                      rounded_text(needed_memory(changed)));
+  if (summary.fits)
+    text += fmt::format(" ({:.1f}% faster)",
+                        (static_cast<double>(summary.step_time.ns) /
+                             static_cast<double>(std::max<std::int64_t>(1, changed.step_time.ns)) -
+                         1) *
+                            100);
+  return text + "\n";
+}
+
+std::string nothing_fits_text(const PlanAnswer& answer, const Painter& painter) {
+  std::string text = painter(Paint::bad, answer.interrupted && answer.advice.empty()
+                                             ? "interrupted before anything was found"
+                                             : "nothing fits") +
+                     "\n";
+  for (const std::string& line : answer.advice) text += "  " + line + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
+                      const PlanOptions& options, const Painter& painter) {
+  std::string text = painter(Paint::bold, headline(ground)) + "\n" + effort(answer) + "\n\n";
+  if (answer.candidates.empty()) {
+    text += nothing_fits_text(answer, painter) + "\n" + why_text(answer) + dropped_text(answer);
+    return answer.given ? text + given_text(answer, painter) : text;
+  }
+  text += places_table(answer, painter) + "\n" + ties_text(answer) + "\n";
+  text += memory_table(answer, painter) + "\n";
+  text += pareto_plot(answer.candidates) + "\n";
+  text += why_text(answer) + dropped_text(answer);
+  for (const std::string& remark : answer.remarks) text += "note: " + remark + "\n";
+  if (!answer.remarks.empty()) text += "\n";
+  if (answer.given) text += given_text(answer, painter) + "\n";
+  return text + chosen_text(answer, options, painter);
+}
+
+std::string written_text(const WrittenChoice& written) {
+  std::string text;
+  for (const Loss& loss : written.losses)
+    text += fmt::format("not in {}: {}: {}\n", written.file, loss.key, loss.why);
+  return text;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,19 @@
+// A plan's answer for people.
+#pragma once
+
+#include <string>
+
+#include "cli/plan_answer.h"
+#include "cli/plan_config.h"
+#include "cli/terminal.h"
+
+namespace shardscope {
+
+/// Everything; `price` is --price-per-gpu-hour's.
+std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
+                      const PlanOptions& options, const Painter& painter);
+
+/// What the chosen one's file leaves to the script.
+std::string written_text(const WrittenChoice& written);
+
+}  // namespace shardscope

@@ -1,0 +1,252 @@
+// `shardscope plan` as somebody who is new to it runs it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/cli/program.h"
+#include "tests/cli/started_program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::Eq;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+const std::filesystem::path source_root = SOURCE_ROOT;
+
+class Plan : public ::testing::Test {
+ protected:
+  Plan() { workplace_.write("config.json", tiny_config()); }
+
+  /// On 4 of the built-in GPUs, 8 sequences of 16 tokens a step.
+  static constexpr const char* question_ =
+      "plan --model config.json --cluster h100_sxm --world 4 --tokens-per-batch 128 --seq 16 ";
+  static constexpr const char* two_runtimes_ = "--runtime ddp,fsdp2 --precision bf16_mixed ";
+
+  Json answer(const std::string& arguments, int code = 0) const {
+    const Outcome outcome = workplace_.run(arguments + " --json");
+    EXPECT_EQ(outcome.code, code) << outcome.errors;
+    return Json::parse(outcome.output);
+  }
+  Outcome refused(const std::string& arguments) const {
+    const Outcome outcome = workplace_.run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    return outcome;
+  }
+  /// The built-in GPU with another memory.
+  void write_cluster(const std::string& memory) const {
+    std::ifstream file(source_root / "sim/profiles/h100_sxm.json");
+    Json profile = Json::parse(file);
+    profile["memory"]["value"] = memory;
+    workplace_.write("cluster.json", profile.dump());
+  }
+  Workplace workplace_;
+};
+
+TEST_F(Plan, RanksStrategiesFastestFirst) {
+  const Json plan = answer(std::string(question_) + two_runtimes_);
+  EXPECT_EQ(plan["schema"], "shardscope.plan/1");
+  const Json& candidates = plan["candidates"];
+  ASSERT_GE(candidates.size(), 2u);
+  EXPECT_EQ(candidates[0]["place"], 1);
+  EXPECT_TRUE(candidates[0]["why"].is_null());
+  EXPECT_LE(candidates[0]["step_time_ns"], candidates[1]["step_time_ns"]);
+  EXPECT_TRUE(candidates[1]["why"].is_string());
+  EXPECT_EQ(plan["given"], Json());
+  EXPECT_EQ(plan["chosen"]["place"], 1);
+  EXPECT_THAT(plan["pareto"], Contains(1));
+}
+
+TEST_F(Plan, EveryCandidateTakesTheTokensThatWereAskedFor) {
+  const Json plan = answer(std::string(question_) + two_runtimes_);
+  for (const Json& candidate : plan["candidates"]) {
+    const Json& settings = candidate["settings"];
+    EXPECT_EQ(settings["batch"].get<int>() * settings["accumulate"].get<int>(), 2) << candidate;
+    EXPECT_EQ(candidate["world"], 4);
+  }
+}
+
+TEST_F(Plan, WhatARuntimeDoesNotHaveIsSaid) {
+  const Json plan = answer(std::string(question_) + two_runtimes_);
+  const Json zero1 = {{"strategy", "ddp zero1"},
+                      {"why", "DDP keeps everything whole"}};
+  EXPECT_THAT(plan["dropped"], Contains(zero1));
+}
+
+TEST_F(Plan, TheChosenFileSimulatesToTheSameFigures) {
+  const Outcome planned = workplace_.run(std::string(question_) +
+                                         "--runtime fsdp2 --precision bf16_mixed --strategy "
+                                         "full_shard -o chosen --json");
+  ASSERT_EQ(planned.code, 0) << planned.errors;
+  const Json best = Json::parse(planned.output)["candidates"][0];
+  if (best["settings"]["blocks_per_unit"] != 1 || best["settings"]["checkpointing"] != "none")
+    GTEST_SKIP() << "the best one has what the file cannot say";
+  const Json& settings = best["settings"];
+  const Json simulated = answer(
+      "simulate --accelerate chosen/accelerate.yaml --model config.json "
+      "--cluster h100_sxm --seq 16 --batch " +
+      settings["batch"].dump() + " --accumulate " + settings["accumulate"].dump());
+  EXPECT_EQ(simulated["step_time_ns"], best["step_time_ns"]);
+  EXPECT_EQ(simulated["memory"]["peak_allocated_bytes"], best["memory"]["peak_allocated_bytes"]);
+}
+
+TEST_F(Plan, LeavesAnswerFileAndPictureInAFolder) {
+  const Outcome outcome =
+      workplace_.run(std::string(question_) + "--runtime ddp --precision bf16_mixed -o plans/a");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(workplace_.read("plans/a/accelerate.yaml"),
+              AllOf(HasSubstr("distributed_type: MULTI_GPU"), HasSubstr("num_processes: 4"),
+                    HasSubstr("mixed_precision: bf16")));
+  EXPECT_THAT(workplace_.read("plans/a/figures/plan.svg"),
+              AllOf(StartsWith("<svg"), HasSubstr("step time")));
+  EXPECT_EQ(Json::parse(workplace_.read("plans/a/plan.json"))["schema"], "shardscope.plan/1");
+}
+
+TEST_F(Plan, DeepSpeedsChoiceIsADeepSpeedFile) {
+  const Outcome outcome =
+      workplace_.run(std::string(question_) +
+                     "--runtime deepspeed --precision bf16_mixed --strategy zero1 -o plans/zero");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const Json file = Json::parse(workplace_.read("plans/zero/deepspeed.json"));
+  EXPECT_EQ(file["zero_optimization"]["stage"], 1);
+}
+
+TEST_F(Plan, NativesChoiceIsAJobThatTrainReads) {
+  const Outcome outcome = workplace_.run(
+      "plan --model config.json --cluster h100_sxm --runtime native --world 2 --tokens-per-batch "
+      "64 --seq 16 --precision fp32 -o native");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const Json job = Json::parse(workplace_.read("native/job.json"));
+  EXPECT_EQ(job["ranks"], 2);
+  EXPECT_EQ(job["batch"].get<int>() * job["accumulate"].get<int>(), 2);
+}
+
+TEST_F(Plan, TextSaysWhatAPersonAsks) {
+  const Outcome outcome = workplace_.run(std::string(question_) + two_runtimes_);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("step time"), HasSubstr("tokens/s"),
+                                    HasSubstr("margin"), HasSubstr("optimizer states"),
+                                    HasSubstr("why the others lost"), HasSubstr("chosen "),
+                                    HasSubstr("GPU-hours for 10^9 tokens"), HasSubstr("MFU ")));
+  EXPECT_THAT(outcome.errors, HasSubstr("assumed: "));
+}
+
+TEST_F(Plan, AGivenFileIsToldWhereItStands) {
+  workplace_.write("accelerate.yaml",
+                   "distributed_type: FSDP\nnum_processes: 4\nmixed_precision: bf16\n"
+                   "fsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n"
+                   "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
+  const Json plan = answer(
+      "plan --model config.json --cluster h100_sxm --accelerate accelerate.yaml "
+      "--tokens-per-batch 128 --seq 16 --runtime fsdp2");
+  EXPECT_EQ(plan["given"]["file"], "accelerate.yaml");
+  EXPECT_EQ(plan["given"]["runtime"], "fsdp2");
+  EXPECT_THAT(plan["given"]["text"].get<std::string>(), StartsWith("fsdp2 full_shard, batch 2"));
+  EXPECT_EQ(plan["world"], 4);
+}
+
+TEST_F(Plan, NothingThatFitsIsANoThatSaysHowFarOff) {
+  write_cluster("800 MB");
+  const Outcome outcome = workplace_.run(
+      "plan --model config.json --cluster cluster.json --world 2 --tokens-per-batch 64 --seq 16 "
+      "--runtime fsdp2 --precision fp32");
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("nothing fits"), HasSubstr("nearest: fsdp2 "),
+                                    HasSubstr(" too much")));
+}
+
+TEST_F(Plan, ABatchThatNoStrategyDividesNamesTheNearestThatDo) {
+  const Outcome outcome = refused(
+      "plan --model config.json --cluster h100_sxm --world 4 --tokens-per-batch 100 --seq 16");
+  EXPECT_THAT(outcome.errors,
+              AllOf(HasSubstr("--tokens-per-batch: 100 tokens"), HasSubstr("64 or 128 would")));
+}
+
+TEST_F(Plan, BadQuestionsAreOneLine) {
+  const std::string model = "plan --model config.json --cluster h100_sxm ";
+  const std::string tokens = "--world 4 --tokens-per-batch 128 --seq 16 ";
+  const std::pair<std::string, std::string> bad[] = {
+      {model + "--seq 16", "--tokens-per-batch: the tokens of one optimizer step"},
+      {model + tokens + "--runtime fsdp3", "--runtime: \"fsdp3\" is none of native, fsdp1"},
+      {model + tokens + "--runtime ddp,ddp", "--runtime: ddp stands twice"},
+      {model + tokens + "--objective speed", "--objective: \"speed\" is none of time"},
+      {model + tokens + "--precision int8", "--precision: \"int8\" is none of fp32"},
+      {model + tokens + "--places 0", "--places: expected 1 to 50, got 0"},
+      {model + tokens + "--price-per-gpu-hour -1", "--price-per-gpu-hour: expected a price"},
+      {model + "--world 0 --tokens-per-batch 128 --seq 16", "--world: expected 1 to"},
+      {model + tokens + "--runtime ddp --strategy full_shard", "nothing is left to compare"},
+      {"plan --model nowhere --cluster h100_sxm " + tokens, "nowhere"},
+      {"plan --model config.json --cluster h1000 " + tokens, "--cluster"},
+      {"plan --cluster h100_sxm " + tokens, "--model: no model was given"}};
+  for (const auto& [arguments, expected] : bad)
+    EXPECT_THAT(refused(arguments).errors, HasSubstr(expected)) << arguments;
+}
+
+TEST_F(Plan, AClusterWithoutAFigureNamesIt) {
+  std::ifstream file(source_root / "sim/profiles/h100_sxm.json");
+  Json profile = Json::parse(file);
+  profile.erase("memory_bandwidth");
+  workplace_.write("cluster.json", profile.dump());
+  const Outcome outcome = refused(
+      "plan --model config.json --cluster cluster.json --world 4 --tokens-per-batch 128 --seq 16");
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("cluster.json"), HasSubstr("memory_bandwidth")));
+}
+
+TEST_F(Plan, CostWeighsFewerRanks) {
+  const Json plan = answer(std::string(question_) +
+                           "--runtime ddp --precision bf16_mixed --objective cost "
+                           "--price-per-gpu-hour 2");
+  const Json& best = plan["candidates"][0];
+  // A tiny model gains nothing from more ranks.
+  EXPECT_LT(best["world"], 4);
+  EXPECT_DOUBLE_EQ(best["price_per_1e9_tokens"].get<double>(),
+                   2 * best["gpu_hours_per_1e9_tokens"].get<double>());
+}
+
+TEST_F(Plan, MemoryRanksTheSmallestFirst) {
+  const Json plan = answer(std::string(question_) + two_runtimes_ + "--objective memory");
+  const Json& candidates = plan["candidates"];
+  ASSERT_GE(candidates.size(), 2u);
+  EXPECT_LE(candidates[0]["needed_memory_bytes"], candidates[1]["needed_memory_bytes"]);
+}
+
+TEST_F(Plan, TheSameQuestionHasTheSameAnswer) {
+  const auto without_time = [&] {
+    Json plan = answer(std::string(question_) + two_runtimes_);
+    plan.erase("elapsed_s");
+    return plan;
+  };
+  EXPECT_EQ(without_time(), without_time());
+}
+
+TEST_F(Plan, CtrlCPrintsTheBestSoFar) {
+  StartedProgram plan(
+      {SHARDSCOPE_PROGRAM, "plan", "--model", (source_root / "examples/models/llama_3_8b").string(),
+       "--cluster", "h100_sxm", "--world", "64", "--tokens-per-batch", "4194304", "--seq", "8192",
+       "--json"},
+      workplace_.path());
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  kill(plan.id(), SIGINT);
+  const auto outcome = plan.wait(std::chrono::seconds(60));
+  ASSERT_TRUE(outcome);
+  // A fast machine has the whole answer by then.
+  EXPECT_THAT(outcome->code, AnyOf(Eq(130), Eq(0))) << outcome->errors;
+  EXPECT_EQ(Json::parse(outcome->output)["interrupted"], outcome->code == 130);
+}
+
+}  // namespace
+}  // namespace shardscope::testing
