@@ -43,6 +43,8 @@ const AttentionEfficiency& attention_row(const DeviceEfficiency& efficiency,
 
 Duration attention_time(const DeviceWork& work, const DeviceFigures& device,
                         const DeviceEfficiency& efficiency) {
+  const Duration moving = memory_bound_time(work, device, efficiency);
+  if (work.flops.count == 0) return moving;
   const AttentionShape& shape = work.attention;
   const AttentionEfficiency& row = attention_row(efficiency, shape.library, shape.head_dim);
   const double keys = static_cast<double>(shape.keys);
@@ -51,7 +53,7 @@ Duration attention_time(const DeviceWork& work, const DeviceFigures& device,
                        occupancy(shape, device.multiprocessors);
   const Duration computing =
       efficiency.memory.latency + work.flops / FlopRate{device.peak.flops_per_s * share};
-  return std::max(computing, memory_bound_time(work, device, efficiency));
+  return std::max(computing, moving);
 }
 
 }  // namespace shardscope

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/simulate.h"
 
 namespace shardscope {
 namespace {
@@ -44,6 +45,31 @@ TEST(KernelTime, FollowsTheRateOfTheNearestMeasuredOne) {
   profile.kernels.push_back({{.kind = KernelKind::fill_zero, .elements = 1000}, 1_us});
   EXPECT_EQ(CostModel(profile).kernel_time({.kind = KernelKind::fill_zero, .elements = 3000}),
             3_us);
+}
+
+TEST(KernelTime, OnAGpuIsItsArchitecturesWhoeverIssuesIt) {
+  // What a kernel of native asks and the same asked by an operator of PyTorch's.
+  const HardwareProfile profile = find_hardware_profile("a100_80gb", "--cluster");
+  const CostModel model(profile);
+  const Kernel kernel{.kind = KernelKind::linear_forward,
+                      .dtype = Dtype::bfloat16,
+                      .rows = 4096,
+                      .in = 4096,
+                      .out = 4096};
+  const Duration time = model.kernel_time(kernel);
+  EXPECT_EQ(time, model.work_time(device_work(kernel)));
+  // 2 x 4096^3 flops at 312 TFLOP/s would be 440.5 us; nothing runs at the peak.
+  EXPECT_GT(time.seconds(), 440e-6 / 0.9);
+  EXPECT_LT(time.seconds(), 440e-6 / 0.6);
+}
+
+TEST(Sharing, KernelsHaveTheMultiprocessorsThatACollectiveLeaves) {
+  // 24 channels of 108 multiprocessors: 108 / 84.
+  HardwareProfile profile = find_hardware_profile("a100_80gb", "--cluster");
+  EXPECT_DOUBLE_EQ(sharing_rules(profile).compute_slowdown, 108.0 / 84);
+  profile.compute_slowdown = 1.1;  // what was measured goes before
+  profile.provenance["contention"] = {};
+  EXPECT_DOUBLE_EQ(sharing_rules(profile).compute_slowdown, 1.1);
 }
 
 Kernel product_of(Dtype dtype) {

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "sim/builtin_efficiencies.h"
 #include "sim/kernels/matmul_time.h"
+#include "sim/kernels/work_time.h"
 
 namespace shardscope {
 namespace {
@@ -56,6 +57,40 @@ TEST(Efficiency, AtTheFullClockALargeProductTakesWhatWasMeasured) {
   const Duration time =
       matmul_time({.batch = 1, .m = 8192, .n = 8192, .k = 8192}, Dtype::bfloat16, h100, hopper);
   EXPECT_NEAR(time.seconds(), 1.378e-3, 0.03 * 1.378e-3);
+}
+
+/// cuDNN 9.19 on an H200 (990 TFLOP/s), bfloat16, causal, 64 query and 8 key heads of 128: TFLOP/s
+/// forward and backward by length, as flash-attention's repository states them.
+TEST(Efficiency, CudnnsCausalAttentionOnHopperRunsAsPublished) {
+  const DeviceFigures h200{
+      .multiprocessors = 132, .peak = {989.4e12}, .memory_bandwidth = {4.8e12}};
+  struct Published {
+    std::int64_t length;
+    double forward, backward;
+  };
+  for (const auto& [length, forward, backward] : {Published{2048, 484, 370},
+                                                  {4096, 591, 474},
+                                                  {8192, 644, 541},
+                                                  {16384, 673, 579},
+                                                  {32768, 688, 581}}) {
+    for (const bool back : {false, true}) {
+      DeviceWork work{.kind = back ? WorkKind::attention_backward : WorkKind::attention_forward,
+                      .dtype = Dtype::bfloat16};
+      work.attention = {.batch = 4,
+                        .heads = 64,
+                        .kv_heads = 8,
+                        .queries = length,
+                        .keys = length,
+                        .head_dim = 128,
+                        .library = AttentionLibrary::cudnn,
+                        .causal = true};
+      work.flops = attention_flops(work.attention, back);
+      const double rate = static_cast<double>(work.flops.count) /
+                          work_time(work, h200, efficiency_of(90)).seconds();
+      const double published = (back ? backward : forward) * 1e12;
+      EXPECT_NEAR(rate, published, 0.06 * published) << length << (back ? " backward" : " forward");
+    }
+  }
 }
 
 std::string with(std::string text, std::string_view before, std::string_view after) {

@@ -132,6 +132,10 @@ TEST(AttentionTime, FewBlocksLeaveMultiprocessorsIdle) {
   EXPECT_NEAR(time.seconds() * 1e6, 99.09 + 2, 0.01);
 }
 
+TEST(AttentionTime, OfNothingIsALatency) {
+  EXPECT_EQ(work_time({.kind = WorkKind::attention_forward}, device, efficiency()), 2_us);
+}
+
 TEST(AttentionRow, IsTheNearestHeadSizeOfTheLibraryElseFlashAttention2) {
   DeviceEfficiency all = efficiency();
   all.attention.push_back({.head_dim = 128, .forward = 0.6});
