@@ -7,9 +7,11 @@
 #include <cmath>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/clock_and_power.h"
 #include "core/error.h"
+#include "core/format/nearest_word.h"
 #include "core/format/utf8.h"
 
 namespace shardscope {
@@ -117,8 +119,7 @@ class QuantityReader {
     const auto unit = std::find_if(grammar_.units.begin(), grammar_.units.end(),
                                    [&](const Unit& candidate) { return candidate.name == rest; });
     if (unit == grammar_.units.end())
-      fail(fmt::format("has the unknown unit \"{}\"", shown(rest, 20)),
-           "known are " + known_units());
+      fail(fmt::format("has the unknown unit \"{}\"", shown(rest, 20)), known_units(rest));
     written.unit = &*unit;
     return written;
   }
@@ -202,13 +203,17 @@ class QuantityReader {
 
   std::string example() const { return fmt::format("for example \"{}\"", grammar_.example); }
 
-  std::string known_units() const {
+  std::string known_units(std::string_view written) const {
     std::string names;
+    std::vector<std::string_view> all;
+    for (const Unit& unit : grammar_.units) all.push_back(unit.name);
     for (const Unit& unit : grammar_.units)
       if (unit.spoken || unit.name.find("bit") != std::string_view::npos ||
           unit.name.find('i') != std::string_view::npos)
         names += fmt::format("{}{}", names.empty() ? "" : ", ", unit.name);
-    return names;
+    const auto nearest = nearest_word(written, all);
+    return nearest ? fmt::format("did you mean \"{}\"? known are {}", *nearest, names)
+                   : "known are " + names;
   }
 
   [[noreturn]] void fail(std::string_view what, std::string way_out) const {

@@ -57,6 +57,11 @@ TEST(ParseFrequency, AndPowerHaveUnits) {
   EXPECT_EQ(exact_text(Power{1200}), "1.2 kW");
 }
 
+TEST(ParseBandwidth, AMistypedUnitNamesTheNearest) {
+  EXPECT_THAT(complaint(parse_bandwidth, "200 Gbits/s"),
+              testing::HasSubstr("did you mean \"Gbit/s\"? known are B/s"));
+}
+
 TEST(ParseBytes, HostileTextIsRefused) {
   EXPECT_THAT(complaint(parse_bytes, ""), testing::HasSubstr("does not start with a number"));
   EXPECT_THAT(complaint(parse_bytes, "GiB"), testing::HasSubstr("does not start with a number"));
