@@ -231,8 +231,8 @@ int nccl_channels(const NcclCommunicator& comm, Algorithm algorithm, Protocol pr
   double least =
       t.constants.threads[at(protocol)] * t.constants.least_bytes_per_thread[at(protocol)];
   if (algorithm == Algorithm::ring && protocol == Protocol::ll) least *= comm.ranks;
-  return std::clamp(static_cast<int>(static_cast<double>(bytes.count) / least), 1,
-                    2 * comm.ring.channels);
+  const double most = 2.0 * comm.ring.channels;
+  return static_cast<int>(std::clamp(static_cast<double>(bytes.count) / least, 1.0, most));
 }
 
 NcclPick nccl_pick(const NcclCommunicator& comm, Kind kind, Bytes bytes) {

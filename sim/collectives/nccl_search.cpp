@@ -72,7 +72,11 @@ struct Channels {
   double together() const { return count * rate; }
 };
 
-int fitting(double links, double rate) { return static_cast<int>(links / rate + 1e-9); }
+/// At most what no search asks for: rates in a file may be anything.
+int fitting(double links, double rate) {
+  constexpr double plenty = 4096;
+  return static_cast<int>(std::min(links / rate + 1e-9, plenty));
+}
 
 Channels channels_at(double rate, const Reach& reach, int most) {
   int count = most;
