@@ -152,7 +152,9 @@ std::optional<StatedSharding> stated_sharding(const PublishedRow& row) {
       StatedSharding result{.sharding = known.sharding};
       constexpr std::string_view over = "over ";
       const std::size_t at = row.strategy.find(over);
-      if (at != std::string::npos) result.group = number_after(row.strategy.substr(at + 5), "");
+      if (at != std::string::npos)
+        result.group = number_after(std::string_view(row.strategy).substr(at + over.size()), "");
+      if (result.group == 0) result.group.reset();
       return result;
     }
   return std::nullopt;

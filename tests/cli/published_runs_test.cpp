@@ -62,6 +62,7 @@ TEST(PublishedStrategy, IsFoundInWords) {
   EXPECT_EQ(sharding_of("DDP+dist.optimizer TP1").sharding, ShardingStrategy::zero1);
   EXPECT_EQ(sharding_of("ZeRO-1 over 8 GPUs (hybrid), TP1").group, 8);
   EXPECT_EQ(sharding_of("ZeRO-1 over all DP ranks, TP1").group, std::nullopt);
+  EXPECT_EQ(sharding_of("ZeRO-1 over 0 GPUs").group, std::nullopt);
   EXPECT_EQ(stated_sharding({.strategy = "by magic"}), std::nullopt);
 }
 
