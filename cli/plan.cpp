@@ -94,7 +94,6 @@ ExitCode code_of(const PlanAnswer& answer) {
 
 ExitCode run_plan(const PlanOptions& options) {
   const PlanGround ground = resolve_plan(options);
-  if (!options.output.json) note_assumptions(options.output, ground.assumed);
   PlanAnswer answer;
   {
     const StopOnInterrupt stop;
@@ -106,6 +105,7 @@ ExitCode run_plan(const PlanOptions& options) {
   std::optional<WrittenChoice> chosen;
   if (!answer.candidates.empty()) chosen = written(answer.candidates.front().choice, ground);
   const std::string json = plan_json(answer, ground, options, chosen);
+  if (!options.output.json) note_assumptions(options.output, ground.assumed);
   print(options.output.json ? json + "\n"
                             : plan_text(answer, ground, options, options.output.painter()));
   if (options.folder) {

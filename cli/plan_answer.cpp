@@ -23,7 +23,6 @@ using planner::Outcome;
 using planner::Reason;
 
 constexpr std::int64_t usual_places = 5;
-constexpr std::size_t most_of_the_front = 8;
 
 double gpu_hours_of(const Summary& summary) {
   if (summary.tokens_per_s_per_device <= 0) return 0;
@@ -125,7 +124,6 @@ class Planning {
       others_.push_back(std::move(outcome));
     }
     for (const planner::Ranked& ranked : found.ranked) ranked_.push_back(first + ranked.choice);
-    for (const Outcome& outcome : found.pareto) pareto_.push_back(first + outcome.choice);
     if (first == 0) answer_.dropped = std::move(all.dropped);
     if (offloads) offloads_ = true;
     choices_.insert(choices_.end(), all.choices.begin(), all.choices.end());
@@ -156,35 +154,46 @@ class Planning {
     return static_cast<double>(candidate.summary.step_time.ns);
   }
 
+  /// The fastest that does with a part of the best one's memory.
   void add_front() {
-    std::size_t added = 0;
-    for (const std::size_t index : pareto_) {
-      const Choice& choice = choices_[index];
+    if (answer_.candidates.empty() || by_memory()) return mark_front();
+    const Bytes best = needed_memory(answer_.candidates.front().summary);
+    for (const double share : {0.7, 0.45, 0.25}) {
+      if (stopped()) break;
+      HardwareProfile smaller = ground_.hardware.profile;
+      smaller.memory = {static_cast<std::int64_t>(share * static_cast<double>(best.count))};
+      planner::Ground planning{planning_.model, planning_.config, planning_.training,
+                               smaller,         planning_.costs,  planning_.native_target};
+      const planner::SearchResult found =
+          planner::search(choices_, planning, {.places = 1, .stop = progress_.stop});
+      answer_.simulated += found.simulated;
+      if (found.ranked.empty()) break;
+      const Choice& choice = choices_[found.ranked.front().choice];
       const auto known = std::find_if(answer_.candidates.begin(), answer_.candidates.end(),
                                       [&](const Candidate& c) { return c.choice == choice; });
-      if (known == answer_.candidates.end() && added < most_of_the_front && !stopped()) {
-        ++added;
-        add(choice);
-      }
+      if (known == answer_.candidates.end()) add(choice);
     }
-    std::erase_if(answer_.candidates, [](const Candidate& c) { return !c.summary.fits; });
     mark_front();
   }
 
-  /// Of the candidates themselves, whose figures are final.
+  static bool dominates(const Summary& a, const Summary& b) {
+    const Bytes of_a = needed_memory(a), of_b = needed_memory(b);
+    return a.step_time <= b.step_time && of_a <= of_b && (a.step_time < b.step_time || of_a < of_b);
+  }
+
+  /// Of the candidates themselves, whose figures are final; behind the places only those stay.
   void mark_front() {
-    for (Candidate& candidate : answer_.candidates)
-      candidate.on_front = std::none_of(
-          answer_.candidates.begin(), answer_.candidates.end(), [&](const Candidate& other) {
-            const Summary &a = other.summary, &b = candidate.summary;
-            const bool as_good = a.step_time <= b.step_time && needed_memory(a) <= needed_memory(b);
-            return as_good && (a.step_time < b.step_time || needed_memory(a) < needed_memory(b));
+    auto& all = answer_.candidates;
+    for (Candidate& candidate : all)
+      candidate.on_front =
+          candidate.summary.fits &&
+          std::none_of(all.begin(), all.end(), [&](const Candidate& other) {
+            return other.summary.fits && dominates(other.summary, candidate.summary);
           });
     std::vector<Candidate> kept;
-    for (std::size_t i = 0; i < answer_.candidates.size(); ++i)
-      if (i < answer_.best_few || answer_.candidates[i].on_front)
-        kept.push_back(std::move(answer_.candidates[i]));
-    answer_.candidates = std::move(kept);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i < answer_.best_few || all[i].on_front) kept.push_back(std::move(all[i]));
+    all = std::move(kept);
   }
 
   void explain_places() {
@@ -225,7 +234,18 @@ class Planning {
       answer_.losers.push_back({kind, planner::why(*best[kind], planning_, last)});
   }
 
+  /// Of a device's memory; less than that is lost to whatever else starts there.
+  static constexpr double small_margin = 0.02;
+
   void add_remarks() {
+    const Summary& best = answer_.candidates.front().summary;
+    const Bytes margin = best.device_memory.value_or(Bytes{}) - needed_memory(best);
+    if (best.device_memory && static_cast<double>(margin.count) <
+                                  small_margin * static_cast<double>(best.device_memory->count))
+      answer_.remarks.push_back(fmt::format(
+          "the first has {} to spare: its tensors take {}, the rest is held by the caching "
+          "allocator, and whatever else runs on the device makes it fail",
+          rounded_text(margin), rounded_text(best.memory.peak_allocated)));
     for (std::string& remark : remarks_on(answer_.candidates.front(), ground_, planning_))
       answer_.remarks.push_back(std::move(remark));
   }
@@ -247,8 +267,8 @@ class Planning {
   planner::Ground planning_;
   std::vector<Choice> choices_;
   std::vector<Outcome> others_;
-  std::vector<std::size_t> ranked_, pareto_;  // indices of choices_
-  bool offloads_ = false;                     // they were weighed
+  std::vector<std::size_t> ranked_;  // indices of choices_
+  bool offloads_ = false;            // they were weighed
   PlanAnswer answer_;
 };
 

@@ -54,13 +54,6 @@ class Resolver {
         runtimes_(runtimes_of(options, hardware_.profile)) {}
 
   PlanGround resolve() {
-    if (!options_.job.tokens_per_batch)
-      throw Error({.where = "--tokens-per-batch",
-                   .what = "the tokens of one optimizer step were not given, and every strategy "
-                           "must be asked about the same",
-                   .way_out =
-                       "give sequences x tokens of a sequence x ranks, as --tokens-per-batch "
-                       "262144"});
     PlanGround ground = only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
     ground.question.runtimes = runtimes_;
     ground.question.tokens_per_batch = *options_.job.tokens_per_batch;
@@ -243,7 +236,19 @@ Prediction predict_native(const planner::Choice& choice, const PlanGround& groun
 
 }  // namespace
 
-PlanGround resolve_plan(const PlanOptions& options) { return Resolver(options).resolve(); }
+PlanGround resolve_plan(const PlanOptions& options) {
+  if (!options.job.model)
+    throw Error({.where = "--model",
+                 .what = "no model was given",
+                 .way_out = "give a Hugging Face folder or config.json"});
+  if (!options.job.tokens_per_batch)
+    throw Error({.where = "--tokens-per-batch",
+                 .what = "the tokens of one optimizer step were not given, and every strategy "
+                         "must be asked about the same",
+                 .way_out = "give sequences x tokens of a sequence x ranks, as in "
+                            "--tokens-per-batch 262144"});
+  return Resolver(options).resolve();
+}
 
 planner::Enumeration choices_of(const PlanGround& ground, const PlanOptions& options, int world) {
   planner::Question question = ground.question;

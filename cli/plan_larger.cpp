@@ -60,6 +60,11 @@ std::vector<std::string> advice_where_nothing_fits(const PlanGround& ground,
                                  rounded_text(least->memory), rounded_text(device),
                                  rounded_text(least->memory - device)));
   }
+  if (std::none_of(choices.begin(), choices.end(), is_frugal)) {
+    advice.emplace_back(
+        "nothing that was asked for shards the parameters: --runtime fsdp2 and deepspeed do");
+    return advice;
+  }
   for (int doubling = 1; doubling <= most_doublings; ++doubling)
     if (const auto line = on_more_ranks(ground, planning, 1 << doubling)) {
       advice.push_back(*line);

@@ -41,6 +41,11 @@ Bytes bytes_of_value(double count) { return {static_cast<std::int64_t>(count)}; 
 
 }  // namespace
 
+std::string settings_text(const planner::Choice& choice) {
+  const std::string whole = planner::text_of(choice);
+  return whole.substr(planner::strategy_text(choice).size() + 2);
+}
+
 std::string pareto_plot(const std::vector<Candidate>& candidates) {
   if (candidates.size() < 2) return {};
   const Range time = range_of(candidates, time_of), memory = range_of(candidates, memory_of);
@@ -73,8 +78,9 @@ std::string pareto_plot(const std::vector<Candidate>& candidates) {
 std::vector<ParetoPoint> pareto_points(const PlanAnswer& answer) {
   std::vector<ParetoPoint> points;
   for (const Candidate& c : answer.candidates)
-    points.push_back({.label = fmt::format("{} {}", c.place, planner::strategy_text(c.choice)),
-                      .detail = planner::text_of(c.choice),
+    points.push_back({.number = std::to_string(c.place),
+                      .label = planner::strategy_text(c.choice),
+                      .detail = settings_text(c.choice),
                       .step = c.summary.step_time,
                       .low = c.summary.step_time_low,
                       .high = c.summary.step_time_high,
@@ -82,7 +88,8 @@ std::vector<ParetoPoint> pareto_points(const PlanAnswer& answer) {
                       .on_front = c.on_front});
   if (answer.given && answer.given->refused.empty() && answer.given->summary.fits) {
     const Summary& summary = answer.given->summary;
-    points.push_back({.label = answer.given->name,
+    points.push_back({.number = "given",
+                      .label = answer.given->name,
                       .detail = answer.given->strategy,
                       .step = summary.step_time,
                       .low = summary.step_time_low,

@@ -9,6 +9,9 @@
 
 namespace shardscope {
 
+/// A choice's settings beside its strategy's name: "batch 8 x 2, bf16_mixed".
+std::string settings_text(const planner::Choice& choice);
+
 /// Memory over step time in a grid of letters; each candidate is its place, those on the front are
 /// joined. "" where there are fewer than two.
 std::string pareto_plot(const std::vector<Candidate>& candidates);

@@ -50,12 +50,6 @@ std::string band_text(const Summary& summary) {
                      rounded_text(summary.step_time_high));
 }
 
-/// The settings beside the strategy's name.
-std::string settings_text(const planner::Choice& choice) {
-  const std::string whole = planner::text_of(choice);
-  return whole.substr(planner::strategy_text(choice).size() + 2);
-}
-
 std::string places_table(const PlanAnswer& answer, const Painter& painter) {
   Table table({{"", Align::right},
                {"strategy"},
@@ -113,12 +107,16 @@ std::string memory_table(const PlanAnswer& answer, const Painter& painter) {
 }
 
 std::string ties_text(const PlanAnswer& answer) {
-  std::string places;
+  std::vector<int> places;
   for (std::size_t i = 1; i < answer.best_few; ++i)
-    if (answer.candidates[i].ties)
-      places += fmt::format("{}{}", places.empty() ? "" : ", ", answer.candidates[i].place);
+    if (answer.candidates[i].ties) places.push_back(answer.candidates[i].place);
   if (places.empty()) return {};
-  return fmt::format("cannot be told apart by step time: 1 and {} (their bands overlap)\n", places);
+  const int last = places.back();
+  places.pop_back();
+  std::string before = "1";
+  for (const int place : places) before += fmt::format(", {}", place);
+  return fmt::format("cannot be told apart by step time: {} and {} (their bands overlap)\n\n",
+                     before, last);
 }
 
 std::string why_text(const PlanAnswer& answer) {
@@ -234,7 +232,7 @@ std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
     text += nothing_fits_text(answer, painter) + "\n" + why_text(answer) + dropped_text(answer);
     return answer.given ? text + given_text(answer, painter) : text;
   }
-  text += places_table(answer, painter) + "\n" + ties_text(answer) + "\n";
+  text += places_table(answer, painter) + "\n" + ties_text(answer);
   text += memory_table(answer, painter) + "\n";
   text += pareto_plot(answer.candidates) + "\n";
   text += why_text(answer) + dropped_text(answer);

@@ -56,8 +56,9 @@ std::string collectives_figure(const std::vector<CollectiveCurve>& curves, std::
 
 /// One way to train, predicted.
 struct ParetoPoint {
-  std::string label;   ///< "1 fsdp2 full_shard"
-  std::string detail;  ///< shown when pointed at
+  std::string number;  ///< beside the point: "1"
+  std::string label;   ///< "fsdp2 full_shard"
+  std::string detail;  ///< "batch 8, bf16_mixed"
   Duration step, low, high;
   Bytes memory;
   bool on_front = false;  ///< none is both faster and smaller

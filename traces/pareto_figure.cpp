@@ -12,7 +12,8 @@ namespace shardscope {
 namespace {
 
 constexpr double width = 1200, height = 640;
-constexpr double left = 96, right = 1160, top = 96, bottom = 560;
+constexpr double left = 96, right = 720, top = 96, bottom = 560;
+constexpr double legend_left = 752, legend_row = 34;
 constexpr double room_above = 1.12;  // of the largest value, for its label
 
 struct Axes {
@@ -32,7 +33,7 @@ Axes axes_of(const std::vector<ParetoPoint>& points) {
   const auto stretched = [](std::int64_t value) {
     return static_cast<std::int64_t>(static_cast<double>(value) * room_above);
   };
-  return {.time = time_axis(Duration{stretched(slowest.ns)}, left, right, 8),
+  return {.time = time_axis(Duration{stretched(slowest.ns)}, left, right, 6),
           .memory = byte_axis(Bytes{stretched(largest.count)}, bottom, top, 6)};
 }
 
@@ -84,41 +85,55 @@ std::string_view colour_of(const ParetoPoint& point) {
   return point.on_front ? palette::blue : palette::grey;
 }
 
-/// Labels go right of their points, and below one another where they would overlap.
-class Labels {
+/// Numbers stand right of their points, and below one another where they would overlap.
+class Numbers {
  public:
-  void draw(Svg& svg, Point at, const ParetoPoint& point) {
-    constexpr double size = 13, line = 17, gap = 11;
-    const std::string text = fmt::format("{}  {}, {}", point.label, rounded_text(point.step),
-                                         rounded_text(point.memory));
-    const double length = text_width(text, size);
-    const bool to_the_left = at.x + gap + length > width - 8;
-    Rectangle box{to_the_left ? at.x - gap - length : at.x + gap, at.y - line / 2, length, line};
-    while (overlaps(box)) box.y += line;
+  void draw(Svg& svg, Point at, const std::string& number) {
+    constexpr double size = 12, line = 15, gap = 8;
+    const double length = text_width(number, size);
+    Rectangle box{at.x + gap, at.y - line / 2, length, line};
+    while (overlaps(box)) box.x += gap;
     placed_.push_back(box);
-    svg.text({box.x, box.y + line - 4}, text, {.size = size, .has_halo = true});
+    svg.text({box.x, box.y + line - 4}, number, {.size = size, .is_bold = true, .has_halo = true});
   }
 
  private:
   bool overlaps(const Rectangle& box) const {
     return std::any_of(placed_.begin(), placed_.end(), [&](const Rectangle& other) {
-      return box.x < other.x + other.width && other.x < box.x + box.width &&
+      return box.x < other.x + other.width + 3 && other.x < box.x + box.width + 3 &&
              box.y < other.y + other.height && other.y < box.y + box.height;
     });
   }
   std::vector<Rectangle> placed_;
 };
 
+/// Every point by its number: what it is, and its figures below.
+void draw_legend(Svg& svg, const std::vector<ParetoPoint>& points) {
+  double y = top + 6;
+  for (const ParetoPoint& point : points) {
+    svg.rectangle({legend_left, y - 9, 10, 10}, {.fill = std::string(colour_of(point))}, 5);
+    const std::string name =
+        fmt::format("{}{}{}", point.number, point.number.empty() ? "" : "  ", point.label);
+    svg.text({legend_left + 18, y}, fitted(name, 13, width - legend_left - 30), {.is_bold = true});
+    svg.text({legend_left + 18, y + 15},
+             fitted(fmt::format("{}, {}{}{}", rounded_text(point.step), rounded_text(point.memory),
+                                point.detail.empty() ? "" : ": ", point.detail),
+                    12, width - legend_left - 30),
+             {.size = 12, .colour = std::string(palette::faint_ink)});
+    y += legend_row;
+  }
+}
+
 void draw_points(Svg& svg, const Axes& axes, const std::vector<ParetoPoint>& points) {
-  Labels labels;
   for (const ParetoPoint& point : points) {
     const Point at = axes.at(point);
     const std::string colour(colour_of(point));
     svg.line({axes.time.at(point.low.ns), at.y}, {axes.time.at(point.high.ns), at.y},
-             {.stroke = colour, .stroke_width = 3, .opacity = 0.35});
-    svg.rectangle({at.x - 5, at.y - 5, 10, 10}, {.fill = colour}, 5, point.detail);
+             {.stroke = colour, .stroke_width = 1.5, .opacity = 0.3});
+    svg.rectangle({at.x - 5, at.y - 5, 10, 10}, {.fill = colour}, 5, point.label);
   }
-  for (const ParetoPoint& point : points) labels.draw(svg, axes.at(point), point);
+  Numbers numbers;
+  for (const ParetoPoint& point : points) numbers.draw(svg, axes.at(point), point.number);
 }
 
 }  // namespace
@@ -135,6 +150,7 @@ std::string pareto_figure(const std::vector<ParetoPoint>& points, Bytes device,
   draw_device(svg, axes, device);
   draw_front(svg, axes, points);
   draw_points(svg, axes, points);
+  draw_legend(svg, points);
   return svg.str();
 }
 

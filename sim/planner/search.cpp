@@ -277,8 +277,11 @@ std::string why(const Outcome& outcome, const Ground& ground, std::optional<Dura
     case Reason::larger:
       return fmt::format("needs {}", rounded_text(outcome.memory));
     case Reason::out_of_memory:
-      return fmt::format("out of memory: {} more than the {} there are",
-                         rounded_text(outcome.memory - ground.profile.memory),
+      // What a run holds when it fails says little of what it needs.
+      if (outcome.memory.count / 50 < (outcome.memory - ground.profile.memory).count)
+        return fmt::format("out of memory: needs at least {} of the {} there are",
+                           rounded_text(outcome.memory), rounded_text(ground.profile.memory));
+      return fmt::format("out of memory: the {} there are do not suffice",
                          rounded_text(ground.profile.memory));
     case Reason::refused:
       return outcome.text;

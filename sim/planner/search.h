@@ -78,7 +78,7 @@ SearchResult search(const std::vector<Choice>& choices, const Ground& ground,
                     const SearchOptions& options);
 
 /// One line on why a choice is not ranked. `last` is the step time of the last place, if there is
-/// one. "out of memory: 12.3 GiB more than the 79.1 GiB there are".
+/// one. "out of memory: needs at least 91.4 GiB of the 79.1 GiB there are".
 std::string why(const Outcome& outcome, const Ground& ground, std::optional<Duration> last);
 
 }  // namespace shardscope::planner
