@@ -116,13 +116,15 @@ TEST(Validate, LeavesTheReportInAFile) {
   EXPECT_EQ(Json::parse(workplace.read("report.json"))["rows"].size(), 12u);
 }
 
-/// The table of all published runs, which lies beside the project where it lies at all.
+/// The table of all published runs, which lies beside the project where it lies at all. It is
+/// asked about once.
 class PublishedRuns : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(all_runs))
       GTEST_SKIP() << "the table of published runs is not there: " << all_runs;
-    json_ = answer(all_runs.string());
+    static const Json once = answer(all_runs.string());
+    json_ = once;
   }
 
   Json source(const std::string& name) const {
