@@ -154,10 +154,19 @@ class Planning {
     return static_cast<double>(candidate.summary.step_time.ns);
   }
 
-  /// The fastest that does with a part of the best one's memory.
+  /// Settings that save memory by themselves, beside the micro-batch.
+  static bool is_plain(const Choice& choice) {
+    return choice.blocks_per_unit == 1 && choice.checkpointing.every <= 1 &&
+           !choice.reduces_every_micro_batch && choice.prefetch != planner::Prefetch::both &&
+           choice.prefetch != planner::Prefetch::post;
+  }
+
+  /// The fastest plain one that does with a part of the best one's memory.
   void add_front() {
     if (answer_.candidates.empty() || by_memory()) return mark_front();
     const Bytes best = needed_memory(answer_.candidates.front().summary);
+    std::vector<Choice> plain = choices_;
+    std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice); });
     for (const double share : {0.7, 0.45, 0.25}) {
       if (stopped()) break;
       HardwareProfile smaller = ground_.hardware.profile;
@@ -165,10 +174,10 @@ class Planning {
       planner::Ground planning{planning_.model, planning_.config, planning_.training,
                                smaller,         planning_.costs,  planning_.native_target};
       const planner::SearchResult found =
-          planner::search(choices_, planning, {.places = 1, .stop = progress_.stop});
+          planner::search(plain, planning, {.places = 1, .stop = progress_.stop});
       answer_.simulated += found.simulated;
       if (found.ranked.empty()) break;
-      const Choice& choice = choices_[found.ranked.front().choice];
+      const Choice& choice = plain[found.ranked.front().choice];
       const auto known = std::find_if(answer_.candidates.begin(), answer_.candidates.end(),
                                       [&](const Candidate& c) { return c.choice == choice; });
       if (known == answer_.candidates.end()) add(choice);
