@@ -11,6 +11,7 @@
 #include "cli/plan_compare.h"
 #include "cli/plan_given.h"
 #include "cli/plan_larger.h"
+#include "cli/plan_plot.h"
 #include "cli/scenario.h"
 #include "core/error.h"
 #include "sim/cost_model.h"
@@ -140,6 +141,12 @@ class Planning {
   /// In the order of what is shown, which knows more than the search: the allocator's retries.
   void add_best() {
     for (const std::size_t choice : ranked_) add(choices_[choice]);
+    for (const Candidate& candidate : answer_.candidates)
+      if (!candidate.summary.fits)
+        answer_.losers.push_back(
+            {planner::strategy_text(candidate.choice),
+             fmt::format("{}: its tensors would fit, but not in what the caching allocator holds",
+                         settings_text(candidate.choice))});
     std::erase_if(answer_.candidates, [](const Candidate& c) { return !c.summary.fits; });
     std::stable_sort(answer_.candidates.begin(), answer_.candidates.end(),
                      [&](const Candidate& a, const Candidate& b) { return key_of(a) < key_of(b); });
