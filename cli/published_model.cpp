@@ -120,6 +120,8 @@ PublishedModel published_model(const PublishedRow& row, double dropout) {
   }
   if (!row.vocabulary)
     result.assumed.push_back(fmt::format("a vocabulary of {} tokens", shape.vocabulary));
+  if (row.seq_in_notes)
+    result.assumed.push_back(fmt::format("the notes' sequence length of {} tokens", shape.seq));
   if (!row.ffn) result.assumed.push_back("feed-forward layers of four times the hidden size");
   return result;
 }

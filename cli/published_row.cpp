@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/published_words.h"
 #include "core/format/utf8.h"
 
 namespace shardscope {
@@ -81,6 +82,7 @@ class RowReader {
     result_.network_notes = result_.notes;
     for (const CountColumn& column : count_columns) take(column);
     for (const RateColumn& column : rate_columns) take(column);
+    take_length_from_notes();
     return std::move(result_);
   }
 
@@ -113,6 +115,13 @@ class RowReader {
     const auto value = number_of(text);
     if (!value || *value < 0 || *value > most) return refuse(column.name, "a number", text);
     if (*value > 0) result_.*column.field = *value;
+  }
+
+  /// "seq_len not stated in the table (7B_sft.py default 2048)".
+  void take_length_from_notes() {
+    if (result_.seq || !has_word(result_.notes, "seq")) return;
+    result_.seq = number_after(result_.notes, "default ");
+    result_.seq_in_notes = result_.seq.has_value();
   }
 
   const CsvTable& table_;

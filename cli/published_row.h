@@ -18,6 +18,7 @@ struct PublishedRow {
       notes;
   std::optional<double> parameters_billions;
   std::optional<std::int64_t> hidden, layers, heads, kv_heads, ffn, vocabulary, seq;
+  bool seq_in_notes = false;  ///< `seq` is a default that the notes name
   std::optional<std::int64_t> gpus, gpus_per_node, tensor_parallel, pipeline_parallel, shards;
   std::optional<std::int64_t> micro_batch;             ///< sequences
   std::optional<std::int64_t> global_batch;            ///< sequences of a step, of all ranks

@@ -72,8 +72,6 @@ void predict(const PublishedRow& row, ValidatedRow& result) {
   result.predicted = step.time;
   result.low = step.low;
   result.high = step.high;
-  if (!result.measured)
-    result.skipped = "no step time in the row, and no rate that it follows from";
 }
 
 }  // namespace

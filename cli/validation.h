@@ -20,10 +20,11 @@ struct ValidatedRow {
   std::string group;
   std::int64_t tokens_per_gpu = 0;  ///< of a step
   std::optional<Duration> predicted, low, high, measured;
-  std::string skipped;  ///< why it takes no part in the errors; "" where it does
+  std::string skipped;  ///< why it is not predicted; "" where it is
   std::vector<std::string> assumed;
 
-  bool counts() const { return skipped.empty(); }
+  /// Takes part in the errors.
+  bool counts() const { return predicted && measured; }
   /// (predicted - measured) / measured.
   double error() const;
   bool in_band() const { return *low <= *measured && *measured <= *high; }

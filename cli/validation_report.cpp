@@ -62,24 +62,28 @@ std::string rows_table(std::span<const ValidatedRow> rows, const Painter& painte
          text(row.predicted),
          text(row.measured),
          {error_text(error), error_paint(error)},
-         row.counts() ? fmt::format("{} to {}", text(row.low), text(row.high)) : row.skipped});
+         row.predicted ? fmt::format("{} to {}", text(row.low), text(row.high)) : row.skipped});
   }
   return table.text(painter);
 }
 
-/// Rows by the reason for which they were skipped, in order of first appearance.
+constexpr const char* without_measurement =
+    "predicted, but no step time in the row and no rate that it follows from";
+
+/// Rows that take no part in the errors by the reason, in order of first appearance.
 std::string skipped_text(std::span<const ValidatedRow> rows) {
   std::vector<std::pair<std::string, std::vector<int>>> reasons;
   for (const ValidatedRow& row : rows) {
     if (row.counts()) continue;
-    auto found = std::ranges::find(reasons, row.skipped, [](const auto& r) { return r.first; });
-    if (found == reasons.end()) found = reasons.insert(found, {row.skipped, {}});
+    const std::string why = row.predicted ? without_measurement : row.skipped;
+    auto found = std::ranges::find(reasons, why, [](const auto& r) { return r.first; });
+    if (found == reasons.end()) found = reasons.insert(found, {why, {}});
     found->second.push_back(row.number);
   }
   std::string text;
   for (const auto& [why, numbers] : reasons)
     text += fmt::format(
-        "skipped {} row{} ({}{}): {}\n", numbers.size(), numbers.size() == 1 ? "" : "s",
+        "not compared: {} row{} ({}{}): {}\n", numbers.size(), numbers.size() == 1 ? "" : "s",
         fmt::join(numbers.begin(),
                   numbers.begin() + std::min<std::ptrdiff_t>(8, std::ssize(numbers)), ", "),
         numbers.size() > 8 ? ", ..." : "", why);
@@ -97,7 +101,7 @@ Json json_of(const ValidatedRow& row) {
           {"error_share", row.counts() ? Json(row.error()) : Json()},
           {"low_ns", nanoseconds(row.low)},
           {"high_ns", nanoseconds(row.high)},
-          {"skipped", row.counts() ? Json() : Json(row.skipped)},
+          {"skipped", row.predicted ? Json() : Json(row.skipped)},
           {"assumed", row.assumed}};
 }
 

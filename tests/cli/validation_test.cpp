@@ -55,9 +55,10 @@ TEST(Validation, BandsCoverWhatLiesInThem) {
   EXPECT_NEAR(statistics_of(rows).band_coverage, 2.0 / 3, 1e-9);
 }
 
-TEST(Validation, SkippedRowsDoNotCount) {
-  std::vector<ValidatedRow> rows{row("a", 1, 1), row("b", 1, 9)};
-  rows[1].skipped = "FP8";
+TEST(Validation, RowsThatAreNotPredictedOrNotMeasuredDoNotCount) {
+  std::vector<ValidatedRow> rows{row("a", 1, 1), row("b", 1, 9), row("c", 1, 9)};
+  rows[1].predicted.reset();
+  rows[2].measured.reset();
   EXPECT_EQ(statistics_of(rows).rows, 1);
   EXPECT_EQ(statistics_by_source(rows).size(), 1u);
 }
