@@ -72,10 +72,6 @@ class Planning {
     add_front();
     explain_places();
     add_losers();
-    if (!offloads_)
-      answer_.dropped.push_back({"offload",
-                                 "the host's update is not timed: weighed only where "
-                                 "nothing fits without it"});
     if (ground_.given) set_given();
     if (offloads_ && !answer_.candidates.empty())
       answer_.remarks.emplace_back(
@@ -109,9 +105,13 @@ class Planning {
   void search_on(int world, Memory memory) {
     planner::Enumeration all = choices_of(ground_, options_, world);
     const bool offloads = memory == Memory::host;
-    std::erase_if(all.choices, [&](const Choice& choice) {
+    const std::size_t put_off = std::erase_if(all.choices, [&](const Choice& choice) {
       return (choice.offload != planner::Offload::none) != offloads;
     });
+    if (!offloads && put_off > 0)
+      all.dropped.push_back({"offload",
+                             "the host's update is not timed: weighed only where nothing fits "
+                             "without it"});
     const planner::SearchResult found = planner::search(
         all.choices, planning_,
         {.objective = by_memory() ? planner::Objective::memory : planner::Objective::time,

@@ -225,9 +225,12 @@ std::string why_not_best(const Summary& best, const Summary& other, PlanObjectiv
     return fmt::format("{} memory, {:+.1f}% step time", signed_memory(best, other), share * 100);
   const Part part = largest_part(best.time, other.time);
   std::string text = fmt::format("{:.1f}% slower", share * 100);
-  if (share <= 0) text = fmt::format("{:.1f}% faster", -share * 100);
-  if (share > 0 && part.more().ns > 0)
+  constexpr double nothing = 0.0005;
+  if (std::abs(share) < nothing) text = "as fast";
+  if (share <= -nothing) text = fmt::format("{:.1f}% faster", -share * 100);
+  if (share >= nothing && part.more().ns > 0)
     text += fmt::format(": {} more {}", rounded_text(part.more()), part.name);
+  if (needed_memory(best) == needed_memory(other)) return text + "; as much memory";
   return text + fmt::format("; {} memory", signed_memory(best, other));
 }
 
