@@ -18,12 +18,13 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 13> verbs{
+constexpr std::array<Verb, 14> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
      {"plan", "ranks the strategies, says why, and writes the chosen one", declare_plan},
      {"calibrate", "measures this machine and writes its hardware profile", declare_calibrate},
+     {"fit", "corrects a hardware profile by what a real run took", declare_fit},
      {"validate", "predictions of measured runs, and their errors", declare_validate},
      {"train", "predicts, really trains, and compares", declare_train},
      {"compare", "runs side by side, predicted and profiled", declare_compare},
@@ -33,7 +34,7 @@ constexpr std::array<Verb, 13> verbs{
      {"convert", "a configuration of one tool as that of another", declare_convert},
      {"data", "text to tokens", declare_data}}};
 
-constexpr std::array<std::string_view, 4> later_verbs{"fit", "profile", "gui", "checkpoint"};
+constexpr std::array<std::string_view, 3> later_verbs{"profile", "gui", "checkpoint"};
 
 std::string program_help() {
   std::string text =
