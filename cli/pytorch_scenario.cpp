@@ -30,6 +30,10 @@ JobOptions with_planned_optimizer(JobOptions given) {
 JsonValue config_of(const std::filesystem::path& model) {
   const std::filesystem::path path = config_path(model);
   std::error_code ignored;
+  if (!std::filesystem::exists(model, ignored))
+    throw Error({.where = model.string(),
+                 .what = "no such file or folder",
+                 .way_out = "give a model's folder or config.json"});
   if (path.filename().extension() != ".json" || !std::filesystem::is_regular_file(path, ignored))
     throw Error({.where = model.string(),
                  .what = "PyTorch's operators follow from a model's config.json",
