@@ -129,13 +129,13 @@ TEST(ParetoFigure, LabelsEveryPointWithItsFigures) {
                                           .step = Duration{2'000'000},
                                           .low = Duration{1'900'000},
                                           .high = Duration{2'200'000},
-                                          .memory = Bytes{3 << 30},
+                                          .memory = Bytes{3ll << 30},
                                           .on_front = true},
                                          {.label = "mine.yaml",
                                           .step = Duration{4'000'000},
                                           .low = Duration{4'000'000},
                                           .high = Duration{4'000'000},
-                                          .memory = Bytes{1 << 30},
+                                          .memory = Bytes{1ll << 30},
                                           .is_given = true}},
                                         Bytes{2ll << 30}, "a plan");
   EXPECT_THAT(svg, HasSubstr("1  ddp no_shard"));
