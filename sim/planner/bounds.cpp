@@ -41,11 +41,21 @@ struct Communication {
   Duration gathers, reductions, between_replicas;
 };
 
+/// What a sharding adds to a step.
+struct PerStep {
+  Communication communication;
+  Duration exposed;  ///< of it, beside which nothing can be computed
+  Duration copies;   ///< kernels around the collectives, and sums of gradients
+};
+
 struct ShardingBounds {
-  ModelStates states;         ///< on the device
-  Bytes unsharded_gradients;  ///< of all that trains, as kernels write them
-  Communication each, last;   ///< of every micro-batch; of the last one in addition
-  Duration update;            ///< of the optimizer
+  ModelStates states;    ///< on the device
+  Bytes gathered;        ///< parameters that are whole when activations take the most
+  Bytes kept_gradients;  ///< that stay whole between micro-batches
+  PerStep each;          ///< in every micro-batch
+  PerStep further;       ///< in every micro-batch but the first
+  PerStep once;          ///< in the last one
+  Duration update;       ///< of the optimizer
 };
 
 Group group_of(int stride, int size) {
@@ -73,7 +83,6 @@ class ShardingBounder {
 
   ShardingBounds bounds() {
     ShardingBounds result;
-    result.unsharded_gradients = bytes_of(trainable_, dtype_);
     switch (choice_.runtime) {
       case Runtime::native:
         native(result);
@@ -115,47 +124,94 @@ class ShardingBounder {
     result.states = zero_paper_states(trainable_, choice_.sharding, choice_.mesh.shard,
                                       ground_.training.optimizer, precision, gradients);
     const bool hybrid = choice_.mesh.shard > 1 && choice_.mesh.replicate > 1;
-    result.last.reductions =
+    Communication& once = result.once.communication;
+    once.reductions =
         time(OperationKind::reduce_scatter, trainable_, gradients, hybrid ? shards_ : world_);
     if (hybrid)
-      result.last.between_replicas =
+      once.between_replicas =
           time(OperationKind::all_reduce, trainable_ / choice_.mesh.shard, gradients, replicas_);
     if (shards_parameters(choice_.sharding))
-      result.last.gathers = time(OperationKind::all_gather, elements_, dtype_, shards_);
+      once.gathers = time(OperationKind::all_gather, elements_, dtype_, shards_);
   }
 
-  /// Where units are gathered again in the backward, the root and the last unit may be left out.
+  /// Read once and written once: what a copy of so many elements takes at least.
+  Duration copied(std::int64_t elements) const {
+    return ground_.costs.copy_time(bytes_of(2 * elements, dtype_));
+  }
+
+  /// A gather and a reduction of each unit. Where units are gathered again in the backward, the two
+  /// largest may be left out: the root and the last one.
   void fsdp(ShardingBounds& result) const {
     const ShardingPlan sharding = plan();
-    Duration first, largest;
+    const bool again = shards_parameters(choice_.sharding);
+    std::int64_t elements = 0, largest = 0;
+    PerStep gathers, reductions;
+    Duration largest_gather;
     for (const PlannedUnit& unit : sharding.units) {
       const Duration gather =
           time(OperationKind::all_gather, unit.padded_elements, dtype_, shards_);
-      first += gather;
-      largest = std::max(largest, gather);
-      result.last.reductions +=
+      const Duration reduction =
           time(OperationKind::reduce_scatter, unit.padded_elements, dtype_, shards_);
-      result.last.between_replicas +=
+      gathers.communication.gathers += gather;
+      reductions.communication.reductions += reduction;
+      reductions.communication.between_replicas +=
           time(OperationKind::all_reduce, unit.shard_elements, dtype_, replicas_);
+      elements += unit.elements;
+      largest = std::max(largest, unit.elements);
+      largest_gather = std::max(largest_gather, gather);
+      if (unit.name.empty()) expose_root(unit, gather, reduction, result, gathers, reductions);
     }
-    const Duration again = std::max(Duration{}, first - largest * 2);
-    if (shards_parameters(choice_.sharding))
-      result.each.gathers = first + again;
-    else if (choice_.sharding != S::no_shard)
-      result.last.gathers = first;
-    if (choice_.reduces_every_micro_batch)
-      std::swap(result.each.reductions, result.last.reductions);
+    if (again) {
+      const Duration two = largest_gather * 2;
+      gathers.communication.gathers += std::max(Duration{}, gathers.communication.gathers - two);
+    }
+    // FSDP2 copies parameters out of what it gathers, and gradients into what it reduces.
+    if (choice_.runtime == Runtime::fsdp2) {
+      gathers.copies =
+          copied(elements + (again ? std::max<std::int64_t>(0, elements - 2 * largest) : 0));
+      reductions.copies = copied(elements);
+    }
+    (again ? result.each : result.once) = gathers;
+    PerStep& reduced = choice_.reduces_every_micro_batch ? result.each : result.once;
+    add(reduced, reductions);
+    if (!choice_.reduces_every_micro_batch) keep_gradients(dtype_, result);
+    if (!again && choice_.sharding != S::no_shard) result.gathered = bytes_of(elements, dtype_);
     if (choice_.offload == Offload::all) return;
     result.states = sharding.per_rank;
     result.update = read_once(result.states);
   }
 
+  /// The root is gathered before anything is computed, after the last update, and reduced when all
+  /// is computed. FSDP1 keeps it whole meanwhile.
+  void expose_root(const PlannedUnit& root, Duration gather, Duration reduction,
+                   ShardingBounds& result, PerStep& gathers, PerStep& reductions) const {
+    gathers.exposed = gather;
+    reductions.exposed = reduction;
+    if (choice_.runtime == Runtime::fsdp1 && shards_parameters(choice_.sharding))
+      result.gathered = bytes_of(root.elements, dtype_);
+  }
+
+  static void add(PerStep& to, const PerStep& other) {
+    to.communication.gathers += other.communication.gathers;
+    to.communication.reductions += other.communication.reductions;
+    to.communication.between_replicas += other.communication.between_replicas;
+    to.exposed += other.exposed;
+    to.copies += other.copies;
+  }
+
+  /// Each further micro-batch adds its gradients to those there are: two read, one written.
+  void keep_gradients(Dtype dtype, ShardingBounds& result) const {
+    result.kept_gradients = bytes_of(trainable_, dtype);
+    result.further.copies = result.kept_gradients * 3 / ground_.profile.memory_bandwidth;
+  }
+
   void ddp(ShardingBounds& result) const {
     const ShardingPlan sharding = plan();
+    const Dtype gradients = parameter_dtype(choice_.precision);
     result.states = sharding.per_rank;
-    // Where gradients are not views of the buckets, the plan counts both.
-    result.last.reductions =
-        time(OperationKind::all_reduce, trainable_, parameter_dtype(choice_.precision), world_);
+    result.once.communication.reductions =
+        time(OperationKind::all_reduce, trainable_, gradients, world_);
+    keep_gradients(gradients, result);
     result.update = read_once(result.states);
   }
 
@@ -164,14 +220,19 @@ class ShardingBounder {
   void deepspeed(ShardingBounds& result) const {
     const ShardingPlan sharding = plan();
     const Dtype dtype = choice_.precision == TrainingPrecision::bf16 ? Dtype::bfloat16 : dtype_;
-    result.last.reductions = time(OperationKind::reduce_scatter, trainable_, dtype, world_);
-    if (choice_.sharding == S::zero1 || choice_.sharding == S::shard_grad_op)
-      result.last.gathers = time(OperationKind::all_gather, trainable_, dtype, world_);
+    const bool third = shards_parameters(choice_.sharding);
+    (third ? result.each : result.once).communication.reductions =
+        time(OperationKind::reduce_scatter, trainable_, dtype, world_);
     std::int64_t gathered = 0;
     for (const PlannedPartition& partition : sharding.partitions)
       if (!partition.persistent) gathered += partition.elements;
-    if (gathered > 0)
-      result.each.gathers = time(OperationKind::all_gather, gathered, dtype, world_);
+    if (third && gathered > 0)
+      // The second copy serves the further micro-batches.
+      (choice_.sharding == S::hybrid_shard ? result.once : result.each).communication.gathers =
+          time(OperationKind::all_gather, gathered, dtype, world_);
+    if (!third)
+      result.once.communication.gathers =
+          time(OperationKind::all_gather, trainable_, dtype, world_);
     result.states = sharding.per_rank;
     result.states.gradients = {};
     if (choice_.offload != Offload::none) result.states.optimizer_states = {};
@@ -186,41 +247,45 @@ class ShardingBounder {
   std::int64_t elements_ = 0, trainable_ = 0;
 };
 
-/// Gradients that stay unsharded between micro-batches.
-bool keeps_gradients(const Choice& choice) {
-  const bool fsdp = choice.runtime == Runtime::fsdp1 || choice.runtime == Runtime::fsdp2;
-  return fsdp && choice.micro_batches > 1 && !choice.reduces_every_micro_batch;
-}
-
 Duration communication_time(const Communication& c, bool serial) {
   if (serial) return c.gathers + c.reductions + c.between_replicas;
   return std::max({c.gathers, c.reductions, c.between_replicas});
 }
 
-Communication of_step(const ShardingBounds& sharding, int micro_batches) {
-  const auto sum = [&](Duration Communication::*kind) {
-    return sharding.each.*kind * micro_batches + sharding.last.*kind;
+PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
+  const auto sum = [&](const auto& part) {
+    return part(sharding.each) * micro_batches + part(sharding.further) * (micro_batches - 1) +
+           part(sharding.once);
   };
-  return {.gathers = sum(&Communication::gathers),
-          .reductions = sum(&Communication::reductions),
-          .between_replicas = sum(&Communication::between_replicas)};
+  return {
+      .communication = {.gathers = sum([](const PerStep& p) { return p.communication.gathers; }),
+                        .reductions =
+                            sum([](const PerStep& p) { return p.communication.reductions; }),
+                        .between_replicas =
+                            sum([](const PerStep& p) { return p.communication.between_replicas; })},
+      // Once a step is what every runtime has to expose.
+      .exposed = sharding.each.exposed + sharding.once.exposed,
+      .copies = sum([](const PerStep& p) { return p.copies; })};
 }
 
 Bounds combined(const Choice& choice, const Ground& ground, const PlainStep& plain,
                 const ShardingBounds& sharding) {
+  const PerStep step = of_step(sharding, choice.micro_batches);
+  const Duration compute = plain.compute * choice.micro_batches + step.copies + sharding.update;
   const SharingRules rules = sharing_rules(ground.profile);
-  const Duration compute = plain.compute * choice.micro_batches + sharding.update;
-  const Duration communication = communication_time(of_step(sharding, choice.micro_batches),
-                                                    rules.collectives_serial);
+  const Duration communication = communication_time(step.communication, rules.collectives_serial);
+  const Duration exposed = std::min(step.exposed, communication);
   const double slowed = 1 - 1 / rules.compute_slowdown;
-  const Duration beside = Duration::from_seconds(communication.seconds() * slowed);
+  const Duration beside = Duration::from_seconds((communication - exposed).seconds() * slowed);
   const ModelStates& states = sharding.states;
   const Bytes between = states.parameters + states.optimizer_states;
-  const Bytes kept = keeps_gradients(choice) ? sharding.unsharded_gradients : Bytes{};
+  const Bytes kept = choice.micro_batches > 1 ? sharding.kept_gradients : Bytes{};
   const bool native = choice.runtime == Runtime::native;
   const Bytes outside = native ? Bytes{} : ground.profile.context_memory.value_or(Bytes{});
-  return {.time = std::max({compute + beside, communication, plain.host * choice.micro_batches}),
-          .memory = outside + between + std::max(plain.activations + kept, states.gradients)};
+  return {.time = std::max(
+              {compute + exposed + beside, communication, plain.host * choice.micro_batches}),
+          .memory = outside + between +
+                    std::max(plain.activations + sharding.gathered + kept, states.gradients)};
 }
 
 /// Values of the keys that occur, computed side by side.
