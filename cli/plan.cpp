@@ -103,7 +103,7 @@ ExitCode run_plan(const PlanOptions& options) {
                    .stop = stop.token()});
   }
   std::optional<WrittenChoice> chosen;
-  if (!answer.candidates.empty()) chosen = written(answer.candidates.front().choice, ground);
+  if (!answer.candidates.empty()) chosen = written(answer.candidates[answer.chosen].choice, ground);
   const std::string json = plan_json(answer, ground, options, chosen);
   if (!options.output.json) note_assumptions(options.output, ground.assumed);
   print(options.output.json ? json + "\n"

@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "cli/plan_compare.h"
+#include "cli/plan_config.h"
 #include "cli/plan_given.h"
 #include "cli/plan_larger.h"
 #include "cli/plan_plot.h"
 #include "cli/scenario.h"
 #include "core/error.h"
 #include "sim/cost_model.h"
+#include "sim/planner/parallel.h"
 
 namespace shardscope {
 namespace {
@@ -71,6 +73,7 @@ class Planning {
     add_best();
     add_front();
     explain_places();
+    choose();
     add_losers();
     if (ground_.given) set_given();
     if (offloads_ && !answer_.candidates.empty())
@@ -132,15 +135,18 @@ class Planning {
     answer_.interrupted = answer_.interrupted || found.interrupted;
   }
 
-  void add(const Choice& choice) {
+  Candidate candidate_of(const Choice& choice) const {
     Candidate candidate{.choice = choice, .summary = summary_of(choice, ground_, planning_)};
     candidate.gpu_hours = gpu_hours_of(candidate.summary);
-    answer_.candidates.push_back(std::move(candidate));
+    return candidate;
   }
 
   /// In the order of what is shown, which knows more than the search: the allocator's retries.
   void add_best() {
-    for (const std::size_t choice : ranked_) add(choices_[choice]);
+    answer_.candidates.resize(ranked_.size());
+    planner::for_each_index(ranked_.size(), 0, [&](std::size_t i) {
+      answer_.candidates[i] = candidate_of(choices_[ranked_[i]]);
+    });
     for (const Candidate& candidate : answer_.candidates)
       if (!candidate.summary.fits)
         answer_.losers.push_back(
@@ -187,7 +193,7 @@ class Planning {
       const Choice& choice = plain[found.ranked.front().choice];
       const auto known = std::find_if(answer_.candidates.begin(), answer_.candidates.end(),
                                       [&](const Candidate& c) { return c.choice == choice; });
-      if (known == answer_.candidates.end()) add(choice);
+      if (known == answer_.candidates.end()) answer_.candidates.push_back(candidate_of(choice));
     }
     mark_front();
   }
@@ -223,6 +229,40 @@ class Planning {
     }
   }
 
+  static Bytes margin_of(const Summary& summary) {
+    return summary.device_memory.value_or(Bytes{}) - needed_memory(summary);
+  }
+
+  static bool has_small_margin(const Summary& summary) {
+    return summary.device_memory &&
+           static_cast<double>(margin_of(summary).count) <
+               small_margin * static_cast<double>(summary.device_memory->count);
+  }
+
+  /// What speaks against a place: nothing, that its file alone would take more memory, or that next
+  /// to none is left.
+  enum class Objection : std::uint8_t { none, beyond_the_file, small_margin };
+  Objection objection_to(const Candidate& candidate) const {
+    if (has_small_margin(candidate.summary)) return Objection::small_margin;
+    return memory_beyond_the_file(candidate.choice, ground_).empty() ? Objection::none
+                                                                     : Objection::beyond_the_file;
+  }
+
+  std::string text_of_objection(const Candidate& candidate) const {
+    if (has_small_margin(candidate.summary))
+      return fmt::format("it has {} to spare", rounded_text(margin_of(candidate.summary)));
+    return fmt::format("no file says \"{}\"", memory_beyond_the_file(candidate.choice, ground_));
+  }
+
+  /// Of those that cannot be told apart the first with the least against it.
+  void choose() {
+    const auto& all = answer_.candidates;
+    for (std::size_t i = 1; i < answer_.best_few; ++i)
+      if (all[i].ties && objection_to(all[i]) < objection_to(all[answer_.chosen]))
+        answer_.chosen = i;
+    if (answer_.chosen > 0) answer_.why_not_first = text_of_objection(all.front());
+  }
+
   /// The outcome that says most of a strategy: the fastest one simulated, else the lowest bound,
   /// else what needs least memory.
   static bool says_more(const Outcome& a, const Outcome& b) {
@@ -255,9 +295,8 @@ class Planning {
 
   void add_remarks() {
     const Summary& best = answer_.candidates.front().summary;
-    const Bytes margin = best.device_memory.value_or(Bytes{}) - needed_memory(best);
-    if (best.device_memory && static_cast<double>(margin.count) <
-                                  small_margin * static_cast<double>(best.device_memory->count))
+    const Bytes margin = margin_of(best);
+    if (has_small_margin(best))
       answer_.remarks.push_back(fmt::format(
           "the first has {} to spare: its tensors take {}, the rest is held by the caching "
           "allocator, and whatever else runs on the device makes it fail",

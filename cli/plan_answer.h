@@ -45,6 +45,8 @@ struct GivenFile {
 struct PlanAnswer {
   std::vector<Candidate> candidates;  ///< by place; those of the front behind the best few
   std::size_t best_few = 0;           ///< of the candidates: the places asked for
+  std::size_t chosen = 0;             ///< of the candidates: the one that is written
+  std::string why_not_first;          ///< where that is not the first
   std::vector<Loser> losers;          ///< in the order of enumeration
   std::vector<planner::Dropped> dropped;
   std::vector<std::string> remarks;  ///< what turns out other than is usually said

@@ -79,19 +79,36 @@ void add_own(const Choice& choice, PortableStrategy& strategy) {
                                         ConfigValue(std::int64_t{0})));
 }
 
-/// What no key of the file says.
-std::vector<Loss> beyond_the_file(const Choice& choice) {
+bool is_hybrid(const Choice& choice) {
+  return choice.sharding == ShardingStrategy::hybrid_shard ||
+         choice.sharding == ShardingStrategy::hybrid_shard_zero2;
+}
+
+/// What no key of the file says, and memory depends on.
+std::vector<Loss> memory_losses(const Choice& choice, const PlanGround& ground) {
   std::vector<Loss> losses;
   const auto& checkpointing = choice.checkpointing;
+  if (choice.runtime == Runtime::fsdp1 && is_hybrid(choice) &&
+      choice.mesh.shard != ranks_per_node(ground))
+    losses.push_back(
+        {fmt::format("a grid of {} x {} ranks", choice.mesh.replicate, choice.mesh.shard),
+         "belongs to the script: FSDP1 shards inside a node unless it is given "
+         "process groups"});
   if (checkpointing.every > 1 || checkpointing.selective)
     losses.push_back({fmt::format("checkpointing {}", planner::text_of(checkpointing)),
                       "belongs to the script: the file has all blocks or none"});
-  if (choice.blocks_per_unit > 1)
-    losses.push_back({fmt::format("units of {} blocks", choice.blocks_per_unit),
-                      "belong to the script: fully_shard takes a list of modules"});
   if (choice.reduces_every_micro_batch)
     losses.push_back({"gradients reduced in every micro-batch",
                       "belongs to the script: GradientAccumulationPlugin(sync_each_batch=True)"});
+  return losses;
+}
+
+/// What no key of the file says.
+std::vector<Loss> beyond_the_file(const Choice& choice, const PlanGround& ground) {
+  std::vector<Loss> losses = memory_losses(choice, ground);
+  if (choice.blocks_per_unit > 1)
+    losses.push_back({fmt::format("units of {} blocks", choice.blocks_per_unit),
+                      "belong to the script: fully_shard takes a list of modules"});
   if (choice.precision == TrainingPrecision::bf16)
     losses.push_back({"bf16", "belongs to the script: from_pretrained(dtype=torch.bfloat16)"});
   return losses;
@@ -117,6 +134,12 @@ WrittenChoice job_of(const Choice& choice, const PlanGround& ground) {
 
 }  // namespace
 
+std::string memory_beyond_the_file(const Choice& choice, const PlanGround& ground) {
+  if (choice.runtime == Runtime::native) return {};
+  const std::vector<Loss> losses = memory_losses(choice, ground);
+  return losses.empty() ? std::string() : losses.front().key;
+}
+
 WrittenChoice written(const Choice& choice, const PlanGround& ground) {
   if (choice.runtime == Runtime::native) return job_of(choice, ground);
   PortableStrategy strategy = portable(choice, ground);
@@ -132,7 +155,7 @@ WrittenChoice written(const Choice& choice, const PlanGround& ground) {
   if (choice.micro_batches == 1)
     std::erase_if(result.losses,
                   [](const Loss& loss) { return loss.key == "gradient_accumulation_steps"; });
-  for (Loss& loss : beyond_the_file(choice)) result.losses.push_back(std::move(loss));
+  for (Loss& loss : beyond_the_file(choice, ground)) result.losses.push_back(std::move(loss));
   return result;
 }
 

@@ -17,6 +17,10 @@ struct WrittenChoice {
   std::vector<Loss> losses;  ///< what the file cannot say and the script must
 };
 
+/// What of the choice no file says and memory depends on, so that the file alone may not fit:
+/// "gradients reduced in every micro-batch"; "" where it says enough.
+std::string memory_beyond_the_file(const planner::Choice& choice, const PlanGround& ground);
+
 /// accelerate's file for ddp, fsdp1 and fsdp2, DeepSpeed's for its own, a Shardscope job for
 /// native.
 WrittenChoice written(const planner::Choice& choice, const PlanGround& ground);

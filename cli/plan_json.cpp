@@ -84,7 +84,8 @@ std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
   json["candidates"] = std::move(candidates);
   json["chosen"] = nullptr;
   if (chosen)
-    json["chosen"] = {{"place", 1},
+    json["chosen"] = {{"place", answer.candidates[answer.chosen].place},
+                      {"why_not_first", answer.why_not_first},
                       {"format", chosen->format},
                       {"file", chosen->file},
                       {"text", chosen->text},

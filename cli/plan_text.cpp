@@ -153,7 +153,7 @@ std::string dropped_text(const PlanAnswer& answer) {
 }
 
 std::string cost_text(const PlanAnswer& answer, const PlanOptions& options) {
-  const Candidate& best = answer.candidates.front();
+  const Candidate& best = answer.candidates[answer.chosen];
   const double hours = best.gpu_hours;
   std::string text = fmt::format("cost      {:.1f} GPU-hours for 10^9 tokens", hours);
   if (options.price)
@@ -163,10 +163,13 @@ std::string cost_text(const PlanAnswer& answer, const PlanOptions& options) {
 
 std::string chosen_text(const PlanAnswer& answer, const PlanOptions& options,
                         const Painter& painter) {
-  const Candidate& best = answer.candidates.front();
+  const Candidate& best = answer.candidates[answer.chosen];
   std::string text =
-      painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice)));
-  text += "\n" + cost_text(answer, options);
+      painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice))) + "\n";
+  if (answer.chosen > 0)
+    text += fmt::format("          place {}, and not the first: {}\n", best.place,
+                        answer.why_not_first);
+  text += cost_text(answer, options);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);
   return text;

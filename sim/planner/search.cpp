@@ -271,7 +271,9 @@ std::string why(const Outcome& outcome, const Ground& ground, std::optional<Dura
       last ? fmt::format("; the last place takes {}", rounded_text(*last)) : "";
   switch (outcome.reason) {
     case Reason::slower:
-      return fmt::format("takes {} a step{}", time, against);
+      // What has not come to a place was tried out without the allocator, whose retries take time.
+      return fmt::format("takes {}{} a step{}", last && outcome.time <= *last ? "at least " : "",
+                         time, against);
     case Reason::bounded:
       return fmt::format("takes at least {} a step{}", time, against);
     case Reason::larger:

@@ -1,9 +1,10 @@
 #include "sim/planner/trial.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
-#include "core/runtime/recorded_schedule.h"
 #include "sim/allocator/block_sizes.h"
 #include "sim/outside_memory.h"
 #include "sim/step_player.h"
@@ -12,10 +13,13 @@
 namespace shardscope::planner {
 namespace {
 
-Schedule recorded(const Choice& choice, const Ground& ground) {
+using Steps = std::span<const char* const>;
+
+Schedule recorded(const Choice& choice, const Ground& ground, Steps steps) {
   const eager::TrainingSetup setup = training_setup(choice, ground.model, ground.training);
-  Schedule schedule = eager::recorded_schedule(
-      ground.model, ground.config, setup, eager::kernel_device(setup.session.compute_capability));
+  Schedule schedule =
+      eager::recorded_schedule(ground.model, ground.config, setup,
+                               eager::kernel_device(setup.session.compute_capability), steps);
   schedule.strategy.runtime = choice.runtime;
   schedule.workload = native_workload(choice, ground.training);
   return schedule;
@@ -24,6 +28,14 @@ Schedule recorded(const Choice& choice, const Ground& ground) {
 Schedule native(const Choice& choice, const Ground& ground) {
   return native_schedule(ground.model, native_strategy(choice, ground.model),
                          native_workload(choice, ground.training), 0, ground.native_target);
+}
+
+/// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
+/// the order of modules that it has seen twice.
+Steps trial_steps(Runtime runtime) {
+  static constexpr std::array soon{"1", "steady"};
+  const bool settles_later = runtime == Runtime::ddp || runtime == Runtime::deepspeed;
+  return settles_later ? Steps(eager::training_steps) : Steps(soon);
 }
 
 /// The same with as many micro-batches as have to be recorded.
@@ -54,8 +66,9 @@ Bytes highest_reserved(const Schedule& schedule, const Simulation& simulation) {
 
 }  // namespace
 
-Schedule schedule_of(const Choice& choice, const Ground& ground) {
-  return choice.runtime == Runtime::native ? native(choice, ground) : recorded(choice, ground);
+Schedule schedule_of(const Choice& choice, const Ground& ground, Steps steps) {
+  return choice.runtime == Runtime::native ? native(choice, ground)
+                                           : recorded(choice, ground, steps);
 }
 
 Bytes allocated_peak(const Schedule& schedule) {
@@ -74,7 +87,7 @@ Bytes allocated_peak(const Schedule& schedule) {
 }
 
 Trial try_out(const Choice& choice, const Ground& ground) {
-  const Schedule schedule = schedule_of(told(choice), ground);
+  const Schedule schedule = schedule_of(told(choice), ground, trial_steps(choice.runtime));
   return {.time = time_of(schedule, ground, choice.micro_batches),
           .allocated = allocated_peak(schedule),
           .outside = outside_of(schedule, ground)};

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/format/json_reader.h"
+#include "core/runtime/recorded_schedule.h"
 #include "sim/cost_model.h"
 #include "sim/hardware_profile.h"
 #include "sim/planner/choice.h"
@@ -23,8 +25,10 @@ struct Ground {
 };
 
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
-/// and Refusal where the real library raises.
-Schedule schedule_of(const Choice& choice, const Ground& ground);
+/// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see
+/// recorded_schedule.
+Schedule schedule_of(const Choice& choice, const Ground& ground,
+                     std::span<const char* const> steps = eager::training_steps);
 
 /// Of the native runtime: the arena. Else what tensors take at the highest, in blocks of 512 bytes,
 /// whatever the device's speed; the caching allocator holds at least as much.
