@@ -72,7 +72,11 @@ std::optional<ObservedProduct> product_of(const ImportedTrace& trace, std::uint3
     std::int64_t flops = 2 * right->back();
     for (const std::int64_t size : *left)
       if (__builtin_mul_overflow(flops, size, &flops)) return std::nullopt;
-    return ObservedProduct{{flops}, *dtype};
+    return ObservedProduct{.shape = {.batch = axes == 3 ? left->front() : 1,
+                                     .m = (*left)[axes - 2],
+                                     .n = right->back(),
+                                     .k = left->back()},
+                           .dtype = *dtype};
   } catch (const Error&) {
     return std::nullopt;  // an operator without shapes, or with other arguments
   }
@@ -167,7 +171,7 @@ class Observer {
     for (const auto& [op, time] : by_operator) {
       if (result_.run.products.timings.size() >= most_products) break;
       const std::optional<ObservedProduct> product = product_of(trace, op);
-      if (!product || product->flops < least_product || time.ns <= 0) continue;
+      if (!product || flops_of(*product) < least_product || time.ns <= 0) continue;
       products_.add(result_.run.products, *product, time);
       result_.used[KernelClass::product] += time;
     }

@@ -15,15 +15,15 @@ namespace {
 
 std::size_t index_of(KernelKind kind) { return static_cast<std::size_t>(kind); }
 
-FlopRate data_sheet_peak(const Gpu& gpu, Dtype dtype) {
-  if (dtype == Dtype::bfloat16) return gpu.bfloat16.value_or(gpu.float32);
-  if (dtype == Dtype::float16) return gpu.float16.value_or(gpu.float32);
-  return gpu.float32;
+/// A profile's own peak, where it has one, goes before that of its data sheet.
+FlopRate device_peak(const HardwareProfile& profile, Dtype dtype) {
+  if (dtype == Dtype::float16) return profile.gpu->float16.value_or(profile.gpu->float32);
+  return peak_of(profile, dtype);
 }
 
 DeviceFigures device_figures(const HardwareProfile& profile, Dtype dtype) {
   return {.multiprocessors = profile.gpu->multiprocessors,
-          .peak = data_sheet_peak(*profile.gpu, dtype),
+          .peak = device_peak(profile, dtype),
           .memory_bandwidth = profile.memory_bandwidth,
           .power_limit = profile.gpu->power_limit};
 }

@@ -33,8 +33,9 @@ struct Fit {
 /// observed replaces a sample or becomes one, and other samples of its kind go along by the kind's
 /// factor. Where the profile has a link and no samples, and the run is another program's,
 /// collectives correct the link instead (fit_links.h); products correct the peak, large copies
-/// bandwidths, and launches the overhead of an operation. `provenance` is that of every constant
-/// that changes. Throws Error where nothing can be compared.
+/// bandwidths, and launches the overhead of an operation. A data sheet (`gpu`) is corrected by what
+/// the cost model makes of it, so that the corrected figure predicts what was measured.
+/// `provenance` is that of every constant that changes. Throws Error where nothing can be compared.
 Fit fit(const HardwareProfile& profile, const RunObservations& run, const Provenance& provenance);
 
 }  // namespace shardscope

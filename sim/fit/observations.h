@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device_work.h"
 #include "core/dtype.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
@@ -28,10 +29,19 @@ struct ObservedCollective {
 
 /// A matrix product by shapes alone.
 struct ObservedProduct {
-  Flops flops;
+  MatmulShape shape;
   Dtype dtype = Dtype::float32;
   bool operator==(const ObservedProduct&) const = default;
 };
+
+inline Flops flops_of(const ObservedProduct& p) {
+  return {2 * p.shape.batch * p.shape.m * p.shape.n * p.shape.k};
+}
+/// Both factors and the result, once.
+inline Bytes bytes_of(const ObservedProduct& p) {
+  const MatmulShape& s = p.shape;
+  return bytes_of(s.batch * (s.m * s.k + s.k * s.n + s.m * s.n), p.dtype);
+}
 
 enum class CopyDirection : std::uint8_t { host_to_device, device_to_host, within_device };
 

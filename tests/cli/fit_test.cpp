@@ -88,6 +88,25 @@ TEST_F(Fitting, AForeignTraceCorrectsADataSheet) {
   EXPECT_EQ(fitted["peak"]["origin"], "assumed");
 }
 
+/// What corrects a data sheet must reach the predictions: with the fitted profile a large product
+/// takes what it took, and nothing is left to correct but latencies.
+TEST_F(Fitting, ADataSheetsPeakIsCorrectedWherePredictionsTakeIt) {
+  std::string large = trace_by_hand;
+  const auto put = [&](const std::string& old, const std::string& now) {
+    large.replace(large.find(old), old.size(), now);
+  };
+  put("[[1000, 2000], [2000, 1000]]", "[[8192, 8192], [8192, 8192]]");
+  put(R"("ts": 20, "dur": 16)", R"("ts": 20, "dur": 5500)");  // 1.0995 TFLOP: 200 TFLOP/s
+  workplace_.write("large.json", large);
+  const Outcome outcome =
+      workplace_.run("fit large.json --cluster a100_80gb --json -o fitted.json");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_LT(factor(Json::parse(outcome.output), "peak_bfloat16"), 0.95);
+  const Outcome again = workplace_.run("fit large.json --cluster fitted.json --json");
+  ASSERT_EQ(again.code, 0) << again.errors;
+  EXPECT_NEAR(factor(Json::parse(again.output), "peak_bfloat16"), 1, 0.02);
+}
+
 TEST_F(Fitting, KernelsWhoseWorkIsNotKnownAreSaidToBeLeftOut) {
   const Outcome outcome = workplace_.run("fit trace.json --cluster gpu.json");
   EXPECT_THAT(outcome.output, HasSubstr("9.00 us of memory_bound kernels was not used"));

@@ -65,7 +65,7 @@ TEST(Fit, LeavesLatencyAloneWhereAllSizesAreAlike) {
 TEST(Fit, ProductsCorrectThePeakOfTheirDtype) {
   // 2 x 4096^3 flops in 250 us: 549.8 TFLOP/s.
   RunObservations run;
-  add(run.products, {{2LL * 4096 * 4096 * 4096}, Dtype::bfloat16}, 250_us);
+  add(run.products, {{.batch = 1, .m = 4096, .n = 4096, .k = 4096}, Dtype::bfloat16}, 250_us);
   const Fit fitted = fit(data_sheet(), run, here);
   EXPECT_NEAR(fitted.profile.peak_bfloat16->flops_per_s, 549.76e12, 0.01e12);
   EXPECT_EQ(fitted.profile.peak, data_sheet().peak);
