@@ -112,6 +112,7 @@ void Executor::run_step(const StepState& state, bool timed) {
   recorder_.begin(state.step, timed);
   timing_ = timed && timeline_;
   device_.begin_step(state);
+  for (Probe* probe : probes_) probe->begin_step(state.step);
   if (!timed && options_.use_graph && !graph_ && device_.streams().has_graphs())
     capture_step(state);
   if (!timed && graph_)
@@ -120,6 +121,7 @@ void Executor::run_step(const StepState& state, bool timed) {
     walk_step(state);
   wait_for_device();
   recorder_.end();
+  for (Probe* probe : probes_) probe->end_step();
   if (timing_) read_timeline();
   if (options_.check) check_step(state.step);
 }
@@ -139,6 +141,7 @@ void Executor::walk_step(const StepState& state) {
 void Executor::capture_step(const StepState& state) {
   std::string refused;
   device_.streams().begin_capture();
+  for (Probe* probe : probes_) probe->begin_capture();
   try {
     walk_step(state);
   } catch (const Error& error) {
@@ -146,6 +149,7 @@ void Executor::capture_step(const StepState& state) {
     refused = error.what();
   }
   device_.streams().select(Stream::compute);
+  for (Probe* probe : probes_) probe->end_capture();
   Capture capture = device_.streams().end_capture();
   if (refused.empty()) graph_ = std::move(capture.graph);
   why_no_graph_ = refused.empty() ? std::move(capture.why_not) : std::move(refused);
@@ -226,9 +230,7 @@ void Executor::announce(OperationId id) const {
 }
 
 void Executor::run_collective(OperationId id) {
-  OperationTimes& times = recorder_.at(id);
-  times.start_ns = monotonic_ns();
-  mark(start_of(id));
+  begin_operation(id);
   if (options_.check) {
     const CountAllocations counting(communication_allocations_);
     const LibraryCall library;
@@ -236,8 +238,7 @@ void Executor::run_collective(OperationId id) {
   } else {
     bound_->collective(id).run();
   }
-  mark(end_of(id));
-  times.end_ns = monotonic_ns();
+  end_operation(id);
 }
 
 void Executor::wait_for_dependencies(OperationId id) {
@@ -248,17 +249,27 @@ void Executor::wait_for_dependencies(OperationId id) {
 
 void Executor::run_on_host(OperationId id, const StepState& state) {
   const Operation& operation = schedule_.at(id);
-  OperationTimes& times = recorder_.at(id);
-  times.start_ns = monotonic_ns();
-  mark(start_of(id));
+  begin_operation(id);
   if (runs_kernel(operation.kind)) {
     const LibraryCall library;
     device_.run(schedule_.kernels[operation.detail], {.operands = bound_->operands(id),
                                                       .slices = schedule_.slices_of(operation),
                                                       .state = state});
   }
+  end_operation(id);
+}
+
+/// Probes stand outside of what is timed.
+void Executor::begin_operation(OperationId id) {
+  for (Probe* probe : probes_) probe->begin(id);
+  recorder_.at(id).start_ns = monotonic_ns();
+  mark(start_of(id));
+}
+
+void Executor::end_operation(OperationId id) {
   mark(end_of(id));
-  times.end_ns = monotonic_ns();
+  recorder_.at(id).end_ns = monotonic_ns();
+  for (Probe* probe : probes_) probe->end(id);
 }
 
 void Executor::mark(std::size_t place) {
@@ -292,7 +303,8 @@ void Executor::note_ended(Pass& pass, OperationId id) {
     if (!guard_ || guard_->became_dead(buffer)) continue;
     broken(fmt::format(
         "something was written behind buffer {} ({}), found at the end of operation {} ({})",
-        buffer.value, schedule_.name(schedule_.at(buffer)), id.value, schedule_.name(schedule_.at(id))));
+        buffer.value, schedule_.name(schedule_.at(buffer)), id.value,
+        schedule_.name(schedule_.at(id))));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "backend/comm/collective_queue.h"
@@ -20,6 +21,7 @@
 #include "backend/executor/live_bytes_counter.h"
 #include "backend/executor/step_recorder.h"
 #include "backend/executor/stream_order.h"
+#include "backend/profile/probe.h"
 #include "core/schedule.h"
 
 namespace shardscope {
@@ -84,6 +86,12 @@ class Executor {
   /// Runs the caller's own collective between steps, in order with those of the schedule.
   void between_steps(const std::function<void()>& call);
 
+  /// Who hears of all that runs from now on, in this order; each must outlive its use. Between
+  /// steps.
+  void set_probes(std::vector<Probe*> probes) { probes_ = std::move(probes); }
+  /// Captures the next step that is not timed anew, for probes that want to hear of it.
+  void forget_graph() { graph_.reset(); }
+
   /// Why steps are not replayed though the device could; empty: they are, or it cannot.
   const std::string& why_no_graph() const { return why_no_graph_; }
 
@@ -123,6 +131,8 @@ class Executor {
   void wait_for_dependencies(OperationId id);
   void note_issued(Pass& pass, OperationId id);
   void note_ended(Pass& pass, OperationId id);
+  void begin_operation(OperationId id);
+  void end_operation(OperationId id);
   void mark(std::size_t place);
   void read_timeline();
   void check_step(std::int64_t step) const;
@@ -146,6 +156,7 @@ class Executor {
   bool timing_ = false;                       ///< the step is timed by it
   std::unique_ptr<DeviceGraph> graph_;        ///< of a step
   std::string why_no_graph_;
+  std::vector<Probe*> probes_;
   AllocationCounts compute_allocations_;
   AllocationCounts communication_allocations_;
   Communicator& world_;

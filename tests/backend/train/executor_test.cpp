@@ -74,6 +74,29 @@ TEST_F(ExecutorTest, RunsKernelsInOrderOnTheirBuffers) {
   EXPECT_EQ(sum_of(executor), 3);
 }
 
+/// Writes down what it hears.
+class Listener : public Probe {
+ public:
+  void begin_step(std::int64_t step) override { heard += "step" + std::to_string(step) + "("; }
+  void end_step() override { heard += ")"; }
+  void begin(OperationId id) override { heard += std::to_string(id.value) + "["; }
+  void end(OperationId) override { heard += "]"; }
+
+  std::string heard;
+};
+
+TEST_F(ExecutorTest, TellsProbesOfStepsAndOperations) {
+  Listener listener;
+  ScriptedDevice device([&](const Kernel&, const KernelCall&) { listener.heard += "k"; });
+  Executor executor(schedule_, device, *world_, {});
+  executor.run_step({.learning_rate = 0, .step = 1});
+  executor.set_probes({&listener});
+  executor.run_step({.learning_rate = 0, .step = 2});
+  executor.set_probes({});
+  executor.run_step({.learning_rate = 0, .step = 3});
+  EXPECT_EQ(listener.heard, "kkstep2(0[k]1[k])kk");
+}
+
 TEST_F(ExecutorTest, PoisonsWhatIsDead) {
   ScriptedDevice device(write_step_and_add);
   Executor executor(schedule_, device, *world_, {.check = true});
