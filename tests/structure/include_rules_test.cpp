@@ -54,9 +54,10 @@ TEST(IncludeRules, KeepsMpiInTheCommunicators) {
 }
 
 TEST(IncludeRules, KeepsCudaInItsFolders) {
-  EXPECT_THAT(include_breaches(
-                  {header("backend/cuda/a.h", "#include <cuda_runtime.h>\n#include <cupti.h>\n"),
-                   header("backend/executor/b.h", "#include <nccl.h>\n")}),
+  EXPECT_THAT(include_breaches({header("backend/cuda/a.h", "#include <cuda_runtime.h>\n"),
+                                header("backend/profile/a.h",
+                                       "#include <cupti.h>\n#include <nvtx3/nvtx3.hpp>\n"),
+                                header("backend/executor/b.h", "#include <nccl.h>\n")}),
               ElementsAre("backend/executor/b.h:2: NCCL does not belong in this folder: <nccl.h>"));
 }
 

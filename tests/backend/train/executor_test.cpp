@@ -94,7 +94,8 @@ TEST_F(ExecutorTest, TellsProbesOfStepsAndOperations) {
   executor.run_step({.learning_rate = 0, .step = 2});
   executor.set_probes({});
   executor.run_step({.learning_rate = 0, .step = 3});
-  EXPECT_EQ(listener.heard, "kkstep2(0[k]1[k])kk");
+  // 2 is the host's wait at the end of the step.
+  EXPECT_EQ(listener.heard, "kkstep2(0[k]1[k]2[])kk");
 }
 
 TEST_F(ExecutorTest, PoisonsWhatIsDead) {
