@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "backend/executor/resident_memory.h"
+#include "backend/profile/probe_scopes.h"
 #include "core/error.h"
 
 namespace shardscope {
@@ -112,7 +113,13 @@ void Executor::run_step(const StepState& state, bool timed) {
   recorder_.begin(state.step, timed);
   timing_ = timed && timeline_;
   device_.begin_step(state);
-  for (Probe* probe : probes_) probe->begin_step(state.step);
+  launch_step(state, timed);
+  if (timing_) read_timeline();
+  if (options_.check) check_step(state.step);
+}
+
+void Executor::launch_step(const StepState& state, bool timed) {
+  const StepScope told(probes_, state.step);
   if (!timed && options_.use_graph && !graph_ && device_.streams().has_graphs())
     capture_step(state);
   if (!timed && graph_)
@@ -121,9 +128,6 @@ void Executor::run_step(const StepState& state, bool timed) {
     walk_step(state);
   wait_for_device();
   recorder_.end();
-  for (Probe* probe : probes_) probe->end_step();
-  if (timing_) read_timeline();
-  if (options_.check) check_step(state.step);
 }
 
 /// The communicator first: it knows of a peer for which the device would wait for ever.
@@ -230,6 +234,7 @@ void Executor::announce(OperationId id) const {
 }
 
 void Executor::run_collective(OperationId id) {
+  const OperationScope told(probes_, id);
   begin_operation(id);
   if (options_.check) {
     const CountAllocations counting(communication_allocations_);
@@ -249,6 +254,7 @@ void Executor::wait_for_dependencies(OperationId id) {
 
 void Executor::run_on_host(OperationId id, const StepState& state) {
   const Operation& operation = schedule_.at(id);
+  const OperationScope told(probes_, id);
   begin_operation(id);
   if (runs_kernel(operation.kind)) {
     const LibraryCall library;
@@ -259,9 +265,7 @@ void Executor::run_on_host(OperationId id, const StepState& state) {
   end_operation(id);
 }
 
-/// Probes stand outside of what is timed.
 void Executor::begin_operation(OperationId id) {
-  for (Probe* probe : probes_) probe->begin(id);
   recorder_.at(id).start_ns = monotonic_ns();
   mark(start_of(id));
 }
@@ -269,7 +273,6 @@ void Executor::begin_operation(OperationId id) {
 void Executor::end_operation(OperationId id) {
   mark(end_of(id));
   recorder_.at(id).end_ns = monotonic_ns();
-  for (Probe* probe : probes_) probe->end(id);
 }
 
 void Executor::mark(std::size_t place) {

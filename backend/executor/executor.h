@@ -119,6 +119,7 @@ class Executor {
   void run(Pass& pass, const StepState& state);
   void walk(Pass& pass, const StepState& state);
   void issue(Pass& pass, OperationId id, const StepState& state);
+  void launch_step(const StepState& state, bool timed);
   void walk_step(const StepState& state);
   void capture_step(const StepState& state);
   void issue_queued(Pass& pass, OperationId id, const StepState& state);

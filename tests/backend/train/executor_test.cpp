@@ -7,6 +7,7 @@
 
 #include "backend/comm/single_communicator.h"
 #include "backend/executor/profiled_trace.h"
+#include "core/error.h"
 #include "core/schedule_builder.h"
 #include "traces/analysis.h"
 
@@ -96,6 +97,18 @@ TEST_F(ExecutorTest, TellsProbesOfStepsAndOperations) {
   executor.run_step({.learning_rate = 0, .step = 3});
   // 2 is the host's wait at the end of the step.
   EXPECT_EQ(listener.heard, "kkstep2(0[k]1[k]2[])kk");
+}
+
+TEST_F(ExecutorTest, TellsProbesOfTheEndOfWhatFails) {
+  Listener listener;
+  ScriptedDevice device([&](const Kernel& kernel, const KernelCall&) {
+    if (kernel.kind == KernelKind::add)
+      throw Error({.where = "device", .what = "it fell off the bus", .way_out = "another one"});
+  });
+  Executor executor(schedule_, device, *world_, {});
+  executor.set_probes({&listener});
+  EXPECT_THROW(executor.run_step({.learning_rate = 0, .step = 1}), Error);
+  EXPECT_EQ(listener.heard, "step1(0[]1[])");
 }
 
 TEST_F(ExecutorTest, PoisonsWhatIsDead) {
