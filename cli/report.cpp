@@ -29,12 +29,12 @@ struct ReportOptions {
 
 Definitions definitions_of(const std::optional<std::string>& text) {
   if (!text) return Definitions::own;
-  for (const Definitions known : {Definitions::own, Definitions::hta, Definitions::trace_lens}) {
+  for (const Definitions known : all_definitions) {
     if (*text == name_of(known)) return known;
   }
   throw Error({.where = "--definitions",
                .what = fmt::format("\"{}\" is not known", *text),
-               .way_out = "own, hta or trace_lens"});
+               .way_out = "own, hta, hta_exact or trace_lens"});
 }
 
 /// The traces of a run folder are its profiled ones, or else the prediction.
@@ -115,8 +115,9 @@ void declare_report(Command& command) {
                      "a trace (Chrome JSON, .gz, .tar.gz, Nsight's .sqlite), a memory snapshot or "
                      "timeline, a folder of them, or a run folder");
   command.heading("Analysis");
-  command.option("--definitions", options->definitions,
-                 {"own|hta|trace_lens", "whose rules tell compute, communication and copies"});
+  command.option(
+      "--definitions", options->definitions,
+      {"own|hta|hta_exact|trace_lens", "whose rules tell compute, communication and copies"});
   command.option("--rules", options->rules,
                  {"FILE", "rules of your own, as JSON: categories, words, class"});
   command.option("-o", options->output_path,

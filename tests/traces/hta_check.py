@@ -1,4 +1,4 @@
-"""Opens traces of ours in HolisticTraceAnalysis and compares its figures with ours.
+"""Opens traces of ours in HolisticTraceAnalysis and compares its figures with ours, by our definitions and by its own.
 
 Usage: hta_check.py WRITE_SAMPLE_TRACES   (the program of that name, built beside the tests)
 
@@ -29,11 +29,13 @@ def skip_unless_installed():
         sys.exit(SKIPPED)
 
 
-def figures(folder):
-    """HTA's temporal breakdown and overlap, by rank."""
+def figures(folder, is_whole):
+    """HTA's temporal breakdown and overlap, by rank: of all steps to the nanosecond, or as it comes."""
     from hta.trace_analysis import TraceAnalysis
 
-    analysis = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=True)
+    # HTA rounds to whole microseconds by default, which would hide a wrong nanosecond.
+    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1" if is_whole else "0"
+    analysis = TraceAnalysis(trace_dir=str(folder), include_last_profiler_step=is_whole)
     breakdown = analysis.get_temporal_breakdown(visualize=False)
     overlap = analysis.get_comm_comp_overlap(visualize=False).set_index("rank")
     return {
@@ -57,18 +59,18 @@ def differences(expected, found):
 
 def main():
     skip_unless_installed()
-    # HTA rounds to whole microseconds by default, which would hide a wrong nanosecond.
-    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
-    wrong = []
+    wrong, compared = [], 0
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.argv[1], folder], check=True)
         expected = json.loads((pathlib.Path(folder) / "expected.txt").read_text())
-        found = figures(folder)
-        for rank, ours in expected.items():
-            wrong += [f"rank {rank}: {text}" for text in differences(ours, found[int(rank)])]
+        for rules in ("own", "hta"):
+            found = figures(folder, rules == "own")
+            for rank, ours in expected[rules].items():
+                compared += 1
+                wrong += [f"{rules}, rank {rank}: {text}" for text in differences(ours, found[int(rank)])]
     for text in wrong:
         print(text)
-    print(f"{len(expected)} ranks, {len(wrong)} differences")
+    print(f"{compared} breakdowns, {len(wrong)} differences")
     sys.exit(1 if wrong else 0)
 
 

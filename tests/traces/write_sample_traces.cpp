@@ -1,6 +1,8 @@
 // write_sample_traces FOLDER: traces of two ranks, and our figures of them in expected.txt (JSON;
-// HTA takes every .json in a folder for a trace), for hta_check.py.
+// HTA takes every .json in a folder for a trace), by our definitions and by HTA's, for
+// hta_check.py.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <random>
@@ -9,6 +11,8 @@
 #include "tests/traces/sample_traces.h"
 #include "traces/analysis.h"
 #include "traces/chrome_writer.h"
+#include "traces/import/import.h"
+#include "traces/import/trace_report.h"
 
 namespace shardscope {
 namespace {
@@ -41,30 +45,46 @@ Trace random_trace(int rank) {
   return trace;
 }
 
-/// Our accounting in HTA's terms: its non-compute time holds exposed communication and exposed
+/// An accounting in HTA's terms: its non-compute time holds exposed communication and exposed
 /// copies.
-std::string expected_json(const Trace& trace) {
-  const Accounting all = account(trace, device_window(trace));
+std::string expected_json(int rank, const Accounting& all) {
   const auto microseconds = [](Duration time) { return static_cast<double>(time.ns) / 1000; };
   return fmt::format(
       "\"{}\": {{\"span_us\": {}, \"compute_us\": {}, \"non_compute_us\": {}, \"idle_us\": {}, "
       "\"overlap_percent\": {}}}",
-      trace.rank, microseconds(all.span), microseconds(all.compute),
+      rank, microseconds(all.span), microseconds(all.compute),
       microseconds(all.exposed_communication + all.exposed_copy), microseconds(all.idle),
       100.0 * all.overlap.seconds() / all.communication.seconds());
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  return fmt::format("{{{}}}", fmt::join(texts, ", "));
+}
+
+/// What `report --definitions hta` says of the folder.
+std::vector<std::string> hta_figures(const std::filesystem::path& folder) {
+  std::vector<ImportedTrace> traces = import_traces(folder);
+  for (ImportedTrace& trace : traces) classify(trace, class_rules(Definitions::hta));
+  std::vector<std::string> figures;
+  for (const RankReport& rank : report_of(traces, Definitions::hta).ranks)
+    figures.push_back(expected_json(static_cast<int>(rank.rank), rank.time));
+  return figures;
 }
 
 }  // namespace
 }  // namespace shardscope
 
 int main(int count, char** arguments) {
+  using namespace shardscope;
   if (count != 2) return 2;
   const std::filesystem::path folder = arguments[1];
-  std::string expected;
+  std::vector<std::string> own;
   for (const int rank : {0, 1}) {
-    const shardscope::Trace trace = shardscope::random_trace(rank);
-    shardscope::write_chrome_trace(trace, folder / fmt::format("trace.{}.json.gz", rank));
-    expected += (rank == 0 ? "" : ", ") + shardscope::expected_json(trace);
+    const Trace trace = random_trace(rank);
+    write_chrome_trace(trace, folder / fmt::format("trace.{}.json.gz", rank));
+    own.push_back(expected_json(rank, account(trace, device_window(trace))));
   }
-  shardscope::write_atomically(folder / "expected.txt", "{" + expected + "}\n");
+  const std::string hta = joined(hta_figures(folder));
+  write_atomically(folder / "expected.txt",
+                   fmt::format("{{\"own\": {}, \"hta\": {}}}\n", joined(own), hta));
 }

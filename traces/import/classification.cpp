@@ -30,32 +30,55 @@ ClassRules own_rules() {
           {.categories = annotations, .span_class = SpanClass::annotation}};
 }
 
-/// What HTA calls other (synchronization) counts as host here, that is, nowhere.
+/// What HTA calls other (synchronization) counts as host here.
 ClassRules hta_rules() {
-  return {{.categories = activities,
+  const std::vector<std::string> on_streams = joined(activities, {"cuda_sync"});
+  return {{.categories = on_streams,
            .match = NameMatch::at_start,
            .exact_case = true,
            .words = {"nccl*Kernel"},
            .span_class = SpanClass::communication},
-          {.categories = activities,
+          {.categories = on_streams,
            .match = NameMatch::at_start,
            .exact_case = true,
            .words = {"Memcpy", "Memset", "dma"},
            .span_class = SpanClass::copy},
-          {.categories = activities,
+          {.categories = on_streams,
            .exact_case = true,
            .words = {"Memcpy", "Sync"},
            .span_class = SpanClass::host},
-          {.categories = activities, .span_class = SpanClass::compute},
+          {.categories = on_streams, .span_class = SpanClass::compute},
           {.categories = annotations, .span_class = SpanClass::annotation}};
 }
 
+/// Copies that ROCm before 7.2 ran as kernels.
+const std::vector<std::string> rocm_copies{"MEMORY_COPY_HOST_TO_DEVICE",
+                                           "MEMORY_COPY_HOST_TO_DEVICE.kd",
+                                           "MEMORY_COPY_DEVICE_TO_HOST",
+                                           "MEMORY_COPY_DEVICE_TO_HOST.kd",
+                                           "MEMORY_COPY_DEVICE_TO_DEVICE",
+                                           "MEMORY_COPY_DEVICE_TO_DEVICE.kd",
+                                           "__amd_rocclr_copyBuffer",
+                                           "__amd_rocclr_copyBuffer.kd",
+                                           "__amd_rocclr_copyBufferAligned",
+                                           "__amd_rocclr_copyBufferAligned.kd",
+                                           "__amd_rocclr_copyBufferRect",
+                                           "__amd_rocclr_copyBufferRect.kd",
+                                           "__amd_rocclr_copyBufferRectAligned",
+                                           "__amd_rocclr_copyBufferRectAligned.kd"};
+
 ClassRules trace_lens_rules() {
-  return {
-      {.categories = memcpys, .span_class = SpanClass::copy},
-      {.categories = kernels, .words = {"nccl", "rccl"}, .span_class = SpanClass::communication},
-      {.categories = joined(kernels, memsets), .span_class = SpanClass::compute},
-      {.categories = annotations, .span_class = SpanClass::annotation}};
+  return {{.categories = memcpys, .span_class = SpanClass::copy},
+          {.categories = kernels,
+           .match = NameMatch::whole,
+           .exact_case = true,
+           .words = rocm_copies,
+           .span_class = SpanClass::copy},
+          {.categories = joined(kernels, memsets),
+           .words = {"nccl", "rccl", "cross_device_reduce"},
+           .span_class = SpanClass::communication},
+          {.categories = joined(kernels, memsets), .span_class = SpanClass::compute},
+          {.categories = annotations, .span_class = SpanClass::annotation}};
 }
 
 std::string lower_case(std::string_view text) {
@@ -68,6 +91,7 @@ std::string lower_case(std::string_view text) {
 
 /// Do the parts of `word` between its stars stand in `name` one after the other.
 bool has_parts(std::string_view name, std::string_view word, NameMatch match) {
+  if (match == NameMatch::whole) return name == word;
   bool is_first = true;
   while (true) {
     const std::string_view part = word.substr(0, word.find('*'));
@@ -110,6 +134,18 @@ std::vector<std::string> texts_at(const JsonValue& rule, std::string_view key) {
   return texts;
 }
 
+std::string_view name_of(NameMatch match) {
+  switch (match) {
+    case NameMatch::anywhere:
+      return "anywhere";
+    case NameMatch::at_start:
+      return "at_start";
+    case NameMatch::whole:
+      return "whole";
+  }
+  return "anywhere";
+}
+
 SpanClass class_at(const JsonValue& rule) {
   const JsonValue value = rule.at("class");
   for (const SpanClass known : {SpanClass::compute, SpanClass::communication, SpanClass::copy,
@@ -121,9 +157,11 @@ SpanClass class_at(const JsonValue& rule) {
 
 NameMatch match_at(const JsonValue& rule) {
   const auto value = rule.find("match");
-  if (!value || value->string() == "anywhere") return NameMatch::anywhere;
-  if (value->string() == "at_start") return NameMatch::at_start;
-  throw value->error("not a place in a name", "anywhere or at_start");
+  if (!value) return NameMatch::anywhere;
+  for (const NameMatch known : {NameMatch::anywhere, NameMatch::at_start, NameMatch::whole}) {
+    if (value->string() == name_of(known)) return known;
+  }
+  throw value->error("not a place in a name", "anywhere, at_start or whole");
 }
 
 ClassRules rules_of(const JsonValue& list) {
@@ -147,6 +185,8 @@ std::string_view name_of(Definitions definitions) {
       return "own";
     case Definitions::hta:
       return "hta";
+    case Definitions::hta_exact:
+      return "hta_exact";
     case Definitions::trace_lens:
       return "trace_lens";
   }
@@ -158,6 +198,7 @@ ClassRules class_rules(Definitions definitions) {
     case Definitions::own:
       break;
     case Definitions::hta:
+    case Definitions::hta_exact:
       return hta_rules();
     case Definitions::trace_lens:
       return trace_lens_rules();
@@ -177,7 +218,7 @@ std::string to_json(const ClassRules& rules) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ClassRule& rule : rules) {
     list.push_back({{"categories", rule.categories},
-                    {"match", rule.match == NameMatch::anywhere ? "anywhere" : "at_start"},
+                    {"match", name_of(rule.match)},
                     {"exact_case", rule.exact_case},
                     {"words", rule.words},
                     {"class", name_of(rule.span_class)}});

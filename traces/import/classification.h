@@ -1,6 +1,7 @@
 // What events count as, by rules that are data: shown, edited, and kept in a file.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -12,11 +13,11 @@
 namespace shardscope {
 
 /// Where a rule's words are looked for in a name.
-enum class NameMatch : std::uint8_t { anywhere, at_start };
+enum class NameMatch : std::uint8_t { anywhere, at_start, whole };
 
 /// Events of one of `categories` whose name has one of `words` count as `span_class`. In a word '*'
-/// stands for any text ("nccl*Kernel"). Letters' case does not matter unless `exact_case`, and then
-/// in names only; an empty list holds for all.
+/// stands for any text ("nccl*Kernel"), except where the whole name must fit. Letters' case does
+/// not matter unless `exact_case`, and then in names only; an empty list holds for all.
 struct ClassRule {
   std::vector<std::string> categories;
   NameMatch match = NameMatch::anywhere;
@@ -29,18 +30,22 @@ struct ClassRule {
 /// The first rule that fits decides; where none does, an event counts as host.
 using ClassRules = std::vector<ClassRule>;
 
-/// Whose definitions are followed.
-enum class Definitions : std::uint8_t { own, hta, trace_lens };
+/// Whose definitions are followed. hta is HolisticTraceAnalysis as it comes, which rounds times to
+/// whole microseconds; hta_exact the same without rounding.
+enum class Definitions : std::uint8_t { own, hta, hta_exact, trace_lens };
+inline constexpr std::array all_definitions{Definitions::own, Definitions::hta,
+                                            Definitions::hta_exact, Definitions::trace_lens};
 std::string_view name_of(Definitions definitions);
 
 /// own: communication is a kernel whose name holds nccl, rccl or dpsk::ep, a copy memcpy or memset.
 /// hta: by name alone, as HolisticTraceAnalysis 0.5.0 does (hta/utils/utils.py, get_kernel_type).
-/// trace_lens: as TraceLens 171dd74 does: memset is compute.
+/// trace_lens: as TraceLens 171dd74 does (TreePerf/gpu_event_analyser.py, util.py): memset is
+/// compute.
 ClassRules class_rules(Definitions definitions);
 
-/// Rules from a JSON file: [{"categories": [...], "match": "anywhere|at_start",
-/// "exact_case": false, "words": [...],
-/// "class": "communication"}]. Throws Error with file, line and key.
+/// Rules from a JSON file: [{"categories": [...], "match": "anywhere|at_start|whole",
+/// "exact_case": false, "words": [...], "class": "communication"}]. Throws Error with file, line
+/// and key.
 ClassRules read_class_rules(const std::filesystem::path& path);
 ClassRules parse_class_rules(std::string_view text, std::string_view file_name);
 std::string to_json(const ClassRules& rules);

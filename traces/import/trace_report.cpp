@@ -6,6 +6,7 @@
 
 #include "traces/import/device_activity.h"
 #include "traces/import/host_activity.h"
+#include "traces/import/hta_accounting.h"
 #include "traces/import/memory_activity.h"
 
 namespace shardscope {
@@ -26,12 +27,7 @@ void add_memory(const ImportedTrace& trace, RankReport& report) {
   }
 }
 
-RankReport device_report(const ImportedTrace& trace, DeviceActivities device,
-                         Definitions definitions) {
-  if (definitions == Definitions::trace_lens) {
-    std::erase_if(device.activities,
-                  [](const DeviceActivity& a) { return a.window.begin == a.window.end; });
-  }
+RankReport device_report(const ImportedTrace& trace, const DeviceActivities& device) {
   const DeviceFigures figures = device_figures(device);
   RankReport report{.device = device.device,
                     .file = trace.file,
@@ -41,6 +37,30 @@ RankReport device_report(const ImportedTrace& trace, DeviceActivities device,
                     .streams = static_cast<std::int64_t>(device.streams.size())};
   for (const StreamFigures& stream : figures.streams) report.overlapping += stream.overlapping;
   add_memory(trace, report);
+  return report;
+}
+
+/// HTA and TraceLens take all that a file holds for one device.
+DeviceActivities as_one(const std::vector<DeviceActivities>& devices) {
+  DeviceActivities all = devices.front();
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    const auto first = static_cast<std::uint32_t>(all.streams.size());
+    all.streams.insert(all.streams.end(), devices[i].streams.begin(), devices[i].streams.end());
+    for (DeviceActivity activity : devices[i].activities) {
+      activity.stream += first;
+      all.activities.push_back(activity);
+    }
+  }
+  return all;
+}
+
+RankReport hta_report(const ImportedTrace& trace, const DeviceActivities& device,
+                      const HtaReading& reading) {
+  RankReport report = device_report(trace, device);
+  const std::vector<HtaEvent> events = hta_events(trace, reading);
+  report.events = static_cast<std::int64_t>(events.size());
+  report.time = hta_accounting(events);
+  report.copies = hta_copies(events);
   return report;
 }
 
@@ -105,12 +125,36 @@ void add_groups(std::int64_t rank, const std::vector<ImportedCollective>& collec
   }
 }
 
-void add_trace(const ImportedTrace& trace, std::int64_t rank, TraceReport& report) {
+/// By the rules of the report's definitions; `reading` is HTA's.
+std::vector<RankReport> device_reports(const ImportedTrace& trace, Definitions definitions,
+                                       const std::vector<DeviceActivities>& devices,
+                                       const HtaReading& reading) {
+  std::vector<RankReport> reports;
+  switch (definitions) {
+    case Definitions::own:
+      for (const DeviceActivities& device : devices)
+        reports.push_back(device_report(trace, device));
+      break;
+    case Definitions::hta:
+    case Definitions::hta_exact:
+      reports.push_back(hta_report(trace, as_one(devices), reading));
+      break;
+    case Definitions::trace_lens:
+      reports.push_back(device_report(trace, as_one(devices)));
+      break;
+  }
+  return reports;
+}
+
+void add_trace(const ImportedTrace& trace, std::int64_t rank, const HtaReading& reading,
+               TraceReport& report) {
   const std::vector<DeviceActivities> devices = device_activities(trace);
   std::vector<RankReport> ranks;
-  for (const DeviceActivities& device : devices)
-    ranks.push_back(device_report(trace, device, report.definitions));
-  if (devices.empty()) ranks.push_back(host_report(trace));
+  if (devices.empty()) {
+    ranks.push_back(host_report(trace));
+  } else {
+    ranks = device_reports(trace, report.definitions, devices, reading);
+  }
   for (RankReport& of_device : ranks) {
     of_device.rank = rank;
     report.ranks.push_back(std::move(of_device));
@@ -143,9 +187,12 @@ void add_snapshot(const MemoryReport& memory, bool is_only_rank, std::vector<Ran
 
 TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions definitions) {
   TraceReport report{.definitions = definitions};
+  const bool is_hta = definitions == Definitions::hta || definitions == Definitions::hta_exact;
+  const HtaReading reading =
+      is_hta ? hta_reading(traces, definitions == Definitions::hta) : HtaReading{};
   std::int64_t place = 0;
   for (const ImportedTrace& trace : traces) {
-    add_trace(trace, trace.rank ? *trace.rank : place, report);
+    add_trace(trace, trace.rank ? *trace.rank : place, reading, report);
     ++place;
   }
   return report;

@@ -54,9 +54,9 @@ struct TraceReport {
   std::vector<std::string> left_out;  ///< files, with the reason
 };
 
-/// The traces must be classified by rules of the same definitions. Under trace_lens' events without
-/// duration are left out. HTA has no exposed communication and copies: its "non-compute" is their
-/// sum here.
+/// The traces must be classified by rules of the same definitions. HTA and TraceLens take all
+/// devices of a file for one; HTA has no exposed communication and copies: its "non-compute" is
+/// their sum here.
 TraceReport report_of(const std::vector<ImportedTrace>& traces,
                       Definitions definitions = Definitions::own);
 
