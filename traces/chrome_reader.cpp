@@ -24,6 +24,7 @@ constexpr std::int64_t max_busy_ns = std::int64_t{1} << 43;  // 2.4 hours in one
 constexpr std::int64_t max_payload = std::int64_t{1} << 42;  // 4 TiB in one operation
 constexpr std::int64_t max_count = std::int64_t{1} << 58;
 constexpr std::size_t max_tracks = std::size_t{1} << 16;  // Span::track
+constexpr std::size_t max_measures = 256;
 constexpr std::int64_t max_int = std::numeric_limits<std::int32_t>::max();
 
 /// The value in [0, `count`) whose name_of is the text.
@@ -117,6 +118,9 @@ class Reader {
     for (std::size_t i = 0; i < count; ++i) read_event(events[i]);
     std::stable_sort(trace().memory.begin(), trace().memory.end(),
                      [](const MemorySample& a, const MemorySample& b) { return a.time < b.time; });
+    for (Counter& counter : trace().counters)
+      std::ranges::stable_sort(counter.samples, {}, &Counter::Sample::time);
+    sort_measures(trace());
     return std::move(result_);
   }
 
@@ -141,6 +145,27 @@ class Reader {
     for (const JsonValue& group : own.at("groups").elements()) read_group(group);
     for (const JsonValue& operation : own.at("operations").elements())
       read_operation_facts(operation);
+    // Traces of earlier versions have none of these.
+    if (const auto counters = own.find("counters"))
+      for (const JsonValue& name : counters->elements())
+        trace().counters.push_back({.name = name.string(), .samples = {}});
+    if (const auto measures = own.find("measures")) read_measures(*measures);
+    if (const auto recording = own.find("recording")) read_recording(*recording);
+  }
+
+  void read_measures(const JsonValue& measures) {
+    if (measures.size() > max_measures) throw measures.error("more than 256 measures of spans");
+    for (const JsonValue& name : measures.elements()) trace().measures.push_back(name.string());
+  }
+
+  void read_recording(const JsonValue& value) {
+    RecordingFacts& recording = trace().recording;
+    recording.clock = value.at("clock").string();
+    if (const auto residual = value.find("clock_residual_ns"))
+      recording.clock_residual = Duration{residual->integer(0, max_time_ns)};
+    recording.dropped_records = value.at("dropped_records").integer(0, max_count);
+    for (const JsonValue& note : value.at("notes").elements())
+      recording.notes.push_back(note.string());
   }
 
   void read_group(const JsonValue& group) {
@@ -196,8 +221,8 @@ class Reader {
     if (!event.is_object()) return "not an object";
     const auto phase = text_in(event, "ph");
     if (!phase) return "no phase";
-    if (*phase == "M" || *phase == "s" || *phase == "f" || *phase == "C")
-      return "follows from other events";
+    if (*phase == "C") return keep_counter(event);
+    if (*phase == "M" || *phase == "s" || *phase == "f") return "follows from other events";
     const auto args = object_in(event, "args");
     const auto own = args ? object_in(*args, "shardscope") : std::nullopt;
     if (!own) return "not written by shardscope";
@@ -221,10 +246,43 @@ class Reader {
     if (!is_complete) return "a span with a wrong field";
     const bool is_busy = span.span_class != SpanClass::annotation;
     if (is_busy && span.duration > Duration{max_busy_ns}) return "a span without a usable time";
+    if (!keep_measures(own)) return "a span with a wrong field";
     span.name = intern(*name);
     span.track = static_cast<std::uint16_t>(*track);
     span.step = static_cast<std::int32_t>(*step);
     trace().spans.push_back(span);
+    return {};
+  }
+
+  /// Only of known measures; one that has none is fine.
+  bool keep_measures(const JsonValue& own) {
+    const auto measures = own.find("measures");
+    if (!measures) return true;
+    if (!measures->is_object()) return false;
+    std::vector<SpanMeasure> rows;
+    for (const auto& [name, value] : measures->members()) {
+      const auto known = std::ranges::find(trace().measures, name);
+      if (known == trace().measures.end() || !value.is_integer()) return false;
+      rows.push_back({.span = static_cast<std::uint32_t>(trace().spans.size()),
+                      .measure = static_cast<std::uint16_t>(known - trace().measures.begin()),
+                      .value = value.integer()});
+    }
+    trace().span_measures.insert(trace().span_measures.end(), rows.begin(), rows.end());
+    return true;
+  }
+
+  std::string_view keep_counter(const JsonValue& event) {
+    const auto own = object_in(event, "shardscope");
+    if (!own) return "follows from other events";
+    const auto index =
+        integer_in(*own, "counter", 0, static_cast<std::int64_t>(trace().counters.size()) - 1);
+    const auto time = time_in(event, "ts");
+    const auto args = object_in(event, "args");
+    if (!index || !time || !args) return "a counter with a wrong field";
+    Counter& counter = trace().counters[static_cast<std::size_t>(*index)];
+    const auto value = integer_in(*args, counter.name, -max_count, max_count);
+    if (!value) return "a counter with a wrong field";
+    counter.samples.push_back({.time = *time, .value = *value});
     return {};
   }
 

@@ -27,7 +27,7 @@ struct OwnTrace {
 /// A file (gzip or plain, by its first bytes) whose text is at most `max_text_bytes`; more, a
 /// damaged gzip stream, or a file that is not a Shardscope trace throws Error naming the path.
 OwnTrace read_chrome_trace(const std::filesystem::path& path,
-                                std::int64_t max_text_bytes = std::int64_t{1} << 30);
+                           std::int64_t max_text_bytes = std::int64_t{1} << 30);
 
 /// The same from JSON text; `file_name` stands in errors.
 OwnTrace parse_chrome_trace(std::string_view text, std::string_view file_name);

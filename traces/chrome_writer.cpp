@@ -78,6 +78,7 @@ class Writer {
     for (std::size_t i = 0; i < trace_.spans.size(); ++i) write_span(i);
     write_derived_steps();
     write_memory();
+    write_counters();
     text(fmt::format("\n],\n\"traceName\": {}\n}}\n", json_text(trace_name)));
     flush();
   }
@@ -168,7 +169,27 @@ class Writer {
       text(facts_fields(trace_.facts[i]));
       text("}");
     }
-    text("]},\n");
+    text("],\n");
+    write_recording();
+    text("},\n");
+  }
+
+  static std::string text_list(const std::vector<std::string>& texts) {
+    std::vector<std::string> quoted;
+    for (const std::string& one : texts) quoted.push_back(json_text(one));
+    return fmt::format("[{}]", fmt::join(quoted, ", "));
+  }
+
+  void write_recording() {
+    const RecordingFacts& recording = trace_.recording;
+    std::vector<std::string> counters;
+    for (const Counter& counter : trace_.counters) counters.push_back(counter.name);
+    text(fmt::format(
+        "  \"counters\": {},\n  \"measures\": {},\n  \"recording\": {{\"clock\": {}, "
+        "\"clock_residual_ns\": {}, \"dropped_records\": {}, \"notes\": {}}}",
+        text_list(counters), text_list(trace_.measures), json_text(recording.clock),
+        recording.clock_residual ? fmt::to_string(recording.clock_residual->ns) : "null",
+        recording.dropped_records, text_list(recording.notes)));
   }
 
   std::string facts_fields(const OperationFacts& facts) const {
@@ -312,7 +333,8 @@ class Writer {
   std::string own_args(const Span& span) {
     std::string args =
         fmt::format("\"class\": \"{}\", \"track\": {}, \"name\": {}, \"step\": {}",
-                    name_of(span.span_class), span.track, quoted_names_[span.name], span.step);
+                    name_of(span.span_class), span.track, quoted_names_[span.name], span.step) +
+        measures_args(static_cast<std::size_t>(&span - trace_.spans.data()));
     if (!span.operation) return args;
     args += fmt::format(", \"operation\": {}", span.operation.value);
     const OperationFacts* facts = facts_.find(span.operation);
@@ -323,6 +345,14 @@ class Writer {
                       "\"flops\": {}",
                       name_of(facts->kind), name_of(facts->phase), facts->micro_batch,
                       json_text(facts->unit), facts->bytes.count, facts->flops.count);
+  }
+
+  std::string measures_args(std::size_t span) const {
+    std::vector<std::string> values;
+    for (const SpanMeasure& row : measures_of(trace_, span))
+      values.push_back(fmt::format("{}: {}", json_text(trace_.measures[row.measure]), row.value));
+    if (values.empty()) return {};
+    return fmt::format(", \"measures\": {{{}}}", fmt::join(values, ", "));
   }
 
   bool has_step_annotation(bool on_host) const {
@@ -402,6 +432,20 @@ class Writer {
         "\"ph\": \"C\", \"cat\": \"memory\", \"name\": \"memory held\", \"pid\": {}, "
         "\"tid\": 0, \"ts\": {}, \"args\": {{\"active\": {}, \"reserved\": {}}}",
         device_pid(), microseconds(sample.time), sample.active.count, sample.reserved.count));
+  }
+
+  /// Told apart from the memory's by the key "shardscope".
+  void write_counters() {
+    for (std::size_t i = 0; i < trace_.counters.size(); ++i) {
+      const std::string name = json_text(trace_.counters[i].name);
+      for (const Counter::Sample& sample : trace_.counters[i].samples) {
+        event(
+            fmt::format("\"ph\": \"C\", \"cat\": \"counter\", \"name\": {}, \"pid\": {}, \"tid\": "
+                        "0, \"ts\": {}, "
+                        "\"args\": {{{}: {}}}, \"shardscope\": {{\"counter\": {}}}",
+                        name, host_pid(), microseconds(sample.time), name, sample.value, i));
+      }
+    }
   }
 
   const Trace& trace_;

@@ -74,9 +74,19 @@ std::uint64_t PerfettoPackets::track(std::uint64_t parent, std::string_view name
   return tracks_;
 }
 
+std::uint64_t PerfettoPackets::counter(std::uint64_t parent, std::string_view name) {
+  return counter_track(parent, name, {});
+}
+
 std::uint64_t PerfettoPackets::bytes_counter(std::uint64_t parent, std::string_view name) {
-  ProtobufMessage counter, track;
+  ProtobufMessage counter;
   counter.varint(counter_unit, unit_bytes);
+  return counter_track(parent, name, counter);
+}
+
+std::uint64_t PerfettoPackets::counter_track(std::uint64_t parent, std::string_view name,
+                                             const ProtobufMessage& counter) {
+  ProtobufMessage track;
   track.varint(track_uuid, ++tracks_)
       .text(track_name, valid_utf8(name))
       .varint(track_parent, parent)

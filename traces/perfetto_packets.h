@@ -39,6 +39,7 @@ class PerfettoPackets {
   /// A process, and tracks in it; they are known by what these return.
   std::uint64_t process(std::int32_t pid, std::string_view name);
   std::uint64_t track(std::uint64_t parent, std::string_view name);
+  std::uint64_t counter(std::uint64_t parent, std::string_view name);
   std::uint64_t bytes_counter(std::uint64_t parent, std::string_view name);
 
   /// Slices of one track, by begin and falling end. Those that overlap another without lying in it
@@ -49,6 +50,9 @@ class PerfettoPackets {
 
  private:
   struct Lane;
+
+  std::uint64_t counter_track(std::uint64_t parent, std::string_view name,
+                              const ProtobufMessage& counter);
 
   void packet(ProtobufMessage body);
   void event(std::uint64_t time, ProtobufMessage event, ProtobufMessage interned);

@@ -28,6 +28,7 @@ class RankWriter {
   void write() {
     for (std::size_t i = 0; i < trace_.tracks.size(); ++i) write_track(i);
     write_memory();
+    write_counters();
   }
 
  private:
@@ -64,6 +65,8 @@ class RankWriter {
     if (span.step > 0) slice.arguments.push_back({"step", std::int64_t{span.step}});
     if (const OperationFacts* facts = facts_.find(span.operation))
       add_facts(*facts, slice.arguments);
+    for (const SpanMeasure& row : measures_of(trace_, index))
+      slice.arguments.push_back({trace_.measures[row.measure], row.value});
     return slice;
   }
 
@@ -100,6 +103,16 @@ class RankWriter {
     }
   }
 
+  void write_counters() {
+    for (const Counter& counter : trace_.counters) {
+      const std::uint64_t track = counter.name.ends_with("_bytes")
+                                      ? packets_.bytes_counter(process_, counter.name)
+                                      : packets_.counter(process_, counter.name);
+      for (const Counter::Sample& sample : counter.samples)
+        packets_.count(track, time(sample.time), sample.value);
+    }
+  }
+
   const Trace& trace_;
   std::int64_t origin_ns_;
   PerfettoPackets& packets_;
@@ -112,6 +125,9 @@ std::int64_t first_ns(const Trace& trace) {
   std::int64_t first = 0;
   for (const Span& span : trace.spans) first = std::min(first, span.start.ns);
   for (const MemorySample& sample : trace.memory) first = std::min(first, sample.time.ns);
+  for (const Counter& counter : trace.counters) {
+    for (const Counter::Sample& sample : counter.samples) first = std::min(first, sample.time.ns);
+  }
   return trace.base_ns + first;
 }
 

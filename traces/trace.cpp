@@ -1,6 +1,7 @@
 #include "traces/trace.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardscope {
 
@@ -35,6 +36,31 @@ std::string_view name_of(SpanClass span_class) {
 bool is_on_device(const Trace& trace, const Span& span) {
   if (span.span_class == SpanClass::host || span.span_class == SpanClass::annotation) return false;
   return trace.tracks[span.track].stream != Stream::host;
+}
+
+std::span<const SpanMeasure> measures_of(const Trace& trace, std::size_t span) {
+  const auto found = std::ranges::equal_range(trace.span_measures, span, {}, &SpanMeasure::span);
+  return {found.begin(), found.end()};
+}
+
+std::optional<std::int64_t> measure_of(const Trace& trace, std::size_t span,
+                                       std::string_view measure) {
+  for (const SpanMeasure& row : measures_of(trace, span)) {
+    if (trace.measures[row.measure] == measure) return row.value;
+  }
+  return std::nullopt;
+}
+
+std::uint16_t intern_measure(Trace& trace, std::string_view name) {
+  const auto at = std::ranges::find(trace.measures, name);
+  const auto index = static_cast<std::uint16_t>(at - trace.measures.begin());
+  if (at == trace.measures.end()) trace.measures.emplace_back(name);
+  return index;
+}
+
+void sort_measures(Trace& trace) {
+  std::ranges::stable_sort(trace.span_measures, {},
+                           [](const SpanMeasure& row) { return std::pair(row.span, row.measure); });
 }
 
 FactsTable::FactsTable(const Trace& trace) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,6 +72,35 @@ struct OperationFacts {
   bool operator==(const OperationFacts&) const = default;
 };
 
+/// A quantity over time, beside the live bytes.
+struct Counter {
+  struct Sample {
+    Duration time;  ///< since Trace::base; the value holds from here on
+    std::int64_t value = 0;
+    bool operator==(const Sample&) const = default;
+  };
+  std::string name;             ///< with its unit: "resident_bytes"
+  std::vector<Sample> samples;  ///< by time
+  bool operator==(const Counter&) const = default;
+};
+
+/// One figure that was measured of one span: instructions, cycles, time spent waiting.
+struct SpanMeasure {
+  std::uint32_t span = 0;     ///< index into Trace::spans
+  std::uint16_t measure = 0;  ///< index into Trace::measures
+  std::int64_t value = 0;
+  bool operator==(const SpanMeasure&) const = default;
+};
+
+/// How a trace was recorded, and what is known to be missing from it.
+struct RecordingFacts {
+  std::string clock;                       ///< how ranks' clocks were brought together; "": not
+  std::optional<Duration> clock_residual;  ///< their times may be off by so much; none: not known
+  std::int64_t dropped_records = 0;        ///< known to be lost
+  std::vector<std::string> notes;          ///< what could not be measured, in words
+  bool operator==(const RecordingFacts&) const = default;
+};
+
 struct Trace {
   TraceKind kind = TraceKind::profiled;
   int rank = 0;
@@ -83,6 +114,10 @@ struct Trace {
   std::vector<Span> spans;           ///< by start within a track
   std::vector<MemorySample> memory;  ///< by time
   std::vector<OperationFacts> facts;
+  std::vector<Counter> counters;
+  std::vector<std::string> measures;       ///< names with units: "instructions", "waiting_ns"
+  std::vector<SpanMeasure> span_measures;  ///< by span, then by measure; one of each at most
+  RecordingFacts recording;
 
   std::string_view name(const Span& span) const { return names[span.name]; }
   bool operator==(const Trace&) const = default;
@@ -90,6 +125,16 @@ struct Trace {
 
 /// Does the span occupy the device: compute, communication or a copy, on any track but the host's.
 bool is_on_device(const Trace& trace, const Span& span);
+
+/// The span's measures, which lie side by side.
+std::span<const SpanMeasure> measures_of(const Trace& trace, std::size_t span);
+/// The value of the measure of that name; none where the span has none.
+std::optional<std::int64_t> measure_of(const Trace& trace, std::size_t span,
+                                       std::string_view measure);
+/// The number of a measure of that name, which the trace has from then on.
+std::uint16_t intern_measure(Trace& trace, std::string_view name);
+/// Brings `span_measures` into their order, after some were appended.
+void sort_measures(Trace& trace);
 
 /// Looks up operations' facts by id; refers to the trace it was made of, which must outlive it.
 class FactsTable {

@@ -59,6 +59,65 @@ TEST(ChromeTrace, ReadsBackOddNamesTimesAndSpansWithoutFacts) {
   EXPECT_EQ(parse_chrome_trace(chrome_trace_json(trace), "t").trace, trace);
 }
 
+/// What instruments add: a counter, measures of two spans, facts about the recording.
+Trace measured_trace() {
+  Trace trace = two_steps();
+  trace.counters = {{.name = "resident_bytes", .samples = {{{5}, 4096}, {{70}, 1 << 20}}},
+                    {.name = "power \"W\"", .samples = {}}};
+  trace.measures = {"instructions", "waiting_ns"};
+  trace.span_measures = {{.span = 1, .measure = 0, .value = 1'000'000'007},
+                         {.span = 3, .measure = 0, .value = -1},
+                         {.span = 3, .measure = 1, .value = 250}};
+  trace.recording = {.clock = "one clock per host",
+                     .clock_residual = Duration{1500},
+                     .dropped_records = 3,
+                     .notes = {"no cycles: perf_event_paranoid is 4"}};
+  return trace;
+}
+
+TEST(ChromeTrace, ReadsBackCountersMeasuresAndFactsOfTheRecording) {
+  EXPECT_EQ(parse_chrome_trace(chrome_trace_json(measured_trace()), "t").trace, measured_trace());
+}
+
+TEST(ChromeTrace, GivesMeasuresToTheirSpansAndCountersToTheHost) {
+  const auto json = events_with(measured_trace(), "name", "resident_bytes");
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[1]["args"]["resident_bytes"], 1 << 20);
+  EXPECT_EQ(json[1]["ph"], "C");
+  // Span 3 is the host's, of the backward; its kernel is span 4.
+  const auto launches = events_with(measured_trace(), "cat", "cuda_runtime");
+  EXPECT_EQ(std::ranges::count_if(
+                launches,
+                [](const auto& event) {
+                  return event["args"]["shardscope"].value("measures", nlohmann::json()) ==
+                         nlohmann::json{{"instructions", -1}, {"waiting_ns", 250}};
+                }),
+            1);
+  const auto kernels = events_with(measured_trace(), "name", "h.0.backward");
+  EXPECT_EQ(kernels.at(0)["args"]["shardscope"].count("measures"), 0u);
+}
+
+TEST(ChromeTrace, CountsCountersAndMeasuresThatItCannotRead) {
+  Trace trace = empty_trace();
+  trace.counters = {{.name = "resident_bytes", .samples = {}}};
+  trace.measures = {"cycles"};
+  const std::string header = chrome_trace_json(trace);
+  const std::string events =
+      R"("traceEvents": [
+    {"ph": "C", "ts": 1, "args": {"resident_bytes": 1}, "shardscope": {"counter": 1}},
+    {"ph": "C", "ts": 1, "args": {"resident_bytes": 1.5}, "shardscope": {"counter": 0}},
+    {"ph": "X", "ts": 1, "dur": 1, "args": {"shardscope": {"class": "compute", "track": 1, "name": "n", "step": 1, "measures": {"joules": 1}}}},
+    {"ph": "X", "ts": 1, "dur": 1, "args": {"shardscope": {"class": "compute", "track": 1, "name": "n", "step": 1, "measures": {"cycles": 1e30}}}} ])";
+  const std::size_t begin = header.find("\"traceEvents\""),
+                    end = header.find("],\n\"traceName\"") + 1;
+  const OwnTrace read =
+      parse_chrome_trace(header.substr(0, begin) + events + header.substr(end), "t");
+  EXPECT_EQ(read.statistics.events_kept, 0);
+  EXPECT_EQ(read.statistics.skipped.at("a counter with a wrong field"), 2);
+  EXPECT_EQ(read.statistics.skipped.at("a span with a wrong field"), 2);
+  EXPECT_TRUE(read.trace.span_measures.empty());
+}
+
 TEST(ChromeTrace, ReadsBackFromAGzipFile) {
   const auto path = temporary("trace.0.json.gz");
   write_chrome_trace(two_steps(), path);
