@@ -17,10 +17,14 @@ Error missing(const std::string& library, std::string what, const std::string& w
 
 }  // namespace
 
-SharedLibrary::SharedLibrary(std::string name, std::string way_out)
+SharedLibrary::SharedLibrary(std::string name, const std::vector<std::string>& folders,
+                             std::string way_out)
     : name_(std::move(name)), way_out_(std::move(way_out)) {
   handle_ = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle_) throw missing(name_, fmt::format("cannot be loaded ({})", dlerror()), way_out_);
+  const std::string why_not = handle_ ? "" : dlerror();
+  for (std::size_t i = 0; !handle_ && i < folders.size(); ++i)
+    handle_ = dlopen(fmt::format("{}/{}", folders[i], name_).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle_) throw missing(name_, fmt::format("cannot be loaded ({})", why_not), way_out_);
 }
 
 void* SharedLibrary::symbol(const char* name) const {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace shardscope::cuda {
 
@@ -11,7 +13,10 @@ class SharedLibrary {
  public:
   /// Throws Error (ExitCode::outside) with `way_out` where the library, or later one of its
   /// functions, is missing.
-  SharedLibrary(std::string name, std::string way_out);
+  SharedLibrary(std::string name, std::string way_out)
+      : SharedLibrary(std::move(name), {}, std::move(way_out)) {}
+  /// Where the loader does not find it by its name, it is looked for in these folders, in turn.
+  SharedLibrary(std::string name, const std::vector<std::string>& folders, std::string way_out);
 
   template <class Function>
   void load(const char* name, Function& function) const {

@@ -1,0 +1,32 @@
+#include "backend/profile/device_record.h"
+
+#include <array>
+
+namespace shardscope {
+
+std::string_view name_of(RecordKind kind) {
+  constexpr std::array<std::string_view, 9> names{
+      "kernel", "copy",     "set",        "call",   "synchronization",
+      "event",  "overhead", "allocation", "release"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+bool is_device_work(RecordKind kind) {
+  return kind == RecordKind::kernel || kind == RecordKind::copy || kind == RecordKind::set;
+}
+
+std::string_view name_of(CopyKind kind) {
+  constexpr std::array<std::string_view, 7> names{"",     "HtoD", "DtoH", "DtoD",
+                                                  "HtoH", "PtoP", "other"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+std::uint32_t NameTable::number_of(std::string_view name) {
+  if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
+  const auto number = static_cast<std::uint32_t>(names_.size());
+  names_.emplace_back(name);
+  numbers_.emplace(name, number);
+  return number;
+}
+
+}  // namespace shardscope
