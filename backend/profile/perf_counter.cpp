@@ -1,6 +1,7 @@
 #include "backend/profile/perf_counter.h"
 
 #include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -140,6 +141,8 @@ PerfCounter::Event PerfCounter::event_of(int descriptor) {
 OpenedCounter PerfCounter::open(pid_t thread, const OpenPerfEvent& call) {
   perf_event_attr cycles = attributes_of(PERF_COUNT_HW_CPU_CYCLES);
   perf_event_attr instructions = attributes_of(PERF_COUNT_HW_INSTRUCTIONS);
+  // The group is switched on when it is complete: who joins later may count later.
+  cycles.disabled = 1;
   const int leader = call(cycles, thread, -1);
   if (leader < 0) return {.counter = {}, .why_not = text_of_failure(-leader)};
   PerfCounter counter;
@@ -147,6 +150,8 @@ OpenedCounter PerfCounter::open(pid_t thread, const OpenPerfEvent& call) {
   const int follower = call(instructions, thread, leader);
   if (follower < 0) return {.counter = {}, .why_not = text_of_failure(-follower)};
   counter.instructions_ = event_of(follower);
+  if (::ioctl(leader, PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP) != 0)
+    return {.counter = {}, .why_not = text_of_failure(errno)};
   return {.counter = std::move(counter), .why_not = {}};
 }
 

@@ -9,27 +9,13 @@
 #include "backend/executor/profiled_trace.h"
 #include "core/error.h"
 #include "core/schedule_builder.h"
+#include "tests/backend/scripted_device.h"
 #include "traces/analysis.h"
 
 namespace shardscope {
 namespace {
 
-/// Runs what the test gives it instead of kernels.
-class ScriptedDevice : public Device {
- public:
-  using Script = std::function<void(const Kernel&, const KernelCall&)>;
-  explicit ScriptedDevice(Script script) : script_(std::move(script)) {}
-
-  std::string description() const override { return "scripted"; }
-  Bytes workspace(const Kernel&) const override { return {}; }
-  void prepare(const Kernel&) override { ++prepared; }
-  void run(const Kernel& kernel, const KernelCall& call) override { script_(kernel, call); }
-
-  int prepared = 0;
-
- private:
-  Script script_;
-};
+using test::ScriptedDevice;
 
 /// Sets the first operand to the step, and adds it to the second.
 void write_step_and_add(const Kernel& kernel, const KernelCall& call) {
