@@ -118,7 +118,7 @@ Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profi
   RunFacts facts = facts_of(scenario, result.schedule, profile);
   AllocatorChoice allocator;
   if (facts.device_memory)
-    allocator.memory = DeviceMemory{.total = *facts.device_memory, .outside = facts.outside};
+    allocator.memory = DeviceCapacity{.total = *facts.device_memory, .outside = facts.outside};
   if (scenario.setup.compiled)
     result.schedule = with_kernels(std::move(result.schedule), {.fusion = KernelFusion::compiled});
   Simulation simulation = simulate(result.schedule, profile, allocator);

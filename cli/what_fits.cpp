@@ -52,8 +52,9 @@ std::vector<Scenario> sharded_more(const Scenario& scenario) {
 
 }  // namespace
 
-std::vector<Fit> what_fits(const Scenario& scenario, const DeviceKind& device, Bytes available) {
-  std::vector<Fit> fits;
+std::vector<FittingChange> what_fits(const Scenario& scenario, const DeviceKind& device,
+                                     Bytes available) {
+  std::vector<FittingChange> fits;
   const auto add_if_it_fits = [&](std::string option, const Scenario& changed) {
     const Bytes arena = arena_of(changed, device);
     if (arena <= available) fits.push_back({std::move(option), arena});
@@ -78,7 +79,7 @@ void require_fit(const Scenario& scenario, const DeviceKind& device, const RoomF
   const Bytes arena = arena_of(scenario, device);
   if (arena <= room.available) return;
   std::vector<std::string> ways;
-  for (const Fit& fit : what_fits(scenario, device, room.available))
+  for (const FittingChange& fit : what_fits(scenario, device, room.available))
     ways.push_back(fmt::format("{} ({})", fit.option, rounded_text(fit.arena)));
   throw Error(
       {.where = room.where,

@@ -11,14 +11,15 @@
 namespace shardscope {
 
 /// One change that makes the arena of the scenario's rank fit.
-struct Fit {
+struct FittingChange {
   std::string option;  ///< "--batch 12", "--checkpointing full", "--strategy full_shard"
   Bytes arena;
 };
 
 /// Alone and in this order: the largest micro-batch, checkpointing, the first strategy that shards
 /// more; last the largest micro-batch with checkpointing, where neither alone is enough.
-std::vector<Fit> what_fits(const Scenario& scenario, const DeviceKind& device, Bytes available);
+std::vector<FittingChange> what_fits(const Scenario& scenario, const DeviceKind& device,
+                                     Bytes available);
 
 /// Error (ExitCode::no) with the numbers and the way out unless `arena` is within `available`.
 /// `where`: "GPU memory"; `room`: "78.9 GiB that are free of 79.6 GiB".

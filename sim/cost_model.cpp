@@ -21,7 +21,7 @@ FlopRate device_peak(const HardwareProfile& profile, Dtype dtype) {
   return peak_of(profile, dtype);
 }
 
-DeviceFigures device_figures(const HardwareProfile& profile, Dtype dtype) {
+RooflineFigures roofline_figures(const HardwareProfile& profile, Dtype dtype) {
   return {.multiprocessors = profile.gpu->multiprocessors,
           .peak = device_peak(profile, dtype),
           .memory_bandwidth = profile.memory_bandwidth,
@@ -70,7 +70,7 @@ Duration CostModel::kernel_time(const Kernel& kernel) const {
 
 Duration CostModel::work_time(const DeviceWork& work) const {
   if (profile_.gpu)
-    return shardscope::work_time(work, device_figures(profile_, work.dtype),
+    return shardscope::work_time(work, roofline_figures(profile_, work.dtype),
                                  efficiency_of(profile_.compute_capability));
   return std::max(work.flops / peak_of(profile_, work.dtype),
                   work.bytes / profile_.memory_bandwidth);
@@ -78,7 +78,7 @@ Duration CostModel::work_time(const DeviceWork& work) const {
 
 Duration CostModel::copy_time(Bytes read_and_written) const {
   if (profile_.gpu)
-    return moving_time(WorkKind::copy, read_and_written, device_figures(profile_, Dtype::float32),
+    return moving_time(WorkKind::copy, read_and_written, roofline_figures(profile_, Dtype::float32),
                        efficiency_of(profile_.compute_capability));
   return read_and_written / profile_.memory_bandwidth;
 }

@@ -4,7 +4,7 @@
 
 namespace shardscope {
 
-MemoryFigures ProgramPlayer::figures() const {
+MemoryMoment ProgramPlayer::figures() const {
   const AllocatorStatistics& now = setting_.allocator.statistics();
   return {.allocated = live_,
           .active = {now.active_bytes.current},

@@ -18,11 +18,11 @@ struct FailedRequest {
 };
 
 /// Figures of memory at a moment: what a profiler's counters show.
-struct MemoryFigures {
+struct MemoryMoment {
   CategoryBytes allocated;  ///< in blocks, as the allocator counts
   Bytes active;
   Bytes reserved;
-  bool operator==(const MemoryFigures&) const = default;
+  bool operator==(const MemoryMoment&) const = default;
 };
 
 class ProgramPlayer {
@@ -41,7 +41,7 @@ class ProgramPlayer {
    public:
     virtual ~Watcher() = default;
     /// `operation` is the last one that was issued.
-    virtual void on_turn(const MemoryFigures& figures, OperationId operation) = 0;
+    virtual void on_turn(const MemoryMoment& figures, OperationId operation) = 0;
   };
   void watch(Watcher& watcher) { watcher_ = &watcher; }
 
@@ -52,7 +52,7 @@ class ProgramPlayer {
   void unwind();
 
   const std::optional<FailedRequest>& failed() const { return failed_; }
-  MemoryFigures figures() const;
+  MemoryMoment figures() const;
   std::uint32_t next_action() const { return next_; }
 
  private:

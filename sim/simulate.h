@@ -52,7 +52,7 @@ struct Simulation {
 /// memory of the profile's device, 0: as much as it takes.
 struct AllocatorChoice {
   AllocatorSettings settings = {};
-  std::optional<DeviceMemory> memory = {};
+  std::optional<DeviceCapacity> memory = {};
 };
 
 /// Plays one rank's schedule; ranks are symmetric, so that the cost does not grow with the world.

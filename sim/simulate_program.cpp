@@ -13,7 +13,7 @@
 namespace shardscope {
 namespace {
 
-DeviceMemory memory_of(const HardwareProfile& profile, const AllocatorChoice& choice) {
+DeviceCapacity memory_of(const HardwareProfile& profile, const AllocatorChoice& choice) {
   if (choice.memory) return *choice.memory;
   constexpr Bytes endless{1ll << 60};
   return {.total = profile.memory > Bytes{} ? profile.memory : endless};
@@ -49,7 +49,7 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
  private:
-  void on_turn(const MemoryFigures& figures, OperationId operation) override {
+  void on_turn(const MemoryMoment& figures, OperationId operation) override {
     if (in_setup_) return;
     StepMemory& memory = result_.steps.back().memory;
     if (const Bytes total = figures.allocated.total(); total > highest_) {

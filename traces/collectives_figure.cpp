@@ -80,7 +80,7 @@ struct Panel {
 };
 
 void draw_frame(Svg& svg, const Panel& panel, std::string_view title, bool with_times) {
-  const Paint grid{.stroke = std::string(palette::grid)};
+  const Brush grid{.stroke = std::string(palette::grid)};
   const std::string ink(palette::faint_ink);
   svg.text({panel.bytes.from, top - 14}, title, {.size = 14, .is_bold = true});
   for (int power = panel.bytes.low; power <= panel.bytes.high; ++power) {

@@ -38,7 +38,7 @@ Axes axes_of(const std::vector<ParetoPoint>& points) {
 }
 
 void draw_axes(Svg& svg, const Axes& axes) {
-  const Paint grid{.stroke = std::string(palette::grid)};
+  const Brush grid{.stroke = std::string(palette::grid)};
   for (const Tick& tick : axes.time.ticks) {
     const double x = axes.time.at(tick.value);
     svg.line({x, top}, {x, bottom}, grid);

@@ -65,7 +65,7 @@ std::int64_t longest(const std::vector<BarPair>& pairs) {
   return result;
 }
 
-void draw_bar(Svg& svg, const Bar& bar, const Axis& axis, double y, const Paint& paint) {
+void draw_bar(Svg& svg, const Bar& bar, const Axis& axis, double y, const Brush& paint) {
   const double end = axis.at(bar.value);
   svg.rectangle({axis.from, y, std::max(0.0, end - axis.from), bar_height}, paint, 2);
   svg.text({end + 8, y + bar_height - 4.5}, bar.text, {.has_halo = true});
@@ -84,8 +84,8 @@ void draw_panel(Svg& svg, const Panel& panel, const Axis& axis, const std::vecto
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const double y =
         top + row_height * static_cast<double>(i) + (row_height - 2 * bar_height - bar_gap) / 2;
-    const Paint hollow{.fill = "#ffffff", .stroke = panel.colour, .stroke_width = 2};
-    const Paint solid{.fill = panel.colour, .stroke = panel.colour, .stroke_width = 2};
+    const Brush hollow{.fill = "#ffffff", .stroke = panel.colour, .stroke_width = 2};
+    const Brush solid{.fill = panel.colour, .stroke = panel.colour, .stroke_width = 2};
     if (pairs[i].predicted) draw_bar(svg, *pairs[i].predicted, axis, y, hollow);
     if (pairs[i].profiled) draw_bar(svg, *pairs[i].profiled, axis, y + bar_height + bar_gap, solid);
   }

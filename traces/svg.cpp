@@ -42,7 +42,7 @@ std::string number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string paint_attributes(const Paint& paint) {
+std::string paint_attributes(const Brush& paint) {
   std::string result = fmt::format(" fill=\"{}\"", paint.fill.empty() ? "none" : paint.fill);
   if (!paint.stroke.empty()) {
     result +=
@@ -77,7 +77,7 @@ std::size_t letters(std::string_view text) {
 
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
-void Svg::rectangle(Rectangle at, const Paint& paint, double radius, std::string_view tooltip) {
+void Svg::rectangle(Rectangle at, const Brush& paint, double radius, std::string_view tooltip) {
   body_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", number(at.x),
                        number(at.y), number(at.width), number(at.height));
   if (radius > 0) body_ += fmt::format(" rx=\"{}\"", number(radius));
@@ -85,22 +85,22 @@ void Svg::rectangle(Rectangle at, const Paint& paint, double radius, std::string
   body_ += tooltip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(tooltip));
 }
 
-void Svg::line(Point from, Point to, const Paint& paint) {
+void Svg::line(Point from, Point to, const Brush& paint) {
   body_ += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"{}/>\n", number(from.x),
                        number(from.y), number(to.x), number(to.y), paint_attributes(paint));
 }
 
-void Svg::polyline(const std::vector<Point>& points, const Paint& paint) {
+void Svg::polyline(const std::vector<Point>& points, const Brush& paint) {
   body_ += fmt::format("<polyline points=\"{}\" stroke-linejoin=\"round\"{}/>\n",
                        points_attribute(points), paint_attributes(paint));
 }
 
-void Svg::polygon(const std::vector<Point>& points, const Paint& paint) {
+void Svg::polygon(const std::vector<Point>& points, const Brush& paint) {
   body_ += fmt::format("<polygon points=\"{}\"{}/>\n", points_attribute(points),
                        paint_attributes(paint));
 }
 
-void Svg::circle(Point centre, double radius, const Paint& paint) {
+void Svg::circle(Point centre, double radius, const Brush& paint) {
   body_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"{}/>\n", number(centre.x),
                        number(centre.y), number(radius), paint_attributes(paint));
 }

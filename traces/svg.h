@@ -20,7 +20,7 @@ struct Rectangle {
 };
 
 /// How a shape is painted; empty colours paint nothing.
-struct Paint {
+struct Brush {
   std::string fill;
   std::string stroke;
   double stroke_width = 1;
@@ -43,12 +43,12 @@ class Svg {
  public:
   Svg(double width, double height);
 
-  void rectangle(Rectangle at, const Paint& paint, double radius = 0,
+  void rectangle(Rectangle at, const Brush& paint, double radius = 0,
                  std::string_view tooltip = {});
-  void line(Point from, Point to, const Paint& paint);
-  void polyline(const std::vector<Point>& points, const Paint& paint);
-  void polygon(const std::vector<Point>& points, const Paint& paint);
-  void circle(Point centre, double radius, const Paint& paint);
+  void line(Point from, Point to, const Brush& paint);
+  void polyline(const std::vector<Point>& points, const Brush& paint);
+  void polygon(const std::vector<Point>& points, const Brush& paint);
+  void circle(Point centre, double radius, const Brush& paint);
   void text(Point baseline, std::string_view content, const TextStyle& style = {});
   /// Diagonal lines, to be used as a fill: "url(#<name>)".
   void hatch(std::string_view name, std::string_view colour);

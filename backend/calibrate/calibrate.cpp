@@ -65,15 +65,15 @@ class Calibrator {
 
   void measure_step(const Schedule& schedule) {
     if (&schedule == &plan_.steps.front()) progress_("training steps, kernel by kernel");
-    const StepTimes first = time_step(world_, device_, schedule, plan_.cores, 1);
+    const MeasuredStep first = time_step(world_, device_, schedule, plan_.cores, 1);
     Duration step;
     for (const Operation& op : schedule.operations)
       for (const KernelSample& sample : first.kernels)
         if (sample.kernel == schedule.kernels[op.detail]) step += sample.time;
     const std::int64_t fits =
         step_budget.ns / std::ssize(plan_.steps) / std::max<std::int64_t>(step.ns, 1);
-    const StepTimes times = time_step(world_, device_, schedule, plan_.cores,
-                                      static_cast<int>(std::clamp<std::int64_t>(fits, 2, 10)));
+    const MeasuredStep times = time_step(world_, device_, schedule, plan_.cores,
+                                         static_cast<int>(std::clamp<std::int64_t>(fits, 2, 10)));
     if (result_.kernels.empty()) {
       if (device_.memory().is_host()) result_.operation_overhead = times.operation_overhead;
       result_.straggling = times.straggling;

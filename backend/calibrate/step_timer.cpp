@@ -186,8 +186,8 @@ Duration overhead_of(const RecordedStep& step, const Schedule& schedule) {
 
 }  // namespace
 
-StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule,
-                    const CoreUse& cores, int steps) {
+MeasuredStep time_step(Communicator& world, Device& device, const Schedule& schedule,
+                       const CoreUse& cores, int steps) {
   const std::unique_ptr<Communicator> alone = make_single_communicator(device.memory());
   Executor executor(schedule, device, *alone, {.recorded_steps = static_cast<std::size_t>(steps)});
   fill_persistent(executor);
@@ -197,7 +197,7 @@ StepTimes time_step(Communicator& world, Device& device, const Schedule& schedul
     executor.run_step({.learning_rate = 1e-5, .step = step + 1});
   }
 
-  StepTimes times;
+  MeasuredStep times;
   const std::vector<std::vector<Duration>> durations = durations_by_kernel(executor);
   const double factor =
       cores.are_shared() ? mean_over_ranks(world, step_over_medians(executor, durations)) : 1;

@@ -12,7 +12,7 @@
 
 namespace shardscope {
 
-struct StepTimes {
+struct MeasuredStep {
   /// Every distinct kernel of the step: median over its calls, mean over ranks. Where ranks share
   /// cores, times a factor for all of them with which they add up to the compute of the median
   /// step: there a call is either not interrupted or takes several times as long.
@@ -26,7 +26,7 @@ struct StepTimes {
 /// Every rank runs `schedule`, which is of one rank and has no collectives, for itself at the same
 /// time: once to warm up, then `steps` times, on small made-up weights and tokens. Collective over
 /// `world`.
-StepTimes time_step(Communicator& world, Device& device, const Schedule& schedule,
-                    const CoreUse& cores, int steps);
+MeasuredStep time_step(Communicator& world, Device& device, const Schedule& schedule,
+                       const CoreUse& cores, int steps);
 
 }  // namespace shardscope

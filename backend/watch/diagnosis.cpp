@@ -13,7 +13,7 @@
 namespace shardscope {
 namespace {
 
-using Reports = std::vector<std::optional<RankReport>>;
+using Reports = std::vector<std::optional<RankStatement>>;
 
 constexpr std::array<std::pair<TroubleKind, std::string_view>, 5> kind_names{
     {{TroubleKind::late, "late"},
@@ -25,12 +25,12 @@ constexpr std::array<std::pair<TroubleKind, std::string_view>, 5> kind_names{
 /// A line for people, also where a thousand ranks all do something else.
 constexpr std::size_t longest_doing = 4000;
 
-const RankReport* report_at(const Reports& reports, int rank) {
+const RankStatement* report_at(const Reports& reports, int rank) {
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index < reports.size() && reports[index] ? &*reports[index] : nullptr;
 }
 
-const FlightSnapshot::Group* group_of(const RankReport& report, const std::string& name) {
+const FlightSnapshot::Group* group_of(const RankStatement& report, const std::string& name) {
   const auto found = std::ranges::find(report.groups, name, &FlightSnapshot::Group::name);
   return found == report.groups.end() ? nullptr : &*found;
 }
@@ -48,11 +48,11 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 /// The first member that has made fewer calls of the group than `rank`, which waits in one.
 std::optional<int> missing_member(const Reports& reports, int rank, const FlightEntry& entry) {
-  const RankReport& mine = *report_at(reports, rank);
+  const RankStatement& mine = *report_at(reports, rank);
   const FlightSnapshot::Group* group = group_of(mine, entry.group);
   if (group == nullptr) return std::nullopt;
   for (const int member : group->ranks) {
-    const RankReport* theirs = report_at(reports, member);
+    const RankStatement* theirs = report_at(reports, member);
     const FlightSnapshot::Group* same = theirs ? group_of(*theirs, entry.group) : nullptr;
     if (theirs && (same == nullptr || same->calls < entry.call)) return member;
   }
@@ -62,7 +62,7 @@ std::optional<int> missing_member(const Reports& reports, int rank, const Flight
 /// Whom `rank` waits for; nothing where all are there.
 std::optional<int> waits_for(const Reports& reports, int rank, const FlightEntry& entry) {
   if (entry.peer < 0) return missing_member(reports, rank, entry);
-  const RankReport* peer = report_at(reports, entry.peer);
+  const RankStatement* peer = report_at(reports, entry.peer);
   const bool meets = peer && peer->doing && peer->doing->peer == rank;
   return meets ? std::nullopt : std::optional(entry.peer);
 }
@@ -71,7 +71,7 @@ std::optional<int> waits_for(const Reports& reports, int rank, const FlightEntry
 std::optional<int> origin_of_delay(const Reports& reports, int rank) {
   std::set<int> seen;
   while (seen.insert(rank).second) {
-    const RankReport* report = report_at(reports, rank);
+    const RankStatement* report = report_at(reports, rank);
     if (report == nullptr || !report->doing) return rank;
     const std::optional<int> next = waits_for(reports, rank, *report->doing);
     if (!next) return std::nullopt;
@@ -80,7 +80,7 @@ std::optional<int> origin_of_delay(const Reports& reports, int rank) {
   return std::nullopt;
 }
 
-std::string doing_text(const RankReport* report, bool one) {
+std::string doing_text(const RankStatement* report, bool one) {
   if (report == nullptr) return one ? "gives no answer" : "give no answer";
   if (report->doing)
     return fmt::format("{} in {}", one ? "waits" : "wait", text_of(*report->doing));
@@ -112,9 +112,9 @@ std::string doing_text(const Reports& reports, bool asked) {
 
 /// All are in the call that takes too long.
 std::string cause_of_stuck(const Reports& reports, int rank, double seconds) {
-  const RankReport* mine = report_at(reports, rank);
+  const RankStatement* mine = report_at(reports, rank);
   for (std::size_t other = 0; mine && mine->doing && other < reports.size(); ++other) {
-    const RankReport* theirs = report_at(reports, static_cast<int>(other));
+    const RankStatement* theirs = report_at(reports, static_cast<int>(other));
     if (theirs == nullptr || !theirs->doing) continue;
     const bool same_call =
         theirs->doing->group == mine->doing->group && theirs->doing->call == mine->doing->call;
@@ -142,8 +142,8 @@ Verdict judge_late(const Trouble& trouble, const Reports& reports, double second
 
 }  // namespace
 
-RankReport report_of(const FlightSnapshot& snapshot) {
-  RankReport report{.doing = {}, .last = {}, .groups = snapshot.groups};
+RankStatement report_of(const FlightSnapshot& snapshot) {
+  RankStatement report{.doing = {}, .last = {}, .groups = snapshot.groups};
   if (const FlightEntry* doing = snapshot.under_way()) report.doing = *doing;
   if (const FlightEntry* last = snapshot.last_completed()) report.last = *last;
   return report;

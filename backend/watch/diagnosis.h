@@ -12,13 +12,13 @@
 namespace shardscope {
 
 /// What one rank says of itself after trouble.
-struct RankReport {
+struct RankStatement {
   std::optional<FlightEntry> doing;  ///< the collective that it is in
   std::optional<FlightEntry> last;   ///< the one that it completed last
   std::vector<FlightSnapshot::Group> groups;
   bool has_left = false;  ///< in order, before the others
 };
-RankReport report_of(const FlightSnapshot& snapshot);
+RankStatement report_of(const FlightSnapshot& snapshot);
 
 /// late: `rank` waited longer than the deadline. queued: the library under `rank` found a failure
 /// by itself. lost: the process of `rank` ended. failed: `rank` gave up with an error of its own.
@@ -46,7 +46,7 @@ struct Verdict {
 /// `reports` by rank; nothing of those that gave no answer. Follows from the rank that waited too
 /// long to a member of its group that has not made the same call, and on from there, as that one
 /// may itself wait for another.
-Verdict judge(const Trouble& trouble, const std::vector<std::optional<RankReport>>& reports,
+Verdict judge(const Trouble& trouble, const std::vector<std::optional<RankStatement>>& reports,
               std::chrono::milliseconds deadline);
 
 }  // namespace shardscope

@@ -119,7 +119,7 @@ std::optional<Verdict> parse_verdict(std::string_view text) {
   }
 }
 
-std::string to_json(const RankReport& report) {
+std::string to_json(const RankStatement& report) {
   const auto entry = [](const std::optional<FlightEntry>& e) {
     return e ? json_of(*e, {}) : Json(nullptr);
   };
@@ -133,10 +133,10 @@ std::string to_json(const RankReport& report) {
   return text_of(json, -1);
 }
 
-std::optional<RankReport> parse_report(std::string_view text) {
+std::optional<RankStatement> parse_report(std::string_view text) {
   try {
     const Json json = Json::parse(text);
-    RankReport report{
+    RankStatement report{
         .doing = parse_entry(json.at("doing")), .last = parse_entry(json.at("last")), .groups = {}};
     for (const Json& group : json.at("groups"))
       report.groups.push_back({.name = group.at("name").get<std::string>(),

@@ -26,8 +26,8 @@ std::string to_json(const Verdict& verdict);
 std::optional<Verdict> parse_verdict(std::string_view text);
 
 /// What a rank tells the others through the store: one line, below the store's limit.
-std::string to_json(const RankReport& report);
+std::string to_json(const RankStatement& report);
 /// Nothing where `text` is no report.
-std::optional<RankReport> parse_report(std::string_view text);
+std::optional<RankStatement> parse_report(std::string_view text);
 
 }  // namespace shardscope

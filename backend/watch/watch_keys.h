@@ -14,7 +14,7 @@ inline constexpr const char* ended_key = "watch/ended";  ///< counts ranks that 
 
 /// own_identity() of a rank that has come.
 inline std::string here_key(int rank) { return "here/" + std::to_string(rank); }
-/// to_json(RankReport)
+/// to_json(RankStatement)
 inline std::string report_key(int rank) { return "watch/report/" + std::to_string(rank); }
 inline constexpr const char* anyone_left_key = "watch/left";  ///< set when somebody has
 /// Set by a rank that left in order.

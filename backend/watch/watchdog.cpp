@@ -21,7 +21,7 @@ namespace shardscope {
 namespace {
 
 using std::chrono::milliseconds;
-using Reports = std::vector<std::optional<RankReport>>;
+using Reports = std::vector<std::optional<RankStatement>>;
 
 constexpr milliseconds look_interval{100};
 constexpr milliseconds longest_answer{2000};   ///< of the store, and of a rank that is asked
@@ -229,7 +229,7 @@ void Watchdog::handle(const Trouble& trouble) {
   end_ = end;
   if (store_) store_->set_deadline(longest_answer);
   const FlightSnapshot snapshot = recorder_.snapshot();
-  const RankReport mine = report_of(snapshot);
+  const RankStatement mine = report_of(snapshot);
   ask_store([&](TcpStore& store) { store.set(report_key(meeting_.rank()), to_json(mine)); });
   abort_communicators(trouble.text);
   const Verdict verdict = agreed_verdict(trouble, mine);
@@ -288,7 +288,7 @@ void Watchdog::abort_communicators(const std::string& why) {
 
 /// One rank asks all others and judges; they take its verdict, or see for themselves where none
 /// comes.
-Verdict Watchdog::agreed_verdict(const Trouble& trouble, const RankReport& mine) {
+Verdict Watchdog::agreed_verdict(const Trouble& trouble, const RankStatement& mine) {
   const std::string own = std::to_string(meeting_.rank());
   std::optional<Verdict> verdict;
   const bool asked = ask_store([&](TcpStore& store) {
@@ -322,7 +322,7 @@ Verdict Watchdog::gather_and_judge(const Trouble& trouble) {
       auto& report = reports[static_cast<std::size_t>(rank)];
       if (const auto text = store_->peek(report_key(rank))) report = parse_report(*text);
       if (!report && store_->peek(left_key(rank)))
-        report = RankReport{.doing = {}, .last = {}, .groups = {}, .has_left = true};
+        report = RankStatement{.doing = {}, .last = {}, .groups = {}, .has_left = true};
       return report.has_value();
     });
     if (!missing.empty()) std::this_thread::sleep_for(milliseconds(20));

@@ -62,7 +62,7 @@ class Watchdog {
   Trouble agree_on(const Trouble& mine);
   std::string follow_queue();
   void handle(const Trouble& trouble);
-  Verdict agreed_verdict(const Trouble& trouble, const RankReport& mine);
+  Verdict agreed_verdict(const Trouble& trouble, const RankStatement& mine);
   Verdict gather_and_judge(const Trouble& trouble);
   void write_record(const Verdict& verdict, const FlightSnapshot& snapshot) const;
   void end_silent_ranks(const Trouble& trouble, const Verdict& verdict);

@@ -12,7 +12,7 @@ constexpr std::int64_t largest_request_bytes = std::int64_t{1} << 60;
 
 }  // namespace
 
-CachingAllocator::CachingAllocator(const AllocatorSettings& settings, DeviceMemory memory,
+CachingAllocator::CachingAllocator(const AllocatorSettings& settings, DeviceCapacity memory,
                                    DeviceEvents& events)
     : settings_(settings), memory_(memory), events_(events) {
   if (settings.memory_fraction < 1)

@@ -19,7 +19,7 @@
 namespace shardscope {
 
 /// The device's memory as the allocator finds it.
-struct DeviceMemory {
+struct DeviceCapacity {
   Bytes total{80ll << 30};
   Bytes outside;  ///< taken by others: context, NCCL, other processes
 };
@@ -30,7 +30,7 @@ struct DeviceMemory {
 class CachingAllocator {
  public:
   /// `events` must outlive the allocator.
-  CachingAllocator(const AllocatorSettings& settings, DeviceMemory memory, DeviceEvents& events);
+  CachingAllocator(const AllocatorSettings& settings, DeviceCapacity memory, DeviceEvents& events);
 
   /// Memory for a tensor of `bytes` (more than 0); none: out of memory, see `failure`.
   std::optional<MemoryBlockId> allocate(Bytes bytes, DeviceStream stream);
@@ -166,7 +166,7 @@ class CachingAllocator {
   bool counts_age() const;
 
   AllocatorSettings settings_;
-  DeviceMemory memory_;
+  DeviceCapacity memory_;
   std::optional<std::int64_t> allowed_;  // bytes that may be reserved, where there is a limit
   DeviceEvents& events_;
   std::vector<Block> blocks_;

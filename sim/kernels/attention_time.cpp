@@ -41,7 +41,7 @@ const AttentionEfficiency& attention_row(const DeviceEfficiency& efficiency,
                .way_out = "add a row for the library \"flash\" to \"attention\""});
 }
 
-Duration attention_time(const DeviceWork& work, const DeviceFigures& device,
+Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
                         const DeviceEfficiency& efficiency) {
   const Duration moving = memory_bound_time(work, device, efficiency);
   if (work.flops.count == 0) return moving;

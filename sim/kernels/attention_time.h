@@ -3,7 +3,7 @@
 
 #include "core/device_work.h"
 #include "sim/kernels/device_efficiency.h"
-#include "sim/kernels/device_figures.h"
+#include "sim/kernels/roofline_figures.h"
 
 namespace shardscope {
 
@@ -12,7 +12,7 @@ namespace shardscope {
 /// the shares of this library at the nearest head size. A block of 128 queries of one head is one
 /// multiprocessor's; where there are fewer blocks than multiprocessors the others idle. No less
 /// than the operands take to be moved.
-Duration attention_time(const DeviceWork& work, const DeviceFigures& device,
+Duration attention_time(const DeviceWork& work, const RooflineFigures& device,
                         const DeviceEfficiency& efficiency);
 
 /// The row for a library and head size: of the library the nearest head size, the larger of two;

@@ -29,7 +29,7 @@ struct Plan {
 };
 
 double seconds_of(const MatmulShape& shape, const Plan& plan, double rate_of_one,
-                  const DeviceFigures& device, const MatmulEfficiency& efficiency) {
+                  const RooflineFigures& device, const MatmulEfficiency& efficiency) {
   const double waves = matmul_waves(tiles_of(shape, plan.tile) * plan.parts, device.multiprocessors,
                                     efficiency.wave_loss);
   const double depth = static_cast<double>(shape.k) / plan.parts;
@@ -40,7 +40,7 @@ double seconds_of(const MatmulShape& shape, const Plan& plan, double rate_of_one
 
 /// Of the full clock. Dynamic power is frequency times voltage squared, and voltage follows
 /// frequency: under another limit the clock goes with the cube root of power.
-double clock_share(const DeviceFigures& device, const MatmulEfficiency& efficiency, Dtype dtype) {
+double clock_share(const RooflineFigures& device, const MatmulEfficiency& efficiency, Dtype dtype) {
   if (dtype == Dtype::float32 || dtype == Dtype::float64) return 1;
   if (device.power_limit.watts <= 0 || efficiency.power.watts <= 0) return efficiency.clock;
   return std::min(1.0,
@@ -65,7 +65,7 @@ double matmul_waves(double tiles, int multiprocessors, double wave_loss) {
   return full + (std::ceil(full) - full) * wave_loss;
 }
 
-Duration matmul_time(const MatmulShape& shape, Dtype dtype, const DeviceFigures& device,
+Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
                      const DeviceEfficiency& efficiency) {
   const double rate_of_one = device.peak.flops_per_s * reached_share(efficiency.matmul, dtype) *
                              clock_share(device, efficiency.matmul, dtype) *

@@ -3,7 +3,7 @@
 
 #include "core/device_work.h"
 #include "sim/kernels/device_efficiency.h"
-#include "sim/kernels/device_figures.h"
+#include "sim/kernels/roofline_figures.h"
 
 namespace shardscope {
 
@@ -18,7 +18,7 @@ namespace shardscope {
 /// moved. Source: NVIDIA, Matrix Multiplication Background User's Guide, DU-09799-001 (tile and
 /// wave quantization, alignment). Example: 108 multiprocessors, 256 x 128 tiles, wave_loss 1: 2048
 /// x 1792 is 8 x 14 = 112 tiles, two waves, the second one almost empty.
-Duration matmul_time(const MatmulShape& shape, Dtype dtype, const DeviceFigures& device,
+Duration matmul_time(const MatmulShape& shape, Dtype dtype, const RooflineFigures& device,
                      const DeviceEfficiency& efficiency);
 
 /// Waves that `tiles` tiles take, as counted above.

@@ -2,14 +2,14 @@
 
 namespace shardscope {
 
-Duration moving_time(WorkKind kind, Bytes bytes, const DeviceFigures& device,
+Duration moving_time(WorkKind kind, Bytes bytes, const RooflineFigures& device,
                      const DeviceEfficiency& efficiency) {
   const double rate =
       device.memory_bandwidth.bytes_per_s * bandwidth_share(efficiency.memory, kind);
   return efficiency.memory.latency + bytes / Bandwidth{rate};
 }
 
-Duration memory_bound_time(const DeviceWork& work, const DeviceFigures& device,
+Duration memory_bound_time(const DeviceWork& work, const RooflineFigures& device,
                            const DeviceEfficiency& efficiency) {
   return moving_time(work.kind, work.bytes, device, efficiency) +
          efficiency.memory.latency * (work.launches - 1);

@@ -3,16 +3,16 @@
 
 #include "core/device_work.h"
 #include "sim/kernels/device_efficiency.h"
-#include "sim/kernels/device_figures.h"
+#include "sim/kernels/roofline_figures.h"
 
 namespace shardscope {
 
 /// latency + bytes / (share of this kind * bandwidth).
-Duration moving_time(WorkKind kind, Bytes bytes, const DeviceFigures& device,
+Duration moving_time(WorkKind kind, Bytes bytes, const RooflineFigures& device,
                      const DeviceEfficiency& efficiency);
 
 /// The time at which work of this kind moves its bytes, a latency for each of its launches.
-Duration memory_bound_time(const DeviceWork& work, const DeviceFigures& device,
+Duration memory_bound_time(const DeviceWork& work, const RooflineFigures& device,
                            const DeviceEfficiency& efficiency);
 
 }  // namespace shardscope

@@ -6,7 +6,7 @@
 
 namespace shardscope {
 
-Duration work_time(const DeviceWork& work, const DeviceFigures& device,
+Duration work_time(const DeviceWork& work, const RooflineFigures& device,
                    const DeviceEfficiency& efficiency) {
   switch (work.kind) {
     case WorkKind::matmul:

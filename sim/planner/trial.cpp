@@ -98,7 +98,8 @@ Rehearsal rehearse(const Choice& choice, const Ground& ground) {
   result.outside = outside_of(result.schedule, ground);
   const Bytes memory = ground.profile.memory;
   AllocatorChoice allocator;
-  if (memory > Bytes{}) allocator.memory = DeviceMemory{.total = memory, .outside = result.outside};
+  if (memory > Bytes{})
+    allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
   result.simulation = simulate(result.schedule, ground.profile, allocator);
   result.reserved = highest_reserved(result.schedule, result.simulation);
   result.fits = !result.simulation.out_of_memory &&

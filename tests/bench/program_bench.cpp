@@ -71,7 +71,7 @@ BENCHMARK_CAPTURE(play, llama3_405b, llama3_405b)->Unit(benchmark::kMillisecond)
 void play_with_trace(benchmark::State& state, std::string_view text) {
   const Schedule schedule = Training(text).recorded();
   const HardwareProfile profile = find_hardware_profile("h100_sxm", "bench");
-  const AllocatorChoice memory{.memory = DeviceMemory{.total = 1024_GiB}};
+  const AllocatorChoice memory{.memory = DeviceCapacity{.total = 1024_GiB}};
   for (auto _ : state) benchmark::DoNotOptimize(simulate(schedule, profile, memory));
   per_step(state);
 }

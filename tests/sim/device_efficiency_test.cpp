@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Architectures, ReadyEfficiency, ::testing::Values(75, 8
 TEST(Efficiency, AtTheFullClockALargeProductTakesWhatWasMeasured) {
   DeviceEfficiency hopper = efficiency_of(90);
   hopper.matmul.clock = 1;
-  const DeviceFigures h100{
+  const RooflineFigures h100{
       .multiprocessors = 132, .peak = {989.4e12}, .memory_bandwidth = {3352e9}};
   const Duration time =
       matmul_time({.batch = 1, .m = 8192, .n = 8192, .k = 8192}, Dtype::bfloat16, h100, hopper);
@@ -62,7 +62,7 @@ TEST(Efficiency, AtTheFullClockALargeProductTakesWhatWasMeasured) {
 /// cuDNN 9.19 on an H200 (990 TFLOP/s), bfloat16, causal, 64 query and 8 key heads of 128: TFLOP/s
 /// forward and backward by length, as flash-attention's repository states them.
 TEST(Efficiency, CudnnsCausalAttentionOnHopperRunsAsPublished) {
-  const DeviceFigures h200{
+  const RooflineFigures h200{
       .multiprocessors = 132, .peak = {989.4e12}, .memory_bandwidth = {4.8e12}};
   struct Published {
     std::int64_t length;

@@ -11,7 +11,8 @@
 namespace shardscope {
 namespace {
 
-constexpr DeviceFigures device{.multiprocessors = 10, .peak = {10e12}, .memory_bandwidth = {100e9}};
+constexpr RooflineFigures device{
+    .multiprocessors = 10, .peak = {10e12}, .memory_bandwidth = {100e9}};
 
 DeviceEfficiency efficiency() {
   DeviceEfficiency all{.name = "test"};
@@ -52,7 +53,7 @@ TEST(MatmulTime, TheClockFollowsTheCubeRootOfThePowerLimit) {
   DeviceEfficiency all = efficiency();
   all.matmul.power = {800};
   all.matmul.clock = 0.8;
-  DeviceFigures capped = device;
+  RooflineFigures capped = device;
   capped.power_limit = {100};
   const MatmulShape shape{.batch = 1, .m = 1000, .n = 1000, .k = 100'000};
   EXPECT_EQ(matmul_time(shape, Dtype::bfloat16, capped, all), 100_ms + 2_us);

@@ -97,7 +97,7 @@ TEST(ProgramPlayer, StopsAtTheRequestThatFails) {
 class Sums final : public ProgramPlayer::Watcher {
  public:
   explicit Sums(const CachingAllocator& allocator) : allocator_(allocator) {}
-  void on_turn(const MemoryFigures& figures, OperationId) override {
+  void on_turn(const MemoryMoment& figures, OperationId) override {
     EXPECT_EQ(figures.allocated.total().count, allocator_.statistics().allocated_bytes.current);
     EXPECT_LE(figures.allocated.total(), figures.active);
     EXPECT_LE(figures.active, figures.reserved);

@@ -52,7 +52,7 @@ TEST(SimulateProgram, TellsTheRequestThatFails) {
   program.allocate(0, 3_MiB);
   program.allocate(0, 70_MiB);
   const Simulation simulation =
-      simulate(program.finish(), machine(), {.memory = DeviceMemory{.total = 64_MiB}});
+      simulate(program.finish(), machine(), {.memory = DeviceCapacity{.total = 64_MiB}});
   ASSERT_TRUE(simulation.out_of_memory);
   EXPECT_EQ(simulation.out_of_memory->step, "2");
   EXPECT_EQ(simulation.out_of_memory->requested, 70_MiB);
@@ -65,7 +65,7 @@ TEST(SimulateProgram, SetUpMayFailToo) {
   program.begin_step("1");
   program.launch(0, 1);
   const Simulation simulation =
-      simulate(program.finish(), machine(), {.memory = DeviceMemory{.total = 64_MiB}});
+      simulate(program.finish(), machine(), {.memory = DeviceCapacity{.total = 64_MiB}});
   ASSERT_TRUE(simulation.out_of_memory);
   EXPECT_EQ(simulation.out_of_memory->step, "setup");
 }

@@ -8,6 +8,7 @@
 #include "tests/structure/include_circles.h"
 #include "tests/structure/include_rules.h"
 #include "tests/structure/source_tree.h"
+#include "tests/structure/type_names.h"
 
 namespace shardscope::structure {
 namespace {
@@ -28,6 +29,8 @@ TEST(OurTree, KeepsTheIncludeRules) { expect_none(include_breaches(our_tree()));
 TEST(OurTree, HasNoCircleOfHeaders) { expect_none(header_circles(our_tree())); }
 
 TEST(OurTree, HasNoCircleOfRooms) { expect_none(room_circles(our_tree())); }
+
+TEST(OurTree, HasOneTypeOfAName) { expect_none(repeated_types(our_tree())); }
 
 // A header with a source file is that file's first include and so compiles alone there; the others
 // are compiled here.

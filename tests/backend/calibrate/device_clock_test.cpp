@@ -91,7 +91,7 @@ TEST_F(TimedByTheDevice, WhatDoesNotContendSlowsNothingDown) {
 TEST_F(TimedByTheDevice, KernelsOfAStepHaveTheirOwnTimes) {
   const Schedule schedule = native_schedule(testing::small_gpt2(1), resolved({}, 1, "test"),
                                             {.batch = 1, .length = 4, .clip = 1}, 0);
-  const StepTimes times = time_step(*world_, device_, schedule, {}, 3);
+  const MeasuredStep times = time_step(*world_, device_, schedule, {}, 3);
   EXPECT_FALSE(times.kernels.empty());
   for (const KernelSample& sample : times.kernels)
     EXPECT_EQ(sample.time, 3_ms) << name_of(sample.kernel.kind);

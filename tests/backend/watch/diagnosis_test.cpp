@@ -10,11 +10,11 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Reports = std::vector<std::optional<RankReport>>;
+using Reports = std::vector<std::optional<RankStatement>>;
 
 /// A rank that has made `calls` calls of the group of all four, and waits in the last one.
-RankReport waits(std::uint64_t calls, const std::string& operation = "all_gather") {
-  RankReport report;
+RankStatement waits(std::uint64_t calls, const std::string& operation = "all_gather") {
+  RankStatement report;
   report.groups = {{.name = "0-3", .ranks = {0, 1, 2, 3}, .calls = calls}};
   report.doing = FlightEntry{};
   report.doing->operation = operation;
@@ -24,8 +24,8 @@ RankReport waits(std::uint64_t calls, const std::string& operation = "all_gather
   return report;
 }
 /// The same, done with the last one.
-RankReport computes(std::uint64_t calls) {
-  RankReport report = waits(calls);
+RankStatement computes(std::uint64_t calls) {
+  RankStatement report = waits(calls);
   report.last = report.doing;
   report.doing.reset();
   return report;
@@ -51,7 +51,7 @@ TEST(Judge, OneThatWaitsForSomebodyElseIsNotToBlame) {
 }
 
 TEST(Judge, FollowsAReceiveToItsSender) {
-  RankReport receiver = waits(6, "receive");
+  RankStatement receiver = waits(6, "receive");
   receiver.doing->peer = 1;
   const Verdict verdict = late({waits(7), waits(7), receiver, waits(7)});
   // 0 waits for 2, 2 for what 1 is to send, and 1 waits in the call that 2 has not made: a circle.
@@ -94,7 +94,7 @@ TEST(Judge, WhoCouldNotBeAskedIsNotCalledSilent) {
 }
 
 TEST(Judge, SaysWhoHasLeft) {
-  RankReport gone;
+  RankStatement gone;
   gone.has_left = true;
   const Verdict verdict = late({waits(7), waits(7), waits(7), gone});
   EXPECT_THAT(verdict.late, ElementsAre(3));

@@ -50,7 +50,7 @@ TEST(FlightRecord, HasTheDocumentedKeys) {
     EXPECT_TRUE(send[key].is_null()) << key;
 }
 
-TEST(RankReport, IsReadBack) {
+TEST(RankStatement, IsReadBack) {
   const auto report = parse_report(to_json(report_of(two_calls())));
   ASSERT_TRUE(report && report->doing && report->last);
   EXPECT_EQ(report->doing->operation, "send");
@@ -62,7 +62,7 @@ TEST(RankReport, IsReadBack) {
   EXPECT_EQ(report->groups[0].calls, 1U);
 }
 
-TEST(RankReport, OthersTextIsNone) {
+TEST(RankStatement, OthersTextIsNone) {
   for (const char* text : {"", "{}", "[]", "null", "{\"doing\": 1, \"last\": null, \"groups\": []}",
                            "{\"doing\": null, \"last\": null, \"groups\": [1]}"})
     EXPECT_FALSE(parse_report(text)) << text;

@@ -1,4 +1,4 @@
-// DeviceFigures: what the data sheet of a GPU says, as far as kernels' times depend on it.
+// RooflineFigures: what the data sheet of a GPU says, as far as kernels' times depend on it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace shardscope {
 
-struct DeviceFigures {
+struct RooflineFigures {
   int multiprocessors = 0;
   FlopRate peak;  ///< of the dtype at hand
   Bandwidth memory_bandwidth;
