@@ -118,7 +118,7 @@ std::optional<std::uint64_t> value_of(const perf_event_mmap_page* shown) {
 }  // namespace
 
 OpenPerfEvent perf_event_call() {
-  return [](perf_event_attr& event, pid_t thread, int group) {
+  return [](perf_event_attr& event, int thread, int group) {
     constexpr int any_core = -1;
     const long descriptor =
         ::syscall(SYS_perf_event_open, &event, thread, any_core, group, PERF_FLAG_FD_CLOEXEC);
@@ -138,7 +138,7 @@ PerfCounter::Event PerfCounter::event_of(int descriptor) {
   return event;
 }
 
-OpenedCounter PerfCounter::open(pid_t thread, const OpenPerfEvent& call) {
+OpenedCounter PerfCounter::open(int thread, const OpenPerfEvent& call) {
   perf_event_attr cycles = attributes_of(PERF_COUNT_HW_CPU_CYCLES);
   perf_event_attr instructions = attributes_of(PERF_COUNT_HW_INSTRUCTIONS);
   // The group is switched on when it is complete: who joins later may count later.

@@ -1,8 +1,6 @@
 // Cycles and instructions of one thread, as the processor counts them (perf_event_open(2)).
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,7 +23,7 @@ struct CycleCounts {
 
 /// perf_event_open(2) for `thread` in the group of the descriptor `group` (-1: a new one): a
 /// descriptor, or an error number, negated.
-using OpenPerfEvent = std::function<int(perf_event_attr& event, pid_t thread, int group)>;
+using OpenPerfEvent = std::function<int(perf_event_attr& event, int thread, int group)>;
 OpenPerfEvent perf_event_call();
 
 struct OpenedCounter;
@@ -35,7 +33,7 @@ struct OpenedCounter;
 class PerfCounter {
  public:
   /// For `thread` of this process.
-  static OpenedCounter open(pid_t thread, const OpenPerfEvent& call = perf_event_call());
+  static OpenedCounter open(int thread, const OpenPerfEvent& call = perf_event_call());
 
   /// From any thread, through the kernel; nothing where it fails.
   std::optional<CycleCounts> read() const;

@@ -1,8 +1,6 @@
 // Threads of this process, by which others may ask what they did.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <ctime>
 #include <vector>
@@ -10,7 +8,7 @@
 namespace shardscope {
 
 struct ProfiledThread {
-  pid_t id = 0;         ///< as the kernel numbers it
+  int id = 0;         ///< as the kernel numbers it
   clockid_t clock = 0;  ///< its processor time, for clock_gettime
 };
 

@@ -92,7 +92,7 @@ class OperationCountersTest : public ::testing::Test {
 };
 
 TEST_F(OperationCountersTest, GiveProcessorTimeWhereNothingElseIsAllowed) {
-  const Trace trace = trace_of_window([](perf_event_attr&, pid_t, int) { return -EACCES; });
+  const Trace trace = trace_of_window([](perf_event_attr&, int, int) { return -EACCES; });
   const auto near_5_ms = ::testing::AllOf(::testing::Ge(5 * ms), ::testing::Lt(9 * ms));
   EXPECT_THAT(measured(trace, "works", "processor_ns"), ElementsAre(near_5_ms, near_5_ms));
   EXPECT_THAT(measured(trace, "rests", "processor_ns"), ::testing::Each(::testing::Lt(2 * ms)));
@@ -105,7 +105,7 @@ TEST_F(OperationCountersTest, GiveProcessorTimeWhereNothingElseIsAllowed) {
 
 /// The kernel's own events stand for the processor's: a thread's time in ns for cycles, its page
 /// faults for instructions.
-int open_software_event(perf_event_attr& event, pid_t thread, int group) {
+int open_software_event(perf_event_attr& event, int thread, int group) {
   event.type = PERF_TYPE_SOFTWARE;
   event.exclude_kernel = 0;
   event.config = group == -1 ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_PAGE_FAULTS;
@@ -131,7 +131,7 @@ TEST_F(OperationCountersTest, GiveBothCountsOfTheThreadThatRanTheOperation) {
 TEST_F(OperationCountersTest, OpenNothingOutsideOfAWindow) {
   int opened = 0;
   OperationCounters counters(schedule_, threads_of(executor_, 1),
-                             [&](perf_event_attr&, pid_t, int) { return ++opened, -ENOENT; });
+                             [&](perf_event_attr&, int, int) { return ++opened, -ENOENT; });
   executor_.run_step({.learning_rate = 0, .step = 1});
   EXPECT_EQ(opened, 0);
 }

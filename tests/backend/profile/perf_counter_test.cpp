@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 OpenPerfEvent refusing(int error) {
-  return [error](perf_event_attr&, pid_t, int) { return -error; };
+  return [error](perf_event_attr&, int, int) { return -error; };
 }
 
 struct Refusal {
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Reasons, RefusedPerfEvents,
 
 TEST(PerfCounter, NeedsBothEvents) {
   int calls = 0;
-  const OpenedCounter opened = PerfCounter::open(gettid(), [&](perf_event_attr&, pid_t, int group) {
+  const OpenedCounter opened = PerfCounter::open(gettid(), [&](perf_event_attr&, int, int group) {
     ++calls;
     return group == -1 ? ::dup(STDERR_FILENO) : -ENOENT;
   });
@@ -56,7 +56,7 @@ TEST(PerfCounter, NeedsBothEvents) {
 
 TEST(PerfCounter, AsksForTheUsersSideOfOneThreadInOneGroup) {
   int descriptor = -1;
-  PerfCounter::open(4711, [&](perf_event_attr& event, pid_t thread, int group) {
+  PerfCounter::open(4711, [&](perf_event_attr& event, int thread, int group) {
     EXPECT_TRUE(event.exclude_kernel);
     EXPECT_TRUE(event.exclude_hv);
     EXPECT_FALSE(event.inherit);
@@ -69,7 +69,7 @@ TEST(PerfCounter, AsksForTheUsersSideOfOneThreadInOneGroup) {
 
 /// Events of the kernel's own, which it has everywhere: a thread's time (ns) for the cycles, page
 /// faults for the instructions.
-int open_software_event(perf_event_attr& event, pid_t thread, int group) {
+int open_software_event(perf_event_attr& event, int thread, int group) {
   event.type = PERF_TYPE_SOFTWARE;
   event.config = group == -1 ? PERF_COUNT_SW_TASK_CLOCK : PERF_COUNT_SW_PAGE_FAULTS;
   return perf_event_call()(event, thread, group);
