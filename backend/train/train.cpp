@@ -17,6 +17,7 @@
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/executor/profiled_trace.h"
+#include "backend/profile/nvtx_ranges.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
 #include "backend/train/save_model.h"
@@ -105,6 +106,8 @@ class Run {
         progress_(job.steps, options.quiet || !leads_) {
     if (leads_) metrics_.emplace(start_run_folder(job));
     trainer_.emplace(job, *world_, *device_);
+    ranges_ = make_nvtx_ranges(trainer_->schedule());
+    if (ranges_) trainer_->executor().set_probes({ranges_.get()});
     for (const std::string& note : trainer_->tokens().notes()) {
       if (leads_) fmt::print(stderr, "{}\n", note);
     }
@@ -147,6 +150,7 @@ class Run {
   Progress progress_;
   std::optional<LineFile> metrics_;
   std::optional<Trainer> trainer_;
+  std::unique_ptr<Probe> ranges_;  ///< null: no tool listens
 };
 
 }  // namespace
