@@ -13,6 +13,8 @@
 namespace shardscope {
 namespace {
 
+constexpr std::size_t shown_stragglers = 10;
+
 std::string bytes_text(const std::optional<Bytes>& bytes) {
   return bytes ? rounded_text(*bytes) : "-";
 }
@@ -41,6 +43,64 @@ std::string ranks_table(const TraceReport& report, const Painter& painter) {
                bytes_text(rank.peak_allocated), bytes_text(rank.peak_reserved)});
   }
   return table.text(painter);
+}
+
+/// Of devices as a whole; where a definition knows streams only, of those.
+std::string idle_table(const TraceReport& report, const Painter& painter) {
+  Table table({{"rank"},
+               {"stream"},
+               {"idle", Align::right},
+               {"waits for host", Align::right},
+               {"for collectives", Align::right},
+               {"for other streams", Align::right},
+               {"between kernels", Align::right},
+               {"other", Align::right},
+               {"gaps", Align::right}});
+  for (const IdleReport& of : report.idle) {
+    const IdleTime& idle = of.idle;
+    const std::string stream =
+        idle.stream ? fmt::format("{} ({})", *idle.stream, name_of(idle.span_class)) : "all";
+    std::vector<Cell> cells{fmt::format("{}, device {}", of.rank, of.device), stream,
+                            rounded_text(idle.total())};
+    for (const IdleCause cause : idle_causes) cells.emplace_back(rounded_text(idle.of(cause)));
+    cells.emplace_back(grouped(idle.gaps));
+    table.row(std::move(cells));
+  }
+  return table.text(painter);
+}
+
+/// Who came last to the collectives of all ranks, and the collectives that waited longest for it.
+std::string stragglers_text(const TraceReport& report, const Painter& painter) {
+  Table ranks({{"rank", Align::right},
+               {"collectives", Align::right},
+               {"came last", Align::right},
+               {"waited", Align::right},
+               {"let others wait", Align::right},
+               {"clock set by", Align::right}});
+  for (const RankWaits& rank : report.matched.ranks) {
+    ranks.row({fmt::format("{}", rank.rank), grouped(rank.collectives), grouped(rank.times_last),
+               rounded_text(rank.waited), rounded_text(rank.let_others_wait),
+               rounded_text(rank.clock_offset)});
+  }
+  Table worst({{"collective"},
+               {"call", Align::right},
+               {"start skew", Align::right},
+               {"last rank", Align::right}});
+  std::vector<const MatchedCollective*> order;
+  for (const MatchedCollective& matched : report.matched.collectives) order.push_back(&matched);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->start_skew > b->start_skew; });
+  order.resize(std::min(order.size(), shown_stragglers));
+  for (const MatchedCollective* matched : order) {
+    const std::string kind(matched->what.kind ? name_of(*matched->what.kind) : matched->what.name);
+    worst.row({matched->what.group.empty() ? kind : kind + " of " + matched->what.group,
+               grouped(matched->call), rounded_text(matched->start_skew),
+               fmt::format("{}", matched->last_rank)});
+  }
+  std::string text = ranks.text(painter) + worst.text(painter);
+  for (const std::string& line : report.matched.not_matched)
+    text += "  not matched: " + line + "\n";
+  return text;
 }
 
 std::string groups_table(const TraceReport& report, const Painter& painter) {
@@ -155,10 +215,16 @@ std::vector<Section> sections_of(const TraceReport& report, const Painter& paint
   if (!report.ranks.empty())
     sections.push_back({fmt::format("Time ({} definitions)", name_of(report.definitions)),
                         ranks_table(report, painter)});
+  if (!report.idle.empty())
+    sections.push_back({"Idle time, by cause", idle_table(report, painter)});
   if (!report.collectives.empty()) {
     sections.push_back({"Process groups", groups_table(report, painter)});
     sections.push_back({"Collectives", collectives_table(report, painter)});
   }
+  if (!report.matched.collectives.empty() || !report.matched.not_matched.empty())
+    sections.push_back(
+        {fmt::format("Ranks together: {} collectives matched", report.matched.collectives.size()),
+         stragglers_text(report, painter)});
   if (!report.memory.empty()) sections.push_back({"Memory", memory_table(report, painter)});
   for (const MemoryReport& memory : report.memory) {
     if (memory.categories.empty() && memory.owners.empty()) continue;

@@ -23,7 +23,7 @@ namespace shardscope {
 namespace {
 
 struct ReportOptions {
-  std::optional<std::string> path, definitions, rules, output_path;
+  std::optional<std::string> path, definitions, rules, kernel_gap, output_path;
   OutputOptions output;
 };
 
@@ -95,7 +95,9 @@ ExitCode run_report(const ReportOptions& options) {
   const ClassRules rules =
       options.rules ? read_class_rules(*options.rules) : class_rules(definitions);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules);
-  const TraceReport report = report_of(imported, definitions);
+  const Duration kernel_gap =
+      options.kernel_gap ? parse_duration(*options.kernel_gap, "--kernel-gap") : default_kernel_gap;
+  const TraceReport report = report_of(imported, definitions, kernel_gap);
   print(options.output.json ? to_json(report) : report_text(report, options.output.painter()));
   const std::string title = std::filesystem::path(*options.path).filename().string();
   if (!options.output_path) return ExitCode::done;
@@ -120,6 +122,9 @@ void declare_report(Command& command) {
       {"own|hta|hta_exact|trace_lens", "whose rules tell compute, communication and copies"});
   command.option("--rules", options->rules,
                  {"FILE", "rules of your own, as JSON: categories, words, class"});
+  command.option(
+      "--kernel-gap", options->kernel_gap,
+      {"TIME", "idle time shorter than this lies between two kernels; 30 us if not given"});
   command.option("-o", options->output_path,
                  {"PATH",
                   "leaves the report there: .txt, .json, .html, .svg of the streams, or the spans "

@@ -28,7 +28,19 @@ std::vector<ImportedTrace> traces_of(const Json& files, const std::filesystem::p
   return traces;
 }
 
-void expect_hta(const RankReport& rank, const Json& tool) {
+/// HTA's idle time by stream and cause; it does not say in which order.
+void expect_hta_idle(const TraceReport& report, std::int64_t rank, const Json& tool) {
+  Json ours = Json::object();
+  for (const IdleReport& of : report.idle) {
+    if (of.rank != rank) continue;
+    ours[*of.idle.stream] = {{"host_wait", of.idle.of(IdleCause::host).ns},
+                             {"kernel_wait", of.idle.of(IdleCause::kernel_gap).ns},
+                             {"other", of.idle.of(IdleCause::other).ns}};
+  }
+  EXPECT_EQ(ours, tool.at("idle_by_stream"));
+}
+
+void expect_hta(const TraceReport& report, const RankReport& rank, const Json& tool) {
   const Accounting& time = rank.time;
   EXPECT_EQ(time.span.ns, tool.at("span_ns"));
   EXPECT_EQ(time.compute.ns, tool.at("compute_ns"));
@@ -41,9 +53,10 @@ void expect_hta(const RankReport& rank, const Json& tool) {
     EXPECT_NEAR(time.overlap.seconds() / time.communication.seconds(), overlap.get<double>(),
                 1e-12);
   }
+  expect_hta_idle(report, rank.rank, tool);
 }
 
-void expect_trace_lens(const RankReport& rank, const Json& tool) {
+void expect_trace_lens(const TraceReport&, const RankReport& rank, const Json& tool) {
   EXPECT_EQ(rank.time.span.ns, tool.at("total_time"));
   EXPECT_EQ(rank.time.compute.ns, tool.at("computation_time"));
   EXPECT_EQ(rank.time.communication.ns, tool.at("total_comm_time"));
@@ -61,7 +74,7 @@ int compare(const Json& figures, const TraceReport& report, const Expect& expect
     const auto tool = figures.find(std::to_string(rank.rank));
     if (tool == figures.end() || tool->contains("error")) continue;
     SCOPED_TRACE(std::string(name_of(report.definitions)) + ", " + rank.file);
-    expect(rank, *tool);
+    expect(report, rank, *tool);
     ++compared;
   }
   return compared;

@@ -22,7 +22,9 @@ void fill(const ImportedTrace& trace, const CommunicationRow& row, ImportedColle
   if (row.collective != no_name) out.kind = collective_kind(text(trace, row.collective));
   out.group = text(trace, row.group_description);
   if (out.group.empty() || out.group == "undefined") out.group = text(trace, row.group);
+  out.group_ranks = text(trace, row.ranks);
   out.group_size = known(row.group_size);
+  out.sequence = known(row.sequence);
   out.elements_in = known(row.elements_in);
   out.elements_out = known(row.elements_out);
   out.dtype = traced_dtype(text(trace, row.dtype));

@@ -18,7 +18,9 @@ struct ImportedCollective {
   std::string name;         ///< of that event
   std::optional<OperationKind> kind;
   std::string group;  ///< name of the process group
+  std::string group_ranks;  ///< as the trace writes them: "[0, 1]"
   std::optional<std::int64_t> group_size;
+  std::optional<std::int64_t> sequence;  ///< among the calls of its group
   std::optional<std::int64_t> elements_in, elements_out;
   std::optional<Dtype> dtype;
   Duration start, duration;

@@ -61,10 +61,14 @@ class Reader {
       if (is_span(trace_, i)) sort_in(i);
     }
     std::vector<HtaEvent> kept;
-    for (const auto& [event, correlation] : found_) {
+    for (auto& [event, correlation] : found_) {
       const auto launches = launches_.find(correlation);
-      if (launches != launches_.end()) add(event, launches->second, kept);
-      if (launches == launches_.end() && is_before_last(event, correlation)) kept.push_back(event);
+      if (launches != launches_.end()) {
+        add(event, launches->second, kept);
+      } else if (is_before_last(event, correlation)) {
+        if (correlation != 0) event.launched = first_event();
+        kept.push_back(event);
+      }
     }
     return kept;
   }
@@ -101,6 +105,11 @@ class Reader {
                        .window = window_of(event),
                        .launched = {}},
                       correlation});
+  }
+
+  /// What HTA takes for the call where the trace has none: row 0.
+  std::optional<Duration> first_event() const {
+    return is_span(trace_, 0) ? std::optional(window_of(0).begin) : std::nullopt;
   }
 
   /// An event without a correlation has its own begin to go by, one with the call's alone.

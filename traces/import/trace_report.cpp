@@ -54,16 +54,6 @@ DeviceActivities as_one(const std::vector<DeviceActivities>& devices) {
   return all;
 }
 
-RankReport hta_report(const ImportedTrace& trace, const DeviceActivities& device,
-                      const HtaReading& reading) {
-  RankReport report = device_report(trace, device);
-  const std::vector<HtaEvent> events = hta_events(trace, reading);
-  report.events = static_cast<std::int64_t>(events.size());
-  report.time = hta_accounting(events);
-  report.copies = hta_copies(events);
-  return report;
-}
-
 bool is_transport(std::string_view name) {
   return name.starts_with("gloo:") || name.starts_with("nccl:");
 }
@@ -125,41 +115,62 @@ void add_groups(std::int64_t rank, const std::vector<ImportedCollective>& collec
   }
 }
 
-/// By the rules of the report's definitions; `reading` is HTA's.
-std::vector<RankReport> device_reports(const ImportedTrace& trace, Definitions definitions,
-                                       const std::vector<DeviceActivities>& devices,
-                                       const HtaReading& reading) {
-  std::vector<RankReport> reports;
-  switch (definitions) {
+/// What all traces of a report share.
+struct Rules {
+  Definitions definitions = Definitions::own;
+  HtaReading hta;
+  Duration kernel_gap;
+};
+
+/// What a device did, and why it was idle.
+void add_device(const ImportedTrace& trace, std::int64_t rank, const DeviceActivities& device,
+                const Rules& rules, TraceReport& report) {
+  report.ranks.push_back(device_report(trace, device));
+  for (IdleTime& idle : idle_times(trace, device, rules.kernel_gap))
+    report.idle.push_back({rank, device.device, std::move(idle)});
+}
+
+void add_hta_device(const ImportedTrace& trace, std::int64_t rank, const DeviceActivities& device,
+                    const Rules& rules, TraceReport& report) {
+  RankReport figures = device_report(trace, device);
+  const std::vector<HtaEvent> events = hta_events(trace, rules.hta);
+  figures.events = static_cast<std::int64_t>(events.size());
+  figures.time = hta_accounting(events);
+  figures.copies = hta_copies(events);
+  report.ranks.push_back(std::move(figures));
+  for (IdleTime& idle : hta_idle_times(events, rules.kernel_gap))
+    report.idle.push_back({rank, device.device, std::move(idle)});
+}
+
+void add_devices(const ImportedTrace& trace, std::int64_t rank,
+                 const std::vector<DeviceActivities>& devices, const Rules& rules,
+                 TraceReport& report) {
+  switch (rules.definitions) {
     case Definitions::own:
-      for (const DeviceActivities& device : devices)
-        reports.push_back(device_report(trace, device));
+      for (const DeviceActivities& device : devices) add_device(trace, rank, device, rules, report);
       break;
     case Definitions::hta:
     case Definitions::hta_exact:
-      reports.push_back(hta_report(trace, as_one(devices), reading));
+      add_hta_device(trace, rank, as_one(devices), rules, report);
       break;
     case Definitions::trace_lens:
-      reports.push_back(device_report(trace, as_one(devices)));
+      add_device(trace, rank, as_one(devices), rules, report);
       break;
   }
-  return reports;
 }
 
-void add_trace(const ImportedTrace& trace, std::int64_t rank, const HtaReading& reading,
-               TraceReport& report) {
+/// Returns the rank's collectives.
+std::vector<ImportedCollective> add_trace(const ImportedTrace& trace, std::int64_t rank,
+                                          const Rules& rules, TraceReport& report) {
   const std::vector<DeviceActivities> devices = device_activities(trace);
-  std::vector<RankReport> ranks;
+  const std::size_t first = report.ranks.size();
   if (devices.empty()) {
-    ranks.push_back(host_report(trace));
+    report.ranks.push_back(host_report(trace));
   } else {
-    ranks = device_reports(trace, report.definitions, devices, reading);
+    add_devices(trace, rank, devices, rules, report);
   }
-  for (RankReport& of_device : ranks) {
-    of_device.rank = rank;
-    report.ranks.push_back(std::move(of_device));
-  }
-  const std::vector<ImportedCollective> collectives = imported_collectives(trace);
+  for (std::size_t i = first; i < report.ranks.size(); ++i) report.ranks[i].rank = rank;
+  std::vector<ImportedCollective> collectives = imported_collectives(trace);
   add_groups(rank, collectives, compute_of(devices, trace), report.groups);
   for (const ImportedCollective& collective : collectives)
     report.collectives.push_back({rank, collective});
@@ -169,6 +180,7 @@ void add_trace(const ImportedTrace& trace, std::int64_t rank, const HtaReading& 
         "no device is in the trace: operators of the host count as compute, calls of gloo and "
         "nccl as communication");
   }
+  return collectives;
 }
 
 /// Gives a device of a rank the peaks of its snapshot.
@@ -185,21 +197,29 @@ void add_snapshot(const MemoryReport& memory, bool is_only_rank, std::vector<Ran
 
 }  // namespace
 
-TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions definitions) {
+TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions definitions,
+                      Duration kernel_gap) {
   TraceReport report{.definitions = definitions};
   const bool is_hta = definitions == Definitions::hta || definitions == Definitions::hta_exact;
-  const HtaReading reading =
-      is_hta ? hta_reading(traces, definitions == Definitions::hta) : HtaReading{};
+  Rules rules{.definitions = definitions, .hta = {}, .kernel_gap = kernel_gap};
+  if (is_hta) rules.hta = hta_reading(traces, definitions == Definitions::hta);
+  std::vector<RankCalls> calls;
   std::int64_t place = 0;
   for (const ImportedTrace& trace : traces) {
-    add_trace(trace, trace.rank ? *trace.rank : place, reading, report);
+    const std::int64_t rank = trace.rank ? *trace.rank : place;
+    std::vector<ImportedCollective> collectives = add_trace(trace, rank, rules, report);
+    calls.push_back({.rank = rank,
+                     .base_ns = trace.base_ns,
+                     .are_transfers = report.ranks.back().device.has_value(),
+                     .collectives = std::move(collectives)});
     ++place;
   }
+  if (traces.size() > 1) report.matched = matched_collectives(calls);
   return report;
 }
 
-TraceReport report_of(const Imported& imported, Definitions definitions) {
-  TraceReport report = report_of(imported.traces, definitions);
+TraceReport report_of(const Imported& imported, Definitions definitions, Duration kernel_gap) {
+  TraceReport report = report_of(imported.traces, definitions, kernel_gap);
   report.memory = memory_reports(imported);
   for (const MemoryReport& memory : report.memory)
     add_snapshot(memory, imported.traces.size() == 1, report.ranks);

@@ -8,8 +8,10 @@
 
 #include "traces/import/classification.h"
 #include "traces/import/collectives.h"
+#include "traces/import/idle_causes.h"
 #include "traces/import/import.h"
 #include "traces/import/imported_trace.h"
+#include "traces/import/matched_collectives.h"
 #include "traces/import/memory_report.h"
 
 namespace shardscope {
@@ -39,6 +41,13 @@ struct GroupReport {
   Duration exposed_communication;  ///< of it, without any compute
 };
 
+/// Why a device or a stream of it was idle.
+struct IdleReport {
+  std::int64_t rank = 0;
+  std::int64_t device = 0;
+  IdleTime idle;
+};
+
 struct RankCollective {
   std::int64_t rank = 0;
   ImportedCollective collective;
@@ -48,7 +57,9 @@ struct TraceReport {
   Definitions definitions = Definitions::own;
   std::vector<RankReport> ranks;
   std::vector<GroupReport> groups;  ///< by rank, then first collective
+  std::vector<IdleReport> idle;
   std::vector<RankCollective> collectives;
+  MatchedCollectives matched;         ///< of all ranks; empty for one
   std::vector<MemoryReport> memory;   ///< of snapshots and timelines
   std::vector<ImportReport> imports;  ///< of each file
   std::vector<std::string> left_out;  ///< files, with the reason
@@ -58,11 +69,13 @@ struct TraceReport {
 /// devices of a file for one; HTA has no exposed communication and copies: its "non-compute" is
 /// their sum here.
 TraceReport report_of(const std::vector<ImportedTrace>& traces,
-                      Definitions definitions = Definitions::own);
+                      Definitions definitions = Definitions::own,
+                      Duration kernel_gap = default_kernel_gap);
 
 /// The same with memory snapshots and timelines. A snapshot is of the rank that its name says
 /// ("rank3"), or, where there is one trace only, of that.
-TraceReport report_of(const Imported& imported, Definitions definitions = Definitions::own);
+TraceReport report_of(const Imported& imported, Definitions definitions = Definitions::own,
+                      Duration kernel_gap = default_kernel_gap);
 
 /// `report --json` with the schema shardscope.report/1.
 std::string to_json(const TraceReport& report);

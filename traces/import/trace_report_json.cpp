@@ -62,6 +62,46 @@ Json collective_json(const RankCollective& of_rank) {
           {"bus_bandwidth_bytes_per_s", bandwidth ? Json(bandwidth->bytes_per_s) : Json()}};
 }
 
+Json idle_json(const IdleReport& report) {
+  Json json{{"rank", report.rank},
+            {"device", report.device},
+            {"stream", report.idle.stream ? Json(*report.idle.stream) : Json()},
+            {"class", report.idle.stream ? Json(name_of(report.idle.span_class)) : Json()},
+            {"gaps", report.idle.gaps},
+            {"idle_ns", report.idle.total().ns}};
+  for (const IdleCause cause : idle_causes)
+    json[std::string(name_of(cause)) + "_ns"] = report.idle.of(cause).ns;
+  return json;
+}
+
+Json matched_json(const MatchedCollective& matched) {
+  Json parts = Json::array();
+  for (const CollectivePart& part : matched.parts) {
+    parts.push_back({{"rank", part.rank},
+                     {"start_ns", part.start.ns},
+                     {"duration_ns", part.duration.ns},
+                     {"wait_ns", part.wait.ns}});
+  }
+  return {{"group", matched.what.group},
+          {"call", matched.call},
+          {"sequence", count_or_null(matched.what.sequence)},
+          {"kind", matched.what.kind ? Json(name_of(*matched.what.kind)) : Json()},
+          {"elements_in", count_or_null(matched.what.elements_in)},
+          {"elements_out", count_or_null(matched.what.elements_out)},
+          {"start_skew_ns", matched.start_skew.ns},
+          {"last_rank", matched.last_rank},
+          {"ranks", parts}};
+}
+
+Json waits_json(const RankWaits& rank) {
+  return {{"rank", rank.rank},
+          {"clock_offset_ns", rank.clock_offset.ns},
+          {"collectives", rank.collectives},
+          {"times_last", rank.times_last},
+          {"waited_ns", rank.waited.ns},
+          {"let_others_wait_ns", rank.let_others_wait.ns}};
+}
+
 Json owners_json(const std::vector<MemoryOwner>& owners, const char* name) {
   Json rows = Json::array();
   for (const MemoryOwner& owner : owners) {
@@ -130,12 +170,20 @@ std::string to_json(const TraceReport& report) {
             {"definitions", name_of(report.definitions)},
             {"ranks", Json::array()},
             {"groups", Json::array()},
+            {"idle", Json::array()},
             {"collectives", Json::array()},
+            {"matched_collectives", Json::array()},
+            {"stragglers", Json::array()},
+            {"not_matched", report.matched.not_matched},
             {"memory", Json::array()},
             {"import", import_json(report.imports)}};
   json["import"]["left_out"] = report.left_out;
   for (const RankReport& rank : report.ranks) json["ranks"].push_back(rank_json(rank));
   for (const GroupReport& group : report.groups) json["groups"].push_back(group_json(group));
+  for (const IdleReport& idle : report.idle) json["idle"].push_back(idle_json(idle));
+  for (const MatchedCollective& matched : report.matched.collectives)
+    json["matched_collectives"].push_back(matched_json(matched));
+  for (const RankWaits& rank : report.matched.ranks) json["stragglers"].push_back(waits_json(rank));
   for (const RankCollective& c : report.collectives)
     json["collectives"].push_back(collective_json(c));
   for (const MemoryReport& memory : report.memory) json["memory"].push_back(memory_json(memory));
