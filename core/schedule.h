@@ -124,6 +124,9 @@ struct Operation {
   /// Of operators of PyTorch's and copies: index into works, or `no_work`.
   static constexpr std::uint32_t no_work = ~std::uint32_t{0};
   std::uint32_t work = no_work;
+  /// Of operators of PyTorch's: index into shapes, or `no_shapes`.
+  static constexpr std::uint32_t no_shapes = ~std::uint32_t{0};
+  std::uint32_t shapes = no_shapes;
   /// Into Schedule::operands. Of kernels in the kernel's order; of collectives and of PyTorch's
   /// operators inputs, then outputs (one operand where a collective reduces in place).
   IndexRange operands;
@@ -204,8 +207,11 @@ struct Schedule {
   std::vector<Unit> units;
   std::vector<std::string> owners;  ///< full names of modules
   std::vector<Group> groups;
-  std::vector<Kernel> kernels;          ///< distinct ones
-  std::vector<DeviceWork> works;        ///< distinct ones
+  std::vector<Kernel> kernels;    ///< distinct ones
+  std::vector<DeviceWork> works;  ///< distinct ones
+  /// Of an operator's tensors in the order of its arguments, without scalars and what has no
+  /// dimension: "32x40 40x20"; distinct ones.
+  std::vector<std::string> shapes;
   std::vector<Collective> collectives;  ///< distinct ones
   std::vector<Slice> slices;
   std::vector<Operation> operations;

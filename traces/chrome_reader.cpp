@@ -190,6 +190,8 @@ class Reader {
     facts.elements_in = value.at("elements_in").integer(0, max_count);
     facts.elements_out = value.at("elements_out").integer(0, max_count);
     facts.dtype = parse_dtype(value.at("dtype").string(), value.at("dtype").where());
+    if (const auto module = text_in(value, "module")) facts.module = intern(*module);
+    if (const auto shapes = text_in(value, "shapes")) facts.shapes = intern(*shapes);
     const JsonValue group = value.at("group");
     const std::int64_t index = group.integer(-1, static_cast<std::int64_t>(groups_.size()) - 1);
     if (index >= 0) {

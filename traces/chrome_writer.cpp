@@ -194,13 +194,22 @@ class Writer {
 
   std::string facts_fields(const OperationFacts& facts) const {
     return fmt::format(
-        "\"id\": {}, \"name\": {}, \"kind\": \"{}\", \"phase\": \"{}\", \"micro_batch\": {}, "
-        "\"unit\": {}, \"bytes\": {}, "
-        "\"flops\": {}, \"group\": {}, \"elements_in\": {}, \"elements_out\": {}, \"dtype\": "
-        "\"{}\"",
-        facts.operation.value, json_text(facts.name), name_of(facts.kind), name_of(facts.phase),
-        facts.micro_batch, json_text(facts.unit), facts.bytes.count, facts.flops.count,
-        groups_.index_of(facts), facts.elements_in, facts.elements_out, name_of(facts.dtype));
+               "\"id\": {}, \"name\": {}, \"kind\": \"{}\", \"phase\": \"{}\", \"micro_batch\": "
+               "{}, "
+               "\"unit\": {}, \"bytes\": {}, "
+               "\"flops\": {}, \"group\": {}, \"elements_in\": {}, \"elements_out\": {}, "
+               "\"dtype\": "
+               "\"{}\"",
+               facts.operation.value, json_text(facts.name), name_of(facts.kind),
+               name_of(facts.phase), facts.micro_batch, json_text(facts.unit), facts.bytes.count,
+               facts.flops.count, groups_.index_of(facts), facts.elements_in, facts.elements_out,
+               name_of(facts.dtype)) +
+           name_field("module", facts.module) + name_field("shapes", facts.shapes);
+  }
+  /// Nothing of what has no name.
+  std::string name_field(std::string_view key, std::uint32_t name) const {
+    if (name == OperationFacts::unnamed) return {};
+    return fmt::format(", \"{}\": {}", key, quoted_names_[name]);
   }
 
   void write_metadata() {

@@ -3,9 +3,34 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 namespace shardscope {
 namespace {
+
+/// Names that are added to a trace, each once.
+class NameIndex {
+ public:
+  explicit NameIndex(std::vector<std::string>& names) : names_(names) {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      index_.try_emplace(names[i], static_cast<std::uint32_t>(i));
+  }
+  std::uint32_t of(const std::string& name) {
+    const auto [found, fresh] = index_.try_emplace(name, static_cast<std::uint32_t>(names_.size()));
+    if (fresh) names_.push_back(name);
+    return found->second;
+  }
+  std::vector<std::uint32_t> of_all(const std::vector<std::string>& all) {
+    std::vector<std::uint32_t> result;
+    for (const std::string& name : all) result.push_back(of(name));
+    return result;
+  }
+
+ private:
+  std::vector<std::string>& names_;
+  std::unordered_map<std::string, std::uint32_t> index_;
+};
 
 OperationFacts facts_of(const Schedule& schedule, OperationId id) {
   const Operation& op = schedule.at(id);
@@ -28,6 +53,19 @@ OperationFacts facts_of(const Schedule& schedule, OperationId id) {
   facts.elements_out = collective.elements_out;
   facts.dtype = collective.dtype;
   return facts;
+}
+
+/// Of a schedule of PyTorch's operators; others have no shapes and gain nothing by modules.
+void add_modules_and_shapes(Trace& trace, const Schedule& schedule) {
+  if (schedule.shapes.empty()) return;
+  NameIndex names(trace.names);
+  const std::vector<std::uint32_t> modules = names.of_all(schedule.owners);
+  const std::vector<std::uint32_t> shapes = names.of_all(schedule.shapes);
+  for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    if (op.owner) trace.facts[i].module = modules[op.owner.value];
+    if (op.shapes != Operation::no_shapes) trace.facts[i].shapes = shapes[op.shapes];
+  }
 }
 
 }  // namespace
@@ -53,6 +91,7 @@ Trace start_trace(const Schedule& schedule, TraceKind kind) {
   for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
     trace.facts.push_back(facts_of(schedule, OperationId::of(i)));
   }
+  add_modules_and_shapes(trace, schedule);
   return trace;
 }
 

@@ -69,6 +69,11 @@ struct OperationFacts {
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;
+  /// Of PyTorch's operators, indices into Trace::names: the module in whose forward or backward it
+  /// runs, and Schedule::shapes' text.
+  static constexpr std::uint32_t unnamed = UINT32_MAX;
+  std::uint32_t module = unnamed;
+  std::uint32_t shapes = unnamed;
   bool operator==(const OperationFacts&) const = default;
 };
 

@@ -62,7 +62,7 @@ void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
                            const TrainingSetup& setup, const KernelDevice& device,
                            std::span<const char* const> steps) {
-  ScheduleRecorder recorder(device);
+  ScheduleRecorder recorder(device, setup.session.device);
   Session session(setup.session);
   session.observe(recorder);
   TrainingRun run(session, model, config, setup);

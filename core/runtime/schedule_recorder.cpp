@@ -13,10 +13,6 @@ namespace {
 
 constexpr int no_lane = -1;
 
-bool on_device(const StorageImpl& storage) { return storage.device() == Device::cuda; }
-
-bool on_device(const TensorImpl* tensor) { return on_device(*tensor->storage); }
-
 /// cudaMemcpyAsync instead of a kernel: between devices, or of memory that lies alike.
 bool is_copy(const OperatorCall& call) {
   if (call.op.kind != OperatorKind::copy || call.inputs.empty() || call.outputs.empty())
@@ -59,7 +55,8 @@ UnitId unit_around(const Schedule& schedule, std::string_view module) {
 
 }  // namespace
 
-ScheduleRecorder::ScheduleRecorder(KernelDevice device) : writer_(schedule_), device_(device) {
+ScheduleRecorder::ScheduleRecorder(KernelDevice device, Device place)
+    : writer_(schedule_), device_(device), place_(place), shapes_(schedule_.shapes) {
   writer_.add_lane({.name = "compute", .stream = Stream::compute});
   lanes_.push_back(0);
   allocating_ = intern("storage");
@@ -92,7 +89,8 @@ std::uint32_t ScheduleRecorder::intern(const DeviceWork& work) {
 const ScheduleRecorder::Known& ScheduleRecorder::known(const Operator& op) {
   const auto [found, fresh] = operators_.try_emplace(&op);
   if (fresh)
-    found->second = {intern(op.name), scratch_rule_of(op.name), !issues_nothing(op), trait_of(op)};
+    found->second = {intern(op.name), place_ == Device::cuda ? scratch_rule_of(op.name) : nullptr,
+                     !issues_nothing(op), trait_of(op)};
   return found->second;
 }
 
@@ -378,6 +376,7 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
                                                 : OperationKind::compute;
   const DeviceWork work = work_of(call, trait);
   operation.work = intern(work);
+  operation.shapes = shapes_.index_of(call.inputs);
   operation.operands = add_operands(call, trait);
   operation.bytes = work.bytes;
   operation.flops = {std::max<std::int64_t>(call.flops, 0)};
@@ -421,9 +420,9 @@ void ScheduleRecorder::on_operator(Session& s, const OperatorCall& call) {
   allocating_ = op.name;
   const LaneIndex lane = lane_of(s, s.stream);
   const bool issues = op.issues && (std::any_of(call.outputs.begin(), call.outputs.end(),
-                                                [](const auto* t) { return on_device(t); }) ||
+                                                [this](const auto* t) { return on_device(t); }) ||
                                     std::any_of(call.inputs.begin(), call.inputs.end(),
-                                                [](const auto* t) { return on_device(t); }));
+                                                [this](const auto* t) { return on_device(t); }));
   if (op.scratch != nullptr) {
     plan_.clear();
     op.scratch(call, device_, plan_);

@@ -14,6 +14,7 @@
 #include "core/runtime/operator_work.h"
 #include "core/runtime/process_group.h"
 #include "core/runtime/program_writer.h"
+#include "core/runtime/shape_table.h"
 #include "core/schedule.h"
 
 namespace shardscope::eager {
@@ -32,7 +33,9 @@ class ProgramListener {
 /// becomes rows of the host program.
 class ScheduleRecorder final : public Observer {
  public:
-  explicit ScheduleRecorder(KernelDevice device = {});
+  /// `place` is where the session's model lives. Of the CPU kernels take nothing beside their
+  /// outputs, as far as it is known.
+  explicit ScheduleRecorder(KernelDevice device = {}, Device place = Device::cuda);
 
   /// Names the groups of collectives: "world", "shard", as the runtime uses them.
   void name_group(const ProcessGroup& group, std::string name);
@@ -107,6 +110,8 @@ class ScheduleRecorder final : public Observer {
   UnitId unit_of(const std::string* name);
   void fill_units();
   void grown();
+  bool on_device(const StorageImpl& storage) const { return storage.device() == place_; }
+  bool on_device(const TensorImpl* tensor) const { return on_device(*tensor->storage); }
 
   /// Of what a runtime says is parameters beside the model's own; otherwise operators give names.
   std::optional<std::uint32_t> name_of_tag(const StorageTag& tag);
@@ -131,6 +136,8 @@ class ScheduleRecorder final : public Observer {
   Schedule schedule_;
   ProgramWriter writer_;
   KernelDevice device_;
+  Device place_;
+  ShapeTable shapes_;
   ProgramListener* listener_ = nullptr;
 
   std::unordered_map<const Operator*, Known> operators_;

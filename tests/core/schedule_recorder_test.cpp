@@ -60,6 +60,24 @@ TEST_F(ScheduleRecorderTest, WorkOfTheHostIsNoneOfTheDevice) {
   EXPECT_TRUE(schedule.buffers.empty());
 }
 
+// Where the model lives on the CPU, the CPU is the device. A number has no dimension, and no shape.
+TEST(ScheduleRecorderOfTheCpu, WorkOfTheHostIsTheDevices) {
+  ScheduleRecorder recorder({}, Device::cpu);
+  Session s({.device = Device::cpu});
+  s.observe(recorder);
+  const Like on_cpu{Dtype::float32, Device::cpu};
+  const Tensor x = allocate(s, on_cpu, {4, 250});
+  const Tensor y = allocate(s, on_cpu, {250});
+  const Tensor number = allocate(s, on_cpu, {});
+  const Tensor a = add(s, x, y), b = add(s, x, number), c = add(s, x, y);
+  const Schedule schedule = recorder.finish();
+  ASSERT_EQ(schedule.operations.size(), 3U);
+  EXPECT_THAT(schedule.shapes, ElementsAre("4x250 250", "4x250"));
+  EXPECT_EQ(schedule.operations[0].shapes, 0U);
+  EXPECT_EQ(schedule.operations[1].shapes, 1U);
+  EXPECT_EQ(schedule.operations[2].shapes, 0U);
+}
+
 TEST_F(ScheduleRecorderTest, AnOperationComesAfterWhatItsStreamHasWaitedFor) {
   const Tensor x = allocate(s_, on_gpu, {4});
   const StreamId side = s_.new_stream({"side", Stream::reduce});
