@@ -53,7 +53,7 @@ void add(Reader& reader, DeviceRecord record, std::string_view name) {
     ++reader.into.not_kept;
     return;
   }
-  record.name = reader.into.names.number_of(name);
+  record.name = reader.into.names.intern(name);
   reader.into.records.push_back(record);
 }
 

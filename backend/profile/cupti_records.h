@@ -9,6 +9,7 @@
 #include "backend/profile/cupti_library.h"
 #include "backend/profile/device_record.h"
 #include "backend/profile/launch_links.h"
+#include "traces/import/name_table.h"
 
 namespace shardscope {
 

@@ -21,12 +21,4 @@ std::string_view name_of(CopyKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::uint32_t NameTable::number_of(std::string_view name) {
-  if (const auto found = numbers_.find(name); found != numbers_.end()) return found->second;
-  const auto number = static_cast<std::uint32_t>(names_.size());
-  names_.emplace_back(name);
-  numbers_.emplace(name, number);
-  return number;
-}
-
 }  // namespace shardscope

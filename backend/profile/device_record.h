@@ -2,10 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/schedule.h"
 
@@ -64,17 +61,6 @@ struct DeviceRecord {
 
   std::int64_t duration_ns() const { return end_ns - start_ns; }
   bool operator==(const DeviceRecord&) const = default;
-};
-
-/// Names by number, each once.
-class NameTable {
- public:
-  std::uint32_t number_of(std::string_view name);
-  const std::vector<std::string>& names() const { return names_; }
-
- private:
-  std::vector<std::string> names_;
-  std::map<std::string, std::uint32_t, std::less<>> numbers_;
 };
 
 }  // namespace shardscope
