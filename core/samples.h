@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/collective_choice.h"
 #include "core/kernel.h"
 #include "core/quantities.h"
 #include "core/schedule.h"
@@ -18,14 +19,6 @@ struct KernelSample {
   Kernel kernel;
   Duration time;
   bool operator==(const KernelSample&) const = default;
-};
-
-/// How the library moved a collective, in its own words; empty where it does not say.
-struct CollectiveChoice {
-  std::string algorithm;  ///< "RING", "TREE", "NVLS"
-  std::string protocol;   ///< "LL", "LL128", "SIMPLE"
-  int channels = 0;
-  bool operator==(const CollectiveChoice&) const = default;
 };
 
 /// One timed collective among `ranks` ranks of one host.

@@ -190,6 +190,11 @@ class Reader {
     facts.elements_in = value.at("elements_in").integer(0, max_count);
     facts.elements_out = value.at("elements_out").integer(0, max_count);
     facts.dtype = parse_dtype(value.at("dtype").string(), value.at("dtype").where());
+    if (const auto algorithm = text_in(value, "algorithm")) {
+      facts.choice = {.algorithm = *algorithm,
+                      .protocol = value.at("protocol").string(),
+                      .channels = static_cast<int>(value.at("channels").integer(0, max_int))};
+    }
     if (const auto module = text_in(value, "module")) facts.module = intern(*module);
     if (const auto shapes = text_in(value, "shapes")) facts.shapes = intern(*shapes);
     const JsonValue group = value.at("group");

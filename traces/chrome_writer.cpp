@@ -204,7 +204,13 @@ class Writer {
                name_of(facts.phase), facts.micro_batch, json_text(facts.unit), facts.bytes.count,
                facts.flops.count, groups_.index_of(facts), facts.elements_in, facts.elements_out,
                name_of(facts.dtype)) +
-           name_field("module", facts.module) + name_field("shapes", facts.shapes);
+           name_field("module", facts.module) + name_field("shapes", facts.shapes) +
+           choice_fields(facts.choice);
+  }
+  static std::string choice_fields(const CollectiveChoice& choice) {
+    if (choice == CollectiveChoice{}) return {};
+    return fmt::format(", \"algorithm\": {}, \"protocol\": {}, \"channels\": {}",
+                       json_text(choice.algorithm), json_text(choice.protocol), choice.channels);
   }
   /// Nothing of what has no name.
   std::string name_field(std::string_view key, std::uint32_t name) const {
@@ -348,12 +354,14 @@ class Writer {
     args += fmt::format(", \"operation\": {}", span.operation.value);
     const OperationFacts* facts = facts_.find(span.operation);
     if (facts == nullptr) return args;
-    return args + fmt::format(
-                      ", \"kind\": \"{}\", \"phase\": \"{}\", \"micro_batch\": {}, \"unit\": {}, "
-                      "\"bytes\": {}, "
-                      "\"flops\": {}",
-                      name_of(facts->kind), name_of(facts->phase), facts->micro_batch,
-                      json_text(facts->unit), facts->bytes.count, facts->flops.count);
+    return args +
+           fmt::format(
+               ", \"kind\": \"{}\", \"phase\": \"{}\", \"micro_batch\": {}, \"unit\": {}, "
+               "\"bytes\": {}, "
+               "\"flops\": {}",
+               name_of(facts->kind), name_of(facts->phase), facts->micro_batch,
+               json_text(facts->unit), facts->bytes.count, facts->flops.count) +
+           choice_fields(facts->choice);
   }
 
   std::string measures_args(std::size_t span) const {

@@ -81,6 +81,10 @@ class RankWriter {
     arguments.push_back({"elements_in", facts.elements_in});
     arguments.push_back({"elements_out", facts.elements_out});
     arguments.push_back({"dtype", std::string(name_of(facts.dtype))});
+    if (facts.choice == CollectiveChoice{}) return;
+    arguments.push_back({"algorithm", facts.choice.algorithm});
+    arguments.push_back({"protocol", facts.choice.protocol});
+    arguments.push_back({"channels", static_cast<std::int64_t>(facts.choice.channels)});
   }
 
   void write_memory() {

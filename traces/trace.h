@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/collective_choice.h"
 #include "core/dtype.h"
 #include "core/quantities.h"
 #include "core/ranks.h"
@@ -69,6 +70,7 @@ struct OperationFacts {
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;
+  CollectiveChoice choice;  ///< of a collective that ran; empty where it is not known
   /// Of PyTorch's operators, indices into Trace::names: the module in whose forward or backward it
   /// runs, and Schedule::shapes' text.
   static constexpr std::uint32_t unnamed = UINT32_MAX;

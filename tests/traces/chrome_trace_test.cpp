@@ -118,6 +118,15 @@ TEST(ChromeTrace, CountsCountersAndMeasuresThatItCannotRead) {
   EXPECT_TRUE(read.trace.span_measures.empty());
 }
 
+TEST(ChromeTrace, ReadsBackHowACollectiveWasMoved) {
+  Trace trace = two_steps();
+  for (OperationFacts& facts : trace.facts)
+    if (is_collective(facts.kind)) facts.choice = {"RING", "LL128", 12};
+  EXPECT_EQ(parse_chrome_trace(chrome_trace_json(trace), "t").trace, trace);
+  EXPECT_THAT(chrome_trace_json(trace),
+              HasSubstr("\"algorithm\": \"RING\", \"protocol\": \"LL128\", \"channels\": 12"));
+}
+
 TEST(ChromeTrace, ReadsBackFromAGzipFile) {
   const auto path = temporary("trace.0.json.gz");
   write_chrome_trace(two_steps(), path);
