@@ -6,6 +6,7 @@
 #include "core/format/atomic_file.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/kineto_figures.h"
+#include "tests/recordings/kineto_match.h"
 #include "tests/recordings/recordings.h"
 #include "tests/recordings/timeline_figures.h"
 #include "traces/gzip.h"
@@ -33,7 +34,8 @@ const std::vector<std::string> compared_fields{"ranks",
                                                "annotations",
                                                "events_by_ph_and_cat",
                                                "execution_traces",
-                                               "memory_timelines"};
+                                               "memory_timelines",
+                                               "match"};
 
 std::filesystem::path golden_path(const std::filesystem::path& folder) {
   const auto plain = folder / "golden.json";
@@ -91,6 +93,10 @@ Outcome check(const std::filesystem::path& folder, const std::string& name,
     }
     if (!outcome.difference.empty()) break;
   }
+  const auto settings = folder / name / "settings.json";
+  const bool matches = !options.leaves_out("match") && std::filesystem::exists(settings);
+  if (outcome.difference.empty() && matches)
+    outcome.difference = match_difference(settings, import_traces(folder / name));
   return outcome;
 }
 

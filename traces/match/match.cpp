@@ -1,0 +1,210 @@
+#include "traces/match/match.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "traces/match/collective_match.h"
+#include "traces/match/operator_match.h"
+#include "traces/match/unit_match.h"
+
+namespace shardscope {
+namespace {
+
+/// What lies in one step of the trace.
+struct StepContents {
+  std::vector<ProfiledCollective> collectives;
+  std::vector<ProfiledOperator> operators;
+};
+
+class Matcher {
+ public:
+  Matcher(const Trace& predicted, const ImportedTrace& profiled)
+      : trace_(predicted),
+        predicted_(predicted_schedule(predicted)),
+        profiled_(profiled),
+        tree_(profiled),
+        seen_units_(profiled, tree_) {}
+
+  RankMatch run() {
+    result_.file = profiled_.file;
+    result_.rank = profiled_.rank;
+    result_.runtime = seen_units_.runtime();
+    read_steps();
+    unit_names_ = names_of_units(predicted_.units, seen_units_);
+    for (std::size_t i = 0; i < contents_.size(); ++i) match_step(i);
+    match_units();
+    check_world();
+    return std::move(result_);
+  }
+
+ private:
+  void read_steps() {
+    ProfiledSteps steps = profiled_steps(profiled_);
+    result_.step_marks = steps.marks;
+    contents_.resize(steps.steps.size());
+    std::int64_t outside = 0;
+    for (ProfiledCollective& collective : profiled_collectives(profiled_, tree_, seen_units_)) {
+      const auto step = steps.at(collective.issued);
+      outside += !step;
+      if (step) contents_[*step].collectives.push_back(std::move(collective));
+    }
+    for (ProfiledOperator& op : profiled_operators(profiled_, tree_, traced_names(predicted_)))
+      if (const auto step = steps.at(op.start)) contents_[*step].operators.push_back(std::move(op));
+    for (ProfiledStep& step : steps.steps) result_.steps.push_back({.profiled = std::move(step)});
+    note_steps(outside);
+  }
+
+  void note_steps(std::int64_t outside) {
+    if (result_.step_marks == StepMarks::optimizer_steps)
+      note(
+          "the trace has no ProfilerStep: steps are cut where the optimizer's end (call "
+          "prof.step() in the loop)");
+    if (result_.step_marks == StepMarks::none)
+      note(
+          "the trace has neither ProfilerStep nor Optimizer.step: all of it is taken as one step "
+          "(call prof.step() in the loop)");
+    if (outside > 0) note(fmt::format("{} collectives lie in no step", outside));
+  }
+
+  /// The predicted step with most in common; among equals the profiler's own count decides, then
+  /// the one that repeats.
+  void match_step(std::size_t index) {
+    if (predicted_.steps.empty()) return;
+    const std::vector<ProfiledCollective>& seen = contents_[index].collectives;
+    const std::int64_t own = result_.steps[index].profiled.number.value_or(INT32_MAX) + 1;
+    std::optional<SequenceMatch> best;
+    std::pair<std::int64_t, int> best_rank;
+    std::size_t chosen = 0;
+    for (std::size_t i = 0; i < predicted_.steps.size(); ++i) {
+      SequenceMatch match = match_collectives(predicted_.steps[i].collectives, seen, unit_names_);
+      const bool is_own = predicted_.steps[i].number == own;
+      const bool repeats = i + 1 == predicted_.steps.size();
+      const std::pair rank{2 * match.counts.sure() - match.counts.predicted, is_own    ? 2
+                                                                             : repeats ? 1
+                                                                                       : 0};
+      if (best && rank <= best_rank) continue;
+      best = std::move(match), best_rank = rank, chosen = i;
+    }
+    add_step(index, predicted_.steps[chosen], *best);
+  }
+
+  void add_step(std::size_t index, const PredictedStep& step, const SequenceMatch& collectives) {
+    StepPair& pair = result_.steps[index];
+    const StepContents& contents = contents_[index];
+    pair.predicted = step.number;
+    pair.predicted_time = step.window.length();
+    pair.collectives = collectives.counts;
+    for (const SequenceMatch::Pair& found : collectives.pairs) {
+      const PredictedOperation& operation = step.collectives[found.places.first];
+      const ProfiledCollective& seen = contents.collectives[found.places.second];
+      result_.collectives.push_back({operation.facts->operation, seen.seen.event, index,
+                                     found.confidence, operation.duration, seen.transfer});
+      if (found.confidence == Confidence::order_and_kind)
+        differ(pair, "collectives", text_of(*operation.facts), text_of(seen));
+    }
+    const LeftOver left = left_over(collectives);
+    for (const std::size_t i : left.predicted)
+      differ(pair, "collectives", text_of(*step.collectives[i].facts), "");
+    for (const std::size_t i : left.profiled)
+      differ(pair, "collectives", "", text_of(contents.collectives[i]));
+    add_compute(index, step);
+  }
+
+  void add_compute(std::size_t index, const PredictedStep& step) {
+    StepPair& pair = result_.steps[index];
+    const std::vector<ProfiledOperator>& seen = contents_[index].operators;
+    const SequenceMatch match = match_operators(trace_, step.operators, seen);
+    pair.compute = match.counts;
+    for (const SequenceMatch::Pair& found : match.pairs) {
+      const PredictedOperation& operation = step.operators[found.places.first];
+      const ProfiledOperator& op = seen[found.places.second];
+      result_.compute.push_back({operation.facts->operation, op.event, index, found.confidence,
+                                 operation.duration, op.duration});
+      if (found.confidence == Confidence::order_and_kind)
+        differ(pair, "compute", text_of(trace_, *operation.facts), text_of(op));
+    }
+    const LeftOver left = left_over(match);
+    for (const std::size_t i : left.predicted)
+      differ(pair, "compute", text_of(trace_, *step.operators[i].facts), "");
+    for (const std::size_t i : left.profiled) differ(pair, "compute", "", text_of(seen[i]));
+  }
+
+  void match_units() {
+    if (result_.runtime == ProfiledRuntime::ddp || result_.runtime == ProfiledRuntime::none) {
+      result_.units = units_by_collectives(trace_, predicted_, result_);
+      result_.profiled_units = std::count_if(result_.units.begin(), result_.units.end(),
+                                             [](const UnitPair& unit) { return unit.matched; });
+      return;
+    }
+    result_.units = units_by_annotations(predicted_.units, seen_units_);
+    result_.profiled_units = static_cast<std::int64_t>(seen_units_.units().size());
+    for (const UnitPair& unit : result_.units)
+      if (!unit.matched) differ({}, "units", unit_text(unit.name), "");
+    for (const std::string& unit : units_left_over(predicted_.units, seen_units_))
+      differ({}, "units", "", unit);
+  }
+
+  void check_world() {
+    if (!profiled_.world || *profiled_.world == trace_.world) return;
+    differ({}, "world", fmt::format("{} ranks", trace_.world),
+           fmt::format("{} ranks", *profiled_.world));
+    note("predict the world that was traced: --world, or the run's own settings.json");
+  }
+
+  void differ(const StepPair& step, std::string_view what, std::string predicted,
+              std::string profiled) {
+    auto& all = result_.differences;
+    const auto so_far = std::count_if(
+        all.begin(), all.end(), [&](const MatchDifference& other) { return other.what == what; });
+    if (static_cast<std::size_t>(so_far) < most_differences)
+      all.push_back(
+          {step.profiled.name, std::string(what), std::move(predicted), std::move(profiled)});
+  }
+
+  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+
+  const Trace& trace_;
+  PredictedSchedule predicted_;
+  const ImportedTrace& profiled_;
+  HostTree tree_;
+  ProfiledUnits seen_units_;
+  std::vector<std::optional<std::string>> unit_names_;
+  std::vector<StepContents> contents_;  ///< by step
+  RankMatch result_;
+};
+
+}  // namespace
+
+PairCounts RankMatch::all_collectives() const {
+  PairCounts all;
+  for (const StepPair& step : steps) all += step.collectives;
+  return all;
+}
+
+PairCounts RankMatch::all_compute() const {
+  PairCounts all;
+  for (const StepPair& step : steps) all += step.compute;
+  return all;
+}
+
+PairCounts RankMatch::all_units() const {
+  PairCounts all{.predicted = static_cast<std::int64_t>(units.size()), .profiled = profiled_units};
+  for (const UnitPair& unit : units)
+    if (unit.matched) all.count(unit.confidence);
+  return all;
+}
+
+bool RankMatch::complete() const {
+  const bool has_steps =
+      !steps.empty() && std::all_of(steps.begin(), steps.end(),
+                                    [](const StepPair& step) { return step.predicted > 0; });
+  return has_steps && all_units().complete() && all_collectives().complete();
+}
+
+RankMatch match(const Trace& predicted, const ImportedTrace& profiled) {
+  return Matcher(predicted, profiled).run();
+}
+
+}  // namespace shardscope

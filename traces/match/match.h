@@ -1,0 +1,87 @@
+// An imported trace of a PyTorch run laid beside the schedule that was predicted for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "traces/import/imported_trace.h"
+#include "traces/match/pair_counts.h"
+#include "traces/match/profiled_steps.h"
+#include "traces/match/profiled_units.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+/// What stands on one side alone, or differs between the two.
+struct MatchDifference {
+  std::string step;                 ///< the trace's name of it; "" of what is not a step's
+  std::string what;                 ///< "collectives", "units", "compute", "steps", "world"
+  std::string predicted, profiled;  ///< in words; "" where that side has nothing
+};
+
+struct CollectivePair {
+  OperationId operation;    ///< of the predicted trace
+  std::uint32_t event = 0;  ///< of the imported one
+  std::size_t step = 0;     ///< index into RankMatch::steps
+  Confidence confidence = Confidence::all_fields;
+  Duration predicted;
+  std::optional<Duration> profiled;  ///< none: the trace has only the call
+};
+
+struct ComputePair {
+  OperationId operation;
+  std::uint32_t event = 0;
+  std::size_t step = 0;
+  Confidence confidence = Confidence::all_fields;
+  Duration predicted, profiled;
+};
+
+struct StepPair {
+  ProfiledStep profiled;
+  std::int32_t predicted = 0;  ///< number of the predicted step that it is like
+  Duration predicted_time;
+  PairCounts collectives, compute;
+};
+
+/// A unit, or a bucket of DDP.
+struct UnitPair {
+  std::string name;  ///< predicted; "" is the root, "bucket 0" one of DDP
+  bool matched = false;
+  std::string by;        ///< "name", "order and nesting", "collectives": what it was found by
+  std::string profiled;  ///< "FSDP::... (layers.0)", "forward 2 of 4, depth 1", "all_reduce 1"
+  Confidence confidence = Confidence::all_fields;
+};
+
+/// One rank's trace beside the prediction.
+struct RankMatch {
+  std::string file;
+  std::optional<int> rank;
+  ProfiledRuntime runtime = ProfiledRuntime::none;
+  StepMarks step_marks = StepMarks::none;
+  std::vector<StepPair> steps;
+  std::vector<UnitPair> units;
+  std::int64_t profiled_units = 0;
+  std::vector<CollectivePair> collectives;
+  std::vector<ComputePair> compute;
+  std::vector<MatchDifference> differences;  ///< at most `most_differences` of each kind of thing
+  std::vector<std::string> notes;            ///< what had to be taken some way, and what to check
+
+  PairCounts all_collectives() const;
+  PairCounts all_compute() const;
+  PairCounts all_units() const;
+  /// Every step, unit and collective has its counterpart.
+  bool complete() const;
+};
+
+constexpr std::size_t most_differences = 20;
+
+/// Steps by their marks, each laid beside the predicted step that is most like it; units by the
+/// annotations of FSDP1, FSDP2 and DDP; collectives by order, kind, elements, element type, unit
+/// and group's size; operators by order, name and shapes. `predicted` must be of the same rank, or
+/// of one that does the same.
+RankMatch match(const Trace& predicted, const ImportedTrace& profiled);
+
+}  // namespace shardscope
