@@ -1,13 +1,17 @@
 // shardscope import: traces of other tools become a run folder.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backend/train/stop_request.h"
+#include "cli/imported_summary.h"
 #include "cli/output_options.h"
 #include "cli/run_folder.h"
+#include "cli/trace_input.h"
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
@@ -25,28 +29,17 @@ struct ImportVerbOptions {
   OutputOptions output;
 };
 
-template <class Value>
-void take(std::vector<Value>& from, std::vector<Value>& into, const OutputOptions& output) {
-  for (Value& value : from) {
-    output.note(fmt::format("{}: {} of {} events", value.file, value.report.events_kept,
-                            value.report.events_read));
-    into.push_back(std::move(value));
-  }
-}
-
-Imported read_all(const ImportVerbOptions& options) {
-  Imported all;
-  for (const std::string& file : options.files) {
-    Imported found = import_files(file);
-    take(found.traces, all.traces, options.output);
-    take(found.snapshots, all.snapshots, options.output);
-    take(found.timelines, all.timelines, options.output);
-    for (const std::string& reason : found.left_out) {
-      options.output.note("left out: " + reason);
-      all.left_out.push_back(reason);
+void note_files(const Imported& imported, const OutputOptions& output) {
+  const auto note = [&](const auto& values) {
+    for (const auto& value : values) {
+      output.note(fmt::format("{}: {} of {} events", value.file, value.report.events_kept,
+                              value.report.events_read));
     }
-  }
-  return all;
+  };
+  note(imported.traces);
+  note(imported.snapshots);
+  note(imported.timelines);
+  for (const std::string& reason : imported.left_out) output.note("left out: " + reason);
 }
 
 /// Ranks as the files say, or where they do not agree, in the order they were given.
@@ -63,23 +56,71 @@ void number_ranks(std::vector<ImportedTrace>& traces, const OutputOptions& outpu
   for (std::size_t i = 0; i < traces.size(); ++i) traces[i].rank = static_cast<int>(i);
 }
 
+/// A folder beside the run folder that takes what is written until all of it is there; gone with
+/// what is in it unless `publish` was called.
+class StagedFolder {
+ public:
+  explicit StagedFolder(std::filesystem::path into) : into_(std::move(into)) {
+    if (!into_.has_filename()) into_ = into_.parent_path();  // "runs/a/"
+    staged_.root = into_;
+    staged_.root += ".importing";
+    std::filesystem::remove_all(staged_.root);
+    create_folder(staged_.root);
+  }
+  ~StagedFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(staged_.root, ignored);
+  }
+  StagedFolder(const StagedFolder&) = delete;
+  StagedFolder& operator=(const StagedFolder&) = delete;
+
+  const RunFolder& files() const { return staged_; }
+  /// Replaces files of these names in the run folder.
+  void publish() {
+    create_folder(into_);
+    for (const auto& entry : std::filesystem::directory_iterator(staged_.root))
+      std::filesystem::rename(entry.path(), into_ / entry.path().filename());
+  }
+
+ private:
+  std::filesystem::path into_;
+  RunFolder staged_;
+};
+
+[[noreturn]] void interrupted() {
+  throw Error(
+      {.where = {}, .what = "interrupted; nothing was left", .code = ExitCode::interrupted});
+}
+
+void write_run(const RunFolder& folder, const Imported& imported, const TraceReport& report,
+               const StopRequest& stop) {
+  bool is_first = true;
+  for (const ImportedTrace& trace : imported.traces) {
+    if (stop.asked()) interrupted();
+    Trace spans = device_spans(trace);
+    spans.world = std::max(spans.world, static_cast<int>(imported.traces.size()));
+    write_chrome_trace(spans, folder.trace(trace.rank.value_or(0)));
+    if (is_first) write_summary(imported_summary(trace, spans, report), "import", folder.summary());
+    is_first = false;
+  }
+  write_atomically(folder.root / "report.json", to_json(report));
+  if (stop.asked()) interrupted();
+}
+
 ExitCode run_import(const ImportVerbOptions& options) {
   if (options.files.empty())
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "give one or more"});
-  Imported imported = read_all(options);
-  std::vector<ImportedTrace>& traces = imported.traces;
-  number_ranks(traces, options.output);
-  const std::string report = to_json(report_of(imported));
-  if (options.output.json) print(report);
-  const RunFolder folder{options.folder.value_or("imported")};
-  create_folder(folder.root);
-  for (const ImportedTrace& trace : traces) {
-    Trace spans = device_spans(trace);
-    spans.world = static_cast<int>(traces.size());
-    write_chrome_trace(spans, folder.trace(trace.rank.value_or(0)));
-  }
-  write_atomically(folder.root / "report.json", report);
-  options.output.note(fmt::format("{} rank(s) in {}", traces.size(), folder.root.string()));
+  Imported imported = read_traces({options.files.begin(), options.files.end()}, options.output);
+  note_files(imported, options.output);
+  number_ranks(imported.traces, options.output);
+  const StopRequest stop;
+  const TraceReport report = report_of(imported);
+  const std::filesystem::path folder = options.folder.value_or("imported");
+  StagedFolder staged(folder);
+  write_run(staged.files(), imported, report, stop);
+  staged.publish();
+  if (options.output.json) print(to_json(report));
+  options.output.note(fmt::format("{} rank(s) in {}", imported.traces.size(), folder.string()));
   return ExitCode::done;
 }
 
@@ -94,8 +135,9 @@ void declare_import(Command& command) {
   command.heading("Import");
   command.option("-o", options->folder, {"PATH", "the run folder; imported if not given"});
   declare_output_options(command, options->output);
-  command.examples({{"shardscope import rank*.json.gz -o runs/theirs",
-                     "device activity, steps and a report of every rank in a run folder"}});
+  command.examples(
+      {{"shardscope import rank*.json.gz -o runs/theirs",
+        "device activity and steps of every rank, a summary and a report in a run folder"}});
   command.action([options] { return run_import(*options); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "cli/imported_report.h"
 #include "cli/output_options.h"
+#include "cli/trace_input.h"
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
@@ -91,7 +92,7 @@ ExitCode run_report(const ReportOptions& options) {
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
   const Definitions definitions = definitions_of(options.definitions);
   const std::filesystem::path from = traces_in(*options.path);
-  Imported imported = import_files(from);
+  Imported imported = read_traces({from}, options.output);
   const ClassRules rules =
       options.rules ? read_class_rules(*options.rules) : class_rules(definitions);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules);

@@ -26,6 +26,8 @@ constexpr std::int64_t event_text_bytes = 220;
 constexpr std::int64_t trace_gzip_ratio = 18;
 constexpr std::int64_t snapshot_ratio = 4;
 constexpr std::int64_t snapshot_gzip_ratio = 12;
+constexpr std::int64_t timeline_share = 2;  ///< 18 bytes of a row of 36 bytes of text
+constexpr std::int64_t timeline_gzip_ratio = 10;
 constexpr int max_files = 4096;  ///< of an archive or a folder
 
 /// Memory that can be had without swapping; a very large amount where the system does not say.
@@ -77,16 +79,19 @@ Opened opened(std::unique_ptr<TextInput> bytes, std::string name) {
 /// Formats that are read from front to back; `store` is for a trace's text. False for others.
 bool read_stream(const Opened& file, const std::function<TextStore()>& store,
                  const ImportOptions& options, Imported& into) {
+  WatchedInput watched(*file.content, [&](std::int64_t file_bytes) {
+    return options.progress && options.progress(ImportedTrace{}, file_bytes);
+  });
   switch (file.format) {
     case FileFormat::chrome_trace:
       into.traces.push_back(read_kineto(*file.content, store(), file.name, options));
       return true;
     case FileFormat::memory_snapshot:
       into.snapshots.push_back(
-          read_memory_snapshot(*file.content, file.name, {.max_bytes = options.max_text_bytes}));
+          read_memory_snapshot(watched, file.name, {.max_bytes = options.max_text_bytes}));
       return true;
     case FileFormat::memory_timeline:
-      into.timelines.push_back(read_memory_timeline(*file.content, file.name));
+      into.timelines.push_back(read_memory_timeline(watched, file.name));
       return true;
     default:
       return false;
@@ -164,6 +169,8 @@ Bytes foreseen_memory(Bytes file, FileFormat format, bool is_gzip) {
   switch (format) {
     case FileFormat::memory_snapshot:
       return file * (is_gzip ? snapshot_gzip_ratio : 1) * snapshot_ratio;
+    case FileFormat::memory_timeline:
+      return file * (is_gzip ? timeline_gzip_ratio : 1) / timeline_share;
     case FileFormat::nsight:
       return file;
     default:

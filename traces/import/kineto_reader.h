@@ -15,7 +15,8 @@ namespace shardscope {
 struct ImportOptions {
   std::int64_t max_text_bytes = std::int64_t{16} << 30;
   /// Called every few MiB with what there is so far (events in the order of the file, not laid out
-  /// yet) and the bytes of the file that are behind us; true stops the reading.
+  /// yet; nothing of a memory snapshot or timeline) and the bytes of the file that are behind us;
+  /// true stops the reading.
   std::function<bool(const ImportedTrace&, std::int64_t file_bytes)> progress;
 };
 

@@ -163,6 +163,16 @@ std::size_t PeekedInput::read(std::span<char> out) {
   return from_front + input_->read(out.subspan(from_front));
 }
 
+std::size_t WatchedInput::read(std::span<char> out) {
+  constexpr std::size_t watched_bytes = std::size_t{4} << 20;
+  const std::size_t got = input_.read(out);
+  unwatched_ += got;
+  if (unwatched_ < watched_bytes) return got;
+  unwatched_ = 0;
+  if (stop_(consumed_bytes())) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+  return got;
+}
+
 /// Bytes of one file of an archive that stays open behind it.
 class TarArchive::Member : public TextInput {
  public:

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace shardscope {
 
@@ -42,6 +44,22 @@ class PeekedInput : public TextInput {
  private:
   std::unique_ptr<TextInput> input_;
   std::string front_;
+};
+
+/// Asks every few MiB whether to go on: `stop` gets the bytes of the file that are behind us, and
+/// true from it ends the reading with Error (ExitCode::interrupted). Refers to `input`.
+class WatchedInput : public TextInput {
+ public:
+  WatchedInput(TextInput& input, std::function<bool(std::int64_t file_bytes)> stop)
+      : input_(input), stop_(std::move(stop)) {}
+  std::size_t read(std::span<char> out) override;
+  std::string problem() const override { return input_.problem(); }
+  std::int64_t consumed_bytes() const override { return input_.consumed_bytes(); }
+
+ private:
+  TextInput& input_;
+  std::function<bool(std::int64_t)> stop_;
+  std::size_t unwatched_ = 0;
 };
 
 /// The regular files of a tar archive, one after the other.

@@ -1,0 +1,16 @@
+// Reading what other programs recorded, with progress on a terminal and Ctrl-C as a way out.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "cli/output_options.h"
+#include "traces/import/import.h"
+
+namespace shardscope {
+
+/// Reads every file, archive or folder into one. A line of progress stands on standard error where
+/// that is a terminal. Ctrl-C while it reads: Error (ExitCode::interrupted), and nothing was left.
+Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output);
+
+}  // namespace shardscope
