@@ -264,9 +264,9 @@ std::string human_text(const HardwareProfile& profile, const Files& files, doubl
         fmt::format("  from, to the host {}, {}\n", rounded_text(profile.host_to_device->bandwidth),
                     rounded_text(profile.device_to_host->bandwidth));
   if (profile.ranks > 1)
-    text +=
-        fmt::format("  at once           compute at {:.0f}% of its speed, collectives at {:.0f}%\n",
-                    100 / profile.compute_slowdown, 100 / profile.collective_slowdown);
+    text += fmt::format(
+        "  at once           compute takes {:.2f} times, collectives {:.2f} times as long\n",
+        profile.compute_slowdown, profile.collective_slowdown);
   if (!profile.straggling.empty())
     text += fmt::format("  the last rank     is {} late after {} of compute\n",
                         rounded_text(profile.straggling.back().wait),

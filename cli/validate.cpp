@@ -65,6 +65,11 @@ std::string answer(const ValidateOptions& options, const std::vector<ValidatedRo
   return validation_text(rows, options.every_row || options.row, options.output.painter());
 }
 
+ExitCode verdict(const std::vector<ValidatedRow>& rows) {
+  const auto is_predicted = [](const ValidatedRow& row) { return row.predicted.has_value(); };
+  return std::ranges::any_of(rows, is_predicted) ? ExitCode::done : ExitCode::no;
+}
+
 ExitCode run_validate(const ValidateOptions& options) {
   const std::vector<PublishedRow> rows = asked_rows(options);
   const StopRequest stop;
@@ -81,7 +86,7 @@ ExitCode run_validate(const ValidateOptions& options) {
     note_assumptions(options.output, validated.front().assumed);
   print(answer(options, validated));
   if (options.report) write_atomically(*options.report, validation_json(validated) + "\n");
-  if (validated.size() == rows.size()) return ExitCode::done;
+  if (validated.size() == rows.size()) return verdict(validated);
   options.output.note(fmt::format("interrupted: {} of {} rows", validated.size(), rows.size()));
   return ExitCode::interrupted;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -106,14 +107,14 @@ Json json_of(const ValidatedRow& row) {
 }
 
 Json json_of(const ErrorStatistics& s) {
-  Json json{{"source", s.source.empty() ? Json() : Json(s.source)},
-            {"rows", s.rows},
-            {"mean_abs_error_share", s.mean_abs_error},
-            {"median_abs_error_share", s.median_abs_error},
-            {"worst_error_share", s.worst_error},
-            {"kendall_tau", s.kendall_tau ? Json(*s.kendall_tau) : Json()},
-            {"band_coverage_share", s.band_coverage}};
-  return json;
+  const auto of_some = [&](double share) { return s.rows > 0 ? Json(share) : Json(); };
+  return {{"source", s.source.empty() ? Json() : Json(s.source)},
+          {"rows", s.rows},
+          {"mean_abs_error_share", of_some(s.mean_abs_error)},
+          {"median_abs_error_share", of_some(s.median_abs_error)},
+          {"worst_error_share", of_some(s.worst_error)},
+          {"kendall_tau", s.kendall_tau ? Json(*s.kendall_tau) : Json()},
+          {"band_coverage_share", of_some(s.band_coverage)}};
 }
 
 }  // namespace
@@ -122,7 +123,10 @@ std::string validation_text(std::span<const ValidatedRow> rows, bool every_row,
                             const Painter& painter) {
   std::string text;
   if (every_row) text += rows_table(rows, painter) + "\n";
-  return text + statistics_table(rows, painter) + "\n" + skipped_text(rows);
+  const bool compared = std::ranges::any_of(rows, &ValidatedRow::counts);
+  text += compared ? statistics_table(rows, painter)
+                   : "nothing was compared: no row has both a prediction and a measurement\n";
+  return text + "\n" + skipped_text(rows);
 }
 
 std::string validation_json(std::span<const ValidatedRow> rows) {

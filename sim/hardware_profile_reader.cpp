@@ -205,6 +205,9 @@ void read_identity(const ProfileFile& file, HardwareProfile& profile) {
 
 /// Where a peak is not given by itself, it is the data sheet's.
 void read_peaks(const ProfileFile& file, HardwareProfile& profile) {
+  if (!file.has("peak") && !profile.gpu)
+    throw file.own().error("neither \"peak\" nor \"gpu\" says how fast the device computes",
+                           "give \"gpu\" (the data sheet), or \"peak\" as calibrate measures it");
   if (file.has("peak") || !profile.gpu)
     profile.peak = read_positive_figure(file, "peak", parse_flop_rate, profile);
   else

@@ -14,10 +14,10 @@ TimedDevice::TimedDevice(const Schedule& schedule, std::span<const Duration> tim
       times_(times),
       options_(options),
       sharing_(options.sharing),
-      collectives_issued_(schedule.groups.size() + 1),
-      collectives_ended_(schedule.groups.size() + 1),
       starts_(times.size(), not_started),
-      ends_(times.size()) {}
+      ends_(times.size()),
+      collectives_issued_(schedule.groups.size() + 1),
+      collectives_ended_(schedule.groups.size() + 1) {}
 
 // The host.
 

@@ -35,8 +35,9 @@ Json answer_to_row(const std::string& row) {
   const Workplace workplace;
   workplace.write("runs.csv", small_header + row + "\n");
   const Outcome outcome = workplace.run("validate runs.csv --json");
-  EXPECT_EQ(outcome.code, 0) << outcome.errors;
-  return Json::parse(outcome.output)["rows"][0];
+  const Json answer = Json::parse(outcome.output)["rows"][0];
+  EXPECT_EQ(outcome.code, answer["skipped"].is_null() ? 0 : 1) << outcome.errors;
+  return answer;
 }
 
 TEST(Validate, JsonHasTheKeysOfTheContract) {
@@ -75,6 +76,19 @@ TEST(Validate, ASequenceLengthMayStandInTheNotes) {
   const Json row = answer(dozen.string())["rows"][8];  // "7B_sft.py default 2048"
   EXPECT_GT(row["predicted_ns"], 0);
   EXPECT_THAT(row["assumed"], Contains("the notes' sequence length of 2048 tokens"));
+}
+
+TEST(Validate, WhereNoRowCanBeComparedItSaysSoInsteadOfZeros) {
+  const Workplace workplace;
+  workplace.write("runs.csv",
+                  small_header + std::string("Abacus,8,FSDP,512,2,12,2,768,GPT,bf16,1,0.05\n"));
+  const Outcome text = workplace.run("validate runs.csv");
+  EXPECT_EQ(text.code, 1);
+  EXPECT_THAT(text.output, StartsWith("nothing was compared"));
+  EXPECT_THAT(text.output, HasSubstr("not compared: 1 row (1)"));
+  const Json all = Json::parse(workplace.run("validate runs.csv --json").output)["all"];
+  EXPECT_EQ(all["rows"], 0);
+  EXPECT_EQ(all["mean_abs_error_share"], nullptr);
 }
 
 TEST(Validate, TakesColumnsByTheirNames) {
