@@ -46,6 +46,7 @@ Enum required_enum(const JsonValue& value, int count) {
 constexpr int operation_kinds = static_cast<int>(OperationKind::optimizer) + 1;
 constexpr int phases = static_cast<int>(Phase::other) + 1;
 constexpr int trace_kinds = static_cast<int>(TraceKind::imported) + 1;
+constexpr int places = static_cast<int>(MemoryHolder::Place::device) + 1;
 constexpr int span_classes = static_cast<int>(SpanClass::annotation) + 1;
 
 // Fields of events, where a wrong one is counted and not an error.
@@ -166,6 +167,19 @@ class Reader {
     recording.dropped_records = value.at("dropped_records").integer(0, max_count);
     for (const JsonValue& note : value.at("notes").elements())
       recording.notes.push_back(note.string());
+    if (const auto memory = value.find("memory"))
+      for (const JsonValue& holder : memory->elements())
+        recording.memory.push_back(holder_of(holder));
+  }
+
+  static MemoryHolder holder_of(const JsonValue& value) {
+    MemoryHolder holder{.owner = value.at("owner").string(),
+                        .place = required_enum<MemoryHolder::Place>(value.at("place"), places)};
+    for (const auto& [key, bytes] : {std::pair{"planned_bytes", &holder.planned},
+                                     {"held_bytes", &holder.held},
+                                     {"recorded_bytes", &holder.recorded}})
+      if (const auto count = value.find(key)) *bytes = Bytes{count->integer(0, max_payload)};
+    return holder;
   }
 
   void read_group(const JsonValue& group) {

@@ -184,12 +184,24 @@ class Writer {
     const RecordingFacts& recording = trace_.recording;
     std::vector<std::string> counters;
     for (const Counter& counter : trace_.counters) counters.push_back(counter.name);
+    std::vector<std::string> holders;
+    for (const MemoryHolder& holder : recording.memory) holders.push_back(holder_fields(holder));
     text(fmt::format(
         "  \"counters\": {},\n  \"measures\": {},\n  \"recording\": {{\"clock\": {}, "
-        "\"clock_residual_ns\": {}, \"dropped_records\": {}, \"notes\": {}}}",
+        "\"clock_residual_ns\": {}, \"dropped_records\": {}, \"notes\": {}, \"memory\": [{}]}}",
         text_list(counters), text_list(trace_.measures), json_text(recording.clock),
         recording.clock_residual ? fmt::to_string(recording.clock_residual->ns) : "null",
-        recording.dropped_records, text_list(recording.notes)));
+        recording.dropped_records, text_list(recording.notes), fmt::join(holders, ", ")));
+  }
+
+  static std::string holder_fields(const MemoryHolder& holder) {
+    std::string fields = fmt::format("{{\"owner\": {}, \"place\": \"{}\"", json_text(holder.owner),
+                                     name_of(holder.place));
+    for (const auto& [key, bytes] : {std::pair{"planned_bytes", holder.planned},
+                                     {"held_bytes", holder.held},
+                                     {"recorded_bytes", holder.recorded}})
+      if (bytes) fields += fmt::format(", \"{}\": {}", key, bytes->count);
+    return fields + "}";
   }
 
   std::string facts_fields(const OperationFacts& facts) const {

@@ -33,6 +33,10 @@ std::string_view name_of(SpanClass span_class) {
   return "annotation";
 }
 
+std::string_view name_of(MemoryHolder::Place place) {
+  return place == MemoryHolder::Place::host ? "host" : "device";
+}
+
 bool is_on_device(const Trace& trace, const Span& span) {
   if (span.span_class == SpanClass::host || span.span_class == SpanClass::annotation) return false;
   return trace.tracks[span.track].stream != Stream::host;

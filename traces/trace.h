@@ -99,12 +99,27 @@ struct SpanMeasure {
   bool operator==(const SpanMeasure&) const = default;
 };
 
+/// Memory that one owner had when the recording ended, as each source counts it; what a source
+/// cannot tell is absent.
+struct MemoryHolder {
+  enum class Place : std::uint8_t { host, device };
+  std::string owner;  ///< "arena", "libraries: code and data", "CUDA context"
+  Place place = Place::host;
+  std::optional<Bytes> planned;  ///< by the schedule
+  std::optional<Bytes> held;     ///< as the system counts: resident, what n processes share 1/n; or
+                                 ///< taken of the device
+  std::optional<Bytes> recorded;  ///< by the owner's own books, or where it was asked for
+  bool operator==(const MemoryHolder&) const = default;
+};
+std::string_view name_of(MemoryHolder::Place place);
+
 /// How a trace was recorded, and what is known to be missing from it.
 struct RecordingFacts {
   std::string clock;                       ///< how ranks' clocks were brought together; "": not
   std::optional<Duration> clock_residual;  ///< their times may be off by so much; none: not known
   std::int64_t dropped_records = 0;        ///< known to be lost
   std::vector<std::string> notes;          ///< what could not be measured, in words
+  std::vector<MemoryHolder> memory;        ///< the rest last
   bool operator==(const RecordingFacts&) const = default;
 };
 
