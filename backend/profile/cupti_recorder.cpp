@@ -265,7 +265,7 @@ class CuptiRecorder final : public DeviceRecorder {
     note(
         recording.notes, buffers_->take_refusals(),
         fmt::format("times a buffer was asked for while all {} of {} were in use", options_.buffers,
-                    rounded_text(Bytes{static_cast<std::int64_t>(options_.buffer_bytes)})));
+                    exact_text(Bytes{static_cast<std::int64_t>(options_.buffer_bytes)})));
     note(recording.notes, parsed_.not_kept,
          fmt::format("records beyond the first {} were not kept", options_.most_records));
     note(recording.notes, parsed_.unordered, "records ended before they started");

@@ -23,17 +23,13 @@
 #include "tests/backend/cuda/launch_record.h"
 #include "tests/backend/cuda/stand_in_device.h"
 #include "tests/backend/cuda/stand_in_teacher.h"
+#include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
 
 namespace shardscope::test {
 namespace {
 
 using testing::RankOutcome;
-
-constexpr std::string_view smallest_gpt2 = R"({
-  "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 8, "n_embd": 16,
-  "n_layer": 2, "n_head": 2, "n_inner": null, "activation_function": "gelu_new", "initializer_range": 0.1,
-  "layer_norm_epsilon": 1e-05, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true})";
 
 struct Layout {
   ShardingStrategy sharding;

@@ -10,47 +10,14 @@
 #include "backend/cuda/cuda_streams.h"
 #include "backend/train/trainer.h"
 #include "tests/backend/cuda/launch_record.h"
+#include "tests/backend/cuda/mirror_communicator.h"
 #include "tests/backend/cuda/stand_in_device.h"
 #include "tests/backend/cuda/stand_in_teacher.h"
+#include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
 
 namespace shardscope::test {
 namespace {
-
-constexpr std::string_view smallest_gpt2 = R"({
-  "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 8, "n_embd": 16,
-  "n_layer": 2, "n_head": 2, "n_inner": null, "activation_function": "gelu_new", "initializer_range": 0.1,
-  "layer_norm_epsilon": 1e-05, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "tie_word_embeddings": true})";
-
-/// Rank 0 of two, where the other rank has in every gather what this one has, and adds nothing to a
-/// sum. All of it copies on the selected stream.
-class MirrorCommunicator final : public Communicator {
- public:
-  explicit MirrorCommunicator(DeviceMemory& memory) : memory_(memory) {}
-
-  int rank() const override { return 0; }
-  int size() const override { return 2; }
-  std::string description() const override { return "mirror"; }
-  std::unique_ptr<Arena> allocate_arena(Bytes size) override { return memory_.allocate(size); }
-  void all_gather(std::span<const std::byte> in, std::span<std::byte> out) override {
-    memory_.copy(out.data(), in);
-    memory_.copy(out.data() + in.size(), in);
-  }
-  void reduce_scatter(std::span<const std::byte> in, std::span<std::byte> out, Dtype) override {
-    memory_.copy(out.data(), in.first(out.size()));
-  }
-  void all_reduce(std::span<std::byte>, Dtype) override {}
-  void broadcast(std::span<std::byte>, int) override {}
-  void send(std::span<const std::byte>, int) override {}
-  void receive(std::span<std::byte>, int) override {}
-  void barrier() override {}
-  std::unique_ptr<Communicator> split(int) override {
-    return std::make_unique<MirrorCommunicator>(memory_);
-  }
-
- private:
-  DeviceMemory& memory_;
-};
 
 struct Order {
   ShardingStrategy sharding;

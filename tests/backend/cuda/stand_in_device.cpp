@@ -46,7 +46,13 @@ void* StandInDevice::allocate(std::size_t bytes) {
   std::unique_ptr<Arena> arena = fenced_.allocate({static_cast<std::int64_t>(bytes)});
   void* memory = arena->data();
   memory_[memory] = std::move(arena);
+  if (listener_) listener_->allocated(memory, bytes);
   return memory;
+}
+
+void StandInDevice::free(void* memory) {
+  if (listener_) listener_->released(memory);
+  memory_.erase(memory);
 }
 
 void StandInDevice::add_function(const void* host_function, const char* mangled) {
@@ -68,7 +74,8 @@ void StandInDevice::launch(const void* host_function, void** arguments,
     violate(function.body + " is launched with more shared memory than it asked for");
   const auto launcher = launchers_.find(function.body);
   if (launcher == launchers_.end()) return violate(function.body + " is nothing that was taught");
-  queue(stream, launcher->second(arguments[0], shape));
+  queue({.kind = QueuedWork::Kind::kernel, .name = function.body, .stream = stream},
+        launcher->second(arguments[0], shape));
 }
 
 void StandInDevice::add(int stream, Work work) {
@@ -83,12 +90,14 @@ void StandInDevice::add(int stream, Work work) {
   capturing_->queues[index].push_back(std::move(work));
 }
 
-void StandInDevice::queue(int stream, std::function<void()> run) {
+void StandInDevice::queue(QueuedWork work, std::function<void()> run) {
+  work.captured = is_capturing();
+  if (listener_) run = listener_->queued(work, std::move(run));
   const auto once = [run = std::move(run)] {
     run();
     return true;
   };
-  add(stream, {.run = once, .marks = {}, .waits = {}});
+  add(work.stream, {.run = once, .marks = {}, .waits = {}});
 }
 
 void StandInDevice::queue_in_chain(const void* chain, int stream, std::function<bool()> run) {
@@ -169,6 +178,7 @@ bool StandInDevice::is_capturing() {
 }
 
 void StandInDevice::begin_capture(int stream) {
+  if (listener_) listener_->begin_capture();
   chains_.clear();
   capturing_.emplace();
   capturing_->origin = stream;
@@ -213,8 +223,14 @@ std::shared_ptr<StandInDevice::Graph> StandInDevice::end_capture() {
   return joined && !refuses_graphs_ ? graph : nullptr;
 }
 
+void StandInDevice::instantiated() const {
+  if (listener_) listener_->instantiated();
+}
+
 void StandInDevice::launch(const std::shared_ptr<Graph>& graph, int stream) {
-  auto run = [this, queues = graph->queues, marked = std::set<int>()]() mutable {
+  const int launch = listener_ ? listener_->graph_launched() : 0;
+  auto run = [this, launch, queues = graph->queues, marked = std::set<int>()]() mutable {
+    if (listener_) listener_->replays(launch);
     return advance(queues, marked) != Progress::waits_for_others;
   };
   add(stream, {.run = std::move(run), .marks = {}, .waits = {}});

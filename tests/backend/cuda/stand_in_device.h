@@ -28,6 +28,33 @@ struct RuntimeCall {
   bool operator==(const RuntimeCall&) const = default;
 };
 
+/// What a call queues.
+struct QueuedWork {
+  enum class Kind : std::uint8_t { unnamed, kernel, copy, set };
+  Kind kind = Kind::unnamed;
+  std::string name;  ///< of a kernel its body
+  int stream = -1;
+  std::size_t bytes = 0;
+  int copy_kind = 0;      ///< cudaMemcpyKind
+  bool captured = false;  ///< kept for a graph
+};
+
+/// Hears what is asked of the device, and may stand around what runs.
+class DeviceListener {
+ public:
+  virtual ~DeviceListener() = default;
+  /// What shall run in place of `run`, once or, of captured work, in every replay.
+  virtual std::function<void()> queued(const QueuedWork& work, std::function<void()> run) = 0;
+  virtual void begin_capture() = 0;
+  /// Of what was captured last.
+  virtual void instantiated() = 0;
+  /// Gives the launch a number, which it has when it runs.
+  virtual int graph_launched() = 0;
+  virtual void replays(int launch) = 0;
+  virtual void allocated(const void* memory, std::size_t bytes) = 0;
+  virtual void released(const void* memory) = 0;
+};
+
 /// The streams that are drained first where more than one may go on.
 enum class Haste : std::uint8_t { first_streams, last_streams };
 
@@ -37,6 +64,8 @@ class StandInDevice {
   static StandInDevice& get();
 
   // For tests.
+  /// Null: nobody listens.
+  void tell(DeviceListener* listener) { listener_ = listener; }
   void use(Haste haste) { haste_ = haste; }
   void refuse_graphs(bool yes) { refuses_graphs_ = yes; }
   /// Copies may not be captured, as some calls may not.
@@ -58,7 +87,7 @@ class StandInDevice {
   void end_stream(int stream);
   int make_event() { return events_++; }
   void* allocate(std::size_t bytes);
-  void free(void* memory) { memory_.erase(memory); }
+  void free(void* memory);
   void add_function(const void* host_function, const char* mangled);
   /// Gives the shared memory that a launch of it may ask for.
   int load(const void* host_function);
@@ -68,7 +97,7 @@ class StandInDevice {
   void launch(const void* host_function, void** arguments, const cuda::LaunchShape& shape,
               int stream);
   bool may_copy() const { return !capturing_ || !refuses_captured_copies_; }
-  void queue(int stream, std::function<void()> run);
+  void queue(QueuedWork work, std::function<void()> run);
   /// `run` is called again, while other streams go on, until it says that it has ended. Work of one
   /// chain runs in the order in which it was queued, on whatever streams.
   void queue_in_chain(const void* chain, int stream, std::function<bool()> run);
@@ -83,6 +112,7 @@ class StandInDevice {
   void begin_capture(int stream);
   /// None where a stream was not joined again, or graphs are refused.
   std::shared_ptr<Graph> end_capture();
+  void instantiated() const;
   void launch(const std::shared_ptr<Graph>& graph, int stream);
 
  private:
@@ -113,6 +143,7 @@ class StandInDevice {
   void violate(std::string what) { violations_.push_back(std::move(what)); }
 
   std::recursive_mutex mutex_;  ///< of everything here but the settings
+  DeviceListener* listener_ = nullptr;
   Haste haste_ = Haste::first_streams;
   bool refuses_graphs_ = false;
   bool refuses_captured_copies_ = false;

@@ -11,6 +11,7 @@
 
 namespace {
 
+using shardscope::test::QueuedWork;
 using shardscope::test::StandInDevice;
 
 StandInDevice& device() { return StandInDevice::get(); }
@@ -150,12 +151,19 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t stream) {
   device().note("cudaMemcpyAsync", number_of(stream), std::to_string(bytes));
   if (!device().may_copy()) return cudaErrorStreamCaptureUnsupported;
-  device().queue(number_of(stream), copy_work(to, from, bytes, kind));
+  device().queue({.kind = QueuedWork::Kind::copy,
+                  .name = {},
+                  .stream = number_of(stream),
+                  .bytes = bytes,
+                  .copy_kind = kind},
+                 copy_work(to, from, bytes, kind));
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   device().note("cudaMemsetAsync", number_of(stream), std::to_string(bytes));
-  device().queue(number_of(stream), [=] { std::memset(to, value, bytes); });
+  device().queue(
+      {.kind = QueuedWork::Kind::set, .name = {}, .stream = number_of(stream), .bytes = bytes},
+      [=] { std::memset(to, value, bytes); });
   return cudaSuccess;
 }
 
@@ -227,6 +235,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
                                  unsigned long long) {
   *executable = reinterpret_cast<cudaGraphExec_t>(new Graph(*reinterpret_cast<Graph*>(graph)));
+  device().instantiated();
   return cudaSuccess;
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }

@@ -1,0 +1,135 @@
+// Our session on a stand-in for CUPTI, which records what the stand-in for a GPU runs: refusals,
+// clocks, and the steps of a real training. Says nothing about CUPTI itself.
+#include "backend/profile/cupti_recorder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include "backend/executor/step_recorder.h"
+#include "tests/backend/cuda/stand_in_device.h"
+#include "tests/backend/profile/recorder_place.h"
+
+namespace shardscope::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+class Fault {
+ public:
+  explicit Fault(const char* what) { setenv("SHARDSCOPE_STAND_IN_CUPTI", what, 1); }
+  ~Fault() { unsetenv("SHARDSCOPE_STAND_IN_CUPTI"); }
+  Fault(const Fault&) = delete;
+  Fault& operator=(const Fault&) = delete;
+};
+
+const Kernel add{.kind = KernelKind::add, .dtype = Dtype::float32, .elements = 64};
+
+class CuptiRecorder : public testing::Test {
+ protected:
+  void launch() {
+    const std::array<void*, 3> operands{memory_->data(), memory_->data() + 256, nullptr};
+    place_.device->run(add, {.operands = operands, .slices = {}, .state = {}});
+    place_.device->memory().wait();
+  }
+  CuptiRecorder() {
+    place_.device->prepare(add);
+    launch();
+  }
+
+  RecorderPlace place_ = make_recorder_place(add);
+  std::unique_ptr<Arena> memory_ = place_.device->memory().allocate(512_B);
+  std::unique_ptr<DeviceRecorder> recorder_ = make_cupti_recorder({.level = ActivityLevel::all});
+};
+
+TEST_F(CuptiRecorder, SaysWhoIsInTheWayAndRecordsOnceTheyAreGone) {
+  {
+    const Fault fault("subscribed");
+    EXPECT_THAT(recorder_->start(), AllOf(HasSubstr("nsys"), HasSubstr("CUPTI for another tool")));
+    // Steps go on, and the probe is told of them.
+    recorder_->probe().begin_step(1);
+    launch();
+    recorder_->probe().end_step();
+  }
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  EXPECT_FALSE(recorder_->stop().records.empty());
+}
+
+TEST_F(CuptiRecorder, SaysWhichPermissionIsMissingAndLeavesThePlaceFree) {
+  {
+    const Fault fault("no_permission");
+    EXPECT_THAT(recorder_->start(),
+                AllOf(HasSubstr("kernels cannot be recorded"), HasSubstr("CAP_SYS_ADMIN")));
+  }
+  EXPECT_EQ(make_cupti_recorder()->start(), "");
+}
+
+TEST_F(CuptiRecorder, GoesOnWithoutWhatIsNotNeeded) {
+  const Fault fault("no_memory");
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  const DeviceRecording recording = recorder_->stop();
+  EXPECT_THAT(recording.notes, Contains(HasSubstr("memory are not recorded")));
+  EXPECT_EQ(std::ranges::count(recording.records, RecordKind::kernel, &DeviceRecord::kind), 1);
+}
+
+TEST_F(CuptiRecorder, BringsAClockOfItsOwnToTheHosts) {
+  const Fault fault("own_clock");
+  ASSERT_EQ(recorder_->start(), "");
+  const std::int64_t begin = monotonic_ns();
+  launch();
+  const std::int64_t end = monotonic_ns();
+  const DeviceRecording recording = recorder_->stop();
+  const auto kernel = std::ranges::find(recording.records, RecordKind::kernel, &DeviceRecord::kind);
+  ASSERT_NE(kernel, recording.records.end());
+  // The clocks run evenly: what is left is that of reading them.
+  constexpr std::int64_t drift_ns = 1'000;
+  EXPECT_GE(kernel->start_ns, begin - recording.clock_residual.ns - drift_ns);
+  EXPECT_LE(kernel->end_ns, end + recording.clock_residual.ns + drift_ns);
+}
+
+TEST_F(CuptiRecorder, WithoutAnyBufferEverythingIsDroppedAndCounted) {
+  recorder_ = make_cupti_recorder({.buffers = 0});
+  ASSERT_EQ(recorder_->start(), "");
+  recorder_->probe().begin_step(1);
+  launch();
+  recorder_->probe().end_step();
+  const DeviceRecording recording = recorder_->stop();
+  EXPECT_TRUE(recording.records.empty());
+  // The kernel, its call and the link between call and step.
+  EXPECT_EQ(recording.dropped, 3);
+  EXPECT_THAT(recording.notes,
+              testing::ElementsAre("CUPTI: 3 records were dropped: the buffers were full",
+                                   "CUPTI: 3 times a buffer was asked for while all 0 of 4 MiB "
+                                   "were in use"));
+}
+
+TEST_F(CuptiRecorder, WhatWasDroppedIsNotTheNextRecordings) {
+  recorder_ = make_cupti_recorder({.buffers = 0});
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  EXPECT_GT(recorder_->stop().dropped, 0);
+  recorder_ = make_cupti_recorder();
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  EXPECT_EQ(recorder_->stop().dropped, 0);
+}
+
+TEST_F(CuptiRecorder, MayBeDroppedWhileItRecords) {
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  recorder_.reset();
+  launch();
+  const auto other = make_cupti_recorder();
+  ASSERT_EQ(other->start(), "");
+  EXPECT_TRUE(other->stop().records.empty());
+}
+
+}  // namespace
+}  // namespace shardscope::test
