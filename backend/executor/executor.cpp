@@ -52,8 +52,11 @@ Executor::Executor(const Schedule& schedule, Device& device, Communicator& world
       world_(world),
       tickets_(schedule.operations.size()) {
   if (device.memory().is_host()) queue_.emplace(count_collectives(schedule) + 1);
+  note(memory_marks_, "communicator's groups", device.memory());
   prepare_kernels();
+  note(memory_marks_, "kernels and their libraries", device.memory());
   take_arena(world);
+  note(memory_marks_, "arena", device.memory());
   if (options.recorded_steps > 0 && !device.memory().is_host())
     timeline_ = device.timeline(1 + 2 * schedule.operations.size());
   device.streams().make_events(std::max(init_.order.event_count(), step_.order.event_count()));

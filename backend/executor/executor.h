@@ -19,6 +19,7 @@
 #include "backend/executor/arena_guard.h"
 #include "backend/executor/bound_schedule.h"
 #include "backend/executor/live_bytes_counter.h"
+#include "backend/executor/memory_marks.h"
 #include "backend/executor/step_recorder.h"
 #include "backend/executor/stream_order.h"
 #include "backend/profile/probe.h"
@@ -101,6 +102,12 @@ class Executor {
   AllocationCounts allocations() const;
   MemoryFacts memory() const;
   Bytes arena_bytes() const { return layout_.size; }
+  /// Device memory.
+  std::span<const std::byte> arena() const {
+    return {arena_->data(), static_cast<std::size_t>(layout_.size.count)};
+  }
+  /// What the device's memory said while this was constructed, in order.
+  const std::vector<MemoryMark>& memory_marks() const { return memory_marks_; }
   const StepRecorder& recorder() const { return recorder_; }
   const Schedule& schedule() const { return schedule_; }
 
@@ -145,6 +152,7 @@ class Executor {
   GroupCommunicators groups_;
   ArenaLayout layout_;
   MemoryFacts facts_;
+  std::vector<MemoryMark> memory_marks_;
   std::unique_ptr<Arena> arena_;
   std::optional<BoundSchedule> bound_;
   std::optional<ArenaGuard> guard_;
