@@ -25,11 +25,11 @@ constexpr std::array kinds{
     Kind{CUPTI_ACTIVITY_KIND_MEMCPY, "copies", ActivityLevel::kernels},
     Kind{CUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices", ActivityLevel::kernels},
     Kind{CUPTI_ACTIVITY_KIND_MEMSET, "sets of memory", ActivityLevel::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_MEMORY2, "memory that is taken", ActivityLevel::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", ActivityLevel::kernels},
     Kind{CUPTI_ACTIVITY_KIND_RUNTIME, "calls of the runtime", ActivityLevel::all},
     Kind{CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "waits", ActivityLevel::all},
     Kind{CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events", ActivityLevel::all},
-    Kind{CUPTI_ACTIVITY_KIND_MEMORY2, "memory", ActivityLevel::all},
-    Kind{CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", ActivityLevel::all},
 };
 
 /// The calls by which our device, cuBLASLt, cuDNN and NCCL queue work; what starts a graph, too.
@@ -85,7 +85,7 @@ void set_details(const Cupti& library, std::uint8_t on) {
 
 std::vector<std::string> enable_kinds(const Cupti& library, ActivityLevel level) {
   std::vector<std::string> lacking;
-  if (level == ActivityLevel::all) set_details(library, 1);
+  set_details(library, 1);
   for (const Kind& kind : kinds) {
     if (kind.from > level) continue;
     const CUptiResult result = library.enable(kind.kind);
@@ -96,7 +96,7 @@ std::vector<std::string> enable_kinds(const Cupti& library, ActivityLevel level)
                    .what = fmt::format("{} cannot be recorded: {}", kind.name, why),
                    .code = ExitCode::outside});
     }
-    lacking.push_back(fmt::format("CUPTI: {} are not recorded: {}", kind.name, why));
+    lacking.push_back(fmt::format("CUPTI: no records of {}: {}", kind.name, why));
   }
   // After the runtime's calls as a whole, which would undo it.
   set_launches(library, 1);

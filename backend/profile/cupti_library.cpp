@@ -57,9 +57,9 @@ struct Explanation {
 
 constexpr std::array explanations{
     Explanation{CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
-                "another profiler is at work in this process, and CUPTI serves one at a time; take "
-                "it away (nsys, ncu, compute-sanitizer, or another library that uses CUPTI), or "
-                "profile with it: our NVTX ranges name the operations there"},
+                "another profiler is at work in this process, and CUPTI serves one at a time: run "
+                "without it (nsys, ncu, compute-sanitizer, another library that uses CUPTI), or "
+                "profile with it, where our NVTX ranges name the operations"},
     Explanation{CUPTI_ERROR_INSUFFICIENT_PRIVILEGES,
                 "the driver does not let this user profile; load it with "
                 "NVreg_RestrictProfilingToAdminUsers=0, or give the process CAP_SYS_ADMIN "
@@ -71,7 +71,8 @@ constexpr std::array explanations{
     Explanation{CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED,
                 "not supported while the GPU runs in confidential mode"},
     Explanation{CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED, "not supported on this part of a GPU (MIG)"},
-    Explanation{CUPTI_ERROR_NOT_INITIALIZED, "CUPTI could not start; is there a driver?"},
+    Explanation{CUPTI_ERROR_NOT_INITIALIZED, "CUPTI could not start: is there a driver?"},
+    Explanation{CUPTI_ERROR_UNKNOWN, "CUPTI could not start: is there a driver?"},
 };
 
 }  // namespace

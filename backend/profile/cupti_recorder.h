@@ -10,8 +10,8 @@
 namespace shardscope {
 
 enum class ActivityLevel : std::uint8_t {
-  kernels,  ///< kernels, copies, sets, and what ties them to operations
-  all       ///< besides: the host's calls, waits, events, memory, overhead
+  kernels,  ///< kernels, copies and sets; memory that is taken, which steps do not do; overhead
+  all       ///< besides: the host's calls, its waits, the streams' events
 };
 
 /// A kernel takes 216 bytes, and 64 more to be tied to its operation: the buffers hold 120,000

@@ -84,6 +84,10 @@ class RecordingSpans {
                             .span_class = span_class,
                             .operation = record.operation,
                             .step = record.step});
+    if (record.kind != RecordKind::copy && record.kind != RecordKind::set) return;
+    trace_.span_measures.push_back({.span = static_cast<std::uint32_t>(trace_.spans.size() - 1),
+                                    .measure = intern_measure(trace_, "bytes_moved"),
+                                    .value = record.bytes});
   }
 
   std::uint16_t track_named(const std::string& name, Stream stream) {

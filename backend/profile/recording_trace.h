@@ -13,6 +13,7 @@ namespace shardscope {
 /// of
 ///   the stream that the schedule gives it (a graph runs it on any). Where the trace has a span of
 ///   that operation in that step already, they stand on a track of their own and count nowhere.
+/// - Of copies and sets the bytes, as the measure "bytes_moved"; measures are then to be sorted.
 /// - What no operation queued: on a track for each stream, "stream 23, not ours".
 /// - The host's calls, waits and overhead: on tracks of the host.
 /// - Device memory that libraries took and did not give back: a counter each.

@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include "backend/cuda/cuda_device.h"
+#include "backend/profile/cupti_recorder.h"
 #include "core/error.h"
 #include "tests/backend/profile/activity_buffer.h"
 
@@ -248,6 +250,12 @@ TEST_F(CuptiRecords, KeepsNoMoreThanItsLimitAndCountsTheRest) {
   EXPECT_EQ(parsed.records.size(), 3u);
   EXPECT_EQ(parsed.links.size(), 3u);
   EXPECT_EQ(parsed.not_kept, 4);
+}
+
+// Wherever there is no GPU, as on the machine that builds this: no crash, and a reason.
+TEST_F(CuptiRecords, ARecorderWithoutADriverSaysSo) {
+  if (why_no_cuda_device().empty()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_THAT(make_cupti_recorder()->start(), testing::HasSubstr("is there a driver?"));
 }
 
 TEST_F(CuptiRecords, ExplainsWhoIsInTheWayAndWhichPermissionIsMissing) {

@@ -24,6 +24,8 @@ constexpr std::int64_t elements = 1 << 16;
 constexpr Bytes one_buffer{elements * 4};
 const Kernel gelu{
     .kind = KernelKind::gelu_forward, .dtype = Dtype::float32, .rows = 256, .in = 256};
+/// CUPTI interpolates the device's times between a few that it takes on both clocks.
+constexpr std::int64_t interpolation_ns = 100'000;
 constexpr StepState state{.learning_rate = 0, .step = 1};
 
 class RecorderContract : public testing::Test {
@@ -133,8 +135,8 @@ TEST_F(RecorderContract, EveryLaunchComesOutInItsOperation) {
       testing::UnorderedElementsAre(Pair(first, 3), Pair(second, 1), Pair(OperationId{}, 1)));
   EXPECT_THAT(count_by_operation(recording, 0), ElementsAre(Pair(OperationId{}, 1)));
   for (const DeviceRecord& record : recording.records) {
-    EXPECT_GE(record.start_ns, begin - recording.clock_residual.ns);
-    EXPECT_LE(record.end_ns, end + recording.clock_residual.ns);
+    EXPECT_GE(record.start_ns, begin - interpolation_ns);
+    EXPECT_LE(record.end_ns, end + interpolation_ns);
     EXPECT_LT(record.start_ns, record.end_ns);
     if (record.operation == first) {
       EXPECT_EQ(record.kind, RecordKind::kernel);
@@ -241,7 +243,7 @@ TEST_F(RecorderContract, StartsAndStopsFiftyTimes) {
 
 // Buffers too small for what is launched: whatever is lost is said, and the launches still run.
 TEST_F(RecorderContract, WhatDoesNotFitIsCounted) {
-  recorder_ = make_cupti_recorder({.buffers = 2, .buffer_bytes = 8 << 10});
+  recorder_ = make_cupti_recorder({.buffers = 2, .buffer_bytes = 64 << 10});
   constexpr int launches = 5'000;
   const DeviceRecording recording = recording_of([&] {
     in_step(1, [&] {
@@ -268,20 +270,26 @@ TEST_F(RecorderContract, NoMoreIsKeptThanWasAskedFor) {
   EXPECT_THAT(recording.notes, testing::Contains(HasSubstr("beyond the first 10")));
 }
 
-TEST_F(RecorderContract, AllRecordsHaveTheHostsCallsAndMemoryToo) {
-  recorder_ = make_cupti_recorder({.level = ActivityLevel::all});
+TEST_F(RecorderContract, TheHostsCallsAreRecordedWhereAllIsWanted) {
+  for (const ActivityLevel level : {ActivityLevel::kernels, ActivityLevel::all}) {
+    recorder_ = make_cupti_recorder({.level = level});
+    const DeviceRecording recording =
+        recording_of([&] { in_step(1, [&] { in_operation(first, [&] { launch_kernel(); }); }); });
+    const auto calls = std::ranges::count(recording.records, RecordKind::call, &DeviceRecord::kind);
+    EXPECT_EQ(calls > 0, level == ActivityLevel::all);
+    EXPECT_EQ(count_of_work(recording), 1);
+  }
+}
+
+TEST_F(RecorderContract, MemoryThatIsTakenIsRecorded) {
   const DeviceRecording recording = recording_of([&] {
     const auto more = device().memory().allocate(1_MiB);
-    in_step(1, [&] { in_operation(first, [&] { launch_kernel(); }); });
+    wait();
   });
-  std::map<RecordKind, int> kinds;
-  for (const DeviceRecord& record : recording.records) ++kinds[record.kind];
-  EXPECT_GE(kinds[RecordKind::call], 2);
-  EXPECT_GE(kinds[RecordKind::allocation], 1);
-  EXPECT_EQ(kinds[RecordKind::kernel], 1);
   const std::vector<LibraryMemory> memory = memory_by_library(recording);
   ASSERT_FALSE(memory.empty());
   EXPECT_GE(memory[0].allocated, 1_MiB);
+  EXPECT_EQ(memory[0].allocated, memory[0].released);
 }
 
 TEST_F(RecorderContract, ASecondRecorderIsToldThatOneIsAtWork) {

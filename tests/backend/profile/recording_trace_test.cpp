@@ -80,6 +80,14 @@ TEST_F(RecordingTrace, AllThatRunsForACollectiveIsCommunication) {
   EXPECT_EQ(trace.spans[2].span_class, SpanClass::copy);
 }
 
+TEST_F(RecordingTrace, ACopySaysHowManyBytesItMoved) {
+  DeviceRecord copy = record(RecordKind::copy, 1'260, 1'270, product);
+  copy.bytes = 4'096;
+  const Trace trace = trace_of({record(RecordKind::kernel, 1'200, 1'250, product), copy});
+  EXPECT_EQ(measure_of(trace, 0, "bytes_moved"), std::nullopt);
+  EXPECT_EQ(measure_of(trace, 1, "bytes_moved"), 4'096);
+}
+
 TEST_F(RecordingTrace, CompareJoinsTheKernelsOfAnOperation) {
   const auto with_step = [this](Trace trace) {
     trace.tracks.push_back({.name = "host", .stream = Stream::host});
