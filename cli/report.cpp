@@ -1,5 +1,6 @@
 // shardscope report: what a trace amounts to, whoever recorded it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <memory>
@@ -15,8 +16,10 @@
 #include "core/format/atomic_file.h"
 #include "traces/chrome_reader.h"
 #include "traces/figure.h"
+#include "traces/import/analysis_rules.h"
 #include "traces/import/import.h"
 #include "traces/import/imported_spans.h"
+#include "traces/import/memory_curve_figure.h"
 #include "traces/import/trace_report.h"
 #include "traces/perfetto_writer.h"
 
@@ -25,6 +28,7 @@ namespace {
 
 struct ReportOptions {
   std::optional<std::string> path, definitions, rules, kernel_gap, output_path;
+  bool print_rules = false;
   OutputOptions output;
 };
 
@@ -45,12 +49,38 @@ std::filesystem::path traces_in(const std::filesystem::path& path) {
   return !is_profiled && std::filesystem::exists(predicted) ? predicted : path;
 }
 
-/// Streams of the first rank; empty where no device is in the trace.
-std::string figure_of(const std::vector<ImportedTrace>& traces, const std::string& title) {
-  if (traces.empty()) return {};
-  const Trace spans = device_spans(traces.front());
-  if (spans.spans.empty()) return {};
-  return streams_figure({nullptr}, {&spans}, title);
+/// What the pictures of a report are made of.
+struct Pictured {
+  const Imported& imported;
+  const FrameRules& memory_rules;
+  std::string title;
+};
+
+/// Memory over time of each device of each file that has a history.
+std::vector<std::string> memory_figures(const Pictured& from) {
+  std::vector<MemoryCurve> curves;
+  for (const MemorySnapshot& snapshot : from.imported.snapshots) {
+    for (const std::int64_t device : snapshot.devices())
+      curves.push_back(memory_curve(snapshot, device, from.memory_rules));
+  }
+  for (const MemoryTimeline& timeline : from.imported.timelines)
+    curves.push_back(memory_curve(timeline));
+  std::vector<std::string> figures;
+  for (const MemoryCurve& curve : curves) {
+    if (!curve.stack.levels.empty()) figures.push_back(memory_curve_figure(curve, from.title));
+  }
+  return figures;
+}
+
+/// Streams of the first rank, where a device is in the trace; then memory.
+std::vector<std::string> figures_of(const Pictured& from) {
+  std::vector<std::string> figures;
+  if (!from.imported.traces.empty()) {
+    const Trace spans = device_spans(from.imported.traces.front());
+    if (!spans.spans.empty()) figures.push_back(streams_figure({nullptr}, {&spans}, from.title));
+  }
+  for (std::string& figure : memory_figures(from)) figures.push_back(std::move(figure));
+  return figures;
 }
 
 /// Traces that we wrote come back whole, with memory and launches; of others, what their devices
@@ -71,41 +101,48 @@ std::vector<Trace> whole_traces(const std::filesystem::path& from,
   return whole;
 }
 
-void leave(const std::filesystem::path& path, const TraceReport& report,
-           const std::vector<ImportedTrace>& traces, const std::string& title) {
+void leave(const std::filesystem::path& path, const TraceReport& report, const Pictured& from) {
   const std::string suffix = path.extension().string();
   if (suffix == ".json") return write_atomically(path, to_json(report));
   if (suffix == ".txt")
     return write_atomically(path, report_text(report, Painter(ColorChoice::never)));
-  const std::string figure = figure_of(traces, title);
-  if (suffix == ".html") return write_atomically(path, report_page(report, title, figure));
+  const std::vector<std::string> figures = figures_of(from);
+  if (suffix == ".html")
+    return write_atomically(
+        path, report_page(report, from.title, fmt::format("{}", fmt::join(figures, "\n"))));
   if (suffix != ".svg")
     throw Error(
         {.where = "-o", .what = "the name must end in .txt, .json, .html, .svg or .pftrace"});
-  if (figure.empty())
-    throw Error({.where = "-o", .what = "no device is in the trace, so that there are no streams"});
-  write_atomically(path, figure);
+  if (figures.empty())
+    throw Error({.where = "-o",
+                 .what = "nothing to draw: no device is in the trace, and no history of memory"});
+  write_atomically(path, figures.front());
 }
 
 ExitCode run_report(const ReportOptions& options) {
+  const Definitions definitions = definitions_of(options.definitions);
+  const AnalysisRules rules = options.rules ? read_analysis_rules(*options.rules, definitions)
+                                            : analysis_rules(definitions);
+  if (options.print_rules) {
+    print(to_json(rules));
+    return ExitCode::done;
+  }
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
-  const Definitions definitions = definitions_of(options.definitions);
   const std::filesystem::path from = traces_in(*options.path);
   Imported imported = read_traces({from}, options.output);
-  const ClassRules rules =
-      options.rules ? read_class_rules(*options.rules) : class_rules(definitions);
-  for (ImportedTrace& trace : imported.traces) classify(trace, rules);
+  for (ImportedTrace& trace : imported.traces) classify(trace, rules.events);
   const Duration kernel_gap =
       options.kernel_gap ? parse_duration(*options.kernel_gap, "--kernel-gap") : default_kernel_gap;
-  const TraceReport report = report_of(imported, definitions, kernel_gap);
+  const TraceReport report = report_of(
+      imported, {.definitions = definitions, .kernel_gap = kernel_gap, .memory = rules.memory});
   print(options.output.json ? to_json(report) : report_text(report, options.output.painter()));
   const std::string title = std::filesystem::path(*options.path).filename().string();
   if (!options.output_path) return ExitCode::done;
   if (is_perfetto_name(*options.output_path)) {
     write_perfetto_trace(whole_traces(from, imported.traces), *options.output_path);
   } else {
-    leave(*options.output_path, report, imported.traces, title);
+    leave(*options.output_path, report, {imported, rules.memory, title});
   }
   return ExitCode::done;
 }
@@ -122,19 +159,23 @@ void declare_report(Command& command) {
       "--definitions", options->definitions,
       {"own|hta|hta_exact|trace_lens", "whose rules tell compute, communication and copies"});
   command.option("--rules", options->rules,
-                 {"FILE", "rules of your own, as JSON: categories, words, class"});
+                 {"FILE", "rules of your own for events and memory, as --print-rules shows them"});
+  command.flag("--print-rules", options->print_rules,
+               "the rules that would hold, as JSON to edit, and nothing else");
   command.option(
       "--kernel-gap", options->kernel_gap,
       {"TIME", "idle time shorter than this lies between two kernels; 30 us if not given"});
-  command.option("-o", options->output_path,
-                 {"PATH",
-                  "leaves the report there: .txt, .json, .html, .svg of the streams, or the spans "
-                  "for Perfetto: .pftrace"});
+  command.option(
+      "-o", options->output_path,
+      {"PATH",
+       "leaves the report there: .txt, .json, .html, .svg of the streams or of memory over time, "
+       "or the spans for Perfetto: .pftrace"});
   declare_output_options(command, options->output);
   command.examples({{"shardscope report trace.json.gz", "span = compute + exposed + idle, by rank"},
                     {"shardscope report ranks/ --definitions hta -o report.html",
                      "all ranks of a folder by HolisticTraceAnalysis' rules, as a page"},
-                    {"shardscope report memory.pickle", "peaks of memory, and whose they are"},
+                    {"shardscope report memory.pickle -o memory.svg",
+                     "peaks of memory and whose they are, and a picture of it over time"},
                     {"shardscope report runs/a -o a.pftrace", "a run for ui.perfetto.dev"}});
   command.action([options] { return run_report(*options); });
 }

@@ -86,7 +86,7 @@ int compare_all(const Json& cases, const std::filesystem::path& folder) {
     std::vector<ImportedTrace> traces = traces_of(one.at("files"), folder);
     const auto under = [&](Definitions definitions) {
       for (ImportedTrace& trace : traces) classify(trace, class_rules(definitions));
-      return report_of(traces, definitions);
+      return report_of(traces, {.definitions = definitions});
     };
     for (const Definitions hta : {Definitions::hta, Definitions::hta_exact})
       compared += compare(one.at(std::string(name_of(hta))), under(hta), expect_hta);

@@ -8,6 +8,7 @@
 #include "tests/traces/chrome_text.h"
 #include "tests/traces/pickle_text.h"
 #include "tests/traces/snapshot_text.h"
+#include "traces/import/analysis_rules.h"
 #include "traces/import/snapshot_categories.h"
 #include "traces/import/trace_report.h"
 
@@ -43,6 +44,22 @@ TEST(SnapshotCategories, TheNarrowestRuleDecides) {
 TEST(SnapshotCategories, NothingIsGuessedWhereNoRuleFits) {
   EXPECT_EQ(category({}), std::nullopt);
   EXPECT_EQ(category({frame("train.py", 1, "train")}), std::nullopt);
+}
+
+TEST(SnapshotCategories, FollowRulesOfYourOwn) {
+  const AnalysisRules rules =
+      parse_analysis_rules(R"({"memory": [{"file": "cache.py", "category": "workspace"}]})",
+                           "mine.json", Definitions::own);
+  const auto snapshot =
+      samples::snapshot({}, {event("alloc", 1, 10, {frame("my/cache.py", 5, "forward")})});
+  EXPECT_THAT(owners_by_category(snapshot, 0, live_blocks(snapshot, 0, 0), rules.memory),
+              ElementsAre(MemoryOwner{"workspace", 1, 10_B}));
+  EXPECT_EQ(rules.events, class_rules(Definitions::own));
+}
+
+TEST(AnalysisRules, ReadBackFromTheirFile) {
+  const AnalysisRules rules = analysis_rules(Definitions::trace_lens);
+  EXPECT_EQ(parse_analysis_rules(to_json(rules), "rules.json", Definitions::own), rules);
 }
 
 TEST(SnapshotCategories, TheProfilersOwnGoFirst) {

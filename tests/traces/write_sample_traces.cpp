@@ -66,7 +66,7 @@ std::vector<std::string> hta_figures(const std::filesystem::path& folder) {
   std::vector<ImportedTrace> traces = import_traces(folder);
   for (ImportedTrace& trace : traces) classify(trace, class_rules(Definitions::hta));
   std::vector<std::string> figures;
-  for (const RankReport& rank : report_of(traces, Definitions::hta).ranks)
+  for (const RankReport& rank : report_of(traces, {.definitions = Definitions::hta}).ranks)
     figures.push_back(expected_json(static_cast<int>(rank.rank), rank.time));
   return figures;
 }

@@ -5,8 +5,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "core/format/json_reader.h"
-
 namespace shardscope {
 namespace {
 
@@ -164,19 +162,6 @@ NameMatch match_at(const JsonValue& rule) {
   throw value->error("not a place in a name", "anywhere, at_start or whole");
 }
 
-ClassRules rules_of(const JsonValue& list) {
-  ClassRules rules;
-  for (const JsonValue& rule : list.elements()) {
-    rule.only_keys({"categories", "match", "exact_case", "words", "class"});
-    rules.push_back({.categories = texts_at(rule, "categories"),
-                     .match = match_at(rule),
-                     .exact_case = rule.has("exact_case") && rule.at("exact_case").boolean(),
-                     .words = texts_at(rule, "words"),
-                     .span_class = class_at(rule)});
-  }
-  return rules;
-}
-
 }  // namespace
 
 std::string_view name_of(Definitions definitions) {
@@ -206,12 +191,21 @@ ClassRules class_rules(Definitions definitions) {
   return own_rules();
 }
 
-ClassRules read_class_rules(const std::filesystem::path& path) {
-  return rules_of(JsonValue::read_file(path));
+ClassRules class_rules_of(const JsonValue& list) {
+  ClassRules rules;
+  for (const JsonValue& rule : list.elements()) {
+    rule.only_keys({"categories", "match", "exact_case", "words", "class"});
+    rules.push_back({.categories = texts_at(rule, "categories"),
+                     .match = match_at(rule),
+                     .exact_case = rule.has("exact_case") && rule.at("exact_case").boolean(),
+                     .words = texts_at(rule, "words"),
+                     .span_class = class_at(rule)});
+  }
+  return rules;
 }
 
 ClassRules parse_class_rules(std::string_view text, std::string_view file_name) {
-  return rules_of(JsonValue::parse(text, file_name));
+  return class_rules_of(JsonValue::parse(text, file_name));
 }
 
 std::string to_json(const ClassRules& rules) {

@@ -3,11 +3,11 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/format/json_reader.h"
 #include "traces/import/imported_trace.h"
 
 namespace shardscope {
@@ -43,10 +43,10 @@ std::string_view name_of(Definitions definitions);
 /// compute.
 ClassRules class_rules(Definitions definitions);
 
-/// Rules from a JSON file: [{"categories": [...], "match": "anywhere|at_start|whole",
+/// Rules from JSON: [{"categories": [...], "match": "anywhere|at_start|whole",
 /// "exact_case": false, "words": [...], "class": "communication"}]. Throws Error with file, line
 /// and key.
-ClassRules read_class_rules(const std::filesystem::path& path);
+ClassRules class_rules_of(const JsonValue& list);
 ClassRules parse_class_rules(std::string_view text, std::string_view file_name);
 std::string to_json(const ClassRules& rules);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "traces/import/snapshot_categories.h"
 #include "traces/import/snapshot_replay.h"
 #include "traces/import/snapshot_state.h"
 
@@ -33,7 +32,8 @@ void add_state(const MemorySnapshot& snapshot, std::int64_t device, MemoryReport
   report.reserved_at_peak = state.reserved.total;
 }
 
-MemoryReport report_of(const MemorySnapshot& snapshot, std::int64_t device) {
+MemoryReport report_of(const MemorySnapshot& snapshot, std::int64_t device,
+                       const FrameRules& rules) {
   MemoryReport report{.file = snapshot.file,
                       .source = memory_snapshot_source,
                       .rank = rank_in(snapshot.file),
@@ -51,7 +51,7 @@ MemoryReport report_of(const MemorySnapshot& snapshot, std::int64_t device) {
   report.reserved_at_peak = played.totals_after(played.peak_active.event).reserved;
   report.is_cut = played.baseline.alive_with_frames > 0;
   const auto live = live_blocks(snapshot, device, played.peak_active.event);
-  report.categories = owners_by_category(snapshot, device, live);
+  report.categories = owners_by_category(snapshot, device, live, rules);
   report.owners = owners_by_frame(snapshot, live);
   report.owners.resize(std::min(report.owners.size(), shown_owners));
   report.out_of_memory =
@@ -78,11 +78,11 @@ MemoryReport report_of(const MemoryTimeline& timeline) {
 
 }  // namespace
 
-std::vector<MemoryReport> memory_reports(const Imported& imported) {
+std::vector<MemoryReport> memory_reports(const Imported& imported, const FrameRules& rules) {
   std::vector<MemoryReport> reports;
   for (const MemorySnapshot& snapshot : imported.snapshots) {
     for (const std::int64_t device : snapshot.devices())
-      reports.push_back(report_of(snapshot, device));
+      reports.push_back(report_of(snapshot, device, rules));
   }
   for (const MemoryTimeline& timeline : imported.timelines) reports.push_back(report_of(timeline));
   return reports;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "traces/import/import.h"
+#include "traces/import/snapshot_categories.h"
 #include "traces/import/snapshot_owners.h"
 
 namespace shardscope {
@@ -32,6 +33,7 @@ struct MemoryReport {
 };
 
 /// Of each device of each file, in their order.
-std::vector<MemoryReport> memory_reports(const Imported& imported);
+std::vector<MemoryReport> memory_reports(const Imported& imported,
+                                         const FrameRules& rules = frame_rules());
 
 }  // namespace shardscope

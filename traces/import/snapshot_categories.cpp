@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <unordered_map>
 
 #include "traces/import/held_sum.h"
 
@@ -13,28 +12,28 @@ namespace {
 using Category = MemoryCategory;
 
 /// The narrow ones first: a forward hook gathers parameters, a step of an optimizer runs kernels.
-constexpr std::array<FrameRule, 21> rules{
-    {{"_fsdp_collectives.py", "", Category::communication},
-     {"_fsdp_param.py", "all_gather_outputs", Category::parameters},
-     {"_fsdp_param.py", "", Category::parameters},
-     {"_fsdp_param_group.py", "post_backward", Category::communication},
-     {"_flat_param.py", "unsharded_flat_param", Category::parameters},
-     {"_flat_param.py", "prepare_gradient", Category::gradients},
-     {"_flat_param.py", "", Category::parameters},
-     {"_runtime_utils.py", "_reduce_grad", Category::communication},
-     {"torch/nn/parallel/distributed.py", "_ddp_init_helper", Category::communication},
-     {"optimizer.py", "_init_group", Category::optimizer_states},
-     {".py", "_init_group", Category::optimizer_states},
-     {"torch/optim/sgd.py", "", Category::optimizer_states},
-     {".py", "_multi_tensor_", Category::temporaries},
-     {".py", "_single_tensor_", Category::temporaries},
-     {"torch/nn/utils/clip_grad.py", "", Category::temporaries},
-     {"torch/nn/modules/module.py", "convert", Category::parameters},
-     {"torch/nn/modules/module.py", "_apply", Category::parameters},
-     {"", "torch::autograd::Engine", Category::gradients},
-     {"torch/autograd/__init__.py", "_make_grads", Category::gradients},
-     {"torch/autograd/graph.py", "_engine_run_backward", Category::gradients},
-     {"", "forward", Category::activations}}};
+const FrameRules own_rules{
+    {"_fsdp_collectives.py", "", Category::communication},
+    {"_fsdp_param.py", "all_gather_outputs", Category::parameters},
+    {"_fsdp_param.py", "", Category::parameters},
+    {"_fsdp_param_group.py", "post_backward", Category::communication},
+    {"_flat_param.py", "unsharded_flat_param", Category::parameters},
+    {"_flat_param.py", "prepare_gradient", Category::gradients},
+    {"_flat_param.py", "", Category::parameters},
+    {"_runtime_utils.py", "_reduce_grad", Category::communication},
+    {"torch/nn/parallel/distributed.py", "_ddp_init_helper", Category::communication},
+    {"optimizer.py", "_init_group", Category::optimizer_states},
+    {".py", "_init_group", Category::optimizer_states},
+    {"torch/optim/sgd.py", "", Category::optimizer_states},
+    {".py", "_multi_tensor_", Category::temporaries},
+    {".py", "_single_tensor_", Category::temporaries},
+    {"torch/nn/utils/clip_grad.py", "", Category::temporaries},
+    {"torch/nn/modules/module.py", "convert", Category::parameters},
+    {"torch/nn/modules/module.py", "_apply", Category::parameters},
+    {"", "torch::autograd::Engine", Category::gradients},
+    {"torch/autograd/__init__.py", "_make_grads", Category::gradients},
+    {"torch/autograd/graph.py", "_engine_run_backward", Category::gradients},
+    {"", "forward", Category::activations}};
 
 /// torch.profiler's names (torch/profiler/_memory_profiler.py, Category).
 constexpr std::array<std::pair<std::string_view, Category>, 7> profiler_names{
@@ -74,30 +73,40 @@ bool is_profiled(const SnapshotEvents* events) {
 
 }  // namespace
 
-std::span<const FrameRule> frame_rules() { return rules; }
+const FrameRules& frame_rules() { return own_rules; }
 
-std::optional<MemoryCategory> category_of(const MemorySnapshot& snapshot, std::uint32_t stack) {
+std::optional<MemoryCategory> category_of(const MemorySnapshot& snapshot, std::uint32_t stack,
+                                          const FrameRules& rules) {
   for (const FrameRule& rule : rules) {
     if (fits(snapshot, rule, stack)) return rule.category;
   }
   return std::nullopt;
 }
 
+BlockCategories::BlockCategories(const MemorySnapshot& snapshot, std::int64_t device,
+                                 const FrameRules& rules)
+    : snapshot_(snapshot),
+      events_(snapshot.events_of(device)),
+      rules_(rules),
+      by_profiler_(is_profiled(events_)) {}
+
+std::optional<MemoryCategory> BlockCategories::of(const LiveBlock& block) {
+  if (by_profiler_) {
+    if (!block.event) return std::nullopt;
+    return profiled_category(snapshot_, *events_, *block.event);
+  }
+  const auto [at, is_new] = of_stack_.try_emplace(block.stack);
+  if (is_new) at->second = category_of(snapshot_, block.stack, rules_);
+  return at->second;
+}
+
 std::vector<MemoryOwner> owners_by_category(const MemorySnapshot& snapshot, std::int64_t device,
-                                            std::span<const LiveBlock> blocks) {
-  const SnapshotEvents* events = snapshot.events_of(device);
-  const bool by_profiler = is_profiled(events);
-  std::unordered_map<std::uint32_t, std::optional<Category>> of_stack;
+                                            std::span<const LiveBlock> blocks,
+                                            const FrameRules& rules) {
+  BlockCategories categories(snapshot, device, rules);
   std::map<std::string_view, MemoryOwner> owners;
   for (const LiveBlock& block : blocks) {
-    std::optional<Category> category;
-    if (by_profiler) {
-      if (block.event) category = profiled_category(snapshot, *events, *block.event);
-    } else {
-      const auto [at, is_new] = of_stack.try_emplace(block.stack);
-      if (is_new) at->second = category_of(snapshot, block.stack);
-      category = at->second;
-    }
+    const std::optional<Category> category = categories.of(block);
     const std::string_view name = category ? name_of(*category) : "unknown";
     MemoryOwner& owner = owners[name];
     owner.name = name;

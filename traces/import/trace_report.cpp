@@ -197,12 +197,12 @@ void add_snapshot(const MemoryReport& memory, bool is_only_rank, std::vector<Ran
 
 }  // namespace
 
-TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions definitions,
-                      Duration kernel_gap) {
-  TraceReport report{.definitions = definitions};
-  const bool is_hta = definitions == Definitions::hta || definitions == Definitions::hta_exact;
-  Rules rules{.definitions = definitions, .hta = {}, .kernel_gap = kernel_gap};
-  if (is_hta) rules.hta = hta_reading(traces, definitions == Definitions::hta);
+TraceReport report_of(const std::vector<ImportedTrace>& traces, const ReportRules& given) {
+  TraceReport report{.definitions = given.definitions};
+  const bool rounds = given.definitions == Definitions::hta;
+  Rules rules{.definitions = given.definitions, .hta = {}, .kernel_gap = given.kernel_gap};
+  if (rounds || given.definitions == Definitions::hta_exact)
+    rules.hta = hta_reading(traces, rounds);
   std::vector<RankCalls> calls;
   std::int64_t place = 0;
   for (const ImportedTrace& trace : traces) {
@@ -218,9 +218,9 @@ TraceReport report_of(const std::vector<ImportedTrace>& traces, Definitions defi
   return report;
 }
 
-TraceReport report_of(const Imported& imported, Definitions definitions, Duration kernel_gap) {
-  TraceReport report = report_of(imported.traces, definitions, kernel_gap);
-  report.memory = memory_reports(imported);
+TraceReport report_of(const Imported& imported, const ReportRules& rules) {
+  TraceReport report = report_of(imported.traces, rules);
+  report.memory = memory_reports(imported, rules.memory);
   for (const MemoryReport& memory : report.memory)
     add_snapshot(memory, imported.traces.size() == 1, report.ranks);
   for (const MemorySnapshot& snapshot : imported.snapshots)

@@ -65,17 +65,21 @@ struct TraceReport {
   std::vector<std::string> left_out;  ///< files, with the reason
 };
 
+/// What a report goes by, beside the classes that events have.
+struct ReportRules {
+  Definitions definitions = Definitions::own;
+  Duration kernel_gap = default_kernel_gap;
+  FrameRules memory = frame_rules();
+};
+
 /// The traces must be classified by rules of the same definitions. HTA and TraceLens take all
 /// devices of a file for one; HTA has no exposed communication and copies: its "non-compute" is
 /// their sum here.
-TraceReport report_of(const std::vector<ImportedTrace>& traces,
-                      Definitions definitions = Definitions::own,
-                      Duration kernel_gap = default_kernel_gap);
+TraceReport report_of(const std::vector<ImportedTrace>& traces, const ReportRules& rules = {});
 
 /// The same with memory snapshots and timelines. A snapshot is of the rank that its name says
 /// ("rank3"), or, where there is one trace only, of that.
-TraceReport report_of(const Imported& imported, Definitions definitions = Definitions::own,
-                      Duration kernel_gap = default_kernel_gap);
+TraceReport report_of(const Imported& imported, const ReportRules& rules = {});
 
 /// `report --json` with the schema shardscope.report/1.
 std::string to_json(const TraceReport& report);
