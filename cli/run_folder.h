@@ -18,6 +18,7 @@ struct RunFolder {
   }
   std::filesystem::path predicted_summary() const { return root / "predicted" / "summary.json"; }
   std::filesystem::path predicted_trace() const { return root / "predicted" / "trace.json.gz"; }
+  std::filesystem::path profiles() const { return root / "profiles"; }
   std::filesystem::path figures() const { return root / "figures"; }
   std::filesystem::path model() const { return root / "model"; }
 };

@@ -46,7 +46,7 @@ struct TrainCommand {
   JobOptions job;
   std::vector<std::string> data;
   std::optional<std::int64_t> ranks, threads, profile_steps;
-  std::optional<std::string> device, communicator, cluster, folder;
+  std::optional<std::string> device, communicator, cluster, folder, profile;
   bool check = false;
   bool help_job = false;
   OutputOptions output;
@@ -114,6 +114,7 @@ ResolvedJob resolved_job(const TrainCommand& options, const Environment& environ
   if (options.threads) job.threads = checked(*options.threads, "--threads", most_threads);
   if (options.profile_steps)
     job.profile_steps = checked(*options.profile_steps, "--profile-steps", most_profiled_steps);
+  if (options.profile) job.profile = parse_profile_windows(*options.profile, "--profile");
   if (options.device) job.device = parse_device(*options.device, OrAuto::yes);
   if (options.communicator) job.communicator = parse_communicator(*options.communicator);
   job.check = job.check || options.check;
@@ -152,6 +153,7 @@ void clear_results(const RunFolder& folder) {
                            folder.predicted_summary(), folder.predicted_trace()}) {
     std::filesystem::remove(path, ignored);
   }
+  std::filesystem::remove_all(folder.profiles(), ignored);
   for (const auto& entry : std::filesystem::directory_iterator(folder.root, ignored)) {
     const std::string name = entry.path().filename().string();
     const bool is_trace = name.starts_with("trace.") && name.ends_with(".json.gz");
@@ -309,6 +311,7 @@ ExitCode launch_ranks(const Job& job) {
 
 ExitCode run_train(const TrainCommand& options) {
   if (options.help_job) return print(job_help()), ExitCode::done;
+  ignore_profile_signal();
   const Environment environment = read_environment(process_variables());
   const ResolvedJob resolved = resolved_job(options, environment);
   const Job& job = resolved.job;
@@ -351,6 +354,9 @@ void declare_train(Command& command) {
       {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});
   command.option("--profile-steps", options->profile_steps,
                  {"N", "last steps whose operations are timed for the trace; 10 unless given"});
+  command.option("--profile", options->profile,
+                 {"START[:STEPS[:EVERY]]",
+                  "measures everything in STEPS steps from START on, again every EVERY steps"});
   command.flag("--check", options->check, "canaries, poison and counted allocations in every step");
   declare_output_options(command, options->output);
   command.option("-o", options->folder, {"PATH", "run folder; runs/<job> unless given"});

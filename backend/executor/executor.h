@@ -90,6 +90,7 @@ class Executor {
   /// Who hears of all that runs from now on, in this order; each must outlive its use. Between
   /// steps.
   void set_probes(std::vector<Probe*> probes) { probes_ = std::move(probes); }
+  const std::vector<Probe*>& probes() const { return probes_; }
   /// Captures the next step that is not timed anew, for probes that want to hear of it.
   void forget_graph() { graph_.reset(); }
 

@@ -43,6 +43,8 @@ class StepRecorder {
   /// Times of the step that is open; before the first one, a place nobody reads.
   OperationTimes& at(OperationId operation) { return open_->operations[operation.value]; }
   std::int64_t begin_ns() const { return open_->begin_ns; }
+  /// The step that ended last, kept or not.
+  const RecordedStep& last() const { return *open_; }
 
   /// Finished steps, in order.
   std::vector<const RecordedStep*> steps() const;

@@ -29,14 +29,16 @@ using std::chrono::milliseconds;
 constexpr milliseconds wait_for_verdict{1500};
 
 constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP};
+constexpr int profile_signal = SIGUSR1;
 
 bool is_ignored(int number) {
   struct sigaction action {};
   return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/// SIGINT, SIGTERM and SIGHUP as a descriptor, and back to what they were at the end. What this
-/// process was started to ignore (nohup) stays ignored: a descriptor would deliver it all the same.
+/// SIGINT, SIGTERM, SIGHUP and SIGUSR1 as a descriptor, and back to what they were at the end. What
+/// this process was started to ignore (nohup) stays ignored: a descriptor would deliver it all the
+/// same. Not so SIGUSR1, which is ignored until somebody listens (`ignore_profile_signal`).
 class SignalWatch {
  public:
   SignalWatch() {
@@ -44,6 +46,7 @@ class SignalWatch {
     ::sigemptyset(&watched);
     for (const int number : stop_signals)
       if (!is_ignored(number)) ::sigaddset(&watched, number);
+    ::sigaddset(&watched, profile_signal);
     ::pthread_sigmask(SIG_BLOCK, &watched, &before_);
     descriptor_ = FileDescriptor(::signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
   }
@@ -175,6 +178,8 @@ class RunningJob {
   }
 
   void pass_on(int number) {
+    // One rank tells all others.
+    if (number == profile_signal) return ranks_.front().process.signal(number);
     if (asked_to_stop_) {
       interrupted_ = true;
       take_down();
@@ -302,6 +307,8 @@ class RunningJob {
 };
 
 }  // namespace
+
+void ignore_profile_signal() { std::signal(profile_signal, SIG_IGN); }
 
 ExitCode launch(const LaunchPlan& plan) {
   if (plan.ranks < 1) {

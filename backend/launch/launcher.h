@@ -23,9 +23,13 @@ struct LaunchPlan {
   std::chrono::milliseconds grace{3000};
 };
 
+/// SIGUSR1 is nothing to die of: from here on it does nothing, in the ranks that are started, too,
+/// until they listen to it.
+void ignore_profile_signal();
+
 /// Starts the ranks with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
 /// MASTER_PORT set, hosts their store, and waits for all of them. SIGINT and SIGTERM are passed on
-/// once; the second one takes the job down.
+/// once; the second one takes the job down. SIGUSR1 goes to rank 0.
 ///
 /// Returns `done`, or `interrupted` when it was. When a rank fails, the others are taken down, and
 /// an Error names the first rank that failed, its cause and its last line; the code is the rank's

@@ -196,6 +196,14 @@ void TcpStore::leave_will(std::string_view key, std::string_view value) {
 
 void TcpStore::withdraw_will() { ask(StoreRequest::will, {}, {}, TimeLimit(deadline_)); }
 
+std::int64_t TcpStore::clock_ns() {
+  const std::string bytes = ask(StoreRequest::clock, {}, {}, TimeLimit(deadline_)).value;
+  std::int64_t time = 0;
+  if (bytes.size() != sizeof time) fail("what answers there is not this program's store");
+  std::memcpy(&time, bytes.data(), sizeof time);
+  return time;
+}
+
 std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
   const std::string_view bytes(reinterpret_cast<const char*>(&delta), sizeof delta);
   const Answer answer = ask(StoreRequest::add, key, bytes, TimeLimit(deadline_));

@@ -39,6 +39,8 @@ class TcpStore {
   void withdraw_will();
   /// Adds to a counter that starts at 0, and returns the sum.
   std::int64_t add(std::string_view key, std::int64_t delta);
+  /// The server's time in Unix nanoseconds, on a clock that only goes forward.
+  std::int64_t clock_ns();
   /// Returns when `world` ranks have called it with this name. A name serves once.
   void barrier(std::string_view name, int world);
 

@@ -19,8 +19,16 @@ inline constexpr std::size_t store_bytes_limit = 64 * 1024 * 1024;  ///< keys an
 inline constexpr std::size_t store_connections_limit = 4096;
 
 /// `offer` sets a value that nobody has set, and answers with the one that is there. `will` keeps
-/// an offer until the connection ends, however it does; an empty key withdraws it.
-enum class StoreRequest : std::uint8_t { set = 1, get = 2, add = 3, offer = 4, will = 5 };
+/// an offer until the connection ends, however it does; an empty key withdraws it. `clock` answers
+/// with the server's time, i64 Unix nanoseconds on a clock that only goes forward.
+enum class StoreRequest : std::uint8_t {
+  set = 1,
+  get = 2,
+  add = 3,
+  offer = 4,
+  will = 5,
+  clock = 6
+};
 enum class StoreStatus : std::uint8_t { ok = 0, missing = 1, refused = 2 };
 
 struct StoreRequestHeader {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -79,6 +80,20 @@ Reply offer(Values& values, std::string_view key, std::string_view value) {
   return {values.set(key, value), std::string(value)};
 }
 
+std::int64_t now_ns(auto clock_now) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(clock_now.time_since_epoch()).count();
+}
+
+/// Unix time that is not set while the server runs.
+Reply tell_time() {
+  static const std::int64_t unix_minus_steady =
+      now_ns(std::chrono::system_clock::now()) - now_ns(std::chrono::steady_clock::now());
+  const std::int64_t time = unix_minus_steady + now_ns(std::chrono::steady_clock::now());
+  std::string bytes(sizeof time, '\0');
+  std::memcpy(bytes.data(), &time, sizeof time);
+  return {StoreStatus::ok, std::move(bytes)};
+}
+
 Reply serve(Values& values, StoreRequest kind, std::string_view key, std::string_view value) {
   switch (kind) {
     case StoreRequest::set:
@@ -90,6 +105,8 @@ Reply serve(Values& values, StoreRequest kind, std::string_view key, std::string
       return add(values, key, value);
     case StoreRequest::offer:
       return offer(values, key, value);
+    case StoreRequest::clock:
+      return tell_time();
     case StoreRequest::will:
       break;  // is the connection's
   }

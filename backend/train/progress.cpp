@@ -21,6 +21,12 @@ void Progress::show(const StepMetrics& metrics) {
   std::fflush(stderr);
 }
 
+void Progress::say(std::string_view lines) {
+  if (quiet_) return;
+  fmt::print(stderr, "{}{}\n", terminal_ ? "\r\x1b[K" : "", lines);
+  std::fflush(stderr);
+}
+
 void Progress::finish() {
   if (!quiet_ && terminal_ && last_shown_s_ >= 0) fmt::print(stderr, "\n");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "backend/train/step_metrics.h"
 
@@ -13,6 +14,8 @@ class Progress {
   Progress(std::int64_t steps, bool quiet);
 
   void show(const StepMetrics& metrics);
+  /// Lines that stay, above the one that is written over.
+  void say(std::string_view lines);
   /// Leaves the line as it stands.
   void finish();
 

@@ -17,7 +17,9 @@
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/executor/profiled_trace.h"
+#include "backend/profile/instruments.h"
 #include "backend/profile/nvtx_ranges.h"
+#include "backend/profile/profiler.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
 #include "backend/train/save_model.h"
@@ -47,12 +49,15 @@ std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment,
   return make_cuda_device({.index = gpu});
 }
 
+int kernel_threads(const Job& job, const Environment& environment) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world);
+}
+
 std::unique_ptr<Device> make_device(const Job& job, const Environment& environment,
                                     JobSession* session) {
   if (job.device == "cuda") return make_gpu(job, environment, session);
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return make_cpu_device(
-      {.threads = job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world)});
+  return make_cpu_device({.threads = kernel_threads(job, environment)});
 }
 
 /// What rank 0 leaves in the run folder before the first step.
@@ -99,6 +104,7 @@ class Run {
       std::shared_ptr<JobSession> session)
       : job_(job),
         environment_(environment),
+        session_(session),
         device_(make_device(job, environment, session.get())),
         world_(make_communicator(job.communicator, environment, std::move(session), device_.get())),
         leads_(environment.rank == 0),
@@ -108,6 +114,7 @@ class Run {
     trainer_.emplace(job, *world_, *device_);
     ranges_ = make_nvtx_ranges(trainer_->schedule());
     if (ranges_) trainer_->executor().set_probes({ranges_.get()});
+    start_profiler();
     for (const std::string& note : trainer_->tokens().notes()) {
       if (leads_) fmt::print(stderr, "{}\n", note);
     }
@@ -116,12 +123,15 @@ class Run {
   ExitCode steps() {
     bool stop = false;
     while (trainer_->steps_done() < job_.steps && !stop) {
-      const Trainer::StepResult result = trainer_->run_step(stop_request_.asked());
-      stop = result.stop;
+      const Trainer::StepResult result = run_step();
+      stop = result.wishes.stop;
       progress_.show(result.metrics);
       if (metrics_) metrics_->append(to_json(result.metrics));
+      tell_news();
     }
+    profiler_->finish();
     progress_.finish();
+    tell_news();
     return stop ? ExitCode::interrupted : ExitCode::done;
   }
 
@@ -131,8 +141,8 @@ class Run {
     if (job_.save_model)
       save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
                  *world_);
-    const Trace trace = profiled_trace(
-        trainer_->executor(), job_.device + ": " + device_->description(), environment_.local_rank);
+    const Trace trace =
+        profiled_trace(trainer_->executor(), device_name(), environment_.local_rank);
     write_chrome_trace(trace, job_.output / fmt::format("trace.{}.json.gz", environment_.rank));
     if (leads_) write_summary(summarize(trace, facts), "train", job_.output / "summary.json");
     // Nobody leaves while a peer may still read its memory.
@@ -140,8 +150,35 @@ class Run {
   }
 
  private:
+  std::string device_name() const { return job_.device + ": " + device_->description(); }
+
+  void start_profiler() {
+    Executor& executor = trainer_->executor();
+    profiler_.emplace(ProfilerPlace{.job = job_,
+                                    .environment = environment_,
+                                    .executor = executor,
+                                    .session = session_.get(),
+                                    .device = device_name()},
+                      make_instruments(executor, kernel_threads(job_, environment_)));
+  }
+
+  Trainer::StepResult run_step() {
+    RankWishes wishes{.stop = stop_request_.asked()};
+    profiler_->add_wish(wishes);
+    const bool timed = profiler_->before_step(trainer_->steps_done() + 1);
+    const Trainer::StepResult result = trainer_->run_step(wishes, timed);
+    profiler_->after_step(trainer_->steps_done(), result.wishes);
+    return result;
+  }
+
+  void tell_news() {
+    const std::string news = profiler_->take_news();
+    if (!news.empty()) progress_.say(news);
+  }
+
   const Job& job_;
   const Environment& environment_;
+  std::shared_ptr<JobSession> session_;
   StopRequest stop_request_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Communicator> world_;
@@ -151,6 +188,7 @@ class Run {
   std::optional<LineFile> metrics_;
   std::optional<Trainer> trainer_;
   std::unique_ptr<Probe> ranges_;  ///< null: no tool listens
+  std::optional<Profiler> profiler_;
 };
 
 }  // namespace

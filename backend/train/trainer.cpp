@@ -91,16 +91,16 @@ bool Trainer::is_timed(std::int64_t step) const {
          job_.steps - step < job_.profile_steps;
 }
 
-Trainer::StepResult Trainer::run_step(bool ask_to_stop) {
+Trainer::StepResult Trainer::run_step(const RankWishes& wishes, bool timed) {
   const std::int64_t begin_ns = monotonic_ns();
   if (!first_step_ns_) first_step_ns_ = begin_ns;
   read_inputs();
-  // Summed over ranks: the loss, which the step starts at 0, and who asks to stop.
-  std::array<double, 2> loss{0, ask_to_stop ? 1.0 : 0.0};
+  // Summed over ranks: the loss, which the step starts at 0, and what they wish.
+  std::array<double, 2> loss{0, to_sum(wishes)};
   executor_.write<double>("loss", loss);
   const double rate = learning_rate(job_.learning_rate, steps_done_, job_.steps);
   ++steps_done_;
-  executor_.run_step({.learning_rate = rate, .step = steps_done_}, is_timed(steps_done_));
+  executor_.run_step({.learning_rate = rate, .step = steps_done_}, timed || is_timed(steps_done_));
 
   std::array<double, 2> clip{};
   executor_.read<double>("loss", loss);
@@ -115,7 +115,7 @@ Trainer::StepResult Trainer::run_step(bool ask_to_stop) {
       .elapsed_s = seconds(end_ns - *first_step_ns_),
       .tokens_per_s = static_cast<double>(tokens_per_step()) / seconds(end_ns - begin_ns)};
   require_finite(metrics);
-  return {.metrics = metrics, .stop = loss[1] != 0};
+  return {.metrics = metrics, .wishes = wishes_of_sum(loss[1])};
 }
 
 }  // namespace shardscope

@@ -11,6 +11,7 @@
 #include "backend/data/token_stream.h"
 #include "backend/device.h"
 #include "backend/executor/executor.h"
+#include "backend/train/rank_wishes.h"
 #include "backend/train/step_metrics.h"
 #include "core/config/job.h"
 #include "core/model/model.h"
@@ -29,11 +30,12 @@ class Trainer {
 
   struct StepResult {
     StepMetrics metrics;
-    bool stop = false;  ///< a rank asked for it; the same on all ranks
+    RankWishes wishes;  ///< of any rank; the same on all
   };
-  /// Runs the next step; `ask_to_stop` is this rank's wish. Throws Error (ExitCode::not_finite) if
-  /// loss or norm went bad.
-  StepResult run_step(bool ask_to_stop);
+  /// Runs the next step, timed operation by operation where asked for, and else where the run's
+  /// trace is to have it; `wishes` are this rank's. Throws Error (ExitCode::not_finite) if loss or
+  /// norm went bad.
+  StepResult run_step(const RankWishes& wishes = {}, bool timed = false);
 
   const Model& model() const { return model_; }
   const Schedule& schedule() const { return schedule_; }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "core/format/json_reader.h"
@@ -276,6 +278,17 @@ const std::vector<Key>& keys() {
        "last steps whose operations are timed; so are the first two",
        [](V v, Job& j) { j.profile_steps = static_cast<int>(v.integer(1, most_profiled_steps)); },
        [](const Job& j) -> Json { return j.profile_steps; }},
+      {"profile.start", "integer >= 0",
+       "first step of a window in which everything is measured; 0: only when asked for",
+       [](V v, Job& j) { j.profile.start = v.integer(0, most_steps); },
+       [](const Job& j) -> Json { return j.profile.start; }},
+      {"profile.steps", "integer from 1 to 1000", "of a window, also of one that SIGUSR1 starts",
+       [](V v, Job& j) { j.profile.steps = static_cast<int>(v.integer(1, most_profiled_steps)); },
+       [](const Job& j) -> Json { return j.profile.steps; }},
+      {"profile.every", "integer >= 0",
+       "the next window begins so many steps after the one before; 0: there is one",
+       [](V v, Job& j) { j.profile.every = v.integer(0, most_steps); },
+       [](const Job& j) -> Json { return j.profile.every; }},
       {"timeout", "time with unit", "longest wait in a collective", read_timeout,
        [](const Job& j) -> Json { return exact_text(Duration::from_seconds(j.timeout_s)); }},
       {"deterministic", "true | false",
@@ -344,10 +357,26 @@ void make_absolute(std::filesystem::path& path, const std::filesystem::path& fol
   if (!path.empty()) path = (folder / path).lexically_normal();
 }
 
+void check_windows(const ProfileWindows& windows, std::string_view where) {
+  if (windows.every == 0) return;
+  if (windows.start == 0) {
+    throw Error({.where = std::string(where),
+                 .what = "every without start begins no window",
+                 .way_out = "give start, the first step of the first window"});
+  }
+  if (windows.every < windows.steps) {
+    throw Error({.where = std::string(where),
+                 .what = fmt::format("every {} is less than the {} steps of a window",
+                                     windows.every, windows.steps),
+                 .way_out = "let windows begin further apart, or make them shorter"});
+  }
+}
+
 void check_together(const JsonValue& file, const Job& job) {
   const auto place = file.find("mesh") ? file.find("mesh") : file.find("strategy");
   // One rank may stand for "as many as mpirun starts".
   if (job.ranks > 1) resolved(job.strategy, job.ranks, (place ? *place : file.at("ranks")).where());
+  if (const auto profile = file.find("profile")) check_windows(job.profile, profile->where());
   const LearningRate& rate = job.learning_rate;
   if (rate.min > rate.peak)
     throw file.at("lr").error(fmt::format("min {} is above peak {}", rate.min, rate.peak));
@@ -361,7 +390,37 @@ std::string default_text(const Key& key) {
   return key.required ? "required" : key.write(Job{}).dump();
 }
 
+/// Of whole numbers from 1 on with colons between; none where it is something else.
+std::vector<std::int64_t> numbers_of(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (std::string_view rest = text;; rest.remove_prefix(rest.find(':') + 1)) {
+    const std::string_view part = rest.substr(0, rest.find(':'));
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    const bool is_number = error == std::errc() && end == part.data() + part.size();
+    if (!is_number || number < 1 || number > most_steps) return {};
+    numbers.push_back(number);
+    if (part.size() == rest.size()) return numbers;
+  }
+}
+
 }  // namespace
+
+ProfileWindows parse_profile_windows(std::string_view text, std::string_view where) {
+  const std::vector<std::int64_t> numbers = numbers_of(text);
+  const bool is_short = numbers.size() < 2 || numbers[1] <= most_profiled_steps;
+  if (numbers.empty() || numbers.size() > 3 || !is_short) {
+    throw Error({.where = std::string(where),
+                 .what = fmt::format("expected START[:STEPS[:EVERY]], got \"{}\"", text),
+                 .way_out = fmt::format("give numbers, as 100:5:1000, and at most {} steps",
+                                        most_profiled_steps)});
+  }
+  ProfileWindows windows{.start = numbers[0]};
+  if (numbers.size() > 1) windows.steps = static_cast<int>(numbers[1]);
+  if (numbers.size() > 2) windows.every = numbers[2];
+  check_windows(windows, where);
+  return windows;
+}
 
 Job read_job(const std::filesystem::path& path) {
   const JsonValue file = JsonValue::read_file(path, DuplicateKeys::refuse, largest_job_bytes);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/config/learning_rate.h"
@@ -16,6 +17,17 @@ namespace shardscope {
 enum class StartWeights : std::uint8_t { random, pretrained };
 enum class CommunicatorChoice : std::uint8_t { automatic, shared_memory, mpi, nccl };
 enum class TokenFormat : std::uint8_t { automatic, text, uint16, llm_c };
+
+/// Steps in which everything is measured, in the middle of a run.
+struct ProfileWindows {
+  std::int64_t start = 0;  ///< first step of the first window, from 1; 0: only when asked for
+  int steps = 5;           ///< of a window, also of one that is asked for by a signal
+  std::int64_t every = 0;  ///< a window begins so many steps after the one before; 0: only one
+  bool operator==(const ProfileWindows&) const = default;
+};
+
+/// "START[:STEPS[:EVERY]]"; `where` stands in errors.
+ProfileWindows parse_profile_windows(std::string_view text, std::string_view where);
 
 struct Job {
   std::filesystem::path model;  ///< Hugging Face folder or config.json
@@ -40,7 +52,8 @@ struct Job {
   int threads = 0;              ///< compute threads per rank; 0: cores / ranks of this host
   bool check = false;           ///< checking mode: canaries, poison, allocation count
   bool save_model = true;
-  int profile_steps = 10;        ///< at the end of the run, each operation timed for the trace
+  int profile_steps = 10;  ///< at the end of the run, each operation timed for the trace
+  ProfileWindows profile;
   double timeout_s = 60;         ///< longest wait in a collective
   bool deterministic = false;    ///< NCCL adds in one order, whatever the size
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one

@@ -96,7 +96,7 @@ TrainingResult run_here(Job job, Device& device) {
   Trainer trainer(job, *world, device);
   TrainingResult result;
   for (std::int64_t step = 0; step < job.steps; ++step) {
-    const StepMetrics metrics = trainer.run_step(false).metrics;
+    const StepMetrics metrics = trainer.run_step().metrics;
     result.loss.push_back(metrics.loss);
     result.gradient_norm.push_back(metrics.gradient_norm);
     result.learning_rate.push_back(metrics.learning_rate);

@@ -228,7 +228,7 @@ class NcclLosses : public NcclTraining {
       const int number = rank.place.rank;
       LineFile file(one.output / (number == 0 ? "metrics.jsonl" : fmt::format("rank.{}", number)));
       for (int step = 0; step < one.steps; ++step)
-        file.append(to_json(trainer.run_step(false).metrics));
+        file.append(to_json(trainer.run_step().metrics));
       if (!trainer.executor().why_no_graph().empty())
         throw std::runtime_error(trainer.executor().why_no_graph());
     });
@@ -265,7 +265,7 @@ TEST_P(NcclReplay, OfAStepThatHangsEndsAllRanksAfterTheDeadline) {
     Trainer trainer(one, rank.world, rank.device);
     for (int step = 0; step < one.steps; ++step) {
       StandInDevice::get().forget_calls();
-      trainer.run_step(false);
+      trainer.run_step();
     }
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));

@@ -64,7 +64,7 @@ class DeviceOrder : public TrainingFixture {
     Trainer trainer(job, world, device);
     std::vector<double> figures;
     for (std::int64_t step = 0; step < job.steps; ++step) {
-      const StepMetrics metrics = trainer.run_step(false).metrics;
+      const StepMetrics metrics = trainer.run_step().metrics;
       figures.push_back(metrics.loss);
       figures.push_back(metrics.gradient_norm);
     }

@@ -34,7 +34,7 @@ std::vector<double> train_on(Device& device, const Job& job) {
   Trainer trainer(job, *world, device);
   std::vector<double> figures;
   for (std::int64_t step = 0; step < job.steps; ++step) {
-    const StepMetrics metrics = trainer.run_step(false).metrics;
+    const StepMetrics metrics = trainer.run_step().metrics;
     figures.push_back(metrics.loss);
     figures.push_back(metrics.gradient_norm);
   }
@@ -79,7 +79,7 @@ TEST_P(DeviceMemoryTest, HandsItsKernelsTheBytesThatArePredictedWithoutIt) {
   const auto emulated = test::make_emulated_cuda_device();
   const std::unique_ptr<Communicator> world = make_single_communicator(emulated->memory());
   Trainer trainer(one, *world, *emulated);
-  trainer.run_step(false);
+  trainer.run_step();
 
   const Schedule predicted = native_schedule(trainer.model(), resolved(one.strategy, 1, "test"),
                                              {.batch = one.batch,

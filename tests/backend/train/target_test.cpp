@@ -51,7 +51,7 @@ class TargetTest : public TrainingFixture {
       Trainer trainer(job, *world, targeted);
       LineFile metrics(job.output / ("metrics.jsonl" + suffix(environment.rank)));
       for (int step = 0; step < job.steps; ++step)
-        metrics.append(to_json(trainer.run_step(false).metrics));
+        metrics.append(to_json(trainer.run_step().metrics));
       trainer.executor().between_steps([&] { world->barrier(); });
     });
     for (const auto& outcome : outcomes)

@@ -1,0 +1,138 @@
+#include "backend/profile/profiler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace shardscope {
+namespace {
+
+std::vector<Probe*> with_probes_of(const std::vector<std::unique_ptr<Instrument>>& instruments,
+                                   std::vector<Probe*> probes) {
+  for (const auto& instrument : instruments) {
+    if (Probe* probe = instrument->probe()) probes.push_back(probe);
+  }
+  return probes;
+}
+
+std::int64_t wall_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace
+
+Profiler::Profiler(const ProfilerPlace& place, std::vector<std::unique_ptr<Instrument>> instruments)
+    : place_(place),
+      instruments_(std::move(instruments)),
+      schedule_(place.job.profile, place.job.steps),
+      results_({.run_folder = place.job.output,
+                .environment = place.environment,
+                .session = place.session}) {
+  if (place.environment.rank == 0) notice_.emplace(place.job.output, own_notice(place.job.steps));
+}
+
+void Profiler::add_wish(RankWishes& wishes) {
+  if (!signal_.take()) return;
+  if (notice_) request_ = take_request(place_.job.output);
+  if (request_)
+    wishes.profile_steps = request_->steps;
+  else
+    wishes.profile = true;
+}
+
+/// The one place that knows which steps of a window are replayed.
+bool Profiler::replays() const {
+  return std::ranges::any_of(instruments_,
+                             [](const auto& instrument) { return instrument->times_replays(); });
+}
+
+bool Profiler::before_step(std::int64_t step) {
+  const std::optional<StepRange> window = schedule_.at(step);
+  if (window && !open_) open(*window);
+  return open_ && !replays();
+}
+
+void Profiler::open(StepRange steps) {
+  open_ = steps;
+  recorded_count_ = 0;
+  recorded_.resize(
+      std::max(recorded_.size(), static_cast<std::size_t>(steps.last - steps.first + 1)));
+  if (request_) notice_->show({.request = request_->id, .steps = steps});
+  request_.reset();
+  usual_probes_ = place_.executor.probes();
+  place_.executor.set_probes(with_probes_of(instruments_, usual_probes_));
+  if (replays()) place_.executor.forget_graph();
+  for (const auto& instrument : instruments_) instrument->start();
+}
+
+void Profiler::after_step(std::int64_t step, const RankWishes& wishes) {
+  if (open_) recorded_[recorded_count_++] = place_.executor.recorder().last();
+  if (open_ && step == open_->last) close(step);
+  if (wishes.profile || wishes.profile_steps > 0) answer(step, wishes);
+  collect_results(false);
+}
+
+void Profiler::answer(std::int64_t step, const RankWishes& wishes) {
+  const bool is_request = wishes.profile_steps > 0;
+  const int steps = is_request ? wishes.profile_steps : place_.job.profile.steps;
+  if (schedule_.ask(step + 1, steps) || !notice_) return;
+  if (is_request && request_) notice_->refuse(request_->id);
+  if (is_request) request_.reset();
+  // Ranks may hear of one signal a step apart.
+  if (open_ && step > open_->first)
+    say(fmt::format("no other window: steps {}-{} are being profiled", open_->first, open_->last));
+  if (step == place_.job.steps) say("no window: there is no further step");
+}
+
+void Profiler::close(std::int64_t last_step) {
+  for (const auto& instrument : instruments_) instrument->stop();
+  place_.executor.set_probes(usual_probes_);
+  const StepRange steps{.first = open_->first, .last = last_step};
+  open_.reset();
+  collect_results(true);
+  // It is shorter than was said where the run is stopped.
+  if (notice_ && notice_->notice().window && notice_->notice().window->steps.first == steps.first)
+    notice_->show({.request = notice_->notice().window->request, .steps = steps});
+  results_.start(steps, trace_of_window(steps), recorded_.front().begin_ns);
+}
+
+Trace Profiler::trace_of_window(StepRange steps) {
+  std::vector<const RecordedStep*> recorded;
+  for (std::size_t i = 0; i < recorded_count_; ++i) recorded.push_back(&recorded_[i]);
+  const std::int64_t base_ns = recorded.front()->begin_ns;
+  const RecordingPlace place{.device = place_.device,
+                             .local_rank = place_.environment.local_rank,
+                             .base_monotonic_ns = base_ns,
+                             .base_wall_ns = base_ns + wall_ns() - monotonic_ns()};
+  Trace trace = replays() ? trace_of_replays(place_.executor, recorded, place)
+                          : profiled_trace(place_.executor, recorded, place);
+  for (const auto& instrument : instruments_) {
+    instrument->add_to(
+        trace, {.base_monotonic_ns = base_ns, .first_step = steps.first, .last_step = steps.last});
+  }
+  if (replays()) add_memory_of_replays(place_.executor, trace);
+  sort_measures(trace);
+  return trace;
+}
+
+void Profiler::finish() {
+  if (open_ && recorded_count_ > 0) close(recorded_[recorded_count_ - 1].step);
+  collect_results(true);
+}
+
+void Profiler::collect_results(bool wait) {
+  if (std::optional<std::string> text = results_.take(wait)) say(std::move(*text));
+}
+
+void Profiler::say(std::string text) {
+  if (text.empty()) return;
+  if (!news_.empty()) news_ += "\n";
+  news_ += text;
+}
+
+std::string Profiler::take_news() { return std::exchange(news_, {}); }
+
+}  // namespace shardscope

@@ -1,0 +1,78 @@
+// The windows of one rank's run: opens and closes them between steps, and leaves their traces.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/executor/executor.h"
+#include "backend/executor/profiled_trace.h"
+#include "backend/launch/environment.h"
+#include "backend/profile/instrument.h"
+#include "backend/profile/job_notice.h"
+#include "backend/profile/profile_signal.h"
+#include "backend/profile/window_results.h"
+#include "backend/profile/window_schedule.h"
+#include "backend/train/rank_wishes.h"
+#include "backend/watch/job_session.h"
+#include "core/config/job.h"
+
+namespace shardscope {
+
+/// What the profiler measures, and where.
+struct ProfilerPlace {
+  const Job& job;
+  const Environment& environment;
+  Executor& executor;
+  JobSession* session = nullptr;  ///< null: of one rank
+  std::string device;             ///< as the trace names it
+};
+
+/// Between steps only, on the thread that trains. The run goes on unchanged: a window changes what
+/// is noted of its steps, and never what they compute.
+class Profiler {
+ public:
+  /// What `place` refers to must outlive this. Rank 0 leaves running.json in the run folder.
+  explicit Profiler(const ProfilerPlace& place,
+                    std::vector<std::unique_ptr<Instrument>> instruments);
+
+  /// Did somebody ask this rank for a window since the last step?
+  void add_wish(RankWishes& wishes);
+  /// Before `step`: opens the window that begins with it. True where the executor is to time the
+  /// step operation by operation; other steps of a window are timed by an instrument.
+  bool before_step(std::int64_t step);
+  /// After `step`, with what any rank asked for.
+  void after_step(std::int64_t step, const RankWishes& wishes);
+  /// Closes what is open and waits until all windows' results are there.
+  void finish();
+
+  /// What is to be said to people since this was asked last; "" where nothing is.
+  std::string take_news();
+
+ private:
+  void open(StepRange steps);
+  void close(std::int64_t last_step);
+  void answer(std::int64_t step, const RankWishes& wishes);
+  bool replays() const;
+  Trace trace_of_window(StepRange steps);
+  void collect_results(bool wait);
+  void say(std::string text);
+
+  ProfilerPlace place_;
+  std::vector<std::unique_ptr<Instrument>> instruments_;
+  WindowSchedule schedule_;
+  ProfileSignal signal_;
+  std::optional<JobNoticeFile> notice_;   ///< of rank 0
+  std::optional<WindowRequest> request_;  ///< that rank 0 took and nobody has heard of yet
+  std::optional<StepRange> open_;
+  std::vector<Probe*> usual_probes_;    ///< whom the executor tells outside of the window
+  std::vector<RecordedStep> recorded_;  ///< of the open window; used again by the next
+  std::size_t recorded_count_ = 0;
+  std::string news_;
+  WindowResults results_;
+};
+
+}  // namespace shardscope
