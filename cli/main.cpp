@@ -18,7 +18,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 14> verbs{
+constexpr std::array<Verb, 15> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
@@ -27,6 +27,7 @@ constexpr std::array<Verb, 14> verbs{
      {"fit", "corrects a hardware profile by what a real run took", declare_fit},
      {"validate", "predictions of measured runs, and their errors", declare_validate},
      {"train", "predicts, really trains, and compares", declare_train},
+     {"profile", "measures steps of a job that runs", declare_profile},
      {"compare", "runs side by side, predicted and profiled", declare_compare},
      {"import", "traces of other tools, to a run folder", declare_import},
      {"report", "what a trace amounts to, whoever recorded it", declare_report},
@@ -34,7 +35,7 @@ constexpr std::array<Verb, 14> verbs{
      {"convert", "a configuration of one tool as that of another", declare_convert},
      {"data", "text to tokens", declare_data}}};
 
-constexpr std::array<std::string_view, 3> later_verbs{"profile", "gui", "checkpoint"};
+constexpr std::array<std::string_view, 2> later_verbs{"gui", "checkpoint"};
 
 std::string program_help() {
   std::string text =

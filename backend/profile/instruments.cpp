@@ -1,15 +1,24 @@
 #include "backend/profile/instruments.h"
 
+#include "backend/profile/cupti_recorder.h"
+#include "backend/profile/device_instrument.h"
 #include "backend/profile/operation_counters.h"
+#include "backend/profile/peer_waits.h"
 
 namespace shardscope {
 
-std::vector<std::unique_ptr<Instrument>> make_instruments(Executor& executor, int kernel_threads) {
+std::vector<std::unique_ptr<Instrument>> make_instruments(const InstrumentPlace& place) {
   std::vector<std::unique_ptr<Instrument>> instruments;
-  if (executor.device_memory().is_host()) {
-    instruments.push_back(std::make_unique<OperationCounters>(
-        executor.schedule(), threads_of(executor, kernel_threads)));
+  Executor& executor = place.executor;
+  const Schedule& schedule = executor.schedule();
+  if (!executor.device_memory().is_host()) {
+    instruments.push_back(make_device_instrument(schedule, make_cupti_recorder()));
+    return instruments;
   }
+  instruments.push_back(
+      std::make_unique<OperationCounters>(schedule, threads_of(executor, place.kernel_threads)));
+  if (place.world.size() > 1)
+    instruments.push_back(std::make_unique<PeerWaits>(executor, place.world, place.clock_offset));
   return instruments;
 }
 

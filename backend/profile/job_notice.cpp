@@ -50,6 +50,10 @@ JobNotice own_notice(std::int64_t steps) {
   return {.process = own_identity(), .host = name, .steps = steps, .window = {}, .refused = {}};
 }
 
+fs::path folder_of_window(const fs::path& run_folder, StepRange steps) {
+  return run_folder / "profiles" / fmt::format("{}-{}", steps.first, steps.last);
+}
+
 std::string to_json(const JobNotice& notice) {
   return fmt::format(
       R"({{"schema": "shardscope.running/1", "process": "{}", "host": "{}", "steps": {}, "window": {}, "refused": "{}"}})"

@@ -34,6 +34,9 @@ std::string to_json(const JobNotice& notice);
 /// None where no job runs, or none that was ended in order.
 std::optional<JobNotice> read_notice(const std::filesystem::path& run_folder);
 
+/// Where a window's results lie: RUN/profiles/<first>-<last>.
+std::filesystem::path folder_of_window(const std::filesystem::path& run_folder, StepRange steps);
+
 /// Somebody's wish for a window, left in the run folder before the job is woken by SIGUSR1.
 struct WindowRequest {
   std::string id;  ///< of who asks, own_identity()

@@ -1,7 +1,6 @@
 #include "backend/profile/profiler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,16 +16,10 @@ std::vector<Probe*> with_probes_of(const std::vector<std::unique_ptr<Instrument>
   return probes;
 }
 
-std::int64_t wall_ns() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
 }  // namespace
 
-Profiler::Profiler(const ProfilerPlace& place, std::vector<std::unique_ptr<Instrument>> instruments)
+Profiler::Profiler(const ProfilerPlace& place)
     : place_(place),
-      instruments_(std::move(instruments)),
       schedule_(place.job.profile, place.job.steps),
       results_({.run_folder = place.job.output,
                 .environment = place.environment,
@@ -43,16 +36,10 @@ void Profiler::add_wish(RankWishes& wishes) {
     wishes.profile = true;
 }
 
-/// The one place that knows which steps of a window are replayed.
-bool Profiler::replays() const {
-  return std::ranges::any_of(instruments_,
-                             [](const auto& instrument) { return instrument->times_replays(); });
-}
-
 bool Profiler::before_step(std::int64_t step) {
   const std::optional<StepRange> window = schedule_.at(step);
   if (window && !open_) open(*window);
-  return open_ && !replays();
+  return open_ && !replays_;
 }
 
 void Profiler::open(StepRange steps) {
@@ -64,8 +51,11 @@ void Profiler::open(StepRange steps) {
   request_.reset();
   usual_probes_ = place_.executor.probes();
   place_.executor.set_probes(with_probes_of(instruments_, usual_probes_));
-  if (replays()) place_.executor.forget_graph();
   for (const auto& instrument : instruments_) instrument->start();
+  // The one place that knows which windows are replayed. Their graph has to be captured anew.
+  replays_ = std::ranges::any_of(
+      instruments_, [](const auto& instrument) { return instrument->times_replays(); });
+  if (replays_) place_.executor.forget_graph();
 }
 
 void Profiler::after_step(std::int64_t step, const RankWishes& wishes) {
@@ -88,6 +78,9 @@ void Profiler::answer(std::int64_t step, const RankWishes& wishes) {
 }
 
 void Profiler::close(std::int64_t last_step) {
+  TcpStore* store = place_.session ? &place_.session->meeting.store() : nullptr;
+  clock_ = common_clock(place_.environment, store,
+                        {.number = open_->first, .deadline = place_.deadline});
   for (const auto& instrument : instruments_) instrument->stop();
   place_.executor.set_probes(usual_probes_);
   const StepRange steps{.first = open_->first, .last = last_step};
@@ -96,7 +89,7 @@ void Profiler::close(std::int64_t last_step) {
   // It is shorter than was said where the run is stopped.
   if (notice_ && notice_->notice().window && notice_->notice().window->steps.first == steps.first)
     notice_->show({.request = notice_->notice().window->request, .steps = steps});
-  results_.start(steps, trace_of_window(steps), recorded_.front().begin_ns);
+  results_.start(steps, trace_of_window(steps));
 }
 
 Trace Profiler::trace_of_window(StepRange steps) {
@@ -106,15 +99,17 @@ Trace Profiler::trace_of_window(StepRange steps) {
   const RecordingPlace place{.device = place_.device,
                              .local_rank = place_.environment.local_rank,
                              .base_monotonic_ns = base_ns,
-                             .base_wall_ns = base_ns + wall_ns() - monotonic_ns()};
-  Trace trace = replays() ? trace_of_replays(place_.executor, recorded, place)
-                          : profiled_trace(place_.executor, recorded, place);
+                             .base_wall_ns = base_ns + clock().offset_ns};
+  Trace trace = replays_ ? trace_of_replays(place_.executor, recorded, place)
+                         : profiled_trace(place_.executor, recorded, place);
   for (const auto& instrument : instruments_) {
     instrument->add_to(
         trace, {.base_monotonic_ns = base_ns, .first_step = steps.first, .last_step = steps.last});
   }
-  if (replays()) add_memory_of_replays(place_.executor, trace);
+  if (replays_) add_memory_of_replays(place_.executor, trace);
   sort_measures(trace);
+  trace.recording.clock = clock_.method;
+  trace.recording.clock_residual = clock().residual;
   return trace;
 }
 

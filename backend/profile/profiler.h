@@ -1,11 +1,13 @@
 // The windows of one rank's run: opens and closes them between steps, and leaves their traces.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/executor/executor.h"
@@ -14,6 +16,7 @@
 #include "backend/profile/instrument.h"
 #include "backend/profile/job_notice.h"
 #include "backend/profile/profile_signal.h"
+#include "backend/profile/rank_clock.h"
 #include "backend/profile/window_results.h"
 #include "backend/profile/window_schedule.h"
 #include "backend/train/rank_wishes.h"
@@ -27,8 +30,9 @@ struct ProfilerPlace {
   const Job& job;
   const Environment& environment;
   Executor& executor;
-  JobSession* session = nullptr;  ///< null: of one rank
-  std::string device;             ///< as the trace names it
+  JobSession* session = nullptr;       ///< null: of one rank
+  std::chrono::milliseconds deadline;  ///< longest wait for another rank
+  std::string device;                  ///< as the trace names it
 };
 
 /// Between steps only, on the thread that trains. The run goes on unchanged: a window changes what
@@ -36,8 +40,14 @@ struct ProfilerPlace {
 class Profiler {
  public:
   /// What `place` refers to must outlive this. Rank 0 leaves running.json in the run folder.
-  explicit Profiler(const ProfilerPlace& place,
-                    std::vector<std::unique_ptr<Instrument>> instruments);
+  explicit Profiler(const ProfilerPlace& place);
+
+  /// Of all windows; in the order in which they are started.
+  void add(std::unique_ptr<Instrument> instrument) {
+    instruments_.push_back(std::move(instrument));
+  }
+  /// As the window that closed last, or is closing, has found it: the same for all ranks of a host.
+  const ClockOffset& clock() const { return clock_.unix_minus_monotonic; }
 
   /// Did somebody ask this rank for a window since the last step?
   void add_wish(RankWishes& wishes);
@@ -56,7 +66,6 @@ class Profiler {
   void open(StepRange steps);
   void close(std::int64_t last_step);
   void answer(std::int64_t step, const RankWishes& wishes);
-  bool replays() const;
   Trace trace_of_window(StepRange steps);
   void collect_results(bool wait);
   void say(std::string text);
@@ -68,6 +77,8 @@ class Profiler {
   std::optional<JobNoticeFile> notice_;   ///< of rank 0
   std::optional<WindowRequest> request_;  ///< that rank 0 took and nobody has heard of yet
   std::optional<StepRange> open_;
+  bool replays_ = false;  ///< its steps, timed by an instrument
+  CommonClock clock_;
   std::vector<Probe*> usual_probes_;    ///< whom the executor tells outside of the window
   std::vector<RecordedStep> recorded_;  ///< of the open window; used again by the next
   std::size_t recorded_count_ = 0;

@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "backend/executor/step_recorder.h"
+#include "backend/launch/time_limit.h"
 #include "backend/watch/process_identity.h"
+#include "core/error.h"
 
 namespace shardscope {
 namespace {
 
 constexpr int round_trips = 32;
+constexpr std::chrono::milliseconds between_looks{1};
 
 std::int64_t length_of(const ClockExchange& exchange) {
   return exchange.received_ns - exchange.sent_ns;
@@ -36,12 +40,33 @@ ClockOffset offset_to(TcpStore& store) {
   return offset_of(exchanges);
 }
 
+ClockOffset found_by(const Environment& environment, TcpStore& store) {
+  return environment.on_one_host() ? own_offset() : offset_to(store);
+}
+
 /// What the first rank of a host has found is true for all of them.
-ClockOffset agreed(TcpStore& store, const std::string& key, const ClockOffset& own) {
-  std::istringstream said(store.offer(key, fmt::format("{} {}", own.offset_ns, own.residual.ns)));
-  ClockOffset offset;
-  said >> offset.offset_ns >> offset.residual.ns;
-  return offset;
+ClockOffset agreed(const Environment& environment, TcpStore& store, const ClockMeeting& meeting) {
+  const std::string key = fmt::format("profile/clock/{}", host_boot());
+  const std::string head = fmt::format("{} ", meeting.number);
+  if (environment.local_rank == 0) {
+    const ClockOffset own = found_by(environment, store);
+    store.set(key, fmt::format("{}{} {}", head, own.offset_ns, own.residual.ns));
+    return own;
+  }
+  for (const TimeLimit limit(meeting.deadline); !limit.passed();) {
+    const std::string said = store.peek(key).value_or("");
+    if (!said.starts_with(head)) {
+      std::this_thread::sleep_for(between_looks);
+      continue;
+    }
+    ClockOffset offset;
+    std::istringstream(said.substr(head.size())) >> offset.offset_ns >> offset.residual.ns;
+    return offset;
+  }
+  throw Error({.where = "clocks of ranks",
+               .what = "the first rank of this host did not say its own in time",
+               .way_out = "raise timeout in the job",
+               .code = ExitCode::rank_lost});
 }
 
 }  // namespace
@@ -53,17 +78,18 @@ ClockOffset offset_of(std::span<const ClockExchange> exchanges) {
           .residual = {(length + 1) / 2}};
 }
 
-CommonClock common_clock(const Environment& environment, TcpStore* store, const std::string& name) {
+CommonClock common_clock(const Environment& environment, TcpStore* store,
+                         const ClockMeeting& meeting) {
   if (store == nullptr)
     return {.unix_minus_monotonic = own_offset(), .method = "the clock of the only rank"};
-  const std::string key = fmt::format("{}/{}", name, host_boot());
-  if (environment.on_one_host())
-    return {.unix_minus_monotonic = agreed(*store, key, own_offset()),
-            .method = "the monotonic clock that all ranks of the host share"};
-  return {.unix_minus_monotonic = agreed(*store, key, offset_to(*store)),
-          .method = fmt::format("each host's monotonic clock, set by the shortest of {} round "
-                                "trips to the ranks' store",
-                                round_trips)};
+  const std::string method =
+      environment.on_one_host()
+          ? "the monotonic clock that all ranks of the host share"
+          : fmt::format(
+                "each host's monotonic clock, set by the shortest of {} round trips to the "
+                "ranks' store",
+                round_trips);
+  return {.unix_minus_monotonic = agreed(environment, *store, meeting), .method = method};
 }
 
 }  // namespace shardscope

@@ -1,6 +1,7 @@
 // Brings the clocks of a job's ranks together.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,9 +37,16 @@ struct CommonClock {
   std::string method;  ///< in words
 };
 
-/// Collective, where `store` is not null, under a `name` that serves once. The ranks of a host have
-/// one monotonic clock and take one offset for it; where there are several hosts, each one's is
-/// found by round trips to the store.
-CommonClock common_clock(const Environment& environment, TcpStore* store, const std::string& name);
+/// One agreement about the clock, of several that follow each other.
+struct ClockMeeting {
+  std::int64_t number = 0;             ///< other than that of the one before
+  std::chrono::milliseconds deadline;  ///< longest wait for another rank
+};
+
+/// Collective, where `store` is not null. The ranks of a host have one monotonic clock and take one
+/// offset for it, which its first rank finds; where there are several hosts, by round trips to the
+/// store.
+CommonClock common_clock(const Environment& environment, TcpStore* store,
+                         const ClockMeeting& meeting);
 
 }  // namespace shardscope

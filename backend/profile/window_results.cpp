@@ -1,6 +1,8 @@
 #include "backend/profile/window_results.h"
 
+#include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -8,10 +10,12 @@
 #include <fmt/format.h>
 
 #include "backend/launch/time_limit.h"
-#include "backend/profile/rank_clock.h"
+#include "backend/profile/job_notice.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "traces/chrome_reader.h"
 #include "traces/chrome_writer.h"
+#include "traces/differences.h"
 
 namespace shardscope {
 namespace {
@@ -20,12 +24,16 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds between_looks{10};
+/// Traces that are read to find out who came late.
+constexpr int most_compared = 64;
 
-std::string done_key(StepRange steps) { return fmt::format("profile/{}/done", steps.first); }
-
-fs::path folder_of(const fs::path& run_folder, StepRange steps) {
-  return run_folder / "profiles" / fmt::format("{}-{}", steps.first, steps.last);
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
 }
+
+/// The first step of the last window whose trace the rank has left, or failed to leave.
+std::string done_key(int rank) { return fmt::format("profile/done/{}", rank); }
 
 fs::path trace_path(const fs::path& folder, int rank) {
   return folder / fmt::format("trace.{}.json.gz", rank);
@@ -33,16 +41,15 @@ fs::path trace_path(const fs::path& folder, int rank) {
 
 }  // namespace
 
-void WindowResults::start(StepRange steps, Trace trace, std::int64_t base_monotonic_ns) {
-  pending_ = std::async(
-      std::launch::async, [this, steps, trace = std::move(trace), base_monotonic_ns]() mutable {
-        try {
-          return leave(steps, std::move(trace), base_monotonic_ns);
-        } catch (const Error& error) {
-          return fmt::format("rank {}: the profile of steps {}-{} is not complete: {}",
-                             place_.environment.rank, steps.first, steps.last, error.what());
-        }
-      });
+void WindowResults::start(StepRange steps, Trace trace) {
+  pending_ = std::async(std::launch::async, [this, steps, trace = std::move(trace)]() mutable {
+    try {
+      return leave(steps, std::move(trace));
+    } catch (const Error& error) {
+      return fmt::format("rank {}: the profile of steps {}-{} is not complete: {}",
+                         place_.environment.rank, steps.first, steps.last, error.what());
+    }
+  });
 }
 
 std::optional<std::string> WindowResults::take(bool wait) {
@@ -51,37 +58,56 @@ std::optional<std::string> WindowResults::take(bool wait) {
   return pending_.get();
 }
 
-std::string WindowResults::leave(StepRange steps, Trace trace,
-                                 std::int64_t base_monotonic_ns) const {
-  const fs::path folder = folder_of(place_.run_folder, steps);
+std::string WindowResults::leave(StepRange steps, Trace trace) const {
+  const fs::path folder = folder_of_window(place_.run_folder, steps);
   create_folder(folder);
   std::optional<TcpStore> store;
   if (place_.session)
     store.emplace(place_.session->meeting.connect(place_.session->meeting.deadline()));
-  const CommonClock clock = common_clock(place_.environment, store ? &*store : nullptr,
-                                         fmt::format("profile/{}/clock", steps.first));
-  trace.base_ns = base_monotonic_ns + clock.unix_minus_monotonic.offset_ns;
-  trace.recording.clock = clock.method;
-  trace.recording.clock_residual = clock.unix_minus_monotonic.residual;
   write_chrome_trace(trace, trace_path(folder, place_.environment.rank));
-  if (store) store->add(done_key(steps), 1);
+  if (store) store->set(done_key(place_.environment.rank), std::to_string(steps.first));
   if (place_.environment.rank != 0) return {};
   if (store) wait_for_peers(steps, *store);
-  return fmt::format("steps {}-{} are profiled: {}", steps.first, steps.last, folder.string());
+  return compare(steps, std::move(trace));
+}
+
+/// comparison.json comes last: who waits for the results waits for it.
+std::string WindowResults::compare(StepRange steps, Trace own) const {
+  const fs::path folder = folder_of_window(place_.run_folder, steps);
+  const fs::path prediction = place_.run_folder / "predicted" / "trace.json.gz";
+  std::optional<Trace> predicted;
+  if (is_there(prediction)) predicted = read_chrome_trace(prediction).trace;
+  std::vector<Trace> ranks{std::move(own)};
+  // Where ranks share no file system, those of other hosts are not there.
+  for (int rank = 1; rank < std::min(place_.environment.world, most_compared); ++rank) {
+    if (is_there(trace_path(folder, rank)))
+      ranks.push_back(read_chrome_trace(trace_path(folder, rank)).trace);
+  }
+  const Differences differences = find_differences(predicted ? &*predicted : nullptr, ranks);
+  const std::string text = to_text(differences);
+  write_atomically(folder / "comparison.txt", text);
+  write_atomically(folder / "comparison.json", to_json(differences));
+  return fmt::format("profiled {}  {}", text, folder.string());
 }
 
 void WindowResults::wait_for_peers(StepRange steps, TcpStore& store) const {
   const TimeLimit limit(place_.session->meeting.deadline());
-  const int world = place_.environment.world;
-  std::int64_t done = 0;
-  while ((done = store.add(done_key(steps), 0)) < world) {
-    if (gives_up_ || limit.passed()) {
-      throw Error({.where = "profile",
-                   .what = fmt::format("{} of {} ranks left their traces in time", done, world),
+  // A rank may be a window ahead.
+  const auto is_done = [&](int rank) {
+    const std::optional<std::string> first = store.peek(done_key(rank));
+    return first && std::stoll(*first) >= steps.first;
+  };
+  for (int rank = 1; rank < place_.environment.world;) {
+    if (is_done(rank)) {
+      ++rank;
+    } else if (gives_up_ || limit.passed()) {
+      throw Error({.where = fmt::format("rank {}", rank),
+                   .what = "did not leave its trace in time",
                    .way_out = "raise timeout in the job",
                    .code = ExitCode::outside});
+    } else {
+      std::this_thread::sleep_for(between_looks);
     }
-    std::this_thread::sleep_for(between_looks);
   }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <optional>
@@ -21,7 +20,7 @@ struct WindowResultsPlace {
   JobSession* session = nullptr;  ///< null: of one rank
 };
 
-/// Leaves in RUN/profiles/<first>-<last>/ each rank's trace, on one clock, and by rank 0 how they
+/// Leaves in RUN/profiles/<first>-<last>/ each rank's trace, and by rank 0 how they
 /// compare with the prediction. What fails is told and ends no run.
 class WindowResults {
  public:
@@ -31,15 +30,15 @@ class WindowResults {
   /// Peers that have not left theirs are not waited for any longer.
   ~WindowResults() { gives_up_ = true; }
 
-  /// The results of the window before must have been taken. `base_monotonic_ns`: the trace's time
-  /// 0.
-  void start(StepRange steps, Trace trace, std::int64_t base_monotonic_ns);
+  /// The results of the window before must have been taken.
+  void start(StepRange steps, Trace trace);
   /// What is to be said of the window; none while it is not finished, unless `wait`, and where
   /// there is none.
   std::optional<std::string> take(bool wait);
 
  private:
-  std::string leave(StepRange steps, Trace trace, std::int64_t base_monotonic_ns) const;
+  std::string leave(StepRange steps, Trace trace) const;
+  std::string compare(StepRange steps, Trace own) const;
   void wait_for_peers(StepRange steps, TcpStore& store) const;
 
   WindowResultsPlace place_;

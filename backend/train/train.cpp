@@ -60,6 +60,11 @@ std::unique_ptr<Device> make_device(const Job& job, const Environment& environme
   return make_cpu_device({.threads = kernel_threads(job, environment)});
 }
 
+/// Longest wait for a peer.
+std::chrono::milliseconds deadline_of(const Job& job) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3));
+}
+
 /// What rank 0 leaves in the run folder before the first step.
 LineFile start_run_folder(const Job& job) {
   write_atomically(job.output / "job.json", to_json(job));
@@ -158,8 +163,14 @@ class Run {
                                     .environment = environment_,
                                     .executor = executor,
                                     .session = session_.get(),
-                                    .device = device_name()},
-                      make_instruments(executor, kernel_threads(job_, environment_)));
+                                    .deadline = deadline_of(job_),
+                                    .device = device_name()});
+    auto instruments =
+        make_instruments({.executor = executor,
+                          .world = *world_,
+                          .kernel_threads = kernel_threads(job_, environment_),
+                          .clock_offset = [this] { return profiler_->clock().offset_ns; }});
+    for (auto& instrument : instruments) profiler_->add(std::move(instrument));
   }
 
   Trainer::StepResult run_step() {
@@ -195,8 +206,7 @@ class Run {
 
 ExitCode train(const Job& job, const Environment& environment, const TrainOptions& options) {
   create_folder(job.output);
-  const std::chrono::milliseconds deadline(static_cast<std::int64_t>(job.timeout_s * 1e3));
-  const std::shared_ptr<JobSession> session = join_job(environment, deadline, job.output);
+  const std::shared_ptr<JobSession> session = join_job(environment, deadline_of(job), job.output);
   return run_as_rank(session.get(), [&] {
     Run run(job, environment, options, session);
     const ExitCode code = run.steps();

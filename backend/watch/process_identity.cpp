@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -61,17 +62,22 @@ std::string own_identity() {
   return host.empty() || start.empty() ? "" : fmt::format("{} {} {}", host, ::getpid(), start);
 }
 
-void end_process(const std::string& identity) {
+SignalOutcome signal_process(const std::string& identity, int number) {
   const std::string host = host_identity();
-  if (host.empty() || !identity.starts_with(host + " ")) return;
+  if (host.empty() || !identity.starts_with(host + " ")) return SignalOutcome::other_host;
   std::istringstream rest(identity.substr(host.size()));
   int process = 0;
   std::string start;
-  if (!(rest >> process >> start) || process <= 1 || process == ::getpid()) return;
+  if (!(rest >> process >> start) || process <= 1 || process == ::getpid())
+    return SignalOutcome::gone;
   // Held from here on, the descriptor means one process, whatever happens to the number.
   const FileDescriptor held(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-  if (!held.valid() || start_time(process) != start) return;
-  ::syscall(SYS_pidfd_send_signal, held.get(), SIGKILL, nullptr, 0);
+  if (!held.valid() || start_time(process) != start) return SignalOutcome::gone;
+  if (::syscall(SYS_pidfd_send_signal, held.get(), number, nullptr, 0) == 0)
+    return SignalOutcome::sent;
+  return errno == EPERM ? SignalOutcome::refused : SignalOutcome::gone;
 }
+
+void end_process(const std::string& identity) { signal_process(identity, SIGKILL); }
 
 }  // namespace shardscope

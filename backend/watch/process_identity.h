@@ -13,6 +13,13 @@ std::string host_boot();
 /// Empty where /proc does not say.
 std::string own_identity();
 
+/// What became of a signal to a process.
+enum class SignalOutcome { sent, other_host, gone, refused };
+
+/// Sends `number` (0: nothing, it is only looked for) to the process that `identity` names, if it
+/// is on this host and still the same one.
+SignalOutcome signal_process(const std::string& identity, int number);
+
 /// Kills the process that `identity` names (SIGKILL, which a stopped process hears too), if it is
 /// on this host and still the same one.
 void end_process(const std::string& identity);

@@ -1,0 +1,183 @@
+// Windows of real training jobs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "backend/profile/job_notice.h"
+#include "backend/profile/rank_clock.h"
+#include "backend/train/train.h"
+#include "backend/watch/meeting.h"
+#include "core/format/json_reader.h"
+#include "tests/backend/comm/forked_ranks.h"
+#include "tests/backend/train/tiny_models.h"
+#include "tests/backend/train/training_fixture.h"
+#include "traces/analysis.h"
+#include "traces/chrome_reader.h"
+
+namespace shardscope {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class WindowsTest : public TrainingFixture {
+ protected:
+  Job profiled_job(const std::string& output, const ProfileWindows& windows) const {
+    Job one = job(tiny_gpt2, 2, ShardingStrategy::full_shard, output);
+    one.save_model = false;
+    one.profile = windows;
+    return one;
+  }
+
+  /// Names of the run's windows, sorted.
+  static std::vector<std::string> windows_of(const Job& job) {
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(job.output / "profiles", none))
+      names.push_back(entry.path().filename().string());
+    std::ranges::sort(names);
+    return names;
+  }
+
+  static Trace trace_of(const Job& job, const std::string& window, int rank) {
+    return read_chrome_trace(job.output / "profiles" / window /
+                             ("trace." + std::to_string(rank) + ".json.gz"))
+        .trace;
+  }
+};
+
+TEST_F(WindowsTest, LeaveLossesAndNormsAsTheyAreToTheLastBit) {
+  const auto without = run_forked(profiled_job("without", {}));
+  const auto with = run_forked(profiled_job("with", {.start = 4, .steps = 3, .every = 5}));
+  ASSERT_THAT(without, SizeIs(100));
+  EXPECT_EQ(without, with);
+}
+
+TEST_F(WindowsTest, HoldTheirStepsOnEveryRank) {
+  const Job one = profiled_job("one", {.start = 7, .steps = 3, .every = 0});
+  run_forked(one);
+  ASSERT_THAT(windows_of(one), ElementsAre("7-9"));
+  for (const int rank : {0, 1}) {
+    const Trace trace = trace_of(one, "7-9", rank);
+    EXPECT_EQ(trace.rank, rank);
+    std::vector<int> steps;
+    for (const StepWindow& step : step_windows(trace)) steps.push_back(step.step);
+    EXPECT_THAT(steps, ElementsAre(7, 8, 9));
+  }
+  EXPECT_TRUE(std::filesystem::exists(one.output / "profiles" / "7-9" / "comparison.txt"));
+}
+
+TEST_F(WindowsTest, TimeSumsOnEveryRank) {
+  const Job one = profiled_job("sums", {.start = 7, .steps = 3, .every = 0});
+  run_forked(one);
+  for (const int rank : {0, 1}) {
+    const Trace trace = trace_of(one, "7-9", rank);
+    for (const StepWindow& step : step_windows(trace)) {
+      const Accounting time = account(trace, step.window);
+      EXPECT_EQ(time.span, step.window.length());
+      EXPECT_EQ(time.compute + time.exposed_communication + time.exposed_copy + time.idle,
+                time.span);
+    }
+  }
+}
+
+TEST_F(WindowsTest, RanksOfAHostAreOnOneClock) {
+  const Job one = profiled_job("clock", {.start = 7, .steps = 3, .every = 0});
+  run_forked(one);
+  const Trace first = trace_of(one, "7-9", 0), second = trace_of(one, "7-9", 1);
+  EXPECT_EQ(first.recording.clock, second.recording.clock);
+  EXPECT_EQ(first.recording.clock_residual, Duration{});
+  // A gather ends on neither rank before it began on the other.
+  for (const Span& span : first.spans) {
+    if (span.span_class != SpanClass::communication) continue;
+    for (const Span& other : second.spans) {
+      if (other.operation != span.operation || other.step != span.step) continue;
+      EXPECT_GE(first.base_ns + span.end().ns, second.base_ns + other.start.ns);
+      EXPECT_GE(second.base_ns + other.end().ns, first.base_ns + span.start.ns);
+    }
+  }
+}
+
+TEST_F(WindowsTest, FiftyOfThemComeOutWhole) {
+  Job one = profiled_job("fifty", {.start = 1, .steps = 1, .every = 1});
+  run_forked(one);
+  EXPECT_THAT(windows_of(one), SizeIs(50));
+  for (const std::string& window : windows_of(one)) {
+    const Trace trace = trace_of(one, window, 1);
+    EXPECT_THAT(step_windows(trace), SizeIs(1)) << window;
+    EXPECT_TRUE(std::filesystem::exists(one.output / "profiles" / window / "comparison.json"));
+  }
+}
+
+TEST_F(WindowsTest, TheLastStepMayBeOne) {
+  const Job one = profiled_job("last", {.start = 50, .steps = 5, .every = 0});
+  run_forked(one);
+  EXPECT_THAT(windows_of(one), ElementsAre("50-50"));
+}
+
+TEST_F(WindowsTest, ASignalToAnyRankStartsOneOnAll) {
+  Job one = profiled_job("signal", {.start = 0, .steps = 4, .every = 0});
+  one.steps = 400;
+  using shardscope::testing::run_ranks;
+  const auto outcomes = run_ranks(one.ranks, [&](const Environment& environment) {
+    std::thread asks;
+    if (environment.rank == 1) {
+      asks = std::thread([&] {
+        while (!read_notice(one.output)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        kill(getpid(), SIGUSR1);
+      });
+    }
+    const ExitCode code = train(one, environment, {.quiet = true});
+    if (asks.joinable()) asks.join();
+    return code;
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 0) << outcome.message;
+  ASSERT_THAT(windows_of(one), SizeIs(1));
+  const std::string window = windows_of(one).front();
+  EXPECT_THAT(step_windows(trace_of(one, window, 0)), SizeIs(4));
+  EXPECT_THAT(step_windows(trace_of(one, window, 1)), SizeIs(4));
+  EXPECT_FALSE(read_notice(one.output)) << "it is gone with the job";
+}
+
+TEST_F(WindowsTest, WithoutAnyThereIsNoFolder) {
+  const Job one = profiled_job("none", {});
+  run_forked(one);
+  EXPECT_THAT(windows_of(one), IsEmpty());
+}
+
+TEST(CommonClock, OfHostsIsSetByRoundTripsToTheStore) {
+  // Two ranks that say they are alone on their hosts: what they find must agree, for they have one
+  // clock.
+  using shardscope::testing::run_ranks;
+  const auto outcomes = run_ranks(2, [&](const Environment& environment) {
+    Environment place = environment;
+    place.local_rank = 0;
+    place.local_world = 1;
+    const std::chrono::seconds deadline(20);
+    Meeting meeting(place, deadline);
+    const CommonClock clock =
+        common_clock(place, &meeting.store(), {.number = 1, .deadline = deadline});
+    const ClockOffset own = clock.unix_minus_monotonic;
+    meeting.store().set("found/" + std::to_string(place.rank),
+                        std::to_string(own.offset_ns) + " " + std::to_string(own.residual.ns));
+    std::istringstream said(meeting.store().get("found/" + std::to_string(1 - place.rank)));
+    ClockOffset other;
+    said >> other.offset_ns >> other.residual.ns;
+    const bool agree =
+        std::abs(other.offset_ns - own.offset_ns) <= (own.residual + other.residual).ns;
+    return agree && own.residual > Duration{} ? ExitCode::done : ExitCode::no;
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 0) << outcome.message;
+}
+
+}  // namespace
+}  // namespace shardscope

@@ -1,0 +1,242 @@
+// Causes of differences, from traces of two steps whose figures are worked out on paper.
+#include "traces/differences.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/traces/sample_traces.h"
+
+namespace shardscope {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Operations of a step by id; times in microseconds since its begin.
+struct Piece {
+  OperationKind kind;
+  std::int64_t start_us, end_us;
+  Bytes bytes = 1000000_B;
+  Flops flops = {};
+};
+
+/// Tracks as in samples; compute on track 1, collectives on 2. Two steps, the second 1000 us later.
+Trace trace_of(const std::vector<Piece>& pieces, TraceKind kind = TraceKind::profiled,
+               int rank = 0) {
+  Trace trace = samples::empty_trace(kind);
+  trace.rank = rank;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    const bool is_collective = piece.kind != OperationKind::compute;
+    trace.names.push_back((is_collective ? "gather." : "compute.") + std::to_string(i));
+    OperationFacts facts{.operation = OperationId::of(i), .name = trace.names.back()};
+    facts.kind = piece.kind;
+    facts.bytes = piece.bytes;
+    facts.flops = piece.flops;
+    if (is_collective) facts.ranks = {0, 1};
+    trace.facts.push_back(facts);
+    for (int step = 1; step <= 2; ++step) {
+      Span& span =
+          samples::add_span(trace, is_collective ? SpanClass::communication : SpanClass::compute,
+                            is_collective ? 2 : 1, (piece.start_us + 1000 * (step - 1)) * 1000,
+                            (piece.end_us + 1000 * (step - 1)) * 1000);
+      span.name = static_cast<std::uint32_t>(i);
+      span.operation = OperationId::of(i);
+      span.step = step;
+    }
+  }
+  for (int step = 1; step <= 2; ++step) {
+    trace.names.push_back("ProfilerStep#" + std::to_string(step));
+    Span& span = samples::add_span(trace, SpanClass::annotation, 0, (step - 1) * 1000000,
+                                   (step - 1) * 1000000 + 900000);
+    span.name = static_cast<std::uint32_t>(trace.names.size() - 1);
+    span.step = step;
+  }
+  return trace;
+}
+
+constexpr OperationKind compute = OperationKind::compute;
+constexpr OperationKind gather = OperationKind::all_gather;
+
+/// The cause of the largest difference.
+OperationDifference largest(const std::vector<Piece>& predicted,
+                            const std::vector<Trace>& profiled) {
+  const Trace plan = trace_of(predicted, TraceKind::predicted);
+  const Differences differences = find_differences(&plan, profiled);
+  EXPECT_FALSE(differences.largest.empty());
+  return differences.largest.empty() ? OperationDifference{} : differences.largest.front();
+}
+
+TEST(Differences, RanksByTimeWithTheGapBeforeIt) {
+  // compute.0 takes 5 us more; compute.1 takes 10 less, but begins 30 after compute.0 ended, not 0.
+  const auto one = largest({{compute, 0, 100}, {compute, 100, 200}},
+                           {trace_of({{compute, 0, 105}, {compute, 135, 225}})});
+  EXPECT_EQ(one.name, "compute.1");
+  EXPECT_EQ(one.extra(), 20_us);
+  EXPECT_EQ(one.gap.profiled.value, 30_us);
+  EXPECT_EQ(one.duration.profiled.value, 90_us);
+}
+
+TEST(Differences, CountsTheGapFromTheStepsBegin) {
+  const auto one = largest({{compute, 0, 100}}, {trace_of({{compute, 40, 140}})});
+  EXPECT_EQ(one.extra(), 40_us);
+}
+
+TEST(Differences, ShowsFiveAtMostAndNoneThatAgrees) {
+  std::vector<Piece> plan, real;
+  for (int i = 0; i < 7; ++i) {
+    plan.push_back({compute, i * 100, i * 100 + 50});
+    real.push_back({compute, i * 100, i * 100 + 50 + i});
+  }
+  const Trace predicted = trace_of(plan, TraceKind::predicted);
+  const std::vector<Trace> profiled{trace_of(real)};
+  const Differences differences = find_differences(&predicted, profiled);
+  EXPECT_EQ(differences.operations.size(), 7u);
+  EXPECT_EQ(differences.largest.size(), 5u);
+  EXPECT_TRUE(find_differences(&profiled[0], profiled).largest.empty());
+}
+
+TEST(DifferenceCauses, AnotherSizeExplainsItFirst) {
+  const auto one =
+      largest({{compute, 0, 100, 1000000_B}}, {trace_of({{compute, 0, 200, 2000000_B}})});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::size);
+}
+
+TEST(DifferenceCauses, ACollectiveIsLongBecauseARankCameLate) {
+  // Rank 1 begins at 85 us of a trace that begins 5 us earlier than this one's.
+  const std::vector<Piece> plan{{gather, 0, 20}};
+  Trace late = trace_of({{gather, 85, 105}}, TraceKind::profiled, 1);
+  late.base_ns -= 5000;
+  const auto one = largest(plan, {trace_of({{gather, 0, 100}}), late});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::late_peer);
+  EXPECT_EQ(one.cause.rank, 1);
+  EXPECT_THAT(one.cause.reason, HasSubstr("80.0 us"));
+}
+
+TEST(DifferenceCauses, AMeasuredWaitGoesBeforeTheTraces) {
+  Trace own = trace_of({{gather, 0, 100}});
+  own.measures = {"waiting_ns", "last_rank"};
+  own.span_measures = {{0, 0, 70000}, {0, 1, 3}, {1, 0, 70000}, {1, 1, 3}};
+  const auto one = largest({{gather, 0, 20}}, {own});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::late_peer);
+  EXPECT_EQ(one.cause.rank, 3);
+}
+
+TEST(DifferenceCauses, NoRankIsLateWithinWhatClocksMayBeOff) {
+  Trace late = trace_of({{gather, 85, 105}}, TraceKind::profiled, 1);
+  late.recording.clock_residual = 90_us;
+  const auto one = largest({{gather, 0, 20}}, {trace_of({{gather, 0, 100}}), late});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::bandwidth);
+}
+
+TEST(DifferenceCauses, BandwidthIsSaidOnBothSides) {
+  // 1 MB in 50 us are 20 GB/s; in 20 us, 50.
+  const auto one = largest({{gather, 0, 20}}, {trace_of({{gather, 0, 50}})});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::bandwidth);
+  EXPECT_THAT(one.cause.reason, HasSubstr("20.0 GB/s, and 50.0 GB/s were predicted"));
+}
+
+TEST(DifferenceCauses, ProductsHaveARateOfArithmetic) {
+  // 100 flops a byte.
+  const Piece plan{compute, 0, 20, 1000000_B, {100000000}};
+  const Piece real{compute, 0, 50, 1000000_B, {100000000}};
+  EXPECT_EQ(largest({plan}, {trace_of({real})}).cause.kind, DifferenceCause::arithmetic);
+}
+
+TEST(DifferenceCauses, ComputeThatBeginsLateWaitedForACollective) {
+  const auto one = largest({{gather, 0, 10}, {compute, 10, 50}},
+                           {trace_of({{gather, 0, 90}, {compute, 90, 130}})});
+  // Both differ by 80 us; the collective is named where compute waits for it.
+  const Trace plan = trace_of({{gather, 0, 10}, {compute, 10, 50}}, TraceKind::predicted);
+  const std::vector<Trace> real{trace_of({{gather, 0, 90}, {compute, 90, 130}})};
+  const Differences differences = find_differences(&plan, real);
+  ASSERT_EQ(differences.largest.size(), 2u);
+  EXPECT_EQ(one.name, "gather.0");
+  EXPECT_EQ(differences.largest[1].cause.kind, DifferenceCause::queued);
+  EXPECT_THAT(differences.largest[1].cause.reason, HasSubstr("gather.0"));
+}
+
+TEST(DifferenceCauses, OrForTheRankThatTheCollectiveWaitedFor) {
+  const Trace plan = trace_of({{gather, 0, 10}, {compute, 10, 50}}, TraceKind::predicted);
+  const std::vector<Trace> real{
+      trace_of({{gather, 0, 90}, {compute, 90, 130}}),
+      trace_of({{gather, 80, 90}, {compute, 90, 130}}, TraceKind::profiled, 1)};
+  const Differences differences = find_differences(&plan, real);
+  ASSERT_EQ(differences.largest.size(), 2u);
+  EXPECT_EQ(differences.largest[1].cause.kind, DifferenceCause::late_peer);
+  EXPECT_EQ(differences.largest[1].cause.rank, 1);
+}
+
+TEST(DifferenceCauses, WhereNothingRanTheHostWasLate) {
+  const auto one = largest({{compute, 0, 50}}, {trace_of({{compute, 40, 90}})});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::host);
+}
+
+TEST(DifferenceCauses, ComputeBesideACollectiveThatWasNotToBeThere) {
+  const auto one = largest({{compute, 0, 50}, {gather, 100, 180}},
+                           {trace_of({{compute, 0, 100}, {gather, 20, 100}})});
+  EXPECT_EQ(one.name, "compute.0");
+  EXPECT_EQ(one.cause.kind, DifferenceCause::contention);
+  EXPECT_THAT(one.cause.reason, HasSubstr("gather.1 for 80.0 us"));
+}
+
+TEST(DifferenceCauses, AThreadThatWasNotOnAProcessor) {
+  Trace own = trace_of({{compute, 0, 100}});
+  own.measures = {"processor_ns"};
+  own.span_measures = {{0, 0, 50000}, {1, 0, 50000}};
+  EXPECT_EQ(largest({{compute, 0, 50}}, {own}).cause.kind, DifferenceCause::processor);
+}
+
+TEST(DifferenceCauses, ALowerClock) {
+  // 3 cycles a nanosecond in four runs, 1.5 in the two that are compared.
+  const std::vector<Piece> plan{{compute, 0, 50}, {compute, 50, 100}, {compute, 100, 150}};
+  Trace own = trace_of({{compute, 0, 50}, {compute, 50, 100}, {compute, 100, 200}});
+  own.measures = {"cycles"};
+  own.span_measures = {{0, 0, 150000}, {1, 0, 150000}, {2, 0, 150000},
+                       {3, 0, 150000}, {4, 0, 150000}, {5, 0, 150000}};
+  EXPECT_EQ(largest(plan, {own}).cause.kind, DifferenceCause::processor);
+}
+
+TEST(DifferenceCauses, WhatNoRuleExplainsIsUnknown) {
+  const auto one = largest({{compute, 0, 50, 0_B}}, {trace_of({{compute, 0, 100, 0_B}})});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::unknown);
+}
+
+TEST(Differences, EachRanksTimeSums) {
+  const std::vector<Trace> real{samples::two_steps()};
+  const Differences differences = find_differences(nullptr, real);
+  ASSERT_EQ(differences.ranks.size(), 1u);
+  const Accounting& time = differences.ranks[0].time;
+  // Two of samples' steps: 60 + 35 + 5 + 0 each.
+  EXPECT_EQ(time.span, 200_us);
+  EXPECT_EQ(time.compute, 120_us);
+  EXPECT_EQ(time.exposed_communication, 70_us);
+  EXPECT_EQ(time.exposed_copy, 10_us);
+  EXPECT_EQ(time.idle, 0_us);
+}
+
+TEST(Differences, TextAndJsonSayTheSame) {
+  const Trace plan = trace_of({{gather, 0, 20}}, TraceKind::predicted);
+  const std::vector<Trace> real{trace_of({{gather, 0, 50}})};
+  const Differences differences = find_differences(&plan, real);
+  const std::string text = to_text(differences);
+  EXPECT_THAT(text, HasSubstr("gather.0"));
+  EXPECT_THAT(text, HasSubstr("+30.0 us"));
+  EXPECT_THAT(text, HasSubstr("bandwidth: 20.0 GB/s"));
+  const auto json = nlohmann::json::parse(to_json(differences));
+  EXPECT_EQ(json["schema"], "shardscope.comparison/1");
+  EXPECT_EQ(json["largest"][0]["difference_ns"], 30000);
+  EXPECT_EQ(json["largest"][0]["cause"], "bandwidth");
+  EXPECT_EQ(json["operations"][0]["profiled_ns"], 50000);
+}
+
+TEST(Differences, WithoutAPredictionSaysSo) {
+  const std::vector<Trace> real{samples::two_steps()};
+  const Differences differences = find_differences(nullptr, real);
+  EXPECT_THAT(to_text(differences), HasSubstr("nothing was predicted"));
+  EXPECT_TRUE(nlohmann::json::parse(to_json(differences))["step_time"]["predicted_ns"].is_null());
+}
+
+}  // namespace
+}  // namespace shardscope

@@ -1,0 +1,114 @@
+#include "traces/differences.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "traces/difference_causes.h"
+#include "traces/operation_runs.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::size_t shown = 5;
+
+RankTime time_of(const Trace& trace) {
+  const std::vector<StepWindow> steps = step_windows(trace);
+  if (steps.empty()) return {.rank = trace.rank, .time = {}};
+  return {.rank = trace.rank,
+          .time = account(trace, {steps.front().window.begin, steps.back().window.end})};
+}
+
+Duration step_time_of(const Trace& trace) {
+  const std::vector<StepWindow> steps = step_windows(trace);
+  return steps.empty() ? Duration{} : steps[steady_step(steps)].window.length();
+}
+
+OperationDifference difference_of(const OperationRun& plan, const OperationRun& real,
+                                  const OperationFacts* predicted, const OperationFacts* profiled) {
+  OperationDifference difference{.operation = real.operation,
+                                 .name = {},
+                                 .unit = {},
+                                 .duration = {{plan.duration}, {real.duration}},
+                                 .gap = {{plan.gap}, {real.gap}},
+                                 .bytes = {},
+                                 .cause = {}};
+  if (predicted != nullptr) difference.bytes.predicted.value = predicted->bytes;
+  if (profiled == nullptr) return difference;
+  difference.bytes.profiled.value = profiled->bytes;
+  difference.name = profiled->name;
+  difference.kind = profiled->kind;
+  difference.phase = profiled->phase;
+  difference.unit = profiled->unit;
+  return difference;
+}
+
+using Runs = std::map<OperationId, OperationRun>;
+
+void add_operations(const Trace& predicted, const Trace& profiled, const Runs& plans,
+                    const Runs& reals, Differences& result) {
+  const FactsTable predicted_facts(predicted), profiled_facts(profiled);
+  for (const auto& [operation, real] : reals) {
+    const auto plan = plans.find(operation);
+    if (plan == plans.end()) continue;
+    result.operations.push_back(difference_of(plan->second, real, predicted_facts.find(operation),
+                                              profiled_facts.find(operation)));
+  }
+}
+
+void add_largest(const DifferenceEvidence& evidence, const Runs& plans, const Runs& reals,
+                 Differences& result) {
+  std::vector<OperationDifference> ranked = result.operations;
+  std::ranges::stable_sort(ranked, std::greater<>(),
+                           [](const auto& one) { return std::abs(one.extra().ns); });
+  for (OperationDifference& one : ranked) {
+    if (result.largest.size() == shown || one.extra() == Duration{}) break;
+    one.cause = cause_of(one, plans.at(one.operation), reals.at(one.operation), evidence);
+    result.largest.push_back(std::move(one));
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(DifferenceCause cause) {
+  switch (cause) {
+    case DifferenceCause::unknown:
+      return "unknown";
+    case DifferenceCause::size:
+      return "size";
+    case DifferenceCause::late_peer:
+      return "late_peer";
+    case DifferenceCause::queued:
+      return "queued";
+    case DifferenceCause::host:
+      return "host";
+    case DifferenceCause::contention:
+      return "contention";
+    case DifferenceCause::processor:
+      return "processor";
+    case DifferenceCause::bandwidth:
+      return "bandwidth";
+    case DifferenceCause::arithmetic:
+      return "arithmetic";
+  }
+  return "unknown";
+}
+
+Differences find_differences(const Trace* predicted, std::span<const Trace> profiled) {
+  const Trace& own = profiled.front();
+  Differences result;
+  for (const StepWindow& step : step_windows(own)) result.steps.push_back(step.step);
+  for (const Trace& rank : profiled) result.ranks.push_back(time_of(rank));
+  result.recording = own.recording;
+  result.step_time.profiled.value = step_time_of(own);
+  if (predicted == nullptr) return result;
+  result.has_prediction = true;
+  result.step_time.predicted.value = step_time_of(*predicted);
+  const Runs plans = typical_runs(*predicted), reals = typical_runs(own);
+  add_operations(*predicted, own, plans, reals, result);
+  add_largest(DifferenceEvidence(*predicted, profiled), plans, reals, result);
+  return result;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,83 @@
+// Where a real run differs from its prediction, by operation, and why it is likely to.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/side_by_side.h"
+#include "traces/analysis.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+enum class DifferenceCause : std::uint8_t {
+  unknown,
+  size,        ///< it reads and writes another number of bytes
+  late_peer,   ///< it waited for a rank that came late
+  queued,      ///< it waited for a collective of its own rank
+  host,        ///< the host issued it late
+  contention,  ///< something else ran beside it that was not to
+  processor,   ///< its threads were not always on a processor, or the clock was lower
+  bandwidth,   ///< bytes moved at another rate
+  arithmetic,  ///< operations were done at another rate
+};
+std::string_view name_of(DifferenceCause cause);
+
+struct Cause {
+  DifferenceCause kind = DifferenceCause::unknown;
+  std::optional<int> rank;  ///< that came late
+  std::string reason;       ///< with numbers: "rank 1 came 2.10 ms after this one"
+};
+
+/// One operation in both. `total` is its time with the gap before it in its stream (compute only),
+/// so that over the compute stream totals sum to the step's time, but for its end.
+struct OperationDifference {
+  OperationId operation;
+  std::string name;
+  OperationKind kind = OperationKind::compute;
+  Phase phase = Phase::other;
+  std::string unit;
+  SideBySide<Duration> duration;
+  SideBySide<Duration> gap;
+  SideBySide<Bytes> bytes;
+  Cause cause;  ///< of those in `largest` only
+
+  SideBySide<Duration> total() const {
+    return {{duration.predicted.value + gap.predicted.value},
+            {duration.profiled.value + gap.profiled.value}};
+  }
+  /// profiled - predicted
+  Duration extra() const { return total().profiled.value - total().predicted.value; }
+};
+
+/// How one rank spent its profiled steps.
+struct RankTime {
+  int rank = 0;
+  Accounting time;  ///< from the first step's begin to the last one's end; its parts sum to span
+};
+
+struct Differences {
+  std::vector<int> steps;  ///< that were profiled
+  bool has_prediction = false;
+  SideBySide<Duration> step_time;  ///< of the steady step of each; the predicted one 0 without
+  std::vector<RankTime> ranks;
+  std::vector<OperationDifference> operations;  ///< ascending by id; empty without a prediction
+  std::vector<OperationDifference> largest;     ///< five at most, the largest |extra()| first
+  RecordingFacts recording;                     ///< of the rank that is compared
+};
+
+/// `profiled`: ranks of one run on one clock, not empty; the first is compared with `predicted`
+/// (null: none), the others say who came late. Each operation is taken in its typical execution
+/// (`typical_runs`).
+Differences find_differences(const Trace* predicted, std::span<const Trace> profiled);
+
+/// For people: a line on time for each rank, then the largest differences. Ends in a newline.
+std::string to_text(const Differences& differences);
+/// comparison.json (docs/cli.md).
+std::string to_json(const Differences& differences);
+
+}  // namespace shardscope

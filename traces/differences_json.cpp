@@ -1,0 +1,79 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "traces/differences.h"
+
+namespace shardscope {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json to_value(const RankTime& rank) {
+  return {{"rank", rank.rank},
+          {"span_ns", rank.time.span.ns},
+          {"compute_ns", rank.time.compute.ns},
+          {"exposed_communication_ns", rank.time.exposed_communication.ns},
+          {"exposed_copy_ns", rank.time.exposed_copy.ns},
+          {"idle_ns", rank.time.idle.ns}};
+}
+
+Json to_value(const OperationDifference& one) {
+  return {{"id", one.operation.value},
+          {"name", one.name},
+          {"kind", name_of(one.kind)},
+          {"phase", name_of(one.phase)},
+          {"unit", one.unit},
+          {"predicted_ns", one.duration.predicted.value.ns},
+          {"profiled_ns", one.duration.profiled.value.ns},
+          {"predicted_gap_ns", one.gap.predicted.value.ns},
+          {"profiled_gap_ns", one.gap.profiled.value.ns},
+          {"predicted_bytes", one.bytes.predicted.value.count},
+          {"profiled_bytes", one.bytes.profiled.value.count},
+          {"difference_ns", one.extra().ns}};
+}
+
+Json with_cause(const OperationDifference& one) {
+  Json value = to_value(one);
+  value["cause"] = name_of(one.cause.kind);
+  value["rank"] = or_null(one.cause.rank);
+  value["reason"] = one.cause.reason;
+  return value;
+}
+
+Json to_value(const RecordingFacts& recording) {
+  const Duration* residual = recording.clock_residual ? &*recording.clock_residual : nullptr;
+  return {{"clock", recording.clock},
+          {"clock_residual_ns", residual != nullptr ? Json(residual->ns) : Json(nullptr)},
+          {"dropped_records", recording.dropped_records},
+          {"notes", recording.notes}};
+}
+
+}  // namespace
+
+std::string to_json(const Differences& differences) {
+  Json json{{"schema", "shardscope.comparison/1"},
+            {"steps", differences.steps},
+            {"step_time", nullptr},
+            {"ranks", Json::array()},
+            {"largest", Json::array()},
+            {"operations", Json::array()},
+            {"recording", to_value(differences.recording)}};
+  const SideBySide<Duration>& time = differences.step_time;
+  const Json predicted = differences.has_prediction ? Json(time.predicted.value.ns) : Json(nullptr);
+  json["step_time"] = {
+      {"predicted_ns", predicted},
+      {"profiled_ns", time.profiled.value.ns},
+      {"error_share", differences.has_prediction ? or_null(error_share(time)) : Json(nullptr)}};
+  for (const RankTime& rank : differences.ranks) json["ranks"].push_back(to_value(rank));
+  for (const auto& one : differences.largest) json["largest"].push_back(with_cause(one));
+  for (const auto& one : differences.operations) json["operations"].push_back(to_value(one));
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace shardscope

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/quantities.h"
+#include "traces/differences.h"
+
+namespace shardscope {
+namespace {
+
+/// Rows of cells as columns, each as wide as its widest cell; the first and the last one to the
+/// left.
+std::string columns(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    text += "  ";
+    for (std::size_t i = 0; i + 1 < row.size(); ++i)
+      text += i == 0 ? fmt::format("{:<{}}  ", row[i], widths[i])
+                     : fmt::format("{:>{}}  ", row[i], widths[i]);
+    text += row.back() + "\n";
+  }
+  return text;
+}
+
+std::string steps_text(const std::vector<int>& steps) {
+  if (steps.empty()) return "no step";
+  if (steps.size() == 1) return fmt::format("step {}", steps.front());
+  const bool is_row = steps.back() - steps.front() + 1 == static_cast<int>(steps.size());
+  return is_row ? fmt::format("steps {}-{}", steps.front(), steps.back())
+                : fmt::format("{} steps from {} to {}", steps.size(), steps.front(), steps.back());
+}
+
+std::string signed_text(Duration time) {
+  return time.ns < 0 ? "-" + rounded_text(Duration{-time.ns}) : "+" + rounded_text(time);
+}
+
+std::string ranks_text(const Differences& differences) {
+  std::vector<std::vector<std::string>> rows{
+      {"rank", "time", "compute", "exposed communication", "exposed copies", "idle"}};
+  for (const RankTime& rank : differences.ranks) {
+    rows.push_back({fmt::to_string(rank.rank), rounded_text(rank.time.span),
+                    rounded_text(rank.time.compute), rounded_text(rank.time.exposed_communication),
+                    rounded_text(rank.time.exposed_copy), rounded_text(rank.time.idle)});
+  }
+  return columns(rows);
+}
+
+std::string recording_text(const RecordingFacts& recording) {
+  std::string text;
+  if (recording.clock_residual) {
+    text += fmt::format("  clocks: {}, within {}\n", recording.clock,
+                        rounded_text(*recording.clock_residual));
+  }
+  if (recording.dropped_records > 0)
+    text += fmt::format("  {} records were lost\n", recording.dropped_records);
+  return text;
+}
+
+std::string cause_text(const Cause& cause) {
+  if (cause.kind == DifferenceCause::unknown) return "unknown";
+  return fmt::format("{}: {}", name_of(cause.kind), cause.reason);
+}
+
+std::string largest_text(const Differences& differences) {
+  if (differences.largest.empty()) return "  no operation differs\n";
+  std::vector<std::vector<std::string>> rows{
+      {"largest differences", "predicted", "profiled", "difference", "likely cause"}};
+  for (const OperationDifference& one : differences.largest) {
+    rows.push_back({one.name, rounded_text(one.total().predicted.value),
+                    rounded_text(one.total().profiled.value), signed_text(one.extra()),
+                    cause_text(one.cause)});
+  }
+  return columns(rows);
+}
+
+}  // namespace
+
+std::string to_text(const Differences& differences) {
+  std::string text = fmt::format("{}\n", steps_text(differences.steps));
+  text += ranks_text(differences) + recording_text(differences.recording);
+  if (!differences.has_prediction) return text + "  nothing was predicted for this machine\n";
+  const auto error = error_share(differences.step_time);
+  text += fmt::format("  a step: {} predicted, {} profiled{}\n",
+                      rounded_text(differences.step_time.predicted.value),
+                      rounded_text(differences.step_time.profiled.value),
+                      error ? fmt::format(", {:+.1f}%", *error * 100) : "");
+  return text + largest_text(differences);
+}
+
+}  // namespace shardscope
