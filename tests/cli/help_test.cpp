@@ -33,14 +33,14 @@ TEST_P(EveryVerb, RefusesAnUnknownOptionInOneLine) {
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
                          ::testing::Values("model", "lint", "convert", "schedule", "simulate",
                                            "calibrate", "train", "compare", "data", "validate",
-                                           "plan"));
+                                           "plan", "profile"));
 
 TEST(Program, HelpListsEveryVerb) {
   const Workplace workplace;
   const Outcome outcome = workplace.run("--help");
   EXPECT_EQ(outcome.code, 0);
   for (const char* verb : {"model", "schedule", "simulate", "calibrate", "train", "compare", "data",
-                           "validate", "plan"}) {
+                           "validate", "plan", "profile"}) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + verb + " "));
   }
 }
