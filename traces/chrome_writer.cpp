@@ -297,6 +297,13 @@ class Writer {
     flow('s', correlation, place(span.track), span.start);
   }
 
+  /// As measured, else those of the operation.
+  std::optional<std::int64_t> bytes_of(std::size_t index, const OperationFacts* facts) const {
+    if (const auto measured = measure_of(trace_, index, "bytes_moved")) return measured;
+    if (facts == nullptr) return std::nullopt;
+    return facts->bytes.count;
+  }
+
   void write_device_span(std::size_t index) {
     const Span& span = trace_.spans[index];
     const std::size_t correlation = index + 1;
@@ -305,12 +312,15 @@ class Writer {
                                    correlation_args(correlation), device_pid(), span.track + 1);
     const OperationFacts* facts = facts_.find(span.operation);
     std::string name = quoted_names_[span.name];
+    // A recorded span has the name that tools know it by; operations' names tell them nothing.
+    const std::string_view own_name = trace_.name(span);
     if (is_copy) {
-      name = "\"Memcpy DtoD (Device -> Device)\"";
-      if (facts != nullptr) args += fmt::format("\"bytes\": {}, ", facts->bytes.count);
+      if (!own_name.starts_with("Mem")) name = "\"Memcpy DtoD (Device -> Device)\"";
+      if (const auto bytes = bytes_of(index, facts)) args += fmt::format("\"bytes\": {}, ", *bytes);
     } else if (span.span_class == SpanClass::communication) {
-      name = json_text(nccl_kernel_name(facts != nullptr ? facts->kind : OperationKind::compute,
-                                        facts != nullptr ? facts->dtype : Dtype::float32));
+      if (!own_name.starts_with("nccl"))
+        name = json_text(nccl_kernel_name(facts != nullptr ? facts->kind : OperationKind::compute,
+                                          facts != nullptr ? facts->dtype : Dtype::float32));
       if (facts != nullptr && is_collective(facts->kind)) args += collective_args(*facts);
     }
     write_named_span(span, is_copy ? "gpu_memcpy" : "kernel", name, args);

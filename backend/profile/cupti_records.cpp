@@ -1,5 +1,7 @@
 #include "backend/profile/cupti_records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -85,6 +87,21 @@ constexpr std::array copy_kinds{
     std::pair{CUPTI_ACTIVITY_MEMCPY_KIND_PTOP, CopyKind::peer},
 };
 
+constexpr std::array memory_kinds{
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE, "Pageable"},
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_PINNED, "Pinned"},
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_DEVICE, "Device"},
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_ARRAY, "Array"},
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_MANAGED, "Managed"},
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_DEVICE_STATIC, "Device Static"},
+    Named{CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC, "Managed Static"},
+};
+
+std::string_view memory_name(int kind) {
+  return name_in(memory_kinds, static_cast<CUpti_ActivityMemoryKind>(kind), "Unknown");
+}
+
+/// Names as Kineto has them (libkineto, CuptiActivity.cpp): "Memcpy HtoD (Pageable -> Device)".
 template <class Raw>
 void read_copy(Bytes8 bytes, Reader& reader) {
   const auto raw = take<Raw>(bytes);
@@ -94,14 +111,16 @@ void read_copy(Bytes8 bytes, Reader& reader) {
                         [](const auto& pair) { return pair.first; });
   record.copy = kind == copy_kinds.end() ? CopyKind::other : kind->second;
   record.bytes = static_cast<std::int64_t>(raw.bytes);
-  add(reader, record, name_of(record.copy));
+  add(reader, record,
+      fmt::format("Memcpy {} ({} -> {})", name_of(record.copy), memory_name(raw.srcKind),
+                  memory_name(raw.dstKind)));
 }
 
 void read_set(Bytes8 bytes, Reader& reader) {
   const auto raw = take<CUpti_ActivityMemset4>(bytes);
   DeviceRecord record = device_work(raw, RecordKind::set);
   record.bytes = static_cast<std::int64_t>(raw.bytes);
-  add(reader, record, "Memset");
+  add(reader, record, fmt::format("Memset ({})", memory_name(raw.memoryKind)));
 }
 
 template <CUpti_CallbackDomain domain>

@@ -54,7 +54,8 @@ struct DeviceRecord {
   std::uint32_t context = none;
   std::uint32_t stream = none;    ///< as CUPTI numbers them
   std::uint32_t correlation = 0;  ///< the call that caused it; 0: not known
-  /// Into the names beside it: a kernel's, a call's, the library that asks for memory, "HtoD".
+  /// Into the names beside it: a kernel's, a call's, the library that asks for memory, what is
+  /// copied.
   std::uint32_t name = 0;
   OperationId operation;  ///< that it was queued for; none: not ours
   std::int32_t step = 0;  ///< training step, from 1; 0: outside of steps

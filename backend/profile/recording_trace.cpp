@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,17 +47,29 @@ class RecordingSpans {
         timed_before_(trace),
         first_name_(static_cast<std::uint32_t>(trace.names.size())) {
     trace.names.insert(trace.names.end(), recording.names.begin(), recording.names.end());
+    for (const DeviceRecord& record : recording.records)
+      if (is_device_work(record.kind) && record.graph_node == 0) causes_.insert(record.correlation);
   }
 
   void add(const DeviceRecord& record) {
     if (is_device_work(record.kind)) {
       if (!is_untimed(record)) add_device_work(record);
     } else if (const std::string_view track = host_track_of(record.kind); !track.empty()) {
-      push(record, track_named(std::string(track), Stream::host), SpanClass::host);
+      push(launches_alone(record) ? record : without_operation(record),
+           track_named(std::string(track), Stream::host), SpanClass::host);
     }
   }
 
  private:
+  /// The host's k-th span of an operation is taken to launch its k-th on the device (LaunchTable).
+  bool launches_alone(const DeviceRecord& record) const {
+    return record.kind == RecordKind::call && causes_.contains(record.correlation);
+  }
+  static DeviceRecord without_operation(DeviceRecord record) {
+    record.operation = {};
+    return record;
+  }
+
   bool in_window(const DeviceRecord& record) const {
     return record.step >= window_.first_step && record.step <= window_.last_step;
   }
@@ -103,6 +116,7 @@ class RecordingSpans {
   const MeasuredWindow& window_;
   OperationSpans timed_before_;
   std::uint32_t first_name_;
+  std::set<std::uint32_t> causes_;               ///< calls that launched one record
   std::map<std::string, std::uint16_t> tracks_;  ///< those that were added
 };
 

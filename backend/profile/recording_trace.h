@@ -15,7 +15,8 @@ namespace shardscope {
 ///   that operation in that step already, they stand on a track of their own and count nowhere.
 /// - Of copies and sets the bytes, as the measure "bytes_moved"; measures are then to be sorted.
 /// - What no operation queued: on a track for each stream, "stream 23, not ours".
-/// - The host's calls, waits and overhead: on tracks of the host.
+/// - The host's calls, waits and overhead: on tracks of the host, under an operation only where a
+///   call launched what ran for it.
 /// - Device memory that libraries took and did not give back: a counter each.
 /// - What was lost or overlaps: in the recording's facts.
 void add_recording(Trace& trace, const Schedule& schedule, const DeviceRecording& recording,

@@ -69,6 +69,8 @@ TEST_F(CuptiRecords, ReadsWhereAndWhenAKernelRan) {
 TEST_F(CuptiRecords, ReadsWhichWayACopyWentAndHowMuch) {
   auto raw = empty_record<CUpti_ActivityMemcpy6>(CUPTI_ACTIVITY_KIND_MEMCPY);
   raw.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
+  raw.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+  raw.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE;
   raw.bytes = 5'000'000'000;  // more than 32 bits
   raw.start = 10;
   raw.end = 20;
@@ -81,7 +83,7 @@ TEST_F(CuptiRecords, ReadsWhichWayACopyWentAndHowMuch) {
   EXPECT_EQ(record.copy, CopyKind::device_to_host);
   EXPECT_EQ(record.bytes, 5'000'000'000);
   EXPECT_EQ(record.correlation, 3u);
-  EXPECT_EQ(name_, "DtoH");
+  EXPECT_EQ(name_, "Memcpy DtoH (Device -> Pageable)");
 }
 
 TEST_F(CuptiRecords, ReadsCopiesBetweenDevices) {
@@ -104,6 +106,7 @@ TEST_F(CuptiRecords, ReadsCopiesBetweenDevices) {
 TEST_F(CuptiRecords, ReadsWhatWasSet) {
   auto raw = empty_record<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET);
   raw.value = 0xff;
+  raw.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
   raw.bytes = 4096;
   raw.start = 7;
   raw.end = 9;
@@ -113,6 +116,7 @@ TEST_F(CuptiRecords, ReadsWhatWasSet) {
   EXPECT_EQ(record.kind, RecordKind::set);
   EXPECT_EQ(record.bytes, 4096);
   EXPECT_EQ(record.stream, 21u);
+  EXPECT_EQ(name_, "Memset (Device)");
 }
 
 TEST_F(CuptiRecords, NamesTheHostsCallsAsCuptiDoes) {

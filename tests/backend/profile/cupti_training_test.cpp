@@ -19,6 +19,8 @@
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
 #include "traces/analysis.h"
+#include "traces/chrome_reader.h"
+#include "traces/chrome_writer.h"
 #include "traces/schedule_trace.h"
 
 namespace shardscope::test {
@@ -168,6 +170,18 @@ TEST_F(CuptiTraining, TheTracesStreamsAreBusyForWhatTheirOperationsTook) {
     EXPECT_EQ(IntervalUnion(std::move(spans)).length(), sum[track]) << trace.tracks[track].name;
   }
   EXPECT_EQ(seen.size(), 2 * calls_.counts.size());
+}
+
+// With all records, of a walked step: what is written is read again, call by call.
+TEST_F(CuptiTraining, TheTraceIsReadAsItWasWritten) {
+  recorder_ = make_cupti_recorder({.level = ActivityLevel::all});
+  const DeviceRecording recording = recording_of([&] { run_step(true); });
+  Trace trace = start_trace(trainer_.schedule(), TraceKind::profiled);
+  add_recording(
+      trace, trainer_.schedule(), recording,
+      {.base_monotonic_ns = recording.records.front().start_ns, .first_step = 1, .last_step = 1});
+  sort_measures(trace);
+  EXPECT_EQ(parse_chrome_trace(chrome_trace_json(trace), "test").trace, trace);
 }
 
 TEST_F(CuptiTraining, TheRunGoesOnUnchanged) {

@@ -6,6 +6,7 @@
 #include "backend/profile/device_instrument.h"
 #include "core/schedule_builder.h"
 #include "traces/compare.h"
+#include "traces/launches.h"
 #include "traces/schedule_trace.h"
 
 namespace shardscope {
@@ -154,6 +155,19 @@ TEST_F(RecordingTrace, TheHostsCallsAndWaitsAreOnItsTracks) {
   EXPECT_EQ(track_of_span(trace, 0), "calls");
   EXPECT_EQ(track_of_span(trace, 1), "waits");
   EXPECT_FALSE(is_on_device(trace, trace.spans[0]));
+}
+
+TEST_F(RecordingTrace, OnlyACallThatLaunchedSomethingIsItsOperations) {
+  DeviceRecord asks = record(RecordKind::call, 1'100, 1'110, product);
+  asks.correlation = 8;
+  DeviceRecord launches = record(RecordKind::call, 1'120, 1'150, product);
+  launches.correlation = 9;
+  DeviceRecord kernel = record(RecordKind::kernel, 1'200, 1'250, product);
+  kernel.correlation = 9;
+  const Trace trace = trace_of({asks, launches, kernel});
+  const LaunchTable table(trace);
+  EXPECT_EQ(table.correlation_of_host(0), 0u);
+  EXPECT_EQ(table.correlation_of_host(1), 3u);
 }
 
 TEST_F(RecordingTrace, MemoryThatALibraryTookIsACounter) {
