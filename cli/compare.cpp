@@ -55,6 +55,11 @@ std::vector<FinishedRun> read_runs(const CompareOptions& options) {
   return options.median ? medians(runs) : runs;
 }
 
+std::string differences_text(const FinishedRun& run) {
+  const std::optional<Differences> differences = differences_of(run, read_traces(run));
+  return differences && differences->has_prediction ? "\nprofiled " + to_text(*differences) : "";
+}
+
 /// One run is shown in full, several as a row each.
 std::string text_of(const std::vector<FinishedRun>& runs, const Painter& painter) {
   if (runs.size() > 1) {
@@ -66,7 +71,7 @@ std::string text_of(const std::vector<FinishedRun>& runs, const Painter& painter
   }
   const FinishedRun& run = runs.front();
   return painter(Paint::bold, run.label()) + "\n\n" +
-         comparison_text(run.predicted, run.profiled, painter);
+         comparison_text(run.predicted, run.profiled, painter) + differences_text(run);
 }
 
 void leave_figure(const std::vector<FinishedRun>& runs, const std::filesystem::path& folder) {

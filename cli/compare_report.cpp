@@ -63,11 +63,13 @@ Json pair_json(const FinishedRun& run, std::size_t index) {
             {"step_time_error_share", number_or_null(error_of(run, step_time))},
             {"peak_error_bytes", (peak(run.predicted->value) - peak(run.profiled->value)).count},
             {"peak_error_share", number_or_null(error_of(run, peak))},
-            {"operations", Json::array()}};
+            {"operations", Json::array()},
+            {"largest", Json::array()}};
   const RunTraces traces = read_traces(run);
   if (traces.predicted && traces.profiled) {
     json["operations"] = operations_json(compare(Predicted<const Trace&>{traces.predicted->value},
                                                  Profiled<const Trace&>{traces.profiled->value}));
+    json["largest"] = Json::parse(to_json(*differences_of(run, traces)))["largest"];
   }
   return json;
 }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <system_error>
+#include <vector>
 
 #include "cli/figures.h"
 #include "core/error.h"
@@ -10,6 +12,9 @@
 
 namespace shardscope {
 namespace {
+
+/// Traces that are read to find out who came late.
+constexpr int most_compared = 64;
 
 bool is_there(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -49,6 +54,16 @@ RunTraces read_traces(const FinishedRun& run) {
   if (run.profiled && is_there(run.folder.trace(0)))
     traces.profiled = {read_chrome_trace(run.folder.trace(0)).trace};
   return traces;
+}
+
+std::optional<Differences> differences_of(const FinishedRun& run, const RunTraces& traces) {
+  if (!traces.profiled) return std::nullopt;
+  std::vector<Trace> ranks{traces.profiled->value};
+  for (int rank = 1; rank < std::min(run.summary().world, most_compared); ++rank) {
+    if (is_there(run.folder.trace(rank)))
+      ranks.push_back(read_chrome_trace(run.folder.trace(rank)).trace);
+  }
+  return find_differences(pointer(traces.predicted), ranks);
 }
 
 void write_figures(const FinishedRun& run, const RunTraces& traces) {

@@ -7,6 +7,7 @@
 #include "cli/run_folder.h"
 #include "core/side_by_side.h"
 #include "traces/compare.h"
+#include "traces/differences.h"
 #include "traces/summary.h"
 #include "traces/trace.h"
 
@@ -32,6 +33,10 @@ struct RunTraces {
   std::optional<Profiled<Trace>> profiled;
 };
 RunTraces read_traces(const FinishedRun& run);
+
+/// Where the run differs from its prediction; the traces of its other ranks say who came late. None
+/// where nothing was profiled.
+std::optional<Differences> differences_of(const FinishedRun& run, const RunTraces& traces);
 
 /// Writes the run's pictures into its own figures/.
 void write_figures(const FinishedRun& run, const RunTraces& traces);

@@ -18,6 +18,9 @@ struct RunFolder {
   }
   std::filesystem::path predicted_summary() const { return root / "predicted" / "summary.json"; }
   std::filesystem::path predicted_trace() const { return root / "predicted" / "trace.json.gz"; }
+  /// Predicted beside profiled, by operation.
+  std::filesystem::path comparison_text() const { return root / "comparison.txt"; }
+  std::filesystem::path comparison() const { return root / "comparison.json"; }
   std::filesystem::path profiles() const { return root / "profiles"; }
   std::filesystem::path figures() const { return root / "figures"; }
   std::filesystem::path model() const { return root / "model"; }

@@ -149,8 +149,9 @@ void check_data(const Scenario& scenario) {
 /// this.
 void clear_results(const RunFolder& folder) {
   std::error_code ignored;
-  for (const auto& path : {folder.summary(), folder.metrics(), folder.hardware(),
-                           folder.predicted_summary(), folder.predicted_trace()}) {
+  for (const auto& path :
+       {folder.summary(), folder.metrics(), folder.hardware(), folder.predicted_summary(),
+        folder.predicted_trace(), folder.comparison(), folder.comparison_text()}) {
     std::filesystem::remove(path, ignored);
   }
   std::filesystem::remove_all(folder.profiles(), ignored);
@@ -287,6 +288,16 @@ std::string result_json(const FinishedRun& run, ExitCode code) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// The text, too, where there is something to compare.
+std::string leave_differences(const FinishedRun& run, const RunTraces& traces) {
+  const std::optional<Differences> differences = differences_of(run, traces);
+  if (!differences) return "";
+  const std::string text = to_text(*differences);
+  write_atomically(run.folder.comparison_text(), text);
+  write_atomically(run.folder.comparison(), to_json(*differences));
+  return differences->has_prediction ? "profiled " + text + "\n" : "";
+}
+
 /// Pictures and the comparison, once rank 0 has left its summary.
 void report(const TrainCommand& options, const Job& job, ExitCode code) {
   if (code == ExitCode::interrupted && !std::filesystem::exists(RunFolder{job.output}.summary())) {
@@ -296,12 +307,14 @@ void report(const TrainCommand& options, const Job& job, ExitCode code) {
                  .code = ExitCode::interrupted});
   }
   const FinishedRun run = read_run({job.output});
-  write_figures(run, read_traces(run));
+  const RunTraces traces = read_traces(run);
+  write_figures(run, traces);
+  const std::string differences = leave_differences(run, traces);
   if (options.output.json) return print(result_json(run, code));
   const Painter painter = options.output.painter();
   print(painter(Paint::bold, fmt::format("{}: {}, {:.0f} tokens/s", run.label(),
                                          losses_text(run.folder), run.summary().tokens_per_s)) +
-        "\n\n" + comparison_text(run.predicted, run.profiled, painter) + "\n" +
+        "\n\n" + comparison_text(run.predicted, run.profiled, painter) + "\n" + differences +
         fmt::format("run folder {}, pictures in figures/\n", run.folder.root.string()));
 }
 
@@ -318,7 +331,9 @@ ExitCode run_train(const TrainCommand& options) {
   const bool is_rank = environment.started_by != StartedBy::user;
   const bool launched_by_us = environment.started_by == StartedBy::shardscope;
   const bool leads = !launched_by_us && environment.rank == 0;
-  TrainOptions rank_options{.quiet = options.output.quiet, .assumed = resolved.assumed};
+  TrainOptions rank_options{.quiet = options.output.quiet,
+                            .results_in_files = options.output.json,
+                            .assumed = resolved.assumed};
   if (is_rank && environment.rank == 0) {
     if (const auto hardware = machine_of(options, job))
       tell_machine(hardware->profile, job.strategy.precision, rank_options);

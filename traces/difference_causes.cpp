@@ -202,9 +202,10 @@ std::optional<DifferenceEvidence::LatePeer> DifferenceEvidence::late_peer_by_tra
     const std::vector<int> group = facts->ranks.list();
     if (!at || std::ranges::find(group, peer.rank) == group.end()) continue;
     const Duration by{peer.base_ns + peer.spans[*at].start.ns - own_ns};
-    const Duration clocks = peer.recording.clock_residual.value_or(Duration{}) +
-                            real().recording.clock_residual.value_or(Duration{});
-    if (by > clocks && (!latest || by > latest->by)) latest = LatePeer{.rank = peer.rank, .by = by};
+    const auto& residual = peer.recording.clock_residual;
+    const auto& own_residual = real().recording.clock_residual;
+    const bool is_known = residual && own_residual && by > *residual + *own_residual;
+    if (is_known && (!latest || by > latest->by)) latest = LatePeer{.rank = peer.rank, .by = by};
   }
   return latest;
 }

@@ -14,10 +14,18 @@ namespace {
 constexpr std::size_t shown = 5;
 
 RankTime time_of(const Trace& trace) {
-  const std::vector<StepWindow> steps = step_windows(trace);
-  if (steps.empty()) return {.rank = trace.rank, .time = {}};
-  return {.rank = trace.rank,
-          .time = account(trace, {steps.front().window.begin, steps.back().window.end})};
+  RankTime result{.rank = trace.rank, .time = {}};
+  for (const StepWindow& step : step_windows(trace)) {
+    const Accounting time = account(trace, step.window);
+    result.time.span += time.span;
+    result.time.compute += time.compute;
+    result.time.exposed_communication += time.exposed_communication;
+    result.time.exposed_copy += time.exposed_copy;
+    result.time.idle += time.idle;
+    result.time.communication += time.communication;
+    result.time.overlap += time.overlap;
+  }
+  return result;
 }
 
 Duration step_time_of(const Trace& trace) {

@@ -57,7 +57,7 @@ struct OperationDifference {
 /// How one rank spent its profiled steps.
 struct RankTime {
   int rank = 0;
-  Accounting time;  ///< from the first step's begin to the last one's end; its parts sum to span
+  Accounting time;  ///< of its profiled steps together; the parts sum to span
 };
 
 struct Differences {

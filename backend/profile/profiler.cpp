@@ -78,9 +78,7 @@ void Profiler::answer(std::int64_t step, const RankWishes& wishes) {
 }
 
 void Profiler::close(std::int64_t last_step) {
-  TcpStore* store = place_.session ? &place_.session->meeting.store() : nullptr;
-  clock_ = common_clock(place_.environment, store,
-                        {.number = open_->first, .deadline = place_.deadline});
+  find_clock(open_->first);
   for (const auto& instrument : instruments_) instrument->stop();
   place_.executor.set_probes(usual_probes_);
   const StepRange steps{.first = open_->first, .last = last_step};
@@ -99,18 +97,34 @@ Trace Profiler::trace_of_window(StepRange steps) {
   const RecordingPlace place{.device = place_.device,
                              .local_rank = place_.environment.local_rank,
                              .base_monotonic_ns = base_ns,
-                             .base_wall_ns = base_ns + clock().offset_ns};
+                             .base_wall_ns = 0};
   Trace trace = replays_ ? trace_of_replays(place_.executor, recorded, place)
                          : profiled_trace(place_.executor, recorded, place);
   for (const auto& instrument : instruments_) {
     instrument->add_to(
         trace, {.base_monotonic_ns = base_ns, .first_step = steps.first, .last_step = steps.last});
   }
+  note_clock(trace, base_ns);
   if (replays_) add_memory_of_replays(place_.executor, trace);
   sort_measures(trace);
+  return trace;
+}
+
+/// `number`: of the window, 0 after all of them.
+void Profiler::find_clock(std::int64_t number) {
+  TcpStore* store = place_.session ? &place_.session->meeting.store() : nullptr;
+  clock_ = common_clock(place_.environment, store, {.number = number, .deadline = place_.deadline});
+}
+
+void Profiler::note_clock(Trace& trace, std::int64_t base_monotonic_ns) const {
+  trace.base_ns = base_monotonic_ns + clock().offset_ns;
   trace.recording.clock = clock_.method;
   trace.recording.clock_residual = clock().residual;
-  return trace;
+}
+
+void Profiler::set_clock(Trace& trace, std::int64_t base_monotonic_ns) {
+  find_clock(0);
+  note_clock(trace, base_monotonic_ns);
 }
 
 void Profiler::finish() {

@@ -46,6 +46,9 @@ class Profiler {
   void add(std::unique_ptr<Instrument> instrument) {
     instruments_.push_back(std::move(instrument));
   }
+  /// Sets a trace of this rank whose time 0 is `base_monotonic_ns` by the clock that all ranks go
+  /// by; collective.
+  void set_clock(Trace& trace, std::int64_t base_monotonic_ns);
   /// As the window that closed last, or is closing, has found it: the same for all ranks of a host.
   const ClockOffset& clock() const { return clock_.unix_minus_monotonic; }
 
@@ -67,6 +70,8 @@ class Profiler {
   void close(std::int64_t last_step);
   void answer(std::int64_t step, const RankWishes& wishes);
   Trace trace_of_window(StepRange steps);
+  void find_clock(std::int64_t number);
+  void note_clock(Trace& trace, std::int64_t base_monotonic_ns) const;
   void collect_results(bool wait);
   void say(std::string text);
 

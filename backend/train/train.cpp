@@ -146,8 +146,8 @@ class Run {
     if (job_.save_model)
       save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
                  *world_);
-    const Trace trace =
-        profiled_trace(trainer_->executor(), device_name(), environment_.local_rank);
+    Trace trace = profiled_trace(trainer_->executor(), device_name(), environment_.local_rank);
+    profiler_->set_clock(trace, trainer_->executor().recorder().base_monotonic_ns());
     write_chrome_trace(trace, job_.output / fmt::format("trace.{}.json.gz", environment_.rank));
     if (leads_) write_summary(summarize(trace, facts), "train", job_.output / "summary.json");
     // Nobody leaves while a peer may still read its memory.
@@ -184,7 +184,7 @@ class Run {
 
   void tell_news() {
     const std::string news = profiler_->take_news();
-    if (!news.empty()) progress_.say(news);
+    if (!news.empty() && !options_.results_in_files) progress_.say(news);
   }
 
   const Job& job_;

@@ -13,7 +13,8 @@
 namespace shardscope {
 
 struct TrainOptions {
-  bool quiet = false;  ///< no progress
+  bool quiet = false;             ///< no progress
+  bool results_in_files = false;  ///< what windows show is not told besides
   /// What is known of the machine, for the share of its peak and whether the run fits.
   FlopRate peak;                       ///< of one device; 0: not known
   std::optional<Bytes> device_memory;  ///< of one device

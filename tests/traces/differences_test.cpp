@@ -26,6 +26,7 @@ Trace trace_of(const std::vector<Piece>& pieces, TraceKind kind = TraceKind::pro
                int rank = 0) {
   Trace trace = samples::empty_trace(kind);
   trace.rank = rank;
+  trace.recording.clock_residual = 0_us;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     const bool is_collective = piece.kind != OperationKind::compute;
@@ -126,6 +127,13 @@ TEST(DifferenceCauses, AMeasuredWaitGoesBeforeTheTraces) {
 TEST(DifferenceCauses, NoRankIsLateWithinWhatClocksMayBeOff) {
   Trace late = trace_of({{gather, 85, 105}}, TraceKind::profiled, 1);
   late.recording.clock_residual = 90_us;
+  const auto one = largest({{gather, 0, 20}}, {trace_of({{gather, 0, 100}}), late});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::bandwidth);
+}
+
+TEST(DifferenceCauses, NoRankIsLateOnAClockOfItsOwn) {
+  Trace late = trace_of({{gather, 85, 105}}, TraceKind::profiled, 1);
+  late.recording.clock_residual.reset();
   const auto one = largest({{gather, 0, 20}}, {trace_of({{gather, 0, 100}}), late});
   EXPECT_EQ(one.cause.kind, DifferenceCause::bandwidth);
 }

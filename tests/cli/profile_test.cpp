@@ -1,0 +1,194 @@
+// shardscope profile and its kin: windows of jobs that run, asked for from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/cli/started_program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class Profile : public ::testing::Test {
+ protected:
+  Profile() {
+    set_up_tiny_job(workplace_);
+    std::string text;
+    for (int i = 0; i < 400000; ++i) text += "the quick brown fox " + std::to_string(i) + "\n";
+    workplace_.write("text.txt", text);
+    workplace_.write("job.json",
+                     replaced(tiny_job(), "\"steps\": 3", "\"steps\": 9000000, \"threads\": 1"));
+  }
+
+  StartedProgram start() const {
+    return StartedProgram({SHARDSCOPE_PROGRAM, "train", "job.json", "--device", "cpu",
+                           "--precision", "fp32", "-o", (workplace_.path() / "run").string()},
+                          workplace_.path());
+  }
+  void wait_for_steps() const {
+    for (int i = 0; i < 3000; ++i) {
+      if (workplace_.has("run/running.json") && lines_of(workplace_.read("run/metrics.jsonl")) >= 3)
+        return;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    FAIL() << "no step was finished";
+  }
+  std::vector<std::string> windows() const {
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(workplace_.path() / "run/profiles", none))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+  static Outcome end(StartedProgram& job) {
+    ::kill(job.id(), SIGINT);
+    return job.wait(seconds(20)).value_or(Outcome{});
+  }
+
+  Workplace workplace_;
+};
+
+TEST_F(Profile, LeavesAWindowOfTheRunningJob) {
+  StartedProgram job = start();
+  wait_for_steps();
+  const Outcome outcome = workplace_.run("profile run --steps 4");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  ASSERT_THAT(windows(), SizeIs(1));
+  EXPECT_THAT(outcome.output, HasSubstr("profiles/" + windows()[0]));
+  for (const char* file : {"trace.0.json.gz", "trace.1.json.gz", "comparison.txt"})
+    EXPECT_TRUE(workplace_.has("run/profiles/" + windows()[0] + "/" + file)) << file;
+  EXPECT_EQ(end(job).code, 130);
+  EXPECT_FALSE(workplace_.has("run/running.json"));
+}
+
+TEST_F(Profile, GivesTheComparisonAsJson) {
+  StartedProgram job = start();
+  wait_for_steps();
+  const Outcome outcome = workplace_.run("profile run --steps 2 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const auto json = nlohmann::json::parse(outcome.output);
+  EXPECT_EQ(json["schema"], "shardscope.comparison/1");
+  EXPECT_THAT(json["steps"], SizeIs(2));
+  ASSERT_THAT(json["ranks"], SizeIs(2));
+  for (const auto& rank : json["ranks"]) {
+    EXPECT_EQ(rank["compute_ns"].get<std::int64_t>() +
+                  rank["exposed_communication_ns"].get<std::int64_t>() +
+                  rank["exposed_copy_ns"].get<std::int64_t>() + rank["idle_ns"].get<std::int64_t>(),
+              rank["span_ns"].get<std::int64_t>());
+  }
+  end(job);
+}
+
+TEST_F(Profile, ASignalToTheLauncherStartsOne) {
+  StartedProgram job = start();
+  wait_for_steps();
+  ::kill(job.id(), SIGUSR1);
+  for (int i = 0; i < 500 && windows().empty(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_EQ(end(job).code, 130);
+  ASSERT_THAT(windows(), SizeIs(1));
+  EXPECT_TRUE(workplace_.has("run/profiles/" + windows()[0] + "/comparison.json"));
+}
+
+TEST_F(Profile, RefusesWhileAWindowIsOpen) {
+  workplace_.write("job.json", replaced(workplace_.read("job.json"), "\"threads\": 1",
+                                        R"("threads": 1, "profile": {"start": 1, "steps": 1000})"));
+  StartedProgram job = start();
+  wait_for_steps();
+  const Outcome outcome = workplace_.run("profile run");
+  end(job);
+  // The window may have closed before on a fast machine.
+  if (outcome.code == 0) GTEST_SKIP() << "the window was closed before";
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("the job profiles other steps now"));
+  EXPECT_EQ(lines_of(outcome.errors), 1u);
+}
+
+TEST_F(Profile, SaysThatARunHasEnded) {
+  workplace_.write("job.json", tiny_job());
+  ASSERT_EQ(workplace_.run("train job.json --quiet --device cpu -o run").code, 0);
+  const Outcome outcome = workplace_.run("profile run");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("no job runs there any more"));
+}
+
+TEST_F(Profile, SaysThatAKilledRunHasEnded) {
+  {
+    StartedProgram job = start();
+    wait_for_steps();
+  }
+  const std::string run = (workplace_.path() / "run").string();
+  while (!processes_with(run).empty()) std::this_thread::sleep_for(milliseconds(10));
+  const Outcome outcome = workplace_.run("profile run");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("no job runs there any more"));
+}
+
+TEST_F(Profile, SaysWhatIsNoRunFolder) {
+  const Outcome outcome = workplace_.run("profile nowhere");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("is no run folder"));
+}
+
+TEST_F(Profile, SaysWhereTheJobRuns) {
+  workplace_.write("run/job.json", tiny_job());
+  workplace_.write("run/running.json",
+                   R"({"schema": "shardscope.running/1", "process": "another-boot 1 77 5", )"
+                   R"("host": "node7", "steps": 10, "window": null, "refused": ""})");
+  const Outcome outcome = workplace_.run("profile run");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.errors, HasSubstr("rank 0 runs on node7"));
+}
+
+TEST_F(Profile, WithdrawsAtCtrlCWhatNobodyHeardOf) {
+  // A job that does not come to its next step.
+  StartedProgram job = start();
+  wait_for_steps();
+  ::kill(process_with((workplace_.path() / "run").string(), "RANK=0").value(), SIGSTOP);
+  StartedProgram asks({SHARDSCOPE_PROGRAM, "profile", "run"}, workplace_.path());
+  for (int i = 0; i < 500 && !workplace_.has("run/profile.request"); ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  const Outcome second = workplace_.run("profile run");
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.errors, HasSubstr("another request waits"));
+  EXPECT_TRUE(workplace_.has("run/profile.request")) << "it is the first one's";
+  ::kill(asks.id(), SIGINT);
+  const auto outcome = asks.wait(seconds(5));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 130);
+  EXPECT_THAT(outcome->errors, HasSubstr("withdrawn"));
+  EXPECT_FALSE(workplace_.has("run/profile.request"));
+}
+
+TEST_F(Profile, IsAnOptionOfTrain) {
+  workplace_.write("job.json", replaced(tiny_job(), "\"steps\": 3", "\"steps\": 9"));
+  const Outcome outcome =
+      workplace_.run("train job.json --device cpu --quiet --profile 2:2:4 -o run");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(windows(), ::testing::UnorderedElementsAre("2-3", "6-7"));
+  const Outcome wrong = workplace_.run("train job.json --profile 2:0");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.errors, HasSubstr("START[:STEPS[:EVERY]]"));
+  const Outcome dense = workplace_.run("train job.json --profile 2:5:4");
+  EXPECT_THAT(dense.errors, HasSubstr("every 4 is less than the 5 steps of a window"));
+}
+
+TEST_F(Profile, StaysInFilesWithJson) {
+  workplace_.write("job.json", replaced(tiny_job(), "\"steps\": 3", "\"steps\": 9"));
+  const Outcome outcome = workplace_.run("train job.json --device cpu --json --profile 2:2 -o run");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(outcome.errors.find("profiled steps"), std::string::npos) << outcome.errors;
+  EXPECT_TRUE(workplace_.has("run/profiles/2-3/comparison.txt"));
+  EXPECT_TRUE(workplace_.has("run/comparison.json"));
+}
+
+}  // namespace
+}  // namespace shardscope::testing
