@@ -7,6 +7,7 @@
 #include "tests/traces/sqlite_text.h"
 #include "traces/import/device_activity.h"
 #include "traces/import/import.h"
+#include "traces/import/memory_activity.h"
 
 namespace shardscope {
 namespace {
@@ -95,10 +96,10 @@ TEST(NsightReader, ARangeWithoutEndLastsToTheLastAndAMarkDoesNot) {
 
 TEST(NsightReader, SaysWhatItDoesNotRead) {
   const auto trace = read(kernels +
-                          "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start INTEGER);"
-                          "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (1), (2);");
+                          "CREATE TABLE CUPTI_ACTIVITY_KIND_OVERHEAD(start INTEGER);"
+                          "INSERT INTO CUPTI_ACTIVITY_KIND_OVERHEAD VALUES (1), (2);");
   EXPECT_THAT(trace.report.guessed,
-              Contains("2 rows of CUPTI_ACTIVITY_KIND_SYNCHRONIZATION are not read"));
+              Contains("2 rows of CUPTI_ACTIVITY_KIND_OVERHEAD are not read"));
 }
 
 TEST(NsightReader, LosesOneRowForOneThatIsBad) {
@@ -147,6 +148,50 @@ TEST(NsightReader, ReadsWhatIsLeftOfACutFile) {
 TEST(NsightReader, IsFoundByItsFirstBytes) {
   const SqliteSample sample(strings + kernels);
   EXPECT_EQ(import_traces(sample.path()).front().report.format, "nsight");
+}
+
+TEST(NsightReader, SynchronizationsLieBesideTheirStream) {
+  const auto trace = read(
+      strings + kernels +
+      "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 0, 1, 7, 11, 117440512, 1);"
+      "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION(start INTEGER, end INTEGER, deviceId "
+      "INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER,"
+      " syncType INTEGER);"
+      "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES"
+      " (150, 210, 0, 1, 7, 12, 117440512, 3), (220, 230, 0, 1, 4294967295, 13, 117440512, 99);");
+  EXPECT_EQ(trace.name_of(1), "Stream Sync");
+  EXPECT_EQ(trace.name_of(2), "Sync");
+  EXPECT_EQ(trace.category_of(1), "cuda_sync");
+  EXPECT_EQ(trace.track_of(1).kind, TrackKind::annotations);
+  EXPECT_EQ(device_figures(device_activities(trace).at(0)).time.span.ns, 100);  // the kernel's
+}
+
+const std::string memory_table =
+    "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS(start INTEGER, globalPid INTEGER, deviceId INTEGER,"
+    " contextId INTEGER, address INTEGER, bytes INTEGER, memKind INTEGER,"
+    " memoryOperationType INTEGER);";
+
+TEST(NsightReader, AddsUpTheDevicesMemory) {
+  // Not in order of time; 30 B of pinned memory, and a free that does not say its size.
+  const auto trace =
+      read(strings + kernels + memory_table +
+           "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (300, 117440512, 0, 1, 16, 0, 2, 1),"
+           " (100, 117440512, 0, 1, 16, 500, 2, 0), (200, 117440512, 0, 1, 32, 700, 2, 0),"
+           " (250, 117440512, 0, 1, 48, 30, 1, 0), (400, 117440512, 1, 1, 64, 9, 2, 0);");
+  ASSERT_EQ(trace.memory_devices.size(), 2u);
+  const MemoryFigures figures = memory_figures(trace, 0);
+  EXPECT_EQ(figures.device.id, 0);
+  EXPECT_EQ(figures.peak_reserved, 1200_B);
+  EXPECT_EQ(figures.final_allocated, 700_B);
+  EXPECT_EQ(figures.inconsistent, 0);
+  EXPECT_THAT(trace.report.odd, Contains(Pair("are of memory that is not the device's alone", 1)));
+}
+
+TEST(NsightReader, AFreeOfWhatWasThereBeforeIsCounted) {
+  const auto trace = read(strings + kernels + memory_table +
+                          "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES"
+                          " (100, 117440512, 0, 1, 16, NULL, 2, 1);");
+  EXPECT_THAT(trace.report.odd, Contains(Pair("free memory whose size is not known", 1)));
 }
 
 }  // namespace

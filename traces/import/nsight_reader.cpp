@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "core/error.h"
 #include "traces/import/classification.h"
 #include "traces/import/name_table.h"
+#include "traces/import/nsight_memory.h"
+#include "traces/import/nsight_tracks.h"
 #include "traces/import/sqlite_file.h"
 
 namespace shardscope {
@@ -22,17 +22,31 @@ namespace {
 constexpr std::int64_t max_busy_ns = std::int64_t{1} << 50;  // 13 days
 constexpr std::int64_t max_time_ns = std::int64_t{1} << 62;
 constexpr std::size_t max_events = UINT32_MAX - 1;
-constexpr std::size_t max_tracks = 1 << 17;
 constexpr std::uint32_t max_link = std::uint32_t{1} << 31;
 constexpr std::size_t events_between_reports = 1 << 16;
 constexpr std::size_t longest_name = 1 << 16;
 constexpr std::size_t text_block = 1 << 18;
 constexpr std::string_view activity_prefix = "CUPTI_ACTIVITY_KIND_";
 
-enum Table : std::size_t { kernels, copies, memsets, calls, ranges, table_count };
+enum Table : std::size_t {
+  kernels,
+  copies,
+  memsets,
+  calls,
+  synchronizations,
+  ranges,
+  memory_events,
+  table_count
+};
 constexpr std::array<std::string_view, table_count> table_names{
-    "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET",
-    "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"};
+    "CUPTI_ACTIVITY_KIND_KERNEL",          "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",          "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "NVTX_EVENTS",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS"};
+
+/// Kineto's names, by number of ENUM_CUPTI_SYNC_TYPE.
+constexpr std::array<std::string_view, 5> synchronization_names{
+    "Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
 
 /// Nsight's global numbers hold a process in bits 24 to 47 and a thread below.
 std::int64_t process_of(std::int64_t global) { return global / 0x1000000 % 0x1000000; }
@@ -70,7 +84,9 @@ class NsightReader {
     read_strings();
     read_activities();
     read_calls();
+    read_synchronizations();
     read_ranges();
+    read_memory();
     end_open_ranges();
     read_thread_names();
     finish();
@@ -148,6 +164,10 @@ class NsightReader {
     if (at != names.end()) return at->second;
     odd("have no name");
     return names_.intern(otherwise);
+  }
+
+  std::uint32_t thread(std::optional<std::int64_t> global) {
+    return tracks_.thread(process_of(global.value_or(0)), thread_of(global.value_or(0)));
   }
 
   // --- events ---
@@ -229,7 +249,7 @@ class NsightReader {
     const std::int64_t process = process_of(row.integer(first + 2).value_or(0));
     const std::int64_t context = row.integer(first + 3).value_or(0);
     const std::int64_t stream = row.integer(first + 4).value_or(0);
-    return {.track = stream_track(device, process, context, stream),
+    return {.track = tracks_.stream({device, process, context, stream}),
             .name = name,
             .category = category,
             .correlation = row.integer(first).value_or(0)};
@@ -289,11 +309,74 @@ class NsightReader {
     rows(table_names[calls], columns, [&](const SqliteRow& row) {
       const auto when = times(row, 0, 1);
       if (!when) return;
-      add(*when, {.track = thread_track(row.integer(3).value_or(0)),
+      add(*when, {.track = thread(row.integer(3)),
                   .name = named(strings_, row.integer(4), "call"),
                   .category = runtime,
                   .correlation = row.integer(2).value_or(0)});
     });
+  }
+
+  /// Waits of the host or of a stream; they lie beside the stream's activities.
+  void read_synchronizations() {
+    const std::uint16_t kind = category("cuda_sync");
+    constexpr std::array<SqliteColumn, 8> columns{{{"start"},
+                                                   {"end"},
+                                                   {"correlationId", false},
+                                                   {"deviceId"},
+                                                   {"globalPid", false},
+                                                   {"contextId", false},
+                                                   {"streamId"},
+                                                   {"syncType", false}}};
+    rows(table_names[synchronizations], columns, [&](const SqliteRow& row) {
+      const auto when = times(row, 0, 1);
+      if (!when) return;
+      const auto type = static_cast<std::uint64_t>(row.integer(7).value_or(0));
+      const std::uint64_t known = type < synchronization_names.size() ? type : 0;
+      add(*when, {.track = tracks_.beside({.device = row.integer(3).value_or(-1),
+                                           .process = process_of(row.integer(4).value_or(0)),
+                                           .context = row.integer(5).value_or(0),
+                                           .stream = row.integer(6).value_or(-1)}),
+                  .name = names_.intern(synchronization_names[known]),
+                  .category = kind,
+                  .correlation = row.integer(2).value_or(0)});
+    });
+  }
+
+  /// Of memory on the device itself; pinned, pageable and managed memory is the host's, too.
+  void read_memory() {
+    const std::uint16_t kind = category("cuda_memory");
+    constexpr std::array<SqliteColumn, 7> columns{{{"start"},
+                                                   {"deviceId"},
+                                                   {"globalPid", false},
+                                                   {"address"},
+                                                   {"bytes"},
+                                                   {"memKind", false},
+                                                   {"memoryOperationType"}}};
+    std::vector<NsightAllocation> allocations;
+    rows(table_names[memory_events], columns, [&](const SqliteRow& row) {
+      const auto when = times(row, 0, 0);
+      if (!when) return;
+      const std::int64_t device = row.integer(1).value_or(-1);
+      const std::int64_t process = process_of(row.integer(2).value_or(0));
+      const bool is_free = row.integer(6).value_or(0) != 0;
+      const auto memory = row.integer(5).value_or(device_memory);
+      const auto event = static_cast<std::uint32_t>(trace_.events.size());
+      add(*when, {.track = tracks_.beside({.device = device, .process = process, .stream = -1}),
+                  .name = names_.intern(is_free ? "free" : "allocate"),
+                  .category = kind,
+                  .phase = 'i'});
+      if (memory != device_memory && memory != static_device_memory)
+        return odd("are of memory that is not the device's alone");
+      const auto bytes = row.integer(4);
+      allocations.push_back({.event = event,
+                             .device = device,
+                             .process = process,
+                             .address = row.integer(3).value_or(0),
+                             .bytes = bytes ? std::optional(Bytes{*bytes}) : std::nullopt,
+                             .is_free = is_free});
+    });
+    const std::int64_t unknown = add_memory_changes(std::move(allocations), trace_);
+    if (unknown > 0) report().odd["free memory whose size is not known"] += unknown;
   }
 
   void read_ranges() {
@@ -325,7 +408,7 @@ class NsightReader {
     const char phase = !when.is_open ? 'X' : is_range ? 'B' : 'i';
     if (phase == 'B') open_.push_back(static_cast<std::uint32_t>(trace_.events.size()));
     add(when,
-        {.track = thread_track(row.integer(2).value_or(0)),
+        {.track = thread(row.integer(2)),
          .name = names_.intern(name),
          .category = of_type,
          .phase = phase},
@@ -340,57 +423,21 @@ class NsightReader {
     }
   }
 
-  // --- tracks ---
-
-  std::uint32_t track(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d,
-                      const std::function<ImportedTrack()>& make) {
-    const std::tuple key{a, b, c, d};
-    if (const auto at = tracks_.find(key); at != tracks_.end()) return at->second;
-    if (trace_.tracks.size() >= max_tracks) {
-      odd("are of more than 131,072 tracks, the last ones as one");
-      return static_cast<std::uint32_t>(max_tracks - 1);
-    }
-    trace_.tracks.push_back(make());
-    return tracks_[key] = static_cast<std::uint32_t>(trace_.tracks.size() - 1);
-  }
-
-  std::uint32_t stream_track(std::int64_t device, std::int64_t process, std::int64_t context,
-                             std::int64_t stream) {
-    return track(device, process, context, stream, [&] {
-      return ImportedTrack{.kind = TrackKind::stream,
-                           .process = {fmt::format("{}", device)},
-                           .thread = {fmt::format("{}", stream)},
-                           .device = device,
-                           .stream = stream,
-                           .scope = fmt::format("pid {} context {}", process, context)};
-    });
-  }
-
-  std::uint32_t thread_track(std::int64_t global) {
-    constexpr std::int64_t no_device = std::numeric_limits<std::int64_t>::min();
-    const std::int64_t process = process_of(global), thread = thread_of(global);
-    return track(no_device, process, thread, 0, [&] {
-      return ImportedTrack{.process = {fmt::format("{}", process)},
-                           .thread = {fmt::format("{}", thread)}};
-    });
-  }
-
   void read_thread_names() {
     constexpr std::array<SqliteColumn, 2> columns{{{"globalTid"}, {"nameId"}}};
     rows("ThreadNames", columns, [&](const SqliteRow& row) {
       const auto thread = row.integer(0), id = row.integer(1);
       const auto name = id ? strings_.find(*id) : strings_.end();
       if (!thread || name == strings_.end()) return;
-      const auto at = tracks_.find(
-          {std::numeric_limits<std::int64_t>::min(), process_of(*thread), thread_of(*thread), 0});
-      if (at != tracks_.end())
-        trace_.tracks[at->second].names.push_back(names_.names()[name->second]);
+      tracks_.name_thread(process_of(*thread), thread_of(*thread), names_.names()[name->second]);
     });
   }
 
   void finish() {
     store_text();
     trace_.names = std::move(names_).take();
+    if (tracks_.is_full()) remark("more than 131,072 tracks, the last ones as one");
+    trace_.tracks = std::move(tracks_).take();
     trace_.text = std::make_shared<const TextStore>(std::move(text_));
     remark("the file does not say which rank it is");
     lay_out(trace_);
@@ -399,6 +446,8 @@ class NsightReader {
 
   // NVTX's kinds that last (ENUM_NSYS_EVENT_TYPE).
   static constexpr std::int64_t push_pop_range = 59, start_end_range = 60;
+  // Kinds of memory (ENUM_CUDA_MEM_KIND).
+  static constexpr std::int64_t device_memory = 2, static_device_memory = 5;
 
   SqliteFile database_;
   const ImportOptions& options_;
@@ -408,8 +457,7 @@ class NsightReader {
   std::uint64_t text_bytes_ = 0;
   NameTable names_;
   NumberedNames strings_, copy_kinds_, range_types_;
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>, std::uint32_t>
-      tracks_;
+  NsightTracks tracks_;
   std::vector<std::uint32_t> open_;  ///< ranges without an end
   std::int64_t last_end_ns_ = std::numeric_limits<std::int64_t>::min();
 };
