@@ -10,16 +10,20 @@
 #include "cli/finished_run.h"
 #include "cli/output_options.h"
 #include "cli/summary_text.h"
+#include "cli/traced_run.h"
+#include "cli/traced_run_report.h"
 #include "cli/verb.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
 #include "traces/figure.h"
+#include "traces/match/matched_trace.h"
 
 namespace shardscope {
 namespace {
 
 struct CompareOptions {
   std::vector<std::string> folders;
+  TracedRunQuestion traced;
   std::optional<std::string> output_folder;
   std::optional<double> tolerance;
   bool median = false;
@@ -91,7 +95,50 @@ ExitCode verdict(const std::vector<FinishedRun>& runs, const CompareOptions& opt
   return ExitCode::no;
 }
 
+/// The predicted streams of the first rank above those that the trace has of them.
+void leave_figure(const TracedRun& run, const std::filesystem::path& folder) {
+  create_folder(folder);
+  const TracedRank& rank = run.ranks.front();
+  const Trace& predicted = run.predicted(rank);
+  const Trace profiled = matched_trace(predicted, rank.trace, rank.match);
+  if (profiled.spans.empty()) return;
+  write_atomically(folder / "streams.svg",
+                   streams_figure({&predicted}, {&profiled}, run.label + ", rank by rank 0"));
+}
+
+ExitCode verdict(const TracedRun& run, const CompareOptions& options) {
+  if (!options.tolerance) return ExitCode::done;
+  const std::optional<double> worst = worst_error(run);
+  if (!run.complete()) {
+    options.output.note("not everything has a counterpart");
+    return ExitCode::no;
+  }
+  if (!worst || *worst <= *options.tolerance) return ExitCode::done;
+  options.output.note(fmt::format("the worst error, {:.1f}%, is above the tolerance of {:.1f}%",
+                                  *worst * 100, *options.tolerance * 100));
+  return ExitCode::no;
+}
+
+ExitCode compare_traced(const CompareOptions& options) {
+  if (!options.folders.empty())
+    throw Error({.where = "RUN",
+                 .what = "run folders and --trace were both given",
+                 .way_out = "give the run that was predicted as --predicted"});
+  if (options.traced.traces.empty())
+    throw Error({.where = "--predicted",
+                 .what = "there is no trace to lay beside it",
+                 .way_out = "give --trace FILE..."});
+  const TracedRun run =
+      read_traced_run(options.traced, [&](const std::string& line) { options.output.note(line); });
+  if (!options.output.json) note_assumptions(options.output, run.assumed);
+  print(options.output.json ? traced_run_json(run)
+                            : traced_run_text(run, options.output.painter()));
+  if (options.output_folder) leave_figure(run, *options.output_folder);
+  return verdict(run, options);
+}
+
 ExitCode run_compare(const CompareOptions& options) {
+  if (options.traced.predicted || !options.traced.traces.empty()) return compare_traced(options);
   const std::vector<FinishedRun> runs = read_runs(options);
   print(options.output.json ? runs_json(runs) : text_of(runs, options.output.painter()));
   if (options.output_folder) leave_figure(runs, *options.output_folder);
@@ -108,14 +155,29 @@ void declare_compare(Command& command) {
                  {"SHARE", "exit 1 where step time or peak is off by more; 0.15 is 15%"});
   command.flag("--median", options->median,
                "of several runs of a strategy, the one with the median step time");
-  command.option("-o", options->output_folder, {"PATH", "leaves strategies.svg in this folder"});
-  command.not_yet("--predicted", "foreign traces are not read", "give run folders");
-  command.not_yet("--trace", "foreign traces are not read", "give run folders");
+  command.option("-o", options->output_folder,
+                 {"PATH", "leaves strategies.svg, with --trace streams.svg, in this folder"});
+  command.heading("A run of PyTorch beside its prediction");
+  command.options("--trace", options->traced.traces,
+                  {"FILE...",
+                   "traces of PyTorch's profiler: a file, one for each rank, or their "
+                   "folder; memory snapshots with them"});
+  command.option("--predicted", options->traced.predicted,
+                 {"RUN",
+                  "run folder of simulate -o, or the settings.json of the run; unless "
+                  "given, the one beside the traces"});
+  command.option("--cluster", options->traced.cluster,
+                 {"FILE|NAME", "hardware profile whose times a settings.json is predicted with"});
   declare_output_options(command, options->output);
   command.examples({{"shardscope compare runs/demo/full_shard", "one run in full"},
                     {"shardscope compare runs/demo/* -o figures --tolerance 0.15",
                      "every strategy of the demo, a picture, and exit 1 if a prediction is off by "
-                     "more than 15%"}});
+                     "more than 15%"},
+                    {"shardscope compare --trace theirs/ --json",
+                     "a traced PyTorch run, of all its ranks, beside what its settings.json "
+                     "foretells: what matched, how sure, errors by unit and category"},
+                    {"shardscope compare --predicted runs/predicted --trace rank*.pt.trace.json.gz",
+                     "the same against a run folder that simulate -o left"}});
   command.action([options] { return run_compare(*options); });
 }
 

@@ -99,8 +99,12 @@ class Matcher {
     for (const SequenceMatch::Pair& found : collectives.pairs) {
       const PredictedOperation& operation = step.collectives[found.places.first];
       const ProfiledCollective& seen = contents.collectives[found.places.second];
-      result_.collectives.push_back({operation.facts->operation, seen.seen.event, index,
-                                     found.confidence, operation.duration, seen.transfer});
+      result_.collectives.push_back({.operation = operation.facts->operation,
+                                     .event = seen.seen.event,
+                                     .step = index,
+                                     .confidence = found.confidence,
+                                     .predicted = operation.duration,
+                                     .profiled = seen.transfer});
       if (found.confidence == Confidence::order_and_kind)
         differ(pair, "collectives", text_of(*operation.facts), text_of(seen));
     }
@@ -117,11 +121,17 @@ class Matcher {
     const std::vector<ProfiledOperator>& seen = contents_[index].operators;
     const SequenceMatch match = match_operators(trace_, step.operators, seen);
     pair.compute = match.counts;
+    for (const PredictedOperation& op : step.operators) pair.predicted_compute += op.duration;
+    for (const ProfiledOperator& op : seen) pair.profiled_compute += op.duration;
     for (const SequenceMatch::Pair& found : match.pairs) {
       const PredictedOperation& operation = step.operators[found.places.first];
       const ProfiledOperator& op = seen[found.places.second];
-      result_.compute.push_back({operation.facts->operation, op.event, index, found.confidence,
-                                 operation.duration, op.duration});
+      result_.compute.push_back({.operation = operation.facts->operation,
+                                 .event = op.event,
+                                 .step = index,
+                                 .confidence = found.confidence,
+                                 .predicted = operation.duration,
+                                 .profiled = op.duration});
       if (found.confidence == Confidence::order_and_kind)
         differ(pair, "compute", text_of(trace_, *operation.facts), text_of(op));
     }
@@ -132,18 +142,16 @@ class Matcher {
   }
 
   void match_units() {
-    if (result_.runtime == ProfiledRuntime::ddp || result_.runtime == ProfiledRuntime::none) {
-      result_.units = units_by_collectives(trace_, predicted_, result_);
-      result_.profiled_units = std::count_if(result_.units.begin(), result_.units.end(),
-                                             [](const UnitPair& unit) { return unit.matched; });
-      return;
-    }
+    const bool named =
+        result_.runtime == ProfiledRuntime::fsdp1 || result_.runtime == ProfiledRuntime::fsdp2;
+    if (!named) return match_buckets(predicted_, result_);
     result_.units = units_by_annotations(predicted_.units, seen_units_);
-    result_.profiled_units = static_cast<std::int64_t>(seen_units_.units().size());
+    add_units_of_pairs(trace_, result_);
     for (const UnitPair& unit : result_.units)
       if (!unit.matched) differ({}, "units", unit_text(unit.name), "");
-    for (const std::string& unit : units_left_over(predicted_.units, seen_units_))
-      differ({}, "units", "", unit);
+    const std::vector<std::string> left = units_left_over(predicted_.units, seen_units_);
+    for (const std::string& unit : left) differ({}, "units", "", unit);
+    result_.profiled_units = result_.all_units().matched() + static_cast<std::int64_t>(left.size());
   }
 
   void check_world() {

@@ -23,9 +23,10 @@ struct MatchDifference {
 };
 
 struct CollectivePair {
-  OperationId operation;    ///< of the predicted trace
-  std::uint32_t event = 0;  ///< of the imported one
-  std::size_t step = 0;     ///< index into RankMatch::steps
+  OperationId operation;                 ///< of the predicted trace
+  std::uint32_t event = 0;               ///< of the imported one
+  std::size_t step = 0;                  ///< index into RankMatch::steps
+  std::optional<std::size_t> unit = {};  ///< index into RankMatch::units
   Confidence confidence = Confidence::all_fields;
   Duration predicted;
   std::optional<Duration> profiled;  ///< none: the trace has only the call
@@ -35,6 +36,7 @@ struct ComputePair {
   OperationId operation;
   std::uint32_t event = 0;
   std::size_t step = 0;
+  std::optional<std::size_t> unit = {};
   Confidence confidence = Confidence::all_fields;
   Duration predicted, profiled;
 };
@@ -44,6 +46,7 @@ struct StepPair {
   std::int32_t predicted = 0;  ///< number of the predicted step that it is like
   Duration predicted_time;
   PairCounts collectives, compute;
+  Duration predicted_compute, profiled_compute;  ///< of all operators, matched or not
 };
 
 /// A unit, or a bucket of DDP.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <string_view>
 
 namespace shardscope {
 namespace {
@@ -47,11 +47,21 @@ bool is_bucket(const OperationFacts& facts) {
   return facts.kind == OperationKind::all_reduce && facts.phase == Phase::backward && is_gradient;
 }
 
-/// What the pairs of every step say of a bucket.
-struct Bucket {
-  std::set<std::size_t> steps;
-  Confidence least_sure = Confidence::all_fields;
-};
+/// Places of the buckets' all-reduces, by operation, of each predicted step that is used.
+using BucketPlaces = std::map<OperationId, std::size_t>;
+std::map<std::int32_t, BucketPlaces> bucket_places(const PredictedSchedule& predicted,
+                                                   const std::vector<StepPair>& steps) {
+  std::map<std::int32_t, BucketPlaces> places;
+  for (const StepPair& step : steps) places[step.predicted];
+  for (const PredictedStep& step : predicted.steps) {
+    const auto used = places.find(step.number);
+    if (used == places.end()) continue;
+    for (const PredictedOperation& operation : step.collectives)
+      if (is_bucket(*operation.facts))
+        used->second.emplace(operation.facts->operation, used->second.size());
+  }
+  return places;
+}
 
 }  // namespace
 
@@ -106,41 +116,46 @@ std::vector<std::string> units_left_over(const Names& predicted, const ProfiledU
   return left;
 }
 
-std::vector<UnitPair> units_by_collectives(const Trace& trace, const PredictedSchedule& predicted,
-                                           const RankMatch& match) {
-  std::vector<UnitPair> pairs;
-  if (predicted.steps.empty()) return pairs;
-  const FactsTable facts(trace);
-  std::map<std::int32_t, std::map<OperationId, std::size_t>> place;  // by step: of a bucket
+void add_units_of_pairs(const Trace& trace, RankMatch& match) {
+  const FactsTable table(trace);
+  std::map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < match.units.size(); ++i) places.emplace(match.units[i].name, i);
+  const auto unit_of = [&](OperationId operation) -> std::optional<std::size_t> {
+    const OperationFacts* facts = table.find(operation);
+    if (facts == nullptr || !has_unit(*facts)) return std::nullopt;
+    const auto place = places.find(facts->unit);
+    return place == places.end() ? std::nullopt : std::optional(place->second);
+  };
+  for (CollectivePair& pair : match.collectives) pair.unit = unit_of(pair.operation);
+  for (ComputePair& pair : match.compute) pair.unit = unit_of(pair.operation);
+}
+
+void match_buckets(const PredictedSchedule& predicted, RankMatch& match) {
+  auto places = bucket_places(predicted, match.steps);
   std::size_t most = 0;
-  std::set<std::int32_t> used;
-  for (const StepPair& step : match.steps) used.insert(step.predicted);
-  for (const PredictedStep& step : predicted.steps) {
-    if (!used.contains(step.number)) continue;
-    auto& buckets = place[step.number];
-    for (const PredictedOperation& operation : step.collectives)
-      if (is_bucket(*operation.facts)) buckets.emplace(operation.facts->operation, buckets.size());
-    most = std::max(most, buckets.size());
-  }
-  std::vector<Bucket> found(most);
-  for (const CollectivePair& pair : match.collectives) {
-    const auto& buckets = place[match.steps[pair.step].predicted];
+  for (const auto& [step, buckets] : places) most = std::max(most, buckets.size());
+  std::vector<std::size_t> found(most), expected(most);
+  for (std::size_t i = 0; i < most; ++i)
+    match.units.push_back({.name = fmt::format("bucket {}", i),
+                           .by = "collectives",
+                           .profiled = fmt::format("all-reduce {} of the backward", i + 1)});
+  for (const StepPair& step : match.steps)
+    for (const auto& [operation, place] : places[step.predicted]) ++expected[place];
+  for (CollectivePair& pair : match.collectives) {
+    const BucketPlaces& buckets = places[match.steps[pair.step].predicted];
     const auto bucket = buckets.find(pair.operation);
     if (bucket == buckets.end()) continue;
-    found[bucket->second].steps.insert(pair.step);
-    found[bucket->second].least_sure = std::max(found[bucket->second].least_sure, pair.confidence);
+    pair.unit = bucket->second;
+    ++found[bucket->second];
+    Confidence& least_sure = match.units[bucket->second].confidence;
+    least_sure = std::max(least_sure, pair.confidence);
   }
   for (std::size_t i = 0; i < most; ++i) {
-    std::size_t expected = 0;
-    for (const StepPair& step : match.steps) expected += i < place[step.predicted].size();
-    pairs.push_back({.name = fmt::format("bucket {}", i),
-                     .matched = found[i].steps.size() == expected &&
-                                found[i].least_sure != Confidence::order_and_kind,
-                     .by = "collectives",
-                     .profiled = fmt::format("all-reduce {} of the backward", i + 1),
-                     .confidence = found[i].least_sure});
+    UnitPair& unit = match.units[i];
+    unit.matched = found[i] == expected[i] && unit.confidence != Confidence::order_and_kind;
+    if (!unit.matched) unit.profiled.clear();
+    match.profiled_units += unit.matched;
   }
-  return pairs;
 }
 
 std::string unit_text(const std::string& name) { return name.empty() ? "the root" : name; }

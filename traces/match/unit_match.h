@@ -23,10 +23,12 @@ std::vector<UnitPair> units_by_annotations(const std::vector<std::string>& predi
 std::vector<std::string> units_left_over(const std::vector<std::string>& predicted,
                                          const ProfiledUnits& profiled);
 
-/// Where no annotation tells units apart: buckets of DDP, each by its all-reduce in every step.
-/// `match` has the collectives' pairs already.
-std::vector<UnitPair> units_by_collectives(const Trace& trace, const PredictedSchedule& predicted,
-                                           const RankMatch& match);
+/// Says which unit each pair of the match works for, by the predicted one's.
+void add_units_of_pairs(const Trace& trace, RankMatch& match);
+
+/// Where no annotation tells units apart: fills in buckets of DDP, each found by its all-reduce in
+/// every step, from the pairs of collectives.
+void match_buckets(const PredictedSchedule& predicted, RankMatch& match);
 
 /// "the root", "layers.0"
 std::string unit_text(const std::string& name);

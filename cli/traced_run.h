@@ -1,0 +1,53 @@
+// A PyTorch run that was traced, and what was predicted for it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/side_by_side.h"
+#include "traces/import/import.h"
+#include "traces/match/match_errors.h"
+#include "traces/match/memory_match.h"
+
+namespace shardscope {
+
+struct TracedRunQuestion {
+  std::optional<std::string> predicted;  ///< run folder or settings.json; else one beside a trace
+  std::vector<std::string> traces;       ///< files, archives, folders
+  std::optional<std::string> cluster;
+};
+
+/// One rank's trace, laid beside its prediction.
+struct TracedRank {
+  ImportedTrace trace;
+  std::size_t prediction = 0;  ///< index into TracedRun::predictions
+  RankMatch match;
+  std::optional<MemoryErrors> memory;
+};
+
+struct TracedRun {
+  std::string label;   ///< "fsdp1 full_shard x2"
+  std::string source;  ///< of the prediction: "runs/a", "settings.json on h100_sxm"
+  int world = 1;
+  std::vector<std::string> assumed;
+  std::vector<std::string> left_out;  ///< files that were no traces, with the reason
+  std::vector<Trace> predictions;     ///< one a rank, or one for all
+  std::vector<TracedRank> ranks;
+  MatchErrors errors;
+
+  bool complete() const;
+  const Trace& predicted(const TracedRank& rank) const { return predictions[rank.prediction]; }
+};
+
+/// Reads the traces, finds or makes the prediction, and matches. Throws Error naming option or
+/// file.
+TracedRun read_traced_run(const TracedRunQuestion& question,
+                          const std::function<void(const std::string&)>& note);
+
+/// The largest |error| of step time and memory; none where nothing was measured.
+std::optional<double> worst_error(const TracedRun& run);
+
+}  // namespace shardscope
