@@ -102,8 +102,9 @@ void leave_figure(const TracedRun& run, const std::filesystem::path& folder) {
   const Trace& predicted = run.predicted(rank);
   const Trace profiled = matched_trace(predicted, rank.trace, rank.match);
   if (profiled.spans.empty()) return;
-  write_atomically(folder / "streams.svg",
-                   streams_figure({&predicted}, {&profiled}, run.label + ", rank by rank 0"));
+  write_atomically(
+      folder / "streams.svg",
+      streams_figure({&predicted}, {&profiled}, run.label + ", predicted and in the trace"));
 }
 
 ExitCode verdict(const TracedRun& run, const CompareOptions& options) {
@@ -128,8 +129,7 @@ ExitCode compare_traced(const CompareOptions& options) {
     throw Error({.where = "--predicted",
                  .what = "there is no trace to lay beside it",
                  .way_out = "give --trace FILE..."});
-  const TracedRun run =
-      read_traced_run(options.traced, [&](const std::string& line) { options.output.note(line); });
+  const TracedRun run = read_traced_run(options.traced, options.output);
   if (!options.output.json) note_assumptions(options.output, run.assumed);
   print(options.output.json ? traced_run_json(run)
                             : traced_run_text(run, options.output.painter()));

@@ -11,6 +11,7 @@
 
 #include "cli/hardware_choice.h"
 #include "cli/run_folder.h"
+#include "cli/trace_input.h"
 #include "core/error.h"
 #include "core/refusal.h"
 #include "core/runtime/recorded_schedule.h"
@@ -30,20 +31,11 @@ constexpr const char* settings_name = "settings.json";
 /// Whose times are taken where nobody names a machine: what runs does not depend on it.
 constexpr const char* usual_machine = "h100_sxm";
 
-using Note = std::function<void(const std::string&)>;
-
-Imported read_all(const std::vector<std::string>& files, const Note& note) {
-  Imported all;
-  for (const std::string& file : files) {
-    Imported found = import_files(file);
-    for (ImportedTrace& trace : found.traces) {
-      note(fmt::format("{}: {} of {} events", trace.file, trace.report.events_kept,
-                       trace.report.events_read));
-      all.traces.push_back(std::move(trace));
-    }
-    std::move(found.snapshots.begin(), found.snapshots.end(), std::back_inserter(all.snapshots));
-    all.left_out.insert(all.left_out.end(), found.left_out.begin(), found.left_out.end());
-  }
+Imported read_all(const TracedRunQuestion& question, const OutputOptions& output) {
+  Imported all = read_traces({question.traces.begin(), question.traces.end()}, output);
+  for (const ImportedTrace& trace : all.traces)
+    output.note(fmt::format("{}: {} of {} events", trace.file, trace.report.events_kept,
+                            trace.report.events_read));
   if (all.traces.empty())
     throw Error({.where = "--trace",
                  .what = "there is no trace of PyTorch's profiler in what was given",
@@ -166,19 +158,19 @@ std::optional<MemoryErrors> snapshot_errors(const std::vector<MemoryReport>& rep
   return std::nullopt;
 }
 
-/// Ranks of the world that have no trace are named on the first rank's match.
-void note_missing(TracedRun& run, const Note& note) {
+void note_missing(const TracedRun& run, const OutputOptions& output) {
   std::set<int> there;
   for (const TracedRank& rank : run.ranks) there.insert(rank.trace.rank.value_or(0));
-  if (there.size() < run.ranks.size()) note("several traces are of one rank, or do not say theirs");
+  if (there.size() < run.ranks.size())
+    output.note("several traces are of one rank, or do not say theirs");
   std::vector<int> missing;
   for (int rank = 0; rank < run.world && missing.size() < 9; ++rank)
     if (!there.contains(rank)) missing.push_back(rank);
   if (missing.empty()) return;
   const bool more = missing.size() > 8;
   if (more) missing.pop_back();
-  note(fmt::format("of {} ranks, {}{} have no trace", run.world, fmt::join(missing, ", "),
-                   more ? " and more" : ""));
+  output.note(fmt::format("of {} ranks, {}{} have no trace", run.world, fmt::join(missing, ", "),
+                          more ? " and more" : ""));
 }
 
 }  // namespace
@@ -188,8 +180,8 @@ bool TracedRun::complete() const {
                      [](const TracedRank& rank) { return rank.match.complete(); });
 }
 
-TracedRun read_traced_run(const TracedRunQuestion& question, const Note& note) {
-  Imported imported = read_all(question.traces, note);
+TracedRun read_traced_run(const TracedRunQuestion& question, const OutputOptions& output) {
+  Imported imported = read_all(question, output);
   TracedRun run;
   run.left_out = imported.left_out;
   Predictor predictor(prediction_path(question), question.cluster, run);
@@ -209,7 +201,7 @@ TracedRun read_traced_run(const TracedRunQuestion& question, const Note& note) {
   std::vector<MatchedRank> matched;
   for (const TracedRank& rank : run.ranks) matched.push_back({&run.predicted(rank), &rank.match});
   run.errors = match_errors(matched);
-  note_missing(run, note);
+  note_missing(run, output);
   return run;
 }
 

@@ -1,12 +1,11 @@
 // A PyTorch run that was traced, and what was predicted for it.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/output_options.h"
 #include "core/side_by_side.h"
 #include "traces/import/import.h"
 #include "traces/match/match_errors.h"
@@ -44,8 +43,7 @@ struct TracedRun {
 
 /// Reads the traces, finds or makes the prediction, and matches. Throws Error naming option or
 /// file.
-TracedRun read_traced_run(const TracedRunQuestion& question,
-                          const std::function<void(const std::string&)>& note);
+TracedRun read_traced_run(const TracedRunQuestion& question, const OutputOptions& output);
 
 /// The largest |error| of step time and memory; none where nothing was measured.
 std::optional<double> worst_error(const TracedRun& run);

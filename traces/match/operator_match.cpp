@@ -7,6 +7,7 @@ struct Key {
   std::string name;
   std::string_view shapes;
   bool has_shapes = false;
+  bool takes_outputs = false;  ///< its caller gives the tensors that it writes, behind its inputs
 };
 
 Key key_of(const Trace& trace, const PredictedOperation& operation) {
@@ -14,11 +15,13 @@ Key key_of(const Trace& trace, const PredictedOperation& operation) {
   const bool has_shapes = facts.shapes != OperationFacts::unnamed;
   return {.name = traced_name(facts.name),
           .shapes = has_shapes ? std::string_view(trace.names[facts.shapes]) : std::string_view(),
-          .has_shapes = has_shapes};
+          .has_shapes = has_shapes,
+          .takes_outputs = facts.name.ends_with(".out") || facts.name.starts_with("fsdp.")};
 }
 
 bool may_agree(const Key& key, const std::string& seen) {
-  return !key.has_shapes || seen.empty() || key.shapes == seen;
+  if (!key.has_shapes || seen.empty() || key.shapes == seen) return true;
+  return key.takes_outputs && seen.starts_with(std::string(key.shapes) + " ");
 }
 
 }  // namespace

@@ -40,11 +40,12 @@ struct NameKinds {
   NameKinds(const ImportedTrace& trace, const std::set<std::string, std::less<>>& names) {
     for (const std::string& name : trace.names) {
       is_operator.push_back(names.contains(name));
+      is_transport.push_back(name.starts_with("c10d::"));
       is_of_model.push_back(name.starts_with("ProfilerStep#") ||
                             name.starts_with("autograd::engine::evaluate_function"));
     }
   }
-  std::vector<bool> is_operator, is_of_model;
+  std::vector<bool> is_operator, is_transport, is_of_model;
 };
 
 std::vector<bool> tracks_of_model(const ImportedTrace& trace, const NameKinds& kinds) {
@@ -101,7 +102,7 @@ std::vector<ProfiledOperator> profiled_operators(const ImportedTrace& trace, con
     const std::uint32_t outer = tree.around(event);
     const bool is_operator = kinds.is_operator[trace.events.name[event]];
     const bool is_in_other = outer != no_event && is_inside[outer];
-    is_inside[event] = is_in_other || is_operator;
+    is_inside[event] = is_in_other || is_operator || kinds.is_transport[trace.events.name[event]];
     if (!is_operator || is_in_other) continue;
     operators.push_back({.event = event,
                          .name = trace.name_of(event),

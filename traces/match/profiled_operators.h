@@ -21,8 +21,8 @@ struct ProfiledOperator {
   Duration duration;
 };
 
-/// The operators of these names ("aten::addmm") that lie in no other of them, on the threads that
-/// run the model (which have the steps, or autograd's nodes), by start.
+/// The operators of these names ("aten::addmm") that lie in no other of them and in no collective,
+/// on the threads that run the model (which have the steps, or autograd's nodes), by start.
 std::vector<ProfiledOperator> profiled_operators(const ImportedTrace& trace, const HostTree& tree,
                                                  const std::set<std::string, std::less<>>& names);
 
