@@ -95,6 +95,28 @@ TEST_F(JobTest, ClipNullIsNoClipping) {
   EXPECT_THAT(complaint("\"clip\": 0"), HasSubstr("write null for no clipping"));
 }
 
+TEST_F(JobTest, WindowsAreRead) {
+  EXPECT_EQ(job("\"profile\": {\"start\": 100, \"steps\": 3, \"every\": 1000}").profile,
+            (ProfileWindows{.start = 100, .steps = 3, .every = 1000}));
+  EXPECT_EQ(job("").profile, (ProfileWindows{.start = 0, .steps = 5, .every = 0}));
+  EXPECT_THAT(complaint("\"profile\": {\"every\": 9}"),
+              HasSubstr("job.json:2: profile: every without start"));
+  EXPECT_THAT(complaint("\"profile\": {\"start\": 1, \"steps\": 10, \"every\": 9}"),
+              HasSubstr("every 9 is less than the 10 steps of a window"));
+  EXPECT_THAT(complaint("\"profile\": {\"steps\": 0}"), HasSubstr("profile.steps: expected"));
+}
+
+TEST(ProfileWindowsText, GivesStartStepsAndEvery) {
+  EXPECT_EQ(parse_profile_windows("7", "--profile"), (ProfileWindows{.start = 7, .steps = 5}));
+  EXPECT_EQ(parse_profile_windows("7:2", "--profile"), (ProfileWindows{.start = 7, .steps = 2}));
+  EXPECT_EQ(parse_profile_windows("7:2:2", "--profile"),
+            (ProfileWindows{.start = 7, .steps = 2, .every = 2}));
+  for (const char* wrong : {"", ":", "7:", "0", "-1", "7:2:2:2", "7:1001", "7:2:1", "x", "7 ",
+                            "99999999999999999999"}) {
+    EXPECT_THROW(parse_profile_windows(wrong, "--profile"), Error) << wrong;
+  }
+}
+
 TEST_F(JobTest, ComplaintsNameFileLineAndKey) {
   EXPECT_THAT(complaint("\"step\": 5"),
               HasSubstr("job.json:2: step: unknown key; did you mean \"steps\"?"));

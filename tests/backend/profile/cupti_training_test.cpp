@@ -197,7 +197,7 @@ TEST_F(CuptiTraining, TheRunGoesOnUnchanged) {
         trainer.executor().set_probes({&recorder->probe()});
         trainer.executor().forget_graph();
       }
-      const StepMetrics metrics = trainer.run_step(false).metrics;
+      const StepMetrics metrics = trainer.run_step().metrics;
       losses.push_back(metrics.loss);
       losses.push_back(metrics.gradient_norm);
     }

@@ -1,0 +1,113 @@
+// Windows of a training whose steps are replayed as a graph, on the stand-ins for CUDA and CUPTI.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backend/cuda/cuda_device.h"
+#include "backend/profile/cupti_recorder.h"
+#include "backend/profile/device_instrument.h"
+#include "backend/profile/profiler.h"
+#include "backend/train/trainer.h"
+#include "tests/backend/cuda/mirror_communicator.h"
+#include "tests/backend/cuda/stand_in_device.h"
+#include "tests/backend/cuda/stand_in_teacher.h"
+#include "tests/backend/train/tiny_models.h"
+#include "tests/backend/train/training_fixture.h"
+#include "traces/analysis.h"
+#include "traces/chrome_reader.h"
+
+namespace shardscope::test {
+namespace {
+
+using ::testing::Each;
+using ::testing::IsFalse;
+
+class DeviceWindows : public TrainingFixture {
+ protected:
+  DeviceWindows() { StandInDevice::get().use(Haste::first_streams); }
+
+  Job small_job() const {
+    Job one = job(smallest_gpt2, 2, ShardingStrategy::full_shard, "windows");
+    one.check = false;
+    one.batch = 1;
+    one.seq = 8;
+    one.profile_steps = 1;
+    one.profile = {.start = 5, .steps = 3, .every = 0};
+    return one;
+  }
+
+  /// Losses of ten steps; what the profiler said of timing each is noted.
+  std::vector<double> losses_of_run(bool with_windows) {
+    const std::unique_ptr<Device> device =
+        make_cuda_device({.use_cublaslt = false, .attention = CudaAttention::own});
+    teach_job(job_, 0, 2, *device);
+    MirrorCommunicator world(device->memory());
+    Trainer trainer(job_, world, *device);
+    std::filesystem::create_directories(job_.output);
+    const Environment environment{.world = 2, .local_world = 2};
+    Profiler profiler({.job = job_,
+                       .environment = environment,
+                       .executor = trainer.executor(),
+                       .session = nullptr,
+                       .deadline = std::chrono::seconds(1),
+                       .device = "cuda: stand-in"});
+    profiler.add(make_device_instrument(trainer.schedule(), make_cupti_recorder()));
+    std::vector<double> losses;
+    for (std::int64_t step = 1; step <= 10; ++step) {
+      if (with_windows) timed_.push_back(profiler.before_step(step));
+      losses.push_back(trainer.run_step({}, with_windows && timed_.back()).metrics.loss);
+      if (with_windows) profiler.after_step(step, {});
+    }
+    profiler.finish();
+    EXPECT_EQ(StandInDevice::get().violations(), std::vector<std::string>{});
+    return losses;
+  }
+  Trace window() const {
+    return read_chrome_trace(job_.output / "profiles" / "5-7" / "trace.0.json.gz").trace;
+  }
+
+  const Job job_ = small_job();
+  std::vector<bool> timed_;
+};
+
+TEST_F(DeviceWindows, AreReplayedAndHoldEachOperationOfEachStep) {
+  losses_of_run(true);
+  EXPECT_THAT(timed_, Each(IsFalse())) << "no step of the window is walked to be timed";
+  const Trace trace = window();
+  std::map<int, std::size_t> operations;
+  for (const Span& span : trace.spans)
+    if (span.operation && is_on_device(trace, span)) ++operations[span.step];
+  ASSERT_EQ(operations.size(), 3u);
+  EXPECT_GT(operations[5], 20u);
+  EXPECT_EQ(operations[5], operations[6]);
+  EXPECT_EQ(operations[5], operations[7]);
+}
+
+TEST_F(DeviceWindows, ShowMemoryWhenTheOperationsBegin) {
+  losses_of_run(true);
+  const Trace trace = window();
+  ASSERT_GT(trace.memory.size(), 10u);
+  EXPECT_TRUE(std::ranges::is_sorted(trace.memory, {}, &MemorySample::time));
+  const std::vector<StepWindow> steps = step_windows(trace);
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(memory_peak(trace, steps[1].window).total, memory_peak(trace, steps[2].window).total);
+}
+
+TEST_F(DeviceWindows, LeaveLossesAsTheyAre) {
+  EXPECT_EQ(losses_of_run(true), losses_of_run(false));
+}
+
+TEST_F(DeviceWindows, TimeSums) {
+  losses_of_run(true);
+  const Trace trace = window();
+  for (const StepWindow& step : step_windows(trace)) {
+    const Accounting time = account(trace, step.window);
+    EXPECT_EQ(time.compute + time.exposed_communication + time.exposed_copy + time.idle, time.span);
+    EXPECT_GT(time.compute, Duration{});
+  }
+}
+
+}  // namespace
+}  // namespace shardscope::test
