@@ -7,7 +7,8 @@
 namespace shardscope {
 
 Variables nccl_defaults(const NcclSituation& situation) {
-  Variables variables{{"NCCL_LAUNCH_ORDER_IMPLICIT", "1"}};
+  Variables variables{{"NCCL_LAUNCH_ORDER_IMPLICIT", "1"},
+                      {"NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN"}};  // backend/profile/nccl_plugin.h
   if (situation.deterministic) variables.insert({{"NCCL_ALGO", "Ring"}, {"NCCL_PROTO", "Simple"}});
   if (!situation.shares_gpu) return variables;
   variables.insert({{"NCCL_HOSTID", fmt::format("shardscope-{}", situation.rank)},

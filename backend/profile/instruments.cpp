@@ -2,6 +2,7 @@
 
 #include "backend/profile/cupti_recorder.h"
 #include "backend/profile/device_instrument.h"
+#include "backend/profile/nccl_profile.h"
 #include "backend/profile/operation_counters.h"
 #include "backend/profile/peer_waits.h"
 
@@ -13,6 +14,7 @@ std::vector<std::unique_ptr<Instrument>> make_instruments(const InstrumentPlace&
   const Schedule& schedule = executor.schedule();
   if (!executor.device_memory().is_host()) {
     instruments.push_back(make_device_instrument(schedule, make_cupti_recorder()));
+    if (place.world.size() > 1) instruments.push_back(make_nccl_instrument());
     return instruments;
   }
   instruments.push_back(

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "backend/comm/gpu_place.h"
 #include "backend/comm/join_job.h"
@@ -18,7 +19,8 @@
 #include "backend/cuda/cuda_device.h"
 #include "backend/executor/profiled_trace.h"
 #include "backend/profile/instruments.h"
-#include "backend/profile/nvtx_ranges.h"
+#include "backend/profile/listeners.h"
+#include "backend/profile/nccl_profile.h"
 #include "backend/profile/profiler.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
@@ -117,8 +119,8 @@ class Run {
         progress_(job.steps, options.quiet || !leads_) {
     if (leads_) metrics_.emplace(start_run_folder(job));
     trainer_.emplace(job, *world_, *device_);
-    ranges_ = make_nvtx_ranges(trainer_->schedule());
-    if (ranges_) trainer_->executor().set_probes({ranges_.get()});
+    listeners_ = make_listeners(trainer_->schedule());
+    trainer_->executor().set_probes(probes_of(listeners_));
     start_profiler();
     for (const std::string& note : trainer_->tokens().notes()) {
       if (leads_) fmt::print(stderr, "{}\n", note);
@@ -148,6 +150,7 @@ class Run {
                  *world_);
     Trace trace = profiled_trace(trainer_->executor(), device_name(), environment_.local_rank);
     profiler_->set_clock(trace, trainer_->executor().recorder().base_monotonic_ns());
+    add_nccl_choices(trace);
     write_chrome_trace(trace, job_.output / fmt::format("trace.{}.json.gz", environment_.rank));
     if (leads_) write_summary(summarize(trace, facts), "train", job_.output / "summary.json");
     // Nobody leaves while a peer may still read its memory.
@@ -198,7 +201,7 @@ class Run {
   Progress progress_;
   std::optional<LineFile> metrics_;
   std::optional<Trainer> trainer_;
-  std::unique_ptr<Probe> ranges_;  ///< null: no tool listens
+  std::vector<std::unique_ptr<Probe>> listeners_;
   std::optional<Profiler> profiler_;
 };
 

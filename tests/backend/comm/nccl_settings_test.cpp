@@ -9,9 +9,10 @@ namespace {
 using ::testing::IsSupersetOf;
 using ::testing::Pair;
 
-TEST(NcclSettings, KeepTheProgramsOrderAndLeaveTheRestToNccl) {
+TEST(NcclSettings, KeepTheProgramsOrderAndHearWhatNcclDoes) {
   EXPECT_THAT(nccl_defaults({.rank = 1}),
-              ::testing::ElementsAre(Pair("NCCL_LAUNCH_ORDER_IMPLICIT", "1")));
+              ::testing::ElementsAre(Pair("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
+                                     Pair("NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN")));
 }
 
 TEST(NcclSettings, PinAlgorithmAndProtocolWhereSumsMustRepeat) {

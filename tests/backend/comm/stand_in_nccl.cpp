@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "core/bfloat16.h"
+#include "tests/backend/comm/stand_in_nccl_profiler.h"
 #include "tests/backend/comm/stand_in_nccl_region.h"
 #include "tests/backend/cuda/stand_in_device.h"
 
@@ -104,6 +105,7 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   const std::vector<int> members;  ///< as numbered in the first communicator
   const int rank;
   StandInRegion region;
+  StandInProfiler profiler{size(), rank};
   std::uint64_t ended = 0;  ///< collectives, sends and receives left out
   int splits = 0;
   std::optional<ncclComm_t*> split_to;
@@ -144,12 +146,17 @@ ncclComm_t keep(std::shared_ptr<ncclComm> communicator) {
 /// One call on its way through a stream.
 class Work {
  public:
-  Work(ncclComm& comm, StandInCall call, const void* in, void* out)
-      : comm_(comm.shared_from_this()),
+  Work(const char* name, ncclComm& comm, StandInCall call, const void* in, void* out)
+      : name_(name),
+        comm_(comm.shared_from_this()),
+        profiled_(comm.profiler.call(name)),
         call_(call),
         in_(static_cast<const std::byte*>(in)),
         out_(static_cast<std::byte*>(out)) {
-    if (!StandInDevice::get().is_capturing()) return;
+    if (!StandInDevice::get().is_capturing()) {
+      launch();
+      return;
+    }
     const std::lock_guard lock(library().mutex);
     captured_ = std::make_shared<int>();
     comm.captured.push_back(captured_);
@@ -167,11 +174,13 @@ class Work {
 
  private:
   Kind kind() const { return static_cast<Kind>(call_.kind); }
+  void launch() { comm_->profiler.launch(profiled_, name_, call_.bytes); }
   StandInTurn& turn(int rank) { return comm_->region.shared().turns[index(rank)]; }
   std::uint64_t number() const { return comm_->ended + 1; }
 
   void begin() {
     begun_ = true;
+    if (captured_) launch();
     const Fault wanted = fault();
     if (++library().collectives != wanted.at || comm_->world_rank() != wanted.rank) return;
     hangs_ = wanted.what == "hang";
@@ -275,7 +284,9 @@ class Work {
     return true;
   }
 
+  const char* name_;
   std::shared_ptr<ncclComm> comm_;
+  void* profiled_;
   StandInCall call_;
   const std::byte* in_;
   std::byte* out_;
@@ -294,7 +305,7 @@ ncclResult_t queue(const char* name, ncclComm_t comm, StandInCall call, const vo
   const int number = stream_number(stream);
   StandInDevice::get().note(
       name, number, fmt::format("{} B, ranks {}", call.bytes, fmt::join(comm->members, " ")));
-  StandInDevice::get().queue_in_chain(comm, number, Work(*comm, call, in, out));
+  StandInDevice::get().queue_in_chain(comm, number, Work(name, *comm, call, in, out));
   return ncclInProgress;
 }
 

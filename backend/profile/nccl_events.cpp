@@ -1,0 +1,174 @@
+#include "backend/profile/nccl_events.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "backend/profile/nccl_profiler_abi.h"
+
+namespace shardscope {
+namespace {
+
+/// A handle: what it is, the window it is of, and an operation's or a record's number.
+enum class Kind : std::uint64_t { call = 1, collective, proxy_operation, proxy_step };
+constexpr int kind_bits = 3;
+constexpr int number_bits = 32;
+
+NcclEventHandle handle_of(Kind kind, std::uint64_t number, std::uint64_t window) {
+  return (window << (kind_bits + number_bits)) | (number << kind_bits) |
+         static_cast<std::uint64_t>(kind);
+}
+Kind kind_of(NcclEventHandle handle) { return static_cast<Kind>(handle & ((1u << kind_bits) - 1)); }
+std::uint32_t number_of(NcclEventHandle handle) {
+  return static_cast<std::uint32_t>(handle >> kind_bits);
+}
+std::uint64_t window_of(NcclEventHandle handle) { return handle >> (kind_bits + number_bits); }
+
+/// The same event one level further down.
+NcclEventHandle below(NcclEventHandle parent, Kind kind) {
+  return handle_of(kind, number_of(parent), window_of(parent));
+}
+
+template <std::size_t Size>
+void copy_text(std::array<char, Size>& to, const char* from) {
+  if (from != nullptr) std::strncpy(to.data(), from, Size - 1);
+}
+
+constexpr int mask_outside = nccl_profiler::collective_call | nccl_profiler::collective;
+constexpr int mask_inside =
+    mask_outside | nccl_profiler::proxy_operation | nccl_profiler::proxy_step;
+
+}  // namespace
+
+void NcclEvents::prepare(std::size_t operations, std::size_t capacity) {
+  records_ = std::make_unique<Record[]>(capacity);
+  capacity_ = capacity;
+  choices_ = std::make_unique<Choice[]>(operations);
+  operations_ = operations;
+  count_ = 0;
+  window_ = 0;
+}
+
+void NcclEvents::open_window() {
+  for (std::size_t i = 0; i < used(); ++i) {
+    Record& record = records_[i];
+    record.network_steps = record.sent = record.received = 0;
+  }
+  count_ = 0;
+  ++window_;
+  set_mask();
+}
+
+void NcclEvents::close_window() {
+  ++window_;
+  set_mask();
+}
+
+/// What it is set to counts for the calls that follow.
+void NcclEvents::set_mask() const {
+  int* mask = activation_mask_.load();
+  if (mask == nullptr) return;
+  std::atomic_ref<int>(*mask).store(window_ % 2 == 1 ? mask_inside : mask_outside);
+}
+
+std::size_t NcclEvents::used() const { return std::min(count_.load(), capacity_); }
+
+std::vector<NcclCollective> NcclEvents::collectives() const {
+  std::vector<NcclCollective> collectives;
+  for (std::size_t i = 0; i < used(); ++i) {
+    const Record& record = records_[i];
+    collectives.push_back({.operation = {record.operation},
+                           .step = record.step,
+                           .sequence = record.sequence,
+                           .network_steps = record.network_steps,
+                           .sent = {record.sent},
+                           .received = {record.received}});
+  }
+  return collectives;
+}
+
+std::int64_t NcclEvents::dropped() const {
+  return static_cast<std::int64_t>(count_.load() - used());
+}
+
+CollectiveChoice NcclEvents::choice_of(OperationId operation) const {
+  if (operation.value >= operations_) return {};
+  const Choice& choice = choices_[operation.value];
+  if (choice.state.load(std::memory_order_acquire) != Choice::known) return {};
+  return {choice.algorithm.data(), choice.protocol.data(), choice.channels};
+}
+
+/// All communicators are given the same mask: NCCL has one.
+void NcclEvents::communicator_made(Interface interface, int* activation_mask) {
+  interface_ = interface;
+  ++communicators_;
+  activation_mask_ = activation_mask;
+  set_mask();
+}
+
+void NcclEvents::communicator_gone() {
+  if (--communicators_ == 0) activation_mask_ = nullptr;
+}
+
+NcclEventHandle NcclEvents::call() const {
+  const std::uint32_t operation = operation_.load(std::memory_order_relaxed);
+  return operation == OperationId::none_value ? 0 : handle_of(Kind::call, operation, 0);
+}
+
+/// NCCL hands the collective on to another thread, which may lag; a graph brings it again without
+/// a call. So the call's word goes before the operation that is current.
+NcclEventHandle NcclEvents::collective(NcclEventHandle parent, const Call& call) {
+  const OperationId operation{kind_of(parent) == Kind::call
+                                  ? number_of(parent)
+                                  : operation_.load(std::memory_order_relaxed)};
+  if (operation.value < operations_) note_choice(operation, call);
+  const std::uint32_t window = window_;
+  if (window % 2 == 0) return 0;
+  const std::size_t place = count_.fetch_add(1);
+  if (place >= capacity_) return 0;
+  Record& record = records_[place];
+  record.operation = operation.value;
+  record.step = step_.load(std::memory_order_relaxed);
+  record.sequence = call.sequence;
+  return handle_of(Kind::collective, place, window);
+}
+
+void NcclEvents::note_choice(OperationId operation, const Call& call) {
+  Choice& choice = choices_[operation.value];
+  int state = Choice::unknown;
+  if (!choice.state.compare_exchange_strong(state, Choice::being_written)) return;
+  copy_text(choice.algorithm, call.algorithm);
+  copy_text(choice.protocol, call.protocol);
+  choice.channels = call.channels;
+  choice.state.store(Choice::known, std::memory_order_release);
+}
+
+NcclEventHandle NcclEvents::proxy_operation(NcclEventHandle parent) const {
+  return kind_of(parent) == Kind::collective ? below(parent, Kind::proxy_operation) : 0;
+}
+
+NcclEventHandle NcclEvents::proxy_step(NcclEventHandle parent) {
+  if (kind_of(parent) != Kind::proxy_operation) return 0;
+  if (Record* record = record_of(parent)) ++record->network_steps;
+  return below(parent, Kind::proxy_step);
+}
+
+void NcclEvents::transferred(NcclEventHandle step, Bytes bytes, bool is_sent) {
+  if (kind_of(step) != Kind::proxy_step) return;
+  if (Record* record = record_of(step)) (is_sent ? record->sent : record->received) += bytes.count;
+}
+
+/// Null for an event of a window that is over.
+NcclEvents::Record* NcclEvents::record_of(NcclEventHandle handle) const {
+  const std::size_t place = number_of(handle);
+  if (window_of(handle) != window_ || place >= used()) return nullptr;
+  return &records_[place];
+}
+
+NcclEvents& nccl_events() {
+  // Never destroyed: NCCL's threads outlive what main has made.
+  static NcclEvents& events = *new NcclEvents;
+  return events;
+}
+
+}  // namespace shardscope
