@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -45,7 +46,7 @@ void WindowResults::start(StepRange steps, Trace trace) {
   pending_ = std::async(std::launch::async, [this, steps, trace = std::move(trace)]() mutable {
     try {
       return leave(steps, std::move(trace));
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       return fmt::format("rank {}: the profile of steps {}-{} is not complete: {}",
                          place_.environment.rank, steps.first, steps.last, error.what());
     }

@@ -187,7 +187,9 @@ class Run {
 
   void tell_news() {
     const std::string news = profiler_->take_news();
-    if (!news.empty() && !options_.results_in_files) progress_.say(news);
+    if (news.empty() || options_.results_in_files) return;
+    if (leads_) return progress_.say(news);
+    fmt::print(stderr, "{}\n", news);  // into the rank's log
   }
 
   const Job& job_;

@@ -78,7 +78,8 @@ class Packets:
         self.last[event.track_uuid] = time
         process, track = self.place(event.track_uuid)
         if event.type == COUNTER:
-            assert self.tracks[event.track_uuid].counter.unit == BYTES
+            counter = self.tracks[event.track_uuid]
+            assert (counter.counter.unit == BYTES) == (counter.name != "operations")
             self.counts[process, track, time, event.counter_value] += 1
         elif event.type == BEGIN:
             name = self.names[event.name_iid]

@@ -24,6 +24,8 @@ Trace rank(int number) {
   samples::add_span(trace, SpanClass::compute, 1, 240000, 320000);
   samples::add_span(trace, SpanClass::compute, 1, 320000, 320000);
   samples::add_span(trace, SpanClass::compute, 1, 320000, 330001);
+  trace.counters = {{.name = "resident_bytes", .samples = {{{-5}, 4096}, {{70}, 1 << 20}}},
+                    {.name = "operations", .samples = {{{7}, 3}}}};
   for (MemorySample& sample : trace.memory) {
     sample.active = sample.live.total() + 8_B;
     sample.reserved = 4096_B;

@@ -148,6 +148,62 @@ TEST_F(WindowsTest, ASignalToAnyRankStartsOneOnAll) {
   EXPECT_FALSE(read_notice(one.output)) << "it is gone with the job";
 }
 
+TEST_F(WindowsTest, ARunOfOneRankHasThemToo) {
+  Job one = profiled_job("single", {.start = 7, .steps = 2, .every = 0});
+  one.ranks = 1;
+  one.strategy.sharding = ShardingStrategy::no_shard;
+  run_forked(one);
+  ASSERT_THAT(windows_of(one), ElementsAre("7-8"));
+  EXPECT_THAT(step_windows(trace_of(one, "7-8", 0)), SizeIs(2));
+}
+
+TEST_F(WindowsTest, AStopClosesTheOneThatIsOpen) {
+  Job one = profiled_job("stopped", {.start = 1, .steps = 1000, .every = 0});
+  one.steps = 1000;
+  using shardscope::testing::run_ranks;
+  run_ranks(one.ranks, [&](const Environment& environment) {
+    std::thread asks;
+    if (environment.rank == 0) {
+      asks = std::thread([&] {
+        while (metrics(one).size() < 6) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        kill(getpid(), SIGINT);
+      });
+    }
+    const ExitCode code = train(one, environment, {.quiet = true});
+    if (asks.joinable()) asks.join();
+    return code;
+  });
+  const auto steps = static_cast<int>(metrics(one).size() / 2);
+  ASSERT_LT(steps, 1000);
+  const std::string window = "1-" + std::to_string(steps);
+  ASSERT_THAT(windows_of(one), ElementsAre(window));
+  EXPECT_THAT(step_windows(trace_of(one, window, 1)), SizeIs(steps));
+}
+
+TEST_F(WindowsTest, WhatIsAskedForInsideOfOneIsNotFollowed) {
+  Job one = profiled_job("overlap", {.start = 2, .steps = 900, .every = 0});
+  one.steps = 1000;
+  using shardscope::testing::run_ranks;
+  run_ranks(one.ranks, [&](const Environment& environment) {
+    std::thread asks;
+    if (environment.rank == 0) {
+      asks = std::thread([&] {
+        while (metrics(one).size() < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(leave_request(one.output, {.id = "mine", .steps = 3}));
+        EXPECT_FALSE(leave_request(one.output, {.id = "another's", .steps = 3}));
+        kill(getpid(), SIGUSR1);
+        while (read_notice(one.output).value_or(JobNotice{}).refused != "mine")
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        kill(getpid(), SIGINT);
+      });
+    }
+    const ExitCode code = train(one, environment, {.quiet = true});
+    if (asks.joinable()) asks.join();
+    return code;
+  });
+  EXPECT_THAT(windows_of(one), SizeIs(1));
+}
+
 TEST_F(WindowsTest, WithoutAnyThereIsNoFolder) {
   const Job one = profiled_job("none", {});
   run_forked(one);
