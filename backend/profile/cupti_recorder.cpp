@@ -137,16 +137,16 @@ class Subscription {
   CUpti_SubscriberHandle handle_{};
 };
 
-ClockOffset read_clock() {
-  std::array<ClockReading, 9> readings{};
-  for (ClockReading& reading : readings) {
+ClockFinding read_clock() {
+  std::array<ClockExchange, 9> exchanges{};
+  for (ClockExchange& exchange : exchanges) {
     std::uint64_t theirs = 0;
-    reading.before_ns = monotonic_ns();
+    exchange.sent_ns = monotonic_ns();
     cupti().get_timestamp(&theirs);
-    reading.after_ns = monotonic_ns();
-    reading.other_ns = static_cast<std::int64_t>(theirs);
+    exchange.received_ns = monotonic_ns();
+    exchange.answered_ns = static_cast<std::int64_t>(theirs);
   }
-  return clock_offset(readings);
+  return {.at_ns = exchanges.back().answered_ns, .offset = offset_of(exchanges)};
 }
 
 std::string demangled(const std::string& name) {
@@ -188,7 +188,7 @@ class CuptiRecorder final : public DeviceRecorder {
     cupti().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     std::size_t dropped = 0;
     cupti().dropped_records(nullptr, 0, &dropped);
-    const ClockOffset end = read_clock();
+    const ClockFinding end = read_clock();
     buffers_->wait_until_read();
     close();
     return gather(static_cast<std::int64_t>(dropped), HostClock(start_clock_, end));
@@ -280,7 +280,7 @@ class CuptiRecorder final : public DeviceRecorder {
   LaunchProbe probe_;
   std::unique_ptr<Subscription> subscription_;  ///< none: nothing is recorded
   bool on_our_clock_ = false;
-  ClockOffset start_clock_;
+  ClockFinding start_clock_;
   std::vector<std::string> notes_;
   ParsedRecords parsed_;  ///< written on the thread of the buffers while it reads
   std::unique_ptr<ActivityBuffers> buffers_;  ///< last: its thread uses what stands above

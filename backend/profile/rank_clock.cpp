@@ -19,10 +19,6 @@ namespace {
 constexpr int round_trips = 32;
 constexpr std::chrono::milliseconds between_looks{1};
 
-std::int64_t length_of(const ClockExchange& exchange) {
-  return exchange.received_ns - exchange.sent_ns;
-}
-
 ClockOffset own_offset() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::int64_t unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
@@ -70,13 +66,6 @@ ClockOffset agreed(const Environment& environment, TcpStore& store, const ClockM
 }
 
 }  // namespace
-
-ClockOffset offset_of(std::span<const ClockExchange> exchanges) {
-  const ClockExchange& best = *std::ranges::min_element(exchanges, {}, length_of);
-  const std::int64_t length = length_of(best);
-  return {.offset_ns = best.answered_ns - best.sent_ns - length / 2,
-          .residual = {(length + 1) / 2}};
-}
 
 CommonClock common_clock(const Environment& environment, TcpStore* store,
                          const ClockMeeting& meeting) {

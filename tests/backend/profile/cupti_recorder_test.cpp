@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <map>
 
 #include "backend/executor/step_recorder.h"
 #include "tests/backend/cuda/stand_in_device.h"
+#include "tests/backend/profile/cupti_fault.h"
 #include "tests/backend/profile/recorder_place.h"
 
 namespace shardscope::test {
@@ -19,14 +19,6 @@ namespace {
 using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
-
-class Fault {
- public:
-  explicit Fault(const char* what) { setenv("SHARDSCOPE_STAND_IN_CUPTI", what, 1); }
-  ~Fault() { unsetenv("SHARDSCOPE_STAND_IN_CUPTI"); }
-  Fault(const Fault&) = delete;
-  Fault& operator=(const Fault&) = delete;
-};
 
 const Kernel add{.kind = KernelKind::add, .dtype = Dtype::float32, .elements = 64};
 
@@ -49,7 +41,7 @@ class CuptiRecorder : public testing::Test {
 
 TEST_F(CuptiRecorder, SaysWhoIsInTheWayAndRecordsOnceTheyAreGone) {
   {
-    const Fault fault("subscribed");
+    const CuptiFault fault("subscribed");
     EXPECT_THAT(recorder_->start(), AllOf(HasSubstr("nsys"), HasSubstr("CUPTI for another tool")));
     // Steps go on, and the probe is told of them.
     recorder_->probe().begin_step(1);
@@ -63,7 +55,7 @@ TEST_F(CuptiRecorder, SaysWhoIsInTheWayAndRecordsOnceTheyAreGone) {
 
 TEST_F(CuptiRecorder, SaysWhichPermissionIsMissingAndLeavesThePlaceFree) {
   {
-    const Fault fault("no_permission");
+    const CuptiFault fault("no_permission");
     EXPECT_THAT(recorder_->start(),
                 AllOf(HasSubstr("kernels cannot be recorded"), HasSubstr("CAP_SYS_ADMIN")));
   }
@@ -71,7 +63,7 @@ TEST_F(CuptiRecorder, SaysWhichPermissionIsMissingAndLeavesThePlaceFree) {
 }
 
 TEST_F(CuptiRecorder, GoesOnWithoutWhatIsNotNeeded) {
-  const Fault fault("no_memory");
+  const CuptiFault fault("no_memory");
   ASSERT_EQ(recorder_->start(), "");
   launch();
   const DeviceRecording recording = recorder_->stop();
@@ -80,7 +72,7 @@ TEST_F(CuptiRecorder, GoesOnWithoutWhatIsNotNeeded) {
 }
 
 TEST_F(CuptiRecorder, BringsAClockOfItsOwnToTheHosts) {
-  const Fault fault("own_clock");
+  const CuptiFault fault("own_clock");
   ASSERT_EQ(recorder_->start(), "");
   const std::int64_t begin = monotonic_ns();
   launch();

@@ -13,6 +13,7 @@
 #include "tests/backend/cuda/mirror_communicator.h"
 #include "tests/backend/cuda/stand_in_device.h"
 #include "tests/backend/cuda/stand_in_teacher.h"
+#include "tests/backend/profile/cupti_fault.h"
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
 #include "traces/analysis.h"
@@ -22,6 +23,7 @@ namespace shardscope::test {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 using ::testing::IsFalse;
 
 class DeviceWindows : public TrainingFixture {
@@ -107,6 +109,16 @@ TEST_F(DeviceWindows, TimeSums) {
     EXPECT_EQ(time.compute + time.exposed_communication + time.exposed_copy + time.idle, time.span);
     EXPECT_GT(time.compute, Duration{});
   }
+}
+
+TEST_F(DeviceWindows, AreTimedByMarksWhereAnotherProfilerIsAtWork) {
+  const CuptiFault fault("subscribed");
+  losses_of_run(true);
+  EXPECT_EQ(std::ranges::count(timed_, true), 3);
+  const Trace trace = window();
+  EXPECT_EQ(step_windows(trace).size(), 3u);
+  EXPECT_THAT(trace.recording.notes, ::testing::Contains(::testing::AllOf(
+                                         HasSubstr("nsys"), HasSubstr("timed by marks"))));
 }
 
 }  // namespace
