@@ -47,40 +47,51 @@ OperationCounters::OperationCounters(const Schedule& schedule, OperationThreads 
                                      OpenPerfEvent call)
     : schedule_(schedule),
       call_(std::move(call)),
-      compute_(std::move(threads.compute)),
-      communication_({threads.communication}) {}
+      compute_{.meter = ProcessorMeter(std::move(threads.compute)), .last = {}},
+      communication_{.meter = ProcessorMeter({threads.communication}), .last = {}} {}
 
 /// All threads are counted or none, so that operations can be compared.
 void OperationCounters::start() {
-  why_not_counted_ = compute_.open(call_);
-  if (why_not_counted_.empty()) why_not_counted_ = communication_.open(call_);
-  if (!why_not_counted_.empty()) compute_.close();
-  counted_ = compute_.is_counting();
-  reading_ns_ = compute_.reading_ns();
+  why_not_counted_ = compute_.meter.open(call_);
+  if (why_not_counted_.empty()) why_not_counted_ = communication_.meter.open(call_);
+  if (!why_not_counted_.empty()) compute_.meter.close();
+  counted_ = compute_.meter.is_counting();
+  reading_ns_ = compute_.meter.reading_ns();
   steps_.clear();
   lay_out_step();
 }
 
 void OperationCounters::stop() {
-  share_not_counted_ = std::max(compute_.share_not_counted(), communication_.share_not_counted());
-  compute_.close();
-  communication_.close();
+  share_not_counted_ =
+      std::max(compute_.meter.share_not_counted(), communication_.meter.share_not_counted());
+  compute_.meter.close();
+  communication_.meter.close();
 }
 
 void OperationCounters::lay_out_step() {
   steps_.push_back({.step = 0, .operations = {schedule_.operations.size(), MeasuredOperation{}}});
 }
 
-const ProcessorMeter& OperationCounters::meter_of(OperationId operation) const {
+void OperationCounters::begin_step(std::int64_t step) {
+  steps_.back().step = step;
+  compute_.last = communication_.last = std::nullopt;
+}
+
+OperationCounters::Threads& OperationCounters::threads_of(OperationId operation) {
   return is_collective(schedule_.at(operation).kind) ? communication_ : compute_;
 }
 
 void OperationCounters::begin(OperationId operation) {
-  steps_.back().operations[operation.value].begin = meter_of(operation).read();
+  const Threads& threads = threads_of(operation);
+  const bool is_cheap = threads.meter.is_counting();
+  steps_.back().operations[operation.value].begin =
+      is_cheap || !threads.last ? threads.meter.read() : threads.last;
 }
 
 void OperationCounters::end(OperationId operation) {
-  steps_.back().operations[operation.value].end = meter_of(operation).read();
+  Threads& threads = threads_of(operation);
+  threads.last = threads.meter.read();
+  steps_.back().operations[operation.value].end = threads.last;
 }
 
 void OperationCounters::add_to(Trace& trace, const MeasuredWindow&) {
@@ -108,7 +119,7 @@ void OperationCounters::add_step(Trace& trace, const OperationSpans& spans,
 std::string OperationCounters::how_measured() const {
   std::string text =
       counted_ ? "cycles and instructions" : "processor time in place of cycles and instructions";
-  text += fmt::format(", {} ns a reading of {} threads", reading_ns_, compute_.threads());
+  text += fmt::format(", {} ns a reading of {} threads", reading_ns_, compute_.meter.threads());
   if (!counted_) text += ": " + why_not_counted_;
   if (share_not_counted_ > not_counted_tolerance)
     text += fmt::format("; too small by {:.1f}%, as the processor had no counter free then",

@@ -47,19 +47,25 @@ class OperationCounters final : public Instrument, private Probe {
     std::vector<MeasuredOperation> operations;  ///< by id
   };
 
-  void begin_step(std::int64_t step) override { steps_.back().step = step; }
+  void begin_step(std::int64_t step) override;
   void end_step() override { lay_out_step(); }
   void begin(OperationId operation) override;
   void end(OperationId operation) override;
 
+  /// The threads that are read together.
+  struct Threads {
+    ProcessorMeter meter;
+    std::optional<ProcessorUse> last;  ///< at the end of an operation in this step
+  };
+
   void lay_out_step();
-  const ProcessorMeter& meter_of(OperationId operation) const;
+  Threads& threads_of(OperationId operation);
   void add_step(Trace& trace, const OperationSpans& spans, const MeasuredStep& step) const;
   std::string how_measured() const;
 
   const Schedule& schedule_;
   OpenPerfEvent call_;
-  ProcessorMeter compute_, communication_;
+  Threads compute_, communication_;
   std::vector<MeasuredStep> steps_;  ///< of the window; the last one has not been run
   bool counted_ = false;             ///< cycles and instructions, not processor time
   std::string why_not_counted_;
