@@ -10,6 +10,7 @@
 
 #include "core/side_by_side.h"
 #include "traces/analysis.h"
+#include "traces/peer_waits.h"
 #include "traces/trace.h"
 
 namespace shardscope {
@@ -57,7 +58,12 @@ struct OperationDifference {
 /// How one rank spent its profiled steps.
 struct RankTime {
   int rank = 0;
+<<<<<<< HEAD
   Accounting time;  ///< of its profiled steps together; the parts sum to span
+=======
+  Accounting time;  ///< from the first step's begin to the last one's end; its parts sum to span
+  std::optional<PeerWaitTotals> waits;  ///< over these steps, where they were measured
+>>>>>>> 7354707 (What was profiled shows who waited for whom, and who held memory, in text and JSON)
 };
 
 struct Differences {
@@ -75,7 +81,8 @@ struct Differences {
 /// (`typical_runs`).
 Differences find_differences(const Trace* predicted, std::span<const Trace> profiled);
 
-/// For people: a line on time for each rank, then the largest differences. Ends in a newline.
+/// For people: a line on time for each rank, who held memory, then the largest differences. Ends in
+/// a newline.
 std::string to_text(const Differences& differences);
 /// comparison.json (docs/cli.md).
 std::string to_json(const Differences& differences);

@@ -14,13 +14,33 @@ Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json to_value(const PeerWaitTotals& waits) {
+  Json last = Json::array();
+  for (const auto& [rank, times] : waits.times_last)
+    last.push_back({{"rank", rank}, {"times", times}});
+  return {{"collectives", waits.collectives},
+          {"waiting_ns", waits.waiting.ns},
+          {"moving_ns", waits.moving.ns},
+          {"bytes", waits.bytes.count},
+          {"last", last}};
+}
+
 Json to_value(const RankTime& rank) {
   return {{"rank", rank.rank},
           {"span_ns", rank.time.span.ns},
           {"compute_ns", rank.time.compute.ns},
           {"exposed_communication_ns", rank.time.exposed_communication.ns},
           {"exposed_copy_ns", rank.time.exposed_copy.ns},
-          {"idle_ns", rank.time.idle.ns}};
+          {"idle_ns", rank.time.idle.ns},
+          {"waits", rank.waits ? to_value(*rank.waits) : Json(nullptr)}};
+}
+
+Json to_value(const MemoryHolder& holder) {
+  Json value{{"owner", holder.owner}, {"place", name_of(holder.place)}};
+  if (holder.planned) value["planned_bytes"] = holder.planned->count;
+  if (holder.held) value["held_bytes"] = holder.held->count;
+  if (holder.recorded) value["recorded_bytes"] = holder.recorded->count;
+  return value;
 }
 
 Json to_value(const OperationDifference& one) {
@@ -47,11 +67,14 @@ Json with_cause(const OperationDifference& one) {
 }
 
 Json to_value(const RecordingFacts& recording) {
+  Json memory = Json::array();
+  for (const MemoryHolder& holder : recording.memory) memory.push_back(to_value(holder));
   const Duration* residual = recording.clock_residual ? &*recording.clock_residual : nullptr;
   return {{"clock", recording.clock},
           {"clock_residual_ns", residual != nullptr ? Json(residual->ns) : Json(nullptr)},
           {"dropped_records", recording.dropped_records},
-          {"notes", recording.notes}};
+          {"notes", recording.notes},
+          {"memory", memory}};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -51,6 +52,38 @@ std::string ranks_text(const Differences& differences) {
   return columns(rows);
 }
 
+std::string last_text(const PeerWaitTotals& waits) {
+  std::vector<std::string> parts;
+  for (const auto& [rank, times] : waits.times_last)
+    parts.push_back(fmt::format("rank {} {} times", rank, times));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string waits_text(const Differences& differences) {
+  std::vector<std::vector<std::string>> rows{
+      {"rank", "collectives", "wait for peers", "move bytes", "payload", "came last"}};
+  for (const RankTime& rank : differences.ranks) {
+    if (!rank.waits) continue;
+    rows.push_back({fmt::to_string(rank.rank), fmt::to_string(rank.waits->collectives),
+                    rounded_text(rank.waits->waiting), rounded_text(rank.waits->moving),
+                    rounded_text(rank.waits->bytes), last_text(*rank.waits)});
+  }
+  return rows.size() > 1 ? columns(rows) : "";
+}
+
+std::string memory_text(const std::vector<MemoryHolder>& memory) {
+  if (memory.empty()) return "";
+  const auto cell = [](const std::optional<Bytes>& bytes) {
+    return bytes ? rounded_text(*bytes) : std::string();
+  };
+  std::vector<std::vector<std::string>> rows{{"memory", "planned", "held", "by its books", "of"}};
+  for (const MemoryHolder& holder : memory) {
+    rows.push_back({std::string(name_of(holder.place)), cell(holder.planned), cell(holder.held),
+                    cell(holder.recorded), holder.owner});
+  }
+  return columns(rows);
+}
+
 std::string recording_text(const RecordingFacts& recording) {
   std::string text;
   if (recording.clock_residual) {
@@ -83,7 +116,8 @@ std::string largest_text(const Differences& differences) {
 
 std::string to_text(const Differences& differences) {
   std::string text = fmt::format("{}\n", steps_text(differences.steps));
-  text += ranks_text(differences) + recording_text(differences.recording);
+  text += ranks_text(differences) + waits_text(differences) +
+          memory_text(differences.recording.memory) + recording_text(differences.recording);
   if (!differences.has_prediction) return text + "  nothing was predicted for this machine\n";
   const auto error = error_share(differences.step_time);
   text += fmt::format("  a step: {} predicted, {} profiled{}\n",

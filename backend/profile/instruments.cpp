@@ -2,6 +2,7 @@
 
 #include "backend/profile/cupti_recorder.h"
 #include "backend/profile/device_instrument.h"
+#include "backend/profile/memory_instrument.h"
 #include "backend/profile/nccl_profile.h"
 #include "backend/profile/operation_counters.h"
 #include "backend/profile/peer_waits.h"
@@ -12,6 +13,7 @@ std::vector<std::unique_ptr<Instrument>> make_instruments(const InstrumentPlace&
   std::vector<std::unique_ptr<Instrument>> instruments;
   Executor& executor = place.executor;
   const Schedule& schedule = executor.schedule();
+  instruments.push_back(std::make_unique<MemoryInstrument>(executor, place.marks));
   if (!executor.device_memory().is_host()) {
     instruments.push_back(make_device_instrument(schedule, make_cupti_recorder()));
     if (place.world.size() > 1) instruments.push_back(make_nccl_instrument());

@@ -8,14 +8,16 @@
 
 #include "backend/communicator.h"
 #include "backend/executor/executor.h"
+#include "backend/executor/memory_marks.h"
 #include "backend/profile/instrument.h"
 
 namespace shardscope {
 
 struct InstrumentPlace {
   Executor& executor;
-  Communicator& world;     ///< that of the executor
-  int kernel_threads = 1;  ///< so many run a kernel, where the host does
+  Communicator& world;            ///< that of the executor
+  std::vector<MemoryMark> marks;  ///< of the device's memory, before the executor was made
+  int kernel_threads = 1;         ///< so many run a kernel, where the host does
   /// When a window closes, on all ranks: what to add to monotonic_ns() for the time all go by.
   std::function<std::int64_t()> clock_offset;
 };

@@ -41,7 +41,8 @@ std::vector<MemoryHolder> holders_of(const std::vector<MemoryMark>& marks, Bytes
     before = in_use;
   };
   for (const MemoryMark& mark : marks) add(mark.owner, mark.in_use);
-  if (!marks.empty()) add("since then: connections, code loaded late, other processes", now);
+  if (!marks.empty())
+    add("since then: connections of the communicator, code loaded late, other processes", now);
   return holders;
 }
 

@@ -17,6 +17,7 @@
 #include "backend/comm/nccl_settings.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
+#include "backend/executor/memory_marks.h"
 #include "backend/executor/profiled_trace.h"
 #include "backend/profile/instruments.h"
 #include "backend/profile/listeners.h"
@@ -67,6 +68,12 @@ std::chrono::milliseconds deadline_of(const Job& job) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(job.timeout_s * 1e3));
 }
 
+std::vector<MemoryMark> first_mark(Device& device) {
+  std::vector<MemoryMark> marks;
+  note(marks, "context, and other processes", device.memory());
+  return marks;
+}
+
 /// What rank 0 leaves in the run folder before the first step.
 LineFile start_run_folder(const Job& job) {
   write_atomically(job.output / "job.json", to_json(job));
@@ -113,11 +120,13 @@ class Run {
         environment_(environment),
         session_(session),
         device_(make_device(job, environment, session.get())),
+        marks_(first_mark(*device_)),
         world_(make_communicator(job.communicator, environment, std::move(session), device_.get())),
         leads_(environment.rank == 0),
         options_(options),
         progress_(job.steps, options.quiet || !leads_) {
     if (leads_) metrics_.emplace(start_run_folder(job));
+    note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
     trainer_.emplace(job, *world_, *device_);
     listeners_ = make_listeners(trainer_->schedule());
     trainer_->executor().set_probes(probes_of(listeners_));
@@ -171,6 +180,7 @@ class Run {
     auto instruments =
         make_instruments({.executor = executor,
                           .world = *world_,
+                          .marks = marks_,
                           .kernel_threads = kernel_threads(job_, environment_),
                           .clock_offset = [this] { return profiler_->clock().offset_ns; }});
     for (auto& instrument : instruments) profiler_->add(std::move(instrument));
@@ -197,6 +207,7 @@ class Run {
   std::shared_ptr<JobSession> session_;
   StopRequest stop_request_;
   std::unique_ptr<Device> device_;
+  std::vector<MemoryMark> marks_;  ///< of what is made before the executor
   std::unique_ptr<Communicator> world_;
   bool leads_ = false;
   const TrainOptions& options_;

@@ -239,6 +239,33 @@ TEST(Differences, TextAndJsonSayTheSame) {
   EXPECT_EQ(json["operations"][0]["profiled_ns"], 50000);
 }
 
+TEST(Differences, ShowWhoWaitedAndWhoHeldMemory) {
+  // The gather of 40 us in each of two steps: 30 us of it waiting for rank 1.
+  Trace trace = trace_of({{compute, 0, 10}, {gather, 10, 50}});
+  trace.measures = {"waiting_ns", "last_rank"};
+  for (std::uint32_t span = 0; span < trace.spans.size(); ++span) {
+    if (trace.spans[span].span_class != SpanClass::communication) continue;
+    trace.span_measures.push_back({span, 0, 30'000});
+    trace.span_measures.push_back({span, 1, 1});
+  }
+  trace.recording.memory = {
+      {.owner = "arena", .planned = 4_MiB, .held = 3_MiB},
+      {.owner = "kernels", .place = MemoryHolder::Place::device, .held = 0_B}};
+  const Differences differences = find_differences(nullptr, {{trace}});
+  const std::string text = to_text(differences);
+  EXPECT_THAT(text, HasSubstr("60.0 us     20.0 us"));  // waiting, moving
+  EXPECT_THAT(text, HasSubstr("rank 1 2 times"));
+  EXPECT_THAT(text, HasSubstr("host    4.00 MiB  3.00 MiB                arena"));
+  const auto json = nlohmann::json::parse(to_json(differences));
+  EXPECT_EQ(json["ranks"][0]["waits"]["waiting_ns"], 60'000);
+  EXPECT_EQ(json["ranks"][0]["waits"]["last"],
+            nlohmann::json::parse(R"([{"rank": 1, "times": 2}])"));
+  // A figure that cannot be had is absent, not zero.
+  EXPECT_EQ(json["recording"]["memory"], nlohmann::json::parse(R"([
+    {"owner": "arena", "place": "host", "planned_bytes": 4194304, "held_bytes": 3145728},
+    {"owner": "kernels", "place": "device", "held_bytes": 0}])"));
+}
+
 TEST(Differences, WithoutAPredictionSaysSo) {
   const std::vector<Trace> real{samples::two_steps()};
   const Differences differences = find_differences(nullptr, real);

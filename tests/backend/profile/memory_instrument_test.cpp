@@ -25,9 +25,12 @@ TEST(MemoryMarks, AreWhatEachPartTook) {
                                       {"arena", 1420_MiB}};
   EXPECT_THAT(
       holders_of(marks, 1500_MiB),
-      ElementsAre(on_device("CUDA context", 400_MiB), on_device("communicator", 20_MiB),
-                  on_device("arena", 1000_MiB),
-                  on_device("since then: connections, code loaded late, other processes", 80_MiB)));
+      ElementsAre(
+          on_device("CUDA context", 400_MiB), on_device("communicator", 20_MiB),
+          on_device("arena", 1000_MiB),
+          on_device(
+              "since then: connections of the communicator, code loaded late, other processes",
+              80_MiB)));
   EXPECT_THAT(holders_of(std::vector<MemoryMark>{}, 5_MiB), ElementsAre());
 }
 
@@ -160,9 +163,12 @@ TEST(MemoryInstrument, NamesWhatTheDevicesMemoryWentTo) {
   arena.planned = executor.arena_bytes();
   EXPECT_THAT(
       of_device,
-      ElementsAre(on_device("CUDA context", 100_MiB),
-                  on_device("kernels and their libraries", 3_MiB), arena,
-                  on_device("since then: connections, code loaded late, other processes", 1_MiB)));
+      ElementsAre(
+          on_device("CUDA context", 100_MiB), on_device("kernels and their libraries", 3_MiB),
+          arena,
+          on_device(
+              "since then: connections of the communicator, code loaded late, other processes",
+              1_MiB)));
   EXPECT_THAT(trace.recording.memory,
               ::testing::Not(::testing::Contains(::testing::AllOf(
                   ::testing::Field(&MemoryHolder::owner, "arena"),
