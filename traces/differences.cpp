@@ -36,6 +36,12 @@ RankTime time_of(const Trace& trace) {
 >>>>>>> 7354707 (What was profiled shows who waited for whom, and who held memory, in text and JSON)
 }
 
+CategoryBytes peak_of(const Trace& trace) {
+  const std::vector<StepWindow> steps = step_windows(trace);
+  if (steps.empty()) return {};
+  return memory_peak(trace, {steps.front().window.begin, steps.back().window.end}).at_peak;
+}
+
 Duration step_time_of(const Trace& trace) {
   const std::vector<StepWindow> steps = step_windows(trace);
   return steps.empty() ? Duration{} : steps[steady_step(steps)].window.length();
@@ -117,6 +123,7 @@ Differences find_differences(const Trace* predicted, std::span<const Trace> prof
   for (const StepWindow& step : step_windows(own)) result.steps.push_back(step.step);
   for (const Trace& rank : profiled) result.ranks.push_back(time_of(rank));
   result.recording = own.recording;
+  result.at_peak = peak_of(own);
   result.step_time.profiled.value = step_time_of(own);
   if (predicted == nullptr) return result;
   result.has_prediction = true;

@@ -74,6 +74,7 @@ struct Differences {
   std::vector<OperationDifference> operations;  ///< ascending by id; empty without a prediction
   std::vector<OperationDifference> largest;     ///< five at most, the largest |extra()| first
   RecordingFacts recording;                     ///< of the rank that is compared
+  CategoryBytes at_peak;                        ///< its live bytes when they were most
 };
 
 /// `profiled`: ranks of one run on one clock, not empty; the first is compared with `predicted`

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -77,6 +79,13 @@ Json to_value(const RecordingFacts& recording) {
           {"memory", memory}};
 }
 
+Json to_value(const CategoryBytes& bytes) {
+  Json value = Json::object();
+  for (const MemoryCategory category : memory_categories)
+    value[fmt::format("{}_bytes", name_of(category))] = bytes[category].count;
+  return value;
+}
+
 }  // namespace
 
 std::string to_json(const Differences& differences) {
@@ -86,7 +95,8 @@ std::string to_json(const Differences& differences) {
             {"ranks", Json::array()},
             {"largest", Json::array()},
             {"operations", Json::array()},
-            {"recording", to_value(differences.recording)}};
+            {"recording", to_value(differences.recording)},
+            {"at_peak", to_value(differences.at_peak)}};
   const SideBySide<Duration>& time = differences.step_time;
   const Json predicted = differences.has_prediction ? Json(time.predicted.value.ns) : Json(nullptr);
   json["step_time"] = {

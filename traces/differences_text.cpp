@@ -71,7 +71,8 @@ std::string waits_text(const Differences& differences) {
   return rows.size() > 1 ? columns(rows) : "";
 }
 
-std::string memory_text(const std::vector<MemoryHolder>& memory) {
+std::string memory_text(const Differences& differences) {
+  const std::vector<MemoryHolder>& memory = differences.recording.memory;
   if (memory.empty()) return "";
   const auto cell = [](const std::optional<Bytes>& bytes) {
     return bytes ? rounded_text(*bytes) : std::string();
@@ -80,6 +81,13 @@ std::string memory_text(const std::vector<MemoryHolder>& memory) {
   for (const MemoryHolder& holder : memory) {
     rows.push_back({std::string(name_of(holder.place)), cell(holder.planned), cell(holder.held),
                     cell(holder.recorded), holder.owner});
+    if (!holder.planned) continue;
+    for (const MemoryCategory category : memory_categories) {
+      const Bytes live = differences.at_peak[category];
+      if (live > Bytes{})
+        rows.push_back(
+            {"", rounded_text(live), "", "", fmt::format("  {}, at the peak", name_of(category))});
+    }
   }
   return columns(rows);
 }
@@ -92,6 +100,7 @@ std::string recording_text(const RecordingFacts& recording) {
   }
   if (recording.dropped_records > 0)
     text += fmt::format("  {} records were lost\n", recording.dropped_records);
+  for (const std::string& note : recording.notes) text += fmt::format("  {}\n", note);
   return text;
 }
 
@@ -116,8 +125,8 @@ std::string largest_text(const Differences& differences) {
 
 std::string to_text(const Differences& differences) {
   std::string text = fmt::format("{}\n", steps_text(differences.steps));
-  text += ranks_text(differences) + waits_text(differences) +
-          memory_text(differences.recording.memory) + recording_text(differences.recording);
+  text += ranks_text(differences) + waits_text(differences) + memory_text(differences) +
+          recording_text(differences.recording);
   if (!differences.has_prediction) return text + "  nothing was predicted for this machine\n";
   const auto error = error_share(differences.step_time);
   text += fmt::format("  a step: {} predicted, {} profiled{}\n",

@@ -251,8 +251,14 @@ TEST(Differences, ShowWhoWaitedAndWhoHeldMemory) {
   trace.recording.memory = {
       {.owner = "arena", .planned = 4_MiB, .held = 3_MiB},
       {.owner = "kernels", .place = MemoryHolder::Place::device, .held = 0_B}};
+  trace.recording.notes = {"no cycles here"};
+  CategoryBytes live;
+  live[MemoryCategory::gradients] = 2_MiB;
+  trace.memory = {{.time = 5_us, .operation = {}, .live = live}};
   const Differences differences = find_differences(nullptr, {{trace}});
   const std::string text = to_text(differences);
+  EXPECT_THAT(text, HasSubstr("gradients, at the peak"));
+  EXPECT_THAT(text, HasSubstr("  no cycles here\n"));
   EXPECT_THAT(text, HasSubstr("60.0 us     20.0 us"));  // waiting, moving
   EXPECT_THAT(text, HasSubstr("rank 1 2 times"));
   EXPECT_THAT(text, HasSubstr("host    4.00 MiB  3.00 MiB                arena"));
@@ -260,6 +266,8 @@ TEST(Differences, ShowWhoWaitedAndWhoHeldMemory) {
   EXPECT_EQ(json["ranks"][0]["waits"]["waiting_ns"], 60'000);
   EXPECT_EQ(json["ranks"][0]["waits"]["last"],
             nlohmann::json::parse(R"([{"rank": 1, "times": 2}])"));
+  EXPECT_EQ(json["at_peak"]["gradients_bytes"], 2 << 20);
+  EXPECT_EQ(json["at_peak"]["activations_bytes"], 0);
   // A figure that cannot be had is absent, not zero.
   EXPECT_EQ(json["recording"]["memory"], nlohmann::json::parse(R"([
     {"owner": "arena", "place": "host", "planned_bytes": 4194304, "held_bytes": 3145728},
