@@ -23,14 +23,16 @@ std::string text_of_file(const std::string& path) {
 }
 
 /// Field 22 of /proc/<pid>/stat; the second one, the name, may hold anything but ends with the last
-/// parenthesis.
+/// parenthesis. Empty for a process that has ended and is only not yet taken note of (state Z).
 std::string start_time(int process) {
   const std::string stat = text_of_file(fmt::format("/proc/{}/stat", process));
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string::npos) return "";
   std::istringstream fields(stat.substr(name_end + 1));
   std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
+  fields >> field;
+  if (field == "Z") return "";
+  for (int number = 4; number <= 22; ++number) fields >> field;
   return field;
 }
 
