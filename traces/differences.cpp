@@ -14,8 +14,7 @@ namespace {
 constexpr std::size_t shown = 5;
 
 RankTime time_of(const Trace& trace) {
-<<<<<<< HEAD
-  RankTime result{.rank = trace.rank, .time = {}};
+  RankTime result{.rank = trace.rank, .time = {}, .waits = peer_wait_totals(trace)};
   for (const StepWindow& step : step_windows(trace)) {
     const Accounting time = account(trace, step.window);
     result.time.span += time.span;
@@ -27,13 +26,6 @@ RankTime time_of(const Trace& trace) {
     result.time.overlap += time.overlap;
   }
   return result;
-=======
-  const std::vector<StepWindow> steps = step_windows(trace);
-  if (steps.empty()) return {.rank = trace.rank, .time = {}, .waits = {}};
-  return {.rank = trace.rank,
-          .time = account(trace, {steps.front().window.begin, steps.back().window.end}),
-          .waits = peer_wait_totals(trace)};
->>>>>>> 7354707 (What was profiled shows who waited for whom, and who held memory, in text and JSON)
 }
 
 CategoryBytes peak_of(const Trace& trace) {

@@ -58,12 +58,8 @@ struct OperationDifference {
 /// How one rank spent its profiled steps.
 struct RankTime {
   int rank = 0;
-<<<<<<< HEAD
-  Accounting time;  ///< of its profiled steps together; the parts sum to span
-=======
-  Accounting time;  ///< from the first step's begin to the last one's end; its parts sum to span
+  Accounting time;                      ///< of its profiled steps together; the parts sum to span
   std::optional<PeerWaitTotals> waits;  ///< over these steps, where they were measured
->>>>>>> 7354707 (What was profiled shows who waited for whom, and who held memory, in text and JSON)
 };
 
 struct Differences {
