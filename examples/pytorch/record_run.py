@@ -279,7 +279,7 @@ def sharing_variables(rank):
 
 def environment_of(rank, run):
     world = run["case"]["world"]
-    environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank),
+    environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank % max(run["gpus"], 1)),
                    "LOCAL_WORLD_SIZE": str(world), "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     if run["backend"] == "gloo":
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -361,8 +361,8 @@ def record(arguments, config, model, runtime):
     for backend in backends(arguments, device, shares_device):
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        why = run_ranks({"case": case, "config": config, "folder": folder, "device": device, "backend": backend,
-                         "shares_device": shares_device}, arguments.timeout)
+        why = run_ranks({"case": case, "config": config, "folder": folder, "device": device, "gpus": gpus,
+                         "backend": backend, "shares_device": shares_device}, arguments.timeout)
         if why is None:
             report(folder, case["name"], device, backend)
             return None
