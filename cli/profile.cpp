@@ -97,6 +97,7 @@ class Request {
                    .code = ExitCode::no});
     }
     asked_ = true;
+    options_.output.note("asked; the window begins with the job's next step");
     const SignalOutcome sent = signal_process(notice->process, SIGUSR1);
     if (sent != SignalOutcome::sent) throw not_reached(run_, *notice, sent);
   }

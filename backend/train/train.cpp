@@ -213,9 +213,10 @@ class Run {
   const TrainOptions& options_;
   Progress progress_;
   std::optional<LineFile> metrics_;
-  std::optional<Trainer> trainer_;
+  // The executor's own thread may tell them of operations until the trainer is gone.
   std::vector<std::unique_ptr<Probe>> listeners_;
   std::optional<Profiler> profiler_;
+  std::optional<Trainer> trainer_;
 };
 
 }  // namespace

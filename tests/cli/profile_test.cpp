@@ -103,7 +103,7 @@ TEST_F(Profile, RefusesWhileAWindowIsOpen) {
                                         R"("threads": 1, "profile": {"start": 1, "steps": 1000})"));
   StartedProgram job = start();
   wait_for_steps();
-  const Outcome outcome = workplace_.run("profile run");
+  const Outcome outcome = workplace_.run("profile run --quiet");
   end(job);
   // The window may have closed before on a fast machine.
   if (outcome.code == 0) GTEST_SKIP() << "the window was closed before";
@@ -166,6 +166,19 @@ TEST_F(Profile, WithdrawsAtCtrlCWhatNobodyHeardOf) {
   EXPECT_EQ(outcome->code, 130);
   EXPECT_THAT(outcome->errors, HasSubstr("withdrawn"));
   EXPECT_FALSE(workplace_.has("run/profile.request"));
+}
+
+TEST_F(Profile, ARankThatIsLostInAWindowEndsTheJobAsEver) {
+  workplace_.write("job.json", replaced(workplace_.read("job.json"), "\"threads\": 1",
+                                        R"("threads": 1, "profile": {"start": 1, "steps": 1000})"));
+  StartedProgram job = start();
+  wait_for_steps();
+  ::kill(process_with((workplace_.path() / "run").string(), "RANK=1").value(), SIGKILL);
+  const auto outcome = job.wait(seconds(10));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 4);
+  EXPECT_THAT(outcome->errors, HasSubstr("rank 1: was killed by signal 9 (Killed)"));
+  EXPECT_FALSE(workplace_.has("run/running.json"));
 }
 
 TEST_F(Profile, IsAnOptionOfTrain) {
