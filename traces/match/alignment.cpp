@@ -1,6 +1,7 @@
 #include "traces/match/alignment.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardscope {
 namespace {
@@ -63,10 +64,19 @@ class Search {
       while (x < to_.x && y < to_.y && y >= from_.y && is_alike(x, y)) ++x, ++y;
       row[static_cast<std::size_t>((diagonal + differences) / 2)] = x;
       const bool inside = x <= to_.x && y <= to_.y;
-      if (inside && x + y > furthest.x + furthest.y) furthest = {x, y};
+      if (inside && is_further({x, y}, furthest)) furthest = {x, y};
     }
     rows_.push_back(std::move(row));
     return furthest;
+  }
+
+  /// Of two that are as far, the one that leaves neither sequence behind.
+  bool is_further(Corner corner, Corner than) const {
+    const auto key = [&](Corner c) {
+      const Place x = c.x - from_.x, y = c.y - from_.y;
+      return std::pair(x + y, x > y ? y - x : x - y);
+    };
+    return key(corner) > key(than);
   }
 
   void walk_back(Corner at, Place differences, std::vector<AlignedPair>& pairs) const {

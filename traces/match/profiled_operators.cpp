@@ -102,6 +102,10 @@ std::vector<ProfiledOperator> profiled_operators(const ImportedTrace& trace, con
     const std::uint32_t outer = tree.around(event);
     const bool is_operator = kinds.is_operator[trace.events.name[event]];
     const bool is_in_other = outer != no_event && is_inside[outer];
+    const bool repeats = !operators.empty() && operators.back().event == outer &&
+                         trace.events.name[outer] == trace.events.name[event];
+    if (repeats && operators.back().inner_shapes.empty())
+      operators.back().inner_shapes = shapes_of(trace, event);
     is_inside[event] = is_in_other || is_operator || kinds.is_transport[trace.events.name[event]];
     if (!is_operator || is_in_other) continue;
     operators.push_back({.event = event,

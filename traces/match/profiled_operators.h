@@ -16,6 +16,9 @@ struct ProfiledOperator {
   std::uint32_t event = 0;
   std::string_view name;  ///< "aten::addmm"; of the trace, which must outlive it
   std::string shapes;     ///< as Schedule::shapes; "" also where the trace has none
+  /// Of the call of the same name that lies right in it: an operator on DTensors has whole shapes,
+  /// and runs on this rank's parts.
+  std::string inner_shapes;
   Duration start;
   /// Of what it made devices do; on a trace without a device that of the operator itself.
   Duration duration;

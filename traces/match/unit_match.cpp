@@ -47,18 +47,34 @@ bool is_bucket(const OperationFacts& facts) {
   return facts.kind == OperationKind::all_reduce && facts.phase == Phase::backward && is_gradient;
 }
 
-/// Places of the buckets' all-reduces, by operation, of each predicted step that is used.
+/// The buckets' all-reduces of one step, in order.
+std::vector<const OperationFacts*> buckets_of(const PredictedStep& step) {
+  std::vector<const OperationFacts*> buckets;
+  for (const PredictedOperation& operation : step.collectives)
+    if (is_bucket(*operation.facts)) buckets.push_back(operation.facts);
+  return buckets;
+}
+
+bool same_sizes(const std::vector<const OperationFacts*>& a,
+                const std::vector<const OperationFacts*>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto* x, const auto* y) { return x->elements_in == y->elements_in; });
+}
+
+/// Places of the buckets by operation, for each predicted step that is used. DDP rebuilds its
+/// buckets after the first step: those of the last step count, and steps that have others have
+/// none.
 using BucketPlaces = std::map<OperationId, std::size_t>;
 std::map<std::int32_t, BucketPlaces> bucket_places(const PredictedSchedule& predicted,
                                                    const std::vector<StepPair>& steps) {
   std::map<std::int32_t, BucketPlaces> places;
   for (const StepPair& step : steps) places[step.predicted];
-  for (const PredictedStep& step : predicted.steps) {
-    const auto used = places.find(step.number);
-    if (used == places.end()) continue;
-    for (const PredictedOperation& operation : step.collectives)
-      if (is_bucket(*operation.facts))
-        used->second.emplace(operation.facts->operation, used->second.size());
+  std::map<std::int32_t, std::vector<const OperationFacts*>> buckets;
+  for (const PredictedStep& step : predicted.steps)
+    if (places.contains(step.number)) buckets[step.number] = buckets_of(step);
+  for (const auto& [number, of_step] : buckets) {
+    if (!same_sizes(of_step, buckets.rbegin()->second)) continue;
+    for (std::size_t i = 0; i < of_step.size(); ++i) places[number][of_step[i]->operation] = i;
   }
   return places;
 }
