@@ -17,6 +17,12 @@ PredictedRun::PredictedRun(int world) {
 
 PredictedRun& PredictedRun::step() {
   ++step_;
+  micro_batch_ = 0;
+  return *this;
+}
+
+PredictedRun& PredictedRun::micro_batch() {
+  ++micro_batch_;
   return *this;
 }
 
@@ -47,6 +53,7 @@ PredictedRun& PredictedRun::compute(std::string name, std::string_view shapes, s
 
 void PredictedRun::add(OperationFacts facts) {
   facts.operation = OperationId::of(trace_.facts.size());
+  facts.micro_batch = micro_batch_;
   const auto start = static_cast<std::int64_t>(trace_.facts.size()) * 1000;
   trace_.spans.push_back(
       {.start = {start},

@@ -16,6 +16,8 @@ class PredictedRun {
   explicit PredictedRun(int world = 2);
   /// Operations from here on are of the next step.
   PredictedRun& step();
+  /// ... of the next micro-batch of the step.
+  PredictedRun& micro_batch();
   PredictedRun& collective(OperationKind kind, Phase phase, std::string unit, std::int64_t in,
                            std::int64_t out);
   PredictedRun& compute(std::string name, std::string_view shapes, std::string unit);
@@ -27,6 +29,7 @@ class PredictedRun {
 
   Trace trace_;
   std::int32_t step_ = 0;
+  std::int32_t micro_batch_ = 0;
 };
 
 /// An event of thread 2; times in whole microseconds.

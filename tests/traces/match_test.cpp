@@ -225,6 +225,22 @@ TEST(Match, CountsTheBucketsThatDdpHasRebuilt) {
   EXPECT_EQ(result.all_collectives().matched(), 4);
 }
 
+// Without no_sync every micro-batch reduces the same buckets.
+TEST(Match, CountsABucketOfSeveralMicroBatchesOnce) {
+  PredictedRun run;
+  run.step()
+      .collective(Kind::all_reduce, Phase::backward, "", 100, 100)
+      .micro_batch()
+      .collective(Kind::all_reduce, Phase::backward, "", 100, 100);
+  const Strings events{annotation("ProfilerStep#2", 0, 100),
+                       annotation("DistributedDataParallel.forward", 1, 20),
+                       host_operator("c10d::allreduce_", 40, 1, "[[[100]], [], []]"),
+                       host_operator("c10d::allreduce_", 80, 1, "[[[100]], [], []]")};
+  const RankMatch result = match(run.trace(), traced(events));
+  EXPECT_TRUE(result.complete());
+  EXPECT_EQ(result.units.size(), 1U);
+}
+
 // What gloo does in a collective is no operator of the model, nor is what another operator calls.
 TEST(Match, CountsOnlyTheOutermostOfTheModelsOperators) {
   PredictedRun run;

@@ -74,7 +74,9 @@ std::map<std::int32_t, BucketPlaces> bucket_places(const PredictedSchedule& pred
     if (places.contains(step.number)) buckets[step.number] = buckets_of(step);
   for (const auto& [number, of_step] : buckets) {
     if (!same_sizes(of_step, buckets.rbegin()->second)) continue;
-    for (std::size_t i = 0; i < of_step.size(); ++i) places[number][of_step[i]->operation] = i;
+    std::map<std::int32_t, std::size_t> next;  // by micro-batch: each reduces them all
+    for (const OperationFacts* bucket : of_step)
+      places[number][bucket->operation] = next[bucket->micro_batch]++;
   }
   return places;
 }
@@ -149,7 +151,8 @@ void add_units_of_pairs(const Trace& trace, RankMatch& match) {
 void match_buckets(const PredictedSchedule& predicted, RankMatch& match) {
   auto places = bucket_places(predicted, match.steps);
   std::size_t most = 0;
-  for (const auto& [step, buckets] : places) most = std::max(most, buckets.size());
+  for (const auto& [step, buckets] : places)
+    for (const auto& [operation, place] : buckets) most = std::max(most, place + 1);
   std::vector<std::size_t> found(most), expected(most);
   for (std::size_t i = 0; i < most; ++i)
     match.units.push_back({.name = fmt::format("bucket {}", i),
