@@ -13,23 +13,23 @@ namespace {
 struct Kind {
   CUpti_ActivityKind kind;
   std::string_view name;
-  ActivityLevel from;   ///< the lowest level that has it
+  ProfileRecords from;  ///< the lowest level that has it
   bool needed = false;  ///< without it there is nothing to show
 };
 
 /// External correlation works through the records of calls: those that launch work are recorded at
 /// every level, all of the runtime's only at the highest.
 constexpr std::array kinds{
-    Kind{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", ActivityLevel::kernels, true},
-    Kind{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "operations", ActivityLevel::kernels, true},
-    Kind{CUPTI_ACTIVITY_KIND_MEMCPY, "copies", ActivityLevel::kernels},
-    Kind{CUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices", ActivityLevel::kernels},
-    Kind{CUPTI_ACTIVITY_KIND_MEMSET, "sets of memory", ActivityLevel::kernels},
-    Kind{CUPTI_ACTIVITY_KIND_MEMORY2, "memory that is taken", ActivityLevel::kernels},
-    Kind{CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", ActivityLevel::kernels},
-    Kind{CUPTI_ACTIVITY_KIND_RUNTIME, "calls of the runtime", ActivityLevel::all},
-    Kind{CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "waits", ActivityLevel::all},
-    Kind{CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events", ActivityLevel::all},
+    Kind{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", ProfileRecords::kernels, true},
+    Kind{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "operations", ProfileRecords::kernels, true},
+    Kind{CUPTI_ACTIVITY_KIND_MEMCPY, "copies", ProfileRecords::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices", ProfileRecords::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_MEMSET, "sets of memory", ProfileRecords::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_MEMORY2, "memory that is taken", ProfileRecords::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", ProfileRecords::kernels},
+    Kind{CUPTI_ACTIVITY_KIND_RUNTIME, "calls of the runtime", ProfileRecords::all},
+    Kind{CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "waits", ProfileRecords::all},
+    Kind{CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events", ProfileRecords::all},
 };
 
 /// The calls by which our device, cuBLASLt, cuDNN and NCCL queue work; what starts a graph, too.
@@ -83,7 +83,7 @@ void set_details(const Cupti& library, std::uint8_t on) {
 
 }  // namespace
 
-std::vector<std::string> enable_kinds(const Cupti& library, ActivityLevel level) {
+std::vector<std::string> enable_kinds(const Cupti& library, ProfileRecords level) {
   std::vector<std::string> lacking;
   set_details(library, 1);
   for (const Kind& kind : kinds) {

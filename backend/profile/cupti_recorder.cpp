@@ -210,7 +210,7 @@ class CuptiRecorder final : public DeviceRecorder {
     on_our_clock_ = library.register_clock(host_clock_ns) == CUPTI_SUCCESS;
     require(library.register_buffers(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks");
     leave_zeroing_to_us();
-    notes_ = enable_kinds(library, options_.level);
+    notes_ = enable_kinds(library, options_.records);
     start_clock_ = read_clock();
     probe_.use(&library);
   }
@@ -232,10 +232,10 @@ class CuptiRecorder final : public DeviceRecorder {
 
   /// On the thread of the buffers.
   void read(std::span<std::uint8_t> filled) {
-    parse_records(
-        filled, cupti(),
-        {.most_records = options_.most_records, .keep_calls = options_.level == ActivityLevel::all},
-        parsed_);
+    parse_records(filled, cupti(),
+                  {.most_records = options_.most_records,
+                   .keep_calls = options_.records == ProfileRecords::all},
+                  parsed_);
   }
 
   DeviceRecording gather(std::int64_t dropped, const HostClock& clock) {

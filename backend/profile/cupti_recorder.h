@@ -6,18 +6,14 @@
 #include <memory>
 
 #include "backend/profile/device_recording.h"
+#include "core/config/job.h"
 
 namespace shardscope {
-
-enum class ActivityLevel : std::uint8_t {
-  kernels,  ///< kernels, copies and sets; memory that is taken, which steps do not do; overhead
-  all       ///< besides: the host's calls, its waits, the streams' events
-};
 
 /// A kernel takes 216 bytes, and 64 more to be tied to its operation: the buffers hold 120,000
 /// kernels that have not been read yet. Kineto's defaults are as large (4 MiB each, 32 of them).
 struct CuptiOptions {
-  ActivityLevel level = ActivityLevel::kernels;
+  ProfileRecords records = ProfileRecords::kernels;
   std::size_t buffers = 8;
   std::size_t buffer_bytes = std::size_t{4} << 20;
   std::size_t most_records = std::size_t{1} << 20;  ///< kept of a window

@@ -15,7 +15,8 @@ std::vector<std::unique_ptr<Instrument>> make_instruments(const InstrumentPlace&
   const Schedule& schedule = executor.schedule();
   instruments.push_back(std::make_unique<MemoryInstrument>(executor, place.marks));
   if (!executor.device_memory().is_host()) {
-    instruments.push_back(make_device_instrument(schedule, make_cupti_recorder()));
+    instruments.push_back(
+        make_device_instrument(schedule, make_cupti_recorder({.records = place.records})));
     if (place.world.size() > 1) instruments.push_back(make_nccl_instrument());
     return instruments;
   }

@@ -10,6 +10,7 @@
 #include "backend/executor/executor.h"
 #include "backend/executor/memory_marks.h"
 #include "backend/profile/instrument.h"
+#include "core/config/job.h"
 
 namespace shardscope {
 
@@ -17,7 +18,8 @@ struct InstrumentPlace {
   Executor& executor;
   Communicator& world;            ///< that of the executor
   std::vector<MemoryMark> marks;  ///< of the device's memory, before the executor was made
-  int kernel_threads = 1;         ///< so many run a kernel, where the host does
+  ProfileRecords records = ProfileRecords::kernels;  ///< of a GPU
+  int kernel_threads = 1;                            ///< so many run a kernel, where the host does
   /// When a window closes, on all ranks: what to add to monotonic_ns() for the time all go by.
   std::function<std::int64_t()> clock_offset;
 };

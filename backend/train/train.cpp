@@ -181,6 +181,7 @@ class Run {
         make_instruments({.executor = executor,
                           .world = *world_,
                           .marks = marks_,
+                          .records = job_.profile_records,
                           .kernel_threads = kernel_threads(job_, environment_),
                           .clock_offset = [this] { return profiler_->clock().offset_ns; }});
     for (auto& instrument : instruments) profiler_->add(std::move(instrument));

@@ -73,6 +73,8 @@ constexpr std::array communicator_choices{
     Choice<CommunicatorChoice>{CommunicatorChoice::shared_memory, "shared_memory"},
     Choice<CommunicatorChoice>{CommunicatorChoice::mpi, "mpi"},
     Choice<CommunicatorChoice>{CommunicatorChoice::nccl, "nccl"}};
+constexpr std::array record_choices{Choice<ProfileRecords>{ProfileRecords::kernels, "kernels"},
+                                    Choice<ProfileRecords>{ProfileRecords::all, "all"}};
 constexpr std::array device_choices{Choice<std::string_view>{"auto", "auto"},
                                     Choice<std::string_view>{"cpu", "cpu"},
                                     Choice<std::string_view>{"cuda", "cuda"}};
@@ -289,6 +291,11 @@ const std::vector<Key>& keys() {
        "the next window begins so many steps after the one before; 0: there is one",
        [](V v, Job& j) { j.profile.every = v.integer(0, most_steps); },
        [](const Job& j) -> Json { return j.profile.every; }},
+      {"profile.records", "kernels | all",
+       "what a GPU records in a window: kernels, copies and memory, or the host's calls and waits "
+       "too",
+       [](V v, Job& j) { j.profile_records = choice(v, record_choices); },
+       [](const Job& j) -> Json { return name_in(j.profile_records, record_choices); }},
       {"timeout", "time with unit", "longest wait in a collective", read_timeout,
        [](const Job& j) -> Json { return exact_text(Duration::from_seconds(j.timeout_s)); }},
       {"deterministic", "true | false",

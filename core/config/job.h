@@ -18,6 +18,12 @@ enum class StartWeights : std::uint8_t { random, pretrained };
 enum class CommunicatorChoice : std::uint8_t { automatic, shared_memory, mpi, nccl };
 enum class TokenFormat : std::uint8_t { automatic, text, uint16, llm_c };
 
+/// What a device is asked to record in a window.
+enum class ProfileRecords : std::uint8_t {
+  kernels,  ///< kernels, copies and sets; memory that is taken, which steps do not do; overhead
+  all       ///< besides: the host's calls, its waits, the streams' events
+};
+
 /// Steps in which everything is measured, in the middle of a run.
 struct ProfileWindows {
   std::int64_t start = 0;  ///< first step of the first window, from 1; 0: only when asked for
@@ -54,6 +60,7 @@ struct Job {
   bool save_model = true;
   int profile_steps = 10;  ///< at the end of the run, each operation timed for the trace
   ProfileWindows profile;
+  ProfileRecords profile_records = ProfileRecords::kernels;
   double timeout_s = 60;         ///< longest wait in a collective
   bool deterministic = false;    ///< NCCL adds in one order, whatever the size
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one

@@ -104,6 +104,10 @@ TEST_F(JobTest, WindowsAreRead) {
   EXPECT_THAT(complaint("\"profile\": {\"start\": 1, \"steps\": 10, \"every\": 9}"),
               HasSubstr("every 9 is less than the 10 steps of a window"));
   EXPECT_THAT(complaint("\"profile\": {\"steps\": 0}"), HasSubstr("profile.steps: expected"));
+  EXPECT_EQ(job("").profile_records, ProfileRecords::kernels);
+  EXPECT_EQ(job("\"profile\": {\"records\": \"all\"}").profile_records, ProfileRecords::all);
+  EXPECT_THAT(complaint("\"profile\": {\"records\": \"some\"}"),
+              HasSubstr("one of \"kernels\", \"all\""));
 }
 
 TEST(ProfileWindowsText, GivesStartStepsAndEvery) {

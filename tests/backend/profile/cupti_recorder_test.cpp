@@ -36,7 +36,7 @@ class CuptiRecorder : public testing::Test {
 
   RecorderPlace place_ = make_recorder_place(add);
   std::unique_ptr<Arena> memory_ = place_.device->memory().allocate(512_B);
-  std::unique_ptr<DeviceRecorder> recorder_ = make_cupti_recorder({.level = ActivityLevel::all});
+  std::unique_ptr<DeviceRecorder> recorder_ = make_cupti_recorder({.records = ProfileRecords::all});
 };
 
 TEST_F(CuptiRecorder, SaysWhoIsInTheWayAndRecordsOnceTheyAreGone) {

@@ -174,7 +174,7 @@ TEST_F(CuptiTraining, TheTracesStreamsAreBusyForWhatTheirOperationsTook) {
 
 // With all records, of a walked step: what is written is read again, call by call.
 TEST_F(CuptiTraining, TheTraceIsReadAsItWasWritten) {
-  recorder_ = make_cupti_recorder({.level = ActivityLevel::all});
+  recorder_ = make_cupti_recorder({.records = ProfileRecords::all});
   const DeviceRecording recording = recording_of([&] { run_step(true); });
   Trace trace = start_trace(trainer_.schedule(), TraceKind::profiled);
   add_recording(
@@ -189,7 +189,7 @@ TEST_F(CuptiTraining, TheRunGoesOnUnchanged) {
     const std::unique_ptr<Device> device = make_device();
     MirrorCommunicator world(device->memory());
     Trainer trainer(job_, world, *device);
-    const auto recorder = make_cupti_recorder({.level = ActivityLevel::all});
+    const auto recorder = make_cupti_recorder({.records = ProfileRecords::all});
     std::vector<double> losses;
     for (int step = 1; step <= 5; ++step) {
       if (profiled && step == 4) {

@@ -271,12 +271,12 @@ TEST_F(RecorderContract, NoMoreIsKeptThanWasAskedFor) {
 }
 
 TEST_F(RecorderContract, TheHostsCallsAreRecordedWhereAllIsWanted) {
-  for (const ActivityLevel level : {ActivityLevel::kernels, ActivityLevel::all}) {
-    recorder_ = make_cupti_recorder({.level = level});
+  for (const ProfileRecords level : {ProfileRecords::kernels, ProfileRecords::all}) {
+    recorder_ = make_cupti_recorder({.records = level});
     const DeviceRecording recording =
         recording_of([&] { in_step(1, [&] { in_operation(first, [&] { launch_kernel(); }); }); });
     const auto calls = std::ranges::count(recording.records, RecordKind::call, &DeviceRecord::kind);
-    EXPECT_EQ(calls > 0, level == ActivityLevel::all);
+    EXPECT_EQ(calls > 0, level == ProfileRecords::all);
     EXPECT_EQ(count_of_work(recording), 1);
   }
 }
