@@ -23,7 +23,11 @@ class DeviceInstrument final : public Instrument {
   bool times_replays() const override { return why_not_.empty(); }
 
   void add_to(Trace& trace, const MeasuredWindow& window) override {
-    if (why_not_.empty()) return add_recording(trace, schedule_, recording_, window);
+    if (why_not_.empty()) {
+      add_recording(trace, schedule_, recording_, window);
+      recording_ = {};  // it may be large
+      return;
+    }
     trace.recording.notes.push_back(
         fmt::format("no records of the device's kernels, copies and memory: {}; operations are "
                     "timed by marks on its streams",
