@@ -178,7 +178,7 @@ class Reader {
     for (const auto& [key, bytes] : {std::pair{"planned_bytes", &holder.planned},
                                      {"held_bytes", &holder.held},
                                      {"recorded_bytes", &holder.recorded}})
-      if (const auto count = value.find(key)) *bytes = Bytes{count->integer(0, max_payload)};
+      if (const auto count = value.find(key)) *bytes = Bytes{count->integer(-max_payload, max_payload)};
     return holder;
   }
 

@@ -68,13 +68,15 @@ Trace measured_trace() {
   trace.span_measures = {{.span = 1, .measure = 0, .value = 1'000'000'007},
                          {.span = 3, .measure = 0, .value = -1},
                          {.span = 3, .measure = 1, .value = 250}};
-  trace.recording = {
-      .clock = "one clock per host",
-      .clock_residual = Duration{1500},
-      .dropped_records = 3,
-      .notes = {"no cycles: perf_event_paranoid is 4"},
-      .memory = {{.owner = "arena", .planned = 4_KiB, .held = 3_KiB},
-                 {.owner = "NCCL \"x\"", .place = MemoryHolder::Place::device, .recorded = 0_B}}};
+  trace.recording = {.clock = "one clock per host",
+                     .clock_residual = Duration{1500},
+                     .dropped_records = 3,
+                     .notes = {"no cycles: perf_event_paranoid is 4"},
+                     .memory = {{.owner = "arena", .planned = 4_KiB, .held = 3_KiB},
+                                {.owner = "NCCL \"x\"",
+                                 .place = MemoryHolder::Place::device,
+                                 .held = Bytes{-5},
+                                 .recorded = 0_B}}};
   return trace;
 }
 

@@ -181,6 +181,10 @@ TEST_F(RecordingTrace, MemoryThatALibraryTookIsACounter) {
   EXPECT_EQ(trace.counters[0].name, "device_bytes_taken_by libnccl.so.2");
   EXPECT_THAT(trace.counters[0].samples,
               ElementsAre(Counter::Sample{100_ns, 500}, Counter::Sample{300_ns, 300}));
+  EXPECT_THAT(trace.recording.memory,
+              ElementsAre(MemoryHolder{.owner = "libnccl.so.2, since the window began",
+                                       .place = MemoryHolder::Place::device,
+                                       .recorded = 300_B}));
 }
 
 TEST_F(RecordingTrace, WhatWasLostIsInTheRecordingsFacts) {
