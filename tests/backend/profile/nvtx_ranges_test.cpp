@@ -14,11 +14,13 @@
 
 #include "backend/comm/single_communicator.h"
 #include "backend/executor/executor.h"
+#include "backend/profile/probe_scopes.h"
 #include "core/error.h"
 #include "core/schedule_builder.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"
+#include "tests/core/small_models.h"
 
 namespace shardscope {
 namespace {
@@ -180,6 +182,42 @@ TEST_F(NvtxRangesTest, AToolWithoutSchemasGetsTheBytes) {
   const Heard* gather = find(log, "all_gather:transformer.h.0");
   ASSERT_NE(gather, nullptr);
   EXPECT_THAT(gather->fields(), ElementsAre("value=57344"));
+}
+
+/// Of a rank of two, whose shards are gathered one unit ahead.
+Schedule sharded_schedule() {
+  Strategy strategy;
+  strategy.sharding = ShardingStrategy::full_shard;
+  return native_schedule(testing::small_gpt2(2), resolved(strategy, 2, "test"),
+                         {.batch = 1, .length = 4, .clip = 1.0}, 0);
+}
+
+/// As on a GPU: one thread queues everything, here while a graph is captured.
+TEST_F(NvtxRangesTest, CollectivesThatAreQueuedStandInTheUnitThatQueuesThem) {
+  listen();
+  const std::vector<Heard> log = heard_in([](const Environment&) {
+    const Schedule schedule = sharded_schedule();
+    const std::unique_ptr<Probe> ranges = make_nvtx_ranges(schedule);
+    const std::vector<Probe*> probes{ranges.get()};
+    const StepScope step(probes, 1);
+    ranges->begin_capture();
+    for (std::size_t i = 0; i < schedule.operations.size(); ++i)
+      const OperationScope operation(probes, OperationId::of(i));
+    ranges->end_capture();
+  });
+  EXPECT_THAT(names(log, step_category), ElementsAre("step", "capture"));
+  EXPECT_THAT(names(log, phase_category),
+              ElementsAre("zero_grad", "forward", "backward", "clip", "optimizer"));
+  std::vector<int> stack;
+  for (const Heard& heard : log) {
+    if (heard.is_push() && heard.name() == "all_gather:transformer.h.1") {
+      EXPECT_EQ(stack,
+                (std::vector<int>{step_category, step_category, phase_category, unit_category}));
+    }
+    if (heard.is_push()) stack.push_back(heard.category());
+    if (heard.is_pop()) stack.pop_back();
+  }
+  EXPECT_THAT(stack, IsEmpty());
 }
 
 /// A kernel, and one that fails.
