@@ -38,7 +38,8 @@ std::string match_table(const TracedRun& run, const Painter& painter) {
     units += rank.match.all_units();
     collectives += rank.match.all_collectives();
     compute += rank.match.all_compute();
-    for (const UnitPair& unit : rank.match.units) ways.insert("by " + unit.by);
+    for (const UnitPair& unit : rank.match.units)
+      if (unit.matched) ways.insert("by " + unit.by);
     for (const StepPair& step : rank.match.steps) {
       ++steps;
       found += step.predicted > 0 && step.collectives.complete();
@@ -59,12 +60,18 @@ std::string match_table(const TracedRun& run, const Painter& painter) {
   return table.text(painter);
 }
 
+/// Shapes of long lists of tensors are in the JSON.
+std::string cut(const std::string& text) {
+  constexpr std::size_t most = 90;
+  if (text.empty()) return "nothing";
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
 std::string difference_line(const TracedRank& rank, const MatchDifference& difference) {
-  const auto side = [](const std::string& text) { return text.empty() ? "nothing" : text; };
   const std::string step = difference.step.empty() ? "" : ", " + difference.step;
   return fmt::format("  rank {}{}, {}: predicted {}; in the trace {}\n",
-                     rank.match.rank.value_or(0), step, difference.what, side(difference.predicted),
-                     side(difference.profiled));
+                     rank.match.rank.value_or(0), step, difference.what, cut(difference.predicted),
+                     cut(difference.profiled));
 }
 
 /// What is not compute comes first: operators differ with every release of PyTorch.

@@ -89,6 +89,20 @@ TEST(Match, SaysTheFirstCollectiveThatAnotherModelHas) {
   EXPECT_EQ(result.all_collectives().order_and_kind, 2);
 }
 
+TEST(Match, SaysWhatToCheck) {
+  PredictedRun larger;
+  larger.step()
+      .collective(Kind::all_gather, Phase::forward, "", 5, 10)
+      .collective(Kind::all_gather, Phase::forward, "h.0", 9, 18)
+      .collective(Kind::reduce_scatter, Phase::backward, "h.0", 18, 9);
+  EXPECT_THAT(match(larger.trace(), traced(fsdp2_step(2, 0))).notes,
+              ElementsAre(HasSubstr("sizes")));
+  PredictedRun other;
+  other.step().collective(Kind::all_reduce, Phase::backward, "", 30, 30);
+  EXPECT_THAT(match(other.trace(), traced(fsdp2_step(2, 0))).notes,
+              ElementsAre(HasSubstr("strategy")));
+}
+
 TEST(Match, NamesUnitsThatOneSideAloneHas) {
   PredictedRun other;
   other.step()
@@ -108,7 +122,7 @@ TEST(Match, SaysThatTheWorldIsAnother) {
   EXPECT_EQ(last.what, "world");
   EXPECT_EQ(last.predicted, "2 ranks");
   EXPECT_EQ(last.profiled, "4 ranks");
-  EXPECT_THAT(result.notes.back(), HasSubstr("--world"));
+  EXPECT_THAT(result.notes, testing::Contains(HasSubstr("--world")));
 }
 
 // Two steps without ProfilerStep, each ended by its optimizer.
@@ -260,12 +274,13 @@ TEST(Match, CountsOnlyTheOutermostOfTheModelsOperators) {
   EXPECT_EQ(result.all_compute().all_fields, 3);
 }
 
-// An operator on DTensors has whole shapes, and calls itself on this rank's parts.
-TEST(Match, TakesTheShapesOfTheCallThatADtensorMakes) {
+// An operator on DTensors hands over to Python, which calls it on this rank's parts.
+TEST(Match, TakesTheOperatorThatADtensorCallsOnItsPart) {
   PredictedRun run;
   run.step().compute("aten.mul_.Tensor", "4x6", "");
   const Strings events{annotation("ProfilerStep#2", 0, 100),
-                       host_operator("aten::mul_", 10, 20, "[[8, 6], []]"),
+                       host_operator("aten::mul_", 10, 30, "[[8, 6], []]"),
+                       host_operator("PythonSubclass", 12, 20, "[[8, 6], []]"),
                        host_operator("aten::mul_", 15, 5, "[[4, 6], []]")};
   const RankMatch result = match(run.trace(), traced(events));
   EXPECT_EQ(result.all_compute().all_fields, 1);

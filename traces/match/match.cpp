@@ -36,6 +36,7 @@ class Matcher {
     for (std::size_t i = 0; i < contents_.size(); ++i) match_step(i);
     match_units();
     check_world();
+    note_what_to_check();
     return std::move(result_);
   }
 
@@ -159,6 +160,19 @@ class Matcher {
     differ({}, "world", fmt::format("{} ranks", trace_.world),
            fmt::format("{} ranks", *profiled_.world));
     note("predict the world that was traced: --world, or the run's own settings.json");
+  }
+
+  void note_what_to_check() {
+    const PairCounts all = result_.all_collectives();
+    if (all.complete() || all.profiled + all.predicted == 0) return;
+    if (all.predicted == all.profiled && all.matched() == all.predicted)
+      note(
+          "the same collectives in the same order, but of other sizes: check the model's config, "
+          "the world and the precision");
+    else
+      note(
+          "other collectives, or another number of them: check runtime, strategy, wrapping, "
+          "micro-batches (no_sync), clipping and checkpointing");
   }
 
   void differ(const StepPair& step, std::string_view what, std::string predicted,

@@ -50,9 +50,7 @@ SequenceMatch match_operators(const Trace& trace, const std::vector<PredictedOpe
   for (const PredictedOperation& operation : predicted) keys.push_back(key_of(trace, operation));
   const auto alike = [&](std::size_t i, std::size_t j) { return keys[i].name == profiled[j].name; };
   const auto agrees = [&](std::size_t i, std::size_t j) {
-    return alike(i, j) &&
-           (may_agree(keys[i], profiled[j].shapes) ||
-            (!profiled[j].inner_shapes.empty() && may_agree(keys[i], profiled[j].inner_shapes)));
+    return alike(i, j) && may_agree(keys[i], profiled[j].shapes);
   };
   const auto says_all = [&](std::size_t i, std::size_t j) {
     return keys[i].has_shapes && (keys[i].shapes.empty() || !profiled[j].shapes.empty());

@@ -60,6 +60,18 @@ std::vector<bool> tracks_of_model(const ImportedTrace& trace, const NameKinds& k
   return result;
 }
 
+std::vector<bool> events_that_hand_over(const ImportedTrace& trace, const HostTree& tree) {
+  std::vector<bool> result(trace.events.size());
+  const auto name = std::find(trace.names.begin(), trace.names.end(), "PythonSubclass");
+  if (name == trace.names.end()) return result;
+  for (const std::uint32_t event : trace.by_track) {
+    const bool is_inner =
+        trace.events.name[event] == static_cast<std::uint32_t>(name - trace.names.begin());
+    if (is_inner && tree.around(event) != no_event) result[tree.around(event)] = true;
+  }
+  return result;
+}
+
 /// Adds the time of what each operator launched; false where the trace has no device.
 bool add_device_time(const ImportedTrace& trace, const HostTree& tree,
                      std::vector<ProfiledOperator>& operators) {
@@ -94,18 +106,15 @@ std::vector<ProfiledOperator> profiled_operators(const ImportedTrace& trace, con
                                                  const std::set<std::string, std::less<>>& names) {
   const NameKinds kinds(trace, names);
   const std::vector<bool> is_of_model = tracks_of_model(trace, kinds);
+  const std::vector<bool> hands_over = events_that_hand_over(trace, tree);
   std::vector<bool> is_inside(trace.events.size());
   std::vector<ProfiledOperator> operators;
   for (const std::uint32_t event : trace.by_track) {
     const std::uint32_t track = trace.events.track[event];
     if (!is_of_model[track] || trace.tracks[track].kind != TrackKind::thread) continue;
     const std::uint32_t outer = tree.around(event);
-    const bool is_operator = kinds.is_operator[trace.events.name[event]];
+    const bool is_operator = kinds.is_operator[trace.events.name[event]] && !hands_over[event];
     const bool is_in_other = outer != no_event && is_inside[outer];
-    const bool repeats = !operators.empty() && operators.back().event == outer &&
-                         trace.events.name[outer] == trace.events.name[event];
-    if (repeats && operators.back().inner_shapes.empty())
-      operators.back().inner_shapes = shapes_of(trace, event);
     is_inside[event] = is_in_other || is_operator || kinds.is_transport[trace.events.name[event]];
     if (!is_operator || is_in_other) continue;
     operators.push_back({.event = event,

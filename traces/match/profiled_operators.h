@@ -16,16 +16,15 @@ struct ProfiledOperator {
   std::uint32_t event = 0;
   std::string_view name;  ///< "aten::addmm"; of the trace, which must outlive it
   std::string shapes;     ///< as Schedule::shapes; "" also where the trace has none
-  /// Of the call of the same name that lies right in it: an operator on DTensors has whole shapes,
-  /// and runs on this rank's parts.
-  std::string inner_shapes;
   Duration start;
   /// Of what it made devices do; on a trace without a device that of the operator itself.
   Duration duration;
 };
 
 /// The operators of these names ("aten::addmm") that lie in no other of them and in no collective,
-/// on the threads that run the model (which have the steps, or autograd's nodes), by start.
+/// on the threads that run the model (which have the steps, or autograd's nodes), by start. One
+/// that only hands a tensor of a subclass of Python's over, as those on DTensors do
+/// ("PythonSubclass"), is none; what it calls on this rank's parts is.
 std::vector<ProfiledOperator> profiled_operators(const ImportedTrace& trace, const HostTree& tree,
                                                  const std::set<std::string, std::less<>>& names);
 
