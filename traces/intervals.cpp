@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace shardscope {
+namespace {
+
+bool begins_earlier(TimeWindow a, TimeWindow b) { return a.begin < b.begin; }
+
+}  // namespace
 
 TimeWindow clipped(TimeWindow window, TimeWindow limits) {
   const Duration begin = std::max(window.begin, limits.begin);
@@ -11,8 +16,9 @@ TimeWindow clipped(TimeWindow window, TimeWindow limits) {
 
 IntervalUnion::IntervalUnion(std::vector<TimeWindow> windows) {
   std::erase_if(windows, [](TimeWindow w) { return w.end <= w.begin; });
-  std::sort(windows.begin(), windows.end(),
-            [](TimeWindow a, TimeWindow b) { return a.begin < b.begin; });
+  // What one stream ran comes in order: looking is much quicker than sorting.
+  if (!std::is_sorted(windows.begin(), windows.end(), begins_earlier))
+    std::sort(windows.begin(), windows.end(), begins_earlier);
   for (const TimeWindow& window : windows) {
     if (!windows_.empty() && window.begin <= windows_.back().end) {
       windows_.back().end = std::max(windows_.back().end, window.end);
@@ -42,7 +48,13 @@ Duration IntervalUnion::covered(TimeWindow window) const {
 
 Duration overlap(const IntervalUnion& a, const IntervalUnion& b) {
   Duration total;
-  for (const TimeWindow& window : a.windows()) total += b.covered(window);
+  auto left = a.windows().begin(), right = b.windows().begin();
+  while (left != a.windows().end() && right != b.windows().end()) {
+    const Duration begin = std::max(left->begin, right->begin);
+    const Duration end = std::min(left->end, right->end);
+    if (begin < end) total += end - begin;
+    left->end < right->end ? ++left : ++right;
+  }
   return total;
 }
 

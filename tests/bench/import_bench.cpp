@@ -1,5 +1,6 @@
-// How long it takes to open generated Kineto traces, up to 1 GB, and how much memory an event
-// takes.
+// How long it takes to open Kineto traces and account for their overlap: a public one of 216,092
+// events, where ../shared is beside the project, and generated ones of up to 1.3 GB; and how much
+// memory an event takes.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -87,9 +88,7 @@ const std::filesystem::path& trace_of(int events) {
   return traces.try_emplace(events, events).first->second.path();
 }
 
-void open_trace(benchmark::State& state) {
-  const int events = static_cast<int>(state.range(0));
-  const auto& path = trace_of(events);
+void open_trace(benchmark::State& state, const std::filesystem::path& path) {
   double first_events_s = 0, bytes_per_event = 0;
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
@@ -102,22 +101,51 @@ void open_trace(benchmark::State& state) {
       return false;
     };
     const auto traces = import_traces(path, options);
-    bytes_per_event = static_cast<double>(traces[0].allocated_bytes()) / events;
+    bytes_per_event = static_cast<double>(traces[0].allocated_bytes()) /
+                      static_cast<double>(traces[0].events.size());
   }
   state.counters["first_events_s"] = first_events_s;
   state.counters["bytes_per_event"] = bytes_per_event;
   state.counters["text_bytes"] = static_cast<double>(std::filesystem::file_size(path));
 }
-BENCHMARK(open_trace)->Arg(216'092)->Arg(4'000'000)->Unit(benchmark::kMillisecond)->Iterations(1);
 
-void account_for_overlap(benchmark::State& state) {
-  const auto traces = import_traces(trace_of(static_cast<int>(state.range(0))));
+void account_for_overlap(benchmark::State& state, const std::filesystem::path& path) {
+  const auto traces = import_traces(path);
   for (auto _ : state) {
     for (const DeviceActivities& device : device_activities(traces[0]))
       benchmark::DoNotOptimize(device_figures(device).time.overlap);
   }
 }
-BENCHMARK(account_for_overlap)->Arg(216'092)->Unit(benchmark::kMillisecond);
+
+void open_generated(benchmark::State& state) {
+  open_trace(state, trace_of(static_cast<int>(state.range(0))));
+}
+BENCHMARK(open_generated)
+    ->Arg(216'092)
+    ->Arg(4'000'000)
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(1);
+
+void account_for_overlap_generated(benchmark::State& state) {
+  account_for_overlap(state, trace_of(static_cast<int>(state.range(0))));
+}
+BENCHMARK(account_for_overlap_generated)->Arg(216'092)->Unit(benchmark::kMillisecond);
+
+/// DDP on a V100, gzip; its licence keeps it out of the project.
+const std::filesystem::path public_trace =
+    std::filesystem::path(SOURCE_ROOT) / "../shared/data/traces/hta_ddp_v100_memory_216k.json.gz";
+
+void open_public(benchmark::State& state) {
+  if (!std::filesystem::exists(public_trace)) return state.SkipWithError("no ../shared");
+  open_trace(state, public_trace);
+}
+BENCHMARK(open_public)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+void account_for_overlap_public(benchmark::State& state) {
+  if (!std::filesystem::exists(public_trace)) return state.SkipWithError("no ../shared");
+  account_for_overlap(state, public_trace);
+}
+BENCHMARK(account_for_overlap_public)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace shardscope

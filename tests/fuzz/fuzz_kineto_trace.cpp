@@ -46,11 +46,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!fits_together(trace)) std::abort();
       shardscope::device_spans(trace);
     }
-    const auto report = shardscope::report_of(traces);
-    for (const auto& rank : report.ranks) {
-      if (!sums(rank.time)) std::abort();
+    for (const shardscope::Definitions definitions : shardscope::all_definitions) {
+      const auto report = shardscope::report_of(traces, {.definitions = definitions});
+      for (const auto& rank : report.ranks) {
+        if (!sums(rank.time)) std::abort();
+      }
+      shardscope::to_json(report);
     }
-    shardscope::to_json(report);
   } catch (const shardscope::Error&) {
   }
   return 0;

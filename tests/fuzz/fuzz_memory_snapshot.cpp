@@ -1,11 +1,12 @@
-// Any bytes as a memory snapshot: either an Error, or columns that fit together, and a replay whose
-// live blocks are what it says is active where the history is whole.
+// Any bytes as a memory snapshot: either an Error, or columns that fit together, a replay whose
+// live blocks are what it says is active where the history is whole, and a picture.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 #include "core/error.h"
 #include "tests/fuzz/memory_file.h"
+#include "traces/import/memory_curve_figure.h"
 #include "traces/import/memory_snapshot_reader.h"
 #include "traces/import/snapshot_owners.h"
 #include "traces/import/snapshot_replay.h"
@@ -38,6 +39,8 @@ void play(const shardscope::MemorySnapshot& snapshot, std::int64_t device) {
   if (played.peak_active.bytes < played.end.active) std::abort();
   const auto live = shardscope::live_blocks(snapshot, device, played.peak_active.event);
   shardscope::owners_by_frame(snapshot, live);
+  const auto curve = shardscope::memory_curve(snapshot, device);
+  shardscope::memory_curve_figure(curve, "fuzz");
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
-// Any bytes as a memory timeline: either an Error, or rows that are all accounted for.
+// Any bytes as a memory timeline: either an Error, or rows that are all accounted for, and a
+// picture.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
 #include "core/error.h"
 #include "tests/fuzz/memory_file.h"
+#include "traces/import/memory_curve_figure.h"
 #include "traces/import/memory_timeline.h"
 
 namespace {
@@ -26,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!is_accounted_for(timeline)) std::abort();
     const auto figures = shardscope::timeline_figures(timeline);
     if (figures.peak < figures.final || figures.peak < shardscope::Bytes{}) std::abort();
+    shardscope::memory_curve_figure(shardscope::memory_curve(timeline), "fuzz");
   } catch (const shardscope::Error&) {
   }
   return 0;

@@ -30,14 +30,20 @@ Duration sum_of(const std::vector<TimeWindow>& windows) {
   return {sum};
 }
 
-std::int64_t count_overlapping(std::vector<TimeWindow> windows) {
-  std::sort(windows.begin(), windows.end(), [](TimeWindow a, TimeWindow b) {
+void put_in_order(std::vector<TimeWindow>& windows) {
+  const auto earlier = [](TimeWindow a, TimeWindow b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  };
+  if (!std::is_sorted(windows.begin(), windows.end(), earlier))
+    std::sort(windows.begin(), windows.end(), earlier);
+}
+
+/// `windows` in order.
+std::int64_t count_overlapping(const std::vector<TimeWindow>& windows) {
   std::int64_t count = 0;
-  for (std::size_t i = 1; i < windows.size(); ++i) {
-    count += windows[i].begin < windows[i - 1].end;
-    windows[i].end = std::max(windows[i].end, windows[i - 1].end);
+  for (std::size_t i = 1, last = 0; i < windows.size(); ++i) {
+    count += windows[i].begin < windows[last].end;
+    if (windows[i].end >= windows[last].end) last = i;
   }
   return count;
 }
@@ -86,9 +92,10 @@ std::vector<DeviceActivities> device_activities(const ImportedTrace& trace) {
   std::vector<std::optional<std::uint32_t>> stream_of_track(trace.tracks.size());
   const EventColumns& events = trace.events;
   for (std::uint32_t i = 0; i < events.size(); ++i) {
-    const auto kind = kinds[events.category[i]];
+    const auto& kind = kinds[events.category[i]];
+    if (!kind || events.phase[i] != 'X') continue;
     const ImportedTrack& track = trace.track_of(i);
-    if (!kind || events.phase[i] != 'X' || track.kind != TrackKind::stream) continue;
+    if (track.kind != TrackKind::stream) continue;
     DeviceActivities& device = devices.try_emplace(track.device).first->second;
     auto& stream = stream_of_track[events.track[i]];
     if (!stream) {
@@ -120,12 +127,13 @@ DeviceFigures device_figures(const DeviceActivities& device) {
   figures.sum_of_communication = sum_of(windows.communication);
   figures.sum_of_copies = sum_of(windows.copies);
   for (std::size_t i = 0; i < device.streams.size(); ++i) {
-    const auto& of_stream = windows.streams[i];
+    auto& of_stream = windows.streams[i];
+    put_in_order(of_stream);
     figures.streams.push_back({.stream = device.streams[i],
                                .activities = static_cast<std::int64_t>(of_stream.size()),
                                .sum = sum_of(of_stream),
-                               .busy = IntervalUnion(of_stream).length(),
                                .overlapping = count_overlapping(of_stream)});
+    figures.streams.back().busy = IntervalUnion(std::move(of_stream)).length();
   }
   const BusyTimes busy{.compute = IntervalUnion(std::move(windows.compute)),
                        .communication = IntervalUnion(std::move(windows.communication)),
