@@ -45,7 +45,7 @@ class Steps {
       : profile_(scenario.profile),
         schedule_(schedule_of(scenario, std::min(most, told_micro_batches))) {}
 
-  PredictedStep of(int micro_batches) const {
+  PublishedPrediction of(int micro_batches) const {
     const bool longer = micro_batches > told_micro_batches;
     const StepProgram program = step_program(schedule_, longer ? micro_batches : 0);
     const CostModel model(profile_);
@@ -70,14 +70,14 @@ Duration between(Duration shorter, Duration longer, double share) {
 
 }  // namespace
 
-PredictedStep predicted_step(const PublishedScenario& scenario) {
+PublishedPrediction predicted_step(const PublishedScenario& scenario) {
   const double all = std::max(1.0, scenario.micro_batches);
   const int whole = static_cast<int>(all);
-  PredictedStep step = Steps(scenario, whole).of(whole);
+  PublishedPrediction step = Steps(scenario, whole).of(whole);
   const double rest = all - whole;
   if (rest == 0) return step;
   // The last micro-batch is smaller.
-  const PredictedStep next = Steps(scenario, whole + 1).of(whole + 1);
+  const PublishedPrediction next = Steps(scenario, whole + 1).of(whole + 1);
   step.time = between(step.time, next.time, rest);
   step.low = between(step.low, next.low, rest);
   step.high = between(step.high, next.high, rest);

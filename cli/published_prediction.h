@@ -7,13 +7,13 @@
 
 namespace shardscope {
 
-struct PredictedStep {
+struct PublishedPrediction {
   Duration time, low, high;  ///< 90% of measurements are expected from low to high
   Accounting accounting;     ///< of a step of whole micro-batches
 };
 
 /// Records at most three micro-batches; those of a longer step repeat the second. Throws Error
 /// where the setup is none that can be played.
-PredictedStep predicted_step(const PublishedScenario& scenario);
+PublishedPrediction predicted_step(const PublishedScenario& scenario);
 
 }  // namespace shardscope

@@ -68,7 +68,7 @@ void predict(const PublishedRow& row, ValidatedRow& result) {
   result.assumed = scenario.assumed;
   result.tokens_per_gpu = scenario.tokens_per_step / scenario.world;
   result.measured = measured_step(row, scenario, result.assumed);
-  const PredictedStep step = predicted_step(scenario);
+  const PublishedPrediction step = predicted_step(scenario);
   result.predicted = step.time;
   result.low = step.low;
   result.high = step.high;
