@@ -55,7 +55,8 @@ class DeviceWindows : public TrainingFixture {
                        .session = nullptr,
                        .deadline = std::chrono::seconds(1),
                        .device = "cuda: stand-in"});
-    profiler.add(make_device_instrument(trainer.schedule(), make_cupti_recorder()));
+    if (has_records_)
+      profiler.add(make_device_instrument(trainer.schedule(), make_cupti_recorder()));
     std::vector<double> losses;
     for (std::int64_t step = 1; step <= 10; ++step) {
       if (with_windows) timed_.push_back(profiler.before_step(step));
@@ -71,6 +72,7 @@ class DeviceWindows : public TrainingFixture {
   }
 
   const Job job_ = small_job();
+  bool has_records_ = true;
   std::vector<bool> timed_;
 };
 
@@ -99,6 +101,17 @@ TEST_F(DeviceWindows, ShowMemoryWhenTheOperationsBegin) {
 
 TEST_F(DeviceWindows, LeaveLossesAsTheyAre) {
   EXPECT_EQ(losses_of_run(true), losses_of_run(false));
+}
+
+TEST_F(DeviceWindows, AreWalkedAndTimedWhereTheDeviceGivesNoRecords) {
+  has_records_ = false;
+  EXPECT_EQ(losses_of_run(true), losses_of_run(false));
+  EXPECT_THAT(timed_, ::testing::ElementsAre(false, false, false, false, true, true, true, false,
+                                             false, false));
+  const Trace trace = window();
+  EXPECT_EQ(step_windows(trace).size(), 3u);
+  for (const StepWindow& step : step_windows(trace))
+    EXPECT_GT(account(trace, step.window).compute, Duration{});
 }
 
 TEST_F(DeviceWindows, TimeSums) {
