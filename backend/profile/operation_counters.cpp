@@ -83,9 +83,8 @@ OperationCounters::Threads& OperationCounters::threads_of(OperationId operation)
 
 void OperationCounters::begin(OperationId operation) {
   const Threads& threads = threads_of(operation);
-  const bool is_cheap = threads.meter.is_counting();
-  steps_.back().operations[operation.value].begin =
-      is_cheap || !threads.last ? threads.meter.read() : threads.last;
+  const bool reads = reading_ns_ <= cheap_reading_ns || !threads.last;
+  steps_.back().operations[operation.value].begin = reads ? threads.meter.read() : threads.last;
 }
 
 void OperationCounters::end(OperationId operation) {
@@ -119,7 +118,8 @@ void OperationCounters::add_step(Trace& trace, const OperationSpans& spans,
 std::string OperationCounters::how_measured() const {
   std::string text =
       counted_ ? "cycles and instructions" : "processor time in place of cycles and instructions";
-  text += fmt::format(", {} ns a reading of {} threads", reading_ns_, compute_.meter.threads());
+  text += fmt::format(", {} ns a reading of {} thread{}", reading_ns_, compute_.meter.threads(),
+                      compute_.meter.threads() == 1 ? "" : "s");
   if (!counted_) text += ": " + why_not_counted_;
   if (share_not_counted_ > not_counted_tolerance)
     text += fmt::format("; too small by {:.1f}%, as the processor had no counter free then",

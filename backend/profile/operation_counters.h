@@ -23,10 +23,14 @@ struct OperationThreads {
 /// between steps.
 OperationThreads threads_of(Executor& executor, int kernel_threads);
 
+inline constexpr std::int64_t cheap_reading_ns = 200;
+
 /// Measures "cycles" and "instructions" (of the user's side) of every operation on the threads that
 /// run it; where the machine does not let them be counted, "processor_ns", the threads' time on a
-/// processor, and one note says what would help. What the readings cost is measured, too, and
-/// noted.
+/// processor, and one note says what would help. What a reading costs is measured when a window
+/// starts, and noted. Where it is more than `cheap_reading_ns`, as a system call is, an operation's
+/// begin is the end of the one before it in its step and thread: what the executor does in between,
+/// a microsecond or so, counts as the operation's.
 class OperationCounters final : public Instrument, private Probe {
  public:
   /// `schedule` must outlive it. `call`: perf_event_open(2), or what stands for it.

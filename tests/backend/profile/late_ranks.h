@@ -6,7 +6,7 @@
 namespace shardscope::test {
 
 /// Every rank of the job calls it. Two steps of one all-reduce each, to the first of which the last
-/// rank comes 40 ms late, to the second rank 0. Throws where the split says otherwise.
+/// rank comes 200 ms late, to the second rank 0. Throws where the split says otherwise.
 void check_who_waits(Communicator& world);
 
 /// Ranks whose clocks are not together: the last rank's is said to be 10 s behind the others', and

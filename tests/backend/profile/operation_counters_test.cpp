@@ -116,7 +116,8 @@ TEST_F(OperationCountersTest, GiveBothCountsOfTheThreadThatRanTheOperation) {
   const OpenedCounter opened = PerfCounter::open(this_thread().id, open_software_event);
   if (!opened.counter) GTEST_SKIP() << opened.why_not;
   const Trace trace = trace_of_window(open_software_event);
-  const auto near_5_ms = ::testing::AllOf(::testing::Ge(5 * ms), ::testing::Lt(9 * ms));
+  // The two clocks tick apart.
+  const auto near_5_ms = ::testing::AllOf(::testing::Ge(4 * ms), ::testing::Lt(9 * ms));
   EXPECT_THAT(measured(trace, "works", "cycles"), ElementsAre(near_5_ms, near_5_ms));
   EXPECT_THAT(measured(trace, "rests", "cycles"), ::testing::Each(::testing::Lt(2 * ms)));
   const auto new_pages =
