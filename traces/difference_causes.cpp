@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace shardscope {
@@ -104,6 +106,36 @@ Found not_on_processor(const Case& c) {
                                      clock, c.evidence.usual_clock())};
 }
 
+/// So many times the cycles for instructions that are this much alike.
+constexpr double more_cycles = 1.25;
+constexpr double alike_share = 0.02;
+
+/// The same instructions took more cycles than in another step of the window.
+Found same_instructions_took_longer(const Case& c) {
+  if (!c.took_long() || is_collective(c.difference.kind)) return std::nullopt;
+  const Trace& trace = c.evidence.real();
+  const auto cycles = measure_of(trace, c.real.span, "cycles");
+  const auto instructions = measure_of(trace, c.real.span, "instructions");
+  if (!cycles || !instructions) return std::nullopt;
+  std::int64_t fewest = *cycles;
+  for (std::size_t i = 0; i < trace.spans.size(); ++i) {
+    if (trace.spans[i].operation != c.real.operation) continue;
+    const auto others = measure_of(trace, i, "instructions");
+    const auto of_others = measure_of(trace, i, "cycles");
+    if (!others || !of_others) continue;
+    const auto apart = static_cast<double>(std::abs(*others - *instructions));
+    if (apart <= alike_share * static_cast<double>(*instructions))
+      fewest = std::min(fewest, *of_others);
+  }
+  if (static_cast<double>(*cycles) < more_cycles * static_cast<double>(fewest)) return std::nullopt;
+  return Cause{
+      .kind = DifferenceCause::processor,
+      .rank = {},
+      .reason = fmt::format("the same instructions took {:.2f} times the cycles of another "
+                            "step: caches or memory were busy",
+                            static_cast<double>(*cycles) / static_cast<double>(fewest))};
+}
+
 /// More of it than predicted, by a quarter at least, ran beside something else.
 Found shared_the_device(const Case& c) {
   if (!c.took_long()) return std::nullopt;
@@ -149,9 +181,9 @@ Found other_rate(const Case& c) {
 }
 
 /// The first one that finds something has it.
-constexpr std::array<Found (*)(const Case&), 7> rules{
-    other_size,       waited_for_collective, issued_late, peer_came_late,
-    not_on_processor, shared_the_device,     other_rate};
+constexpr std::array<Found (*)(const Case&), 8> rules{
+    other_size,        waited_for_collective,         issued_late, peer_came_late, not_on_processor,
+    shared_the_device, same_instructions_took_longer, other_rate};
 
 double median_clock(const Trace& trace) {
   std::vector<double> rates;

@@ -206,6 +206,24 @@ TEST(DifferenceCauses, ALowerClock) {
   EXPECT_EQ(largest(plan, {own}).cause.kind, DifferenceCause::processor);
 }
 
+/// One operation in two steps with nearly the same instructions; the first, of 90 us, stands for
+/// both.
+Trace counted(std::int64_t cycles_of_other) {
+  Trace trace = trace_of({{compute, 0, 100}});
+  trace.spans[0].duration = 90_us;
+  trace.measures = {"cycles", "instructions"};
+  trace.span_measures = {{0, 0, 300000}, {0, 1, 500000}, {1, 0, cycles_of_other}, {1, 1, 501000}};
+  return trace;
+}
+
+TEST(DifferenceCauses, TheSameInstructionsTookMoreCycles) {
+  // 300,000 cycles against 200,000 in the other step.
+  const auto one = largest({{compute, 0, 50}}, {counted(200000)});
+  EXPECT_EQ(one.cause.kind, DifferenceCause::processor);
+  EXPECT_THAT(one.cause.reason, HasSubstr("1.50 times the cycles"));
+  EXPECT_EQ(largest({{compute, 0, 50}}, {counted(290000)}).cause.kind, DifferenceCause::bandwidth);
+}
+
 TEST(DifferenceCauses, WhatNoRuleExplainsIsUnknown) {
   const auto one = largest({{compute, 0, 50, 0_B}}, {trace_of({{compute, 0, 100, 0_B}})});
   EXPECT_EQ(one.cause.kind, DifferenceCause::unknown);
