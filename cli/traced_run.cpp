@@ -134,7 +134,8 @@ class Predictor {
     const eager::RunSettings run = read_rank(rank);
     const Schedule schedule =
         eager::recorded_schedule(run.model, run.config, run.setup,
-                                 eager::kernel_device(run.setup.session.compute_capability));
+                                 eager::kernel_device(run.setup.session.compute_capability),
+                                 eager::steps_until_steady(run.setup));
     return simulate(schedule, hardware_).trace;
   }
 

@@ -42,7 +42,16 @@ void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups) {
     recorder.name_group(group, group.id == 0 ? "world" : fmt::format("group {}", group.id));
 }
 
+/// With the third iteration of a static graph.
+constexpr std::array static_graph_steps{"1", "2", "3", "steady"};
+
 }  // namespace
+
+std::span<const char* const> steps_until_steady(const TrainingSetup& setup) {
+  const auto* ddp = std::get_if<ddp::Options>(&setup.runtime);
+  if (ddp != nullptr && ddp->buckets.static_graph) return static_graph_steps;
+  return training_steps;
+}
 
 void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
                   std::span<const char* const> steps) {

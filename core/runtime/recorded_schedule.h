@@ -13,6 +13,10 @@ namespace shardscope::eager {
 /// The first iterations of a loop, of which the third one repeats.
 inline constexpr std::array training_steps{"1", "2", "steady"};
 
+/// The iterations up to the one that repeats. DDP rebuilds its buckets in the second one, of a
+/// static graph, whose first backward only counts, in the third.
+std::span<const char* const> steps_until_steady(const TrainingSetup& setup);
+
 /// Plays the training on a session of its own and writes it down. Strategy and workload of the
 /// schedule are the caller's to fill in. Throws as TrainingRun does.
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,

@@ -20,7 +20,8 @@ constexpr const char* any_machine = "h100_sxm";
 
 Trace predicted_for(const JsonValue& settings, int rank) {
   const eager::RunSettings run = eager::read_run_settings(settings, rank);
-  const Schedule schedule = eager::recorded_schedule(run.model, run.config, run.setup);
+  const Schedule schedule = eager::recorded_schedule(run.model, run.config, run.setup, {},
+                                                     eager::steps_until_steady(run.setup));
   return simulate(schedule, find_hardware_profile(any_machine, "check_recordings")).trace;
 }
 
