@@ -17,6 +17,11 @@ namespace {
 constexpr std::size_t unknown_band = memory_category_count;
 constexpr std::string_view unknown_colour = "#bbbbbb";
 
+/// A foreign file may say anything: what all bands hold together must fit.
+constexpr Bytes most{std::int64_t{1} << 59};
+static_assert(memory_category_count + 1 <= 15 && timeline_categories <= 15);
+Bytes within_bounds(Bytes bytes) { return std::clamp(bytes, Bytes{-most.count}, most); }
+
 /// Times of events since the first, never going back; one without a time has that of the one
 /// before.
 class Clock {
@@ -49,8 +54,8 @@ class CurveBuilder {
  public:
   CurveBuilder(MemoryCurve& curve, std::size_t bands) : curve_(curve), now_(bands) {}
 
-  void add(std::size_t band, Bytes change) { now_[band] = held_sum(now_[band], change); }
-  void set(std::size_t band, Bytes bytes) { now_[band] = bytes; }
+  void add(std::size_t band, Bytes change) { set(band, held_sum(now_[band], change)); }
+  void set(std::size_t band, Bytes bytes) { now_[band] = within_bounds(bytes); }
 
   void level(Duration time) {
     const BandLevel level{.time = time, .by = now_};
@@ -181,7 +186,7 @@ MemoryCurve memory_curve(const MemorySnapshot& snapshot, std::int64_t device,
   curve.is_by_event = clock.is_by_event();
   curve.stack.length = clock.length();
   const SnapshotReplay played = replay(snapshot, device);
-  curve.reserved = played.peak_reserved.bytes;
+  curve.reserved = within_bounds(played.peak_reserved.bytes);
   BlockCategories categories(snapshot, device, rules);
   CurveBuilder builder(curve, curve.bands.size());
   play(snapshot, device, played, clock, categories, builder);
