@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
+#include "core/format/json_string.h"
 
 namespace shardscope {
 namespace {
@@ -32,14 +33,17 @@ bool is_there(const fs::path& path) {
 
 std::string to_json(const std::optional<WindowNotice>& window) {
   if (!window) return "null";
-  return fmt::format(R"({{"request": "{}", "first_step": {}, "last_step": {}}})", window->request,
-                     window->steps.first, window->steps.last);
+  std::string failed;
+  append_json_string(failed, window->failed);
+  return fmt::format(R"({{"request": "{}", "first_step": {}, "last_step": {}, "failed": {}}})",
+                     window->request, window->steps.first, window->steps.last, failed);
 }
 
 WindowNotice window_of(const JsonValue& value) {
   return {.request = value.at("request").string(),
           .steps = {.first = value.at("first_step").integer(1),
-                    .last = value.at("last_step").integer(1)}};
+                    .last = value.at("last_step").integer(1)},
+          .failed = value.at("failed").string()};
 }
 
 }  // namespace
@@ -128,6 +132,13 @@ void JobNoticeFile::refuse(const std::string& request) {
   write();
 }
 
-void JobNoticeFile::write() const { write_atomically(notice_path(folder_), to_json(notice_)); }
+void JobNoticeFile::write() {
+  try {
+    write_atomically(notice_path(folder_), to_json(notice_));
+  } catch (const Error& error) {
+    if (!told_) fmt::print(stderr, "whoever asks for windows is not answered: {}\n", error.what());
+    told_ = true;
+  }
+}
 
 }  // namespace shardscope

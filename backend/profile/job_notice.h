@@ -10,10 +10,12 @@
 
 namespace shardscope {
 
-/// A window that somebody asked for; its results are there when comparison.json is.
+/// A window that somebody asked for; its results are there when comparison.json is, unless it
+/// `failed`.
 struct WindowNotice {
   std::string request;  ///< WindowRequest::id
   StepRange steps;
+  std::string failed = {};  ///< why there will be no results; "": nothing failed yet
   bool operator==(const WindowNotice&) const = default;
 };
 
@@ -49,7 +51,8 @@ bool leave_request(const std::filesystem::path& run_folder, const WindowRequest&
 std::optional<WindowRequest> take_request(const std::filesystem::path& run_folder);
 
 /// Rank 0's notice, kept true by it: written whole at every change, and removed at the end, with
-/// requests that nobody heard.
+/// requests that nobody heard. Where it cannot be written, that is told once on standard error and
+/// ends nothing.
 class JobNoticeFile {
  public:
   JobNoticeFile(std::filesystem::path run_folder, JobNotice notice);
@@ -62,10 +65,11 @@ class JobNoticeFile {
   void refuse(const std::string& request);
 
  private:
-  void write() const;
+  void write();
 
   std::filesystem::path folder_;
   JobNotice notice_;
+  bool told_ = false;  ///< that it could not be written
 };
 
 }  // namespace shardscope
