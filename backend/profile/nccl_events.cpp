@@ -1,6 +1,5 @@
 #include "backend/profile/nccl_events.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -34,6 +33,8 @@ void copy_text(std::array<char, Size>& to, const char* from) {
   if (from != nullptr) std::strncpy(to.data(), from, Size - 1);
 }
 
+bool is_open(std::uint32_t window) { return window % 2 == 1; }
+
 constexpr int mask_outside = nccl_profiler::collective_call | nccl_profiler::collective;
 constexpr int mask_inside =
     mask_outside | nccl_profiler::proxy_operation | nccl_profiler::proxy_step;
@@ -41,26 +42,30 @@ constexpr int mask_inside =
 }  // namespace
 
 void NcclEvents::prepare(std::size_t operations, std::size_t capacity) {
-  records_ = std::make_unique<Record[]>(capacity);
+  collectives_ = {};
+  collectives_.reserve(capacity);
   capacity_ = capacity;
+  dropped_ = 0;
   choices_ = std::make_unique<Choice[]>(operations);
   operations_ = operations;
-  count_ = 0;
   window_ = 0;
 }
 
 void NcclEvents::open_window() {
-  for (std::size_t i = 0; i < used(); ++i) {
-    Record& record = records_[i];
-    record.network_steps = record.sent = record.received = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    collectives_.clear();
+    dropped_ = 0;
+    ++window_;
   }
-  count_ = 0;
-  ++window_;
   set_mask();
 }
 
 void NcclEvents::close_window() {
-  ++window_;
+  {
+    const std::lock_guard lock(mutex_);
+    ++window_;
+  }
   set_mask();
 }
 
@@ -68,27 +73,17 @@ void NcclEvents::close_window() {
 void NcclEvents::set_mask() const {
   int* mask = activation_mask_.load();
   if (mask == nullptr) return;
-  std::atomic_ref<int>(*mask).store(window_ % 2 == 1 ? mask_inside : mask_outside);
+  std::atomic_ref<int>(*mask).store(is_open(window_) ? mask_inside : mask_outside);
 }
 
-std::size_t NcclEvents::used() const { return std::min(count_.load(), capacity_); }
-
 std::vector<NcclCollective> NcclEvents::collectives() const {
-  std::vector<NcclCollective> collectives;
-  for (std::size_t i = 0; i < used(); ++i) {
-    const Record& record = records_[i];
-    collectives.push_back({.operation = {record.operation},
-                           .step = record.step,
-                           .sequence = record.sequence,
-                           .network_steps = record.network_steps,
-                           .sent = {record.sent},
-                           .received = {record.received}});
-  }
-  return collectives;
+  const std::lock_guard lock(mutex_);
+  return collectives_;
 }
 
 std::int64_t NcclEvents::dropped() const {
-  return static_cast<std::int64_t>(count_.load() - used());
+  const std::lock_guard lock(mutex_);
+  return dropped_;
 }
 
 CollectiveChoice NcclEvents::choice_of(OperationId operation) const {
@@ -122,15 +117,17 @@ NcclEventHandle NcclEvents::collective(NcclEventHandle parent, const Call& call)
                                   ? number_of(parent)
                                   : operation_.load(std::memory_order_relaxed)};
   if (operation.value < operations_) note_choice(operation, call);
-  const std::uint32_t window = window_;
-  if (window % 2 == 0) return 0;
-  const std::size_t place = count_.fetch_add(1);
-  if (place >= capacity_) return 0;
-  Record& record = records_[place];
-  record.operation = operation.value;
-  record.step = step_.load(std::memory_order_relaxed);
-  record.sequence = call.sequence;
-  return handle_of(Kind::collective, place, window);
+  if (!is_open(window_)) return 0;
+  const std::lock_guard lock(mutex_);
+  if (!is_open(window_)) return 0;  // closed while we waited
+  if (collectives_.size() >= capacity_) {
+    ++dropped_;
+    return 0;
+  }
+  collectives_.push_back({.operation = operation,
+                          .step = step_.load(std::memory_order_relaxed),
+                          .sequence = call.sequence});
+  return handle_of(Kind::collective, collectives_.size() - 1, window_);
 }
 
 void NcclEvents::note_choice(OperationId operation, const Call& call) {
@@ -149,20 +146,24 @@ NcclEventHandle NcclEvents::proxy_operation(NcclEventHandle parent) const {
 
 NcclEventHandle NcclEvents::proxy_step(NcclEventHandle parent) {
   if (kind_of(parent) != Kind::proxy_operation) return 0;
-  if (Record* record = record_of(parent)) ++record->network_steps;
+  if (window_of(parent) != window_) return 0;
+  const std::lock_guard lock(mutex_);
+  if (NcclCollective* collective = collective_of(parent)) ++collective->network_steps;
   return below(parent, Kind::proxy_step);
 }
 
 void NcclEvents::transferred(NcclEventHandle step, Bytes bytes, bool is_sent) {
-  if (kind_of(step) != Kind::proxy_step) return;
-  if (Record* record = record_of(step)) (is_sent ? record->sent : record->received) += bytes.count;
+  if (kind_of(step) != Kind::proxy_step || window_of(step) != window_) return;
+  const std::lock_guard lock(mutex_);
+  NcclCollective* collective = collective_of(step);
+  if (collective == nullptr) return;
+  (is_sent ? collective->sent : collective->received) += bytes;
 }
 
-/// Null for an event of a window that is over.
-NcclEvents::Record* NcclEvents::record_of(NcclEventHandle handle) const {
+NcclCollective* NcclEvents::collective_of(NcclEventHandle handle) {
   const std::size_t place = number_of(handle);
-  if (window_of(handle) != window_ || place >= used()) return nullptr;
-  return &records_[place];
+  if (window_of(handle) != window_ || place >= collectives_.size()) return nullptr;
+  return &collectives_[place];
 }
 
 NcclEvents& nccl_events() {

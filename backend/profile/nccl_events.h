@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "core/collective_choice.h"
@@ -28,8 +29,8 @@ struct NcclCollective {
   bool operator==(const NcclCollective&) const = default;
 };
 
-/// Takes NCCL's events on whatever thread they come, and allocates nothing meanwhile. The one of
-/// this process (nccl_events()) is behind the exported plugin.
+/// Takes NCCL's events on whatever thread they come, and allocates nothing meanwhile; a mutex is
+/// taken in windows only. The one of this process (nccl_events()) is behind the exported plugin.
 class NcclEvents {
  public:
   /// How the library talks to us; 0: there is none, or it knows no plugins.
@@ -52,7 +53,7 @@ class NcclEvents {
   void open_window();
   void close_window();
 
-  /// After the window was closed, while NCCL rests.
+  /// After the window was closed. What NCCL's threads still tell of it no longer counts.
   std::vector<NcclCollective> collectives() const;
   /// Collectives of the window that found no room.
   std::int64_t dropped() const;
@@ -79,12 +80,6 @@ class NcclEvents {
   void transferred(NcclEventHandle proxy_step, Bytes bytes, bool is_sent);
 
  private:
-  struct Record {
-    std::uint32_t operation = 0;
-    std::int64_t step = 0;
-    std::uint64_t sequence = 0;
-    std::atomic<std::int64_t> network_steps{0}, sent{0}, received{0};
-  };
   /// Written once, by whom `state` lets.
   struct Choice {
     enum : int { unknown, being_written, known };
@@ -94,19 +89,21 @@ class NcclEvents {
   };
 
   void note_choice(OperationId operation, const Call& call);
-  Record* record_of(NcclEventHandle handle) const;
+  /// Of an open window and under mutex_; null for an event of another window.
+  NcclCollective* collective_of(NcclEventHandle handle);
   void set_mask() const;
-  std::size_t used() const;
 
   std::atomic<std::int64_t> step_{0};
   std::atomic<std::uint32_t> operation_{OperationId::none_value};
   std::atomic<Interface> interface_{Interface::none};
   std::atomic<int*> activation_mask_{nullptr};
   std::atomic<int> communicators_{0};
-  std::atomic<std::uint32_t> window_{0};  ///< odd: open
-  std::unique_ptr<Record[]> records_;
+  std::atomic<std::uint32_t> window_{0};  ///< odd: open; changed under mutex_
+  mutable std::mutex mutex_;
+  std::vector<NcclCollective>
+      collectives_;  ///< of the window; at most capacity_, taken in prepare()
   std::size_t capacity_ = 0;
-  std::atomic<std::size_t> count_{0};  ///< asked for in the window; more than capacity_: dropped
+  std::int64_t dropped_ = 0;
   std::unique_ptr<Choice[]> choices_;  ///< by operation
   std::size_t operations_ = 0;
 };

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "backend/profile/nccl_events.h"
 
@@ -144,6 +146,40 @@ TEST_F(NcclPlugin, AWindowKnowsNothingOfTheOneBefore) {
   ASSERT_EQ(events_.collectives().size(), 1u);
   EXPECT_EQ(events_.collectives()[0].sent, 0_B);
   EXPECT_FALSE(events_.collectives()[0].operation.valid());
+}
+
+/// NCCL's threads tell while windows come and go and are read: what is read of a window is whole,
+/// and of that window. Run under ThreadSanitizer too (preset tsan).
+TEST_F(NcclPlugin, AThreadThatLagsTellsNothingHalfAndNothingOfAnotherWindow) {
+  constexpr std::size_t capacity = 4;
+  constexpr int windows = 200;
+  events_.prepare(10, capacity);
+  std::atomic<bool> done{false};
+  std::thread library([&] {
+    while (!done) {
+      void* collective = library_.start_collective(nullptr);
+      void* proxy = library_.start_proxy(collective, true);
+      library_.transfer(proxy, step_send_wait, 100);
+      library_.transfer(proxy, step_send_wait, 100);
+    }
+  });
+  for (int window = 1; window <= windows; ++window) {
+    events_.begin_step(window);
+    events_.open_window();
+    std::this_thread::yield();
+    events_.close_window();
+    const std::vector<NcclCollective> collectives = events_.collectives();
+    EXPECT_LE(collectives.size(), capacity);
+    for (const NcclCollective& collective : collectives) {
+      EXPECT_EQ(collective.sequence, 5u);
+      EXPECT_EQ(collective.step, window);
+      EXPECT_LE(collective.network_steps, 2);
+      EXPECT_LE(collective.sent, 200_B);
+    }
+    EXPECT_EQ(collectives, events_.collectives());
+  }
+  done = true;
+  library.join();
 }
 
 /// PXN: this process's proxy moves bytes for a collective of another, whose handle means nothing.
