@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/train/stop_request.h"
+#include "cli/import_target.h"
 #include "cli/imported_summary.h"
 #include "cli/output_options.h"
 #include "cli/run_folder.h"
@@ -56,37 +57,6 @@ void number_ranks(std::vector<ImportedTrace>& traces, const OutputOptions& outpu
   for (std::size_t i = 0; i < traces.size(); ++i) traces[i].rank = static_cast<int>(i);
 }
 
-/// A folder beside the run folder that takes what is written until all of it is there; gone with
-/// what is in it unless `publish` was called.
-class StagedFolder {
- public:
-  explicit StagedFolder(std::filesystem::path into) : into_(std::move(into)) {
-    if (!into_.has_filename()) into_ = into_.parent_path();  // "runs/a/"
-    staged_.root = into_;
-    staged_.root += ".importing";
-    std::filesystem::remove_all(staged_.root);
-    create_folder(staged_.root);
-  }
-  ~StagedFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(staged_.root, ignored);
-  }
-  StagedFolder(const StagedFolder&) = delete;
-  StagedFolder& operator=(const StagedFolder&) = delete;
-
-  const RunFolder& files() const { return staged_; }
-  /// Replaces files of these names in the run folder.
-  void publish() {
-    create_folder(into_);
-    for (const auto& entry : std::filesystem::directory_iterator(staged_.root))
-      std::filesystem::rename(entry.path(), into_ / entry.path().filename());
-  }
-
- private:
-  std::filesystem::path into_;
-  RunFolder staged_;
-};
-
 [[noreturn]] void interrupted() {
   throw Error(
       {.where = {}, .what = "interrupted; nothing was left", .code = ExitCode::interrupted});
@@ -110,17 +80,20 @@ void write_run(const RunFolder& folder, const Imported& imported, const TraceRep
 ExitCode run_import(const ImportVerbOptions& options) {
   if (options.files.empty())
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "give one or more"});
+  const std::filesystem::path folder = options.folder.value_or("imported");
+  ImportTarget target(folder, options.files);
   Imported imported = read_traces({options.files.begin(), options.files.end()}, options.output);
   note_files(imported, options.output);
   number_ranks(imported.traces, options.output);
   const StopRequest stop;
   const TraceReport report = report_of(imported);
-  const std::filesystem::path folder = options.folder.value_or("imported");
-  StagedFolder staged(folder);
-  write_run(staged.files(), imported, report, stop);
-  staged.publish();
+  write_run(target.files(), imported, report, stop);
+  target.publish();
   if (options.output.json) print(to_json(report));
-  options.output.note(fmt::format("{} rank(s) in {}", imported.traces.size(), folder.string()));
+  options.output.note(
+      imported.traces.empty()
+          ? fmt::format("memory only, and no trace: report.json in {}", folder.string())
+          : fmt::format("{} rank(s) in {}", imported.traces.size(), folder.string()));
   return ExitCode::done;
 }
 

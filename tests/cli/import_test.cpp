@@ -64,5 +64,52 @@ TEST(Import, LeavesAnEarlierRunAsItWasWhereATraceCannotBeRead) {
   EXPECT_THAT(workplace.files(), ElementsAre("a.json", "b.json", "theirs"));
 }
 
+TEST(Import, ReplacesAnEarlierImportWhole) {
+  const Workplace workplace;
+  workplace.write("a.json", trace_of(0));
+  workplace.write("b.json", trace_of(1));
+  ASSERT_EQ(workplace.run("import a.json b.json -o theirs").code, 0);
+  ASSERT_EQ(workplace.run("import a.json -o theirs/").code, 0);
+  EXPECT_FALSE(workplace.has("theirs/trace.1.json.gz"));
+  EXPECT_THAT(workplace.files(), ElementsAre("a.json", "b.json", "theirs"));
+}
+
+TEST(Import, TouchesNoFolderThatHoldsSomethingElse) {
+  const Workplace workplace;
+  workplace.write("a.json", trace_of(0));
+  workplace.write("run/summary.json", R"({"schema": "shardscope.train/1"})");
+  workplace.write("theirs.importing/notes.txt", "mine");
+  const Outcome outcome = workplace.run("import a.json -o run");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("give a folder that is not there yet"));
+  EXPECT_THAT(workplace.read("run/summary.json"), HasSubstr("train/1"));
+  ASSERT_EQ(workplace.run("import a.json -o theirs").code, 0);
+  workplace.write("theirs/notes.txt", "mine");
+  EXPECT_EQ(workplace.run("import a.json -o theirs").code, 2);
+  EXPECT_TRUE(workplace.has("theirs/notes.txt"));
+  EXPECT_TRUE(workplace.has("theirs.importing/notes.txt"));
+}
+
+TEST(Import, NeverWritesWhereItReads) {
+  const Workplace workplace;
+  workplace.write("self/trace.0.json.gz", trace_of(0));
+  workplace.write("self/report.json", R"({"schema":"shardscope.report/1"})");
+  for (const char* source : {"self", "self/trace.0.json.gz"}) {
+    const Outcome outcome = workplace.run(std::string("import ") + source + " -o self");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.errors, HasSubstr("lies in it"));
+  }
+  EXPECT_EQ(workplace.read("self/trace.0.json.gz"), trace_of(0));
+}
+
+TEST(Import, OfMemoryAloneSaysThatThereIsNoTrace) {
+  const Workplace workplace;
+  // A raw timeline: time, action (1: was there, 2: created), bytes, category.
+  workplace.write("memory.json", "[[-1, 1, 100, 0], [1000, 2, 30, 3]]");
+  const Outcome outcome = workplace.run("import memory.json -o theirs");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("no trace: report.json in theirs"));
+}
+
 }  // namespace
 }  // namespace shardscope::testing
