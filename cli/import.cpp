@@ -43,18 +43,42 @@ void note_files(const Imported& imported, const OutputOptions& output) {
   for (const std::string& reason : imported.left_out) output.note("left out: " + reason);
 }
 
-/// Ranks as the files say, or where they do not agree, in the order they were given.
+/// Ranks as the files say, or where they do not, in the order they were given.
 void number_ranks(std::vector<ImportedTrace>& traces, const OutputOptions& output) {
-  std::vector<bool> is_taken(traces.size());
-  bool agree = true;
-  for (const ImportedTrace& trace : traces) {
-    const auto rank = static_cast<std::size_t>(trace.rank.value_or(0));
-    agree = agree && trace.rank && rank < is_taken.size() && !is_taken[rank];
-    if (agree) is_taken[rank] = true;
+  std::vector<std::optional<int>> said;
+  for (const ImportedTrace& trace : traces) said.push_back(trace.rank);
+  const std::vector<int> ranks = ranks_of(said);
+  bool as_said = true;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    as_said = as_said && traces[i].rank == ranks[i];
+    traces[i].rank = ranks[i];
   }
-  if (agree) return;
-  output.note("the files do not name each rank once: numbered in the order they were given");
-  for (std::size_t i = 0; i < traces.size(); ++i) traces[i].rank = static_cast<int>(i);
+  if (!as_said && traces.size() > 1)
+    output.note(
+        "the files do not each name a rank of its own: numbered in the order they were given");
+}
+
+/// A rank of the run: a file's, or where that has several devices, one of these.
+struct RunRank {
+  const ImportedTrace* from = nullptr;
+  Trace spans;
+};
+
+std::vector<RunRank> run_ranks(const std::vector<ImportedTrace>& traces) {
+  std::vector<RunRank> run;
+  for (const ImportedTrace& trace : traces) {
+    for (Trace& spans : rank_traces(trace)) run.push_back({&trace, std::move(spans)});
+  }
+  std::vector<std::optional<int>> said;
+  for (const RunRank& rank : run) said.emplace_back(rank.spans.rank);
+  const std::vector<int> ranks = ranks_of(said);
+  int world = static_cast<int>(run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    run[i].spans.rank = ranks[i];
+    world = std::max({world, run[i].spans.world, ranks[i] + 1});
+  }
+  for (RunRank& rank : run) rank.spans.world = world;
+  return run;
 }
 
 [[noreturn]] void interrupted() {
@@ -62,19 +86,21 @@ void number_ranks(std::vector<ImportedTrace>& traces, const OutputOptions& outpu
       {.where = {}, .what = "interrupted; nothing was left", .code = ExitCode::interrupted});
 }
 
-void write_run(const RunFolder& folder, const Imported& imported, const TraceReport& report,
-               const StopRequest& stop) {
-  bool is_first = true;
-  for (const ImportedTrace& trace : imported.traces) {
+/// Returns the number of ranks.
+std::size_t write_run(const RunFolder& folder, const Imported& imported, const TraceReport& report,
+                      const StopRequest& stop) {
+  const std::vector<RunRank> run = run_ranks(imported.traces);
+  for (const RunRank& rank : run) {
     if (stop.asked()) interrupted();
-    Trace spans = device_spans(trace);
-    spans.world = std::max(spans.world, static_cast<int>(imported.traces.size()));
-    write_chrome_trace(spans, folder.trace(trace.rank.value_or(0)));
-    if (is_first) write_summary(imported_summary(trace, spans, report), "import", folder.summary());
-    is_first = false;
+    write_chrome_trace(rank.spans, folder.trace(rank.spans.rank));
+  }
+  if (!run.empty()) {
+    const auto& [from, spans] = run.front();
+    write_summary(imported_summary(*from, spans, report), "import", folder.summary());
   }
   write_atomically(folder.root / "report.json", to_json(report));
   if (stop.asked()) interrupted();
+  return run.size();
 }
 
 ExitCode run_import(const ImportVerbOptions& options) {
@@ -87,13 +113,12 @@ ExitCode run_import(const ImportVerbOptions& options) {
   number_ranks(imported.traces, options.output);
   const StopRequest stop;
   const TraceReport report = report_of(imported);
-  write_run(target.files(), imported, report, stop);
+  const std::size_t ranks = write_run(target.files(), imported, report, stop);
   target.publish();
   if (options.output.json) print(to_json(report));
-  options.output.note(
-      imported.traces.empty()
-          ? fmt::format("memory only, and no trace: report.json in {}", folder.string())
-          : fmt::format("{} rank(s) in {}", imported.traces.size(), folder.string()));
+  const std::string what =
+      ranks > 0 ? fmt::format("{} rank(s)", ranks) : "memory only, and no trace: report.json";
+  options.output.note(fmt::format("{} in {}", what, folder.string()));
   return ExitCode::done;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "traces/import/host_activity.h"
 #include "traces/import/json_scanner.h"
 
 namespace shardscope {
@@ -49,9 +50,17 @@ MemorySummary memory_of(const TraceReport& report, const RankReport& rank) {
   return memory;
 }
 
-/// Without a device there are no spans to take steps from.
-Summary host_summary(const RankReport& rank) {
-  Summary summary{.kind = TraceKind::profiled, .runtime = std::string(runtime)};
+/// Where no device is in the trace, what the host did stands for it.
+Trace as_device(Trace spans) {
+  for (Track& track : spans.tracks) track.stream = Stream::compute;
+  return spans;
+}
+
+/// Without steps the report's figures, which begin with the host's first annotation.
+Summary host_summary(const ImportedTrace& trace, const Trace& spans, const RankReport& rank,
+                     const RunFacts& facts) {
+  if (!profiler_steps(trace).empty()) return summarize(as_device(spans), facts);
+  Summary summary{.runtime = facts.runtime};
   summary.time = rank.time;
   summary.step_time = summary.step_time_low = summary.step_time_high = rank.time.span;
   return summary;
@@ -66,7 +75,8 @@ Summary imported_summary(const ImportedTrace& trace, const Trace& spans,
   const RankReport figures = rank == report.ranks.end() ? RankReport{} : *rank;
   RunFacts facts;
   facts.runtime = runtime;
-  Summary summary = spans.spans.empty() ? host_summary(figures) : summarize(spans, facts);
+  Summary summary =
+      figures.device ? summarize(spans, facts) : host_summary(trace, spans, figures, facts);
   summary.strategy = strategy;
   summary.precision = "";
   summary.kind = TraceKind::profiled;

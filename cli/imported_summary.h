@@ -7,9 +7,9 @@
 
 namespace shardscope {
 
-/// Figures of the steady step of `trace`, its devices' spans in `spans`; of its whole where it
-/// names no steps, and of its host where no device is in it. Memory is that of the report. What a
-/// trace does not say is empty or 0 (precision, tokens); its strategy is "imported".
+/// Figures of the steady step of `trace`, whose first device's (or host's) spans are `spans`; of
+/// its whole where it names no steps. Memory is that of the report. What a trace does not say is
+/// empty or 0 (precision, tokens); its strategy is "imported".
 Summary imported_summary(const ImportedTrace& trace, const Trace& spans, const TraceReport& report);
 
 }  // namespace shardscope

@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -84,21 +85,36 @@ std::vector<std::string> figures_of(const Pictured& from) {
 }
 
 /// Traces that we wrote come back whole, with memory and launches; of others, what their devices
-/// did. Ranks are numbered by place where the files do not name each once.
+/// or hosts did.
 std::vector<Trace> whole_traces(const std::filesystem::path& from,
                                 const std::vector<ImportedTrace>& traces) {
   const bool is_folder = std::filesystem::is_directory(from);
   std::vector<Trace> whole;
-  std::set<int> ranks;
+  std::vector<std::optional<int>> said;
   for (const ImportedTrace& trace : traces) {
     const std::filesystem::path file = is_folder ? from / trace.file : from;
     const bool is_ours = !trace.header_text("shardscope").empty() && file.filename() == trace.file;
-    whole.push_back(is_ours ? read_chrome_trace(file).trace : device_spans(trace));
-    ranks.insert(whole.back().rank);
+    if (is_ours) {
+      whole.push_back(read_chrome_trace(file).trace);
+      said.emplace_back(whole.back().rank);
+      continue;
+    }
+    for (Trace& of_rank : rank_traces(trace)) {
+      whole.push_back(std::move(of_rank));
+      said.push_back(trace.rank);
+    }
   }
-  if (ranks.size() == whole.size()) return whole;
-  for (std::size_t i = 0; i < whole.size(); ++i) whole[i].rank = static_cast<int>(i);
+  const std::vector<int> ranks = ranks_of(said);
+  for (std::size_t i = 0; i < whole.size(); ++i) whole[i].rank = ranks[i];
   return whole;
+}
+
+void check_suffix(const std::filesystem::path& path) {
+  constexpr std::array known{".txt", ".json", ".html", ".svg"};
+  if (is_perfetto_name(path) || std::count(known.begin(), known.end(), path.extension()) > 0)
+    return;
+  throw Error({.where = "-o " + path.string(),
+               .what = "the name must end in .txt, .json, .html, .svg or .pftrace"});
 }
 
 void leave(const std::filesystem::path& path, const TraceReport& report, const Pictured& from) {
@@ -110,9 +126,6 @@ void leave(const std::filesystem::path& path, const TraceReport& report, const P
   if (suffix == ".html")
     return write_atomically(
         path, report_page(report, from.title, fmt::format("{}", fmt::join(figures, "\n"))));
-  if (suffix != ".svg")
-    throw Error(
-        {.where = "-o", .what = "the name must end in .txt, .json, .html, .svg or .pftrace"});
   if (figures.empty())
     throw Error({.where = "-o",
                  .what = "nothing to draw: no device is in the trace, and no history of memory"});
@@ -129,6 +142,7 @@ ExitCode run_report(const ReportOptions& options) {
   }
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
+  if (options.output_path) check_suffix(*options.output_path);
   const std::filesystem::path from = traces_in(*options.path);
   Imported imported = read_traces({from}, options.output);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules.events);

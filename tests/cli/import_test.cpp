@@ -12,17 +12,22 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
-std::string event(const std::string& name, int begin, int length) {
+std::string event(const std::string& name, int begin, int length, int device = 0) {
   return R"({"ph": "X", "cat": "kernel", "name": ")" + name + R"(", "pid": 0, "tid": 7, "ts": )" +
          std::to_string(begin) + R"(, "dur": )" + std::to_string(length) +
-         R"(, "args": {"device": 0, "stream": 7}})";
+         R"(, "args": {"device": )" + std::to_string(device) + R"(, "stream": 7}})";
+}
+
+std::string on_host(const std::string& category, const std::string& name, int begin, int length) {
+  return R"({"ph": "X", "cat": ")" + category + R"(", "name": ")" + name +
+         R"(", "pid": 9, "tid": 9, "ts": )" + std::to_string(begin) + R"(, "dur": )" +
+         std::to_string(length) + "}";
 }
 
 std::string step(int number, int begin, int length) {
-  return R"({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#)" +
-         std::to_string(number) + R"(", "pid": 9, "tid": 9, "ts": )" + std::to_string(begin) +
-         R"(, "dur": )" + std::to_string(length) + "}";
+  return on_host("user_annotation", "ProfilerStep#" + std::to_string(number), begin, length);
 }
 
 /// Steps of 100, 120 and 150 us with kernels of 40, 30 and 20 us.
@@ -32,6 +37,17 @@ std::string trace_of(int rank) {
 "traceEvents": [)" +
          event("gemm", 10, 40) + "," + event("gemm", 110, 30) + "," + event("gemm", 230, 20) + "," +
          step(4, 0, 100) + "," + step(5, 100, 120) + "," + step(6, 220, 150) + "]}";
+}
+
+/// The ranks of a report less what names them.
+std::vector<Json> figures_of(const Workplace& workplace, const std::string& path) {
+  std::vector<Json> ranks = Json::parse(workplace.run("report --json " + path).output).at("ranks");
+  for (Json& rank : ranks) {
+    rank.erase("file");
+    rank.erase("rank");
+    rank.erase("streams");  // one that computes and communicates becomes two tracks
+  }
+  return ranks;
 }
 
 TEST(Import, LeavesARunFolderWithASummaryOfTheSteadyStep) {
@@ -62,6 +78,60 @@ TEST(Import, LeavesAnEarlierRunAsItWasWhereATraceCannotBeRead) {
   EXPECT_THAT(outcome.errors, HasSubstr("b.json"));
   EXPECT_EQ(workplace.read("theirs/summary.json"), before);
   EXPECT_THAT(workplace.files(), ElementsAre("a.json", "b.json", "theirs"));
+}
+
+TEST(Import, KeepsWhatTheHostDidWhereNoDeviceIsInTheTrace) {
+  const Workplace workplace;
+  workplace.write("a.json", R"({"schemaVersion": 1, "traceEvents": [)" +
+                                on_host("cpu_op", "aten::mm", 110, 30) + "," +
+                                on_host("user_annotation", "gloo:all_reduce", 125, 30) + "," +
+                                on_host("python_function", "train.py", 105, 90) + "," +
+                                step(4, 0, 100) + "," + step(5, 100, 120) + "," +
+                                step(6, 220, 150) + "]}");
+  ASSERT_EQ(workplace.run("import a.json -o theirs").code, 0);
+  const Json summary = Json::parse(workplace.read("theirs/summary.json"));
+  EXPECT_EQ(summary.at("step_time_ns"), 120000);
+  EXPECT_EQ(summary.at("time").at("compute_ns"), 30000);
+  EXPECT_EQ(summary.at("time").at("exposed_communication_ns"), 15000);  // 140 to 155
+  const std::vector<Json> figures = figures_of(workplace, "theirs");
+  ASSERT_EQ(figures.size(), 1u);
+  EXPECT_EQ(figures[0].at("span_ns"), 370000);
+  EXPECT_EQ(figures, figures_of(workplace, "a.json"));
+}
+
+TEST(Import, KeepsTheDevicesOfAFileApart) {
+  const Workplace workplace;
+  workplace.write("a.json", R"({"schemaVersion": 1, "traceEvents": [)" + event("gemm", 10, 40, 0) +
+                                "," + event("ncclDevKernel_AllReduce", 60, 20, 0) + "," +
+                                event("gemm", 55, 40, 1) + "]}");
+  ASSERT_EQ(workplace.run("import a.json -o theirs").code, 0);
+  const std::vector<Json> figures = figures_of(workplace, "theirs");
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[0].at("overlap_ns"), 0);
+  EXPECT_EQ(figures, figures_of(workplace, "a.json"));
+  EXPECT_EQ(Json::parse(workplace.read("theirs/summary.json")).at("world"), 2);
+}
+
+TEST(Import, KeepsRanksThatTheFilesNameOnceEachWithGaps) {
+  const Workplace workplace;
+  workplace.write("a.json", trace_of(3));
+  workplace.write("b.json", trace_of(1));
+  const Outcome outcome = workplace.run("import a.json b.json -o theirs");
+  ASSERT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.errors, Not(HasSubstr("numbered")));
+  EXPECT_TRUE(workplace.has("theirs/trace.1.json.gz"));
+  EXPECT_TRUE(workplace.has("theirs/trace.3.json.gz"));
+  EXPECT_EQ(Json::parse(workplace.read("theirs/report.json")).at("ranks")[0].at("rank"), 3);
+  workplace.write("b.json", trace_of(3));
+  EXPECT_THAT(workplace.run("import a.json b.json -o theirs").errors, HasSubstr("numbered"));
+  EXPECT_TRUE(workplace.has("theirs/trace.0.json.gz"));
+}
+
+TEST(Report, ChecksTheNameOfItsFileFirst) {
+  const Workplace workplace;
+  const Outcome outcome = workplace.run("report not_there.json -o a.xyz");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr(".pftrace"));
 }
 
 TEST(Import, ReplacesAnEarlierImportWhole) {

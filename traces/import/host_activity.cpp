@@ -40,6 +40,11 @@ std::vector<std::uint32_t> host_spans(const ImportedTrace& trace) {
   return spans;
 }
 
+SpanClass host_class(const ImportedTrace& trace, std::uint32_t event) {
+  if (is_call(trace.name_of(event))) return SpanClass::communication;
+  return trace.category_of(event) == "cpu_op" ? SpanClass::compute : SpanClass::annotation;
+}
+
 HostFigures host_figures(const ImportedTrace& trace) {
   HostFigures figures;
   std::set<std::uint32_t> threads;

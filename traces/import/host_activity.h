@@ -15,6 +15,10 @@ namespace shardscope {
 /// own window ("Trace"). In the order of the file.
 std::vector<std::uint32_t> host_spans(const ImportedTrace& trace);
 
+/// What a span of the host counts as where no device is in the trace: operators as compute, calls
+/// of gloo and nccl as communication, all else as annotation.
+SpanClass host_class(const ImportedTrace& trace, std::uint32_t event);
+
 /// Calls into a communication library of one name ("nccl:all_reduce", "gloo:broadcast").
 struct CommunicationCalls {
   std::string name;

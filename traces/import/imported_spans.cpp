@@ -4,8 +4,10 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "traces/import/collectives.h"
 #include "traces/import/device_activity.h"
@@ -17,6 +19,7 @@ namespace {
 constexpr std::int64_t max_span_ns = std::int64_t{1} << 43;  // what our own traces may hold
 constexpr std::int64_t max_time_ns = std::int64_t{1} << 50;
 constexpr std::size_t max_tracks = 1 << 16;
+constexpr std::int64_t max_ordinal = 1'000'000;  // of devices and ranks
 
 Stream stream_of(SpanClass span_class, const ImportedCollective* collective) {
   if (span_class == SpanClass::copy) return Stream::copy;
@@ -48,32 +51,52 @@ OperationFacts facts_of(const ImportedCollective& collective, OperationId id) {
 
 class Conversion {
  public:
-  explicit Conversion(const ImportedTrace& from)
-      : from_(from), devices_(device_activities(from)), collectives_(imported_collectives(from)) {
+  Conversion(const ImportedTrace& from, std::vector<DeviceActivities> devices)
+      : from_(from), devices_(std::move(devices)), collectives_(imported_collectives(from)) {
     for (const ImportedCollective& collective : collectives_)
       collective_of_[collective.event] = &collective;
   }
 
-  Trace result() {
-    to_.kind = TraceKind::imported;
-    to_.rank = from_.rank.value_or(0);
-    to_.world = std::max(from_.world.value_or(1), to_.rank + 1);
-    if (devices_.empty()) return std::move(to_);
+  Trace of_devices() {
+    if (devices_.empty()) return begun();
     start_ns_ = first_start();
-    to_.base_ns = from_.base_ns + start_ns_;
-    to_.device = "imported";
+    to_ = begun();
     to_.tracks.push_back({"host", Stream::host});
     for (const DeviceActivities& device : devices_) {
       for (const DeviceActivity& activity : device.activities) add(device, activity);
     }
     add_steps();
+    return ordered();
+  }
+
+  Trace of_host() {
+    const HostFigures figures = host_figures(from_);
+    if (!figures.window) return begun();
+    start_ns_ = figures.window->begin.ns;
+    to_ = begun();
+    for (const std::uint32_t event : host_spans(from_)) add_host(event);
+    return ordered();
+  }
+
+ private:
+  /// What is known before any span.
+  Trace begun() const {
+    Trace trace;
+    trace.kind = TraceKind::imported;
+    trace.rank = from_.rank && *from_.rank < max_ordinal ? *from_.rank : 0;
+    trace.world = std::max(from_.world.value_or(1), trace.rank + 1);
+    trace.base_ns = from_.base_ns + start_ns_;
+    trace.device = "imported";
+    return trace;
+  }
+
+  Trace ordered() {
     std::stable_sort(to_.spans.begin(), to_.spans.end(), [](const Span& a, const Span& b) {
       return a.track != b.track ? a.track < b.track : a.start < b.start;
     });
     return std::move(to_);
   }
 
- private:
   std::int64_t first_start() const {
     std::int64_t first = INT64_MAX;
     for (const DeviceActivities& device : devices_) {
@@ -102,10 +125,14 @@ class Conversion {
                       Stream stream) {
     std::string label = "stream " + device.streams[activity.stream];
     if (devices_.size() > 1) label = "device " + std::to_string(device.device) + " " + label;
+    return track(std::move(label), stream);
+  }
+
+  std::uint16_t track(std::string label, Stream stream) {
     const auto key = std::pair(label, stream);
     const auto at = tracks_.find(key);
     if (at != tracks_.end() || to_.tracks.size() >= max_tracks)
-      return at != tracks_.end() ? at->second : std::uint16_t{1};
+      return at != tracks_.end() ? at->second : static_cast<std::uint16_t>(max_tracks - 1);
     const auto number = static_cast<std::uint16_t>(to_.tracks.size());
     to_.tracks.push_back({label, stream});
     return tracks_[key] = number;
@@ -122,6 +149,21 @@ class Conversion {
       span->operation = OperationId::of(to_.facts.size());
       to_.facts.push_back(facts_of(*collective, span->operation));
     }
+    to_.spans.push_back(*span);
+  }
+
+  std::uint16_t host_track(std::uint32_t event) {
+    const ImportedTrack& thread = from_.track_of(event);
+    std::string label = "process " + thread.process.text + " thread " + thread.thread.text;
+    if (!thread.names.empty()) label += " " + thread.names.back();
+    return track(std::move(label), Stream::host);
+  }
+
+  void add_host(std::uint32_t event) {
+    auto span = span_of({{from_.events.start_ns[event]}, {from_.events.end_ns(event)}}, event);
+    if (!span) return;
+    span->span_class = host_class(from_, event);
+    span->track = host_track(event);
     to_.spans.push_back(*span);
   }
 
@@ -146,6 +188,31 @@ class Conversion {
 
 }  // namespace
 
-Trace device_spans(const ImportedTrace& trace) { return Conversion(trace).result(); }
+Trace device_spans(const ImportedTrace& trace) {
+  return Conversion(trace, device_activities(trace)).of_devices();
+}
+
+std::vector<Trace> rank_traces(const ImportedTrace& trace) {
+  std::vector<Trace> traces;
+  for (DeviceActivities& device : device_activities(trace)) {
+    const std::int64_t ordinal = device.device;
+    traces.push_back(Conversion(trace, {std::move(device)}).of_devices());
+    if (ordinal >= 0 && ordinal < max_ordinal) traces.back().local_rank = static_cast<int>(ordinal);
+  }
+  if (traces.empty()) traces.push_back(Conversion(trace, {}).of_host());
+  return traces;
+}
+
+std::vector<int> ranks_of(const std::vector<std::optional<int>>& said) {
+  std::vector<int> ranks;
+  std::set<int> taken;
+  for (const std::optional<int>& rank : said) {
+    if (rank && *rank < max_ordinal && taken.insert(*rank).second) ranks.push_back(*rank);
+  }
+  if (ranks.size() == said.size()) return ranks;
+  ranks.clear();
+  for (std::size_t i = 0; i < said.size(); ++i) ranks.push_back(static_cast<int>(i));
+  return ranks;
+}
 
 }  // namespace shardscope

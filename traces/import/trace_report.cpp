@@ -54,20 +54,14 @@ DeviceActivities as_one(const std::vector<DeviceActivities>& devices) {
   return all;
 }
 
-bool is_transport(std::string_view name) {
-  return name.starts_with("gloo:") || name.starts_with("nccl:");
-}
-
 /// When the host computed and when it communicated.
 BusyTimes host_times(const ImportedTrace& trace) {
   std::vector<TimeWindow> compute, communication;
   for (const std::uint32_t event : host_spans(trace)) {
     const TimeWindow window{{trace.events.start_ns[event]}, {trace.events.end_ns(event)}};
-    if (is_transport(trace.name_of(event))) {
-      communication.push_back(window);
-    } else if (trace.category_of(event) == "cpu_op") {
-      compute.push_back(window);
-    }
+    const SpanClass counts_as = host_class(trace, event);
+    if (counts_as == SpanClass::communication) communication.push_back(window);
+    if (counts_as == SpanClass::compute) compute.push_back(window);
   }
   return {.compute = IntervalUnion(std::move(compute)),
           .communication = IntervalUnion(std::move(communication)),
