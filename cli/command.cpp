@@ -46,6 +46,17 @@ Error unexpected(const CLI::App& app, const std::string& argument) {
                 .way_out = near ? fmt::format("did you mean {}?", *near) : "--help lists them"});
 }
 
+/// "--name=", after which CLI11 would take the next argument.
+void refuse_empty_values(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") return;
+    if (!argument.starts_with("--") || argument.find('=') + 1 != argument.size()) continue;
+    throw Error({.where = argument.substr(0, argument.size() - 1),
+                 .what = "no value stands after =",
+                 .way_out = "give one, or leave the option out"});
+  }
+}
+
 /// CLI11's help without its double blank lines.
 std::string help_of(const CLI::App& app) {
   std::string text = app.help();
@@ -160,6 +171,7 @@ void Command::action(std::function<ExitCode()> action) { impl_->action = std::mo
 ExitCode Command::run(const std::vector<std::string>& arguments) {
   CLI::App& app = impl_->app;
   app.set_help_flag("-h,--help", "prints this")->group("All verbs");
+  refuse_empty_values(arguments);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {

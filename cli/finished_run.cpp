@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
 #include <vector>
 
 #include "cli/figures.h"
 #include "core/error.h"
+#include "core/format/is_there.h"
 #include "traces/chrome_reader.h"
 
 namespace shardscope {
@@ -15,11 +15,6 @@ namespace {
 
 /// Traces that are read to find out who came late.
 constexpr int most_compared = 64;
-
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
 
 const Trace* pointer(const std::optional<Predicted<Trace>>& trace) {
   return trace ? &trace->value : nullptr;

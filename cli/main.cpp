@@ -7,8 +7,10 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "backend/launch/launcher.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "cli/version.h"
@@ -128,6 +130,8 @@ ExitCode run_or_complain(const std::vector<std::string>& arguments) {
 }  // namespace shardscope
 
 int main(int argc, char** argv) {
+  // First of all: somebody may ask for a window as soon as there is a process to ask.
+  if (argc > 1 && std::string_view(argv[1]) == "train") shardscope::ignore_profile_signal();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away shows as EPIPE, and a run goes on
   return static_cast<int>(shardscope::run_or_complain({argv + std::min(argc, 1), argv + argc}));
 }

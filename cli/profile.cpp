@@ -2,23 +2,27 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
+#include "backend/launch/time_limit.h"
 #include "backend/profile/job_notice.h"
-#include "backend/train/rank_wishes.h"
+#include "backend/profile/window_request.h"
 #include "backend/train/stop_request.h"
 #include "backend/watch/process_identity.h"
 #include "cli/output_options.h"
 #include "cli/run_folder.h"
 #include "cli/verb.h"
+#include "core/config/most_profiled_steps.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 
 namespace shardscope {
 namespace {
@@ -26,31 +30,43 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds between_looks{50};
+constexpr std::chrono::seconds between_words{10};
 constexpr int usual_steps = 5;
+constexpr std::int64_t usual_timeout_s = 300;
+constexpr std::int64_t longest_timeout_s = 86400;
 
 struct ProfileCommand {
   std::optional<std::string> folder;
-  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> steps, timeout_s;
   OutputOptions output;
 };
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
+/// None runs, or none any more.
+Error no_job(const RunFolder& run) {
+  if (!is_there(run.job())) {
+    return Error({.where = run.root.string(),
+                  .what = "is no run folder: there is no job.json in it",
+                  .way_out = "give the folder that `shardscope train` said"});
+  }
+  const bool has_results = is_there(run.summary());
+  return Error({.where = run.root.string(),
+                .what = "no job runs there any more",
+                .way_out = has_results
+                               ? "its traces are in the folder; `shardscope compare` reads them"
+                               : "it left no results; see its own messages",
+                .code = ExitCode::no});
 }
 
-Error no_job(const RunFolder& run) {
-  const bool was_run = is_there(run.job());
+Error ended(const RunFolder& run, std::string_view before) {
   return Error({.where = run.root.string(),
-                .what = was_run ? "no job runs there any more"
-                                : "is no run folder: there is no job.json in it",
-                .way_out = was_run ? "its traces are in the folder; `shardscope compare` reads them"
-                                   : "give the folder that `shardscope train` said",
-                .code = was_run ? ExitCode::no : ExitCode::bad_input});
+                .what = fmt::format("the job ended before {}", before),
+                .way_out = "see its own messages",
+                .code = ExitCode::no});
 }
 
 Error not_reached(const RunFolder& run, const JobNotice& notice, SignalOutcome outcome) {
-  if (outcome == SignalOutcome::gone) return no_job(run);
+  if (outcome == SignalOutcome::gone)
+    return notice.state == JobState::starting ? ended(run, "its first step") : no_job(run);
   const bool is_elsewhere = outcome == SignalOutcome::other_host;
   return Error({.where = run.root.string(),
                 .what = is_elsewhere ? fmt::format("the job's rank 0 runs on {}", notice.host)
@@ -65,19 +81,28 @@ Error not_reached(const RunFolder& run, const JobNotice& notice, SignalOutcome o
 class Request {
  public:
   Request(const ProfileCommand& options, int steps)
-      : options_(options), run_{fs::absolute(*options.folder).lexically_normal()}, steps_(steps) {}
+      : options_(options),
+        run_{fs::absolute(*options.folder).lexically_normal()},
+        steps_(steps),
+        longest_wait_(options.timeout_s.value_or(usual_timeout_s)) {}
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
   /// Nobody is to follow what nobody waits for.
   ~Request() {
-    if (asked_ && !window_) take_request(run_.root);
+    try {
+      if (asked_ && !window_) withdraw_request(run_.root, id_);
+    } catch (const Error& error) {
+      options_.output.note(error.what());
+    }
   }
 
   ExitCode run() {
     const StopRequest stop;
-    ask();
     while (!stop.asked()) {
-      if (finished()) return show(), ExitCode::done;
+      if (!asked_)
+        ask();
+      else if (finished())
+        return show(), ExitCode::done;
       std::this_thread::sleep_for(between_looks);
     }
     options_.output.note(window_ ? "the window goes on in the job" : "the request is withdrawn");
@@ -85,49 +110,79 @@ class Request {
   }
 
  private:
+  /// As soon as the job listens.
   void ask() {
     const std::optional<JobNotice> notice = read_notice(run_.root);
-    if (!notice) throw no_job(run_);
-    const SignalOutcome there = signal_process(notice->process, 0);
-    if (there != SignalOutcome::sent) throw not_reached(run_, *notice, there);
-    if (!leave_request(run_.root, {.id = id_, .steps = steps_})) {
+    if (!notice || notice->state == JobState::ended) throw no_job(run_);
+    send(*notice, 0);
+    if (notice->state == JobState::starting) return tell_of_start();
+    asked_ = leave_request(run_.root, {.id = id_, .steps = steps_});
+    process_ = notice->process;
+    // Also for another's request: who left it may not have come to this.
+    send(*notice, SIGUSR1);
+    if (!asked_) {
       throw Error({.where = run_.root.string(),
                    .what = "another request waits for the job's next step",
                    .way_out = "ask again when it is done",
                    .code = ExitCode::no});
     }
-    asked_ = true;
     options_.output.note("asked; the window begins with the job's next step");
-    const SignalOutcome sent = signal_process(notice->process, SIGUSR1);
-    if (sent != SignalOutcome::sent) throw not_reached(run_, *notice, sent);
   }
 
-  /// Looks at what the job says.
+  void send(const JobNotice& notice, int number) const {
+    const SignalOutcome outcome = signal_process(notice.process, number);
+    if (outcome != SignalOutcome::sent) throw not_reached(run_, notice, outcome);
+  }
+
+  void tell_of_start() {
+    if (!next_word_.passed()) return;
+    options_.output.note("the job is starting; waiting for its first step");
+    next_word_ = TimeLimit(between_words);
+  }
+
+  /// Looks at what the job says. What it wrote before it ended is there once it has ended.
   bool finished() {
+    const bool lives = signal_process(process_, 0) == SignalOutcome::sent;
     const std::optional<JobNotice> notice = read_notice(run_.root);
-    if (notice) listen(*notice);
+    const bool is_ours = notice && notice->process == process_;
+    const WindowAnswer* answer = is_ours ? notice->answer_to(id_) : nullptr;
+    if (answer && answer->state == WindowState::refused) throw refused(*answer);
+    if (answer) note_window(*answer, notice->steps);
     if (window_ && is_there(results() / "comparison.json")) return true;
-    if (notice && signal_process(notice->process, 0) == SignalOutcome::sent) return false;
-    throw Error({.where = run_.root.string(),
-                 .what = window_ ? "the job ended before the window's results were there"
-                                 : "the job ended before it heard of the request",
-                 .way_out = "see its own messages",
-                 .code = ExitCode::no});
+    if (answer && answer->state == WindowState::failed) throw without_results(answer->reason);
+    if (answer && answer->state == WindowState::closed) limit_wait();
+    if (lives && is_ours && notice->state != JobState::ended) return false;
+    throw ended(run_, window_ ? "the window's results were there" : "it heard of the request");
   }
 
-  void listen(const JobNotice& notice) {
-    if (notice.refused == id_) {
-      throw Error({.where = run_.root.string(),
-                   .what = "the job profiles other steps now, or was at its last one",
-                   .way_out = "ask again when they are done",
-                   .code = ExitCode::no});
-    }
-    if (!notice.window || notice.window->request != id_) return;
+  void note_window(const WindowAnswer& answer, std::int64_t steps_of_run) {
     if (!window_) {
-      options_.output.note(fmt::format("steps {}-{} of {} are profiled", notice.window->steps.first,
-                                       notice.window->steps.last, notice.steps));
+      options_.output.note(fmt::format("steps {}-{} of {} are profiled", answer.steps.first,
+                                       answer.steps.last, steps_of_run));
     }
-    window_ = notice.window->steps;
+    window_ = answer.steps;
+  }
+
+  void limit_wait() {
+    if (!results_limit_) results_limit_.emplace(longest_wait_);
+    if (!results_limit_->passed()) return;
+    throw without_results(fmt::format("they were not there {} s after the last step (--timeout)",
+                                      longest_wait_.count()));
+  }
+
+  Error refused(const WindowAnswer& answer) const {
+    return Error({.where = run_.root.string(),
+                  .what = "no window: " + answer.reason,
+                  .way_out = "ask again when another step can be profiled",
+                  .code = ExitCode::no});
+  }
+
+  Error without_results(const std::string& reason) const {
+    return Error({.where = run_.root.string(),
+                  .what = fmt::format("steps {}-{} have no results: {}", window_->first,
+                                      window_->last, reason),
+                  .way_out = "traces that are there are in " + results().string(),
+                  .code = ExitCode::outside});
   }
 
   fs::path results() const { return folder_of_window(run_.root, *window_); }
@@ -141,10 +196,20 @@ class Request {
   const ProfileCommand& options_;
   RunFolder run_;
   int steps_ = 0;
+  std::chrono::seconds longest_wait_;
   std::string id_ = own_identity();
+  std::string process_;  ///< whom we asked
   bool asked_ = false;
+  TimeLimit next_word_{std::chrono::seconds(0)};
   std::optional<StepRange> window_;
+  std::optional<TimeLimit> results_limit_;  ///< from the window's end on
 };
+
+void check(std::string_view option, std::int64_t value, std::int64_t most) {
+  if (value >= 1 && value <= most) return;
+  throw Error(
+      {.where = std::string(option), .what = fmt::format("expected 1 to {}, got {}", most, value)});
+}
 
 ExitCode run_profile(const ProfileCommand& options) {
   if (!options.folder) {
@@ -153,10 +218,8 @@ ExitCode run_profile(const ProfileCommand& options) {
                  .way_out = "give the folder of a job that runs"});
   }
   const std::int64_t steps = options.steps.value_or(usual_steps);
-  if (steps < 1 || steps > most_window_steps) {
-    throw Error({.where = "--steps",
-                 .what = fmt::format("expected 1 to {}, got {}", most_window_steps, steps)});
-  }
+  check("--steps", steps, most_profiled_steps);
+  check("--timeout", options.timeout_s.value_or(usual_timeout_s), longest_timeout_s);
   return Request(options, static_cast<int>(steps)).run();
 }
 
@@ -167,6 +230,9 @@ void declare_profile(Command& command) {
   command.positional("RUN", options->folder, "run folder of a job that runs");
   command.heading("Window");
   command.option("--steps", options->steps, {"N", "steps that are measured; 5 unless given"});
+  command.option(
+      "--timeout", options->timeout_s,
+      {"S", "longest wait for the results after the last step, in seconds; 300 unless given"});
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope profile runs/full_shard",

@@ -17,6 +17,7 @@
 #include "backend/data/token_stream.h"
 #include "backend/launch/environment.h"
 #include "backend/launch/launcher.h"
+#include "backend/profile/job_notice.h"
 #include "backend/train/train.h"
 #include "cli/device_choice.h"
 #include "cli/finished_run.h"
@@ -28,6 +29,7 @@
 #include "cli/summary_text.h"
 #include "cli/verb.h"
 #include "cli/what_fits.h"
+#include "core/config/most_profiled_steps.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
 #include "core/model/model_weights.h"
@@ -39,7 +41,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t most_ranks = 1024;
 constexpr std::int64_t most_threads = 4096;
-constexpr std::int64_t most_profiled_steps = 1000;
 
 struct TrainCommand {
   std::optional<std::string> file;
@@ -231,8 +232,9 @@ std::vector<std::string> mismatches(const HardwareProfile& profile, int ranks, i
 }
 
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
-void prepare(const TrainCommand& options, const ResolvedJob& resolved,
-             const Environment& environment) {
+/// While what it returns lives, the run folder says that the job starts.
+std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const ResolvedJob& resolved,
+                                        const Environment& environment) {
   const Job& job = resolved.job;
   Scenario scenario = scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
@@ -246,11 +248,12 @@ void prepare(const TrainCommand& options, const ResolvedJob& resolved,
   const RunFolder folder{job.output};
   create_folder(folder.root);
   clear_results(folder);
+  auto starting = std::make_unique<StartingNotice>(folder.root, job.steps);
   note_assumptions(options.output, resolved.assumed);
   if (!hardware) {
     options.output.note(
         "no prediction: this machine was not measured; `shardscope calibrate` does it");
-    return;
+    return starting;
   }
   Prediction prediction = predict(scenario, hardware->profile);
   for (const std::string& note : mismatches(hardware->profile, ranks_here, scenario.job.threads)) {
@@ -259,6 +262,7 @@ void prepare(const TrainCommand& options, const ResolvedJob& resolved,
   }
   write_prediction(prediction, "simulate", folder);
   write_atomically(folder.hardware(), to_json(hardware->profile));
+  return starting;
 }
 
 std::string losses_text(const RunFolder& folder) {
@@ -324,7 +328,6 @@ ExitCode launch_ranks(const Job& job) {
 
 ExitCode run_train(const TrainCommand& options) {
   if (options.help_job) return print(job_help()), ExitCode::done;
-  ignore_profile_signal();
   const Environment environment = read_environment(process_variables());
   const ResolvedJob resolved = resolved_job(options, environment);
   const Job& job = resolved.job;
@@ -339,7 +342,8 @@ ExitCode run_train(const TrainCommand& options) {
       tell_machine(hardware->profile, job.strategy.precision, rank_options);
   }
 
-  if (leads) prepare(options, resolved, environment);
+  std::unique_ptr<StartingNotice> starting;
+  if (leads) starting = prepare(options, resolved, environment);
   const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
   const bool has_results = code == ExitCode::done || code == ExitCode::interrupted;
   if (leads && has_results) report(options, job, code);

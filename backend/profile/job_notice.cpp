@@ -2,56 +2,70 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-#include <memory>
-#include <system_error>
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "backend/profile/window_request.h"
 #include "backend/watch/process_identity.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "core/format/json_reader.h"
-#include "core/format/json_string.h"
 
 namespace shardscope {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t largest_notice_bytes = 1 << 16;
-constexpr std::int64_t most_window_steps = 1000;
+constexpr std::int64_t largest_notice_bytes = 1 << 18;
+
+/// In the order of the enumerators.
+constexpr std::array<std::string_view, 3> job_states{"starting", "running", "ended"};
+constexpr std::array<std::string_view, 4> window_states{"refused", "open", "closed", "failed"};
 
 fs::path notice_path(const fs::path& folder) { return folder / "running.json"; }
-fs::path request_path(const fs::path& folder) { return folder / "profile.request"; }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
+template <class State, std::size_t Count>
+State state_of(const JsonValue& value, const std::array<std::string_view, Count>& names) {
+  const auto found = std::ranges::find(names, value.string());
+  if (found == names.end())
+    throw value.error(fmt::format("expected one of {}", fmt::join(names, ", ")));
+  return static_cast<State>(found - names.begin());
 }
 
-std::string to_json(const std::optional<WindowNotice>& window) {
-  if (!window) return "null";
-  std::string failed;
-  append_json_string(failed, window->failed);
-  return fmt::format(R"({{"request": "{}", "first_step": {}, "last_step": {}, "failed": {}}})",
-                     window->request, window->steps.first, window->steps.last, failed);
+Json to_object(const WindowAnswer& answer) {
+  return {{"request", answer.request},
+          {"state", window_states[static_cast<std::size_t>(answer.state)]},
+          {"first_step", answer.steps.first},
+          {"last_step", answer.steps.last},
+          {"reason", answer.reason}};
 }
 
-WindowNotice window_of(const JsonValue& value) {
+WindowAnswer answer_of(const JsonValue& value) {
   return {.request = value.at("request").string(),
-          .steps = {.first = value.at("first_step").integer(1),
-                    .last = value.at("last_step").integer(1)},
-          .failed = value.at("failed").string()};
+          .state = state_of<WindowState>(value.at("state"), window_states),
+          .steps = {.first = value.at("first_step").integer(0),
+                    .last = value.at("last_step").integer(0)},
+          .reason = value.at("reason").string()};
 }
 
 }  // namespace
 
+const WindowAnswer* JobNotice::answer_to(const std::string& request) const {
+  const auto found = std::ranges::find(answers, request, &WindowAnswer::request);
+  return found == answers.end() ? nullptr : &*found;
+}
+
 JobNotice own_notice(std::int64_t steps) {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
-  return {.process = own_identity(), .host = name, .steps = steps, .window = {}, .refused = {}};
+  return {.process = own_identity(), .host = name, .steps = steps, .answers = {}};
 }
 
 fs::path folder_of_window(const fs::path& run_folder, StepRange steps) {
@@ -59,77 +73,89 @@ fs::path folder_of_window(const fs::path& run_folder, StepRange steps) {
 }
 
 std::string to_json(const JobNotice& notice) {
-  return fmt::format(
-      R"({{"schema": "shardscope.running/1", "process": "{}", "host": "{}", "steps": {}, "window": {}, "refused": "{}"}})"
-      "\n",
-      notice.process, notice.host, notice.steps, to_json(notice.window), notice.refused);
+  Json answers = Json::array();
+  for (const WindowAnswer& answer : notice.answers) answers.push_back(to_object(answer));
+  const Json json{{"schema", "shardscope.running/1"},
+                  {"state", job_states[static_cast<std::size_t>(notice.state)]},
+                  {"process", notice.process},
+                  {"host", notice.host},
+                  {"steps", notice.steps},
+                  {"answers", std::move(answers)}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::optional<JobNotice> read_notice(const fs::path& run_folder) {
   const fs::path path = notice_path(run_folder);
   if (!is_there(path)) return std::nullopt;
   const JsonValue file = JsonValue::read_file(path, DuplicateKeys::refuse, largest_notice_bytes);
-  JobNotice notice{.process = file.at("process").string(),
+  JobNotice notice{.state = state_of<JobState>(file.at("state"), job_states),
+                   .process = file.at("process").string(),
                    .host = file.at("host").string(),
                    .steps = file.at("steps").integer(0),
-                   .window = {},
-                   .refused = file.at("refused").string()};
-  if (const auto window = file.find("window")) notice.window = window_of(*window);
+                   .answers = {}};
+  for (const JsonValue& answer : file.at("answers").elements())
+    notice.answers.push_back(answer_of(answer));
   return notice;
-}
-
-bool leave_request(const fs::path& run_folder, const WindowRequest& request) {
-  const fs::path path = request_path(run_folder);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wxe"),
-                                                             &std::fclose);
-  if (!file && is_there(path)) return false;
-  if (!file) {
-    throw Error({.where = path.string(),
-                 .what = "cannot be written",
-                 .way_out = "ask as the user who trains, or send SIGUSR1 to a rank",
-                 .code = ExitCode::outside});
-  }
-  fmt::print(file.get(), "{{\"id\": \"{}\", \"steps\": {}}}\n", request.id, request.steps);
-  return true;
-}
-
-std::optional<WindowRequest> take_request(const fs::path& run_folder) {
-  const fs::path path = request_path(run_folder);
-  if (!is_there(path)) return std::nullopt;
-  std::optional<WindowRequest> request;
-  try {
-    const JsonValue file = JsonValue::read_file(path, DuplicateKeys::refuse, largest_notice_bytes);
-    request = {.id = file.at("id").string(),
-               .steps = static_cast<int>(file.at("steps").integer(1, most_window_steps))};
-  } catch (const Error& error) {
-    fmt::print(stderr, "a request for a window is not followed: {}\n", error.what());
-  }
-  std::error_code ignored;
-  fs::remove(path, ignored);
-  return request;
 }
 
 JobNoticeFile::JobNoticeFile(fs::path run_folder, JobNotice notice)
     : folder_(std::move(run_folder)), notice_(std::move(notice)) {
-  std::error_code ignored;
-  fs::remove(request_path(folder_), ignored);
+  drop_requests(folder_);
   write();
 }
 
 JobNoticeFile::~JobNoticeFile() {
+  drop_requests(folder_);
   std::error_code ignored;
-  fs::remove(notice_path(folder_), ignored);
-  fs::remove(request_path(folder_), ignored);
-}
-
-void JobNoticeFile::show(const WindowNotice& window) {
-  notice_.window = window;
+  if (notice_.answers.empty()) {
+    fs::remove(notice_path(folder_), ignored);
+    return;
+  }
+  notice_.state = JobState::ended;
+  for (WindowAnswer& answer : notice_.answers) {
+    if (answer.state != WindowState::open) continue;
+    answer.state = WindowState::failed;
+    answer.reason = "the job ended before its steps were done";
+  }
   write();
 }
 
-void JobNoticeFile::refuse(const std::string& request) {
-  notice_.refused = request;
+void JobNoticeFile::open(const std::string& request, StepRange steps) {
+  add({.request = request, .state = WindowState::open, .steps = steps, .reason = {}});
+}
+
+void JobNoticeFile::refuse(const std::string& request, const std::string& reason) {
+  add({.request = request, .state = WindowState::refused, .steps = {}, .reason = reason});
+}
+
+void JobNoticeFile::close(StepRange steps) {
+  WindowAnswer* window = window_from(steps.first);
+  if (!window) return;
+  window->state = WindowState::closed;
+  window->steps = steps;
   write();
+}
+
+void JobNoticeFile::fail(StepRange steps, const std::string& reason) {
+  WindowAnswer* window = window_from(steps.first);
+  if (!window) return;
+  window->state = WindowState::failed;
+  window->reason = reason;
+  write();
+}
+
+void JobNoticeFile::add(WindowAnswer answer) {
+  std::vector<WindowAnswer>& answers = notice_.answers;
+  if (answers.size() == kept_answers) answers.erase(answers.begin());
+  answers.push_back(std::move(answer));
+  write();
+}
+
+WindowAnswer* JobNoticeFile::window_from(std::int64_t first_step) {
+  const auto found = std::ranges::find_if(notice_.answers, [&](const WindowAnswer& answer) {
+    return answer.state != WindowState::refused && answer.steps.first == first_step;
+  });
+  return found == notice_.answers.end() ? nullptr : &*found;
 }
 
 void JobNoticeFile::write() {
@@ -139,6 +165,24 @@ void JobNoticeFile::write() {
     if (!told_) fmt::print(stderr, "whoever asks for windows is not answered: {}\n", error.what());
     told_ = true;
   }
+}
+
+StartingNotice::StartingNotice(fs::path run_folder, std::int64_t steps)
+    : folder_(std::move(run_folder)) {
+  JobNotice notice = own_notice(steps);
+  notice.state = JobState::starting;
+  write_atomically(notice_path(folder_), to_json(notice));
+}
+
+StartingNotice::~StartingNotice() {
+  try {
+    const std::optional<JobNotice> notice = read_notice(folder_);
+    if (!notice || notice->state != JobState::starting) return;
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+  }
+  std::error_code ignored;
+  fs::remove(notice_path(folder_), ignored);
 }
 
 }  // namespace shardscope

@@ -1,16 +1,20 @@
 #include "backend/profile/profile_signal.h"
 
+#include <atomic>
+
 namespace shardscope {
 namespace {
 
-volatile sig_atomic_t asked_to_profile = 0;
+// Set on whichever thread gets the signal, taken on the one that trains.
+std::atomic<bool> asked_to_profile = false;
+static_assert(std::atomic<bool>::is_always_lock_free, "else a handler may not touch it");
 
-extern "C" void note_profile(int /*signal*/) { asked_to_profile = 1; }
+extern "C" void note_profile(int /*signal*/) { asked_to_profile = true; }
 
 }  // namespace
 
 ProfileSignal::ProfileSignal() {
-  asked_to_profile = 0;
+  asked_to_profile = false;
   struct sigaction action {};
   action.sa_handler = note_profile;
   action.sa_flags = SA_RESTART;
@@ -19,10 +23,6 @@ ProfileSignal::ProfileSignal() {
 
 ProfileSignal::~ProfileSignal() { sigaction(SIGUSR1, &old_, nullptr); }
 
-bool ProfileSignal::take() {
-  if (asked_to_profile == 0) return false;
-  asked_to_profile = 0;
-  return true;
-}
+bool ProfileSignal::take() { return asked_to_profile.exchange(false); }
 
 }  // namespace shardscope

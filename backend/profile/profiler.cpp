@@ -47,8 +47,6 @@ void Profiler::open(StepRange steps) {
   recorded_count_ = 0;
   recorded_.resize(
       std::max(recorded_.size(), static_cast<std::size_t>(steps.last - steps.first + 1)));
-  if (request_) notice_->show({.request = request_->id, .steps = steps});
-  request_.reset();
   usual_probes_ = place_.executor.probes();
   place_.executor.set_probes(with_probes_of(instruments_, usual_probes_));
   for (const auto& instrument : instruments_) instrument->start();
@@ -68,13 +66,20 @@ void Profiler::after_step(std::int64_t step, const RankWishes& wishes) {
 void Profiler::answer(std::int64_t step, const RankWishes& wishes) {
   const bool is_request = wishes.profile_steps > 0;
   const int steps = is_request ? wishes.profile_steps : place_.job.profile.steps;
-  if (schedule_.ask(step + 1, steps) || !notice_) return;
-  if (is_request && request_) notice_->refuse(request_->id);
-  if (is_request) request_.reset();
-  // Ranks may hear of one signal a step apart.
-  if (open_ && step > open_->first)
-    say(fmt::format("no other window: steps {}-{} are being profiled", open_->first, open_->last));
-  if (step == place_.job.steps) say("no window: there is no further step");
+  const std::optional<StepRange> window = schedule_.ask(step + 1, steps);
+  if (!notice_) return;
+  const std::string reason = window ? "" : why_none(step);
+  if (!window) say("no window: " + reason);
+  if (!request_) return;
+  // Before the next step, in which another request may be taken.
+  window ? notice_->open(request_->id, *window) : notice_->refuse(request_->id, reason);
+  request_.reset();
+}
+
+std::string Profiler::why_none(std::int64_t step) const {
+  if (step == place_.job.steps) return "there is no further step";
+  if (open_) return fmt::format("steps {}-{} are being profiled", open_->first, open_->last);
+  return fmt::format("the job's own begins with step {}", step + 1);
 }
 
 void Profiler::close(std::int64_t last_step) {
@@ -84,9 +89,7 @@ void Profiler::close(std::int64_t last_step) {
   const StepRange steps{.first = open_->first, .last = last_step};
   open_.reset();
   collect_results(true);
-  // It is shorter than was said where the run is stopped.
-  if (notice_ && notice_->notice().window && notice_->notice().window->steps.first == steps.first)
-    notice_->show({.request = notice_->notice().window->request, .steps = steps});
+  if (notice_) notice_->close(steps);
   results_.start(steps, trace_of_window(steps));
 }
 

@@ -17,6 +17,7 @@
 #include "backend/profile/job_notice.h"
 #include "backend/profile/profile_signal.h"
 #include "backend/profile/rank_clock.h"
+#include "backend/profile/window_request.h"
 #include "backend/profile/window_results.h"
 #include "backend/profile/window_schedule.h"
 #include "backend/train/rank_wishes.h"
@@ -69,6 +70,8 @@ class Profiler {
   void open(StepRange steps);
   void close(std::int64_t last_step);
   void answer(std::int64_t step, const RankWishes& wishes);
+  /// Why no window begins after `step`.
+  std::string why_none(std::int64_t step) const;
   Trace trace_of_window(StepRange steps);
   void find_clock(std::int64_t number);
   void note_clock(Trace& trace, std::int64_t base_monotonic_ns) const;
@@ -80,7 +83,7 @@ class Profiler {
   WindowSchedule schedule_;
   ProfileSignal signal_;
   std::optional<JobNoticeFile> notice_;   ///< of rank 0
-  std::optional<WindowRequest> request_;  ///< that rank 0 took and nobody has heard of yet
+  std::optional<WindowRequest> request_;  ///< that rank 0 took before this step
   std::optional<StepRange> open_;
   bool replays_ = false;  ///< its steps, timed by an instrument
   CommonClock clock_;

@@ -5,15 +5,13 @@ namespace shardscope {
 
 /// Asked of a job by some of its ranks; all ranks hear of it after the same step.
 struct RankWishes {
-  bool stop = false;      ///< end after this step
-  bool profile = false;   ///< a window of the job's usual length, from the next step on
-  int profile_steps = 0;  ///< a window of so many steps; only rank 0 asks for it; 0: none
+  bool stop = false;     ///< end after this step
+  bool profile = false;  ///< a window of the job's usual length, from the next step on
+  /// A window of so many steps, up to `most_profiled_steps`; only rank 0 asks for it; 0: none.
+  int profile_steps = 0;
 
   bool operator==(const RankWishes&) const = default;
 };
-
-/// The largest `profile_steps`.
-inline constexpr int most_window_steps = 1000;
 
 /// The wishes as a number of which a sum over at most 2^20 ranks is exact in a double: how many
 /// ranks ask to stop, 2^21 times how many ask for a window, 2^42 times the steps that rank 0 asks

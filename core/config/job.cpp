@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/config/most_profiled_steps.h"
 #include "core/format/json_reader.h"
 #include "core/native_abilities.h"
 #include "core/quantities.h"
@@ -26,7 +27,6 @@ constexpr std::int64_t most_sequences = 1 << 20;
 constexpr std::int64_t longest_sequence = 1 << 24;
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr std::int64_t most_threads = 4096;
-constexpr std::int64_t most_profiled_steps = 1000;
 constexpr std::size_t longest_pattern = 1000;
 
 /// One key of the file: the reader, the writer and the help all come from here. "lr.peak" is `peak`

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "core/format/json_reader.h"
 #include "core/model/export.h"
 #include "core/model/tensor_files.h"
@@ -23,11 +24,6 @@ constexpr std::size_t sniffed_bytes = 16;
 constexpr std::string_view files_in_folder[] = {"config.json", "model.safetensors.index.json",
                                                 "model.safetensors", "pytorch_model.bin.index.json",
                                                 "pytorch_model.bin"};
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 /// The first bytes; fewer, or none, of a file that is short or cannot be read.
 std::string first_bytes(const fs::path& path) {

@@ -7,6 +7,7 @@
 
 #include "backend/profile/rank_clock.h"
 #include "backend/train/rank_wishes.h"
+#include "core/config/most_profiled_steps.h"
 
 namespace shardscope {
 namespace {
@@ -63,9 +64,9 @@ TEST(WindowSchedule, HasNoneBehindTheLastStep) {
 }
 
 TEST(RankWishes, AddUpExactlyOverAMillionRanks) {
-  double sum = to_sum({.stop = false, .profile = true, .profile_steps = most_window_steps});
+  double sum = to_sum({.stop = false, .profile = true, .profile_steps = most_profiled_steps});
   for (int rank = 1; rank < 1 << 20; ++rank) sum += to_sum({.stop = true, .profile = true});
-  EXPECT_EQ(wishes_of_sum(sum), (RankWishes{true, true, most_window_steps}));
+  EXPECT_EQ(wishes_of_sum(sum), (RankWishes{true, true, most_profiled_steps}));
   EXPECT_EQ(sum - to_sum({.stop = true}), sum - 1) << "no digit is lost";
 }
 

@@ -13,6 +13,7 @@
 
 #include "backend/profile/job_notice.h"
 #include "backend/profile/rank_clock.h"
+#include "backend/profile/window_request.h"
 #include "backend/train/train.h"
 #include "backend/watch/meeting.h"
 #include "core/format/json_reader.h"
@@ -46,6 +47,15 @@ class WindowsTest : public TrainingFixture {
       names.push_back(entry.path().filename().string());
     std::ranges::sort(names);
     return names;
+  }
+
+  /// Waited for.
+  static WindowAnswer answer_to(const std::string& request, const Job& job) {
+    while (true) {
+      const std::optional<JobNotice> notice = read_notice(job.output);
+      if (const auto* answer = notice ? notice->answer_to(request) : nullptr) return *answer;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   static Trace trace_of(const Job& job, const std::string& window, int rank) {
@@ -190,10 +200,8 @@ TEST_F(WindowsTest, WhatIsAskedForInsideOfOneIsNotFollowed) {
       asks = std::thread([&] {
         while (metrics(one).size() < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         EXPECT_TRUE(leave_request(one.output, {.id = "mine", .steps = 3}));
-        EXPECT_FALSE(leave_request(one.output, {.id = "another's", .steps = 3}));
         kill(getpid(), SIGUSR1);
-        while (read_notice(one.output).value_or(JobNotice{}).refused != "mine")
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_EQ(answer_to("mine", one).reason, "steps 2-901 are being profiled");
         kill(getpid(), SIGINT);
       });
     }
@@ -202,6 +210,46 @@ TEST_F(WindowsTest, WhatIsAskedForInsideOfOneIsNotFollowed) {
     return code;
   });
   EXPECT_THAT(windows_of(one), SizeIs(1));
+}
+
+TEST_F(WindowsTest, WhoAsksGetsAWindowOfHisOwnOrHearsWhyNot) {
+  Job one = profiled_job("asked", {.start = 0, .steps = 4, .every = 0});
+  one.steps = 100000;
+  using shardscope::testing::run_ranks;
+  run_ranks(one.ranks, [&](const Environment& environment) {
+    std::thread asks;
+    if (environment.rank == 0) {
+      asks = std::thread([&] {
+        while (metrics(one).size() < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        int windows = 0;
+        for (int i = 0; i < 40; ++i) {
+          const std::string first = "first " + std::to_string(i);
+          const std::string second = "second " + std::to_string(i);
+          EXPECT_TRUE(leave_request(one.output, {.id = first, .steps = 2}));
+          kill(getpid(), SIGUSR1);
+          // The moment the first one is taken: before its window opens.
+          while (std::filesystem::exists(one.output / "profile.request")) std::this_thread::yield();
+          if (i % 2 == 1) kill(getpid(), SIGUSR1);
+          EXPECT_TRUE(leave_request(one.output, {.id = second, .steps = 3}));
+          kill(getpid(), SIGUSR1);
+          for (const auto& [id, steps] : {std::pair(first, 2), std::pair(second, 3)}) {
+            const WindowAnswer answer = answer_to(id, one);
+            const bool is_refused = answer.state == WindowState::refused;
+            if (!is_refused) {
+              ++windows;
+              EXPECT_EQ(answer.steps.last - answer.steps.first + 1, steps) << id;
+            }
+            EXPECT_EQ(answer.reason.empty(), !is_refused) << id;
+          }
+        }
+        EXPECT_GE(windows, 10);
+        kill(getpid(), SIGINT);
+      });
+    }
+    const ExitCode code = train(one, environment, {.quiet = true});
+    if (asks.joinable()) asks.join();
+    return ::testing::Test::HasFailure() ? ExitCode::no : code;
+  });
 }
 
 TEST_F(WindowsTest, WithoutAnyThereIsNoFolder) {
