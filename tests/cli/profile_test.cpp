@@ -2,11 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <thread>
 
+#include "backend/profile/job_notice.h"
+#include "backend/profile/window_request.h"
+#include "backend/watch/process_identity.h"
 #include "tests/cli/started_program.h"
 
 namespace shardscope::testing {
@@ -67,7 +75,8 @@ TEST_F(Profile, LeavesAWindowOfTheRunningJob) {
   for (const char* file : {"trace.0.json.gz", "trace.1.json.gz", "comparison.txt"})
     EXPECT_TRUE(workplace_.has("run/profiles/" + windows()[0] + "/" + file)) << file;
   EXPECT_EQ(end(job).code, 130);
-  EXPECT_FALSE(workplace_.has("run/running.json"));
+  EXPECT_THAT(workplace_.read("run/running.json"), HasSubstr(R"("state":"ended")"));
+  EXPECT_THAT(workplace_.run("profile run").errors, HasSubstr("no job runs there any more"));
 }
 
 TEST_F(Profile, GivesTheComparisonAsJson) {
@@ -108,8 +117,169 @@ TEST_F(Profile, RefusesWhileAWindowIsOpen) {
   // The window may have closed before on a fast machine.
   if (outcome.code == 0) GTEST_SKIP() << "the window was closed before";
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.errors, HasSubstr("the job profiles other steps now"));
+  EXPECT_THAT(outcome.errors, HasSubstr("no window: steps 1-1000 are being profiled"));
   EXPECT_EQ(lines_of(outcome.errors), 1u);
+}
+
+TEST_F(Profile, TwoAtOnceGetWindowsOfTheirOwn) {
+  StartedProgram job = start();
+  wait_for_steps();
+  StartedProgram first({SHARDSCOPE_PROGRAM, "profile", "run", "--steps", "2", "--json"},
+                       workplace_.path());
+  StartedProgram second({SHARDSCOPE_PROGRAM, "profile", "run", "--steps", "3", "--json"},
+                        workplace_.path());
+  std::size_t steps = 2;
+  int windows = 0;
+  for (StartedProgram* asks : {&first, &second}) {
+    const auto outcome = asks->wait(seconds(60));
+    ASSERT_TRUE(outcome) << "it hangs";
+    if (outcome->code == 0) {
+      ++windows;
+      EXPECT_THAT(nlohmann::json::parse(outcome->output)["steps"], SizeIs(steps));
+    } else {
+      EXPECT_EQ(outcome->code, 1);
+      EXPECT_TRUE(outcome->errors.find("no window: ") != std::string::npos ||
+                  outcome->errors.find("another request waits") != std::string::npos)
+          << outcome->errors;
+    }
+    ++steps;
+  }
+  EXPECT_GE(windows, 1);
+  end(job);
+}
+
+TEST_F(Profile, TakesThePlaceOfARequestThatNobodyWaitsFor) {
+  StartedProgram job = start();
+  wait_for_steps();
+  std::string dead;
+  {
+    StartedProgram asks({"sleep", "60"}, workplace_.path());
+    dead = replaced(own_identity(), std::to_string(::getpid()) + " ",
+                    std::to_string(asks.id()) + " 1");
+  }
+  workplace_.write("run/profile.request", R"({"id": ")" + dead + R"(", "steps": 3})");
+  const Outcome outcome = workplace_.run("profile run --steps 2 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(nlohmann::json::parse(outcome.output)["steps"], SizeIs(2));
+  end(job);
+}
+
+TEST_F(Profile, WaitsForAJobThatStarts) {
+  // A job whose ranks do not come to say that they run.
+  StartedProgram job = start();
+  while (!workplace_.has("run/running.json")) std::this_thread::sleep_for(milliseconds(1));
+  ::kill(-job.id(), SIGSTOP);
+  StartedProgram asks({SHARDSCOPE_PROGRAM, "profile", "run", "--steps", "2"}, workplace_.path());
+  EXPECT_FALSE(asks.wait(milliseconds(300)));
+  ::kill(-job.id(), SIGCONT);
+  const auto outcome = asks.wait(seconds(60));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 0) << outcome->errors;
+  end(job);
+}
+
+/// A job that this process plays: what it answers, and how `shardscope profile` takes it.
+class AnsweredProfile : public ::testing::Test {
+ protected:
+  AnsweredProfile() : before_(::signal(SIGUSR1, SIG_IGN)) {
+    workplace_.write("run/job.json", tiny_job());
+  }
+  ~AnsweredProfile() override { ::signal(SIGUSR1, before_); }
+
+  StartedProgram ask(const std::string& timeout = "300") const {
+    return StartedProgram({SHARDSCOPE_PROGRAM, "profile", "run", "--timeout", timeout},
+                          workplace_.path());
+  }
+  /// The request's id; waits for it.
+  std::string taken() const {
+    while (true) {
+      if (const auto request = take_request(folder())) return request->id;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  }
+  std::filesystem::path folder() const { return workplace_.path() / "run"; }
+
+  Workplace workplace_;
+
+ private:
+  sighandler_t before_;
+};
+
+TEST_F(AnsweredProfile, EndsWhereTheResultsFail) {
+  JobNoticeFile job(folder(), own_notice(10));
+  StartedProgram asks = ask();
+  job.open(taken(), {3, 4});
+  job.close({3, 4});
+  job.fail({3, 4}, "trace.1.json.gz: is a folder");
+  const auto outcome = asks.wait(seconds(20));
+  ASSERT_TRUE(outcome) << "it hangs";
+  EXPECT_EQ(outcome->code, 3);
+  EXPECT_THAT(outcome->errors,
+              HasSubstr("steps 3-4 have no results: trace.1.json.gz: is a folder"));
+}
+
+TEST_F(AnsweredProfile, EndsWhereTheResultsDoNotComeInTime) {
+  JobNoticeFile job(folder(), own_notice(10));
+  StartedProgram asks = ask("1");
+  const std::string id = taken();
+  job.open(id, {3, 4});
+  EXPECT_FALSE(asks.wait(milliseconds(1500))) << "its steps may take their time";
+  job.close({3, 4});
+  const auto outcome = asks.wait(seconds(20));
+  ASSERT_TRUE(outcome) << "it hangs";
+  EXPECT_EQ(outcome->code, 3);
+  EXPECT_THAT(outcome->errors, HasSubstr("not there 1 s after the last step (--timeout)"));
+}
+
+TEST_F(AnsweredProfile, ReadsTheAnswerOfAJobThatHasEndedSince) {
+  std::optional<JobNoticeFile> job;
+  job.emplace(folder(), own_notice(10));
+  StartedProgram asks = ask();
+  job->open(taken(), {9, 10});
+  job->close({9, 10});
+  workplace_.write("run/profiles/9-10/comparison.txt", "steps 9-10\n");
+  workplace_.write("run/profiles/9-10/comparison.json", "{}\n");
+  job.reset();
+  const auto outcome = asks.wait(seconds(20));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 0) << outcome->errors;
+  EXPECT_THAT(outcome->output, HasSubstr("steps 9-10"));
+}
+
+TEST_F(AnsweredProfile, SaysThatTheJobStarts) {
+  std::optional<StartingNotice> starting;
+  starting.emplace(folder(), 10);
+  StartedProgram asks = ask();
+  EXPECT_FALSE(asks.wait(milliseconds(500)));
+  JobNoticeFile job(folder(), own_notice(10));
+  job.refuse(taken(), "there is no further step");
+  const auto outcome = asks.wait(seconds(20));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 1);
+  EXPECT_THAT(outcome->errors, HasSubstr("the job is starting"));
+  EXPECT_THAT(outcome->errors, HasSubstr("no window: there is no further step"));
+}
+
+TEST_F(Profile, IsNothingThatTrainDiesOf) {
+  // From main's first line on; before it the program is only being loaded.
+  StartedProgram job = start();
+  const auto ignores = [&] {
+    std::ifstream status("/proc/" + std::to_string(job.id()) + "/status");
+    std::string line;
+    while (std::getline(status, line)) {
+      if (line.starts_with("SigIgn:"))
+        return (std::stoull(line.substr(7), nullptr, 16) >> 9) % 2 == 1;
+    }
+    return false;
+  };
+  for (int i = 0; i < 2000 && !ignores(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  for (int i = 0; i < 300 && !workplace_.has("run/metrics.jsonl"); ++i) {
+    // All that there are: the launcher and its ranks.
+    ::kill(-job.id(), SIGUSR1);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  wait_for_steps();
+  EXPECT_EQ(end(job).code, 130);
 }
 
 TEST_F(Profile, SaysThatARunHasEnded) {
@@ -141,8 +311,9 @@ TEST_F(Profile, SaysWhatIsNoRunFolder) {
 TEST_F(Profile, SaysWhereTheJobRuns) {
   workplace_.write("run/job.json", tiny_job());
   workplace_.write("run/running.json",
-                   R"({"schema": "shardscope.running/1", "process": "another-boot 1 77 5", )"
-                   R"("host": "node7", "steps": 10, "window": null, "refused": ""})");
+                   R"({"schema": "shardscope.running/1", "state": "running", )"
+                   R"("process": "another-boot 1 77 5", "host": "node7", "steps": 10, )"
+                   R"("answers": []})");
   const Outcome outcome = workplace_.run("profile run");
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.errors, HasSubstr("rank 0 runs on node7"));
@@ -190,6 +361,9 @@ TEST_F(Profile, IsAnOptionOfTrain) {
   const Outcome wrong = workplace_.run("train job.json --profile 2:0");
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.errors, HasSubstr("START[:STEPS[:EVERY]]"));
+  const Outcome empty = workplace_.run("train --profile= job.json");
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_THAT(empty.errors, HasSubstr("--profile: no value stands after ="));
   const Outcome dense = workplace_.run("train job.json --profile 2:5:4");
   EXPECT_THAT(dense.errors, HasSubstr("every 4 is less than the 5 steps of a window"));
 }

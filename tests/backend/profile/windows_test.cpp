@@ -194,7 +194,7 @@ TEST_F(WindowsTest, WhatIsAskedForInsideOfOneIsNotFollowed) {
   Job one = profiled_job("overlap", {.start = 2, .steps = 900, .every = 0});
   one.steps = 1000;
   using shardscope::testing::run_ranks;
-  run_ranks(one.ranks, [&](const Environment& environment) {
+  const auto outcomes = run_ranks(one.ranks, [&](const Environment& environment) {
     std::thread asks;
     if (environment.rank == 0) {
       asks = std::thread([&] {
@@ -207,8 +207,9 @@ TEST_F(WindowsTest, WhatIsAskedForInsideOfOneIsNotFollowed) {
     }
     const ExitCode code = train(one, environment, {.quiet = true});
     if (asks.joinable()) asks.join();
-    return code;
+    return ::testing::Test::HasFailure() ? ExitCode::no : code;
   });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 130) << outcome.message;
   EXPECT_THAT(windows_of(one), SizeIs(1));
 }
 
@@ -216,7 +217,7 @@ TEST_F(WindowsTest, WhoAsksGetsAWindowOfHisOwnOrHearsWhyNot) {
   Job one = profiled_job("asked", {.start = 0, .steps = 4, .every = 0});
   one.steps = 100000;
   using shardscope::testing::run_ranks;
-  run_ranks(one.ranks, [&](const Environment& environment) {
+  const auto outcomes = run_ranks(one.ranks, [&](const Environment& environment) {
     std::thread asks;
     if (environment.rank == 0) {
       asks = std::thread([&] {
@@ -250,6 +251,7 @@ TEST_F(WindowsTest, WhoAsksGetsAWindowOfHisOwnOrHearsWhyNot) {
     if (asks.joinable()) asks.join();
     return ::testing::Test::HasFailure() ? ExitCode::no : code;
   });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 130) << outcome.message;
 }
 
 TEST_F(WindowsTest, WithoutAnyThereIsNoFolder) {
