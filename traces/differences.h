@@ -62,11 +62,18 @@ struct RankTime {
   std::optional<PeerWaitTotals> waits;  ///< over these steps, where they were measured
 };
 
+/// A rank whose trace is not among those that are compared.
+struct MissingTrace {
+  int rank = 0;
+  std::string reason;  ///< one line
+};
+
 struct Differences {
   std::vector<int> steps;  ///< that were profiled
   bool has_prediction = false;
   SideBySide<Duration> step_time;  ///< of the steady step of each; the predicted one 0 without
   std::vector<RankTime> ranks;
+  std::vector<MissingTrace> missing;            ///< which the caller of find_differences() adds
   std::vector<OperationDifference> operations;  ///< ascending by id; empty without a prediction
   std::vector<OperationDifference> largest;     ///< five at most, the largest |extra()| first
   RecordingFacts recording;                     ///< of the rank that is compared

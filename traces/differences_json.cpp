@@ -93,6 +93,7 @@ std::string to_json(const Differences& differences) {
             {"steps", differences.steps},
             {"step_time", nullptr},
             {"ranks", Json::array()},
+            {"missing", Json::array()},
             {"largest", Json::array()},
             {"operations", Json::array()},
             {"recording", to_value(differences.recording)},
@@ -104,6 +105,8 @@ std::string to_json(const Differences& differences) {
       {"profiled_ns", time.profiled.value.ns},
       {"error_share", differences.has_prediction ? or_null(error_share(time)) : Json(nullptr)}};
   for (const RankTime& rank : differences.ranks) json["ranks"].push_back(to_value(rank));
+  for (const MissingTrace& one : differences.missing)
+    json["missing"].push_back({{"rank", one.rank}, {"reason", one.reason}});
   for (const auto& one : differences.largest) json["largest"].push_back(with_cause(one));
   for (const auto& one : differences.operations) json["operations"].push_back(to_value(one));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

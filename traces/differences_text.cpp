@@ -52,6 +52,13 @@ std::string ranks_text(const Differences& differences) {
   return columns(rows);
 }
 
+std::string missing_text(const Differences& differences) {
+  std::string text;
+  for (const MissingTrace& one : differences.missing)
+    text += fmt::format("  no trace of rank {}: {}\n", one.rank, one.reason);
+  return text;
+}
+
 std::string last_text(const PeerWaitTotals& waits) {
   std::vector<std::string> parts;
   for (const auto& [rank, times] : waits.times_last)
@@ -125,8 +132,8 @@ std::string largest_text(const Differences& differences) {
 
 std::string to_text(const Differences& differences) {
   std::string text = fmt::format("{}\n", steps_text(differences.steps));
-  text += ranks_text(differences) + waits_text(differences) + memory_text(differences) +
-          recording_text(differences.recording);
+  text += ranks_text(differences) + missing_text(differences) + waits_text(differences) +
+          memory_text(differences) + recording_text(differences.recording);
   if (!differences.has_prediction) return text + "  nothing was predicted for this machine\n";
   const auto error = error_share(differences.step_time);
   text += fmt::format("  a step: {} predicted, {} profiled{}\n",

@@ -8,6 +8,11 @@
 namespace shardscope {
 namespace {
 
+/// Training waits so long for the results of the window before, at most.
+constexpr std::chrono::seconds longest_stall{1};
+
+std::int64_t count_of(StepRange steps) { return steps.last - steps.first + 1; }
+
 std::vector<Probe*> with_probes_of(const std::vector<std::unique_ptr<Instrument>>& instruments,
                                    std::vector<Probe*> probes) {
   for (const auto& instrument : instruments) {
@@ -83,14 +88,21 @@ std::string Profiler::why_none(std::int64_t step) const {
 }
 
 void Profiler::close(std::int64_t last_step) {
-  find_clock(open_->first);
+  find_clock();
   for (const auto& instrument : instruments_) instrument->stop();
   place_.executor.set_probes(usual_probes_);
-  const StepRange steps{.first = open_->first, .last = last_step};
+  const StepRange planned = *open_;
+  const StepRange steps{.first = planned.first, .last = last_step};
   open_.reset();
-  collect_results(true);
+  const bool is_free = results_.is_free(longest_stall);
+  collect_results(false);
   if (notice_) notice_->close(steps);
-  results_.start(steps, trace_of_window(steps));
+  if (!is_free) return results_.skip(steps);
+  Trace trace = trace_of_window(steps);
+  if (steps.last < planned.last)
+    trace.recording.notes.push_back(fmt::format("{} of {} steps, because the run was stopped",
+                                                count_of(steps), count_of(planned)));
+  results_.start(steps, std::move(trace));
 }
 
 Trace Profiler::trace_of_window(StepRange steps) {
@@ -113,10 +125,10 @@ Trace Profiler::trace_of_window(StepRange steps) {
   return trace;
 }
 
-/// `number`: of the window, 0 after all of them.
-void Profiler::find_clock(std::int64_t number) {
+void Profiler::find_clock() {
   TcpStore* store = place_.session ? &place_.session->meeting.store() : nullptr;
-  clock_ = common_clock(place_.environment, store, {.number = number, .deadline = place_.deadline});
+  clock_ = common_clock(place_.environment, store,
+                        {.number = ++clock_meetings_, .deadline = place_.deadline});
 }
 
 void Profiler::note_clock(Trace& trace, std::int64_t base_monotonic_ns) const {
@@ -126,7 +138,7 @@ void Profiler::note_clock(Trace& trace, std::int64_t base_monotonic_ns) const {
 }
 
 void Profiler::set_clock(Trace& trace, std::int64_t base_monotonic_ns) {
-  find_clock(0);
+  find_clock();
   note_clock(trace, base_monotonic_ns);
 }
 
@@ -136,7 +148,10 @@ void Profiler::finish() {
 }
 
 void Profiler::collect_results(bool wait) {
-  if (std::optional<std::string> text = results_.take(wait)) say(std::move(*text));
+  for (WindowOutcome& outcome : results_.take(wait)) {
+    if (notice_ && !outcome.failed.empty()) notice_->fail(outcome.steps, outcome.failed);
+    say(std::move(outcome.text));
+  }
 }
 
 void Profiler::say(std::string text) {

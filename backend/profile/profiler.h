@@ -73,7 +73,7 @@ class Profiler {
   /// Why no window begins after `step`.
   std::string why_none(std::int64_t step) const;
   Trace trace_of_window(StepRange steps);
-  void find_clock(std::int64_t number);
+  void find_clock();
   void note_clock(Trace& trace, std::int64_t base_monotonic_ns) const;
   void collect_results(bool wait);
   void say(std::string text);
@@ -87,6 +87,7 @@ class Profiler {
   std::optional<StepRange> open_;
   bool replays_ = false;  ///< its steps, timed by an instrument
   CommonClock clock_;
+  std::int64_t clock_meetings_ = 0;     ///< the same on all ranks
   std::vector<Probe*> usual_probes_;    ///< whom the executor tells outside of the window
   std::vector<RecordedStep> recorded_;  ///< of the open window; used again by the next
   std::size_t recorded_count_ = 0;

@@ -19,7 +19,7 @@ struct CommonClock {
 
 /// One agreement about the clock, of several that follow each other.
 struct ClockMeeting {
-  std::int64_t number = 0;             ///< other than that of the one before
+  std::int64_t number = 0;             ///< one more than that of the one before
   std::chrono::milliseconds deadline;  ///< longest wait for another rank
 };
 

@@ -16,6 +16,7 @@
 #include "backend/profile/window_request.h"
 #include "backend/train/train.h"
 #include "backend/watch/meeting.h"
+#include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/tiny_models.h"
@@ -26,7 +27,9 @@
 namespace shardscope {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -187,7 +190,10 @@ TEST_F(WindowsTest, AStopClosesTheOneThatIsOpen) {
   ASSERT_LT(steps, 1000);
   const std::string window = "1-" + std::to_string(steps);
   ASSERT_THAT(windows_of(one), ElementsAre(window));
-  EXPECT_THAT(step_windows(trace_of(one, window, 1)), SizeIs(steps));
+  const Trace trace = trace_of(one, window, 1);
+  EXPECT_THAT(step_windows(trace), SizeIs(steps));
+  EXPECT_THAT(trace.recording.notes,
+              Contains(std::to_string(steps) + " of 1000 steps, because the run was stopped"));
 }
 
 TEST_F(WindowsTest, WhatIsAskedForInsideOfOneIsNotFollowed) {
@@ -254,10 +260,53 @@ TEST_F(WindowsTest, WhoAsksGetsAWindowOfHisOwnOrHearsWhyNot) {
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 130) << outcome.message;
 }
 
+TEST_F(WindowsTest, ATraceThatCannotBeWrittenEndsNothing) {
+  Job one = profiled_job("unwritten", {.start = 49, .steps = 2, .every = 0});
+  one.timeout_s = 10;
+  const std::filesystem::path window = one.output / "profiles" / "49-50";
+  std::filesystem::create_directories(window / "trace.1.json.gz" / "in_the_way");
+  const auto begin = std::chrono::steady_clock::now();
+  run_forked(one);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(8))
+      << "nobody waits for what will not come";
+  EXPECT_TRUE(std::filesystem::exists(one.output / "trace.1.json.gz")) << "that of the run";
+  const JsonValue comparison =
+      JsonValue::read_file(window / "comparison.json", DuplicateKeys::refuse, 1 << 24);
+  const JsonValue missing = comparison.at("missing");
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].at("rank").integer(0), 1);
+  EXPECT_THAT(missing[0].at("reason").string(), HasSubstr("trace.1.json.gz"));
+  EXPECT_THAT(read_whole(window / "comparison.txt"), HasSubstr("  no trace of rank 1: "));
+}
+
+TEST_F(WindowsTest, AFolderThatCannotBeMadeEndsNothing) {
+  Job one = profiled_job("no_folder", {.start = 49, .steps = 2, .every = 0});
+  one.timeout_s = 10;
+  std::filesystem::create_directories(one.output);
+  write_atomically(one.output / "profiles", "in the way");
+  EXPECT_THAT(run_forked(one), SizeIs(100));
+}
+
 TEST_F(WindowsTest, WithoutAnyThereIsNoFolder) {
   const Job one = profiled_job("none", {});
   run_forked(one);
   EXPECT_THAT(windows_of(one), IsEmpty());
+}
+
+TEST(CommonClock, IsStillThereForARankThatIsSlowToAsk) {
+  using shardscope::testing::run_ranks;
+  const auto outcomes = run_ranks(2, [&](const Environment& environment) {
+    const std::chrono::seconds deadline(20);
+    Meeting meeting(environment, deadline);
+    const auto clock = [&](std::int64_t number) {
+      return common_clock(environment, &meeting.store(), {.number = number, .deadline = deadline});
+    };
+    if (environment.rank == 1) meeting.store().get("both are said");
+    clock(1);
+    clock(2);
+    if (environment.rank == 0) meeting.store().set("both are said", "");
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 0) << outcome.message;
 }
 
 TEST(CommonClock, OfHostsIsSetByRoundTripsToTheStore) {
