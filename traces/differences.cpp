@@ -69,6 +69,8 @@ void add_operations(const Trace& predicted, const Trace& profiled, const Runs& p
     result.operations.push_back(difference_of(plan->second, real, predicted_facts.find(operation),
                                               profiled_facts.find(operation)));
   }
+  result.only_predicted = plans.size() - result.operations.size();
+  result.only_profiled = reals.size() - result.operations.size();
 }
 
 void add_largest(const DifferenceEvidence& evidence, const Runs& plans, const Runs& reals,

@@ -75,6 +75,8 @@ struct Differences {
   std::vector<RankTime> ranks;
   std::vector<MissingTrace> missing;            ///< which the caller of find_differences() adds
   std::vector<OperationDifference> operations;  ///< ascending by id; empty without a prediction
+  std::size_t only_predicted = 0;               ///< operations that did not run in these steps
+  std::size_t only_profiled = 0;                ///< that ran and were not predicted
   std::vector<OperationDifference> largest;     ///< five at most, the largest |extra()| first
   RecordingFacts recording;                     ///< of the rank that is compared
   CategoryBytes at_peak;                        ///< its live bytes when they were most
@@ -85,8 +87,8 @@ struct Differences {
 /// (`typical_runs`).
 Differences find_differences(const Trace* predicted, std::span<const Trace> profiled);
 
-/// For people: a line on time for each rank, who held memory, then the largest differences. Ends in
-/// a newline.
+/// For people: a line on time for each rank, who held memory, then the largest differences, with
+/// what columns mean. Ends in a newline.
 std::string to_text(const Differences& differences);
 /// comparison.json (docs/cli.md).
 std::string to_json(const Differences& differences);

@@ -96,6 +96,8 @@ std::string to_json(const Differences& differences) {
             {"missing", Json::array()},
             {"largest", Json::array()},
             {"operations", Json::array()},
+            {"only_predicted", differences.only_predicted},
+            {"only_profiled", differences.only_profiled},
             {"recording", to_value(differences.recording)},
             {"at_peak", to_value(differences.at_peak)}};
   const SideBySide<Duration>& time = differences.step_time;

@@ -68,14 +68,17 @@ std::string last_text(const PeerWaitTotals& waits) {
 
 std::string waits_text(const Differences& differences) {
   std::vector<std::vector<std::string>> rows{
-      {"rank", "collectives", "wait for peers", "move bytes", "payload", "came last"}};
+      {"rank", "collectives", "wait for peers", "move bytes", "payload", "came last there"}};
   for (const RankTime& rank : differences.ranks) {
     if (!rank.waits) continue;
     rows.push_back({fmt::to_string(rank.rank), fmt::to_string(rank.waits->collectives),
                     rounded_text(rank.waits->waiting), rounded_text(rank.waits->moving),
                     rounded_text(rank.waits->bytes), last_text(*rank.waits)});
   }
-  return rows.size() > 1 ? columns(rows) : "";
+  if (rows.size() == 1) return "";
+  return columns(rows) +
+         "  (came last there: which rank the others waited for, and how many of the row's "
+         "collectives)\n";
 }
 
 std::string memory_text(const Differences& differences) {
@@ -84,7 +87,8 @@ std::string memory_text(const Differences& differences) {
   const auto cell = [](const std::optional<Bytes>& bytes) {
     return bytes ? rounded_text(*bytes) : std::string();
   };
-  std::vector<std::vector<std::string>> rows{{"memory", "planned", "held", "by its books", "of"}};
+  std::vector<std::vector<std::string>> rows{
+      {"memory", "planned", "held", "its own count", "holder"}};
   for (const MemoryHolder& holder : memory) {
     rows.push_back({std::string(name_of(holder.place)), cell(holder.planned), cell(holder.held),
                     cell(holder.recorded), holder.owner});
@@ -96,14 +100,20 @@ std::string memory_text(const Differences& differences) {
             {"", rounded_text(live), "", "", fmt::format("  {}, at the peak", name_of(category))});
     }
   }
-  return columns(rows);
+  return columns(rows) + fmt::format(
+                             "  (rank {}'s; planned: by the schedule; held: as the system or the "
+                             "device counts; its "
+                             "own count: as the holder's own records say)\n",
+                             differences.ranks.front().rank);
 }
 
 std::string recording_text(const RecordingFacts& recording) {
   std::string text;
   if (recording.clock_residual) {
-    text += fmt::format("  clocks: {}, within {}\n", recording.clock,
-                        rounded_text(*recording.clock_residual));
+    text += fmt::format("  clocks: {}, {}\n", recording.clock,
+                        *recording.clock_residual == Duration{}
+                            ? "one clock"
+                            : "within " + rounded_text(*recording.clock_residual));
   }
   if (recording.dropped_records > 0)
     text += fmt::format("  {} records were lost\n", recording.dropped_records);
@@ -117,15 +127,26 @@ std::string cause_text(const Cause& cause) {
 }
 
 std::string largest_text(const Differences& differences) {
-  if (differences.largest.empty()) return "  no operation differs\n";
+  const int rank = differences.ranks.front().rank;
+  if (differences.largest.empty())
+    return fmt::format("  none of {} operations of rank {} differs\n",
+                       differences.operations.size(), rank);
   std::vector<std::vector<std::string>> rows{
-      {"largest differences", "predicted", "profiled", "difference", "likely cause"}};
+      {fmt::format("largest differences of rank {}'s {} operations", rank,
+                   differences.operations.size()),
+       "predicted", "profiled", "profiled - predicted", "likely cause"}};
   for (const OperationDifference& one : differences.largest) {
     rows.push_back({one.name, rounded_text(one.total().predicted.value),
                     rounded_text(one.total().profiled.value), signed_text(one.extra()),
                     cause_text(one.cause)});
   }
   return columns(rows);
+}
+
+std::string one_sided_text(const Differences& differences) {
+  if (differences.only_predicted + differences.only_profiled == 0) return "";
+  return fmt::format("  {} operations were only predicted, {} only profiled\n",
+                     differences.only_predicted, differences.only_profiled);
 }
 
 }  // namespace
@@ -140,7 +161,7 @@ std::string to_text(const Differences& differences) {
                       rounded_text(differences.step_time.predicted.value),
                       rounded_text(differences.step_time.profiled.value),
                       error ? fmt::format(", {:+.1f}%", *error * 100) : "");
-  return text + largest_text(differences);
+  return text + largest_text(differences) + one_sided_text(differences);
 }
 
 }  // namespace shardscope

@@ -79,6 +79,48 @@ TEST(Differences, RanksByTimeWithTheGapBeforeIt) {
   EXPECT_EQ(one.duration.profiled.value, 90_us);
 }
 
+TEST(Differences, CountWhatIsOnlyOnOneSide) {
+  const Trace plan = trace_of({{compute, 0, 100}}, TraceKind::predicted);
+  const std::vector<Trace> real{
+      trace_of({{compute, 0, 105}, {compute, 135, 225}, {compute, 225, 226}})};
+  const Differences more = find_differences(&plan, real);
+  EXPECT_EQ(more.only_predicted, 0u);
+  EXPECT_EQ(more.only_profiled, 2u);
+  EXPECT_THAT(to_text(more), HasSubstr("  0 operations were only predicted, 2 only profiled\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(more))["only_profiled"], 2);
+  const Differences fewer = find_differences(&real[0], {{plan}});
+  EXPECT_EQ(fewer.only_predicted, 2u);
+}
+
+TEST(Differences, SayWhoseOperationsTheyAre) {
+  const Trace plan = trace_of({{compute, 0, 100}, {compute, 100, 110}}, TraceKind::predicted);
+  const std::vector<Trace> real{
+      trace_of({{compute, 0, 105}, {compute, 105, 115}}, TraceKind::profiled, 3)};
+  const std::string text = to_text(find_differences(&plan, real));
+  EXPECT_THAT(text, HasSubstr("largest differences of rank 3's 2 operations"));
+  EXPECT_THAT(text, HasSubstr("profiled - predicted"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("only profiled")));
+}
+
+TEST(Differences, OfAHostHaveOneClock) {
+  Trace trace = trace_of({{compute, 0, 100}});
+  trace.recording.clock = "the host's";
+  EXPECT_THAT(to_text(find_differences(nullptr, {{trace}})),
+              HasSubstr("clocks: the host's, one clock\n"));
+  trace.recording.clock_residual = 3_us;
+  EXPECT_THAT(to_text(find_differences(nullptr, {{trace}})),
+              HasSubstr("clocks: the host's, within 3.00 us\n"));
+}
+
+TEST(Differences, SayWhichTracesAreMissing) {
+  const std::vector<Trace> real{trace_of({{compute, 0, 100}})};
+  Differences differences = find_differences(nullptr, real);
+  differences.missing = {{.rank = 1, .reason = "its disk is full"}};
+  EXPECT_THAT(to_text(differences), HasSubstr("  no trace of rank 1: its disk is full\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(differences))["missing"],
+            nlohmann::json::parse(R"([{"rank": 1, "reason": "its disk is full"}])"));
+}
+
 TEST(Differences, CountsTheGapFromTheStepsBegin) {
   const auto one = largest({{compute, 0, 100}}, {trace_of({{compute, 40, 140}})});
   EXPECT_EQ(one.extra(), 40_us);
@@ -279,7 +321,7 @@ TEST(Differences, ShowWhoWaitedAndWhoHeldMemory) {
   EXPECT_THAT(text, HasSubstr("  no cycles here\n"));
   EXPECT_THAT(text, HasSubstr("60.0 us     20.0 us"));  // waiting, moving
   EXPECT_THAT(text, HasSubstr("rank 1 2 times"));
-  EXPECT_THAT(text, HasSubstr("host    4.00 MiB  3.00 MiB                arena"));
+  EXPECT_THAT(text, HasSubstr("host    4.00 MiB  3.00 MiB                 arena"));
   const auto json = nlohmann::json::parse(to_json(differences));
   EXPECT_EQ(json["ranks"][0]["waits"]["waiting_ns"], 60'000);
   EXPECT_EQ(json["ranks"][0]["waits"]["last"],
