@@ -9,6 +9,7 @@
 #include "cli/summary_text.h"
 #include "cli/table.h"
 #include "core/quantities.h"
+#include "traces/lower_median.h"
 
 namespace shardscope {
 namespace {
@@ -137,11 +138,8 @@ std::map<std::string, KindFigures> by_kind(const TraceReport& report) {
   return kinds;
 }
 
-std::string median_text(std::vector<double> values) {
-  if (values.empty()) return "-";
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return fmt::format("{:.2f} GB/s", *middle * 1e-9);
+std::string median_text(const std::vector<double>& values) {
+  return values.empty() ? "-" : fmt::format("{:.2f} GB/s", lower_median(values) * 1e-9);
 }
 
 std::string collectives_table(const TraceReport& report, const Painter& painter) {

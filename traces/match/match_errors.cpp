@@ -1,19 +1,14 @@
 #include "traces/match/match_errors.h"
 
-#include <algorithm>
 #include <map>
+#include <utility>
+
+#include "traces/lower_median.h"
 
 namespace shardscope {
 namespace {
 
 using Times = std::vector<SideBySide<Duration>>;  // one a step
-
-Duration lower_median(std::vector<Duration> values) {
-  if (values.empty()) return {};
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 SideBySide<Duration> median(const Times& times) {
   std::vector<Duration> predicted, profiled;

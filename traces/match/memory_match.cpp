@@ -7,6 +7,7 @@
 
 #include "traces/analysis.h"
 #include "traces/import/memory_activity.h"
+#include "traces/lower_median.h"
 
 namespace shardscope {
 namespace {
@@ -48,11 +49,6 @@ Bytes live_at(const Trace& trace, Duration time) {
       std::partition_point(trace.memory.begin(), trace.memory.end(),
                            [&](const MemorySample& sample) { return sample.time <= time; });
   return behind == trace.memory.begin() ? Bytes{} : (behind - 1)->live.total();
-}
-
-Bytes lower_median(std::vector<Bytes> values) {
-  std::sort(values.begin(), values.end());
-  return values[(values.size() - 1) / 2];
 }
 
 std::string source_of(const MemoryDevice& device) {

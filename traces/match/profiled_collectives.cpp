@@ -1,7 +1,9 @@
 #include "traces/match/profiled_collectives.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "traces/import/collective_names.h"
 
@@ -10,10 +12,12 @@ namespace {
 
 constexpr std::string_view transport_prefix = "gloo:";
 
+constexpr std::int64_t unknown_size = -1;
+
 struct Transfer {
   std::uint32_t event = 0;
   OperationKind kind = OperationKind::barrier;
-  std::int64_t elements = -1;
+  std::int64_t elements = unknown_size;
   std::optional<Dtype> dtype;
   bool taken = false;
 };
@@ -26,7 +30,8 @@ std::vector<Transfer> transfers_of(const ImportedTrace& trace) {
     const auto kind = collective_kind(name);
     if (!kind) continue;
     const std::string_view dtype = row.dtype == no_name ? "" : trace.names[row.dtype];
-    transfers.push_back({row.event, *kind, row.elements_in, traced_dtype(dtype)});
+    const std::int64_t elements = row.elements_in < 0 ? unknown_size : row.elements_in;
+    transfers.push_back({row.event, *kind, elements, traced_dtype(dtype)});
   }
   std::stable_sort(transfers.begin(), transfers.end(), [&](const Transfer& a, const Transfer& b) {
     return trace.events.start_ns[a.event] < trace.events.start_ns[b.event];
@@ -39,32 +44,58 @@ OperationKind carried_out_as(OperationKind kind) {
   return kind == OperationKind::reduce_scatter ? OperationKind::all_reduce : kind;
 }
 
-/// Pairs operators, in the order in which they are asked for, with what gloo did.
+/// Pairs operators, in the order in which they are asked for, with what gloo did. Operators must
+/// come by start: what ended before one began is none of the later ones' either.
 class Transfers {
  public:
-  explicit Transfers(const ImportedTrace& trace) : trace_(trace), transfers_(transfers_of(trace)) {}
+  explicit Transfers(const ImportedTrace& trace) : trace_(trace), transfers_(transfers_of(trace)) {
+    for (std::size_t i = 0; i < transfers_.size(); ++i) {
+      by_kind_[transfers_[i].kind].places.push_back(i);
+      by_size_[{transfers_[i].kind, transfers_[i].elements}].places.push_back(i);
+    }
+  }
 
   const Transfer* take(const ImportedCollective& collective) {
     if (!collective.kind) return nullptr;
-    while (first_ < transfers_.size() && transfers_[first_].taken) ++first_;
-    for (std::size_t i = first_; i < transfers_.size(); ++i) {
-      Transfer& transfer = transfers_[i];
-      const bool same_size = !collective.elements_in || transfer.elements < 0 ||
-                             transfer.elements == *collective.elements_in;
-      const bool fits = !transfer.taken && same_size &&
-                        transfer.kind == carried_out_as(*collective.kind) &&
-                        trace_.events.end_ns(transfer.event) >= collective.start.ns;
-      if (!fits) continue;
-      transfer.taken = true;
-      return &transfer;
+    const OperationKind kind = carried_out_as(*collective.kind);
+    std::optional<std::size_t> place;
+    if (collective.elements_in) {
+      place = earlier(first(by_size_[{kind, *collective.elements_in}], collective.start),
+                      first(by_size_[{kind, unknown_size}], collective.start));
+    } else {
+      place = first(by_kind_[kind], collective.start);
     }
-    return nullptr;
+    if (!place) return nullptr;
+    transfers_[*place].taken = true;
+    return &transfers_[*place];
   }
 
  private:
+  /// Places in transfers_, by start.
+  struct Queue {
+    std::vector<std::size_t> places;
+    std::size_t next = 0;
+  };
+
+  /// Of the queue the first that is free and had not ended at `time`.
+  std::optional<std::size_t> first(Queue& queue, Duration time) const {
+    for (; queue.next < queue.places.size(); ++queue.next) {
+      const Transfer& transfer = transfers_[queue.places[queue.next]];
+      if (!transfer.taken && trace_.events.end_ns(transfer.event) >= time.ns)
+        return queue.places[queue.next];
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<std::size_t> earlier(std::optional<std::size_t> a,
+                                            std::optional<std::size_t> b) {
+    return a && b ? std::min(a, b) : (a ? a : b);
+  }
+
   const ImportedTrace& trace_;
   std::vector<Transfer> transfers_;
-  std::size_t first_ = 0;
+  std::map<OperationKind, Queue> by_kind_;
+  std::map<std::pair<OperationKind, std::int64_t>, Queue> by_size_;
 };
 
 bool is_kernel(const ImportedTrace& trace, std::uint32_t event) {
