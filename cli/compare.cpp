@@ -78,43 +78,29 @@ std::string text_of(const std::vector<FinishedRun>& runs, const Painter& painter
          comparison_text(run.predicted, run.profiled, painter) + differences_text(run);
 }
 
-void leave_figure(const std::vector<FinishedRun>& runs, const std::filesystem::path& folder) {
+void leave_figure(const std::string& folder, const char* name, const std::string& figure) {
   create_folder(folder);
-  write_atomically(folder / "strategies.svg",
-                   strategies_figure(bars_of(runs), "Predicted and profiled, by strategy"));
+  write_atomically(std::filesystem::path(folder) / name, figure);
 }
 
-ExitCode verdict(const std::vector<FinishedRun>& runs, const CompareOptions& options) {
-  if (!options.tolerance) return ExitCode::done;
-  const std::optional<double> worst = worst_error(runs);
-  if (!worst)
-    throw Error({.where = "--tolerance", .what = "no run has both a prediction and a measurement"});
-  if (*worst <= *options.tolerance) return ExitCode::done;
-  options.output.note(fmt::format("the worst error, {:.1f}%, is above the tolerance of {:.1f}%",
-                                  *worst * 100, *options.tolerance * 100));
-  return ExitCode::no;
-}
-
-/// The predicted streams of the first rank above those that the trace has of them.
-void leave_figure(const TracedRun& run, const std::filesystem::path& folder) {
-  create_folder(folder);
+/// The predicted streams of the first rank above those that the trace has of them; none where the
+/// trace has nothing of them.
+std::optional<std::string> figure_of(const TracedRun& run) {
   const TracedRank& rank = run.ranks.front();
   const Trace& predicted = run.predicted(rank);
   const Trace profiled = matched_trace(predicted, rank.trace, rank.match);
-  if (profiled.spans.empty()) return;
-  write_atomically(
-      folder / "streams.svg",
-      streams_figure({&predicted}, {&profiled}, run.label + ", predicted and in the trace"));
+  if (profiled.spans.empty()) return std::nullopt;
+  return streams_figure({&predicted}, {&profiled}, run.label + ", predicted and in the trace");
 }
 
-ExitCode verdict(const TracedRun& run, const CompareOptions& options) {
+/// `worst`: the largest |error|; none where nothing has both sides.
+ExitCode verdict(std::optional<double> worst, const CompareOptions& options) {
   if (!options.tolerance) return ExitCode::done;
-  const std::optional<double> worst = worst_error(run);
-  if (!run.complete()) {
-    options.output.note("not everything has a counterpart");
-    return ExitCode::no;
-  }
-  if (!worst || *worst <= *options.tolerance) return ExitCode::done;
+  if (!worst)
+    throw Error({.where = "--tolerance",
+                 .what = "nothing has both a prediction and a measurement that it can be compared "
+                         "with"});
+  if (*worst <= *options.tolerance) return ExitCode::done;
   options.output.note(fmt::format("the worst error, {:.1f}%, is above the tolerance of {:.1f}%",
                                   *worst * 100, *options.tolerance * 100));
   return ExitCode::no;
@@ -133,16 +119,23 @@ ExitCode compare_traced(const CompareOptions& options) {
   if (!options.output.json) note_assumptions(options.output, run.assumed);
   print(options.output.json ? traced_run_json(run)
                             : traced_run_text(run, options.output.painter()));
-  if (options.output_folder) leave_figure(run, *options.output_folder);
-  return verdict(run, options);
+  if (options.output_folder)
+    if (const auto figure = figure_of(run))
+      leave_figure(*options.output_folder, "streams.svg", *figure);
+  const ExitCode within = verdict(worst_error(run), options);
+  if (run.complete()) return within;
+  options.output.note("not everything has a counterpart");
+  return ExitCode::no;
 }
 
 ExitCode run_compare(const CompareOptions& options) {
   if (options.traced.predicted || !options.traced.traces.empty()) return compare_traced(options);
   const std::vector<FinishedRun> runs = read_runs(options);
   print(options.output.json ? runs_json(runs) : text_of(runs, options.output.painter()));
-  if (options.output_folder) leave_figure(runs, *options.output_folder);
-  return verdict(runs, options);
+  if (options.output_folder)
+    leave_figure(*options.output_folder, "strategies.svg",
+                 strategies_figure(bars_of(runs), "Predicted and profiled, by strategy"));
+  return verdict(worst_error(runs), options);
 }
 
 }  // namespace

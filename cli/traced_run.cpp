@@ -100,6 +100,7 @@ class Predictor {
     run_.label = fmt::format("{} {} x{}", summary.runtime, summary.strategy, summary.world);
     run_.source = path.string();
     run_.world = summary.world;
+    run_.runtime = parse_runtime(summary.runtime, folder.predicted_summary().string());
     run_.assumed = summary.assumed;
     run_.predictions.push_back(read_chrome_trace(folder.predicted_trace()).trace);
     run_.assumed.push_back(
@@ -109,17 +110,14 @@ class Predictor {
   void read_settings(const fs::path& path, const std::optional<std::string>& cluster) {
     settings_ = JsonValue::read_file(path, DuplicateKeys::last_wins);
     const eager::RunSettings run = read_rank(0);
-    const bool on_cpu = run.setup.session.device == eager::Device::cpu;
     const auto found = find_hardware(cluster, "cuda");
     hardware_ = found ? found->profile : find_hardware_profile(usual_machine, "--cluster");
     if (!found) run_.assumed.push_back(fmt::format("times of {} (--cluster)", hardware_.name));
-    if (on_cpu)
-      run_.assumed.push_back(fmt::format(
-          "the run was on a CPU, whose times are laid beside those of {}", hardware_.name));
     run_.label =
         fmt::format("{} {} x{}", name_of(run.runtime), name_of(run.sharding), run.setup.world);
     run_.source = fmt::format("{} on {}", path.string(), hardware_.name);
     run_.world = run.setup.world;
+    run_.runtime = run.runtime;
     run_.assumed.insert(run_.assumed.end(), run.setup.assumed.begin(), run.setup.assumed.end());
   }
 
@@ -174,6 +172,25 @@ void note_missing(const TracedRun& run, const OutputOptions& output) {
                           more ? " and more" : ""));
 }
 
+bool has_gpu(const ImportedTrace& trace) {
+  return std::any_of(trace.tracks.begin(), trace.tracks.end(),
+                     [](const ImportedTrack& track) { return track.kind == TrackKind::stream; });
+}
+
+/// Of TracedRun::times_beside. A predicted trace says its machine as "cuda: h100_sxm".
+std::string unlike_machines(const TracedRun& run) {
+  for (const TracedRank& rank : run.ranks) {
+    const std::string& predicted = run.predicted(rank).device;
+    const std::size_t colon = predicted.find(": ");
+    const std::string kind = predicted.substr(0, colon);
+    const bool is_gpu = has_gpu(rank.trace);
+    if (kind.empty() || is_gpu == (kind != "cpu")) continue;
+    const std::string name = colon == std::string::npos ? kind : predicted.substr(colon + 2);
+    return fmt::format("times of {} beside those of a {}", name, is_gpu ? "GPU" : "CPU");
+  }
+  return {};
+}
+
 }  // namespace
 
 bool TracedRun::complete() const {
@@ -193,7 +210,7 @@ TracedRun read_traced_run(const TracedRunQuestion& question, const OutputOptions
     const bool is_predicted = number >= 0 && number < run.world;
     TracedRank rank{.prediction = predictor.of_rank(is_predicted ? number : 0)};
     const Trace& predicted = run.predictions[rank.prediction];
-    rank.match = match(predicted, trace);
+    rank.match = match(predicted, trace, run.runtime);
     rank.memory = snapshot_errors(memory, number, only_rank, predicted);
     if (!rank.memory) rank.memory = memory_errors(predicted, trace, rank.match);
     rank.trace = std::move(trace);
@@ -202,6 +219,7 @@ TracedRun read_traced_run(const TracedRunQuestion& question, const OutputOptions
   std::vector<MatchedRank> matched;
   for (const TracedRank& rank : run.ranks) matched.push_back({&run.predicted(rank), &rank.match});
   run.errors = match_errors(matched);
+  run.times_beside = unlike_machines(run);
   note_missing(run, output);
   return run;
 }
@@ -211,7 +229,7 @@ std::optional<double> worst_error(const TracedRun& run) {
   const auto take = [&](std::optional<double> share) {
     if (share) worst = std::max(worst.value_or(0), std::abs(*share));
   };
-  take(error_share(run.errors.step));
+  if (run.times_comparable()) take(error_share(run.errors.step));
   for (const TracedRank& rank : run.ranks) {
     if (!rank.memory) continue;
     if (rank.memory->peak)

@@ -7,6 +7,7 @@
 
 #include "cli/output_options.h"
 #include "core/side_by_side.h"
+#include "core/strategy.h"
 #include "traces/import/import.h"
 #include "traces/match/match_errors.h"
 #include "traces/match/memory_match.h"
@@ -31,13 +32,17 @@ struct TracedRun {
   std::string label;   ///< "fsdp1 full_shard x2"
   std::string source;  ///< of the prediction: "runs/a", "settings.json on h100_sxm"
   int world = 1;
+  Runtime runtime = Runtime::native;
   std::vector<std::string> assumed;
   std::vector<std::string> left_out;  ///< files that were no traces, with the reason
   std::vector<Trace> predictions;     ///< one a rank, or one for all
   std::vector<TracedRank> ranks;
   MatchErrors errors;
+  /// "times of h100_sxm beside those of a CPU"; "" where both are of a GPU, or both of a CPU.
+  std::string times_beside;
 
   bool complete() const;
+  bool times_comparable() const { return times_beside.empty(); }
   const Trace& predicted(const TracedRank& rank) const { return predictions[rank.prediction]; }
 };
 
@@ -45,7 +50,8 @@ struct TracedRun {
 /// file.
 TracedRun read_traced_run(const TracedRunQuestion& question, const OutputOptions& output);
 
-/// The largest |error| of step time and memory; none where nothing was measured.
+/// The largest |error| of step time, where times are comparable, and memory; none where nothing was
+/// measured.
 std::optional<double> worst_error(const TracedRun& run);
 
 }  // namespace shardscope

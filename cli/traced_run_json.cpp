@@ -66,26 +66,24 @@ Json counts_json(const PairCounts& counts, const std::vector<const RankMatch*>& 
 }
 
 Json steps_json(const std::vector<const RankMatch*>& ranks) {
-  std::int64_t matched = 0;
+  PairCounts all;
   Json rows = Json::array();
   for (const RankMatch* rank : ranks) {
+    all += rank->all_steps();
     for (const StepPair& step : rank->steps) {
-      const bool complete = step.predicted > 0 && step.collectives.complete();
-      matched += complete;
       rows.push_back({{"rank", rank->rank.value_or(0)},
                       {"profiled", step.profiled.name},
                       {"predicted", step.predicted},
-                      {"matched", complete},
+                      {"matched", rank->is_matched(step)},
                       {"collectives", step.collectives.matched()},
                       {"compute", step.compute.matched()},
                       {"predicted_ns", step.predicted_time.ns},
                       {"profiled_ns", step.profiled.window.length().ns}});
     }
   }
-  const auto count = static_cast<std::int64_t>(rows.size());
-  return {{"predicted", count},
-          {"profiled", count},
-          {"matched", matched},
+  return {{"predicted", all.predicted},
+          {"profiled", all.profiled},
+          {"matched", all.matched()},
           {"by", ranks.empty() ? "none" : name_of(ranks.front()->step_marks)},
           {"unmatched", unmatched_json(ranks, "steps")},
           {"steps", std::move(rows)}};
@@ -104,6 +102,7 @@ Json match_json(const std::vector<const RankMatch*>& ranks) {
   both += collectives;
   return {{"complete", complete},
           {"confidence", complete ? confidence_of(both) : "incomplete"},
+          {"runtime", {{"unmatched", unmatched_json(ranks, "runtime")}}},
           {"steps", steps_json(ranks)},
           {"units", counts_json(units, ranks, "units")},
           {"collectives", counts_json(collectives, ranks, "collectives")},
@@ -175,6 +174,7 @@ std::string traced_run_json(const TracedRun& run) {
       {"world", run.world},
       {"assumed", run.assumed},
       {"match", match_json(matches)},
+      {"times_comparable", run.times_comparable()},
       {"by_category", by_category_json(run.errors)},
       {"by_unit", by_unit_json(run.errors)},
       {"memory", run.ranks.empty() ? Json(nullptr) : memory_json(run.ranks.front().memory)},

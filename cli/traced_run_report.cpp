@@ -31,26 +31,22 @@ void add_counts(Table& table, std::string_view what, const PairCounts& counts, s
 }
 
 std::string match_table(const TracedRun& run, const Painter& painter) {
-  PairCounts units, collectives, compute;
-  std::int64_t steps = 0, found = 0;
+  PairCounts steps, units, collectives, compute;
   std::set<std::string> ways;
   for (const TracedRank& rank : run.ranks) {
+    steps += rank.match.all_steps();
     units += rank.match.all_units();
     collectives += rank.match.all_collectives();
     compute += rank.match.all_compute();
     for (const UnitPair& unit : rank.match.units)
       if (unit.matched) ways.insert("by " + unit.by);
-    for (const StepPair& step : rank.match.steps) {
-      ++steps;
-      found += step.predicted > 0 && step.collectives.complete();
-    }
   }
   Table table({{"matched"},
                {"predicted", Align::right},
                {"profiled", Align::right},
                {"matched", Align::right},
                {"how sure"}});
-  add_counts(table, "steps", {.predicted = steps, .profiled = steps, .all_fields = found},
+  add_counts(table, "steps", steps,
              run.ranks.empty() ? "" : fmt::format("{}", name_of(run.ranks[0].match.step_marks)));
   add_counts(
       table, "units", units,
@@ -77,12 +73,13 @@ std::string difference_line(const TracedRank& rank, const MatchDifference& diffe
 /// What is not compute comes first: operators differ with every release of PyTorch.
 std::string differences_text(const TracedRun& run) {
   std::string text;
-  std::size_t shown = 0, all = 0;
+  std::size_t all = 0;
   for (const bool compute : {false, true}) {
     for (const TracedRank& rank : run.ranks) {
       for (const MatchDifference& difference : rank.match.differences) {
-        if ((difference.what == "compute") != compute || ++all <= 0) continue;
-        if (shown++ < shown_differences) text += difference_line(rank, difference);
+        if ((difference.what == "compute") != compute) continue;
+        if (all < shown_differences) text += difference_line(rank, difference);
+        ++all;
       }
     }
   }
@@ -92,11 +89,14 @@ std::string differences_text(const TracedRun& run) {
   return "\nwithout counterpart\n" + text;
 }
 
+enum class Judged : std::uint8_t { no, yes };
+
 template <class Quantity>
-std::vector<Cell> error_cells(std::string name, const SideBySide<Quantity>& pair) {
+std::vector<Cell> error_cells(std::string name, const SideBySide<Quantity>& pair, Judged judged) {
   const auto share = error_share(pair);
+  const Paint paint = judged == Judged::yes ? error_paint(share) : Paint::plain;
   return {std::move(name), rounded_text(pair.predicted.value), rounded_text(pair.profiled.value),
-          Cell(error_text(share), error_paint(share))};
+          Cell(error_text(share), paint)};
 }
 
 std::vector<Column> error_columns(std::string heading) {
@@ -106,13 +106,13 @@ std::vector<Column> error_columns(std::string heading) {
           {"error", Align::right}};
 }
 
-std::string category_table(const MatchErrors& errors, const Painter& painter) {
+std::string category_table(const MatchErrors& errors, Judged judged, const Painter& painter) {
   Table table(error_columns("time of a step"));
-  table.row(error_cells("step", errors.step));
-  table.row(error_cells("compute", errors.compute));
-  table.row(error_cells("communication", errors.communication));
-  table.row(error_cells("copies", errors.copy));
-  table.row(error_cells("unmatched compute", errors.unmatched));
+  table.row(error_cells("step", errors.step, judged));
+  table.row(error_cells("compute", errors.compute, judged));
+  table.row(error_cells("communication", errors.communication, judged));
+  table.row(error_cells("copies", errors.copy, judged));
+  table.row(error_cells("unmatched compute", errors.unmatched, judged));
   return table.text(painter);
 }
 
@@ -121,7 +121,7 @@ std::string unit_name(const std::optional<std::string>& unit) {
   return unit->empty() ? "(root)" : *unit;
 }
 
-std::string unit_table(const MatchErrors& errors, const Painter& painter) {
+std::string unit_table(const MatchErrors& errors, Judged judged, const Painter& painter) {
   Table table({{"by unit"},
                {"compute", Align::right},
                {"profiled", Align::right},
@@ -130,12 +130,21 @@ std::string unit_table(const MatchErrors& errors, const Painter& painter) {
                {"profiled", Align::right},
                {"error", Align::right}});
   for (const UnitErrors& unit : errors.by_unit) {
-    std::vector<Cell> cells = error_cells(unit_name(unit.unit), unit.compute);
-    const std::vector<Cell> more = error_cells("", unit.communication);
+    std::vector<Cell> cells = error_cells(unit_name(unit.unit), unit.compute, judged);
+    const std::vector<Cell> more = error_cells("", unit.communication, judged);
     cells.insert(cells.end(), more.begin() + 1, more.end());
     table.row(std::move(cells));
   }
   return table.text(painter);
+}
+
+std::string times_text(const TracedRun& run, const Painter& painter) {
+  const Judged judged = run.times_comparable() ? Judged::yes : Judged::no;
+  const std::string heading =
+      run.times_comparable() ? ""
+                             : painter(Paint::bold, run.times_beside + ": not comparable") + "\n\n";
+  return heading + category_table(run.errors, judged, painter) + "\n" +
+         unit_table(run.errors, judged, painter);
 }
 
 std::string memory_table(const TracedRun& run, const Painter& painter) {
@@ -146,10 +155,11 @@ std::string memory_table(const TracedRun& run, const Painter& painter) {
     any = true;
     const int number = rank.match.rank.value_or(0);
     if (rank.memory->peak)
-      table.row(error_cells(fmt::format("peak of rank {}", number), *rank.memory->peak));
+      table.row(
+          error_cells(fmt::format("peak of rank {}", number), *rank.memory->peak, Judged::yes));
     if (rank.memory->rise)
       table.row(error_cells(fmt::format("most above a step's start, rank {}", number),
-                            *rank.memory->rise));
+                            *rank.memory->rise, Judged::yes));
   }
   return any ? "\n" + table.text(painter) : "";
 }
@@ -172,8 +182,7 @@ std::string traced_run_text(const TracedRun& run, const Painter& painter) {
   return painter(Paint::bold, run.label) +
          fmt::format("\npredicted from {}\n{}\n\n", run.source, verdict) +
          match_table(run, painter) + differences_text(run) + notes_text(run) + "\n" +
-         category_table(run.errors, painter) + "\n" + unit_table(run.errors, painter) +
-         memory_table(run, painter);
+         times_text(run, painter) + memory_table(run, painter);
 }
 
 }  // namespace shardscope

@@ -20,9 +20,9 @@ const std::string recordings = SOURCE_ROOT "/tests/data/kineto/";
 
 class TracedRunTest : public ::testing::Test {
  protected:
-  Json compare(const std::string& arguments) const {
+  Json compare(const std::string& arguments, int code = 0) const {
     const Outcome outcome = workplace_.run("compare --json --quiet " + arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.code, code) << outcome.errors;
     return Json::parse(outcome.output);
   }
   /// settings.json of the FSDP2 run, changed.
@@ -57,7 +57,7 @@ TEST_F(TracedRunTest, EveryStepUnitAndCollectiveHasItsCounterpart) {
 // A settings.json of a model of another width: the first collective says so.
 TEST_F(TracedRunTest, AnotherModelIsTold) {
   const std::string arguments = changed_settings("\"n_embd\": 32", "\"n_embd\": 48");
-  const Json match = compare(arguments)["match"];
+  const Json match = compare(arguments, 1)["match"];
   EXPECT_EQ(match["complete"], false);
   EXPECT_EQ(match["confidence"], "incomplete");
   EXPECT_FALSE(match["collectives"]["unmatched"].empty());
@@ -74,6 +74,37 @@ TEST_F(TracedRunTest, ACompleteMatchWithinToleranceIsDone) {
   EXPECT_THAT(outcome.errors, HasSubstr("of 2 ranks, 1 have no trace"));
   EXPECT_EQ(
       workplace_.run("compare --tolerance 0.000001 --trace " + recordings + "fsdp2_gpt2").code, 1);
+}
+
+// What DDP foretells for the same model has a root, too: it is not FSDP2's.
+TEST_F(TracedRunTest, AnotherRuntimeIsTold) {
+  const Json match = compare(
+      "--predicted " + recordings + "ddp_gpt2/settings.json --trace " + recordings + "fsdp2_gpt2",
+      1)["match"];
+  EXPECT_EQ(match["runtime"]["unmatched"][0]["predicted"], "ddp");
+  EXPECT_EQ(match["runtime"]["unmatched"][0]["profiled"], "fsdp2");
+  EXPECT_EQ(match["units"]["matched"], 0);
+}
+
+TEST_F(TracedRunTest, ATraceOfNothingHasNoStep) {
+  workplace_.write("empty.pt.trace.json", R"({"schemaVersion": 1, "traceEvents": []})");
+  const std::string arguments =
+      "--predicted " + recordings + "fsdp2_gpt2/settings.json --trace empty.pt.trace.json";
+  const Json steps = compare(arguments, 1)["match"]["steps"];
+  EXPECT_EQ(steps["predicted"], 1);
+  EXPECT_EQ(steps["profiled"], 0);
+  EXPECT_EQ(steps["matched"], 0);
+  const Outcome outcome = workplace_.run("compare --tolerance 1000 " + arguments);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("--tolerance: nothing has both"));
+}
+
+// The recordings are of a CPU: red numbers beside times of a GPU would say nothing.
+TEST_F(TracedRunTest, TimesOfAGpuAreNotHeldAgainstACpus) {
+  const std::string arguments = "--cluster h100_sxm --trace " + recordings + "fsdp2_gpt2";
+  EXPECT_EQ(compare(arguments)["times_comparable"], false);
+  const Outcome outcome = workplace_.run("compare --color always " + arguments);
+  EXPECT_THAT(outcome.output, HasSubstr("times of h100_sxm beside those of a CPU: not comparable"));
 }
 
 TEST_F(TracedRunTest, BadInputIsToldInALine) {

@@ -18,8 +18,7 @@ using Strings = std::vector<std::string>;
 /// Times of this machine mean nothing here: what is compared is what runs, in which order.
 constexpr const char* any_machine = "h100_sxm";
 
-Trace predicted_for(const JsonValue& settings, int rank) {
-  const eager::RunSettings run = eager::read_run_settings(settings, rank);
+Trace predicted_for(const eager::RunSettings& run) {
   const Schedule schedule = eager::recorded_schedule(run.model, run.config, run.setup, {},
                                                      eager::steps_until_steady(run.setup));
   return simulate(schedule, find_hardware_profile(any_machine, "check_recordings")).trace;
@@ -44,7 +43,8 @@ std::string names_difference(const JsonValue& settings, const RankMatch& match) 
 }
 
 std::string rank_difference(const JsonValue& settings, const ImportedTrace& trace) {
-  const RankMatch result = match(predicted_for(settings, trace.rank.value_or(0)), trace);
+  const eager::RunSettings run = eager::read_run_settings(settings, trace.rank.value_or(0));
+  const RankMatch result = match(predicted_for(run), trace, run.runtime);
   if (result.complete()) return names_difference(settings, result);
   const std::string where = fmt::format("match of rank {}", result.rank.value_or(0));
   for (const MatchDifference& difference : result.differences)

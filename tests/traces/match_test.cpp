@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/traces/match_samples.h"
+#include "traces/lower_median.h"
 #include "traces/match/match_errors.h"
 #include "traces/match/matched_trace.h"
 #include "traces/match/memory_match.h"
@@ -139,17 +140,54 @@ TEST(Match, CutsStepsAtTheOptimizerWhereNothingElseMarksThem) {
   EXPECT_THAT(result.notes.front(), HasSubstr("prof.step()"));
 }
 
-TEST(Match, TakesATraceWithoutAnyMarkAsOneStep) {
+// Its collectives are found, but where a step begins and ends it does not say.
+TEST(Match, TakesATraceWithoutAnyMarkAsOneStepThatIsNotToldApart) {
   Strings events = fsdp2_step(2, 0);
   events.erase(events.begin());
   const RankMatch result = match(fsdp2_prediction().trace(), traced(events));
   EXPECT_EQ(result.step_marks, StepMarks::none);
-  EXPECT_TRUE(result.complete());
+  EXPECT_TRUE(result.all_collectives().complete());
+  EXPECT_EQ(result.all_steps().predicted, 1);
+  EXPECT_EQ(result.all_steps().profiled, 0);
+  EXPECT_FALSE(result.complete());
 }
 
 TEST(Match, OfNothingIsNotComplete) {
-  EXPECT_FALSE(match(fsdp2_prediction().trace(), traced({})).complete());
+  const RankMatch of_nothing = match(fsdp2_prediction().trace(), traced({}));
+  EXPECT_FALSE(of_nothing.complete());
+  EXPECT_EQ(of_nothing.all_steps().predicted, 1);
+  EXPECT_EQ(of_nothing.all_steps().profiled, 0);
+  EXPECT_EQ(of_nothing.all_steps().matched(), 0);
   EXPECT_FALSE(match(Trace{}, traced(fsdp2_step(2, 0))).complete());
+}
+
+// Two marked steps, of which the second only reduces: nothing that was predicted is like it.
+TEST(Match, CountsAStepThatIsLikeNoPredictedOne) {
+  const Strings other{annotation("ProfilerStep#3", 100, 100),
+                      host_operator("c10d::allreduce_", 140, 1, "[[[7]], [], []]")};
+  const RankMatch result =
+      match(fsdp2_prediction().trace(), traced(joined(fsdp2_step(2, 0), other)));
+  EXPECT_EQ(result.all_steps().predicted, 1);
+  EXPECT_EQ(result.all_steps().profiled, 2);
+  EXPECT_EQ(result.all_steps().matched(), 1);
+  EXPECT_THAT(result.differences,
+              testing::Contains(testing::Field(&MatchDifference::what, "steps")));
+}
+
+// The root, "", is what DDP has too; FSDP2's is no counterpart of it.
+TEST(Match, FindsNoUnitOfAnotherRuntime) {
+  const Trace predicted = fsdp2_prediction().trace();
+  EXPECT_TRUE(match(predicted, traced(fsdp2_step(2, 0)), Runtime::fsdp2).complete());
+  for (const Runtime runtime : {Runtime::ddp, Runtime::fsdp1, Runtime::native}) {
+    const RankMatch result = match(predicted, traced(fsdp2_step(2, 0)), runtime);
+    EXPECT_FALSE(result.complete());
+    EXPECT_EQ(result.differences.front().what, "runtime");
+    EXPECT_EQ(result.differences.front().predicted, name_of(runtime));
+    EXPECT_EQ(result.differences.front().profiled, "fsdp2");
+    EXPECT_EQ(result.all_units().predicted, 2);
+    EXPECT_EQ(result.all_units().profiled, 2);
+    EXPECT_EQ(result.all_units().matched(), 0);
+  }
 }
 
 // FSDP1 names no unit: the root's forward encloses the block's. The list form of all-gather on
@@ -174,6 +212,19 @@ TEST(Match, FindsUnitsOfFsdp1ByOrderAndNesting) {
   EXPECT_EQ(result.units[1].confidence, Confidence::known_fields);
   EXPECT_THAT(result.units[1].profiled, HasSubstr("2 of 2, depth 1"));
   EXPECT_EQ(result.all_collectives().known_fields, 3);
+}
+
+// As many units, nested alike; the block gathers 9 elements instead of the 8 that the trace says.
+TEST(Match, DoesNotTakeAUnitOfFsdp1WhoseCollectivesAreOfOtherSizes) {
+  PredictedRun other;
+  other.step()
+      .collective(Kind::all_gather, Phase::forward, "", 4, 8)
+      .collective(Kind::all_gather, Phase::forward, "h.0", 9, 18);
+  const RankMatch result = match(other.trace(), traced(fsdp1_step(0)), Runtime::fsdp1);
+  ASSERT_EQ(result.units.size(), 2U);
+  EXPECT_TRUE(result.units[0].matched);
+  EXPECT_FALSE(result.units[1].matched);
+  EXPECT_EQ(result.all_units().profiled, 2);
 }
 
 // As many forwards, but beside each other: which is which cannot be told.
@@ -216,6 +267,23 @@ TEST(Match, FindsBucketsOfDdpByTheirAllReduces) {
   ASSERT_EQ(result.units.size(), 2U);
   EXPECT_EQ(result.units[1].name, "bucket 1");
   EXPECT_EQ(result.units[1].by, "collectives");
+}
+
+// In either of two steps one bucket more than predicted: it is one unit that is left over.
+TEST(Match, CountsABucketThatWasNotPredicted) {
+  PredictedRun run;
+  run.step().collective(Kind::all_reduce, Phase::backward, "", 100, 100);
+  const Strings events{annotation("DistributedDataParallel.forward", 1, 20),
+                       annotation("ProfilerStep#2", 0, 100),
+                       host_operator("c10d::allreduce_", 40, 1, "[[[100]], [], []]"),
+                       host_operator("c10d::allreduce_", 60, 1, "[[[30]], [], []]"),
+                       annotation("ProfilerStep#3", 100, 100),
+                       host_operator("c10d::allreduce_", 140, 1, "[[[100]], [], []]"),
+                       host_operator("c10d::allreduce_", 160, 1, "[[[30]], [], []]")};
+  const PairCounts units = match(run.trace(), traced(events)).all_units();
+  EXPECT_EQ(units.predicted, 1);
+  EXPECT_EQ(units.profiled, 2);
+  EXPECT_EQ(units.matched(), 1);
 }
 
 // The first step reduces the buckets that it began with, later ones what it made of them.
@@ -321,6 +389,39 @@ TEST(MatchErrors, TakeTransfersFromGloo) {
   ASSERT_EQ(matched.spans.size(), 1U);
   EXPECT_EQ(matched.spans[0].duration.ns, 30'000);
   EXPECT_EQ(matched.spans[0].operation, result.collectives[0].operation);
+}
+
+std::string gloo_all_reduce(int at, int elements) {
+  return R"({"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 1, "tid": 9, "ts": )" +
+         std::to_string(at) + R"(, "dur": )" + std::to_string(elements) +
+         R"(, "args": {"Input Dims": [[)" + std::to_string(elements) +
+         R"(]], "Input type": ["float"]}})";
+}
+
+// The first transfer, of 5 elements, has no operator and stays; one of 30 was over before an
+// operator asked for it. A transfer lasts as many microseconds as it has elements.
+TEST(MatchErrors, GiveEachOperatorTheFirstTransferOfItsSizeThatIsNotOver) {
+  PredictedRun run;
+  run.step()
+      .collective(Kind::all_reduce, Phase::backward, "", 100, 100)
+      .collective(Kind::all_reduce, Phase::backward, "", 30, 30)
+      .collective(Kind::all_reduce, Phase::backward, "", 30, 30);
+  const RankMatch result = match(
+      run.trace(),
+      traced({annotation("ProfilerStep#2", 0, 400), gloo_all_reduce(1, 5), gloo_all_reduce(2, 30),
+              host_operator("c10d::allreduce_", 40, 1, "[[[100]], [], []]"),
+              host_operator("c10d::allreduce_", 50, 1, "[[[30]], [], []]"),
+              host_operator("c10d::allreduce_", 60, 1, "[[[30]], [], []]"), gloo_all_reduce(70, 30),
+              gloo_all_reduce(101, 100), gloo_all_reduce(210, 30)}));
+  std::vector<std::int64_t> durations;
+  for (const CollectivePair& pair : result.collectives) durations.push_back(pair.profiled->ns);
+  EXPECT_THAT(durations, ElementsAre(100'000, 30'000, 30'000));
+}
+
+TEST(LowerMedian, IsTheLowerOneOfTwo) {
+  EXPECT_EQ(lower_median(std::vector<int>{4, 1, 3, 2}), 2);
+  EXPECT_EQ(lower_median(std::vector<int>{4, 1, 3}), 3);
+  EXPECT_EQ(lower_median(std::vector<int>{}), 0);
 }
 
 std::string memory_event(int at, int bytes, int total) {

@@ -20,31 +20,59 @@ struct StepContents {
 
 class Matcher {
  public:
-  Matcher(const Trace& predicted, const ImportedTrace& profiled)
+  Matcher(const Trace& predicted, const ImportedTrace& profiled, std::optional<Runtime> runtime)
       : trace_(predicted),
         predicted_(predicted_schedule(predicted)),
         profiled_(profiled),
         tree_(profiled),
-        seen_units_(profiled, tree_) {}
+        seen_units_(profiled, tree_) {
+    result_.predicted_runtime = runtime;
+  }
 
   RankMatch run() {
     result_.file = profiled_.file;
     result_.rank = profiled_.rank;
     result_.runtime = seen_units_.runtime();
+    result_.predicted_steps = static_cast<std::int64_t>(predicted_.steps.size());
+    check_runtime();
     read_steps();
-    unit_names_ = names_of_units(predicted_.units, seen_units_);
+    name_units();
     for (std::size_t i = 0; i < contents_.size(); ++i) match_step(i);
     match_units();
+    check_steps();
     check_world();
     note_what_to_check();
     return std::move(result_);
   }
 
  private:
+  void check_runtime() {
+    if (result_.has_predicted_runtime()) return;
+    const std::string traced(name_of(result_.runtime));
+    differ({}, "runtime", std::string(name_of(*result_.predicted_runtime)), traced);
+    note(
+        fmt::format("predict the runtime that was traced: --runtime {}, or the run's own "
+                    "settings.json",
+                    traced));
+  }
+
+  /// Units of another runtime are cut otherwise, whatever they are called.
+  void name_units() {
+    if (!result_.has_predicted_runtime()) {
+      unit_names_.resize(seen_units_.units().size());
+      return;
+    }
+    std::vector<const ProfiledCollective*> seen;
+    for (const StepContents& contents : contents_)
+      for (const ProfiledCollective& collective : contents.collectives) seen.push_back(&collective);
+    unit_names_ = names_of_units(predicted_, seen_units_, seen);
+  }
+
   void read_steps() {
     ProfiledSteps steps = profiled_steps(profiled_);
     result_.step_marks = steps.marks;
     contents_.resize(steps.steps.size());
+    left_over_.resize(steps.steps.size());
     std::int64_t outside = 0;
     for (ProfiledCollective& collective : profiled_collectives(profiled_, tree_, seen_units_)) {
       const auto step = steps.at(collective.issued);
@@ -112,8 +140,10 @@ class Matcher {
     const LeftOver left = left_over(collectives);
     for (const std::size_t i : left.predicted)
       differ(pair, "collectives", text_of(*step.collectives[i].facts), "");
-    for (const std::size_t i : left.profiled)
+    for (const std::size_t i : left.profiled) {
       differ(pair, "collectives", "", text_of(contents.collectives[i]));
+      left_over_[index].push_back(&contents.collectives[i]);
+    }
     add_compute(index, step);
   }
 
@@ -145,14 +175,30 @@ class Matcher {
   void match_units() {
     const bool named =
         result_.runtime == ProfiledRuntime::fsdp1 || result_.runtime == ProfiledRuntime::fsdp2;
-    if (!named) return match_buckets(predicted_, result_);
-    result_.units = units_by_annotations(predicted_.units, seen_units_);
-    add_units_of_pairs(trace_, result_);
+    std::vector<std::string> left;
+    std::int64_t there = 0;
+    if (named || !result_.has_predicted_runtime()) {
+      result_.units = units_by_annotations(predicted_.units, seen_units_, unit_names_);
+      add_units_of_pairs(trace_, result_);
+      left = units_left_over(predicted_.units, seen_units_, unit_names_);
+      there = result_.all_units().matched();
+    } else {
+      left = match_buckets(predicted_, left_over_, result_);
+      there = result_.profiled_units;
+    }
     for (const UnitPair& unit : result_.units)
-      if (!unit.matched) differ({}, "units", unit_text(unit.name), "");
-    const std::vector<std::string> left = units_left_over(predicted_.units, seen_units_);
+      if (!unit.matched) differ({}, "units", unit_text(unit.name), unit.profiled);
     for (const std::string& unit : left) differ({}, "units", "", unit);
-    result_.profiled_units = result_.all_units().matched() + static_cast<std::int64_t>(left.size());
+    result_.profiled_units = there + static_cast<std::int64_t>(left.size());
+  }
+
+  void check_steps() {
+    if (result_.step_marks == StepMarks::none) {
+      if (result_.predicted_steps > 0) differ({}, "steps", "a step", "");
+      return;
+    }
+    for (const StepPair& step : result_.steps)
+      if (!step.is_alike()) differ(step, "steps", "", step.profiled.name);
   }
 
   void check_world() {
@@ -194,10 +240,33 @@ class Matcher {
   ProfiledUnits seen_units_;
   std::vector<std::optional<std::string>> unit_names_;
   std::vector<StepContents> contents_;  ///< by step
+  LeftOverCollectives left_over_;       ///< of contents_
   RankMatch result_;
 };
 
 }  // namespace
+
+bool RankMatch::has_predicted_runtime() const {
+  return !predicted_runtime || runtime == ProfiledRuntime::none ||
+         name_of(*predicted_runtime) == name_of(runtime);
+}
+
+bool RankMatch::is_matched(const StepPair& step) const {
+  return step_marks != StepMarks::none && step.predicted > 0 && step.collectives.complete();
+}
+
+PairCounts RankMatch::all_steps() const {
+  PairCounts all;
+  if (step_marks != StepMarks::none) {
+    all.profiled = static_cast<std::int64_t>(steps.size());
+    for (const StepPair& step : steps) {
+      all.predicted += step.is_alike();
+      if (is_matched(step)) all.count(Confidence::all_fields);
+    }
+  }
+  all.predicted = std::max(all.predicted, std::min<std::int64_t>(predicted_steps, 1));
+  return all;
+}
 
 PairCounts RankMatch::all_collectives() const {
   PairCounts all;
@@ -219,14 +288,14 @@ PairCounts RankMatch::all_units() const {
 }
 
 bool RankMatch::complete() const {
-  const bool has_steps =
-      !steps.empty() && std::all_of(steps.begin(), steps.end(),
-                                    [](const StepPair& step) { return step.predicted > 0; });
-  return has_steps && all_units().complete() && all_collectives().complete();
+  const bool has_steps = predicted_steps > 0 && all_steps().complete();
+  return has_predicted_runtime() && has_steps && all_units().complete() &&
+         all_collectives().complete();
 }
 
-RankMatch match(const Trace& predicted, const ImportedTrace& profiled) {
-  return Matcher(predicted, profiled).run();
+RankMatch match(const Trace& predicted, const ImportedTrace& profiled,
+                std::optional<Runtime> runtime) {
+  return Matcher(predicted, profiled, runtime).run();
 }
 
 }  // namespace shardscope

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
+
+#include "traces/match/collective_match.h"
 
 namespace shardscope {
 namespace {
 
 using Names = std::vector<std::string>;
-using KnownNames = std::vector<std::optional<std::string>>;
 
 bool is_inside(const std::string& inner, const std::string& outer) {
   return outer.empty() ? !inner.empty()
@@ -41,10 +43,52 @@ KnownNames names_by_nesting(const Names& predicted, const std::vector<ProfiledUn
   return names;
 }
 
+template <class Value>
+bool may_be(const std::optional<Value>& seen, const Value& predicted) {
+  return !seen || *seen == predicted;
+}
+
+/// Whether what the trace has of a unit may be the collective of that kind that the unit has; true
+/// of kinds that it has none of.
+bool elements_agree(const std::vector<const OperationFacts*>& of_unit,
+                    const ImportedCollective& seen) {
+  bool has_kind = false;
+  for (const OperationFacts* facts : of_unit) {
+    if (seen.kind != facts->kind) continue;
+    has_kind = true;
+    if (may_be(seen.elements_in, facts->elements_in) &&
+        may_be(seen.elements_out, facts->elements_out))
+      return true;
+  }
+  return !has_kind;
+}
+
+/// Takes back names of units whose collectives are of other sizes.
+void forget_other_sizes(KnownNames& names, const PredictedSchedule& predicted,
+                        const std::vector<const ProfiledCollective*>& seen) {
+  std::map<std::string_view, std::vector<const OperationFacts*>> by_unit;
+  for (const PredictedStep& step : predicted.steps)
+    for (const PredictedOperation& operation : step.collectives)
+      if (has_unit(*operation.facts)) by_unit[operation.facts->unit].push_back(operation.facts);
+  for (const ProfiledCollective* collective : seen) {
+    if (!collective->unit || !names[*collective->unit]) continue;
+    auto& name = names[*collective->unit];
+    if (!elements_agree(by_unit[*name], collective->seen)) name.reset();
+  }
+}
+
+bool is_gradient(Dtype dtype) {
+  return dtype == Dtype::float32 || dtype == Dtype::float64 || dtype == Dtype::float16 ||
+         dtype == Dtype::bfloat16;
+}
+
 bool is_bucket(const OperationFacts& facts) {
-  const bool is_gradient = facts.dtype == Dtype::float32 || facts.dtype == Dtype::float64 ||
-                           facts.dtype == Dtype::float16 || facts.dtype == Dtype::bfloat16;
-  return facts.kind == OperationKind::all_reduce && facts.phase == Phase::backward && is_gradient;
+  return facts.kind == OperationKind::all_reduce && facts.phase == Phase::backward &&
+         is_gradient(facts.dtype);
+}
+
+bool may_be_bucket(const ImportedCollective& seen) {
+  return seen.kind == OperationKind::all_reduce && (!seen.dtype || is_gradient(*seen.dtype));
 }
 
 /// The buckets' all-reduces of one step, in order.
@@ -81,13 +125,47 @@ std::map<std::int32_t, BucketPlaces> bucket_places(const PredictedSchedule& pred
   return places;
 }
 
+std::int64_t micro_batches(const PredictedSchedule& predicted, std::int32_t number) {
+  std::set<std::int32_t> numbers;
+  for (const PredictedStep& step : predicted.steps)
+    if (step.number == number)
+      for (const OperationFacts* bucket : buckets_of(step)) numbers.insert(bucket->micro_batch);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(numbers.size()));
+}
+
+/// Buckets of the trace's that nothing was predicted for: the most that a step has, of those steps
+/// whose buckets count.
+std::vector<const ProfiledCollective*> buckets_left_over(
+    const PredictedSchedule& predicted, const std::map<std::int32_t, BucketPlaces>& places,
+    const LeftOverCollectives& left_over, const std::vector<StepPair>& steps) {
+  const bool any = std::any_of(places.begin(), places.end(),
+                               [](const auto& step) { return !step.second.empty(); });
+  std::vector<const ProfiledCollective*> most;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto of_step = places.find(steps[i].predicted);
+    if (any && of_step->second.empty()) continue;
+    std::vector<const ProfiledCollective*> buckets;
+    for (const ProfiledCollective* collective : left_over[i])
+      if (may_be_bucket(collective->seen)) buckets.push_back(collective);
+    const auto batches = static_cast<std::size_t>(micro_batches(predicted, steps[i].predicted));
+    buckets.resize((buckets.size() + batches - 1) / batches);
+    if (buckets.size() > most.size()) most = std::move(buckets);
+  }
+  return most;
+}
+
 }  // namespace
 
-std::vector<std::optional<std::string>> names_of_units(const Names& predicted,
-                                                       const ProfiledUnits& profiled) {
+KnownNames names_of_units(const PredictedSchedule& schedule, const ProfiledUnits& profiled,
+                          const std::vector<const ProfiledCollective*>& seen) {
+  const Names& predicted = schedule.units;
   const auto& units = profiled.units();
-  if (profiled.runtime() == ProfiledRuntime::fsdp1) return names_by_nesting(predicted, units);
   KnownNames names;
+  if (profiled.runtime() == ProfiledRuntime::fsdp1) {
+    names = names_by_nesting(predicted, units);
+    forget_other_sizes(names, schedule, seen);
+    return names;
+  }
   for (const ProfiledUnit& unit : units) {
     const bool is_known =
         std::find(predicted.begin(), predicted.end(), unit.name) != predicted.end();
@@ -96,8 +174,8 @@ std::vector<std::optional<std::string>> names_of_units(const Names& predicted,
   return names;
 }
 
-std::vector<UnitPair> units_by_annotations(const Names& predicted, const ProfiledUnits& profiled) {
-  const KnownNames names = names_of_units(predicted, profiled);
+std::vector<UnitPair> units_by_annotations(const Names& predicted, const ProfiledUnits& profiled,
+                                           const KnownNames& names) {
   const bool is_named = profiled.runtime() == ProfiledRuntime::fsdp2;
   std::vector<UnitPair> pairs;
   for (const std::string& name : predicted) {
@@ -117,8 +195,8 @@ std::vector<UnitPair> units_by_annotations(const Names& predicted, const Profile
   return pairs;
 }
 
-std::vector<std::string> units_left_over(const Names& predicted, const ProfiledUnits& profiled) {
-  const KnownNames names = names_of_units(predicted, profiled);
+std::vector<std::string> units_left_over(const Names& predicted, const ProfiledUnits& profiled,
+                                         const KnownNames& names) {
   const bool has_bare_root = names.size() == predicted.size() + 1 && !names.empty() && !names[0] &&
                              std::all_of(names.begin() + 1, names.end(),
                                          [](const auto& name) { return name.has_value(); });
@@ -148,7 +226,8 @@ void add_units_of_pairs(const Trace& trace, RankMatch& match) {
   for (ComputePair& pair : match.compute) pair.unit = unit_of(pair.operation);
 }
 
-void match_buckets(const PredictedSchedule& predicted, RankMatch& match) {
+std::vector<std::string> match_buckets(const PredictedSchedule& predicted,
+                                       const LeftOverCollectives& left_over, RankMatch& match) {
   auto places = bucket_places(predicted, match.steps);
   std::size_t most = 0;
   for (const auto& [step, buckets] : places)
@@ -172,9 +251,14 @@ void match_buckets(const PredictedSchedule& predicted, RankMatch& match) {
   for (std::size_t i = 0; i < most; ++i) {
     UnitPair& unit = match.units[i];
     unit.matched = found[i] == expected[i] && unit.confidence != Confidence::order_and_kind;
-    if (!unit.matched) unit.profiled.clear();
-    match.profiled_units += unit.matched;
+    if (found[i] == 0) unit.profiled.clear();
+    match.profiled_units += found[i] > 0;
   }
+  std::vector<std::string> left;
+  if (match.runtime != ProfiledRuntime::ddp) return left;
+  for (const auto* bucket : buckets_left_over(predicted, places, left_over, match.steps))
+    left.push_back(text_of(*bucket));
+  return left;
 }
 
 std::string unit_text(const std::string& name) { return name.empty() ? "the root" : name; }
