@@ -18,6 +18,7 @@ ActivityBuffers::ActivityBuffers(std::size_t count, std::size_t bytes_each, Read
   }
   // So that a traced thread never allocates here.
   filled_.reserve(count);
+  lent_.reserve(count);
   thread_ = std::thread([this] { read_on(); });
 }
 
@@ -30,24 +31,37 @@ ActivityBuffers::~ActivityBuffers() {
   thread_.join();
 }
 
+void ActivityBuffers::open_window() {
+  const std::lock_guard lock(mutex_);
+  if (!is_open()) ++window_;
+}
+
+void ActivityBuffers::close_window() {
+  const std::lock_guard lock(mutex_);
+  if (is_open()) ++window_;
+}
+
 std::span<std::uint8_t> ActivityBuffers::request() {
   const std::lock_guard lock(mutex_);
+  if (!is_open()) return {};
   if (empty_.empty()) {
     ++refusals_;
     return {};
   }
   std::uint8_t* data = empty_.back();
   empty_.pop_back();
-  ++lent_;
+  lent_.push_back({data, window_});
   return {data, bytes_each_};
 }
 
 void ActivityBuffers::completed(std::uint8_t* data, std::size_t filled_bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    --lent_;
-    filled_.push_back({data, std::min(filled_bytes, bytes_each_)});
-  }
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(lent_, data, &Lent::data);
+  if (found == lent_.end()) return;
+  filled_.push_back(
+      {.bytes = {data, std::min(filled_bytes, bytes_each_)}, .is_late = found->window != window_});
+  lent_.erase(found);
+  // Under the mutex: who sees that nothing is lent may end this.
   changed_.notify_all();
 }
 
@@ -60,11 +74,11 @@ void ActivityBuffers::read_on() {
     filled_.erase(filled_.begin());
     reading_ = true;
     lock.unlock();
-    read_({next.data, next.bytes});
-    std::fill_n(next.data, bytes_each_, std::uint8_t{0});
+    read_(next);
+    std::fill_n(next.bytes.data(), bytes_each_, std::uint8_t{0});
     lock.lock();
     reading_ = false;
-    empty_.push_back(next.data);
+    empty_.push_back(next.bytes.data());
     changed_.notify_all();
   }
 }
@@ -81,7 +95,7 @@ std::int64_t ActivityBuffers::take_refusals() {
 
 std::size_t ActivityBuffers::lent() const {
   const std::lock_guard lock(mutex_);
-  return lent_;
+  return lent_.size();
 }
 
 }  // namespace shardscope

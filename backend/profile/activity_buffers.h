@@ -13,13 +13,17 @@
 
 namespace shardscope {
 
-/// A fixed number of buffers, taken when this is made. The library asks for an empty one, fills it
-/// and gives it back; full ones are read one after the other on a thread of their own, then zeroed
-/// and given out again. No call of ours is made under its mutex, so that the library may ask under
-/// whatever locks it has.
+/// A fixed number of buffers, taken when this is made. While a window is open, the library asks for
+/// an empty one and fills it; it gives it back at any time. Full ones are read one after the other
+/// on a thread of their own, then zeroed and given out again. No call of ours is made under its
+/// mutex, so that the library may ask under whatever locks it has.
 class ActivityBuffers {
  public:
-  using Read = std::function<void(std::span<std::uint8_t> filled)>;
+  struct Filled {
+    std::span<std::uint8_t> bytes;
+    bool is_late = false;  ///< given out in a window that was over when it came back
+  };
+  using Read = std::function<void(Filled)>;
 
   /// `read` is called on the reading thread only.
   ActivityBuffers(std::size_t count, std::size_t bytes_each, Read read);
@@ -27,10 +31,15 @@ class ActivityBuffers {
   ActivityBuffers(const ActivityBuffers&) = delete;
   ActivityBuffers& operator=(const ActivityBuffers&) = delete;
 
-  /// An empty buffer, all 0, aligned to 8 bytes; without data where all are in use, which is
-  /// counted.
+  /// What is given out belongs to the window that is open then.
+  void open_window();
+  void close_window();
+
+  /// An empty buffer, all 0, aligned to 8 bytes; without data where no window is open, or where all
+  /// are in use, which is counted.
   std::span<std::uint8_t> request();
-  /// The buffer that begins at `data` holds so many bytes of records.
+  /// The buffer that begins at `data` holds so many bytes of records. One that was not given out
+  /// here is left alone: it is of somebody who is gone.
   void completed(std::uint8_t* data, std::size_t filled_bytes);
 
   /// Waits until all that was completed has been read.
@@ -41,11 +50,12 @@ class ActivityBuffers {
   std::size_t lent() const;
 
  private:
-  struct Filled {
+  struct Lent {
     std::uint8_t* data;
-    std::size_t bytes;
+    std::int64_t window;
   };
 
+  bool is_open() const { return window_ % 2 == 1; }
   void read_on();
 
   const std::size_t bytes_each_;
@@ -55,7 +65,8 @@ class ActivityBuffers {
   std::condition_variable changed_;
   std::vector<std::uint8_t*> empty_;
   std::vector<Filled> filled_;  ///< the oldest first
-  std::size_t lent_ = 0;
+  std::vector<Lent> lent_;
+  std::int64_t window_ = 0;  ///< odd: open
   std::int64_t refusals_ = 0;
   bool reading_ = false;
   bool ending_ = false;

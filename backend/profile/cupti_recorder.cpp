@@ -21,7 +21,8 @@
 namespace shardscope {
 namespace {
 
-/// Whose buffers CUPTI fills: its calls for them carry nothing of ours.
+/// Whose buffers CUPTI fills: its calls for them carry nothing of ours. Between windows too, since
+/// CUPTI may give them back late.
 std::atomic<ActivityBuffers*> filled_now{nullptr};
 
 void CUPTIAPI give_buffer(std::uint8_t** data, std::size_t* bytes, std::size_t* most_records) {
@@ -162,10 +163,15 @@ void note(std::vector<std::string>& notes, std::int64_t count, std::string_view 
 class CuptiRecorder final : public DeviceRecorder {
  public:
   explicit CuptiRecorder(const CuptiOptions& options) : options_(options) {}
+  /// Where it still records, an error is on its way, maybe one of the device: nothing is flushed,
+  /// which would wait for it.
   ~CuptiRecorder() override {
-    if (subscription_) stop();
+    close();
+    if (!buffers_) return;
+    ActivityBuffers* own = buffers_.get();
+    filled_now.compare_exchange_strong(own, nullptr);
     // What CUPTI still has it may still write to.
-    if (buffers_ && buffers_->lent() > 0) static_cast<void>(buffers_.release());
+    if (buffers_->lent() > 0) static_cast<void>(buffers_.release());
   }
   CuptiRecorder(const CuptiRecorder&) = delete;
   CuptiRecorder& operator=(const CuptiRecorder&) = delete;
@@ -203,13 +209,17 @@ class CuptiRecorder final : public DeviceRecorder {
     if (!buffers_) {
       buffers_ = std::make_unique<ActivityBuffers>(
           options_.buffers, options_.buffer_bytes,
-          [this](std::span<std::uint8_t> filled) { read(filled); });
+          [this](const ActivityBuffers::Filled& filled) { read(filled); });
     }
     filled_now = buffers_.get();
     // Before anything is recorded: CUPTI's header on cuptiActivityRegisterTimestampCallback.
     on_our_clock_ = library.register_clock(host_clock_ns) == CUPTI_SUCCESS;
     require(library.register_buffers(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks");
     leave_zeroing_to_us();
+    // What is still in CUPTI's hands of a window before: it would go on with it.
+    library.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    buffers_->wait_until_read();
+    buffers_->open_window();
     notes_ = enable_kinds(library, options_.records);
     start_clock_ = read_clock();
     probe_.use(&library);
@@ -227,12 +237,16 @@ class CuptiRecorder final : public DeviceRecorder {
     if (!subscription_) return;
     disable_kinds(cupti());
     subscription_.reset();
-    filled_now = nullptr;
+    if (buffers_) buffers_->close_window();
   }
 
   /// On the thread of the buffers.
-  void read(std::span<std::uint8_t> filled) {
-    parse_records(filled, cupti(),
+  void read(const ActivityBuffers::Filled& filled) {
+    if (filled.is_late) {
+      late_ += count_records(filled.bytes, cupti());
+      return;
+    }
+    parse_records(filled.bytes, cupti(),
                   {.most_records = options_.most_records,
                    .keep_calls = options_.records == ProfileRecords::all},
                   parsed_);
@@ -271,9 +285,12 @@ class CuptiRecorder final : public DeviceRecorder {
     note(recording.notes, parsed_.unordered, "records ended before they started");
     note(recording.notes, std::ranges::count_if(recording.records, is_untimed),
          "records have no times: the device had no room to note them");
+    note(recording.notes, parsed_.unknown, "records are of kinds that are not read");
     note(recording.notes, parsed_.broken, "buffers had a rest that could not be read");
     note(recording.notes, static_cast<std::int64_t>(buffers_->lent()),
-         "buffers were not given back");
+         "buffers were not given back: what they hold is lost");
+    note(recording.notes, late_.exchange(0),
+         "records of windows before came when those had been written, and are lost there");
   }
 
   const CuptiOptions options_;
@@ -282,7 +299,8 @@ class CuptiRecorder final : public DeviceRecorder {
   bool on_our_clock_ = false;
   ClockFinding start_clock_;
   std::vector<std::string> notes_;
-  ParsedRecords parsed_;  ///< written on the thread of the buffers while it reads
+  std::atomic<std::int64_t> late_{0};  ///< records that came after their window; not yet told
+  ParsedRecords parsed_;               ///< written on the thread of the buffers while it reads
   std::unique_ptr<ActivityBuffers> buffers_;  ///< last: its thread uses what stands above
 };
 

@@ -278,4 +278,13 @@ void parse_records(std::span<std::uint8_t> buffer, const Cupti& library, const P
   if (result != CUPTI_ERROR_MAX_LIMIT_REACHED) ++into.broken;
 }
 
+std::int64_t count_records(std::span<std::uint8_t> buffer, const Cupti& library) {
+  std::int64_t count = 0;
+  CUpti_Activity* record = nullptr;
+  while (!buffer.empty() &&
+         library.next_record(buffer.data(), buffer.size(), &record) == CUPTI_SUCCESS)
+    ++count;
+  return count;
+}
+
 }  // namespace shardscope

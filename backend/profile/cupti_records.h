@@ -39,4 +39,7 @@ struct ParseLimits {
 void parse_records(std::span<std::uint8_t> buffer, const Cupti& library, const ParseLimits& limits,
                    ParsedRecords& into);
 
+/// How many records one buffer has, of whatever kind.
+std::int64_t count_records(std::span<std::uint8_t> buffer, const Cupti& library);
+
 }  // namespace shardscope

@@ -102,6 +102,20 @@ TEST_F(CuptiRecorder, WithoutAnyBufferEverythingIsDroppedAndCounted) {
                                    "were in use"));
 }
 
+TEST_F(CuptiRecorder, WhatIsKeptAndWhatIsDroppedAreAllThatWasMade) {
+  constexpr std::size_t launches = 200;
+  // A call has 40 bytes, a kernel 216: no kernel ever fits, and of the calls those that find a
+  // buffer.
+  recorder_ =
+      make_cupti_recorder({.records = ProfileRecords::all, .buffers = 1, .buffer_bytes = 128});
+  ASSERT_EQ(recorder_->start(), "");
+  for (std::size_t i = 0; i < launches; ++i) launch();
+  const DeviceRecording recording = recorder_->stop();
+  EXPECT_FALSE(recording.records.empty());
+  EXPECT_GE(recording.dropped, static_cast<std::int64_t>(launches));
+  EXPECT_EQ(recording.records.size() + static_cast<std::size_t>(recording.dropped), 2 * launches);
+}
+
 TEST_F(CuptiRecorder, WhatWasDroppedIsNotTheNextRecordings) {
   recorder_ = make_cupti_recorder({.buffers = 0});
   ASSERT_EQ(recorder_->start(), "");
@@ -111,6 +125,52 @@ TEST_F(CuptiRecorder, WhatWasDroppedIsNotTheNextRecordings) {
   ASSERT_EQ(recorder_->start(), "");
   launch();
   EXPECT_EQ(recorder_->stop().dropped, 0);
+}
+
+TEST_F(CuptiRecorder, WhatComesLateIsOfItsOwnWindowAndItsBufferIsUsedAgain) {
+  recorder_ = make_cupti_recorder({.buffers = 1});
+  {
+    const CuptiFault fault("late");
+    ASSERT_EQ(recorder_->start(), "");
+    launch();
+    const DeviceRecording recording = recorder_->stop();
+    EXPECT_TRUE(recording.records.empty());
+    EXPECT_THAT(recording.notes, Contains(HasSubstr("1 buffers were not given back")));
+  }
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  const DeviceRecording second = recorder_->stop();
+  EXPECT_EQ(std::ranges::count(second.records, RecordKind::kernel, &DeviceRecord::kind), 1);
+  EXPECT_EQ(second.dropped, 0);
+  // The kernel and its call.
+  EXPECT_THAT(second.notes, testing::ElementsAre(HasSubstr("2 records of windows before")));
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  EXPECT_THAT(recorder_->stop().notes, testing::IsEmpty());
+}
+
+TEST_F(CuptiRecorder, SaysHowManyRecordsItCannotRead) {
+  const CuptiFault fault("new_kind");
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  EXPECT_THAT(recorder_->stop().notes,
+              Contains(HasSubstr("1 records are of kinds that are not read")));
+}
+
+// An error of the device ends a job while it records: what goes then must not wait for the device.
+TEST_F(CuptiRecorder, GoesWithoutWaitingForADeviceThatDoesNotAnswer) {
+  ASSERT_EQ(recorder_->start(), "");
+  launch();
+  const std::int64_t begin = monotonic_ns();
+  {
+    const CuptiFault fault("hung");
+    recorder_.reset();
+  }
+  EXPECT_LT(monotonic_ns() - begin, 60'000'000'000);
+  // The place is free, and what was left behind is not the next one's.
+  recorder_ = make_cupti_recorder();
+  ASSERT_EQ(recorder_->start(), "");
+  EXPECT_TRUE(recorder_->stop().records.empty());
 }
 
 TEST_F(CuptiRecorder, MayBeDroppedWhileItRecords) {

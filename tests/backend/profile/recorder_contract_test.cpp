@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -115,6 +116,24 @@ int count_of_work(const DeviceRecording& recording) {
       recording.records, [](const DeviceRecord& record) { return is_device_work(record.kind); }));
 }
 
+/// Of one stream, stretch by stretch between any two moments at which a record begins or ends: it
+/// is the operation's whose record, of those that run then, began first.
+std::map<OperationId, Duration> time_by_stretches(const std::vector<DeviceRecord>& records) {
+  std::set<std::int64_t> moments;
+  for (const DeviceRecord& record : records)
+    if (is_device_work(record.kind)) moments.insert({record.start_ns, record.end_ns});
+  std::map<OperationId, Duration> times;
+  for (auto begin = moments.begin(); begin != moments.end() && std::next(begin) != moments.end();
+       ++begin) {
+    const std::int64_t end = *std::next(begin);
+    const auto owner = std::ranges::find_if(records, [&](const DeviceRecord& record) {
+      return is_device_work(record.kind) && record.start_ns <= *begin && record.end_ns >= end;
+    });
+    if (owner != records.end()) times[owner->operation] += Duration{end - *begin};
+  }
+  return times;
+}
+
 TEST_F(RecorderContract, EveryLaunchComesOutInItsOperation) {
   const std::int64_t begin = monotonic_ns();
   const DeviceRecording recording = recording_of([&] {
@@ -195,11 +214,9 @@ TEST_F(RecorderContract, TimeByOperationIsTheStreamsTimeToTheNanosecond) {
   });
   const std::vector<StreamBusy> streams = busy_by_stream(recording);
   ASSERT_EQ(streams.size(), 1u);
-  EXPECT_EQ(streams[0].by_operation.at(first) + streams[0].by_operation.at(second),
-            streams[0].busy);
-  Duration sum;
-  for (const DeviceRecord& record : recording.records) sum = sum + Duration{record.duration_ns()};
-  EXPECT_EQ(sum - streams[0].overlapped, streams[0].busy);
+  const std::map<OperationId, Duration> expected = time_by_stretches(recording.records);
+  EXPECT_EQ(streams[0].by_operation, expected);
+  EXPECT_EQ(streams[0].busy, expected.at(first) + expected.at(second));
 }
 
 TEST_F(RecorderContract, ReplaysOfAGraphComeOutInTheirOperationsAndSteps) {
@@ -243,19 +260,24 @@ TEST_F(RecorderContract, StartsAndStopsFiftyTimes) {
 
 // Buffers too small for what is launched: whatever is lost is said, and the launches still run.
 TEST_F(RecorderContract, WhatDoesNotFitIsCounted) {
-  recorder_ = make_cupti_recorder({.buffers = 2, .buffer_bytes = 64 << 10});
+  recorder_ = make_cupti_recorder({.buffers = 1, .buffer_bytes = 64 << 10});
   constexpr int launches = 5'000;
-  const DeviceRecording recording = recording_of([&] {
-    in_step(1, [&] {
-      in_operation(first, [&] {
-        for (int i = 0; i < launches; ++i) launch_copy();
+  DeviceRecording recording;
+  // The one buffer may be read just in time; not ever again.
+  for (int round = 0; round < 20 && recording.dropped == 0; ++round) {
+    recording = recording_of([&] {
+      in_step(1, [&] {
+        in_operation(first, [&] {
+          for (int i = 0; i < launches; ++i) launch_copy();
+        });
       });
     });
-  });
+  }
+  ASSERT_GT(recording.dropped, 0) << "all of it fitted";
   const int recorded = count_of_work(recording);
-  EXPECT_LE(recorded, launches);
-  EXPECT_TRUE(recorded == launches || recording.dropped > 0) << recorded;
-  EXPECT_EQ(recording.dropped > 0, !recording.notes.empty());
+  // Calls and links are dropped too.
+  EXPECT_GE(recorded + recording.dropped, launches);
+  EXPECT_THAT(recording.notes, testing::Contains(HasSubstr("records were dropped")));
 }
 
 TEST_F(RecorderContract, NoMoreIsKeptThanWasAskedFor) {

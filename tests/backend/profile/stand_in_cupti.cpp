@@ -5,11 +5,14 @@
 //
 // SHARDSCOPE_STAND_IN_CUPTI makes it refuse: "subscribed" (another profiler is there),
 // "no_permission" (no kernels), "no_memory" (no records of memory), "own_clock" (its times are its
-// own: 5 s ahead of the host's).
+// own: 5 s ahead of the host's), or be strange: "late" (gives no buffer back before the next flush
+// without this), "hung" (a flush waits for a device that does not answer), "new_kind" (adds one
+// record of a kind that nobody asked for to each buffer).
 #include <cupti.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -18,6 +21,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -106,6 +110,14 @@ class StandInCupti final : public DeviceListener {
 
   void flush() {
     const std::lock_guard lock(mutex_);
+    if (is_asked_to("hung")) std::this_thread::sleep_for(std::chrono::minutes(2));
+    if (is_asked_to("new_kind")) put(empty_record<CUpti_ActivityName>(CUPTI_ACTIVITY_KIND_NAME));
+    if (is_asked_to("late")) {
+      if (buffer_) late_.push_back({std::exchange(buffer_, nullptr), std::exchange(used_, 0)});
+      return;
+    }
+    for (const auto& [buffer, used] : std::exchange(late_, {}))
+      complete_(nullptr, 0, buffer, size_, used);
     if (buffer_) complete_(nullptr, 0, std::exchange(buffer_, nullptr), size_, used_);
     used_ = 0;
   }
@@ -269,6 +281,7 @@ class StandInCupti final : public DeviceListener {
   CUpti_TimestampCallbackFunc clock_ = nullptr;
   std::set<CUpti_ActivityKind> kinds_;
   std::set<CUpti_CallbackId> calls_;
+  std::vector<std::pair<std::uint8_t*, std::size_t>> late_;  ///< with what they hold
   std::uint8_t* buffer_ = nullptr;
   std::size_t size_ = 0, used_ = 0, dropped_ = 0;
   std::uint32_t correlation_ = 0, replayed_by_ = 0;
@@ -291,6 +304,7 @@ constexpr std::array sizes{
     Size{CUPTI_ACTIVITY_KIND_RUNTIME, sizeof(CUpti_ActivityAPI)},
     Size{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, sizeof(CUpti_ActivityExternalCorrelation)},
     Size{CUPTI_ACTIVITY_KIND_MEMORY2, sizeof(CUpti_ActivityMemory4)},
+    Size{CUPTI_ACTIVITY_KIND_NAME, sizeof(CUpti_ActivityName)},
 };
 
 std::size_t size_of(const std::uint8_t* record) {

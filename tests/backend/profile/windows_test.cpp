@@ -89,20 +89,6 @@ TEST_F(WindowsTest, HoldTheirStepsOnEveryRank) {
   EXPECT_TRUE(std::filesystem::exists(one.output / "profiles" / "7-9" / "comparison.txt"));
 }
 
-TEST_F(WindowsTest, TimeSumsOnEveryRank) {
-  const Job one = profiled_job("sums", {.start = 7, .steps = 3, .every = 0});
-  run_forked(one);
-  for (const int rank : {0, 1}) {
-    const Trace trace = trace_of(one, "7-9", rank);
-    for (const StepWindow& step : step_windows(trace)) {
-      const Accounting time = account(trace, step.window);
-      EXPECT_EQ(time.span, step.window.length());
-      EXPECT_EQ(time.compute + time.exposed_communication + time.exposed_copy + time.idle,
-                time.span);
-    }
-  }
-}
-
 TEST_F(WindowsTest, RanksOfAHostAreOnOneClock) {
   const Job one = profiled_job("clock", {.start = 7, .steps = 3, .every = 0});
   run_forked(one);
