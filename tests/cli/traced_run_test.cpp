@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const std::string recordings = SOURCE_ROOT "/tests/data/kineto/";
 
@@ -105,6 +106,9 @@ TEST_F(TracedRunTest, TimesOfAGpuAreNotHeldAgainstACpus) {
   EXPECT_EQ(compare(arguments)["times_comparable"], false);
   const Outcome outcome = workplace_.run("compare --color always " + arguments);
   EXPECT_THAT(outcome.output, HasSubstr("times of h100_sxm beside those of a CPU: not comparable"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("\x1b[31m")));
+  // Memory is within half, times are not.
+  EXPECT_EQ(workplace_.run("compare --tolerance 0.5 " + arguments).code, 0);
 }
 
 TEST_F(TracedRunTest, BadInputIsToldInALine) {
