@@ -26,6 +26,11 @@ std::string side_text(const std::optional<Side>& side, const Get& get) {
   return side ? rounded_text(get(side->value)) : "-";
 }
 
+template <class Side>
+std::string peak_text(const std::optional<Side>& side) {
+  return side ? memory_text(side->value, peak(side->value)) : "-";
+}
+
 template <class Get>
 Cell error_cell(const FinishedRun& run, const Get& get) {
   const auto error = error_of(run, get);
@@ -88,7 +93,7 @@ std::string runs_table(const std::vector<FinishedRun>& runs, const Painter& pain
                {"profiled", Align::right},
                {"tokens/s", Align::right}});
   for (const FinishedRun& run : runs) {
-    table.row({run.label(), side_text(run.predicted, peak), side_text(run.profiled, peak),
+    table.row({run.label(), peak_text(run.predicted), peak_text(run.profiled),
                error_cell(run, peak), side_text(run.predicted, step_time),
                side_text(run.profiled, step_time), error_cell(run, step_time),
                side_text(run.predicted, exposed), side_text(run.profiled, exposed),

@@ -189,10 +189,9 @@ std::string owners_table(const MemoryReport& memory, const Painter& painter) {
 
 std::string import_text(const TraceReport& report) {
   std::string text;
-  for (std::size_t i = 0; i < report.imports.size(); ++i) {
-    const ImportReport& import = report.imports[i];
-    text += fmt::format("  {}: {} of {} events", import.format, grouped(import.events_kept),
-                        grouped(import.events_read));
+  for (const auto& [file, import] : report.imports) {
+    text += fmt::format("  {} ({}): {} of {} events", file, import.format,
+                        grouped(import.events_kept), grouped(import.events_read));
     for (const auto& [reason, count] : import.skipped)
       text += fmt::format("; {} lost: {}", grouped(count), reason);
     for (const auto& [what, count] : import.odd)

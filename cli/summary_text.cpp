@@ -147,6 +147,9 @@ std::string unit_table(const Summary& summary, const Painter& painter) {
   return table.text(painter);
 }
 
+std::string figure_text(const Summary&, Duration time) { return rounded_text(time); }
+std::string figure_text(const Summary& summary, Bytes bytes) { return memory_text(summary, bytes); }
+
 /// The columns of a comparison for the sides that there are, filled a row at a time.
 class ComparisonTable {
  public:
@@ -158,8 +161,8 @@ class ComparisonTable {
   template <class Get>
   void row(std::string_view name, const Get& get) {
     std::vector<Cell> cells{std::string(name)};
-    if (predicted_) cells.emplace_back(rounded_text(get(predicted_->value)));
-    if (profiled_) cells.emplace_back(rounded_text(get(profiled_->value)));
+    if (predicted_) cells.emplace_back(figure_text(predicted_->value, get(predicted_->value)));
+    if (profiled_) cells.emplace_back(figure_text(profiled_->value, get(profiled_->value)));
     if (predicted_ && profiled_) {
       using Value = decltype(get(predicted_->value));
       const auto error =
@@ -227,6 +230,11 @@ std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
   }
   table.row("arena", [](const Summary& s) { return s.memory.arena; });
   return table.text(painter);
+}
+
+std::string memory_text(const Summary& summary, Bytes bytes) {
+  const bool is_said = bytes != Bytes{} || summary.memory.at_peak.total() != Bytes{};
+  return is_said ? rounded_text(bytes) : "-";
 }
 
 std::string error_text(std::optional<double> share) {

@@ -22,6 +22,10 @@ std::string comparison_text(const std::optional<Predicted<Summary>>& predicted,
                             const std::optional<Profiled<Summary>>& profiled,
                             const Painter& painter);
 
+/// One of the summary's figures of memory; "-" for none where it says nothing of what memory is
+/// for, as an imported trace may.
+std::string memory_text(const Summary& summary, Bytes bytes);
+
 /// "+3.2%", "-0.4%"; "" for none.
 std::string error_text(std::optional<double> share);
 /// Good within 5%, a warning within 15%, bad beyond.

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <iterator>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "backend/train/stop_request.h"
@@ -49,12 +51,20 @@ void take(std::vector<Value>& from, std::vector<Value>& into) {
               std::make_move_iterator(from.end()));
 }
 
+void take_all(Imported from, Imported& into) {
+  take(from.traces, into.traces);
+  take(from.snapshots, into.snapshots);
+  take(from.timelines, into.timelines);
+  take(from.left_out, into.left_out);
+}
+
 }  // namespace
 
 Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output) {
   const StopRequest stop;
   ProgressLine line(error_is_terminal() && !output.quiet);
   Imported all;
+  std::optional<Error> first_problem;
   for (const std::filesystem::path& file : files) {
     ImportOptions options;
     options.progress = [&, name = file.filename().string()](const ImportedTrace&,
@@ -62,12 +72,18 @@ Imported read_traces(const std::vector<std::filesystem::path>& files, const Outp
       line.tell(name, file_bytes);
       return stop.asked();
     };
-    Imported found = import_files(file, options);
-    take(found.traces, all.traces);
-    take(found.snapshots, all.snapshots);
-    take(found.timelines, all.timelines);
-    take(found.left_out, all.left_out);
+    try {
+      take_all(import_files(file, options), all);
+    } catch (const Error& error) {
+      std::error_code ignored;
+      const bool is_there = std::filesystem::exists(file, ignored);
+      if (files.size() == 1 || error.code() != ExitCode::bad_input || !is_there) throw;
+      all.left_out.emplace_back(error.what());
+      if (!first_problem) first_problem = error;
+    }
   }
+  if (first_problem && all.traces.empty() && all.snapshots.empty() && all.timelines.empty())
+    throw *first_problem;
   if (stop.asked()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
   return all;
 }

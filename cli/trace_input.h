@@ -9,8 +9,10 @@
 
 namespace shardscope {
 
-/// Reads every file, archive or folder into one. A line of progress stands on standard error where
-/// that is a terminal. Ctrl-C while it reads: Error (ExitCode::interrupted), and nothing was left.
+/// Reads every file, archive or folder into one. One of several that cannot be read is left out as
+/// one of a folder is, unless it is not there, or nothing else was found. A line of progress stands
+/// on standard error where that is a terminal. Ctrl-C while it reads: Error
+/// (ExitCode::interrupted), and nothing was left.
 Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output);
 
 }  // namespace shardscope

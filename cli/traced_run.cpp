@@ -36,6 +36,7 @@ Imported read_all(const TracedRunQuestion& question, const OutputOptions& output
   for (const ImportedTrace& trace : all.traces)
     output.note(fmt::format("{}: {} of {} events", trace.file, trace.report.events_kept,
                             trace.report.events_read));
+  for (const std::string& reason : all.left_out) output.note("left out: " + reason);
   if (all.traces.empty())
     throw Error({.where = "--trace",
                  .what = "there is no trace of PyTorch's profiler in what was given",

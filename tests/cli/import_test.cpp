@@ -73,7 +73,7 @@ TEST(Import, LeavesAnEarlierRunAsItWasWhereATraceCannotBeRead) {
   ASSERT_EQ(workplace.run("import a.json -o theirs").code, 0);
   const std::string before = workplace.read("theirs/summary.json");
   workplace.write("b.json", "nothing of ours");
-  const Outcome outcome = workplace.run("import a.json b.json -o theirs");
+  const Outcome outcome = workplace.run("import b.json -o theirs");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("b.json"));
   EXPECT_EQ(workplace.read("theirs/summary.json"), before);
@@ -125,6 +125,52 @@ TEST(Import, KeepsRanksThatTheFilesNameOnceEachWithGaps) {
   workplace.write("b.json", trace_of(3));
   EXPECT_THAT(workplace.run("import a.json b.json -o theirs").errors, HasSubstr("numbered"));
   EXPECT_TRUE(workplace.has("theirs/trace.0.json.gz"));
+}
+
+TEST(Import, NamesEveryFileOfAFolderThatItDidNotRead) {
+  const Workplace workplace;
+  workplace.write("in/a.json", trace_of(0));
+  workplace.write("in/empty.json", "");
+  workplace.write("in/garbage.json.gz", "nothing of ours");
+  workplace.write("in/graph.txt", R"({"schema": "1.1.1-chakra.0.0.4", "pid": 1, "nodes": []})");
+  workplace.write("in/notes.txt", "nothing that looks like a trace");
+  workplace.write("in/settings.json", "{}");
+  ASSERT_EQ(workplace.run("import in -o theirs").code, 0);
+  const Json report = Json::parse(workplace.read("theirs/report.json"));
+  EXPECT_THAT(report.at("import").at("left_out").get<std::vector<std::string>>(),
+              ElementsAre(HasSubstr("empty.json: empty"), HasSubstr("garbage.json.gz: not a trace"),
+                          HasSubstr("graph.txt: an execution trace")));
+}
+
+TEST(Import, LeavesOutOneOfSeveralFilesAsOneOfAFolder) {
+  const Workplace workplace;
+  workplace.write("a.json", trace_of(0));
+  workplace.write("b.json", "nothing of ours");
+  workplace.write("c.json", "");
+  const Outcome outcome = workplace.run("import a.json b.json -o theirs");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("left out: b.json: not a trace"));
+  EXPECT_EQ(workplace.run("import b.json c.json -o none").code, 2);
+  EXPECT_EQ(workplace.run("import a.json not_there.json -o none").code, 2);
+  EXPECT_FALSE(workplace.has("none"));
+}
+
+TEST(Report, NamesTheFileThatLostEvents) {
+  const Workplace workplace;
+  workplace.write("in/a.json", trace_of(0));
+  workplace.write("in/b.json", R"({"schemaVersion": 1, "traceEvents": [)" + event("gemm", 0, 9) +
+                                   R"(, {"ph": "X", "name": "lost"}]})");
+  const std::string text = workplace.run("report in").output;
+  EXPECT_THAT(text, HasSubstr("a.json (kineto): 6 of 6 events"));
+  EXPECT_THAT(text, HasSubstr("b.json (kineto): 1 of 2 events; 1 lost"));
+}
+
+TEST(Compare, OfAnImportSaysNothingOfMemoryThatTheTraceDoesNotTell) {
+  const Workplace workplace;
+  workplace.write("a.json", trace_of(0));
+  ASSERT_EQ(workplace.run("import a.json -o theirs").code, 0);
+  EXPECT_THAT(workplace.run("compare theirs").output, Not(HasSubstr("0 B")));
+  EXPECT_THAT(workplace.run("compare theirs theirs").output, Not(HasSubstr("0 B")));
 }
 
 TEST(Report, ChecksTheNameOfItsFileFirst) {

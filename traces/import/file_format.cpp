@@ -33,6 +33,7 @@ FileFormat object_format(std::string_view text) {
     if (scan == Scan::ok) {
       if (std::find(trace_keys.begin(), trace_keys.end(), key) != trace_keys.end())
         return FileFormat::chrome_trace;
+      if (key == "nodes") return FileFormat::execution_trace;
       scan = scanner.value(value);
     }
     if (scan == Scan::ok && scanner.take(',')) continue;
@@ -55,6 +56,7 @@ FileFormat json_format(std::string_view text) {
 }  // namespace
 
 FileFormat file_format(std::string_view first_bytes) {
+  if (first_bytes.empty()) return FileFormat::empty;
   if (first_bytes.starts_with("SQLite format 3\0"sv)) return FileFormat::nsight;
   if (is_pickle(first_bytes)) return FileFormat::memory_snapshot;
   if (TarArchive::looks_like(first_bytes)) return FileFormat::tar;

@@ -12,12 +12,14 @@ enum class FileFormat : std::uint8_t {
   memory_snapshot,  ///< PyTorch's CUDA memory snapshot, a pickle
   nsight,           ///< SQLite export of Nsight Systems
   tar,
+  execution_trace,  ///< PyTorch's ExecutionTraceObserver: what ran, and not when
+  empty,
   unknown,
 };
 
 /// Of the (decompressed) bytes that a file begins with; a MiB is enough, and one readable byte must
 /// follow them. An object is a trace if one of its own keys there is traceEvents, schemaVersion or
-/// deviceProperties, or if it is damaged and has events.
+/// deviceProperties, or if it is damaged and has events; an execution trace if one is nodes.
 FileFormat file_format(std::string_view first_bytes);
 
 }  // namespace shardscope

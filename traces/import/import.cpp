@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 
@@ -55,12 +58,29 @@ void check_memory(const std::filesystem::path& path, Bytes file, FileFormat form
        .code = ExitCode::outside});
 }
 
-Error not_a_trace(const std::string& where) {
+constexpr std::string_view not_a_trace =
+    "not a trace of PyTorch's profiler or another in the Chrome format, no memory snapshot or "
+    "timeline, and no export of Nsight Systems";
+
+Error nothing_found(const std::string& where, std::string_view what) {
   return Error({.where = where,
-                .what = "not a trace of PyTorch's profiler or another in the Chrome format, no "
-                        "memory snapshot or timeline, and no export of Nsight Systems",
+                .what = std::string(what),
                 .way_out = "give a .json, .json.gz, .tar.gz, .pickle or .sqlite, or a folder of "
                            "them"});
+}
+
+constexpr std::array trace_suffixes{".json", ".gz", ".tar", ".tgz", ".pickle", ".pkl", ".sqlite"};
+/// What a run folder holds beside its traces.
+constexpr std::array run_files{"job.json",     "hardware.json",   "settings.json",
+                               "summary.json", "comparison.json", "report.json"};
+
+/// Does a file that was not read look like one to read, by its name if not by its content?
+bool is_missed(const std::filesystem::path& name, FileFormat format) {
+  const auto is_among = [](const auto& list, const std::filesystem::path& text) {
+    return std::find(list.begin(), list.end(), text) != list.end();
+  };
+  if (format != FileFormat::unknown && format != FileFormat::empty) return true;
+  return is_among(trace_suffixes, name.extension()) && !is_among(run_files, name.filename());
 }
 
 /// Bytes of which the first have told the format.
@@ -74,6 +94,30 @@ Opened opened(std::unique_ptr<TextInput> bytes, std::string name) {
   auto content = std::make_unique<PeekedInput>(decompressed(std::move(bytes)));
   const FileFormat format = file_format(content->peek(sniffed_bytes));
   return {.content = std::move(content), .format = format, .name = std::move(name)};
+}
+
+struct Unread {
+  FileFormat format = FileFormat::unknown;
+  std::string reason;
+};
+
+Unread unread(const Opened& file) {
+  const auto reason = [&]() -> std::string {
+    if (const std::string problem = file.content->problem(); !problem.empty()) return problem;
+    switch (file.format) {
+      case FileFormat::execution_trace:
+        return "an execution trace, which says what ran and not when";
+      case FileFormat::nsight:
+        return "an export of Nsight Systems; unpack it first";
+      case FileFormat::tar:
+        return "an archive in an archive; unpack it first";
+      case FileFormat::empty:
+        return "empty";
+      default:
+        return std::string(not_a_trace);
+    }
+  };
+  return {.format = file.format, .reason = reason()};
 }
 
 /// Formats that are read from front to back; `store` is for a trace's text. False for others.
@@ -100,9 +144,12 @@ bool read_stream(const Opened& file, const std::function<TextStore()>& store,
 
 /// What is wrong with one of many files costs that file; an interruption ends all.
 template <class Read>
-void read_one_of_many(const std::string& name, Imported& into, const Read& read) {
+void read_one_of_many(const std::filesystem::path& path, const std::string& name, Imported& into,
+                      const Read& read) {
   try {
-    read();
+    const std::optional<Unread> unread = read();
+    if (unread && is_missed(path, unread->format))
+      into.left_out.push_back(name + ": " + unread->reason);
   } catch (const Error& error) {
     if (error.code() != ExitCode::bad_input) throw;
     into.left_out.push_back(error.parts().where == name ? error.what()
@@ -117,26 +164,26 @@ void read_archive(std::unique_ptr<TextInput> input, const std::string& name,
   while (const auto member = archive.next()) {
     if (++files > max_files) throw Error({.where = name, .what = "more than 4,096 files"});
     const Opened file = opened(archive.content(), name + ":" + *member);
-    if (file.format == FileFormat::nsight)
-      into.left_out.push_back(file.name + ": an export of Nsight Systems; unpack it first");
-    read_one_of_many(file.name, into,
-                     [&] { read_stream(file, TextStore::temporary, options, into); });
+    read_one_of_many(*member, file.name, into, [&]() -> std::optional<Unread> {
+      if (read_stream(file, TextStore::temporary, options, into)) return std::nullopt;
+      return unread(file);
+    });
   }
 }
 
-/// Reads what one file holds; false if it is none of ours.
-bool read_file(const std::filesystem::path& path, const ImportOptions& options, Imported& into) {
+/// Reads what one file holds, or says why not.
+std::optional<Unread> read_file(const std::filesystem::path& path, const ImportOptions& options,
+                                Imported& into) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(path, ignored);
   auto bytes = std::make_unique<PeekedInput>(open_bytes(path));
   const bool is_compressed = is_gzip(bytes->peek(2));
   Opened file = opened(std::move(bytes), path.filename().string());
-  if (file.format == FileFormat::unknown) return false;
   if (!ignored)
     check_memory(path, Bytes{static_cast<std::int64_t>(size)}, file.format, is_compressed);
   if (file.format == FileFormat::tar) {
     read_archive(std::move(file.content), file.name, options, into);
-    return true;
+    return std::nullopt;
   }
   if (file.format == FileFormat::nsight) {
     if (is_compressed)
@@ -144,12 +191,13 @@ bool read_file(const std::filesystem::path& path, const ImportOptions& options, 
                    .what = "an export of Nsight Systems in gzip",
                    .way_out = "unpack it first: gunzip " + file.name});
     into.traces.push_back(read_nsight(path, file.name, options));
-    return true;
+    return std::nullopt;
   }
   const auto store = [&] {
     return is_compressed ? TextStore::temporary() : TextStore::of_file(path);
   };
-  return read_stream(file, store, options, into);
+  if (read_stream(file, store, options, into)) return std::nullopt;
+  return unread(file);
 }
 
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder) {
@@ -182,13 +230,15 @@ Imported import_files(const std::filesystem::path& path, const ImportOptions& op
   Imported into;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    for (const auto& file : files_of(path))
-      read_one_of_many(file.filename().string(), into, [&] { read_file(file, options, into); });
-  } else if (!read_file(path, options, into)) {
-    throw not_a_trace(path.string());
+    for (const auto& file : files_of(path)) {
+      read_one_of_many(file, file.filename().string(), into,
+                       [&] { return read_file(file, options, into); });
+    }
+  } else if (const auto unread = read_file(path, options, into)) {
+    throw nothing_found(path.string(), unread->reason);
   }
   if (into.traces.empty() && into.snapshots.empty() && into.timelines.empty())
-    throw into.left_out.empty() ? not_a_trace(path.string())
+    throw into.left_out.empty() ? nothing_found(path.string(), not_a_trace)
                                 : Error({.where = {}, .what = into.left_out.front()});
   const auto place = [](const ImportedTrace& trace) {
     return std::tuple(trace.rank.value_or(std::numeric_limits<int>::max()), trace.file);

@@ -18,13 +18,14 @@ struct Imported {
   std::vector<ImportedTrace> traces;  ///< by rank, those without one behind, by name
   std::vector<MemorySnapshot> snapshots;
   std::vector<MemoryTimeline> timelines;
-  /// Files of a folder or an archive that looked like one of these and were none, with the reason.
+  /// Files of a folder or an archive that looked like one of these by name or content and were not
+  /// read, with the reason; but not the other files of a run folder.
   std::vector<std::string> left_out;
 };
 
 /// Reads `path`: a file, gzip or plain, whose format its first bytes tell (Chrome JSON, an SQLite
 /// export of Nsight Systems, a memory snapshot, a memory timeline), a tar archive of such files, or
-/// a folder of both, whose other files are left alone. Throws Error for a file that is none, or
+/// a folder of both. Throws Error for a file that is none, or
 /// where none is found, and before reading one whose size foretells more memory than the machine
 /// has free (ExitCode::outside).
 Imported import_files(const std::filesystem::path& path, const ImportOptions& options = {});

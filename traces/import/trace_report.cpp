@@ -168,9 +168,9 @@ std::vector<ImportedCollective> add_trace(const ImportedTrace& trace, std::int64
   add_groups(rank, collectives, compute_of(devices, trace), report.groups);
   for (const ImportedCollective& collective : collectives)
     report.collectives.push_back({rank, collective});
-  report.imports.push_back(trace.report);
+  report.imports.push_back({trace.file, trace.report});
   if (devices.empty()) {
-    report.imports.back().guessed.emplace_back(
+    report.imports.back().report.guessed.emplace_back(
         "no device is in the trace: operators of the host count as compute, calls of gloo and "
         "nccl as communication");
   }
@@ -218,9 +218,9 @@ TraceReport report_of(const Imported& imported, const ReportRules& rules) {
   for (const MemoryReport& memory : report.memory)
     add_snapshot(memory, imported.traces.size() == 1, report.ranks);
   for (const MemorySnapshot& snapshot : imported.snapshots)
-    report.imports.push_back(snapshot.report);
+    report.imports.push_back({snapshot.file, snapshot.report});
   for (const MemoryTimeline& timeline : imported.timelines)
-    report.imports.push_back(timeline.report);
+    report.imports.push_back({timeline.file, timeline.report});
   report.left_out = imported.left_out;
   return report;
 }

@@ -53,15 +53,20 @@ struct RankCollective {
   ImportedCollective collective;
 };
 
+struct FileReport {
+  std::string file;
+  ImportReport report;
+};
+
 struct TraceReport {
   Definitions definitions = Definitions::own;
   std::vector<RankReport> ranks;
   std::vector<GroupReport> groups;  ///< by rank, then first collective
   std::vector<IdleReport> idle;
   std::vector<RankCollective> collectives;
-  MatchedCollectives matched;         ///< of all ranks; empty for one
-  std::vector<MemoryReport> memory;   ///< of snapshots and timelines
-  std::vector<ImportReport> imports;  ///< of each file
+  MatchedCollectives matched;        ///< of all ranks; empty for one
+  std::vector<MemoryReport> memory;  ///< of snapshots and timelines
+  std::vector<FileReport> imports;
   std::vector<std::string> left_out;  ///< files, with the reason
 };
 

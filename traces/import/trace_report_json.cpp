@@ -140,10 +140,10 @@ void add(const std::map<std::string, std::int64_t>& counts,
 }
 
 /// Of all files together; what was guessed of each.
-Json import_json(const std::vector<ImportReport>& imports) {
+Json import_json(const std::vector<FileReport>& imports) {
   ImportReport sum;
   Json guessed = Json::array();
-  for (const ImportReport& import : imports) {
+  for (const auto& [file, import] : imports) {
     if (sum.format.find(import.format) == std::string::npos)
       sum.format += (sum.format.empty() ? "" : ", ") + import.format;
     sum.events_read += import.events_read;
