@@ -5,7 +5,6 @@
 #include <exception>
 #include <iterator>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "backend/profile/job_notice.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "traces/chrome_reader.h"
 #include "traces/chrome_writer.h"
 #include "traces/differences.h"
@@ -29,11 +29,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds between_looks{10};
 /// Traces that are read to find out who came late.
 constexpr int most_compared = 64;
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 /// What the rank is done with: WindowsDone as text.
 std::string done_key(int rank) { return fmt::format("profile/done/{}", rank); }

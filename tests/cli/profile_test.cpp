@@ -260,6 +260,36 @@ TEST_F(AnsweredProfile, SaysThatTheJobStarts) {
   EXPECT_THAT(outcome->errors, HasSubstr("no window: there is no further step"));
 }
 
+TEST_F(Profile, EndsWhereTheJobCannotLeaveTheResults) {
+  StartedProgram job = start();
+  wait_for_steps();
+  workplace_.write("run/profiles", "in the way of the folder");
+  StartedProgram asks({SHARDSCOPE_PROGRAM, "profile", "run", "--steps", "2"}, workplace_.path());
+  const auto outcome = asks.wait(seconds(60));
+  ASSERT_TRUE(outcome) << "it waits for the job's end";
+  EXPECT_EQ(outcome->code, 3) << outcome->errors;
+  EXPECT_THAT(outcome->errors, HasSubstr("have no results: "));
+  EXPECT_EQ(end(job).code, 130);
+}
+
+TEST_F(Profile, ASignalRightBeforeAWindowIsToldWhyItStartsNone) {
+  StartedProgram job = start();
+  wait_for_steps();
+  const pid_t rank = process_with((workplace_.path() / "run").string(), "RANK=0").value();
+  ASSERT_TRUE(leave_request(workplace_.path() / "run", {.id = "me", .steps = 1000}));
+  ::kill(rank, SIGUSR1);
+  // Once it is taken the window has yet to open.
+  while (workplace_.has("run/profile.request")) std::this_thread::yield();
+  ::kill(rank, SIGUSR1);
+  std::this_thread::sleep_for(milliseconds(200));
+  ::kill(job.id(), SIGINT);
+  const auto outcome = job.wait(seconds(60));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 130);
+  EXPECT_THAT(outcome->errors,
+              ::testing::ContainsRegex("no window: steps [0-9]+-[0-9]+ are being"));
+}
+
 TEST_F(Profile, IsNothingThatTrainDiesOf) {
   // From main's first line on; before it the program is only being loaded.
   StartedProgram job = start();
