@@ -250,6 +250,9 @@ std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const Resol
   clear_results(folder);
   auto starting = std::make_unique<StartingNotice>(folder.root, job.steps);
   note_assumptions(options.output, resolved.assumed);
+  if (job.profile.start > job.steps)
+    options.output.note(fmt::format("no window: the job's begins with step {}, and the run has {}",
+                                    job.profile.start, job.steps));
   if (!hardware) {
     options.output.note(
         "no prediction: this machine was not measured; `shardscope calibrate` does it");

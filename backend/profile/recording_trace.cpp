@@ -120,8 +120,8 @@ class RecordingSpans {
   std::map<std::string, std::uint16_t> tracks_;  ///< those that were added
 };
 
-/// Running sums since the profile began: a counter for each library, and its end beside what others
-/// say of memory.
+/// Running sums since the window began: a counter for each library, and its end beside what others
+/// say of memory. Less than 0 where older memory is given back.
 void add_memory(Trace& trace, const DeviceRecording& recording, const MeasuredWindow& window) {
   std::map<std::string_view, Counter> counters;
   for (const DeviceRecord& record : recording.records) {
@@ -133,10 +133,11 @@ void add_memory(Trace& trace, const DeviceRecording& recording, const MeasuredWi
                                .value = before + (allocates ? record.bytes : -record.bytes)});
   }
   for (auto& [library, counter] : counters) {
-    trace.recording.memory.push_back({.owner = fmt::format("{}, since the window began", library),
-                                      .place = MemoryHolder::Place::device,
-                                      .recorded = Bytes{counter.samples.back().value}});
-    counter.name = fmt::format("device_bytes_taken_by {}", library);
+    trace.recording.memory.push_back(
+        {.owner = fmt::format("{}, taken less given back in the window", library),
+         .place = MemoryHolder::Place::device,
+         .recorded = Bytes{counter.samples.back().value}});
+    counter.name = fmt::format("device_bytes_gained_in_window_by {}", library);
     trace.counters.push_back(std::move(counter));
   }
 }

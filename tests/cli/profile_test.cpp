@@ -398,6 +398,16 @@ TEST_F(Profile, IsAnOptionOfTrain) {
   EXPECT_THAT(dense.errors, HasSubstr("every 4 is less than the 5 steps of a window"));
 }
 
+TEST_F(Profile, BehindTheLastStepIsNotedAtTheStart) {
+  workplace_.write("job.json", replaced(tiny_job(), "\"steps\": 3", "\"steps\": 9"));
+  const Outcome outcome = workplace_.run("train job.json --device cpu --profile 10:2 -o run");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors,
+              HasSubstr("no window: the job's begins with step 10, and the run has 9"));
+  const Outcome last = workplace_.run("train job.json --device cpu --profile 9:2 -o run");
+  EXPECT_EQ(last.errors.find("no window"), std::string::npos) << last.errors;
+}
+
 TEST_F(Profile, StaysInFilesWithJson) {
   workplace_.write("job.json", replaced(tiny_job(), "\"steps\": 3", "\"steps\": 9"));
   const Outcome outcome = workplace_.run("train job.json --device cpu --json --profile 2:2 -o run");

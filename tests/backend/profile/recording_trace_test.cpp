@@ -170,6 +170,16 @@ TEST_F(RecordingTrace, OnlyACallThatLaunchedSomethingIsItsOperations) {
   EXPECT_EQ(table.correlation_of_host(1), 3u);
 }
 
+TEST_F(RecordingTrace, AWindowLosesWhatWasTakenBeforeIt) {
+  DeviceRecord given = record(RecordKind::release, 1'300, 1'300, {});
+  given.bytes = 200;
+  recording_.names = {"libcublas.so.13"};
+  const Trace trace = trace_of({given});
+  ASSERT_EQ(trace.counters.size(), 1u);
+  EXPECT_EQ(trace.counters[0].name, "device_bytes_gained_in_window_by libcublas.so.13");
+  EXPECT_THAT(trace.counters[0].samples, ElementsAre(Counter::Sample{300_ns, -200}));
+}
+
 TEST_F(RecordingTrace, MemoryThatALibraryTookIsACounter) {
   DeviceRecord taken = record(RecordKind::allocation, 1'100, 1'100, {});
   taken.bytes = 500;
@@ -178,11 +188,11 @@ TEST_F(RecordingTrace, MemoryThatALibraryTookIsACounter) {
   recording_.names = {"libnccl.so.2"};
   const Trace trace = trace_of({taken, given});
   ASSERT_EQ(trace.counters.size(), 1u);
-  EXPECT_EQ(trace.counters[0].name, "device_bytes_taken_by libnccl.so.2");
+  EXPECT_EQ(trace.counters[0].name, "device_bytes_gained_in_window_by libnccl.so.2");
   EXPECT_THAT(trace.counters[0].samples,
               ElementsAre(Counter::Sample{100_ns, 500}, Counter::Sample{300_ns, 300}));
   EXPECT_THAT(trace.recording.memory,
-              ElementsAre(MemoryHolder{.owner = "libnccl.so.2, since the window began",
+              ElementsAre(MemoryHolder{.owner = "libnccl.so.2, taken less given back in the window",
                                        .place = MemoryHolder::Place::device,
                                        .recorded = 300_B}));
 }

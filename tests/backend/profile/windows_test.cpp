@@ -273,6 +273,32 @@ TEST_F(WindowsTest, AFolderThatCannotBeMadeEndsNothing) {
   EXPECT_THAT(run_forked(one), SizeIs(100));
 }
 
+TEST_F(WindowsTest, WhoAskedHearsThatResultsFailed) {
+  Job one = profiled_job("failed", {});
+  one.steps = 100000;
+  std::filesystem::create_directories(one.output);
+  write_atomically(one.output / "profiles", "in the way");
+  using shardscope::testing::run_ranks;
+  const auto outcomes = run_ranks(one.ranks, [&](const Environment& environment) {
+    std::thread asks;
+    if (environment.rank == 0) {
+      asks = std::thread([&] {
+        while (metrics(one).size() < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_TRUE(leave_request(one.output, {.id = "mine", .steps = 2}));
+        kill(getpid(), SIGUSR1);
+        while (answer_to("mine", one).state != WindowState::failed)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        EXPECT_THAT(answer_to("mine", one).reason, HasSubstr("profiles"));
+        kill(getpid(), SIGINT);
+      });
+    }
+    const ExitCode code = train(one, environment, {.quiet = true});
+    if (asks.joinable()) asks.join();
+    return ::testing::Test::HasFailure() ? ExitCode::no : code;
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 130) << outcome.message;
+}
+
 TEST_F(WindowsTest, WithoutAnyThereIsNoFolder) {
   const Job one = profiled_job("none", {});
   run_forked(one);
