@@ -75,9 +75,8 @@ class Gpt2(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
-def main():
-    torch.manual_seed(1)
-    torch.set_float32_matmul_precision("high")
+def make_step():
+    """A function that takes one training step and gives its time in nanoseconds."""
     device = arguments.device
     model = Gpt2().to(device)
     step_model = model if arguments.eager else torch.compile(model)
@@ -88,10 +87,6 @@ def main():
     shape = (arguments.batch, arguments.seq)
     tokens, targets = (torch.randint(0, min(config["vocab_size"], 50257), shape, device=device) for _ in range(2))
 
-    def wait():
-        if device == "cuda":
-            torch.cuda.synchronize()
-
     def step():
         begin = time.perf_counter_ns()
         with torch.autocast(device, dtype=torch.bfloat16):
@@ -100,20 +95,30 @@ def main():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        wait()
+        if device == "cuda":
+            torch.cuda.synchronize()
         return time.perf_counter_ns() - begin
 
-    def put(name, figures):
-        part = arguments.mailbox / (name + ".part")
-        part.write_text(json.dumps(figures))
-        part.rename(arguments.mailbox / name)
-        if device == "cuda":
-            torch.cuda.empty_cache()
+    return step
 
+
+def put(name, figures):
+    """Whole or not at all; what memory can be given back is."""
+    part = arguments.mailbox / (name + ".part")
+    part.write_text(json.dumps(figures))
+    part.rename(arguments.mailbox / name)
+    if arguments.device == "cuda":
+        torch.cuda.empty_cache()
+
+
+def main():
+    torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high")
+    step = make_step()
     begin = time.perf_counter()
     for _ in range(3):
         step()
-    peak = torch.cuda.max_memory_allocated() if device == "cuda" else 0
+    peak = torch.cuda.max_memory_allocated() if arguments.device == "cuda" else 0
     put("ready.json", {"torch": torch.__version__, "compiled": not arguments.eager,
                        "compile_s": round(time.perf_counter() - begin, 3), "peak_allocated_bytes": peak})
     starter = os.getppid()
