@@ -353,6 +353,29 @@ ExitCode run_train(const TrainCommand& options) {
   return code;
 }
 
+void declare_training_options(Command& command, TrainCommand& options) {
+  command.heading("Training");
+  command.flag("--help-job", options.help_job, "lists every key of a job file with its default");
+  command.option("--ranks", options.ranks, {"N", "processes to start on this host"});
+  command.option("--steps", options.job.steps, {"N", "optimizer steps"});
+  command.options("--data", options.data, {"PATH...", "text files, folders or token files"});
+  command.option("--threads", options.threads,
+                 {"N", "compute threads per rank; cores / ranks unless given"});
+  command.option("--communicator", options.communicator,
+                 {"auto|shared_memory|mpi|nccl", "auto unless given"});
+  command.option("--device", options.device,
+                 {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
+  command.option(
+      "--cluster", options.cluster,
+      {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});
+  command.option("--profile-steps", options.profile_steps,
+                 {"N", "last steps whose operations are timed for the trace; 10 unless given"});
+  command.option("--profile", options.profile,
+                 {"START[:STEPS[:EVERY]]",
+                  "measures everything in STEPS steps from START on, again every EVERY steps"});
+  command.flag("--check", options.check, "canaries, poison and counted allocations in every step");
+}
+
 }  // namespace
 
 void declare_train(Command& command) {
@@ -360,26 +383,7 @@ void declare_train(Command& command) {
   command.positional("JOB", options->file, "a job file; --help-job lists its keys");
   declare_job_options(command, options->job);
   declare_native_only(command);
-  command.heading("Training");
-  command.flag("--help-job", options->help_job, "lists every key of a job file with its default");
-  command.option("--ranks", options->ranks, {"N", "processes to start on this host"});
-  command.option("--steps", options->job.steps, {"N", "optimizer steps"});
-  command.options("--data", options->data, {"PATH...", "text files, folders or token files"});
-  command.option("--threads", options->threads,
-                 {"N", "compute threads per rank; cores / ranks unless given"});
-  command.option("--communicator", options->communicator,
-                 {"auto|shared_memory|mpi|nccl", "auto unless given"});
-  command.option("--device", options->device,
-                 {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
-  command.option(
-      "--cluster", options->cluster,
-      {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});
-  command.option("--profile-steps", options->profile_steps,
-                 {"N", "last steps whose operations are timed for the trace; 10 unless given"});
-  command.option("--profile", options->profile,
-                 {"START[:STEPS[:EVERY]]",
-                  "measures everything in STEPS steps from START on, again every EVERY steps"});
-  command.flag("--check", options->check, "canaries, poison and counted allocations in every step");
+  declare_training_options(command, *options);
   declare_output_options(command, options->output);
   command.option("-o", options->folder, {"PATH", "run folder; runs/<job> unless given"});
   command.examples(

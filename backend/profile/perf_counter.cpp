@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "backend/profile/counter_register.h"
+
 namespace shardscope {
 namespace {
 
@@ -83,21 +85,9 @@ std::optional<GroupValues> values_of(const FileDescriptor& group) {
   return values;
 }
 
-#if defined(__x86_64__)
-std::uint64_t read_register(std::uint32_t number) {
-  std::uint32_t low = 0, high = 0;
-  asm volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(number));
-  return std::uint64_t{high} << 32 | low;
-}
-constexpr bool has_register = true;
-#else
-std::uint64_t read_register(std::uint32_t) { return 0; }
-constexpr bool has_register = false;
-#endif
-
 /// The kernel changes `lock` whenever it changes the rest.
 std::optional<std::uint64_t> value_of(const perf_event_mmap_page* shown) {
-  if (!has_register || shown == nullptr) return std::nullopt;
+  if (!has_counter_registers || shown == nullptr) return std::nullopt;
   const volatile perf_event_mmap_page& page = *shown;
   std::uint64_t value = 0;
   std::uint32_t lock = 0;
@@ -107,7 +97,7 @@ std::optional<std::uint64_t> value_of(const perf_event_mmap_page* shown) {
     const std::uint32_t index = page.index;
     if (!page.cap_user_rdpmc || index == 0) return std::nullopt;
     const unsigned unused_bits = 64U - page.pmc_width;
-    const std::uint64_t register_bits = read_register(index - 1) << unused_bits;
+    const std::uint64_t register_bits = read_counter_register(index - 1) << unused_bits;
     value = static_cast<std::uint64_t>(page.offset +
                                        (static_cast<std::int64_t>(register_bits) >> unused_bits));
     std::atomic_signal_fence(std::memory_order_seq_cst);
