@@ -34,6 +34,7 @@ struct ProfilerPlace {
   JobSession* session = nullptr;       ///< null: of one rank
   std::chrono::milliseconds deadline;  ///< longest wait for another rank
   std::string device;                  ///< as the trace names it
+  bool tells_results = true;           ///< else only what failed
 };
 
 /// Between steps only, on the thread that trains. The run goes on unchanged: a window changes what

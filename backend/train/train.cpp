@@ -176,7 +176,8 @@ class Run {
                                     .executor = executor,
                                     .session = session_.get(),
                                     .deadline = deadline_of(job_),
-                                    .device = device_name()});
+                                    .device = device_name(),
+                                    .tells_results = !options_.results_in_files});
     auto instruments =
         make_instruments({.executor = executor,
                           .world = *world_,
@@ -198,7 +199,7 @@ class Run {
 
   void tell_news() {
     const std::string news = profiler_->take_news();
-    if (news.empty() || options_.results_in_files) return;
+    if (news.empty()) return;
     if (leads_) return progress_.say(news);
     fmt::print(stderr, "{}\n", news);  // into the rank's log
   }

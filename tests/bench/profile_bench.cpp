@@ -1,7 +1,8 @@
-// What a profile costs a training step on the CPU: steps that are measured and steps that are not,
-// in turn, by the wall clock and in processor time.
+// What a profile costs training on the CPU: steps that are measured and steps that are not, in
+// turn, by the wall clock and in processor time; and between steps, a window's opening and closing.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/comm/make_communicator.h"
 #include "backend/comm/single_communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/executor/executor.h"
@@ -22,6 +24,7 @@
 #include "core/model/huggingface.h"
 #include "core/schedule.h"
 #include "core/strategy.h"
+#include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope {
 namespace {
@@ -36,19 +39,25 @@ std::string config_of(const Training& training) {
       training.vocabulary, training.length, training.width, training.layers, training.width / 64);
 }
 
-Schedule schedule_of(const Training& training, const Device& device) {
+Schedule schedule_of(const Training& training, const Device& device, ShardingStrategy sharding,
+                     const Communicator& world) {
   const JsonValue config = JsonValue::parse(config_of(training), "bench");
   const Model model = model_of_config(config, {.dtype = Dtype::float32});
-  const Strategy strategy = resolved({.sharding = ShardingStrategy::no_shard}, 1, "bench");
+  const Strategy strategy = resolved({.sharding = sharding}, world.size(), "bench");
   const Workload workload{
       .batch = training.batch, .length = training.length, .micro_batches = 1, .optimizer = {}};
-  return native_schedule(model, strategy, workload, 0, device.target());
+  return native_schedule(model, strategy, workload, world.rank(), device.target());
 }
 
 double seconds_of(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double quantile(std::vector<double> values, double at) {
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(at * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
 struct StepCost {
@@ -103,12 +112,6 @@ class Pairs {
     state.counters[name + "_ms"] = quantile(off, 0.5) * 1e3;
   }
 
- private:
-  static double quantile(std::vector<double> values, double at) {
-    std::ranges::sort(values);
-    return values[static_cast<std::size_t>(at * static_cast<double>(values.size() - 1) + 0.5)];
-  }
-
   StepCost step(bool measured) {
     executor_.set_probes(measured ? probes_ : std::vector<Probe*>());
     const StepCost begin{seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID)};
@@ -117,6 +120,7 @@ class Pairs {
             seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begin.processor};
   }
 
+ private:
   Executor& executor_;
   std::vector<std::unique_ptr<Instrument>> instruments_;
   std::vector<Probe*> probes_;
@@ -136,8 +140,8 @@ std::vector<std::unique_ptr<Instrument>> all_instruments(Executor& executor, Com
 
 void profiled_step(benchmark::State& state, const Training& training) {
   const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
-  const Schedule schedule = schedule_of(training, *device);
   const std::unique_ptr<Communicator> world = make_single_communicator();
+  const Schedule schedule = schedule_of(training, *device, ShardingStrategy::no_shard, *world);
   Executor executor(schedule, *device, *world, {.recorded_steps = 4});
   executor.run_init();
   Pairs pairs(executor, all_instruments(executor, *world));
@@ -156,9 +160,54 @@ void profiled_step(benchmark::State& state, const Training& training) {
   state.counters["operations"] = static_cast<double>(schedule.operations.size());
 }
 
+/// Between steps, in which nothing is trained.
+struct WindowCost {
+  double open = 0, close = 0;  ///< seconds, medians over windows
+};
+
+WindowCost window_cost(const Training& training, const Environment& place, int windows) {
+  const std::unique_ptr<Device> device = make_cpu_device({.threads = 1});
+  const std::unique_ptr<Communicator> world =
+      make_communicator(CommunicatorChoice::shared_memory, place, std::chrono::seconds(60));
+  const Schedule schedule = schedule_of(training, *device, ShardingStrategy::full_shard, *world);
+  Executor executor(schedule, *device, *world, {.recorded_steps = 2});
+  executor.run_init();
+  Pairs steps(executor, all_instruments(executor, *world));
+  std::vector<double> opening, closing;
+  for (int window = 0; window < windows; ++window) {
+    const double before = seconds_of(CLOCK_MONOTONIC);
+    steps.open();
+    opening.push_back(seconds_of(CLOCK_MONOTONIC) - before);
+    for (int i = 0; i < 2; ++i) steps.step(true);
+    const double after = seconds_of(CLOCK_MONOTONIC);
+    benchmark::DoNotOptimize(steps.close());
+    closing.push_back(seconds_of(CLOCK_MONOTONIC) - after);
+  }
+  // Nobody leaves while a peer may still read its memory.
+  executor.between_steps([&] { world->barrier(); });
+  return {.open = quantile(opening, 0.5), .close = quantile(closing, 0.5)};
+}
+
+/// Two ranks over shared memory: with what they exchange of when each came to its collectives.
+void window(benchmark::State& state, const Training& training) {
+  auto* cost = static_cast<WindowCost*>(::mmap(nullptr, sizeof(WindowCost), PROT_READ | PROT_WRITE,
+                                               MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  for (auto _ : state) {
+    testing::run_ranks(2, [&](const Environment& place) {
+      const WindowCost own = window_cost(training, place, static_cast<int>(state.range(0)));
+      if (place.rank == 0) *cost = own;
+    });
+  }
+  state.counters["open_ms"] = cost->open * 1e3;
+  state.counters["close_ms"] = cost->close * 1e3;
+  ::munmap(cost, sizeof(WindowCost));
+}
+
 constexpr Training tiny{.width = 64, .layers = 4, .vocabulary = 256, .batch = 2, .length = 64};
 constexpr Training small{.width = 256, .layers = 4, .vocabulary = 8192, .batch = 2, .length = 128};
 constexpr Training gpt2{.width = 768, .layers = 12, .vocabulary = 50304, .batch = 1, .length = 128};
+// First: what others leave running is not to be forked.
+BENCHMARK_CAPTURE(window, gpt2_5m, small)->Arg(30)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(profiled_step, tiny, tiny)
     ->Arg(1000)
     ->Iterations(1)

@@ -270,7 +270,16 @@ TEST_F(WindowsTest, AFolderThatCannotBeMadeEndsNothing) {
   one.timeout_s = 10;
   std::filesystem::create_directories(one.output);
   write_atomically(one.output / "profiles", "in the way");
-  EXPECT_THAT(run_forked(one), SizeIs(100));
+  using shardscope::testing::run_ranks;
+  ::testing::internal::CaptureStderr();
+  const auto outcomes = run_ranks(one.ranks, [&](const Environment& environment) {
+    return train(one, environment, {.results_in_files = true});
+  });
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 0) << outcome.message;
+  EXPECT_THAT(metrics(one), SizeIs(100));
+  EXPECT_THAT(told, HasSubstr("rank 0: the profile of steps 49-50 is not complete"));
+  EXPECT_THAT(told, HasSubstr("rank 1: no trace of steps 49-50"));
 }
 
 TEST_F(WindowsTest, WhoAskedHearsThatResultsFailed) {
