@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/format/atomic_file.h"
 #include "traces/analysis.h"
+#include "traces/chrome_fields.h"
+#include "traces/chrome_header.h"
 #include "traces/gzip.h"
 #include "traces/kineto_names.h"
 #include "traces/launches.h"
@@ -24,12 +22,6 @@ constexpr int device_sort_index = 0x1000000;  // Kineto's
 constexpr std::size_t listed_ranks = 30;      // longer groups are cut, as PyTorch does
 constexpr Duration mark = {1};
 
-using TextSink = std::function<void(std::string_view)>;
-
-std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 /// Microseconds with three decimals, digit for digit.
 std::string microseconds(Duration time) {
   const bool is_negative = time.ns < 0;
@@ -38,48 +30,23 @@ std::string microseconds(Duration time) {
   return fmt::format("{}{}.{:03}", is_negative ? "-" : "", magnitude / 1000, magnitude % 1000);
 }
 
-using GroupKey = std::pair<std::string, Ranks>;
-
-/// The distinct process groups of the trace, in order of first appearance.
-class GroupTable {
- public:
-  explicit GroupTable(const Trace& trace) {
-    for (const OperationFacts& facts : trace.facts) {
-      const bool has_group = !facts.group.empty() || !facts.ranks.empty();
-      if (!has_group) continue;
-      const GroupKey key{facts.group, facts.ranks};
-      if (index_.try_emplace(key, groups_.size()).second) groups_.push_back(key);
-    }
-  }
-  const std::vector<GroupKey>& groups() const { return groups_; }
-  /// -1 for an operation without a group.
-  std::int64_t index_of(const OperationFacts& facts) const {
-    const auto at = index_.find({facts.group, facts.ranks});
-    return at == index_.end() ? -1 : static_cast<std::int64_t>(at->second);
-  }
-
- private:
-  std::vector<GroupKey> groups_;
-  std::map<GroupKey, std::size_t> index_;
-};
-
 /// Writes one trace to one sink, part after part; every event is one line.
 class Writer {
  public:
   Writer(const Trace& trace, const TextSink& sink)
       : trace_(trace), sink_(sink), facts_(trace), groups_(trace), launches_(trace) {
-    for (const std::string& name : trace.names) quoted_names_.push_back(json_text(name));
+    for (const std::string& name : trace.names) quoted_names_.push_back(quoted_json(name));
   }
 
   void write(std::string_view trace_name) {
-    write_header();
+    write_chrome_header(trace_, groups_, quoted_names_, [&](std::string_view part) { text(part); });
     text("\"traceEvents\": [\n");
     write_metadata();
     for (std::size_t i = 0; i < trace_.spans.size(); ++i) write_span(i);
     write_derived_steps();
     write_memory();
     write_counters();
-    text(fmt::format("\n],\n\"traceName\": {}\n}}\n", json_text(trace_name)));
+    text(fmt::format("\n],\n\"traceName\": {}\n}}\n", quoted_json(trace_name)));
     flush();
   }
 
@@ -118,118 +85,6 @@ class Writer {
     return fmt::format("\"ts\": {}, \"dur\": {}", microseconds(start), microseconds(duration));
   }
 
-  void write_header() {
-    text("{\n\"schemaVersion\": 1,\n");
-    text(fmt::format("\"deviceProperties\": [{{\"id\": {}, \"name\": {}}}],\n", device_pid(),
-                     json_text(trace_.device)));
-    write_distributed_info();
-    write_own_header();
-    text(fmt::format("\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": {},\n",
-                     trace_.base_ns));
-  }
-
-  void write_distributed_info() {
-    text(fmt::format(
-        "\"distributedInfo\": {{\"backend\": \"shardscope\", \"rank\": {}, \"world_size\": {}, "
-        "\"pg_count\": {}, \"pg_config\": [",
-        trace_.rank, trace_.world, groups_.groups().size()));
-    for (std::size_t i = 0; i < groups_.groups().size(); ++i) {
-      const auto& [name, ranks] = groups_.groups()[i];
-      text(fmt::format(
-          "{}{{\"pg_name\": \"{}\", \"pg_desc\": {}, \"backend_config\": \"\", \"pg_size\": {}, "
-          "\"ranks\": [{}]}}",
-          i == 0 ? "" : ", ", i, json_text(name), ranks.size(), fmt::join(ranks.list(), ", ")));
-    }
-    text("]},\n");
-  }
-
-  void write_own_header() {
-    text(fmt::format(
-        "\"shardscope\": {{\"version\": 1, \"kind\": \"{}\", \"rank\": {}, \"world\": {}, "
-        "\"local_rank\": {}, \"arena_bytes\": {}, \"device\": {},\n",
-        name_of(trace_.kind), trace_.rank, trace_.world, trace_.local_rank, trace_.arena.count,
-        json_text(trace_.device)));
-    text("  \"tracks\": [");
-    for (std::size_t i = 0; i < trace_.tracks.size(); ++i) {
-      text(fmt::format("{}{{\"name\": {}, \"stream\": \"{}\"}}", i == 0 ? "" : ", ",
-                       json_text(trace_.tracks[i].name), name_of(trace_.tracks[i].stream)));
-    }
-    text("],\n  \"names\": [");
-    for (std::size_t i = 0; i < quoted_names_.size(); ++i)
-      text((i == 0 ? "" : ", ") + quoted_names_[i]);
-    text("],\n  \"groups\": [");
-    for (std::size_t i = 0; i < groups_.groups().size(); ++i) {
-      const auto& [name, ranks] = groups_.groups()[i];
-      text(fmt::format("{}{{\"name\": {}, \"ranks\": [{}]}}", i == 0 ? "" : ", ", json_text(name),
-                       fmt::join(ranks.list(), ", ")));
-    }
-    text("],\n  \"operations\": [");
-    for (std::size_t i = 0; i < trace_.facts.size(); ++i) {
-      text(i == 0 ? "\n    {" : ",\n    {");
-      text(facts_fields(trace_.facts[i]));
-      text("}");
-    }
-    text("],\n");
-    write_recording();
-    text("},\n");
-  }
-
-  static std::string text_list(const std::vector<std::string>& texts) {
-    std::vector<std::string> quoted;
-    for (const std::string& one : texts) quoted.push_back(json_text(one));
-    return fmt::format("[{}]", fmt::join(quoted, ", "));
-  }
-
-  void write_recording() {
-    const RecordingFacts& recording = trace_.recording;
-    std::vector<std::string> counters;
-    for (const Counter& counter : trace_.counters) counters.push_back(counter.name);
-    std::vector<std::string> holders;
-    for (const MemoryHolder& holder : recording.memory) holders.push_back(holder_fields(holder));
-    text(fmt::format(
-        "  \"counters\": {},\n  \"measures\": {},\n  \"recording\": {{\"clock\": {}, "
-        "\"clock_residual_ns\": {}, \"dropped_records\": {}, \"notes\": {}, \"memory\": [{}]}}",
-        text_list(counters), text_list(trace_.measures), json_text(recording.clock),
-        recording.clock_residual ? fmt::to_string(recording.clock_residual->ns) : "null",
-        recording.dropped_records, text_list(recording.notes), fmt::join(holders, ", ")));
-  }
-
-  static std::string holder_fields(const MemoryHolder& holder) {
-    std::string fields = fmt::format("{{\"owner\": {}, \"place\": \"{}\"", json_text(holder.owner),
-                                     name_of(holder.place));
-    for (const auto& [key, bytes] : {std::pair{"planned_bytes", holder.planned},
-                                     {"held_bytes", holder.held},
-                                     {"recorded_bytes", holder.recorded}})
-      if (bytes) fields += fmt::format(", \"{}\": {}", key, bytes->count);
-    return fields + "}";
-  }
-
-  std::string facts_fields(const OperationFacts& facts) const {
-    return fmt::format(
-               "\"id\": {}, \"name\": {}, \"kind\": \"{}\", \"phase\": \"{}\", \"micro_batch\": "
-               "{}, "
-               "\"unit\": {}, \"bytes\": {}, "
-               "\"flops\": {}, \"group\": {}, \"elements_in\": {}, \"elements_out\": {}, "
-               "\"dtype\": "
-               "\"{}\"",
-               facts.operation.value, json_text(facts.name), name_of(facts.kind),
-               name_of(facts.phase), facts.micro_batch, json_text(facts.unit), facts.bytes.count,
-               facts.flops.count, groups_.index_of(facts), facts.elements_in, facts.elements_out,
-               name_of(facts.dtype)) +
-           name_field("module", facts.module) + name_field("shapes", facts.shapes) +
-           choice_fields(facts.choice);
-  }
-  static std::string choice_fields(const CollectiveChoice& choice) {
-    if (choice == CollectiveChoice{}) return {};
-    return fmt::format(", \"algorithm\": {}, \"protocol\": {}, \"channels\": {}",
-                       json_text(choice.algorithm), json_text(choice.protocol), choice.channels);
-  }
-  /// Nothing of what has no name.
-  std::string name_field(std::string_view key, std::uint32_t name) const {
-    if (name == OperationFacts::unnamed) return {};
-    return fmt::format(", \"{}\": {}", key, quoted_names_[name]);
-  }
-
   void write_metadata() {
     process(device_pid(), fmt::format("rank {} {}", trace_.rank, name_of(trace_.kind)),
             fmt::format("GPU {}", device_pid()), device_sort_index + device_pid());
@@ -248,14 +103,14 @@ class Writer {
                       "\"args\": {{{}}}",
                       what, pid, argument));
     };
-    metadata("process_name", fmt::format("\"name\": {}", json_text(name)));
-    metadata("process_labels", fmt::format("\"labels\": {}", json_text(label)));
+    metadata("process_name", fmt::format("\"name\": {}", quoted_json(name)));
+    metadata("process_labels", fmt::format("\"labels\": {}", quoted_json(label)));
     metadata("process_sort_index", fmt::format("\"sort_index\": {}", sort_index));
   }
   void thread(const std::string& where, std::string_view name, int sort_index) {
     event(fmt::format(
         "\"ph\": \"M\", \"name\": \"thread_name\", {}, \"ts\": 0.000, \"args\": {{\"name\": {}}}",
-        where, json_text(name)));
+        where, quoted_json(name)));
     event(
         fmt::format("\"ph\": \"M\", \"name\": \"thread_sort_index\", {}, \"ts\": 0.000, \"args\": "
                     "{{\"sort_index\": {}}}",
@@ -292,7 +147,7 @@ class Writer {
     const std::size_t correlation = launches_.correlation_of_host(index);
     if (correlation == 0) return write_plain_span(span, "cpu_op", {});
     const Span& launched = trace_.spans[correlation - 1];
-    write_named_span(span, "cuda_runtime", json_text(launch_name(launched)),
+    write_named_span(span, "cuda_runtime", quoted_json(launch_name(launched)),
                      correlation_args(correlation));
     flow('s', correlation, place(span.track), span.start);
   }
@@ -319,8 +174,8 @@ class Writer {
       if (const auto bytes = bytes_of(index, facts)) args += fmt::format("\"bytes\": {}, ", *bytes);
     } else if (span.span_class == SpanClass::communication) {
       if (!own_name.starts_with("nccl"))
-        name = json_text(nccl_kernel_name(facts != nullptr ? facts->kind : OperationKind::compute,
-                                          facts != nullptr ? facts->dtype : Dtype::float32));
+        name = quoted_json(nccl_kernel_name(facts != nullptr ? facts->kind : OperationKind::compute,
+                                            facts != nullptr ? facts->dtype : Dtype::float32));
       if (facts != nullptr && is_collective(facts->kind)) args += collective_args(*facts);
     }
     write_named_span(span, is_copy ? "gpu_memcpy" : "kernel", name, args);
@@ -334,7 +189,7 @@ class Writer {
         fmt::format("\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": {}, {}, {}, \"args\": "
                     "{{{}\"shardscope\": "
                     "{{\"derived\": true}}}}",
-                    json_text(launch_name(span)), host_place(0), time_fields(span.start, mark),
+                    quoted_json(launch_name(span)), host_place(0), time_fields(span.start, mark),
                     correlation_args(correlation)));
     flow('s', correlation, host_place(0), span.start);
   }
@@ -364,7 +219,7 @@ class Writer {
         "\"In split size\": \"[]\", \"Out split size\": \"[]\", \"Process Group Name\": \"{}\", "
         "\"Process Group Description\": {}, \"Process Group Ranks\": \"{}\", ",
         collective_name(facts.kind), facts.elements_in, facts.elements_out, facts.ranks.size(),
-        c10_name(facts.dtype), groups_.index_of(facts), json_text(facts.group), ranks);
+        c10_name(facts.dtype), groups_.index_of(facts), quoted_json(facts.group), ranks);
   }
 
   std::string own_args(const Span& span) {
@@ -382,14 +237,14 @@ class Writer {
                "\"bytes\": {}, "
                "\"flops\": {}",
                name_of(facts->kind), name_of(facts->phase), facts->micro_batch,
-               json_text(facts->unit), facts->bytes.count, facts->flops.count) +
+               quoted_json(facts->unit), facts->bytes.count, facts->flops.count) +
            choice_fields(facts->choice);
   }
 
   std::string measures_args(std::size_t span) const {
     std::vector<std::string> values;
     for (const SpanMeasure& row : measures_of(trace_, span))
-      values.push_back(fmt::format("{}: {}", json_text(trace_.measures[row.measure]), row.value));
+      values.push_back(fmt::format("{}: {}", quoted_json(trace_.measures[row.measure]), row.value));
     if (values.empty()) return {};
     return fmt::format(", \"measures\": {{{}}}", fmt::join(values, ", "));
   }
@@ -476,7 +331,7 @@ class Writer {
   /// Told apart from the memory's by the key "shardscope".
   void write_counters() {
     for (std::size_t i = 0; i < trace_.counters.size(); ++i) {
-      const std::string name = json_text(trace_.counters[i].name);
+      const std::string name = quoted_json(trace_.counters[i].name);
       for (const Counter::Sample& sample : trace_.counters[i].samples) {
         event(
             fmt::format("\"ph\": \"C\", \"cat\": \"counter\", \"name\": {}, \"pid\": {}, \"tid\": "
