@@ -175,6 +175,40 @@ TEST(KinetoReader, KeepsEventsWithoutTheArgumentsTheyShouldHave) {
   EXPECT_EQ(trace.report.odd.at("are activities of a device that only pid and tid tell"), 1);
 }
 
+TEST(KinetoReader, LeavesOutMemoryThatNoMachineHas) {
+  const auto memory = [](std::string_view bytes, std::string_view allocated, std::string_view id) {
+    return fmt::format(
+        R"({{"ph": "i", "name": "[memory]", "pid": 0, "tid": 7, "ts": 1, "args": {{"Bytes": {}, "Total Allocated": {}, "Total Reserved": 0, "Device Type": 1, "Device Id": {}}}}})",
+        bytes, allocated, id);
+  };
+  const auto trace = imported(chrome_text(
+      memory("-512", "281474976710656", "4095") + "," + memory("0", "281474976710657", "0") + "," +
+      memory("0", "-4611686018427387", "0") + "," + memory("4611686018427387", "0", "0") + "," +
+      memory("0", "0", "-4611686018427387") + "," + memory("0", "0", "4096")));
+  ASSERT_EQ(trace.memory.size(), 1u);
+  EXPECT_EQ(trace.memory[0].allocated, (Bytes{std::int64_t{1} << 48}));
+  EXPECT_EQ(trace.memory_devices.size(), 1u);
+  EXPECT_EQ(trace.report.odd.at("are [memory] with figures that no machine has, left out"), 5);
+}
+
+TEST(KinetoReader, LeavesOutDevicesBytesAndDurationsThatNoMachineHas) {
+  const auto activity = [](std::string_view device, std::string_view bytes, std::string_view dur) {
+    return fmt::format(
+        R"({{"ph": "X", "cat": "gpu_memcpy", "name": "c", "pid": 3, "tid": 7, "ts": 1, "dur": {}, "args": {{"device": {}, "stream": 7, "bytes": {}}}}})",
+        dur, device, bytes);
+  };
+  const auto trace = imported(chrome_text(
+      activity("4096", "8", "1") + "," + activity("0", "-1", "1") + "," +
+      activity("0", "281474976710657", "1") + "," + activity("0", "8", "4611686018427387")));
+  EXPECT_EQ(trace.track_of(0).device, 3);  // the process tells it, then
+  EXPECT_THAT(
+      trace.report.odd,
+      testing::IsSupersetOf({Pair("name bytes or a device that no machine has, left out", 3),
+                             Pair("last over 13 days, taken as 0", 1)}));
+  ASSERT_EQ(trace.copied_bytes.size(), 2u);
+  EXPECT_EQ(trace.events.duration_ns[3], 0);
+}
+
 TEST(KinetoReader, FindsAnEventsTextAgain) {
   const std::string second = event(R"("name": "b", "ts": 2, "dur": 1, "args": {"shape": [3, 4]})");
   const auto trace = imported(chrome_text(good("a") + ",\n   " + second));

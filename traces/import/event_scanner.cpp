@@ -16,6 +16,9 @@ constexpr std::size_t block_bytes = std::size_t{4} << 20;
 constexpr std::ptrdiff_t max_item_bytes = std::ptrdiff_t{32} << 20;
 constexpr std::ptrdiff_t look_around = 256;  ///< white space and a key tell where an event begins
 constexpr std::ptrdiff_t max_indent = 64;
+/// Bytes that may be looked at in vain: this many, and as many again for each byte of the text.
+constexpr std::int64_t vain_bytes = std::int64_t{64} << 20;
+constexpr std::int64_t vain_share = 4;
 
 /// Part of the text, in one piece, with a zero byte behind it.
 class Window {
@@ -157,7 +160,7 @@ class Scanner {
     do {
       json_.move_to(window_.end());
     } while (read_on());
-    sink_.end(window_.text_bytes());
+    sink_.end({.bytes = window_.text_bytes(), .scanned = scanned_});
     return !is_stopped_;
   }
 
@@ -186,12 +189,24 @@ class Scanner {
       const char* start = json_.at();
       json_.clear_notes();
       const Scan scan = step();
+      scanned_ += json_.at() - start;
       if (scan == Scan::ok) return scan;
+      failed_bytes_ = json_.at() - start;
+      in_vain_ += failed_bytes_;
       json_.move_to(start);
-      const bool is_too_long = window_.end() - start > max_item_bytes;
-      if (scan == Scan::bad || is_too_long) return Scan::bad;
-      if (!read_on()) return scan;
+      const std::ptrdiff_t seen = window_.end() - start;
+      if (scan == Scan::bad || seen > max_item_bytes) return Scan::bad;
+      if (!read_until(std::min(2 * seen, max_item_bytes + 1))) return scan;
     }
+  }
+
+  /// Reads on until so much text stands behind the scanner, which must not come back for less: each
+  /// time it begins anew. False if nothing could be read.
+  bool read_until(std::ptrdiff_t bytes) {
+    if (!read_on()) return false;
+    while (window_.end() - json_.at() < bytes && read_on()) {
+    }
+    return !is_stopped_;
   }
 
   void skip_byte_order_mark() {
@@ -263,10 +278,18 @@ class Scanner {
     return found;
   }
 
+  /// How far a damaged item is passed over before the next is looked for: its first byte, as events
+  /// may begin inside it, each of which can be as damaged. Once much was read in vain, all that was
+  /// read of it: no text is read a hundred times.
+  std::ptrdiff_t passed_over() const {
+    const std::int64_t most = vain_bytes + vain_share * window_.text_bytes();
+    return in_vain_ <= most ? 1 : std::max<std::ptrdiff_t>(failed_bytes_, 1);
+  }
+
   /// Goes from a damaged item to where the next event begins, or the array ends; false where
   /// neither follows.
   bool recover() {
-    std::ptrdiff_t skip = 1;  // the damaged item's own first byte
+    std::ptrdiff_t skip = passed_over();
     for (;;) {
       const char* end = window_.end();
       const char* stop = window_.is_last() ? end : std::max(json_.at(), end - look_around);
@@ -289,6 +312,9 @@ class Scanner {
   EventSink& sink_;
   JsonScanner json_;
   bool is_stopped_ = false;
+  std::int64_t scanned_ = 0;
+  std::int64_t in_vain_ = 0;         ///< of these, for items that were not whole
+  std::ptrdiff_t failed_bytes_ = 0;  ///< of the last of them
 };
 
 }  // namespace

@@ -22,6 +22,13 @@ struct RawEvent {
   ScanNotes notes;
 };
 
+/// Bytes of the whole text, and how many were looked at to find its events: where something is
+/// damaged, some more than once, but altogether at most 128 MiB and 8 times the text.
+struct ScannedText {
+  std::int64_t bytes = 0;
+  std::int64_t scanned = 0;
+};
+
 /// Takes what the scanner finds, in the order of the file.
 class EventSink {
  public:
@@ -35,8 +42,8 @@ class EventSink {
   virtual void remark(std::string_view text) = 0;
   /// Called every few MiB with the bytes of text read; true stops the reading.
   virtual bool progress(std::int64_t text_bytes) = 0;
-  /// Called last, with the bytes of the whole text.
-  virtual void end(std::int64_t text_bytes) = 0;
+  /// Called last.
+  virtual void end(const ScannedText& text) = 0;
 };
 
 /// Scans a trace: an object with traceEvents, or an array of events. Text goes into `store` too if

@@ -19,6 +19,12 @@ std::optional<std::int64_t> integer(std::string_view text) {
   return value;
 }
 
+/// -1 where there is none, or more than can be.
+std::int64_t count_or_none(std::string_view text) {
+  const std::int64_t value = integer(text).value_or(-1);
+  return value >= 0 && value <= max_believed_bytes ? value : -1;
+}
+
 std::uint32_t text_or_none(std::string_view value, NameTable& names) {
   if (!value.starts_with('"')) return no_name;
   return names.intern(unescaped(value.substr(1, value.size() - 2)));
@@ -33,6 +39,25 @@ constexpr std::array<ActivityKey, 4> activity_keys{
      {"stream", &ActivityArguments::stream},
      {"correlation", &ActivityArguments::correlation},
      {"bytes", &ActivityArguments::bytes}}};
+
+/// Leaves out what is not within 0 to `most`.
+void bound(std::optional<std::int64_t>& number, std::int64_t most, bool& is_left_out) {
+  if (!number || (*number >= 0 && *number <= most)) return;
+  number.reset();
+  is_left_out = true;
+}
+
+bool is_believable(const MemoryArguments& memory) {
+  constexpr std::int64_t device_types = 256;  // c10::DeviceType is a signed byte
+  const auto holds = [](Bytes bytes) {
+    return bytes.count >= 0 && bytes.count <= max_believed_bytes;
+  };
+  const MemoryDevice& device = memory.device;
+  return device.type >= 0 && device.type < device_types && device.id >= -1 &&
+         device.id <= max_believed_device && holds(memory.change.allocated) &&
+         holds(memory.change.reserved) && memory.change.bytes.count >= -max_believed_bytes &&
+         memory.change.bytes.count <= max_believed_bytes;
+}
 
 struct TextKey {
   std::string_view key;
@@ -101,6 +126,8 @@ ActivityArguments activity_arguments(std::string_view arguments) {
       if (known.key == key) result.*known.value = integer(value);
     }
   });
+  bound(result.device, max_believed_device, result.has_unbelievable);
+  bound(result.bytes, max_believed_bytes, result.has_unbelievable);
   return result;
 }
 
@@ -119,11 +146,13 @@ std::optional<MemoryArguments> memory_arguments(std::string_view arguments) {
     }
   });
   if (!bytes || !allocated || !type || !id) return std::nullopt;
-  return MemoryArguments{.device = {*type, *id},
+  MemoryArguments memory{.device = {*type, *id},
                          .change = {.order = order.value_or(0),
                                     .bytes = {*bytes},
                                     .allocated = {*allocated},
                                     .reserved = {reserved.value_or(0)}}};
+  memory.is_believable = is_believable(memory);
+  return memory;
 }
 
 CommunicationRow nccl_arguments(std::string_view arguments, NameTable& names) {
@@ -133,7 +162,7 @@ CommunicationRow nccl_arguments(std::string_view arguments, NameTable& names) {
       if (known.key == key) row.*known.value = text_or_none(value, names);
     }
     for (const NumberKey& known : number_keys) {
-      if (known.key == key) row.*known.value = integer(value).value_or(-1);
+      if (known.key == key) row.*known.value = count_or_none(value);
     }
   });
   return row;

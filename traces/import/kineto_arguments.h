@@ -13,15 +13,23 @@ namespace shardscope {
 /// Of an activity of a device, or the call that launched one.
 struct ActivityArguments {
   std::optional<std::int64_t> device, stream, correlation, bytes;
+  bool has_unbelievable = false;  ///< a number that was left out for its size
 };
+
+/// Numbers that no machine has are taken as not there: bytes beyond 2^48 (256 TiB), devices other
+/// than 0 to 4,095.
+constexpr std::int64_t max_believed_bytes = std::int64_t{1} << 48;
+constexpr std::int64_t max_believed_device = 4095;
 
 /// `arguments` is JSON text in all of these; what is not there stays absent.
 ActivityArguments activity_arguments(std::string_view arguments);
 
-/// Of a [memory] event; none where a figure is missing.
+/// Of a [memory] event; none where a figure is missing. A device's number may be -1, as the CPU's
+/// is.
 struct MemoryArguments {
   MemoryDevice device;
   MemoryChange change;
+  bool is_believable = true;  ///< a machine could have these numbers
 };
 std::optional<MemoryArguments> memory_arguments(std::string_view arguments);
 

@@ -84,7 +84,7 @@ class KinetoReader : public EventSink {
       trace_.base_ns = base >= 0 && base <= max_base_ns ? base : 0;
     }
     if (key == "distributedInfo") read_rank(value, trace_);
-    header_bytes_ += value.size();
+    header_bytes_ += key.size() + value.size() + sizeof(trace_.header[0]);
     if (header_bytes_ > max_header_bytes)
       return remark("more than 64 MiB of keys beside the events");
     trace_.header.emplace_back(unescaped(key), value);
@@ -113,7 +113,7 @@ class KinetoReader : public EventSink {
     return options_.progress && options_.progress(trace_, input_.consumed_bytes());
   }
 
-  void end(std::int64_t text_bytes) override { report().text_bytes = text_bytes; }
+  void end(const ScannedText& text) override { report().text_bytes = text.bytes; }
 
   void finish() {
     end_open_spans();
@@ -136,8 +136,9 @@ class KinetoReader : public EventSink {
     const std::string_view phase = inside_of(event.phase);
     if (phase.size() != 1 || !event.phase.starts_with('"')) return "no phase";
     const auto start = microseconds_to_ns(inside_of(event.start));
-    if (!start && phase != "M") return "no usable time";
-    Times times{.start_ns = start ? start->ns : 0};
+    const bool has_time = start && start->ns >= -max_busy_ns;
+    if (!has_time && phase != "M") return "no usable time";
+    Times times{.start_ns = has_time ? start->ns : 0};
     if (start && start->is_rounded) odd("have times finer than nanoseconds, rounded");
     if (phase == "E") return end_span(event, times.start_ns);
     if (phase == "X") read_duration(event, times);
@@ -155,9 +156,10 @@ class KinetoReader : public EventSink {
   void read_duration(const RawEvent& event, Times& times) {
     const auto duration = microseconds_to_ns(inside_of(event.duration));
     if (!duration) return odd("have no duration, taken as 0");
-    times.duration_ns = std::clamp<std::int64_t>(duration->ns, 0, max_busy_ns);
+    const bool is_believed = duration->ns >= 0 && duration->ns <= max_busy_ns;
+    times.duration_ns = is_believed ? duration->ns : 0;
     if (duration->ns < 0) odd("have a negative duration, taken as 0");
-    if (duration->ns > max_busy_ns) odd("last over 13 days, taken as that");
+    if (duration->ns > max_busy_ns) odd("last over 13 days, taken as 0");
     if (duration->is_rounded) odd("have times finer than nanoseconds, rounded");
   }
 
@@ -247,12 +249,19 @@ class KinetoReader : public EventSink {
     if (!arguments.device || !arguments.stream)
       odd("are activities of a device that only pid and tid tell");
     key.kind = TrackKind::stream;
-    key.device = arguments.device.value_or(integer_or(event.process, -1));
+    if (arguments.has_unbelievable) odd("name bytes or a device that no machine has, left out");
+    key.device = arguments.device.value_or(process_as_device(event));
     key.stream = arguments.stream.value_or(integer_or(event.thread, -1));
     if (arguments.bytes) trace_.copied_bytes.push_back({id, {*arguments.bytes}});
     if (event.arguments.find("\"Collective name\"") != event.arguments.npos)
       add_communication(nccl_arguments(event.arguments, names_), id);
     return number_link(arguments.correlation.value_or(0));
+  }
+
+  /// The process stands for the device where an activity does not name one.
+  static std::int64_t process_as_device(const RawEvent& event) {
+    const std::int64_t process = integer_or(event.process, -1);
+    return process >= 0 && process <= std::numeric_limits<std::int32_t>::max() ? process : -1;
   }
 
   void add_communication(CommunicationRow row, std::uint32_t id) {
@@ -263,6 +272,8 @@ class KinetoReader : public EventSink {
   void read_memory(const RawEvent& event, std::uint32_t id) {
     auto memory = memory_arguments(event.arguments);
     if (!memory) return odd("are [memory] without its figures");
+    if (!memory->is_believable)
+      return odd("are [memory] with figures that no machine has, left out");
     auto& devices = trace_.memory_devices;
     const auto at = std::find(devices.begin(), devices.end(), memory->device);
     if (at == devices.end() && devices.size() >= max_memory_devices)
