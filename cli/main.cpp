@@ -115,8 +115,10 @@ ExitCode run_or_complain(const std::vector<std::string>& arguments) {
     complain(arguments, error.what());
     return error.code();
   } catch (const std::bad_alloc&) {
-    complain(arguments,
-             "out of memory; give a smaller model, batch or sequence, or a machine with more");
+    complain(
+        arguments,
+        "out of memory; give a smaller model, batch or sequence, or a trace of fewer steps, or "
+        "take a machine with more");
     return ExitCode::outside;
   } catch (const std::exception& error) {
     complain(arguments,

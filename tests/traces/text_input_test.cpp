@@ -1,6 +1,10 @@
 #include "traces/import/text_input.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
 
 #include "core/error.h"
 #include "tests/traces/string_input.h"
@@ -26,6 +30,22 @@ TEST(WatchedInput, StopsTheReadingWhenAsked) {
   }
   EXPECT_EQ(told, (std::vector<std::int64_t>{4 << 20, 8 << 20}));
 }
+
+TEST(TextInput, RefusesAPipeThatNobodyWritesTo) {
+  const std::string path = ::testing::TempDir() + "text_input_test.pipe";
+  std::filesystem::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  try {
+    open_bytes(path);
+    FAIL() << "opened";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("a pipe"));
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(TextInput, RefusesADevice) { EXPECT_THROW(open_bytes("/dev/zero"), Error); }
 
 }  // namespace
 }  // namespace shardscope

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "traces/gzip.h"
+#include "traces/import/memory_guard.h"
 #include "traces/import/memory_snapshot_reader.h"
 #include "traces/import/nsight_reader.h"
 #include "traces/import/text_input.h"
@@ -33,25 +34,12 @@ constexpr std::int64_t timeline_share = 2;  ///< 18 bytes of a row of 36 bytes o
 constexpr std::int64_t timeline_gzip_ratio = 10;
 constexpr int max_files = 4096;  ///< of an archive or a folder
 
-/// Memory that can be had without swapping; a very large amount where the system does not say.
-Bytes available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  std::int64_t value = 0;
-  while (file >> key >> value) {
-    std::getline(file, unit);
-    if (key == "MemAvailable:") return Bytes{value * 1024};
-  }
-  return Bytes{std::numeric_limits<std::int64_t>::max()};
-}
-
-void check_memory(const std::filesystem::path& path, Bytes file, FileFormat format,
-                  bool is_compressed) {
+void check_memory(const std::string& where, Bytes file, FileFormat format, bool is_compressed) {
   const Bytes needed = foreseen_memory(file, format, is_compressed);
-  const Bytes available = available_memory();
+  const Bytes available = free_memory();
   if (needed <= available) return;
   throw Error(
-      {.where = path.string(),
+      {.where = where,
        .what = fmt::format("{} of trace will take about {} of memory, and {} is free",
                            rounded_text(file), rounded_text(needed), rounded_text(available)),
        .way_out = "profile fewer steps, or open it on a machine with more",
@@ -88,12 +76,18 @@ struct Opened {
   std::unique_ptr<PeekedInput> content;
   FileFormat format = FileFormat::unknown;
   std::string name;
+  bool is_compressed = false;
 };
 
-Opened opened(std::unique_ptr<TextInput> bytes, std::string name) {
+Opened opened(std::unique_ptr<TextInput> raw, std::string name) {
+  auto bytes = std::make_unique<PeekedInput>(std::move(raw));
+  const bool is_compressed = is_gzip(bytes->peek(2));
   auto content = std::make_unique<PeekedInput>(decompressed(std::move(bytes)));
   const FileFormat format = file_format(content->peek(sniffed_bytes));
-  return {.content = std::move(content), .format = format, .name = std::move(name)};
+  return {.content = std::move(content),
+          .format = format,
+          .name = std::move(name),
+          .is_compressed = is_compressed};
 }
 
 struct Unread {
@@ -118,6 +112,11 @@ Unread unread(const Opened& file) {
     }
   };
   return {.format = file.format, .reason = reason()};
+}
+
+bool is_streamed(FileFormat format) {
+  return format == FileFormat::chrome_trace || format == FileFormat::memory_snapshot ||
+         format == FileFormat::memory_timeline;
 }
 
 /// Formats that are read from front to back; `store` is for a trace's text. False for others.
@@ -165,28 +164,41 @@ void read_archive(std::unique_ptr<TextInput> input, const std::string& name,
     if (++files > max_files) throw Error({.where = name, .what = "more than 4,096 files"});
     const Opened file = opened(archive.content(), name + ":" + *member);
     read_one_of_many(*member, file.name, into, [&]() -> std::optional<Unread> {
-      if (read_stream(file, TextStore::temporary, options, into)) return std::nullopt;
+      if (is_streamed(file.format))
+        check_memory(file.name, archive.size(), file.format, file.is_compressed);
+      if (read_stream(
+              file, [] { return TextStore::temporary(); }, options, into))
+        return std::nullopt;
       return unread(file);
     });
   }
 }
 
-/// Reads what one file holds, or says why not.
-std::optional<Unread> read_file(const std::filesystem::path& path, const ImportOptions& options,
-                                Imported& into) {
+/// `options` that also end the reading where it takes too much.
+ImportOptions guarded(const ImportOptions& options, MemoryGuard& guard) {
+  ImportOptions result = options;
+  result.progress = [&options, &guard](const ImportedTrace& trace, std::int64_t file_bytes) {
+    guard.check();
+    return options.progress && options.progress(trace, file_bytes);
+  };
+  return result;
+}
+
+std::optional<Unread> read_within_memory(const std::filesystem::path& path,
+                                         const ImportOptions& options, Imported& into) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(path, ignored);
-  auto bytes = std::make_unique<PeekedInput>(open_bytes(path));
-  const bool is_compressed = is_gzip(bytes->peek(2));
-  Opened file = opened(std::move(bytes), path.filename().string());
+  Opened file = opened(open_bytes(path), path.filename().string());
+  if (file.format == FileFormat::unknown) return unread(file);
   if (!ignored)
-    check_memory(path, Bytes{static_cast<std::int64_t>(size)}, file.format, is_compressed);
+    check_memory(path.string(), Bytes{static_cast<std::int64_t>(size)}, file.format,
+                 file.is_compressed);
   if (file.format == FileFormat::tar) {
     read_archive(std::move(file.content), file.name, options, into);
     return std::nullopt;
   }
   if (file.format == FileFormat::nsight) {
-    if (is_compressed)
+    if (file.is_compressed)
       throw Error({.where = file.name,
                    .what = "an export of Nsight Systems in gzip",
                    .way_out = "unpack it first: gunzip " + file.name});
@@ -194,10 +206,21 @@ std::optional<Unread> read_file(const std::filesystem::path& path, const ImportO
     return std::nullopt;
   }
   const auto store = [&] {
-    return is_compressed ? TextStore::temporary() : TextStore::of_file(path);
+    return file.is_compressed ? TextStore::temporary() : TextStore::of_file(path);
   };
   if (read_stream(file, store, options, into)) return std::nullopt;
   return unread(file);
+}
+
+/// Reads what one file holds, or says why not.
+std::optional<Unread> read_file(const std::filesystem::path& path, const ImportOptions& options,
+                                Imported& into) {
+  MemoryGuard guard(path.string());
+  try {
+    return read_within_memory(path, guarded(options, guard), into);
+  } catch (const std::bad_alloc&) {
+    throw guard.out_of_memory();
+  }
 }
 
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder) {

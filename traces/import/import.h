@@ -27,7 +27,7 @@ struct Imported {
 /// export of Nsight Systems, a memory snapshot, a memory timeline), a tar archive of such files, or
 /// a folder of both. Throws Error for a file that is none, or
 /// where none is found, and before reading one whose size foretells more memory than the machine
-/// has free (ExitCode::outside).
+/// has free, or once nine tenths of that are taken (ExitCode::outside).
 Imported import_files(const std::filesystem::path& path, const ImportOptions& options = {});
 
 /// The same where only traces will do.

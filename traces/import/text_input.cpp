@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -24,11 +25,38 @@ constexpr std::size_t block_bytes = 1 << 18;
 constexpr std::size_t tar_block = 512;
 constexpr std::size_t max_tar_name = 4096;
 
+struct KindOfFile {
+  mode_t mode;
+  std::string_view name;
+};
+constexpr std::array<KindOfFile, 5> kinds_of_files{{{S_IFIFO, "a pipe"},
+                                                    {S_IFSOCK, "a socket"},
+                                                    {S_IFCHR, "a device"},
+                                                    {S_IFBLK, "a device"},
+                                                    {S_IFDIR, "a folder"}}};
+
+Error no_regular_file(const std::string& path, mode_t mode) {
+  const auto kind =
+      std::find_if(kinds_of_files.begin(), kinds_of_files.end(),
+                   [&](const KindOfFile& known) { return known.mode == (mode & S_IFMT); });
+  const std::string_view name = kind == kinds_of_files.end() ? "no regular file" : kind->name;
+  return Error({.where = path,
+                .what = fmt::format("{}, and no file that can be read again", name),
+                .way_out = "write what comes out of it to a file, and give that"});
+}
+
 class FileInput : public TextInput {
  public:
   explicit FileInput(const std::filesystem::path& path)
-      : path_(path.string()), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      : path_(path.string()),
+        // O_NONBLOCK: a pipe that nobody writes to must not hold us here.
+        descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (descriptor_ < 0) fail();
+    struct stat status {};
+    if (::fstat(descriptor_, &status) == 0 && !S_ISREG(status.st_mode)) {
+      ::close(descriptor_);
+      throw no_regular_file(path_, status.st_mode);
+    }
   }
   ~FileInput() override {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -213,6 +241,7 @@ std::optional<std::string> TarArchive::next() {
     const std::string_view text(header.data(), header.size());
     left_ = tar_number(text.substr(124, 12));
     if (!looks_like(text) || left_ < 0) return std::nullopt;
+    size_ = Bytes{left_};
     padding_ = (tar_block - left_ % tar_block) % tar_block;
     const char type = text[156];
     if (type == 'L' && left_ <= static_cast<std::int64_t>(max_tar_name)) {  // GNU: of the next one

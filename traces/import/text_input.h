@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/quantities.h"
+
 namespace shardscope {
 
 /// A stream of bytes that is read once.
@@ -25,7 +27,8 @@ class TextInput {
   virtual std::int64_t consumed_bytes() const = 0;
 };
 
-/// Opens a file; one that cannot be opened throws Error.
+/// Opens a file; one that cannot be opened, and what is no regular file, throws Error: a pipe or a
+/// device is read once and may never end, and a trace is read again by position.
 std::unique_ptr<TextInput> open_bytes(const std::filesystem::path& path);
 
 /// The bytes of `input`: decompressed if they begin like a gzip stream, else as they are.
@@ -68,6 +71,8 @@ class TarArchive {
   explicit TarArchive(std::unique_ptr<TextInput> input) : input_(std::move(input)) {}
   /// Name of the next file, whose bytes `content` then gives; none at the end of the archive.
   std::optional<std::string> next();
+  /// Of the file that `next` named, as it lies in the archive.
+  Bytes size() const { return size_; }
   /// Of the file that `next` named; it must be gone before `next` is called again.
   std::unique_ptr<TextInput> content();
 
@@ -79,6 +84,7 @@ class TarArchive {
   void skip(std::int64_t bytes);
 
   std::unique_ptr<TextInput> input_;
+  Bytes size_;
   std::int64_t left_ = 0;     ///< of the current file
   std::int64_t padding_ = 0;  ///< behind it
 };

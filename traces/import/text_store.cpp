@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -22,14 +23,23 @@ std::filesystem::path temporary_folder() {
 }
 
 Error no_room(std::string_view doing, int error_number) {
-  return Error({.where = temporary_folder().string(),
-                .what = fmt::format("cannot {} a temporary file for the decompressed trace: {}",
-                                    doing, std::strerror(error_number)),
-                .way_out = "decompress the trace, or set TMPDIR to a folder with room",
-                .code = ExitCode::outside});
+  return Error(
+      {.where = temporary_folder().string(),
+       .what = fmt::format("cannot {} a temporary file for the decompressed trace, of which "
+                           "at most nine tenths of the free room are taken: {}",
+                           doing, std::strerror(error_number)),
+       .way_out = "decompress the trace, or set TMPDIR to a folder with room",
+       .code = ExitCode::outside});
 }
 
 }  // namespace
+
+Bytes temporary_room() {
+  std::error_code error;
+  const auto space = std::filesystem::space(temporary_folder(), error);
+  if (error) return Bytes{std::numeric_limits<std::int64_t>::max()};
+  return Bytes{static_cast<std::int64_t>(space.available / 10 * 9)};
+}
 
 TextStore TextStore::of_file(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -37,25 +47,30 @@ TextStore TextStore::of_file(const std::filesystem::path& path) {
     throw Error(
         {.where = path.string(), .what = fmt::format("cannot be read: {}", std::strerror(errno))});
   }
-  return {descriptor, false};
+  return {descriptor, false, Bytes{}};
 }
 
-TextStore TextStore::temporary() {
+TextStore TextStore::temporary(Bytes room) {
   std::string name = (temporary_folder() / "shardscope-trace-XXXXXX").string();
   const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0) throw no_room("make", errno);
   ::unlink(name.c_str());
-  return {descriptor, true};
+  return {descriptor, true, room};
 }
 
 TextStore::TextStore(TextStore&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), is_temporary_(other.is_temporary_) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      is_temporary_(other.is_temporary_),
+      room_(other.room_) {}
 
 TextStore::~TextStore() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void TextStore::append(std::string_view text) {
+  const Bytes bytes{static_cast<std::int64_t>(text.size())};
+  if (bytes > room_) throw no_room("write on to", ENOSPC);
+  room_ = room_ - bytes;
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor_, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
