@@ -8,6 +8,7 @@
 
 #include "cli/summary_text.h"
 #include "cli/table.h"
+#include "core/format/utf8.h"
 #include "core/quantities.h"
 #include "traces/lower_median.h"
 
@@ -100,7 +101,7 @@ std::string stragglers_text(const TraceReport& report, const Painter& painter) {
   }
   std::string text = ranks.text(painter) + worst.text(painter);
   for (const std::string& line : report.matched.not_matched)
-    text += "  not matched: " + line + "\n";
+    text += "  not matched: " + printable(line) + "\n";
   return text;
 }
 
@@ -196,10 +197,10 @@ std::string import_text(const TraceReport& report) {
       text += fmt::format("; {} lost: {}", grouped(count), reason);
     for (const auto& [what, count] : import.odd)
       text += fmt::format("; {} {}", grouped(count), what);
-    for (const std::string& guess : import.guessed) text += "; " + guess;
+    for (const std::string& guess : import.guessed) text += "; " + printable(guess);
     text += "\n";
   }
-  for (const std::string& file : report.left_out) text += "  left out: " + file + "\n";
+  for (const std::string& file : report.left_out) text += "  left out: " + printable(file) + "\n";
   return text;
 }
 
@@ -225,8 +226,9 @@ std::vector<Section> sections_of(const TraceReport& report, const Painter& paint
   if (!report.memory.empty()) sections.push_back({"Memory", memory_table(report, painter)});
   for (const MemoryReport& memory : report.memory) {
     if (memory.categories.empty() && memory.owners.empty()) continue;
-    sections.push_back({memory_name(memory) + (memory.is_cut ? " (its history was cut)" : ""),
-                        owners_table(memory, painter)});
+    sections.push_back(
+        {printable(memory_name(memory)) + (memory.is_cut ? " (its history was cut)" : ""),
+         owners_table(memory, painter)});
   }
   sections.push_back({"Import", import_text(report)});
   return sections;
@@ -234,7 +236,7 @@ std::vector<Section> sections_of(const TraceReport& report, const Painter& paint
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text, "\n")) {
     if (c == '&') {
       out += "&amp;";
     } else if (c == '<') {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
+#include "core/format/utf8.h"
 
 namespace shardscope {
 
@@ -16,9 +17,11 @@ struct Column {
   Align align = Align::left;
 };
 
-/// One field of a row. Widths count code points, not colour.
+/// One field of a row, with what is not printable in it made visible. Widths count code points, not
+/// colour.
 struct Cell {
-  Cell(std::string content, Paint color = Paint::plain) : text(std::move(content)), paint(color) {}
+  Cell(const std::string& content, Paint color = Paint::plain)
+      : text(printable(content)), paint(color) {}
   Cell(const char* content) : text(content) {}
   std::string text;
   Paint paint = Paint::plain;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/error.h"
+#include "core/format/utf8.h"
 
 namespace shardscope {
 namespace {
@@ -38,9 +40,35 @@ std::string_view code_of(Paint paint) {
   return "";
 }
 
-}  // namespace
+constexpr std::string_view layout = "\n\t";
 
-void print(std::string_view text) {
+/// How long the colour code (ESC [ digits m) is that `text` begins with; 0 for anything else.
+std::size_t color_length(std::string_view text) {
+  if (!text.starts_with("\033[")) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != text.npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+/// Text with colours in it, without what else a terminal would obey: names come from files.
+std::string harmless(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t escape = std::min(text.find('\033', 1), text.size());
+    const std::size_t color = color_length(text);
+    result += text.substr(0, color);
+    result += printable(text.substr(color, escape - color), layout);
+    text.remove_prefix(escape);
+  }
+  return result;
+}
+
+bool is_harmless(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) < 0x20 && layout.find(c) == layout.npos) || c == 0x7F;
+  });
+}
+
+void write_out(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return;
   if (errno == EPIPE) return;
@@ -50,8 +78,16 @@ void print(std::string_view text) {
                .code = ExitCode::outside});
 }
 
+}  // namespace
+
+void print(std::string_view text) {
+  if (!is_harmless(text)) return write_out(harmless(text));
+  write_out(text);
+}
+
 void print_error(std::string_view line) {
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  const std::string text = printable(line, layout);
+  std::fwrite(text.data(), 1, text.size(), stderr);
   std::fputc('\n', stderr);
 }
 

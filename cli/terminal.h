@@ -7,10 +7,12 @@
 
 namespace shardscope {
 
-/// Writes to standard output. A reader that went away is no failure; a full disk throws Error
+/// Writes to standard output; control characters other than ends of lines, tabs and a Painter's
+/// colours are made visible. A reader that went away is no failure; a full disk throws Error
 /// (ExitCode::outside).
 void print(std::string_view text);
-/// Writes a line to standard error, as well as it can be written.
+/// Writes a line to standard error, as well as it can be written, with what is not printable in it
+/// made visible.
 void print_error(std::string_view line);
 
 enum class ColorChoice : std::uint8_t { automatic, always, never };

@@ -14,6 +14,7 @@
 #include "backend/train/stop_request.h"
 #include "cli/terminal.h"
 #include "core/error.h"
+#include "core/format/utf8.h"
 #include "core/quantities.h"
 
 namespace shardscope {
@@ -33,7 +34,7 @@ class ProgressLine {
     const auto now = std::chrono::steady_clock::now();
     if (!shown_ || now - last_ < std::chrono::milliseconds(200)) return;
     last_ = now;
-    const std::string line = fmt::format("{}: {}", file, rounded_text(Bytes{bytes}));
+    const std::string line = fmt::format("{}: {}", printable(file), rounded_text(Bytes{bytes}));
     fmt::print(stderr, "\r{:{}}", line, written_);
     std::fflush(stderr);
     written_ = std::max(written_, line.size());

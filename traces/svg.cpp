@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/format/utf8.h"
+
 namespace shardscope {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr std::string_view font = "DejaVu Sans, Verdana, Helvetica, Arial, sans-
 
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : printable(text, "\n\t")) {
     switch (c) {
       case '&':
         result += "&amp;";

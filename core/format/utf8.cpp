@@ -1,5 +1,7 @@
 #include "core/format/utf8.h"
 
+#include <fmt/format.h>
+
 namespace shardscope {
 namespace {
 
@@ -21,6 +23,8 @@ Lead lead_of(unsigned char byte) {
 bool is_scalar(std::uint32_t value) {
   return value <= 0x10FFFF && (value < 0xD800 || value > 0xDFFF);
 }
+
+bool is_control(std::uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
 }  // namespace
 
@@ -71,8 +75,27 @@ std::string shown(std::string_view text, std::size_t max_bytes) {
     const CodePoint point = first_code_point(text);
     const std::size_t length = point.bytes == 0 ? 1 : point.bytes;
     if (result.size() + length > max_bytes) return result + "...";
-    if (point.bytes == 0 || point.value < 0x20 || (point.value >= 0x7F && point.value < 0xA0))
+    if (point.bytes == 0 || is_control(point.value))
       result += '?';
+    else
+      result += text.substr(0, length);
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+std::string printable(std::string_view text, std::string_view kept) {
+  constexpr std::uint32_t replacement = 0xFFFD;
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = first_code_point(text);
+    const std::size_t length = point.bytes == 0 ? 1 : point.bytes;
+    const bool is_kept = kept.find(text.front()) != kept.npos;
+    if (point.bytes == 0)
+      append_utf8(result, replacement);
+    else if (is_control(point.value) && !is_kept)
+      result += fmt::format("\\x{:02x}", point.value);
     else
       result += text.substr(0, length);
     text.remove_prefix(length);

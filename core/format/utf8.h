@@ -24,4 +24,8 @@ void append_utf8(std::string& text, std::uint32_t code_point);
 /// characters and invalid bytes replaced by '?'.
 std::string shown(std::string_view text, std::size_t max_bytes = 60);
 
+/// The whole of `text` for a terminal or a page: control characters (U+0000 to U+001F, U+007F to
+/// U+009F) as "\x1b", but for those in `kept`; invalid bytes as U+FFFD.
+std::string printable(std::string_view text, std::string_view kept = {});
+
 }  // namespace shardscope

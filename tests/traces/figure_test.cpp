@@ -34,7 +34,7 @@ void expect_well_formed(const std::string& svg) {
 TEST(Svg, EscapesText) {
   Svg svg(10, 10);
   svg.text({1, 2}, "a<b & \"c\"\x01");
-  EXPECT_THAT(svg.str(), HasSubstr(">a&lt;b &amp; &quot;c&quot; </text>"));
+  EXPECT_THAT(svg.str(), HasSubstr(">a&lt;b &amp; &quot;c&quot;\\x01</text>"));
 }
 
 TEST(Svg, WritesCoordinatesWithAtMostTwoDecimals) {
