@@ -78,7 +78,7 @@ TEST(UntrustedTrace, IsNoPipe) {
 TEST(UntrustedTrace, IsSaidToBeEmpty) {
   const Workplace workplace;
   workplace.write("empty.json", "");
-  EXPECT_THAT(workplace.run("report empty.json").errors, HasSubstr("empty.json: it is empty"));
+  EXPECT_THAT(workplace.run("report empty.json").errors, HasSubstr("empty.json: empty"));
 }
 
 }  // namespace
