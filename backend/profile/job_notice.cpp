@@ -55,6 +55,18 @@ WindowAnswer answer_of(const JsonValue& value) {
           .reason = value.at("reason").string()};
 }
 
+JobNotice read_file(const fs::path& path) {
+  const JsonValue file = JsonValue::read_file(path, DuplicateKeys::refuse, largest_notice_bytes);
+  JobNotice notice{.state = state_of<JobState>(file.at("state"), job_states),
+                   .process = file.at("process").string(),
+                   .host = file.at("host").string(),
+                   .steps = file.at("steps").integer(0),
+                   .answers = {}};
+  for (const JsonValue& answer : file.at("answers").elements())
+    notice.answers.push_back(answer_of(answer));
+  return notice;
+}
+
 }  // namespace
 
 const WindowAnswer* JobNotice::answer_to(const std::string& request) const {
@@ -87,15 +99,12 @@ std::string to_json(const JobNotice& notice) {
 std::optional<JobNotice> read_notice(const fs::path& run_folder) {
   const fs::path path = notice_path(run_folder);
   if (!is_there(path)) return std::nullopt;
-  const JsonValue file = JsonValue::read_file(path, DuplicateKeys::refuse, largest_notice_bytes);
-  JobNotice notice{.state = state_of<JobState>(file.at("state"), job_states),
-                   .process = file.at("process").string(),
-                   .host = file.at("host").string(),
-                   .steps = file.at("steps").integer(0),
-                   .answers = {}};
-  for (const JsonValue& answer : file.at("answers").elements())
-    notice.answers.push_back(answer_of(answer));
-  return notice;
+  try {
+    return read_file(path);
+  } catch (const Error&) {
+    if (is_there(path)) throw;
+    return std::nullopt;  // the job has ended in between
+  }
 }
 
 JobNoticeFile::JobNoticeFile(fs::path run_folder, JobNotice notice)

@@ -8,9 +8,6 @@
 namespace shardscope {
 namespace {
 
-/// Training waits so long for the results of the window before, at most.
-constexpr std::chrono::seconds longest_stall{1};
-
 std::int64_t count_of(StepRange steps) { return steps.last - steps.first + 1; }
 
 std::vector<Probe*> with_probes_of(const std::vector<std::unique_ptr<Instrument>>& instruments,
@@ -33,7 +30,7 @@ Profiler::Profiler(const ProfilerPlace& place)
 }
 
 void Profiler::add_wish(RankWishes& wishes) {
-  if (!signal_.take()) return;
+  if (!place_.signal.take()) return;
   if (notice_) request_ = take_request(place_.job.output);
   if (request_)
     wishes.profile_steps = request_->steps;
@@ -94,7 +91,7 @@ void Profiler::close(std::int64_t last_step) {
   const StepRange planned = *open_;
   const StepRange steps{.first = planned.first, .last = last_step};
   open_.reset();
-  const bool is_free = results_.is_free(longest_stall);
+  const bool is_free = results_.is_free(place_.longest_stall);
   collect_results(false);
   if (notice_) notice_->close(steps);
   if (!is_free) return results_.skip(steps);

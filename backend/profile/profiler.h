@@ -31,10 +31,13 @@ struct ProfilerPlace {
   const Job& job;
   const Environment& environment;
   Executor& executor;
+  ProfileSignal& signal;               ///< that asks this rank
   JobSession* session = nullptr;       ///< null: of one rank
   std::chrono::milliseconds deadline;  ///< longest wait for another rank
-  std::string device;                  ///< as the trace names it
-  bool tells_results = true;           ///< else only what failed
+  /// Of training at a window's end, for the results of the window before.
+  std::chrono::milliseconds longest_stall{1000};
+  std::string device;         ///< as the trace names it
+  bool tells_results = true;  ///< else only what failed
 };
 
 /// Between steps only, on the thread that trains. The run goes on unchanged: a window changes what
@@ -82,7 +85,6 @@ class Profiler {
   ProfilerPlace place_;
   std::vector<std::unique_ptr<Instrument>> instruments_;
   WindowSchedule schedule_;
-  ProfileSignal signal_;
   std::optional<JobNoticeFile> notice_;   ///< of rank 0
   std::optional<WindowRequest> request_;  ///< that rank 0 took before this step
   std::optional<StepRange> open_;

@@ -22,6 +22,7 @@
 #include "backend/profile/instruments.h"
 #include "backend/profile/listeners.h"
 #include "backend/profile/nccl_profile.h"
+#include "backend/profile/profile_signal.h"
 #include "backend/profile/profiler.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
@@ -115,9 +116,10 @@ void report_memory(Trainer& trainer, int rank) {
 class Run {
  public:
   Run(const Job& job, const Environment& environment, const TrainOptions& options,
-      std::shared_ptr<JobSession> session)
+      ProfileSignal& profile_signal, std::shared_ptr<JobSession> session)
       : job_(job),
         environment_(environment),
+        profile_signal_(profile_signal),
         session_(session),
         device_(make_device(job, environment, session.get())),
         marks_(first_mark(*device_)),
@@ -174,8 +176,10 @@ class Run {
     profiler_.emplace(ProfilerPlace{.job = job_,
                                     .environment = environment_,
                                     .executor = executor,
+                                    .signal = profile_signal_,
                                     .session = session_.get(),
                                     .deadline = deadline_of(job_),
+                                    .longest_stall = options_.longest_stall,
                                     .device = device_name(),
                                     .tells_results = !options_.results_in_files});
     auto instruments =
@@ -206,6 +210,7 @@ class Run {
 
   const Job& job_;
   const Environment& environment_;
+  ProfileSignal& profile_signal_;
   std::shared_ptr<JobSession> session_;
   StopRequest stop_request_;
   std::unique_ptr<Device> device_;
@@ -225,9 +230,11 @@ class Run {
 
 ExitCode train(const Job& job, const Environment& environment, const TrainOptions& options) {
   create_folder(job.output);
+  // Before the ranks meet, so that all of them listen once rank 0 says that the job runs.
+  ProfileSignal profile_signal;
   const std::shared_ptr<JobSession> session = join_job(environment, deadline_of(job), job.output);
   return run_as_rank(session.get(), [&] {
-    Run run(job, environment, options, session);
+    Run run(job, environment, options, profile_signal, session);
     const ExitCode code = run.steps();
     run.leave_results();
     return code;

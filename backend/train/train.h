@@ -1,6 +1,7 @@
 // A rank's life in a training job.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ namespace shardscope {
 struct TrainOptions {
   bool quiet = false;             ///< no progress
   bool results_in_files = false;  ///< what windows show is not told besides
+  /// Of training at a window's end, for the results of the window before; then this one is left
+  /// out.
+  std::chrono::milliseconds longest_stall{1000};
   /// What is known of the machine, for the share of its peak and whether the run fits.
   FlopRate peak;                       ///< of one device; 0: not known
   std::optional<Bytes> device_memory;  ///< of one device

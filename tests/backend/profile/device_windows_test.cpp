@@ -9,6 +9,7 @@
 #include "backend/cuda/cuda_device.h"
 #include "backend/profile/cupti_recorder.h"
 #include "backend/profile/device_instrument.h"
+#include "backend/profile/profile_signal.h"
 #include "backend/profile/profiler.h"
 #include "backend/train/trainer.h"
 #include "tests/backend/cuda/mirror_communicator.h"
@@ -67,8 +68,10 @@ class DeviceWindows : public TrainingFixture {
     Profiler profiler({.job = job_,
                        .environment = environment,
                        .executor = trainer.executor(),
+                       .signal = signal_,
                        .session = nullptr,
-                       .deadline = std::chrono::seconds(1),
+                       .deadline = std::chrono::seconds(60),
+                       .longest_stall = std::chrono::seconds(60),
                        .device = "cuda: stand-in"});
     if (has_records_)
       profiler.add(make_device_instrument(trainer.schedule(), make_cupti_recorder()));
@@ -87,6 +90,7 @@ class DeviceWindows : public TrainingFixture {
   }
 
   const Job job_ = small_job();
+  ProfileSignal signal_;
   bool has_records_ = true;
   std::vector<bool> timed_;
   std::set<OperationId> launching_;
