@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "cli/run_folder.h"
 #include "core/side_by_side.h"
+#include "traces/run_folder.h"
 #include "traces/trace.h"
 
 namespace shardscope {

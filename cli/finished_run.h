@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_folder.h"
 #include "core/side_by_side.h"
 #include "traces/compare.h"
 #include "traces/differences.h"
+#include "traces/run_folder.h"
 #include "traces/summary.h"
 #include "traces/trace.h"
 

@@ -13,7 +13,6 @@
 
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
-#include "cli/run_folder.h"
 #include "cli/run_observations.h"
 #include "cli/table.h"
 #include "cli/trace_observations.h"
@@ -22,6 +21,7 @@
 #include "core/format/atomic_file.h"
 #include "sim/fit/fit.h"
 #include "traces/import/import.h"
+#include "traces/run_folder.h"
 
 namespace shardscope {
 namespace {

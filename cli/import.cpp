@@ -11,7 +11,6 @@
 #include "cli/import_target.h"
 #include "cli/imported_summary.h"
 #include "cli/output_options.h"
-#include "cli/run_folder.h"
 #include "cli/trace_input.h"
 #include "cli/verb.h"
 #include "core/error.h"
@@ -20,6 +19,7 @@
 #include "traces/import/import.h"
 #include "traces/import/imported_spans.h"
 #include "traces/import/trace_report.h"
+#include "traces/run_folder.h"
 
 namespace shardscope {
 namespace {

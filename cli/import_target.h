@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/run_folder.h"
+#include "traces/run_folder.h"
 
 namespace shardscope {
 

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "cli/run_folder.h"
 #include "cli/scenario.h"
 #include "core/schedule.h"
 #include "sim/hardware_profile.h"
+#include "traces/run_folder.h"
 #include "traces/summary.h"
 #include "traces/trace.h"
 

@@ -17,12 +17,12 @@
 #include "backend/train/stop_request.h"
 #include "backend/watch/process_identity.h"
 #include "cli/output_options.h"
-#include "cli/run_folder.h"
 #include "cli/verb.h"
 #include "core/config/most_profiled_steps.h"
 #include "core/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
+#include "traces/run_folder.h"
 
 namespace shardscope {
 namespace {

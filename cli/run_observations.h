@@ -1,9 +1,9 @@
 // What a run of ours, a run folder, says of each kernel and collective.
 #pragma once
 
-#include "cli/run_folder.h"
 #include "sim/fit/observations.h"
 #include "sim/hardware_profile.h"
+#include "traces/run_folder.h"
 
 namespace shardscope {
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "cli/hardware_choice.h"
-#include "cli/run_folder.h"
 #include "cli/trace_input.h"
 #include "core/error.h"
 #include "core/refusal.h"
@@ -20,6 +19,7 @@
 #include "traces/chrome_reader.h"
 #include "traces/import/memory_report.h"
 #include "traces/match/match.h"
+#include "traces/run_folder.h"
 #include "traces/summary.h"
 
 namespace shardscope {

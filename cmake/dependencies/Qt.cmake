@@ -1,6 +1,10 @@
-# Qt 6, for the desktop application.
+# Qt 6, for the desktop application; QtSvg writes its pictures.
 shardscope_option(QT "Qt 6 (desktop application)")
 if(SHARDSCOPE_WANTS_QT)
-  find_package(Qt6 6.4 QUIET COMPONENTS Widgets)
+  find_package(Qt6 6.4 QUIET COMPONENTS Widgets Svg Test)
 endif()
-shardscope_conclude(QT "${Qt6_FOUND}" "version ${Qt6_VERSION} - no room uses it yet" "not found - install qt6-base-dev")
+set(found FALSE)
+if(Qt6_FOUND AND Qt6Svg_FOUND AND Qt6Test_FOUND)
+  set(found TRUE)
+endif()
+shardscope_conclude(QT "${found}" "version ${Qt6_VERSION}" "not found - install qt6-base-dev and qt6-svg-dev")

@@ -1,0 +1,55 @@
+// Work beside the UI thread: results come back on it.
+#pragma once
+
+#include <QObject>
+#include <QPointer>
+#include <QString>
+#include <QThreadPool>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <type_traits>
+
+namespace shardscope::gui {
+
+/// Runs functions on a pool of threads. `done` is called on the thread that this object lives in,
+/// and never once `owner` is gone. Everything in flight is stopped and awaited on destruction.
+class Tasks : public QObject {
+  Q_OBJECT
+ public:
+  explicit Tasks(QObject* parent = nullptr);
+  ~Tasks() override;
+
+  /// `work(stop)` gives a value for `done`; `stop` is the one returned here, which the caller may
+  /// request, too. What `work` throws is told by `failed`. With neither owner nor tasks destroyed,
+  /// exactly one of `done` and `failed` follows, unless `stop` was requested before.
+  template <class Work, class Done>
+  std::stop_source run(QObject* owner, Work work, Done done) {
+    using Value = std::invoke_result_t<Work, std::stop_token>;
+    return start(owner, [work = std::move(work), done = std::move(done)](std::stop_token stop) {
+      auto value = std::make_shared<Value>(work(stop));
+      return std::function<void()>([value, done] { done(std::move(*value)); });
+    });
+  }
+
+  bool idle() const { return in_flight_ == 0; }
+  /// Handles events until nothing is in flight, also nothing that results start. For tests and for
+  /// exports; false after `timeout_ms`.
+  bool wait_until_idle(int timeout_ms);
+
+ Q_SIGNALS:
+  void idle_changed();
+  void failed(const QString& message);  ///< one line
+
+ private:
+  using Job = std::function<std::function<void()>(std::stop_token)>;
+  std::stop_source start(QObject* owner, Job job);
+  void finish(const QPointer<QObject>& owner, const std::stop_token& stop,
+              const std::function<void()>& result, const QString& failure);
+
+  QThreadPool pool_;
+  std::stop_source all_;
+  int in_flight_ = 0;
+};
+
+}  // namespace shardscope::gui

@@ -1,0 +1,20 @@
+#include "gui/view.h"
+
+#include <QPainter>
+
+namespace shardscope::gui {
+
+View::View(const QString& id, const QString& title, Workspace& workspace, QWidget* parent)
+    : QWidget(parent), title_(title), workspace_(workspace) {
+  setObjectName(id);
+  setAccessibleName(title);
+}
+
+void View::draw_page(QPainter& painter, QSize page) {
+  const QSize before = size();
+  resize(page);
+  render(&painter, QPoint(), QRegion(), QWidget::DrawWindowBackground | QWidget::DrawChildren);
+  resize(before);
+}
+
+}  // namespace shardscope::gui

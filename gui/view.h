@@ -1,0 +1,42 @@
+// View: one of the window's panes.
+#pragma once
+
+#include <QWidget>
+#include <vector>
+
+#include "gui/command.h"
+#include "gui/workspace.h"
+
+class QAbstractItemModel;
+class QPainter;
+
+namespace shardscope::gui {
+
+class View : public QWidget {
+  Q_OBJECT
+ public:
+  /// `id`: "memory", for --view, session files and tests; it is the object's name. `title` is also
+  /// its accessible name.
+  View(const QString& id, const QString& title, Workspace& workspace, QWidget* parent);
+
+  const QString& title() const { return title_; }
+  Workspace& workspace() const { return workspace_; }
+
+  /// What the view shows, as rows: the table behind the chart, and what is written as CSV. Text in
+  /// DisplayRole, numbers without unit in `number_role`, units in the header. Never null.
+  virtual QAbstractItemModel* table() = 0;
+  static constexpr int number_role = Qt::UserRole;
+
+  /// What can be done here, with its keys, which count while the view or a child has the focus.
+  virtual std::vector<Command> commands() { return {}; }
+
+  /// The view as a picture of `size` logical pixels, title and legend with it. By default as on the
+  /// screen; views with a canvas draw it at that size.
+  virtual void draw_page(QPainter& painter, QSize size);
+
+ private:
+  QString title_;
+  Workspace& workspace_;
+};
+
+}  // namespace shardscope::gui

@@ -1,0 +1,13 @@
+#include "gui/window/make_views.h"
+
+#include "gui/diagnostics/diagnostics_view.h"
+
+namespace shardscope::gui {
+
+std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
+  return {
+      new DiagnosticsView(workspace, parent),
+  };
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,76 @@
+#include "gui/tasks.h"
+
+#include <gtest/gtest.h>
+
+#include <QThread>
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int patience_ms = 60'000;
+
+TEST(Tasks, BringResultsToTheThreadOfTheWindow) {
+  Tasks tasks;
+  QThread* worked_on = nullptr;
+  QThread* came_to = nullptr;
+  tasks.run(
+      &tasks,
+      [&](std::stop_token) {
+        worked_on = QThread::currentThread();
+        return 7;
+      },
+      [&](int value) {
+        EXPECT_EQ(value, 7);
+        came_to = QThread::currentThread();
+      });
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  EXPECT_EQ(came_to, QThread::currentThread());
+  EXPECT_NE(worked_on, came_to);
+}
+
+TEST(Tasks, ResultsForWhatIsGoneAreDropped) {
+  Tasks tasks;
+  auto owner = std::make_unique<QObject>();
+  bool came = false;
+  tasks.run(
+      owner.get(), [](std::stop_token) { return 0; }, [&](int) { came = true; });
+  owner.reset();
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  EXPECT_FALSE(came);
+}
+
+TEST(Tasks, WhatIsThrownIsTold) {
+  Tasks tasks;
+  QString told;
+  QObject::connect(&tasks, &Tasks::failed, [&](const QString& message) { told = message; });
+  tasks.run(
+      &tasks, [](std::stop_token) -> int { throw std::runtime_error("a.json:3: no end"); },
+      [](int) { FAIL(); });
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  EXPECT_EQ(told, QStringLiteral("a.json:3: no end"));
+}
+
+TEST(Tasks, AreStoppedAndAwaitedAtTheEnd) {
+  std::atomic<bool> ended = false;
+  {
+    Tasks tasks;
+    std::atomic<bool> began = false;
+    tasks.run(
+        &tasks,
+        [&](std::stop_token stop) {
+          began = true;
+          while (!stop.stop_requested()) QThread::msleep(1);
+          ended = true;
+          return 0;
+        },
+        [](int) { FAIL(); });
+    while (!began) QThread::msleep(1);
+  }
+  EXPECT_TRUE(ended);
+}
+
+}  // namespace
+}  // namespace shardscope::gui

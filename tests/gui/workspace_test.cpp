@@ -1,0 +1,79 @@
+#include "gui/workspace.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/gui/scenarios.h"
+
+namespace shardscope::gui {
+namespace {
+
+using shardscope::testing::small_scenario;
+
+TEST(Workspace, TheFirstScenarioIsA) {
+  Workspace workspace;
+  const auto one = small_scenario("one"), two = small_scenario("two");
+  workspace.add(one);
+  workspace.add(two);
+  EXPECT_EQ(workspace.a(), one);
+  EXPECT_EQ(workspace.b(), nullptr);
+}
+
+TEST(Workspace, ChoosingBAsAChangesPlaces) {
+  Workspace workspace;
+  const auto one = small_scenario("one"), two = small_scenario("two");
+  workspace.add(one);
+  workspace.add(two);
+  workspace.set_b(two);
+  workspace.set_a(two);
+  EXPECT_EQ(workspace.a(), two);
+  EXPECT_EQ(workspace.b(), one);
+}
+
+TEST(Workspace, OpeningAgainTakesThePlaceOfTheOldOne) {
+  Workspace workspace;
+  workspace.add(small_scenario("one"));
+  const auto again = small_scenario("one");
+  workspace.add(again);
+  ASSERT_EQ(workspace.scenarios().size(), 1u);
+  EXPECT_EQ(workspace.a(), again);
+}
+
+TEST(Workspace, TheAxisReachesOverBothSides) {
+  Workspace workspace;
+  workspace.add(small_scenario("one", 1.25, 500));
+  EXPECT_EQ(workspace.whole(), (TimeRange{.begin = 0, .end = 125'000}))
+      << "each side from its step's begin";
+}
+
+TEST(Workspace, AlignedByUnitBothSidesEndAtOnce) {
+  Workspace workspace;
+  workspace.add(small_scenario("one", 1.25, 500));
+  workspace.set_time_mode(TimeMode::unit);
+  EXPECT_EQ(workspace.whole(), (TimeRange{.begin = 0, .end = 100'000}));
+  const TimeMap map = workspace.time_map(*workspace.a(), SideKind::profiled, 0);
+  EXPECT_DOUBLE_EQ(map.axis_of(500'000 + 62'500), 50'000);
+}
+
+TEST(Workspace, ZoomCanBeUndone) {
+  Workspace workspace;
+  workspace.add(small_scenario("one"));
+  const TimeRange all = workspace.visible();
+  workspace.show({.begin = 10'000, .end = 20'000});
+  EXPECT_NE(workspace.visible(), all);
+  workspace.undo_zoom();
+  EXPECT_EQ(workspace.visible(), all);
+}
+
+TEST(Workspace, ClosingAMakesBTheOneThatIsShown) {
+  Workspace workspace;
+  const auto one = small_scenario("one"), two = small_scenario("two");
+  workspace.add(one);
+  workspace.add(two);
+  workspace.set_b(two);
+  workspace.remove(one);
+  EXPECT_EQ(workspace.a(), two);
+  EXPECT_EQ(workspace.b(), nullptr);
+}
+
+}  // namespace
+}  // namespace shardscope::gui
