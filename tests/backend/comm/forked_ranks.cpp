@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <exception>
 #include <ostream>
+#include <stdexcept>
 
 #include "backend/launch/file_descriptor.h"
 #include "backend/launch/tcp_store_server.h"
@@ -35,6 +37,7 @@ Child start(const Environment& place, const std::function<ExitCode(const Environ
   if (::pipe(ends) != 0) std::abort();
   const pid_t id = ::fork();
   if (id == 0) {
+    std::signal(SIGINT, SIG_DFL);  // ignored where the tests run in the background
     std::string message;
     const int code = outcome_of(body, place, &message);
     [[maybe_unused]] const ssize_t written = ::write(ends[1], message.data(), message.size());
@@ -81,6 +84,19 @@ std::vector<RankOutcome> run_ranks(int ranks,
   return outcomes;
 }
 
-int free_port() { return ListeningSocket(ListeningSocket::Reach::loopback, 0).port(); }
+int free_port() {
+  // Below those that systems give to whoever asks for any, so that nobody gets it in between; each
+  // of the test programs that run at once looks elsewhere.
+  constexpr int first = 20000, count = 12000, apart = 16;
+  static int asked = 0;
+  for (int i = 0; i < count; ++i) {
+    const int port = first + (::getpid() % count * apart + asked++) % count;
+    try {
+      return ListeningSocket(ListeningSocket::Reach::loopback, port).port();
+    } catch (const Error&) {  // somebody else's
+    }
+  }
+  throw std::runtime_error("no port is free");
+}
 
 }  // namespace shardscope::testing

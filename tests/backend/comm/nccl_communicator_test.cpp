@@ -64,6 +64,9 @@ TEST(NcclContractOfDeviceMemory, HoldsOverTheStandIn) {
   EXPECT_THAT(outcomes, Each(RankOutcome{})) << outcomes.front().message;
 }
 
+/// Of a rank that is waited for; a rank that is well comes within it, on a busy machine, too.
+constexpr milliseconds deadline{3000};
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -79,21 +82,20 @@ void sum_and_wait(const StandInRank& rank) {
 TEST(NcclFailure, ADeviceThatHangsEndsAllRanksAfterTheDeadline) {
   const auto start = std::chrono::steady_clock::now();
   const auto outcomes =
-      run_stand_in_ranks({.deadline = milliseconds(500), .fault = "hang:1:1"}, sum_and_wait);
-  EXPECT_LT(seconds_since(start), 5.5);
+      run_stand_in_ranks({.deadline = deadline, .fault = "hang:1:1"}, sum_and_wait);
+  EXPECT_LT(seconds_since(start), 60);
   for (const RankOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.exit_code, 4);
     EXPECT_THAT(outcome.message,
-                AllOf(HasSubstr("nothing moved within 0.5 s"), HasSubstr("all_reduce of 1024 B")));
+                AllOf(HasSubstr("nothing moved within 3 s"), HasSubstr("all_reduce of 1024 B")));
   }
 }
 
 TEST(NcclFailure, ARankThatDoesNotComeIsNamed) {
-  const auto outcomes =
-      run_stand_in_ranks({.deadline = milliseconds(500)}, [](const StandInRank& rank) {
-        if (rank.place.rank == 1) std::this_thread::sleep_for(milliseconds(2000));
-        sum_and_wait(rank);
-      });
+  const auto outcomes = run_stand_in_ranks({.deadline = deadline}, [](const StandInRank& rank) {
+    if (rank.place.rank == 1) std::this_thread::sleep_for(std::chrono::minutes(1));
+    sum_and_wait(rank);
+  });
   EXPECT_EQ(outcomes[0].exit_code, 4);
   EXPECT_THAT(outcomes[0].message,
               AllOf(HasSubstr("rank 1 did not come"), HasSubstr("all_reduce of 1024 B")));
@@ -101,7 +103,7 @@ TEST(NcclFailure, ARankThatDoesNotComeIsNamed) {
 
 TEST(NcclFailure, AnAsynchronousErrorEndsItsRankAtOnceInNcclsWords) {
   const auto outcomes =
-      run_stand_in_ranks({.deadline = milliseconds(1500), .fault = "fail:0:1"}, sum_and_wait);
+      run_stand_in_ranks({.deadline = std::chrono::minutes(1), .fault = "fail:0:1"}, sum_and_wait);
   EXPECT_EQ(outcomes[0].exit_code, 4);
   EXPECT_THAT(outcomes[0].message, AllOf(HasSubstr("remote process exited"),
                                          HasSubstr("the stand-in was told to fail")));
@@ -110,7 +112,7 @@ TEST(NcclFailure, AnAsynchronousErrorEndsItsRankAtOnceInNcclsWords) {
 
 TEST(NcclFailure, ARankThatIsMissingAtTheStartEndsTheOthersByTheDeadline) {
   const auto outcomes = testing::run_ranks(2, [](const Environment& place) {
-    if (place.rank == 0) join_stand_in_ranks(place, {.deadline = milliseconds(500)}, sum_and_wait);
+    if (place.rank == 0) join_stand_in_ranks(place, {.deadline = deadline}, sum_and_wait);
   });
   EXPECT_EQ(outcomes[0].exit_code, 4);
   EXPECT_THAT(outcomes[0].message, HasSubstr("rank 1 of 2 did not come"));
@@ -128,7 +130,7 @@ TEST(NcclFailure, DifferentCallsAreAnErrorOfNccl) {
 // What a watchdog's thread sees and does.
 TEST(NcclWatch, PendingCollectivesAreNamedAndAnAbortEndsThem) {
   const auto outcomes = run_stand_in_ranks(
-      {.deadline = milliseconds(30000), .fault = "hang:1:2"}, [](const StandInRank& rank) {
+      {.deadline = std::chrono::minutes(1), .fault = "hang:1:2"}, [](const StandInRank& rank) {
         QueuedCollectives& queued = *rank.world.queued();
         const auto arena = rank.world.allocate_arena(4_KiB);
         const std::span<std::byte> data{arena->data(), 1024};

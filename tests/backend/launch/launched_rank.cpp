@@ -1,8 +1,9 @@
 // A rank for the launcher's tests: does what its first argument says, one letter for each rank.
 //   o  returns 0             e  says "disk full" and exits 3        k  kills itself
-//   d  the same, after the others have had time to start
-//   h  hangs, deaf to SIGTERM  w  waits until it is told to stop, then exits 130
-//   l  waits until another has gone, then exits 4 ("I lost a peer")
+//   d  the same, once another is deaf
+//   h  hangs, deaf to SIGTERM; says when it is told to stop
+//   w  waits until it is told to stop, then exits 130
+//   l  waits until another goes (k), then exits 4 ("I lost a peer")
 //   s  meets the others in the store and returns 0
 #include <unistd.h>
 
@@ -22,6 +23,18 @@ volatile std::sig_atomic_t told_to_stop = 0;
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
 
+[[noreturn]] void hang(shardscope::TcpStore store) {
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGINT, [](int) { told_to_stop = 1; });
+  store.set("deaf", "");
+  std::fprintf(stderr, "process %d\n", ::getpid());
+  while (true) {
+    nap();
+    if (told_to_stop) std::fprintf(stderr, "told\n");
+    told_to_stop = 0;
+  }
+}
+
 int wait_for_stop() {
   std::signal(SIGINT, [](int) { told_to_stop = 1; });
   std::signal(SIGTERM, [](int) { told_to_stop = 1; });
@@ -35,6 +48,9 @@ int wait_for_stop() {
 int main(int, char** arguments) {
   using namespace shardscope;
   const Environment place = read_environment(process_variables());
+  const auto store = [&] {
+    return TcpStore(place.meeting_point.address, place.meeting_point.port, std::chrono::minutes(1));
+  };
   const std::string letters = arguments[1];
   std::printf("output of rank %d\n", place.rank);
   std::fflush(stdout);
@@ -42,33 +58,29 @@ int main(int, char** arguments) {
     case 'o':
       return 0;
     case 'd':
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      store().get("deaf");
       [[fallthrough]];
     case 'e':
       std::fprintf(stderr, "step 1\ndisk full\n");
       return 3;
     case 'k':
-      nap();
       std::fprintf(stderr, "before the end");
+      store().set("going", "");
+      nap();
       ::kill(::getpid(), SIGKILL);
       return 0;
     case 'h':
-      std::signal(SIGTERM, SIG_IGN);
-      std::signal(SIGINT, SIG_IGN);
-      std::fprintf(stderr, "process %d\n", ::getpid());
-      while (true) nap();
+      hang(store());
     case 'w':
       return wait_for_stop();
     case 'l':
+      store().get("going");
       std::fprintf(stderr, "lost rank 1\n");
       return 4;
-    case 's': {
-      TcpStore store(place.meeting_point.address, place.meeting_point.port,
-                     std::chrono::seconds(20));
-      store.barrier("all here", place.world);
+    case 's':
+      store().barrier("all here", place.world);
       std::fprintf(stderr, "met\n");
       return 0;
-    }
   }
   return 2;
 }

@@ -62,12 +62,13 @@ class Launcher : public ::testing::Test {
   pid_t start_launcher(const std::string& letters) const {
     const pid_t id = ::fork();
     if (id != 0) return id;
+    std::signal(SIGINT, SIG_DFL);  // ignored where the tests run in the background
     ::execl(LAUNCHING_PROGRAM, LAUNCHING_PROGRAM, LAUNCHED_RANK, letters.c_str(), folder_.c_str(),
             static_cast<char*>(nullptr));
     ::_exit(99);
   }
   void wait_for_log(int rank, const std::string& text) const {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 6000; ++i) {
       if (log(rank).find(text) != std::string::npos) return;
       std::this_thread::sleep_for(milliseconds(10));
     }
@@ -118,9 +119,9 @@ TEST_F(Launcher, BlamesTheCauseAndNotWhoLostAPeer) {
 TEST_F(Launcher, KillsARankThatIsDeafToSigterm) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(failure_of("hd").what(), StartsWith("rank 1: exited with code 3"));
-  // 0.3 s until rank 1 fails, and 0.5 s of grace for rank 0, which uses all of it.
-  EXPECT_GT(std::chrono::steady_clock::now() - start, milliseconds(750));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  // 0.5 s of grace for rank 0, which uses all of it.
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(500));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
 }
 
 TEST_F(Launcher, SaysWhenTheProgramCannotBeStarted) {
@@ -150,7 +151,7 @@ TEST_F(Launcher, TakesTheJobDownAtTheSecondInterrupt) {
   wait_for_log(0, "process");
   wait_for_log(1, "process");
   ::kill(launcher, SIGINT);
-  std::this_thread::sleep_for(milliseconds(200));
+  wait_for_log(0, "told");
   ::kill(launcher, SIGINT);
   EXPECT_EQ(exit_code_of(launcher), 130);
 }
@@ -165,7 +166,7 @@ TEST_F(Launcher, LeavesNoRanksWhenItIsKilled) {
     const std::string text = log(rank);
     const pid_t id = std::stoi(text.substr(text.find("process ") + 8));
     bool gone = false;
-    for (int i = 0; i < 300 && !gone; ++i) {
+    for (int i = 0; i < 6000 && !gone; ++i) {
       std::this_thread::sleep_for(milliseconds(10));
       // Nobody may collect an orphan here: a dead one counts as gone.
       const std::string state = text_of_file("/proc/" + std::to_string(id) + "/stat");

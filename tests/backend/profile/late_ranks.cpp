@@ -19,8 +19,8 @@
 namespace shardscope::test {
 namespace {
 
-constexpr std::chrono::milliseconds late{200};
-constexpr std::int64_t surely_waited_ns = 100'000'000;  // the others may be late, too
+constexpr std::chrono::milliseconds late{1000};
+constexpr std::int64_t surely_waited_ns = 200'000'000;  // the others may be late, too
 
 /// A kernel, then an all-reduce of what it wrote.
 Schedule one_reduction(int rank, int ranks) {

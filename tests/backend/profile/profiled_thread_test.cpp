@@ -29,8 +29,10 @@ TEST(ProfiledThread, TellsItsProcessorTimeToOthers) {
   EXPECT_NE(it.id, gettid());
   EXPECT_GT(its_time, 1'000'000);
   work();
-  EXPECT_GT(processor_ns(this_thread()) - own_begin, 1'000'000);
-  EXPECT_LT(processor_ns(it) - its_time, 1'000'000);
+  const std::int64_t own_time = processor_ns(this_thread()) - own_begin;
+  EXPECT_GT(own_time, 1'000'000);
+  // It has only to go to sleep.
+  EXPECT_LT(processor_ns(it) - its_time, own_time / 2);
   may_end.set_value();
   thread.join();
 }

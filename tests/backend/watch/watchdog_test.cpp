@@ -22,8 +22,14 @@ namespace shardscope::testing {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+/// Of a rank that is waited for; a rank that is well comes within it, on a busy machine, too.
+constexpr seconds deadline{3};
+/// For what ends by itself; it would not in an hour where it does not.
+constexpr double bound_s = 60;
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -37,7 +43,7 @@ std::unique_ptr<Communicator> meet(const std::shared_ptr<JobSession>& session,
 TEST(Watchdog, EndsARankWhoseOwnThreadNeverComesBack) {
   const auto start = std::chrono::steady_clock::now();
   const auto outcomes = run_ranks(2, [](const Environment& place) {
-    const auto session = join_job(place, milliseconds(500));
+    const auto session = join_job(place, deadline);
     const auto group = meet(session, place);
     group->barrier();
     while (place.rank == 1) ::usleep(1000);  // a kernel without end
@@ -46,15 +52,15 @@ TEST(Watchdog, EndsARankWhoseOwnThreadNeverComesBack) {
   EXPECT_EQ(outcomes[1].exit_code, 4);
   EXPECT_EQ(outcomes[0].exit_code, 4);
   EXPECT_THAT(outcomes[0].message,
-              AllOf(HasSubstr("rank 1 did not come within 0.5 s"), HasSubstr("waits in barrier"),
+              AllOf(HasSubstr("rank 1 did not come within 3 s"), HasSubstr("waits in barrier"),
                     HasSubstr("rank 1 is in no collective, after barrier")));
-  EXPECT_LT(seconds_since(start), 5.5);
+  EXPECT_LT(seconds_since(start), bound_s);
 }
 
 TEST(Watchdog, EndsARankThatWasStopped) {
   const auto start = std::chrono::steady_clock::now();
   const auto outcomes = run_ranks(3, [](const Environment& place) {
-    const auto group = meet(join_job(place, milliseconds(500)), place);
+    const auto group = meet(join_job(place, deadline), place);
     group->barrier();
     if (place.rank == 2) ::kill(::getpid(), SIGSTOP);
     group->barrier();
@@ -64,12 +70,12 @@ TEST(Watchdog, EndsARankThatWasStopped) {
     EXPECT_EQ(outcomes[rank].exit_code, 4);
     EXPECT_THAT(outcomes[rank].message, HasSubstr("rank 2 did not come"));
   }
-  EXPECT_LT(seconds_since(start), 5.5);
+  EXPECT_LT(seconds_since(start), bound_s);
 }
 
 TEST(Watchdog, ARanksOwnFailureIsWhatTheOthersSay) {
   const auto outcomes = run_ranks(2, [](const Environment& place) {
-    const auto session = join_job(place, std::chrono::seconds(30));
+    const auto session = join_job(place, std::chrono::minutes(4));
     return run_as_rank(session.get(), [&]() -> ExitCode {
       const auto group = meet(session, place);
       if (place.rank == 1)
@@ -89,7 +95,7 @@ TEST(Watchdog, LeavesTheFlightRecordOfEveryRankThatCanWrite) {
   std::string folder = ::testing::TempDir() + "watchdog.XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   run_ranks(3, [&](const Environment& place) {
-    const auto group = meet(join_job(place, milliseconds(300), folder), place);
+    const auto group = meet(join_job(place, std::chrono::minutes(1), folder), place);
     group->barrier();
     if (place.rank == 1) ::kill(::getpid(), SIGKILL);
     group->barrier();
@@ -186,7 +192,7 @@ void wait_for_device(StuckQueue& queue) {
 
 TEST(Watchdog, HoldsTheDeadlineOfWhatIsQueuedOnADevice) {
   const auto outcomes = run_ranks(2, [](const Environment& place) {
-    const auto session = join_job(place, milliseconds(500));
+    const auto session = join_job(place, deadline);
     StuckQueue queue;
     return run_as_rank(session.get(), [&]() -> ExitCode {
       // Two end, the third does not; rank 1 never queues it.
@@ -194,7 +200,6 @@ TEST(Watchdog, HoldsTheDeadlineOfWhatIsQueuedOnADevice) {
           session, std::make_unique<QueueingCommunicator>(place.rank, queue, 2));
       for (int i = 0; i < (place.rank == 0 ? 4 : 2); ++i) group->barrier();
       if (place.rank == 0) wait_for_device(queue);
-      std::this_thread::sleep_for(milliseconds(1500));
       wait_for_device(queue);
       return ExitCode::done;
     });
@@ -207,14 +212,14 @@ TEST(Watchdog, EndsRanksWhoseDriversDoNotComeBackToIt) {
   std::string folder = ::testing::TempDir() + "watchdog.XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   const auto outcomes = run_ranks(2, [&](const Environment& place) {
-    const auto session = join_job(place, milliseconds(500), folder);
+    const auto session = join_job(place, deadline, folder);
     DeafQueue queue;
     const auto group = make_watched_communicator(
         session, std::make_unique<QueueingCommunicator>(place.rank, queue, 0));
     group->barrier();
     for (;;) ::usleep(1000);
   });
-  EXPECT_LT(seconds_since(start), 10);
+  EXPECT_LT(seconds_since(start), bound_s);
   for (const RankOutcome& outcome : outcomes) EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_THAT(read_whole(std::filesystem::path(folder) / "flight.0.json"),
               HasSubstr("rank 0 was lost: a call of its GPU's driver does not come back"));
@@ -226,7 +231,7 @@ TEST(Watchdog, TellsAllOfAFailureInTheLibrary) {
   std::string folder = ::testing::TempDir() + "watchdog.XXXXXX";
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   run_ranks(2, [&](const Environment& place) {
-    const auto session = join_job(place, std::chrono::seconds(60), folder);
+    const auto session = join_job(place, std::chrono::minutes(4), folder);
     StuckQueue queue;
     return run_as_rank(session.get(), [&]() -> ExitCode {
       const auto group = make_watched_communicator(
@@ -237,7 +242,7 @@ TEST(Watchdog, TellsAllOfAFailureInTheLibrary) {
       return ExitCode::done;
     });
   });
-  EXPECT_LT(seconds_since(start), 5);
+  EXPECT_LT(seconds_since(start), bound_s) << "long before the deadline";
   for (const char* name : {"flight.0.json", "flight.1.json"}) {
     const std::string record = read_whole(std::filesystem::path(folder) / name);
     EXPECT_THAT(record, HasSubstr("rank 1: unhandled system error: connection reset"));
