@@ -241,9 +241,11 @@ TEST_F(Plan, CtrlCPrintsTheBestSoFar) {
        "--cluster", "h100_sxm", "--world", "64", "--tokens-per-batch", "4194304", "--seq", "8192",
        "--json"},
       workplace_.path());
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  EXPECT_TRUE(comes_true([&] {
+    return cares(plan.id(), SIGINT, SignalCare::catches) || processes_with("4194304").empty();
+  }));
   kill(plan.id(), SIGINT);
-  const auto outcome = plan.wait(std::chrono::seconds(60));
+  const auto outcome = plan.wait(long_enough);
   ASSERT_TRUE(outcome);
   // A fast machine has the whole answer by then.
   EXPECT_THAT(outcome->code, AnyOf(Eq(130), Eq(0))) << outcome->errors;

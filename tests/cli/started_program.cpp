@@ -10,6 +10,7 @@
 #include <atomic>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -27,6 +28,7 @@ void become(const std::vector<std::string>& command, const std::filesystem::path
             const StartedProgram::Variables& variables, const std::filesystem::path& output,
             const std::filesystem::path& errors) {
   ::setpgid(0, 0);
+  ::signal(SIGINT, SIG_DFL);  // ignored where the tests run in the background
   const int nothing = ::open("/dev/null", O_RDONLY);
   const int out = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int err = ::open(errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -79,6 +81,27 @@ std::optional<Outcome> StartedProgram::wait(std::chrono::milliseconds longest) {
   return Outcome{.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
                  .output = content_of(output_),
                  .errors = content_of(errors_)};
+}
+
+std::string StartedProgram::errors_so_far() const { return content_of(errors_); }
+
+bool comes_true(const std::function<bool()>& holds) {
+  const auto end = steady_clock::now() + long_enough;
+  while (!holds()) {
+    if (steady_clock::now() > end) return holds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+bool cares(pid_t process, int signal, SignalCare care) {
+  const std::string_view key = care == SignalCare::ignores ? "SigIgn:" : "SigCgt:";
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key))
+      return (std::stoull(line.substr(key.size()), nullptr, 16) >> (signal - 1)) % 2 == 1;
+  }
+  return false;
 }
 
 std::vector<pid_t> processes_with(const std::string& word) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,12 +29,23 @@ class StartedProgram {
   pid_t id() const { return id_; }
   /// How it ended; nothing if it has not within `longest`.
   std::optional<Outcome> wait(std::chrono::milliseconds longest);
+  /// What it has written to standard error so far.
+  std::string errors_so_far() const;
 
  private:
   pid_t id_ = -1;
   std::filesystem::path output_;
   std::filesystem::path errors_;
 };
+
+/// What a program that is well ends within, on a busy machine, too.
+inline constexpr std::chrono::seconds long_enough{60};
+/// Looks until `holds`; false where it does not within `long_enough`.
+bool comes_true(const std::function<bool()>& holds);
+
+/// What a process does about a signal.
+enum class SignalCare { ignores, catches };
+bool cares(pid_t process, int signal, SignalCare care);
 
 /// Processes whose command line has `word`, by number.
 std::vector<pid_t> processes_with(const std::string& word);
