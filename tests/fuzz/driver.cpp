@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 using shardscope::fuzz::Mutator;
 
 constexpr std::size_t max_input_bytes = 64 * 1024;
-constexpr unsigned hang_s = 10;
+constexpr unsigned hang_s = 60;
 constexpr rlim_t max_memory_bytes = rlim_t{4} << 30;
 
 struct Options {

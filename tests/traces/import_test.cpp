@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -25,7 +26,8 @@ std::string tar_of_a_huge(const std::string& name, std::string_view begin) {
 }
 
 std::string complaint_about(const std::string& content) {
-  const std::string path = testing::TempDir() + "import_test.tar";
+  const std::string path =
+      testing::TempDir() + std::to_string(::getpid()) + ".import_test.tar";  // of this test alone
   std::ofstream(path, std::ios::binary) << content;
   std::string complaint;
   try {

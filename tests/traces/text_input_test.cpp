@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -32,7 +33,8 @@ TEST(WatchedInput, StopsTheReadingWhenAsked) {
 }
 
 TEST(TextInput, RefusesAPipeThatNobodyWritesTo) {
-  const std::string path = ::testing::TempDir() + "text_input_test.pipe";
+  const std::string path =
+      ::testing::TempDir() + std::to_string(::getpid()) + ".text_input_test.pipe";
   std::filesystem::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   try {
