@@ -1,0 +1,80 @@
+// A table as columns: what tables of views show, sort, filter and write, without Qt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/schedule.h"
+
+namespace shardscope::gui {
+
+/// What a column's numbers count, which says how they are written.
+enum class Quantity : std::uint8_t {
+  text,
+  count,
+  bytes,     ///< in bytes
+  duration,  ///< in nanoseconds
+  share,     ///< of 1, written as percent
+  rate,      ///< per second
+};
+
+/// How cells look: predicted ones hollow, profiled ones solid, differences shaded by their size.
+enum class CellLook : std::uint8_t { plain, predicted, profiled, difference };
+
+/// No value; sorts behind all others in either direction.
+inline constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
+
+/// Of `words` and `codes`, or `numbers`, one has a value for each row.
+struct Column {
+  std::string id;     ///< "step_predicted": the word of filters
+  std::string title;  ///< "Step time, predicted"
+  std::string about;  ///< one line for people
+  Quantity quantity = Quantity::text;
+  CellLook look = CellLook::plain;
+  bool is_shown_at_first = true;
+  std::vector<double> numbers;        ///< in the quantity's base unit
+  std::vector<std::string> words;     ///< of texts, ascending, each once
+  std::vector<std::uint32_t> codes;   ///< of texts: index into `words`
+  std::vector<CategoryBytes> shares;  ///< what bytes consist of, drawn as bands; or none
+
+  bool is_text() const { return quantity == Quantity::text; }
+};
+
+/// Texts of rows as a column's words and codes.
+void set_texts(Column& column, const std::vector<std::string>& texts);
+
+/// A unit that a column's numbers are written in.
+struct NumberUnit {
+  std::string name;  ///< "MiB", "ms", "%"; "" of counts
+  double size = 1;   ///< in the base unit
+  int decimals = 0;  ///< that tell the column's values apart
+  bool operator==(const NumberUnit&) const = default;
+};
+
+/// The unit in which the largest magnitude is between 1 and 1000 or so. Example: of bytes whose
+/// largest is 5 MiB, MiB.
+NumberUnit unit_of(const Column& column);
+
+/// As it is written in the column: "141.79", "-3.2" of a difference "+3.2"; "" of no number.
+std::string number_text(double number, const NumberUnit& unit, bool is_signed);
+
+struct ColumnTable {
+  std::vector<Column> columns;
+  std::size_t rows = 0;
+
+  const Column* find(std::string_view id) const;  ///< null: no such column
+  /// Its place; `columns.size()` where there is none.
+  std::size_t place_of(std::string_view id) const;
+  const std::string& text(std::size_t column, std::size_t row) const {
+    return columns[column].words[columns[column].codes[row]];
+  }
+};
+
+using ColumnTablePointer = std::shared_ptr<const ColumnTable>;
+
+}  // namespace shardscope::gui

@@ -1,0 +1,153 @@
+#include "gui/data/strategy_rows.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "traces/analysis.h"
+
+namespace shardscope::gui {
+namespace {
+
+/// Collectives that start in the window; one that is recorded as several spans counts once a span.
+StepTraffic traffic_of(const Trace& trace, TimeWindow window) {
+  const FactsTable facts(trace);
+  StepTraffic traffic;
+  for (const Span& span : trace.spans) {
+    if (span.span_class != SpanClass::communication || !is_on_device(trace, span)) continue;
+    if (span.start < window.begin || span.start >= window.end) continue;
+    ++traffic.collectives;
+    if (const OperationFacts* fact = facts.find(span.operation)) traffic.bytes += fact->bytes;
+  }
+  return traffic;
+}
+
+/// Half of what lies between the shortest and the longest step but the first, of `step`.
+double spread_of(const Trace& trace, Duration step) {
+  std::vector<StepWindow> steps = step_windows(trace);
+  if (steps.size() < 3 || step.ns <= 0) return 0;
+  const auto [shortest, longest] = std::minmax_element(
+      steps.begin() + 1, steps.end(),
+      [](const auto& a, const auto& b) { return a.window.length() < b.window.length(); });
+  return static_cast<double>((longest->window.length() - shortest->window.length()).ns) / 2 /
+         static_cast<double>(step.ns);
+}
+
+void add_memory(SideFigures& figures, const MemorySummary& memory) {
+  if (memory.peak_allocated > Bytes{}) figures.peak = memory.peak_allocated;
+  figures.at_peak = memory.at_peak;
+  if (memory.peak_reserved > Bytes{}) figures.reserved = memory.peak_reserved;
+  if (memory.outside > Bytes{}) figures.outside = memory.outside;
+}
+
+SideFigures figures_of(const Summary& summary) {
+  SideFigures figures{.step = summary.step_time, .time = summary.time};
+  const Duration band = summary.step_time_high - summary.step_time_low;
+  if (summary.step_time.ns > 0)
+    figures.spread_share =
+        static_cast<double>(band.ns) / 2 / static_cast<double>(summary.step_time.ns);
+  add_memory(figures, summary.memory);
+  figures.mfu_share = summary.mfu_share;
+  if (summary.tokens_per_s > 0) figures.tokens_per_s = summary.tokens_per_s;
+  return figures;
+}
+
+SideFigures figures_of(const Trace& trace) {
+  const TimeWindow step = shown_step(trace);
+  SideFigures figures{.step = step.length(), .time = account(trace, step)};
+  if (!trace.memory.empty()) {
+    const MemoryPeak peak = memory_peak(trace, step);
+    figures.peak = peak.total;
+    figures.at_peak = peak.at_peak;
+  }
+  return figures;
+}
+
+std::optional<SideFigures> figures_of(const std::optional<Side>& side) {
+  if (!side || (!side->summary && !side->has_trace())) return std::nullopt;
+  SideFigures figures =
+      side->summary ? figures_of(*side->summary) : figures_of(*side->ranks.front());
+  if (!side->has_trace()) return figures;
+  const Trace& trace = *side->ranks.front();
+  figures.traffic = traffic_of(trace, shown_step(trace));
+  if (side->kind == SideKind::profiled)
+    figures.spread_share = std::max(figures.spread_share, spread_of(trace, figures.step));
+  return figures;
+}
+
+bool is_unsharded(const StrategyRow& row) {
+  constexpr std::array<std::string_view, 3> names{"no_shard", "ddp", "DDP"};
+  return std::find(names.begin(), names.end(), row.strategy) != names.end();
+}
+
+bool has_point(const StrategyRow& row) {
+  return row.figures() != nullptr && row.figures()->peak.has_value();
+}
+
+bool beats(const SideFigures& a, const SideFigures& b) {
+  const bool is_no_worse = a.step <= b.step && *a.peak <= *b.peak;
+  return is_no_worse && (a.step < b.step || *a.peak < *b.peak);
+}
+
+}  // namespace
+
+std::optional<double> SideFigures::overlap_share() const {
+  if (time.communication.ns <= 0) return std::nullopt;
+  return static_cast<double>(time.overlap.ns) / static_cast<double>(time.communication.ns);
+}
+
+const SideFigures* StrategyRow::figures() const {
+  if (profiled) return &*profiled;
+  return predicted ? &*predicted : nullptr;
+}
+
+const SideFigures* StrategyRow::figures(SideKind kind) const {
+  const auto& side = kind == SideKind::predicted ? predicted : profiled;
+  return side ? &*side : nullptr;
+}
+
+std::optional<Bytes> StrategyRow::margin() const {
+  const SideFigures* of = figures();
+  if (!device_memory || of == nullptr || !of->peak) return std::nullopt;
+  return *device_memory - of->reserved.value_or(*of->peak) - of->outside.value_or(Bytes{});
+}
+
+StrategyRow strategy_row(const ScenarioPointer& scenario) {
+  StrategyRow row{.scenario = scenario, .label = scenario->label};
+  row.predicted = figures_of(scenario->predicted);
+  row.profiled = figures_of(scenario->profiled);
+  for (const auto* side : {&scenario->predicted, &scenario->profiled}) {
+    if (!*side || !(*side)->summary) continue;
+    const Summary& summary = *(*side)->summary;
+    row.strategy = summary.strategy;
+    row.world = summary.world;
+    if (summary.device_memory) row.device_memory = summary.device_memory;
+    row.fits = summary.fits;
+  }
+  return row;
+}
+
+std::optional<std::size_t> default_baseline(const std::vector<StrategyRow>& rows) {
+  std::optional<std::size_t> fastest;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (is_unsharded(rows[i])) return i;
+    const SideFigures* figures = rows[i].figures();
+    if (figures != nullptr && (!fastest || figures->step < rows[*fastest].figures()->step))
+      fastest = i;
+  }
+  return fastest;
+}
+
+std::vector<bool> pareto_front(const std::vector<StrategyRow>& rows) {
+  std::vector<bool> front(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    front[i] =
+        has_point(rows[i]) && rows[i].fits &&
+        std::none_of(rows.begin(), rows.end(), [&](const StrategyRow& other) {
+          return has_point(other) && other.fits && beats(*other.figures(), *rows[i].figures());
+        });
+  return front;
+}
+
+}  // namespace shardscope::gui

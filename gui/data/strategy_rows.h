@@ -1,0 +1,67 @@
+// What a scenario comes to: the figures that strategies are compared by.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gui/data/column_table.h"
+#include "gui/data/scenario.h"
+
+namespace shardscope::gui {
+
+/// The collectives of one step of one rank.
+struct StepTraffic {
+  std::int64_t collectives = 0;
+  Bytes bytes;  ///< their payloads together
+  bool operator==(const StepTraffic&) const = default;
+};
+
+/// One side's figures, of the step that stands for it.
+struct SideFigures {
+  Duration step;
+  Accounting time;            ///< of that step
+  double spread_share = 0;    ///< how far steps are from `step`, of it; 0: not known
+  std::optional<Bytes> peak;  ///< allocated; none: no memory was recorded
+  CategoryBytes at_peak;      ///< all 0 where categories are not known
+  std::optional<Bytes> reserved, outside;
+  std::optional<double> mfu_share;
+  std::optional<double> tokens_per_s;
+  std::optional<StepTraffic> traffic;
+
+  /// Of communication; none where there is none.
+  std::optional<double> overlap_share() const;
+};
+
+struct StrategyRow {
+  ScenarioPointer scenario;  ///< null in tests of formulas
+  std::string label;         ///< "full_shard x2"
+  std::string strategy;      ///< "full_shard"; "" of traces of others
+  int world = 1;
+  std::optional<Bytes> device_memory;
+  bool fits = true;  ///< where `device_memory` is known
+  std::optional<SideFigures> predicted, profiled;
+
+  /// The profiled figures, else the predicted ones; null without either.
+  const SideFigures* figures() const;
+  const SideFigures* figures(SideKind kind) const;
+  /// What the device has left at the peak of what is reserved, and outside; negative: lacks.
+  std::optional<Bytes> margin() const;
+};
+
+/// Reads the summaries, and where there is none the traces. O(n log n) in the spans.
+StrategyRow strategy_row(const ScenarioPointer& scenario);
+
+/// Index of the row that others are best compared with: nothing sharded (no_shard, DDP), else the
+/// fastest; none of no rows.
+std::optional<std::size_t> default_baseline(const std::vector<StrategyRow>& rows);
+
+/// Which rows no other beats in both memory and step time. A row without either is on no front.
+std::vector<bool> pareto_front(const std::vector<StrategyRow>& rows);
+
+/// One row for each, in their order. Column ids: "strategy", "fits", "margin", "peak_predicted",
+/// "peak_profiled", "peak_error", "step_predicted", ...
+ColumnTable strategy_table(const std::vector<StrategyRow>& rows);
+
+}  // namespace shardscope::gui

@@ -1,0 +1,257 @@
+#include "gui/data/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "core/side_by_side.h"
+#include "gui/data/verdict_memory.h"
+#include "gui/data/verdict_time.h"
+
+namespace shardscope::gui {
+namespace {
+
+enum class Direction { less, same, more };
+
+/// Two rows' figures of one kind.
+struct Pair {
+  const StrategyRow& baseline;
+  const StrategyRow& other;
+  SideKind kind;
+  const SideFigures& before;
+  const SideFigures& after;
+
+  bool has_memory() const { return before.peak && after.peak && *before.peak > Bytes{}; }
+  /// Of the baseline's peak; negative: less.
+  double memory_share() const {
+    return static_cast<double>((*after.peak - *before.peak).count) /
+           static_cast<double>(before.peak->count);
+  }
+  double time_share() const {
+    return before.step.ns == 0 ? 0
+                               : static_cast<double>((after.step - before.step).ns) /
+                                     static_cast<double>(before.step.ns);
+  }
+  /// Within which times are the same.
+  double noise_share() const {
+    return std::max({same_time_share, before.spread_share, after.spread_share});
+  }
+  Direction memory() const {
+    const double share = memory_share();
+    if (std::abs(share) < same_memory_share) return Direction::same;
+    return share < 0 ? Direction::less : Direction::more;
+  }
+  Direction time() const {
+    const double share = time_share();
+    if (std::abs(share) <= noise_share()) return Direction::same;
+    return share < 0 ? Direction::less : Direction::more;
+  }
+};
+
+std::string in_capitals(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
+}
+
+/// Strategies by their names as PyTorch writes them, where that tells the two apart.
+std::string name_in(const StrategyRow& row, const StrategyRow& beside) {
+  const bool is_told = !row.strategy.empty() && row.strategy != beside.strategy;
+  return is_told ? in_capitals(row.strategy) : row.label;
+}
+
+std::string same_memory_text(const Pair& pair) {
+  return *pair.before.peak == *pair.after.peak
+             ? "the same memory to the byte"
+             : fmt::format("the same memory (within {})", percent_text(same_memory_share));
+}
+
+std::string same_time_text(const Pair& pair) {
+  return fmt::format("the same time (within {})", percent_text(pair.noise_share()));
+}
+
+/// "saves 41% of memory and costs 6% of time here".
+std::string claim(const Pair& pair) {
+  const std::string time = percent_text(pair.time_share());
+  if (!pair.has_memory()) {
+    if (pair.time() == Direction::same) return "takes " + same_time_text(pair) + " here";
+    return fmt::format("{} {} of time here", pair.time() == Direction::less ? "saves" : "costs",
+                       time);
+  }
+  const std::string memory = percent_text(pair.memory_share());
+  switch (pair.memory()) {
+    case Direction::less:
+      if (pair.time() == Direction::same)
+        return fmt::format("saves {} of memory in {} here", memory, same_time_text(pair));
+      if (pair.time() == Direction::less)
+        return fmt::format("saves {} of memory and {} of time here", memory, time);
+      return fmt::format("saves {} of memory and costs {} of time here", memory, time);
+    case Direction::more:
+      if (pair.time() == Direction::same)
+        return fmt::format("costs {} more memory in {} here", memory, same_time_text(pair));
+      if (pair.time() == Direction::less)
+        return fmt::format("saves {} of time and costs {} more memory here", time, memory);
+      return fmt::format("costs {} more memory and {} of time here", memory, time);
+    case Direction::same:
+      break;
+  }
+  if (pair.time() == Direction::same)
+    return fmt::format("makes no difference here: {} and {}", same_memory_text(pair),
+                       same_time_text(pair));
+  return fmt::format("{} {} of time here with {}",
+                     pair.time() == Direction::less ? "saves" : "costs", time,
+                     same_memory_text(pair));
+}
+
+std::string memory_because(const Pair& pair) {
+  if (!pair.has_memory() || pair.memory() == Direction::same) return "";
+  return memory_reason(category_changes(pair.before.at_peak, pair.after.at_peak, pair.other.world),
+                       *pair.after.peak - *pair.before.peak);
+}
+
+std::string time_because(const Pair& pair) {
+  if (pair.time() != Direction::same) return time_reason(pair.before, pair.after);
+  // Why there is no difference needs saying only where there is a price that could be paid.
+  return pair.has_memory() && pair.memory() != Direction::same
+             ? hiding_reason(pair.before, pair.after)
+             : "";
+}
+
+std::string because(const Pair& pair) {
+  const std::string memory = memory_because(pair), time = time_because(pair);
+  if (memory.empty() && time.empty()) return "";
+  return fmt::format(", because {}{}{}", memory, memory.empty() || time.empty() ? "" : "; and ",
+                     time);
+}
+
+/// Of a device that only one of the two fits into; "" otherwise.
+std::string fits_text(const Pair& pair) {
+  if (pair.baseline.fits == pair.other.fits || !pair.other.device_memory) return "";
+  const StrategyRow& fitting = pair.other.fits ? pair.other : pair.baseline;
+  const StrategyRow& large = pair.other.fits ? pair.baseline : pair.other;
+  return fmt::format("{} fits into a device's {}, {} does not. ", name_in(fitting, large),
+                     rounded_text(*pair.other.device_memory), name_in(large, fitting));
+}
+
+std::string memory_line(const Pair& pair) {
+  const auto changes = category_changes(pair.before.at_peak, pair.after.at_peak, pair.other.world);
+  return fmt::format("Peak {} -> {}{}{}", rounded_text(*pair.before.peak),
+                     rounded_text(*pair.after.peak), changes.empty() ? "" : ": ",
+                     changes_text(changes));
+}
+
+std::string basis_line(const Pair& pair) {
+  const double spread = std::max(pair.before.spread_share, pair.after.spread_share);
+  std::string text =
+      fmt::format("From {} figures, against {}", name_of(pair.kind), pair.baseline.label);
+  if (spread > 0)
+    text += fmt::format(
+        "; {} {}",
+        pair.kind == SideKind::profiled ? "steps differ by up to" : "the prediction's band is",
+        "\u00b1" + percent_text(spread));
+  return text;
+}
+
+/// What had been predicted of a difference that was measured.
+std::string forecast_line(const Pair& pair) {
+  const auto &before = pair.baseline.predicted, &after = pair.other.predicted;
+  if (pair.kind != SideKind::profiled || !before || !after) return "";
+  const Pair forecast{.baseline = pair.baseline,
+                      .other = pair.other,
+                      .kind = SideKind::predicted,
+                      .before = *before,
+                      .after = *after};
+  return fmt::format("Predicted was: {} {}", name_in(pair.other, pair.baseline), claim(forecast));
+}
+
+std::vector<std::string> reasons_of(const Pair& pair) {
+  std::vector<std::string> reasons;
+  if (pair.has_memory()) reasons.push_back(memory_line(pair));
+  for (std::string line :
+       {step_text(pair.before, pair.after), communication_text(pair.before, pair.after),
+        forecast_line(pair), basis_line(pair)})
+    if (!line.empty()) reasons.push_back(std::move(line));
+  return reasons;
+}
+
+/// The kind of figures that both have.
+std::optional<SideKind> common_kind(const StrategyRow& a, const StrategyRow& b) {
+  for (const SideKind kind : {SideKind::profiled, SideKind::predicted})
+    if (a.figures(kind) != nullptr && b.figures(kind) != nullptr) return kind;
+  return std::nullopt;
+}
+
+Verdict one_sided(const StrategyRow& row) {
+  const SideFigures* figures = row.figures();
+  if (figures == nullptr) return {.sentence = row.label + " has no figures.", .reasons = {}};
+  const std::string peak =
+      figures->peak ? fmt::format(", {} at its peak", rounded_text(*figures->peak)) : "";
+  return {.sentence = fmt::format("{} is only {}: {} a step{}.", row.label,
+                                  row.profiled ? "profiled" : "predicted",
+                                  rounded_text(figures->step), peak),
+          .reasons = {}};
+}
+
+std::string predicted_memory(const SideFigures& predicted, const SideFigures& profiled) {
+  if (!predicted.peak || !profiled.peak) return "";
+  if (*predicted.peak == *profiled.peak)
+    return fmt::format(", and its peak memory to the byte ({})", rounded_text(*profiled.peak));
+  const auto error = error_share(SideBySide<Bytes>{{*predicted.peak}, {*profiled.peak}});
+  return fmt::format(", and its peak memory within {} ({} predicted, {} profiled)",
+                     percent_text(error.value_or(0)), rounded_text(*predicted.peak),
+                     rounded_text(*profiled.peak));
+}
+
+}  // namespace
+
+std::string percent_text(double share) {
+  const double percent = std::abs(share) * 100;
+  // Rounding may carry: 9.96 is 10.
+  const int decimals = percent >= 9.95 ? 0 : percent >= 0.995 ? 1 : 2;
+  std::string text = fmt::format("{:.{}f}", percent, decimals);
+  if (text.find('.') != std::string::npos) {
+    while (text.back() == '0') text.pop_back();
+    if (text.back() == '.') text.pop_back();
+  }
+  return text + "%";
+}
+
+Verdict compared(const StrategyRow& baseline, const StrategyRow& other) {
+  const auto kind = common_kind(baseline, other);
+  if (!kind)
+    return {.sentence = fmt::format("{} and {} cannot be compared: neither predicted nor profiled "
+                                    "figures are there of both.",
+                                    other.label, baseline.label),
+            .reasons = {}};
+  const Pair pair{.baseline = baseline,
+                  .other = other,
+                  .kind = *kind,
+                  .before = *baseline.figures(*kind),
+                  .after = *other.figures(*kind)};
+  return {.sentence = fmt::format("{}{} {}{}.", fits_text(pair), name_in(other, baseline),
+                                  claim(pair), because(pair)),
+          .reasons = reasons_of(pair)};
+}
+
+Verdict predicted_against_profiled(const StrategyRow& row) {
+  if (!row.predicted || !row.profiled) return one_sided(row);
+  const SideFigures &predicted = *row.predicted, &profiled = *row.profiled;
+  const auto error = error_share(SideBySide<Duration>{{predicted.step}, {profiled.step}});
+  Verdict verdict{.sentence = fmt::format(
+                      "{} was predicted within {} of its step time ({} predicted, {} "
+                      "profiled){}.",
+                      row.label, percent_text(error.value_or(0)), rounded_text(predicted.step),
+                      rounded_text(profiled.step), predicted_memory(predicted, profiled)),
+                  .reasons = {}};
+  verdict.reasons.push_back("From predicted to profiled: " + step_text(predicted, profiled));
+  const auto changes = category_changes(predicted.at_peak, profiled.at_peak, 1);
+  if (predicted.peak && profiled.peak && !changes.empty())
+    verdict.reasons.push_back("At the peak, from predicted to profiled: " + changes_text(changes));
+  return verdict;
+}
+
+}  // namespace shardscope::gui

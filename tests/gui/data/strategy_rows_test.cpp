@@ -1,0 +1,75 @@
+#include "gui/data/strategy_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/gui/scenarios.h"
+
+namespace shardscope::gui {
+namespace {
+
+/// A profiled row of so many milliseconds and MiB.
+StrategyRow row(const std::string& strategy, std::int64_t ms, std::int64_t mib) {
+  return {.label = strategy,
+          .strategy = strategy,
+          .profiled = SideFigures{.step = 1_ms * ms, .peak = 1_MiB * mib}};
+}
+
+TEST(StrategyRows, FiguresOfBothSidesComeFromTheirSummariesAndTraces) {
+  const StrategyRow row = strategy_row(shardscope::testing::small_scenario("one", 1.25));
+  ASSERT_TRUE(row.predicted && row.profiled);
+  EXPECT_EQ(row.strategy, "full_shard");
+  EXPECT_EQ(row.predicted->step, 100_us);
+  EXPECT_EQ(row.profiled->step, 125_us);
+  EXPECT_EQ(row.profiled->peak, 15_MiB);
+  // Of [40, 100) the first 20 us are beside compute [0, 60).
+  EXPECT_DOUBLE_EQ(*row.predicted->overlap_share(), 1.0 / 3);
+  EXPECT_EQ(row.predicted->traffic, (StepTraffic{.collectives = 1, .bytes = {8192}}));
+}
+
+TEST(StrategyRows, TheMarginIsWhatReservedAndOutsideLeave) {
+  StrategyRow one = row("full_shard", 1, 500);
+  EXPECT_FALSE(one.margin());
+  one.device_memory = 1000_MiB;
+  EXPECT_EQ(one.margin(), 500_MiB);
+  one.profiled->reserved = 700_MiB;
+  one.profiled->outside = 400_MiB;
+  EXPECT_EQ(one.margin(), Bytes{} - 100_MiB);
+}
+
+TEST(StrategyRows, WhatIsNotShardedIsTheBaselineElseTheFastest) {
+  EXPECT_EQ(default_baseline({row("full_shard", 5, 1), row("no_shard", 9, 1)}), 1u);
+  EXPECT_EQ(default_baseline({row("full_shard", 5, 1), row("zero1", 4, 1)}), 1u);
+  EXPECT_EQ(default_baseline({}), std::nullopt);
+}
+
+TEST(StrategyRows, TheFrontHasWhatNoOtherBeatsInBoth) {
+  // The third is beaten by the first (faster, as small); the last has no memory.
+  std::vector<StrategyRow> rows = {row("a", 10, 100), row("b", 20, 50), row("c", 15, 100),
+                                   row("d", 30, 50), row("e", 1, 1)};
+  rows.back().profiled->peak.reset();
+  EXPECT_EQ(pareto_front(rows), (std::vector<bool>{true, true, false, false, false}));
+}
+
+TEST(StrategyRows, WhatDoesNotFitIsOnNoFrontAndBeatsNothing) {
+  std::vector<StrategyRow> rows = {row("a", 10, 100), row("b", 20, 50)};
+  rows[0].fits = false;
+  EXPECT_EQ(pareto_front(rows), (std::vector<bool>{false, true}));
+}
+
+TEST(StrategyRows, TheTableHasBothSidesAndTheirSignedError) {
+  StrategyRow one = row("full_shard", 125, 15);
+  one.predicted = SideFigures{.step = 100_ms, .peak = 15_MiB};
+  const ColumnTable table = strategy_table({one, row("zero1", 80, 20)});
+  ASSERT_EQ(table.rows, 2u);
+  EXPECT_EQ(table.find("step_predicted")->numbers[0], 100e6);
+  EXPECT_EQ(table.find("step_profiled")->numbers[0], 125e6);
+  EXPECT_DOUBLE_EQ(table.find("step_error")->numbers[0], -0.2);
+  EXPECT_TRUE(std::isnan(table.find("step_error")->numbers[1]));
+  EXPECT_EQ(table.find("step_predicted")->look, CellLook::predicted);
+  EXPECT_EQ(table.find("step_profiled")->look, CellLook::profiled);
+}
+
+}  // namespace
+}  // namespace shardscope::gui
