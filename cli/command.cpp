@@ -57,6 +57,10 @@ void refuse_empty_values(const std::vector<std::string>& arguments) {
   }
 }
 
+bool asks_for_help(const std::vector<std::string>& arguments) {
+  return !arguments.empty() && (arguments.front() == "--help" || arguments.front() == "-h");
+}
+
 /// CLI11's help without its double blank lines.
 std::string help_of(const CLI::App& app) {
   std::string text = app.help();
@@ -73,6 +77,7 @@ struct Command::Impl {
   CLI::App app;
   std::string group = "Options";
   std::function<ExitCode()> action;
+  std::vector<std::string>* passed_on = nullptr;
 
   CLI::Option* add(std::string_view name, std::function<void(const std::string&)> store,
                    const OptionHelp& help) {
@@ -140,6 +145,12 @@ void Command::positionals(std::string_view name, std::vector<std::string>& value
   impl_->app.add_option(std::string(name), values, std::string(text))->type_name("");
 }
 
+void Command::pass_on(std::string_view name, std::vector<std::string>& values,
+                      std::string_view text) {
+  positionals(name, values, text);
+  impl_->passed_on = &values;
+}
+
 void Command::not_yet(std::string_view name, std::string_view what, std::string_view way_out) {
   const auto refuse = [parts = Error::Parts{.where = std::string(name),
                                             .what = std::string(what) + " at this commit",
@@ -171,6 +182,10 @@ void Command::action(std::function<ExitCode()> action) { impl_->action = std::mo
 ExitCode Command::run(const std::vector<std::string>& arguments) {
   CLI::App& app = impl_->app;
   app.set_help_flag("-h,--help", "prints this")->group("All verbs");
+  if (impl_->passed_on && !asks_for_help(arguments)) {
+    *impl_->passed_on = arguments;
+    return impl_->action();
+  }
   refuse_empty_values(arguments);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

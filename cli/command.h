@@ -39,6 +39,9 @@ class Command {
   void flag(std::string_view name, bool& value, std::string_view text);
   void positional(std::string_view name, std::optional<std::string>& value, std::string_view text);
   void positionals(std::string_view name, std::vector<std::string>& values, std::string_view text);
+  /// Everything that follows the verb goes to another program as it stands, unless it asks for
+  /// help.
+  void pass_on(std::string_view name, std::vector<std::string>& values, std::string_view text);
   /// An option that docs/cli.md promises and this commit has not: using it throws Error with this
   /// way out.
   void not_yet(std::string_view name, std::string_view what, std::string_view way_out);

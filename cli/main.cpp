@@ -20,7 +20,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 15> verbs{
+constexpr std::array<Verb, 16> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
@@ -35,9 +35,10 @@ constexpr std::array<Verb, 15> verbs{
      {"report", "what a trace amounts to, whoever recorded it", declare_report},
      {"lint", "what the real tools would do with a configuration file", declare_lint},
      {"convert", "a configuration of one tool as that of another", declare_convert},
-     {"data", "text to tokens", declare_data}}};
+     {"data", "text to tokens", declare_data},
+     {"gui", "the desktop application: runs and traces, predicted over profiled", declare_gui}}};
 
-constexpr std::array<std::string_view, 2> later_verbs{"gui", "checkpoint"};
+constexpr std::array<std::string_view, 1> later_verbs{"checkpoint"};
 
 std::string program_help() {
   std::string text =

@@ -22,6 +22,7 @@ void declare_compare(Command& command);
 void declare_convert(Command& command);
 void declare_data(Command& command);
 void declare_fit(Command& command);
+void declare_gui(Command& command);
 void declare_import(Command& command);
 void declare_lint(Command& command);
 void declare_plan(Command& command);

@@ -40,7 +40,7 @@ TEST(Program, HelpListsEveryVerb) {
   const Outcome outcome = workplace.run("--help");
   EXPECT_EQ(outcome.code, 0);
   for (const char* verb : {"model", "schedule", "simulate", "calibrate", "train", "compare", "data",
-                           "validate", "plan", "profile"}) {
+                           "validate", "plan", "profile", "gui"}) {
     EXPECT_THAT(outcome.output, HasSubstr(std::string("\n  ") + verb + " "));
   }
 }
@@ -62,7 +62,7 @@ TEST(Program, GuessesAMistypedVerb) {
 }
 
 TEST(Program, SaysThatALaterVerbIsNotThereYet) {
-  const Outcome outcome = Workplace().run("gui");
+  const Outcome outcome = Workplace().run("checkpoint");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("not there at this commit"));
 }
