@@ -11,6 +11,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -91,23 +92,25 @@ FileDescriptor try_connect(const addrinfo& to, const TimeLimit& limit, std::stri
 TcpStore::TcpStore(const std::string& address, int port, milliseconds deadline)
     : place_(fmt::format("store at {}:{}", address, port)), deadline_(deadline) {
   const TimeLimit limit(deadline);
-  std::string reason = "no answer";
+  std::optional<std::string> reason;
   milliseconds pause{2};
   while (!limit.passed()) {
     const Addresses addresses = resolve(address, port, limit);
-    if (!addresses.list) reason = addresses.reason;
+    std::string failure = addresses.reason;
     for (const addrinfo* to = addresses.list.get(); to != nullptr; to = to->ai_next) {
-      socket_ = try_connect(*to, limit, &reason);
+      socket_ = try_connect(*to, limit, &failure);
       if (!socket_.valid()) continue;
       const int on = 1;
       ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       ::send(socket_.get(), store_greeting.data(), store_greeting.size(), MSG_NOSIGNAL);
       return;
     }
+    // The last attempt may fail for want of time alone; one before it knows more.
+    if (!reason || !limit.passed()) reason = failure;
     std::this_thread::sleep_for(milliseconds(limit.milliseconds_left(pause)));
     pause = std::min(pause * 2, milliseconds(200));
   }
-  fail(fmt::format("{}, for {} s", reason, seconds(deadline)));
+  fail(fmt::format("{}, for {} s", reason.value_or("no answer"), seconds(deadline)));
 }
 
 void TcpStore::fail(std::string_view what) const {
