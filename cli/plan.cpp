@@ -11,7 +11,6 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/plan_answer.h"
-#include "cli/plan_config.h"
 #include "cli/plan_ground.h"
 #include "cli/plan_json.h"
 #include "cli/plan_options.h"
@@ -74,7 +73,7 @@ class StopOnInterrupt {
 /// The answer, the chosen file and the picture.
 void leave_in(const std::filesystem::path& folder, const PlanAnswer& answer,
               const PlanGround& ground, const std::string& json,
-              const std::optional<WrittenChoice>& chosen) {
+              const std::optional<planner::WrittenChoice>& chosen) {
   create_folder(folder);
   write_atomically(folder / "plan.json", json + "\n");
   if (!chosen) return;
@@ -102,8 +101,9 @@ ExitCode run_plan(const PlanOptions& options) {
                   {.report = [&](const planner::Progress& progress) { line.update(progress); },
                    .stop = stop.token()});
   }
-  std::optional<WrittenChoice> chosen;
-  if (!answer.candidates.empty()) chosen = written(answer.candidates[answer.chosen].choice, ground);
+  std::optional<planner::WrittenChoice> chosen;
+  if (!answer.candidates.empty())
+    chosen = planner::written(answer.candidates[answer.chosen].choice, written_from(ground));
   const std::string json = plan_json(answer, ground, options, chosen);
   if (!options.output.json) note_assumptions(options.output, ground.assumed);
   print(options.output.json ? json + "\n"

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "cli/plan_compare.h"
-#include "cli/plan_config.h"
 #include "cli/plan_given.h"
 #include "cli/plan_larger.h"
 #include "cli/plan_plot.h"
@@ -244,14 +243,16 @@ class Planning {
   enum class Objection : std::uint8_t { none, beyond_the_file, small_margin };
   Objection objection_to(const Candidate& candidate) const {
     if (has_small_margin(candidate.summary)) return Objection::small_margin;
-    return memory_beyond_the_file(candidate.choice, ground_).empty() ? Objection::none
-                                                                     : Objection::beyond_the_file;
+    return memory_beyond_the_file(candidate.choice, written_from(ground_)).empty()
+               ? Objection::none
+               : Objection::beyond_the_file;
   }
 
   std::string text_of_objection(const Candidate& candidate) const {
     if (has_small_margin(candidate.summary))
       return fmt::format("it has {} to spare", rounded_text(margin_of(candidate.summary)));
-    return fmt::format("no file says \"{}\"", memory_beyond_the_file(candidate.choice, ground_));
+    return fmt::format("no file says \"{}\"",
+                       memory_beyond_the_file(candidate.choice, written_from(ground_)));
   }
 
   /// Of those that cannot be told apart the first with the least against it.

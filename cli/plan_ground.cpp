@@ -289,4 +289,8 @@ int ranks_per_node(const PlanGround& ground) {
   return per_node > 0 ? per_node : ground.question.world;
 }
 
+planner::WrittenFrom written_from(const PlanGround& ground) {
+  return {.job = ground.job, .model = ground.model, .ranks_per_node = ranks_per_node(ground)};
+}
+
 }  // namespace shardscope

@@ -15,6 +15,7 @@
 #include "core/model/model.h"
 #include "sim/planner/choice.h"
 #include "sim/planner/enumerate.h"
+#include "sim/planner/written_choice.h"
 
 namespace shardscope {
 
@@ -41,5 +42,8 @@ Prediction predict(const planner::Choice& choice, const PlanGround& ground);
 
 /// Devices of one node.
 int ranks_per_node(const PlanGround& ground);
+
+/// For the file of one of its choices.
+planner::WrittenFrom written_from(const PlanGround& ground);
 
 }  // namespace shardscope

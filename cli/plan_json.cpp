@@ -66,7 +66,8 @@ Json given_json(const GivenFile& given) {
 }  // namespace
 
 std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
-                      const PlanOptions& options, const std::optional<WrittenChoice>& chosen) {
+                      const PlanOptions& options,
+                      const std::optional<planner::WrittenChoice>& chosen) {
   Json json{{"schema", "shardscope.plan/1"},
             {"objective", name_of(options.asked_objective())},
             {"world", ground.question.world},

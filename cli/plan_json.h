@@ -5,12 +5,13 @@
 #include <string>
 
 #include "cli/plan_answer.h"
-#include "cli/plan_config.h"
+#include "sim/planner/written_choice.h"
 
 namespace shardscope {
 
 /// `chosen`: the best one's file, where there is a best.
 std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
-                      const PlanOptions& options, const std::optional<WrittenChoice>& chosen);
+                      const PlanOptions& options,
+                      const std::optional<planner::WrittenChoice>& chosen);
 
 }  // namespace shardscope

@@ -245,7 +245,7 @@ std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
   return text + chosen_text(answer, options, painter);
 }
 
-std::string written_text(const WrittenChoice& written) {
+std::string written_text(const planner::WrittenChoice& written) {
   std::string text;
   for (const Loss& loss : written.losses)
     text += fmt::format("not in {}: {}: {}\n", written.file, loss.key, loss.why);

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "cli/plan_answer.h"
-#include "cli/plan_config.h"
 #include "cli/terminal.h"
+#include "sim/planner/written_choice.h"
 
 namespace shardscope {
 
@@ -14,6 +14,6 @@ std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
                       const PlanOptions& options, const Painter& painter);
 
 /// What the chosen one's file leaves to the script.
-std::string written_text(const WrittenChoice& written);
+std::string written_text(const planner::WrittenChoice& written);
 
 }  // namespace shardscope

@@ -1,27 +1,16 @@
 // What the simulator says of a scenario on a machine.
 #pragma once
 
-#include <optional>
-#include <string>
+#include <string_view>
 
 #include "cli/scenario.h"
-#include "core/schedule.h"
 #include "sim/hardware_profile.h"
+#include "sim/prediction.h"
 #include "traces/run_folder.h"
-#include "traces/summary.h"
-#include "traces/trace.h"
 
 namespace shardscope {
 
-struct Prediction {
-  Schedule schedule;
-  Trace trace;
-  Summary summary;
-  /// The operation that asks for memory that is not there.
-  std::optional<OperationId> out_of_memory_at = {};
-};
-
-/// Simulates the scenario's rank; the step time's band is sim/band.h's.
+/// Simulates the scenario's rank.
 Prediction predict(const Scenario& scenario, const HardwareProfile& profile);
 
 /// Leaves summary and trace in the run folder's predicted/.

@@ -10,6 +10,7 @@ constexpr std::int64_t most_multiprocessors = 100'000;
 constexpr std::int64_t newest_pcie = 9;
 constexpr double largest_oversubscription = 1000;
 constexpr double least_efficiency = 0.01;
+constexpr double most_efficiency = 100;
 
 // ---- reading
 
@@ -69,7 +70,7 @@ void check_fabric(const JsonValue& value, const Node& node) {
 
 Node read_node(const JsonValue& value) {
   value.only_keys({"gpus", "fabric", "nvlinks", "pcie_generation", "peer_to_peer", "host_bridge",
-                   "cpu", "efficiency", "origin", "source", "date", "spread"});
+                   "cpu", "efficiency", "latency_factor", "origin", "source", "date", "spread"});
   Node node{
       .gpus = static_cast<int>(value.at("gpus").integer(1, most_of_a_node)),
       .fabric = read_name(
@@ -80,7 +81,8 @@ Node read_node(const JsonValue& value) {
       .peer_to_peer = read_flag(value, "peer_to_peer", true),
       .cpu = read_name(value.at("cpu"), {CpuVendor::intel, CpuVendor::amd, CpuVendor::arm},
                        "vendor of processors"),
-      .efficiency = read_number(value, "efficiency", 1, least_efficiency, 1)};
+      .efficiency = read_number(value, "efficiency", 1, least_efficiency, most_efficiency),
+      .latency_factor = read_number(value, "latency_factor", 1, least_efficiency, most_efficiency)};
   if (const auto bridge = value.find("host_bridge"))
     node.host_bridge = read_quantity(*bridge, parse_bandwidth);
   check_fabric(value, node);
@@ -136,7 +138,9 @@ std::string node_json(const Node& node) {
   if (node.pcie_generation > 0)
     text += fmt::format(", \"pcie_generation\": {}", node.pcie_generation);
   if (!node.peer_to_peer) text += ", \"peer_to_peer\": false";
-  if (node.efficiency < 1) text += fmt::format(", \"efficiency\": {}", node.efficiency);
+  if (node.efficiency != 1) text += fmt::format(", \"efficiency\": {}", node.efficiency);
+  if (node.latency_factor != 1)
+    text += fmt::format(", \"latency_factor\": {}", node.latency_factor);
   if (node.host_bridge)
     text += fmt::format(", \"host_bridge\": \"{}\"", exact_text(*node.host_bridge));
   return text;

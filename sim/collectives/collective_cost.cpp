@@ -36,8 +36,9 @@ CollectiveCost message_cost(Kind kind, Bytes payload, const Placement& placement
   const auto ring = static_cast<std::size_t>(NcclAlgorithm::ring);
   const auto simple = static_cast<std::size_t>(NcclProtocol::simple);
   const NcclHop hop = placement.nodes > 1 ? NcclHop::network : reach.hop;
-  const double latency_us = constants.base_us[ring][simple] +
-                            constants.hop_us[static_cast<std::size_t>(hop)][ring][simple];
+  const double latency_us = (constants.base_us[ring][simple] +
+                             constants.hop_us[static_cast<std::size_t>(hop)][ring][simple]) *
+                            profile.node->latency_factor;
   const double rail = reach.adapter * reach.adapters / std::max(placement.ranks_per_node, 1.0);
   double moved = static_cast<double>(payload.count);
   double leaving = moved;  // of the node

@@ -200,7 +200,7 @@ NcclRate nccl_rate(const NcclCommunicator& comm, Kind kind, Algorithm algorithm,
                    Protocol protocol) {
   const Tuning tuning{comm};
   if (comm.ranks <= 1 || !enabled(tuning, kind, algorithm, protocol)) return {};
-  return {.latency_us = latency_us(tuning, kind, algorithm, protocol),
+  return {.latency_us = latency_us(tuning, kind, algorithm, protocol) * comm.latency_factor,
           .bandwidth = bus_rate(tuning, kind, algorithm, protocol) *
                        algorithm_share(tuning, kind, algorithm)};
 }

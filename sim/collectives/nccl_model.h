@@ -30,7 +30,8 @@ struct NcclCommunicator {
   bool ll128 = false;  ///< its paths keep the order of 128 bytes: NVLink, GPUDirect
   bool collnet = false;
   double adapter_latency_us = 0;
-  NcclGraph ring;  ///< trees, chains and PAT run over as many channels of the same rate
+  double latency_factor = 1;  ///< on all latencies
+  NcclGraph ring;             ///< trees, chains and PAT run over as many channels of the same rate
   NcclGraph nvls;
   bool operator==(const NcclCommunicator&) const = default;
 };

@@ -167,6 +167,7 @@ NcclCommunicator communicator_of(const Placement& placement, const HardwareProfi
       .collnet = !one_node && profile.interconnect->collnet,
       .adapter_latency_us =
           one_node ? 0 : static_cast<double>(profile.interconnect->latency.ns) / 1000,
+      .latency_factor = profile.node->latency_factor,
       .ring = {.channels = ring.count, .within = ring.rate, .across = ring.rate}};
   if (nvswitch && here > 1 && generation >= static_cast<std::size_t>(NcclGeneration::hopper))
     comm.nvls = nvls_graph(rates, reach, here);

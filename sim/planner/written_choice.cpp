@@ -1,4 +1,4 @@
-#include "cli/plan_config.h"
+#include "sim/planner/written_choice.h"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,8 @@
 #include "core/config/config_json.h"
 #include "core/config/yaml_writer.h"
 
-namespace shardscope {
+namespace shardscope::planner {
 namespace {
-
-using planner::Choice;
-using planner::Offload;
-using planner::Prefetch;
 
 ConfigFormat format_of(Runtime runtime) {
   if (runtime == Runtime::deepspeed) return ConfigFormat::deepspeed;
@@ -31,22 +27,21 @@ PortableWrap wrap_of(const Choice& choice) {
   return {.policy = WrapPolicy::transformer};
 }
 
-PortableStrategy portable(const Choice& choice, const PlanGround& ground) {
+PortableStrategy portable(const Choice& choice, const WrittenFrom& from) {
   const int world = choice.mesh.world();
   const bool hybrid = choice.sharding == ShardingStrategy::hybrid_shard ||
                       choice.sharding == ShardingStrategy::hybrid_shard_zero2;
-  PortableStrategy strategy{
-      .sharding = choice.sharding,
-      .world = world,
-      .machines = std::max(1, world / std::min(world, ranks_per_node(ground))),
-      .shard_group = hybrid ? choice.mesh.shard : 0,
-      .mixed_precision = mixed_precision(choice.precision),
-      .wrap = wrap_of(choice),
-      .activation_checkpointing =
-          choice.checkpointing.every == 1 && !choice.checkpointing.selective,
-      .forward_prefetch = choice.prefetch == Prefetch::both,
-      .micro_batch = choice.batch,
-      .accumulation = choice.micro_batches};
+  PortableStrategy strategy{.sharding = choice.sharding,
+                            .world = world,
+                            .machines = std::max(1, world / std::min(world, from.ranks_per_node)),
+                            .shard_group = hybrid ? choice.mesh.shard : 0,
+                            .mixed_precision = mixed_precision(choice.precision),
+                            .wrap = wrap_of(choice),
+                            .activation_checkpointing =
+                                choice.checkpointing.every == 1 && !choice.checkpointing.selective,
+                            .forward_prefetch = choice.prefetch == Prefetch::both,
+                            .micro_batch = choice.batch,
+                            .accumulation = choice.micro_batches};
   if (choice.offload != Offload::none) strategy.offload_optimizer = OffloadDevice::cpu;
   if (choice.offload == Offload::all) strategy.offload_parameters = OffloadDevice::cpu;
   if (choice.runtime == Runtime::ddp) strategy.state_dict = StateDict::full;
@@ -58,7 +53,7 @@ PortableStrategy portable(const Choice& choice, const PlanGround& ground) {
   }
   if (choice.runtime == Runtime::deepspeed) {
     strategy.wrap = deepspeed_wrap();
-    if (ground.job.clip > 0) strategy.clip = ground.job.clip;
+    if (from.job.clip > 0) strategy.clip = from.job.clip;
     if (strategy.sharding == ShardingStrategy::zero1 ||
         strategy.sharding == ShardingStrategy::shard_grad_op)
       strategy.state_dict = StateDict::full;
@@ -85,17 +80,17 @@ bool is_hybrid(const Choice& choice) {
 }
 
 /// What no key of the file says, and memory depends on.
-std::vector<Loss> memory_losses(const Choice& choice, const PlanGround& ground) {
+std::vector<Loss> memory_losses(const Choice& choice, const WrittenFrom& from) {
   std::vector<Loss> losses;
   const auto& checkpointing = choice.checkpointing;
   if (choice.runtime == Runtime::fsdp1 && is_hybrid(choice) &&
-      choice.mesh.shard != ranks_per_node(ground))
+      choice.mesh.shard != from.ranks_per_node)
     losses.push_back(
         {fmt::format("a grid of {} x {} ranks", choice.mesh.replicate, choice.mesh.shard),
          "belongs to the script: FSDP1 shards inside a node unless it is given "
          "process groups"});
   if (checkpointing.every > 1 || checkpointing.selective)
-    losses.push_back({fmt::format("checkpointing {}", planner::text_of(checkpointing)),
+    losses.push_back({fmt::format("checkpointing {}", text_of(checkpointing)),
                       "belongs to the script: the file has all blocks or none"});
   if (choice.reduces_every_micro_batch)
     losses.push_back({"gradients reduced in every micro-batch",
@@ -104,8 +99,8 @@ std::vector<Loss> memory_losses(const Choice& choice, const PlanGround& ground) 
 }
 
 /// What no key of the file says.
-std::vector<Loss> beyond_the_file(const Choice& choice, const PlanGround& ground) {
-  std::vector<Loss> losses = memory_losses(choice, ground);
+std::vector<Loss> beyond_the_file(const Choice& choice, const WrittenFrom& from) {
+  std::vector<Loss> losses = memory_losses(choice, from);
   if (choice.blocks_per_unit > 1)
     losses.push_back({fmt::format("units of {} blocks", choice.blocks_per_unit),
                       "belong to the script: fully_shard takes a list of modules"});
@@ -114,10 +109,10 @@ std::vector<Loss> beyond_the_file(const Choice& choice, const PlanGround& ground
   return losses;
 }
 
-WrittenChoice job_of(const Choice& choice, const PlanGround& ground) {
-  Job job = ground.job;
+WrittenChoice job_of(const Choice& choice, const WrittenFrom& from) {
+  Job job = from.job;
   job.model = std::filesystem::absolute(job.model).lexically_normal();
-  job.strategy = planner::native_strategy(choice, ground.model);
+  job.strategy = native_strategy(choice, from.model);
   job.precision_given = true;
   job.batch = choice.batch;
   job.accumulate = choice.micro_batches;
@@ -134,15 +129,15 @@ WrittenChoice job_of(const Choice& choice, const PlanGround& ground) {
 
 }  // namespace
 
-std::string memory_beyond_the_file(const Choice& choice, const PlanGround& ground) {
+std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from) {
   if (choice.runtime == Runtime::native) return {};
-  const std::vector<Loss> losses = memory_losses(choice, ground);
+  const std::vector<Loss> losses = memory_losses(choice, from);
   return losses.empty() ? std::string() : losses.front().key;
 }
 
-WrittenChoice written(const Choice& choice, const PlanGround& ground) {
-  if (choice.runtime == Runtime::native) return job_of(choice, ground);
-  PortableStrategy strategy = portable(choice, ground);
+WrittenChoice written(const Choice& choice, const WrittenFrom& from) {
+  if (choice.runtime == Runtime::native) return job_of(choice, from);
+  PortableStrategy strategy = portable(choice, from);
   add_own(choice, strategy);
   const ConfigFormat format = format_of(choice.runtime);
   FittedStrategy fit = fitted(strategy, format);
@@ -155,8 +150,8 @@ WrittenChoice written(const Choice& choice, const PlanGround& ground) {
   if (choice.micro_batches == 1)
     std::erase_if(result.losses,
                   [](const Loss& loss) { return loss.key == "gradient_accumulation_steps"; });
-  for (Loss& loss : beyond_the_file(choice, ground)) result.losses.push_back(std::move(loss));
+  for (Loss& loss : beyond_the_file(choice, from)) result.losses.push_back(std::move(loss));
   return result;
 }
 
-}  // namespace shardscope
+}  // namespace shardscope::planner

@@ -4,11 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "cli/plan_ground.h"
 #include "core/config/convert/convert.h"
-#include "core/config/convert/portable_strategy.h"
+#include "core/config/job.h"
+#include "sim/planner/choice.h"
 
-namespace shardscope {
+namespace shardscope::planner {
+
+/// What a file says beside the choice.
+struct WrittenFrom {
+  const Job& job;  ///< what choices do not decide: model, data, steps, optimizer, clipping
+  const Model& model;
+  int ranks_per_node = 1;
+};
 
 struct WrittenChoice {
   std::string file;    ///< "accelerate.yaml", "deepspeed.json", "job.json"
@@ -19,10 +26,10 @@ struct WrittenChoice {
 
 /// What of the choice no file says and memory depends on, so that the file alone may not fit:
 /// "gradients reduced in every micro-batch"; "" where it says enough.
-std::string memory_beyond_the_file(const planner::Choice& choice, const PlanGround& ground);
+std::string memory_beyond_the_file(const Choice& choice, const WrittenFrom& from);
 
 /// accelerate's file for ddp, fsdp1 and fsdp2, DeepSpeed's for its own, a Shardscope job for
 /// native.
-WrittenChoice written(const planner::Choice& choice, const PlanGround& ground);
+WrittenChoice written(const Choice& choice, const WrittenFrom& from);
 
-}  // namespace shardscope
+}  // namespace shardscope::planner
