@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
+#include <map>
 #include <span>
 
 namespace shardscope::gui {
@@ -60,19 +60,31 @@ void set_texts(Column& column, const std::vector<std::string>& texts) {
         std::lower_bound(column.words.begin(), column.words.end(), text) - column.words.begin()));
 }
 
-NumberUnit unit_of(const Column& column) {
-  const double largest = largest_magnitude(column.numbers);
-  const std::span<const Scale> scales = scales_of(column.quantity);
+NumberUnit unit_for(Quantity quantity, double largest) {
+  const std::span<const Scale> scales = scales_of(quantity);
   Scale fitting = scales.front();
   for (const Scale& scale : scales)
     if (largest >= scale.size) fitting = scale;
   NumberUnit unit{.name = fitting.name, .size = fitting.size};
-  if (column.quantity == Quantity::count) return unit;
+  if (quantity == Quantity::count || quantity == Quantity::text) return unit;
   // Four significant digits of the largest, never parts of a byte or a nanosecond.
   const double shown = largest / fitting.size;
-  const bool is_whole = fitting.size == 1 && column.quantity != Quantity::rate;
+  const bool is_whole = fitting.size == 1 && quantity != Quantity::rate;
   if (!is_whole) unit.decimals = shown >= 1000 ? 0 : shown >= 100 ? 1 : 2;
   return unit;
+}
+
+void set_units(ColumnTable& table) {
+  std::map<std::string, double> largest_of_scale;
+  for (Column& column : table.columns) {
+    column.largest = largest_magnitude(column.numbers);
+    double& largest = largest_of_scale[column.scale];
+    largest = std::max(largest, column.largest);
+  }
+  for (Column& column : table.columns) {
+    if (!column.scale.empty()) column.largest = largest_of_scale[column.scale];
+    column.unit = unit_for(column.quantity, column.largest);
+  }
 }
 
 std::string number_text(double number, const NumberUnit& unit, bool is_signed) {

@@ -29,25 +29,6 @@ enum class CellLook : std::uint8_t { plain, predicted, profiled, difference };
 /// No value; sorts behind all others in either direction.
 inline constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
-/// Of `words` and `codes`, or `numbers`, one has a value for each row.
-struct Column {
-  std::string id;     ///< "step_predicted": the word of filters
-  std::string title;  ///< "Step time, predicted"
-  std::string about;  ///< one line for people
-  Quantity quantity = Quantity::text;
-  CellLook look = CellLook::plain;
-  bool is_shown_at_first = true;
-  std::vector<double> numbers;        ///< in the quantity's base unit
-  std::vector<std::string> words;     ///< of texts, ascending, each once
-  std::vector<std::uint32_t> codes;   ///< of texts: index into `words`
-  std::vector<CategoryBytes> shares;  ///< what bytes consist of, drawn as bands; or none
-
-  bool is_text() const { return quantity == Quantity::text; }
-};
-
-/// Texts of rows as a column's words and codes.
-void set_texts(Column& column, const std::vector<std::string>& texts);
-
 /// A unit that a column's numbers are written in.
 struct NumberUnit {
   std::string name;  ///< "MiB", "ms", "%"; "" of counts
@@ -56,9 +37,33 @@ struct NumberUnit {
   bool operator==(const NumberUnit&) const = default;
 };
 
-/// The unit in which the largest magnitude is between 1 and 1000 or so. Example: of bytes whose
-/// largest is 5 MiB, MiB.
-NumberUnit unit_of(const Column& column);
+/// Of `words` and `codes`, or `numbers`, one has a value for each row.
+struct Column {
+  std::string id;     ///< "step_predicted": the word of filters
+  std::string title;  ///< "Step time, predicted"
+  std::string about;  ///< one line for people
+  std::string scale;  ///< columns of one scale are written in one unit and compared; "": its own
+  Quantity quantity = Quantity::text;
+  CellLook look = CellLook::plain;
+  bool is_shown_at_first = true;
+  bool is_signed = false;             ///< written with its sign, differences always are
+  std::vector<double> numbers;        ///< in the quantity's base unit
+  std::vector<std::string> words;     ///< of texts, ascending, each once
+  std::vector<std::uint32_t> codes;   ///< of texts: index into `words`
+  std::vector<CategoryBytes> shares;  ///< what bytes consist of, drawn as bands; or none
+
+  NumberUnit unit = {};  ///< by `set_units`
+  double largest = 0;    ///< magnitude, of all columns of its scale; by `set_units`
+
+  bool is_text() const { return quantity == Quantity::text; }
+};
+
+/// Texts of rows as a column's words and codes.
+void set_texts(Column& column, const std::vector<std::string>& texts);
+
+/// The unit in which a largest magnitude of `largest` is between 1 and 1000 or so. Example: of
+/// bytes whose largest is 5 MiB, MiB.
+NumberUnit unit_for(Quantity quantity, double largest);
 
 /// As it is written in the column: "141.79", "-3.2" of a difference "+3.2"; "" of no number.
 std::string number_text(double number, const NumberUnit& unit, bool is_signed);
@@ -74,6 +79,9 @@ struct ColumnTable {
     return columns[column].words[columns[column].codes[row]];
   }
 };
+
+/// Gives every column its unit. To be called once all numbers are there.
+void set_units(ColumnTable& table);
 
 using ColumnTablePointer = std::shared_ptr<const ColumnTable>;
 

@@ -82,7 +82,7 @@ std::string with_proper_unit(std::string_view text) {
 
 /// The bound in the column's base unit; none: it is no number.
 std::optional<double> bound_of(const FilterTerm& term, const Column& column) {
-  if (const auto bare = bare_number(term.word)) return *bare * unit_of(column).size;
+  if (const auto bare = bare_number(term.word)) return *bare * column.unit.size;
   try {
     if (column.quantity == Quantity::bytes)
       return static_cast<double>(parse_bytes(with_proper_unit(term.word), "filter").count);
@@ -116,13 +116,12 @@ void add_texts(const Column& column, const FilterTerm& term, const std::vector<s
 void add_numbers(const Column& column, const FilterTerm& term,
                  const std::vector<std::uint32_t>& rows, std::vector<bool>& passes) {
   const std::optional<double> bound = bound_of(term, column);
-  const NumberUnit unit = unit_of(column);
   const bool is_signed = column.look == CellLook::difference;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double value = column.numbers[rows[i]];
     if (std::isnan(value)) continue;
     if (term.test == FilterTerm::Test::contains)
-      passes[i] = number_text(value, unit, is_signed).starts_with(term.word);
+      passes[i] = number_text(value, column.unit, is_signed).starts_with(term.word);
     else if (bound)
       passes[i] = term.test == FilterTerm::Test::above ? std::abs(value) > *bound
                                                        : std::abs(value) < *bound;

@@ -86,6 +86,7 @@ void add_figure(ColumnTable& table, const Figure& figure, const std::vector<Stra
         {.id = std::string(figure.id) + "_" + std::string(name_of(kind)),
          .title = std::string(figure.title) + ", " + std::string(name_of(kind)),
          .about = figure.about,
+         .scale = figure.id,
          .quantity = figure.quantity,
          .look = is_predicted ? CellLook::predicted : CellLook::profiled,
          .is_shown_at_first = figure.is_shown_at_first && (figure.has_error || !is_predicted)},
@@ -112,6 +113,7 @@ Column bands(const std::vector<StrategyRow>& rows) {
   Column column{.id = "categories",
                 .title = "Peak by category",
                 .about = "What is alive at the peak: P, G, OS, activations, ...",
+                .scale = "peak",
                 .quantity = Quantity::bytes};
   for (const StrategyRow& row : rows) {
     const SideFigures* figures = row.figures();
@@ -161,6 +163,7 @@ ColumnTable strategy_table(const std::vector<StrategyRow>& rows) {
     table.columns.push_back(bands(rows));
     for (const MemoryCategory of : memory_categories) table.columns.push_back(category(of, rows));
   }
+  set_units(table);
   return table;
 }
 

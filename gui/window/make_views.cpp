@@ -1,11 +1,13 @@
 #include "gui/window/make_views.h"
 
 #include "gui/diagnostics/diagnostics_view.h"
+#include "gui/strategies/strategies_view.h"
 
 namespace shardscope::gui {
 
 std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
   return {
+      new StrategiesView(workspace, parent),
       new DiagnosticsView(workspace, parent),
   };
 }

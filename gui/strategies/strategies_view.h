@@ -1,0 +1,54 @@
+// Strategies: every scenario's figures side by side, and what two of them come to.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "gui/data/strategy_rows.h"
+#include "gui/view.h"
+
+class QSplitter;
+
+namespace shardscope::gui {
+
+class ColumnTableModel;
+class TablePane;
+class VerdictPanel;
+
+/// A click on a row makes it A, Ctrl+click B; Return and Shift+Return do the same. Without B, A is
+/// compared with the baseline, which has a star.
+class StrategiesView : public View {
+  Q_OBJECT
+ public:
+  explicit StrategiesView(Workspace& workspace, QWidget* parent = nullptr);
+
+  QAbstractItemModel* table() override;
+  std::vector<Command> commands() override;
+
+  const std::vector<StrategyRow>& rows() const { return rows_; }
+  TablePane& pane() const { return *pane_; }
+  const VerdictPanel& verdict() const { return *verdict_; }
+  /// The row that others are compared with; null: there is none.
+  const StrategyRow* baseline() const;
+  /// Null: the one that suits best, by `default_baseline`.
+  void set_baseline(const ScenarioPointer& scenario);
+
+ private:
+  void read_rows();
+  void take(std::vector<StrategyRow> rows);
+  void show_pair();
+  void choose(const ScenarioPointer& scenario, Qt::KeyboardModifiers modifiers);
+  const StrategyRow* row_of(const ScenarioPointer& scenario) const;
+  ScenarioPointer current_scenario() const;
+
+  std::vector<StrategyRow> rows_;
+  ScenarioPointer chosen_baseline_;
+  std::stop_source reading_;
+  ColumnTableModel* model_;
+  VerdictPanel* verdict_;
+  TablePane* pane_;
+  QSplitter* parts_;
+};
+
+}  // namespace shardscope::gui

@@ -1,0 +1,52 @@
+// A table of figures: sorted by its header, columns chosen there, rows copied as text.
+#pragma once
+
+#include <QTableView>
+#include <vector>
+
+#include "gui/command.h"
+#include "gui/table/table_text.h"
+
+namespace shardscope::gui {
+
+class CellDelegate;
+class ColumnTableModel;
+
+class TablePane : public QTableView {
+  Q_OBJECT
+ public:
+  TablePane(ColumnTableModel& model, const QString& name, QWidget* parent);
+
+  ColumnTableModel& rows() const { return model_; }
+  CellDelegate& cells() const { return *delegate_; }
+  /// Of the selected rows, else of all.
+  QString selected_text(TextForm form) const;
+  void copy(TextForm form);
+  /// Places of the selected rows, ascending.
+  std::vector<int> selected_places() const;
+  /// Makes the row of the table the current one, and brings it into view; nothing where it is
+  /// filtered out.
+  void reveal(std::uint32_t row);
+  void set_column_shown(int column, bool is_shown);
+
+  std::vector<Command> commands(const QString& group);
+
+ Q_SIGNALS:
+  /// Return was pressed, or a row clicked; `place` is a place of the model.
+  void chosen(int place, Qt::KeyboardModifiers modifiers);
+
+ protected:
+  void keyPressEvent(QKeyEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+
+ private:
+  void choose_columns(const QPoint& at);
+  void fit_columns();
+  std::vector<int> shown_columns() const;
+
+  ColumnTableModel& model_;
+  CellDelegate* delegate_;
+  std::vector<std::string> fitted_;  ///< ids of the columns that widths were given to
+};
+
+}  // namespace shardscope::gui
