@@ -93,6 +93,11 @@ std::optional<std::string> figure_of(const TracedRun& run) {
   return streams_figure({&predicted}, {&profiled}, run.label + ", predicted and in the trace");
 }
 
+void leave(const TracedRun& run, const std::string& folder) {
+  if (const auto figure = figure_of(run)) leave_figure(folder, "streams.svg", *figure);
+  if (run.made) write_prediction(*run.made, "simulate", {folder});
+}
+
 /// `worst`: the largest |error|; none where nothing has both sides.
 ExitCode verdict(std::optional<double> worst, const CompareOptions& options) {
   if (!options.tolerance) return ExitCode::done;
@@ -115,13 +120,13 @@ ExitCode compare_traced(const CompareOptions& options) {
     throw Error({.where = "--predicted",
                  .what = "there is no trace to lay beside it",
                  .way_out = "give --trace FILE..."});
-  const TracedRun run = read_traced_run(options.traced, options.output);
+  TracedRunQuestion question = options.traced;
+  question.keeps_prediction = options.output_folder.has_value();
+  const TracedRun run = read_traced_run(question, options.output);
   if (!options.output.json) note_assumptions(options.output, run.assumed);
   print(options.output.json ? traced_run_json(run)
                             : traced_run_text(run, options.output.painter()));
-  if (options.output_folder)
-    if (const auto figure = figure_of(run))
-      leave_figure(*options.output_folder, "streams.svg", *figure);
+  if (options.output_folder) leave(run, *options.output_folder);
   const ExitCode within = verdict(worst_error(run), options);
   if (run.complete()) return within;
   options.output.note("not everything has a counterpart");
@@ -149,7 +154,9 @@ void declare_compare(Command& command) {
   command.flag("--median", options->median,
                "of several runs of a strategy, the one with the median step time");
   command.option("-o", options->output_folder,
-                 {"PATH", "leaves strategies.svg, with --trace streams.svg, in this folder"});
+                 {"PATH",
+                  "leaves strategies.svg in this folder, with --trace streams.svg and the "
+                  "prediction that was made"});
   command.heading("A run of PyTorch beside its prediction");
   command.options("--trace", options->traced.traces,
                   {"FILE...",

@@ -12,6 +12,7 @@
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/error.h"
+#include "core/grouped.h"
 
 namespace shardscope {
 namespace {

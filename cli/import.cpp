@@ -9,7 +9,6 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/import_target.h"
-#include "cli/imported_summary.h"
 #include "cli/output_options.h"
 #include "cli/trace_input.h"
 #include "cli/verb.h"
@@ -18,6 +17,7 @@
 #include "traces/chrome_writer.h"
 #include "traces/import/import.h"
 #include "traces/import/imported_spans.h"
+#include "traces/import/imported_summary.h"
 #include "traces/import/trace_report.h"
 #include "traces/run_folder.h"
 
@@ -58,29 +58,6 @@ void number_ranks(std::vector<ImportedTrace>& traces, const OutputOptions& outpu
         "the files do not each name a rank of its own: numbered in the order they were given");
 }
 
-/// A rank of the run: a file's, or where that has several devices, one of these.
-struct RunRank {
-  const ImportedTrace* from = nullptr;
-  Trace spans;
-};
-
-std::vector<RunRank> run_ranks(const std::vector<ImportedTrace>& traces) {
-  std::vector<RunRank> run;
-  for (const ImportedTrace& trace : traces) {
-    for (Trace& spans : rank_traces(trace)) run.push_back({&trace, std::move(spans)});
-  }
-  std::vector<std::optional<int>> said;
-  for (const RunRank& rank : run) said.emplace_back(rank.spans.rank);
-  const std::vector<int> ranks = ranks_of(said);
-  int world = static_cast<int>(run.size());
-  for (std::size_t i = 0; i < run.size(); ++i) {
-    run[i].spans.rank = ranks[i];
-    world = std::max({world, run[i].spans.world, ranks[i] + 1});
-  }
-  for (RunRank& rank : run) rank.spans.world = world;
-  return run;
-}
-
 [[noreturn]] void interrupted() {
   throw Error(
       {.where = {}, .what = "interrupted; nothing was left", .code = ExitCode::interrupted});
@@ -89,14 +66,15 @@ std::vector<RunRank> run_ranks(const std::vector<ImportedTrace>& traces) {
 /// Returns the number of ranks.
 std::size_t write_run(const RunFolder& folder, const Imported& imported, const TraceReport& report,
                       const StopRequest& stop) {
-  const std::vector<RunRank> run = run_ranks(imported.traces);
-  for (const RunRank& rank : run) {
+  const std::vector<ImportedRank> run = run_ranks(imported.traces);
+  for (const ImportedRank& rank : run) {
     if (stop.asked()) interrupted();
     write_chrome_trace(rank.spans, folder.trace(rank.spans.rank));
   }
   if (!run.empty()) {
     const auto& [from, spans] = run.front();
-    write_summary(imported_summary(*from, spans, report), "import", folder.summary());
+    write_summary(imported_summary(imported.traces[from], spans, report), "import",
+                  folder.summary());
   }
   write_atomically(folder.root / "report.json", to_json(report));
   if (stop.asked()) interrupted();

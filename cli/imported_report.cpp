@@ -9,6 +9,7 @@
 #include "cli/summary_text.h"
 #include "cli/table.h"
 #include "core/format/utf8.h"
+#include "core/grouped.h"
 #include "core/quantities.h"
 #include "traces/lower_median.h"
 

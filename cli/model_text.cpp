@@ -8,6 +8,7 @@
 
 #include "cli/name_pattern.h"
 #include "cli/table.h"
+#include "core/grouped.h"
 #include "core/quantities.h"
 
 namespace shardscope {

@@ -8,6 +8,7 @@
 #include "cli/plan_plot.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
+#include "core/grouped.h"
 #include "core/schedule.h"
 
 namespace shardscope {

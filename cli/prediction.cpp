@@ -2,6 +2,7 @@
 
 #include "core/format/atomic_file.h"
 #include "traces/chrome_writer.h"
+#include "traces/predicted_buffers.h"
 
 namespace shardscope {
 
@@ -21,6 +22,7 @@ void write_prediction(const Prediction& prediction, std::string_view verb,
                       const RunFolder& folder) {
   create_folder(folder.predicted_summary().parent_path());
   write_chrome_trace(prediction.trace, folder.predicted_trace());
+  write_buffers(prediction.schedule, folder.predicted_buffers());
   write_summary(prediction.summary, verb, folder.predicted_summary());
 }
 

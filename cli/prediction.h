@@ -13,7 +13,7 @@ namespace shardscope {
 /// Simulates the scenario's rank.
 Prediction predict(const Scenario& scenario, const HardwareProfile& profile);
 
-/// Leaves summary and trace in the run folder's predicted/.
+/// Leaves summary, trace and buffers in the run folder's predicted/.
 void write_prediction(const Prediction& prediction, std::string_view verb, const RunFolder& folder);
 
 }  // namespace shardscope

@@ -11,6 +11,7 @@
 #include "cli/name_pattern.h"
 #include "cli/peak_advice.h"
 #include "cli/table.h"
+#include "core/grouped.h"
 
 namespace shardscope {
 namespace {

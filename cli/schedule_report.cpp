@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "cli/table.h"
+#include "core/grouped.h"
 #include "core/quantities.h"
+#include "traces/predicted_buffers.h"
 
 namespace shardscope {
 namespace {
@@ -37,8 +39,6 @@ std::string short_name(const Schedule& schedule, const Operation& op) {
 Json unit_json(const Schedule& schedule, UnitId unit) {
   return unit ? Json(schedule.units[unit.value].name) : Json(nullptr);
 }
-
-Json id_json(OperationId id) { return id ? Json(id.value) : Json(nullptr); }
 
 Json streams_json() {
   Json result = Json::array();
@@ -90,21 +90,6 @@ Json operations_json(const Schedule& schedule, bool collectives_only) {
   return result;
 }
 
-Json buffers_json(const Schedule& schedule) {
-  Json result = Json::array();
-  for (std::size_t i = 0; i < schedule.buffers.size(); ++i) {
-    const Buffer& buffer = schedule.buffers[i];
-    result.push_back({{"id", i},
-                      {"name", schedule.name(buffer)},
-                      {"category", name_of(buffer.category)},
-                      {"bytes", buffer.bytes.count},
-                      {"allocated_by", id_json(buffer.allocated_by)},
-                      {"freed_by", id_json(buffer.freed_by)},
-                      {"unit", unit_json(schedule, buffer.unit)}});
-  }
-  return result;
-}
-
 std::string flops_text(Flops flops) {
   if (flops.count == 0) return "";
   std::string rate = rounded_text(FlopRate{static_cast<double>(flops.count)});
@@ -139,7 +124,7 @@ std::string schedule_json(const Schedule& schedule, bool collectives_only) {
                   {"rank", schedule.rank},
                   {"streams", streams_json()},
                   {"operations", operations_json(schedule, collectives_only)},
-                  {"buffers", buffers_json(schedule)},
+                  {"buffers", Json::parse(buffers_json(schedule))},
                   {"arena_bytes", arena_layout(schedule).size.count},
                   {"assumed", schedule.assumed}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";

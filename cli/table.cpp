@@ -67,11 +67,4 @@ std::string Table::text(const Painter& painter) const {
   return result;
 }
 
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  const std::size_t first = number < 0 ? 1 : 0;
-  for (std::size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, ",");
-  return digits;
-}
-
 }  // namespace shardscope

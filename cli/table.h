@@ -46,7 +46,4 @@ class Table {
   std::vector<std::vector<Cell>> rows_;  ///< an empty one is a rule
 };
 
-/// 1234567 as "1,234,567".
-std::string grouped(std::int64_t number);
-
 }  // namespace shardscope

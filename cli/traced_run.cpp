@@ -15,6 +15,7 @@
 #include "core/refusal.h"
 #include "core/runtime/recorded_schedule.h"
 #include "core/runtime/run_settings.h"
+#include "sim/prediction.h"
 #include "sim/simulate.h"
 #include "traces/chrome_reader.h"
 #include "traces/import/memory_report.h"
@@ -75,13 +76,14 @@ fs::path prediction_path(const TracedRunQuestion& question) {
 /// Predictions for the ranks that have a trace.
 class Predictor {
  public:
-  Predictor(const fs::path& path, const std::optional<std::string>& cluster, TracedRun& run)
-      : run_(run) {
+  Predictor(const TracedRunQuestion& question, TracedRun& run)
+      : run_(run), keeps_(question.keeps_prediction) {
     std::error_code ignored;
+    const fs::path path = prediction_path(question);
     if (fs::is_directory(path, ignored))
       read_run(path);
     else
-      read_settings(path, cluster);
+      read_settings(path, question.cluster);
   }
 
   /// Index of the rank's prediction.
@@ -129,16 +131,36 @@ class Predictor {
     return run;
   }
 
-  Trace predict(int rank) const {
+  Trace predict(int rank) {
     const eager::RunSettings run = read_rank(rank);
     const Schedule schedule =
         eager::recorded_schedule(run.model, run.config, run.setup,
                                  eager::kernel_device(run.setup.session.compute_capability),
                                  eager::steps_until_steady(run.setup));
+    if (keeps_ && !run_.made) run_.made = prediction_of(run, schedule);
     return simulate(schedule, hardware_).trace;
   }
 
+  Prediction prediction_of(const eager::RunSettings& run, Schedule schedule) const {
+    const eager::TrainingSettings& loop = run.setup.loop;
+    schedule.strategy.runtime = run.runtime;
+    schedule.workload.batch = loop.batch;
+    schedule.workload.length = loop.length;
+    schedule.workload.micro_batches = loop.micro_batches;
+    schedule.assumed = run_.assumed;
+    return shardscope::predict(
+        std::move(schedule),
+        PredictedRun{
+            .strategy = std::string(name_of(run.sharding)),
+            .runtime = std::string(name_of(run.runtime)),
+            .precision = run.precision,
+            .compute = run.precision.starts_with("fp32") ? Dtype::float32 : Dtype::bfloat16,
+            .tokens_per_step = loop.batch * loop.length * loop.micro_batches * run.setup.world},
+        hardware_);
+  }
+
   TracedRun& run_;
+  bool keeps_;
   std::optional<JsonValue> settings_;
   HardwareProfile hardware_;
   std::map<int, std::size_t> by_rank_;
@@ -203,7 +225,7 @@ TracedRun read_traced_run(const TracedRunQuestion& question, const OutputOptions
   Imported imported = read_all(question, output);
   TracedRun run;
   run.left_out = imported.left_out;
-  Predictor predictor(prediction_path(question), question.cluster, run);
+  Predictor predictor(question, run);
   const std::vector<MemoryReport> memory = memory_reports(imported);
   const bool only_rank = imported.traces.size() == 1;
   for (ImportedTrace& trace : imported.traces) {

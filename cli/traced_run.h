@@ -8,6 +8,7 @@
 #include "cli/output_options.h"
 #include "core/side_by_side.h"
 #include "core/strategy.h"
+#include "sim/prediction.h"
 #include "traces/import/import.h"
 #include "traces/match/match_errors.h"
 #include "traces/match/memory_match.h"
@@ -18,6 +19,7 @@ struct TracedRunQuestion {
   std::optional<std::string> predicted;  ///< run folder or settings.json; else one beside a trace
   std::vector<std::string> traces;       ///< files, archives, folders
   std::optional<std::string> cluster;
+  bool keeps_prediction = false;  ///< wanted as TracedRun::made
 };
 
 /// One rank's trace, laid beside its prediction.
@@ -36,6 +38,7 @@ struct TracedRun {
   std::vector<std::string> assumed;
   std::vector<std::string> left_out;  ///< files that were no traces, with the reason
   std::vector<Trace> predictions;     ///< one a rank, or one for all
+  std::optional<Prediction> made;     ///< of the first rank, from a settings.json
   std::vector<TracedRank> ranks;
   MatchErrors errors;
   /// "times of h100_sxm beside those of a CPU"; "" where both are of a GPU, or both of a CPU.

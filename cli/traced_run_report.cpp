@@ -6,6 +6,7 @@
 
 #include "cli/summary_text.h"
 #include "cli/table.h"
+#include "core/grouped.h"
 #include "core/quantities.h"
 
 namespace shardscope {

@@ -18,6 +18,7 @@ struct RunFolder {
   }
   std::filesystem::path predicted_summary() const { return root / "predicted" / "summary.json"; }
   std::filesystem::path predicted_trace() const { return root / "predicted" / "trace.json.gz"; }
+  std::filesystem::path predicted_buffers() const { return root / "predicted" / "buffers.json.gz"; }
   /// Predicted beside profiled, by operation.
   std::filesystem::path comparison_text() const { return root / "comparison.txt"; }
   std::filesystem::path comparison() const { return root / "comparison.json"; }

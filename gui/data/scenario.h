@@ -14,6 +14,7 @@
 #include "traces/import/memory_timeline.h"
 #include "traces/intervals.h"
 #include "traces/match/match.h"
+#include "traces/predicted_buffers.h"
 #include "traces/summary.h"
 #include "traces/trace.h"
 
@@ -21,15 +22,6 @@ namespace shardscope::gui {
 
 enum class SideKind : std::uint8_t { predicted, profiled };
 std::string_view name_of(SideKind kind);
-
-/// A buffer of the predicted schedule: docs/cli.md, `schedule --json`, key `buffers`.
-struct PredictedBuffer {
-  std::string name, unit;
-  MemoryCategory category = MemoryCategory::activations;
-  Bytes bytes;
-  OperationId allocated_by;  ///< none: before the first step
-  OperationId freed_by;      ///< none: never
-};
 
 /// What was predicted, or what was measured: a run's traces of some or all ranks. Values that are
 /// never changed once they are read, so that workers and views share them.
@@ -44,8 +36,7 @@ struct Side {
   std::vector<std::shared_ptr<const ImportedTrace>> imported;
   std::vector<std::shared_ptr<const MemorySnapshot>> snapshots;
   std::vector<std::shared_ptr<const MemoryTimeline>> timelines;
-  std::vector<PredictedBuffer>
-      buffers;  ///< of a prediction; empty where the run does not have them
+  std::vector<PredictedBuffer> buffers;  ///< of a prediction; empty: the run does not have them
 
   bool has_trace() const { return !ranks.empty(); }
 };

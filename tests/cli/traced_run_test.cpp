@@ -72,6 +72,8 @@ TEST_F(TracedRunTest, ACompleteMatchWithinToleranceIsDone) {
       workplace_.run("compare --tolerance 1000 -o figures --trace " + recordings + "fsdp2_gpt2");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_TRUE(workplace_.has("figures/streams.svg"));
+  for (const char* file : {"summary.json", "trace.json.gz", "buffers.json.gz"})
+    EXPECT_TRUE(workplace_.has(std::string("figures/predicted/") + file)) << file;
   EXPECT_THAT(outcome.errors, HasSubstr("of 2 ranks, 1 have no trace"));
   EXPECT_EQ(
       workplace_.run("compare --tolerance 0.000001 --trace " + recordings + "fsdp2_gpt2").code, 1);

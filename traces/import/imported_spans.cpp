@@ -215,4 +215,20 @@ std::vector<int> ranks_of(const std::vector<std::optional<int>>& said) {
   return ranks;
 }
 
+std::vector<ImportedRank> run_ranks(const std::vector<ImportedTrace>& traces) {
+  std::vector<ImportedRank> run;
+  for (std::size_t i = 0; i < traces.size(); ++i)
+    for (Trace& spans : rank_traces(traces[i])) run.push_back({i, std::move(spans)});
+  std::vector<std::optional<int>> said;
+  for (const ImportedRank& rank : run) said.emplace_back(rank.spans.rank);
+  const std::vector<int> ranks = ranks_of(said);
+  int world = static_cast<int>(run.size());
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    run[i].spans.rank = ranks[i];
+    world = std::max({world, run[i].spans.world, ranks[i] + 1});
+  }
+  for (ImportedRank& rank : run) rank.spans.world = world;
+  return run;
+}
+
 }  // namespace shardscope

@@ -18,6 +18,15 @@ Trace device_spans(const ImportedTrace& trace);
 /// communication, and all else is there as annotations.
 std::vector<Trace> rank_traces(const ImportedTrace& trace);
 
+/// A rank of a run: a file's, or where that has several devices, one of these.
+struct ImportedRank {
+  std::size_t trace = 0;  ///< index into the traces
+  Trace spans;            ///< numbered by `ranks_of`, all with the same world
+};
+
+/// The ranks that the files of one run amount to, in their order.
+std::vector<ImportedRank> run_ranks(const std::vector<ImportedTrace>& traces);
+
 /// The ranks of several traces: as they say, where each says one below 1,000,000 that no other
 /// has; else by place.
 std::vector<int> ranks_of(const std::vector<std::optional<int>>& said);

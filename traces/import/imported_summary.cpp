@@ -1,4 +1,4 @@
-#include "cli/imported_summary.h"
+#include "traces/import/imported_summary.h"
 
 #include <algorithm>
 #include <charconv>
