@@ -2,69 +2,219 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <memory>
+#include <optional>
+#include <system_error>
 #include <utility>
 
 #include "core/error.h"
 #include "core/format/is_there.h"
+#include "core/grouped.h"
 #include "traces/chrome_reader.h"
-#include "traces/run_folder.h"
+#include "traces/import/memory_guard.h"
 
 namespace shardscope::gui {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// Traces of one side that are read; more ranks are named in a finding.
 constexpr int most_ranks = 64;
+constexpr std::size_t most_windows = 16;
+/// Memory that reading a compressed trace of ours takes at most, by its size: gzip makes a trace 18
+/// times smaller, and its document takes four times its text.
+constexpr std::int64_t document_ratio = 72;
 
-/// Reads one trace into the side; what goes wrong is a finding.
-void add_trace(Scenario& scenario, Side& side, const std::filesystem::path& path) {
+/// What goes wrong in `read` becomes a finding.
+template <class Read>
+void try_to(std::vector<Finding>& findings, const fs::path& path, const Read& read) {
   try {
-    OwnTrace read = read_chrome_trace(path);
-    for (const auto& [reason, count] : read.statistics.skipped)
-      scenario.findings.push_back(
-          {Severity::warning, path.string(), fmt::format("{} events skipped: {}", count, reason)});
-    side.ranks.push_back(std::make_shared<const Trace>(std::move(read.trace)));
+    read();
   } catch (const Error& error) {
-    scenario.findings.push_back({Severity::error, path.string(), error.what()});
+    findings.push_back({Severity::error, path.string(), error.what()});
   }
 }
 
-Side predicted_side(Scenario& scenario, const RunFolder& folder) {
-  Side side{.kind = SideKind::predicted, .source = folder.root / "predicted"};
-  side.summary = read_summary(folder.predicted_summary());
-  if (is_there(folder.predicted_trace())) add_trace(scenario, side, folder.predicted_trace());
-  return side;
+void check_memory(const fs::path& path) {
+  std::error_code ignored;
+  const auto size = fs::file_size(path, ignored);
+  if (ignored) return;
+  const Bytes needed = Bytes{static_cast<std::int64_t>(size)} * document_ratio;
+  const Bytes available = free_memory();
+  if (needed <= available) return;
+  throw Error({.where = path.string(),
+               .what = fmt::format("may take {} of memory, and {} is free", rounded_text(needed),
+                                   rounded_text(available)),
+               .way_out = "profile fewer steps, or open it on a machine with more",
+               .code = ExitCode::outside});
 }
 
-Side profiled_side(Scenario& scenario, const RunFolder& folder, const OpenOptions& options) {
+void read_ranks(Side& side, std::vector<Finding>& findings, const RunFolder& folder, int world,
+                const OpenOptions& options) {
+  std::vector<int> missing;
+  const int read = std::min(world, most_ranks);
+  for (int rank = 0; rank < read; ++rank) {
+    if (options.stop.stop_requested()) return;
+    if (options.on_progress)
+      options.on_progress(static_cast<double>(rank) / read, folder.trace(rank).string());
+    if (is_there(folder.trace(rank)))
+      add_own_trace(side, folder.trace(rank), findings);
+    else
+      missing.push_back(rank);
+  }
+  if (world > most_ranks)
+    findings.push_back({Severity::note, folder.root.string(),
+                        fmt::format("traces of the first {} of {} ranks were read", read, world)});
+  if (!missing.empty())
+    findings.push_back({Severity::warning, folder.trace(missing.front()).string(),
+                        fmt::format("{} of {} ranks have no trace", missing.size(), read)});
+}
+
+Side profiled_side(const RunFolder& folder, std::vector<Finding>& findings,
+                   const OpenOptions& options) {
   Side side{.kind = SideKind::profiled, .source = folder.root};
   side.summary = read_summary(folder.summary());
-  const int world = side.summary->world;
-  for (int rank = 0; rank < std::min(world, most_ranks); ++rank) {
-    if (options.stop.stop_requested()) break;
-    if (options.on_progress)
-      options.on_progress(static_cast<double>(rank) / world, folder.trace(rank).string());
-    if (is_there(folder.trace(rank))) add_trace(scenario, side, folder.trace(rank));
-  }
+  read_ranks(side, findings, folder, side.summary->world, options);
   return side;
+}
+
+/// First and last step of a window's folder: "40-44".
+std::optional<std::pair<int, int>> steps_of_window(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  std::pair<int, int> steps;
+  const char* const end = name.data() + name.size();
+  const auto first = std::from_chars(name.data(), end, steps.first);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return std::nullopt;
+  const auto last = std::from_chars(first.ptr + 1, end, steps.second);
+  if (last.ec != std::errc() || last.ptr != end) return std::nullopt;
+  return steps;
+}
+
+std::vector<fs::path> window_folders(const fs::path& profiles) {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(profiles, ignored))
+    if (entry.is_directory(ignored) && steps_of_window(entry.path()))
+      folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end(), [](const fs::path& a, const fs::path& b) {
+    return *steps_of_window(a) < *steps_of_window(b);
+  });
+  return folders;
+}
+
+/// A window's figures are those of its own traces; what a trace does not say is the run's.
+Summary summary_of_window(const Trace& trace, const Summary& run) {
+  RunFacts facts;
+  facts.strategy = run.strategy;
+  facts.runtime = run.runtime;
+  facts.precision = run.precision;
+  facts.device_memory = run.device_memory;
+  facts.assumed = run.assumed;
+  facts.tokens_per_step =
+      std::llround(run.tokens_per_s * static_cast<double>(run.step_time.ns) / 1e9);
+  facts.arena = run.memory.arena;
+  facts.outside = run.memory.outside;
+  facts.outside_items = run.outside;
+  return summarize(trace, facts);
 }
 
 }  // namespace
 
-bool is_run_folder(const std::filesystem::path& path) {
+bool is_run_folder(const fs::path& path) {
   const RunFolder folder{path};
   return is_there(folder.summary()) || is_there(folder.predicted_summary());
 }
 
-ScenarioPointer open_run(const std::filesystem::path& path, const OpenOptions& options) {
+bool is_window_folder(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path whole = fs::absolute(path, ignored).lexically_normal();
+  return steps_of_window(whole) && whole.parent_path().filename() == "profiles";
+}
+
+std::string label_of(const Summary& summary) {
+  return fmt::format("{} x{}", summary.strategy, summary.world);
+}
+
+void add_own_trace(Side& side, const fs::path& path, std::vector<Finding>& findings) {
+  try_to(findings, path, [&] {
+    check_memory(path);
+    OwnTrace read = read_chrome_trace(path);
+    const ImportStatistics& counts = read.statistics;
+    findings.push_back({Severity::note, path.string(),
+                        fmt::format("{} of {} events kept", grouped(counts.events_kept),
+                                    grouped(counts.events_read))});
+    for (const auto& [reason, count] : counts.skipped)
+      findings.push_back({Severity::warning, path.string(),
+                          fmt::format("{} events skipped: {}", grouped(count), reason)});
+    side.ranks.push_back(std::make_shared<const Trace>(std::move(read.trace)));
+  });
+}
+
+Side read_predicted(const RunFolder& folder, std::vector<Finding>& findings) {
+  Side side{.kind = SideKind::predicted, .source = folder.root / "predicted"};
+  side.summary = read_summary(folder.predicted_summary());
+  if (is_there(folder.predicted_trace()))
+    add_own_trace(side, folder.predicted_trace(), findings);
+  else
+    findings.push_back({Severity::warning, folder.predicted_trace().string(), "is not there"});
+  if (is_there(folder.predicted_buffers()))
+    try_to(findings, folder.predicted_buffers(),
+           [&] { side.buffers = read_buffers(folder.predicted_buffers()); });
+  else
+    findings.push_back({Severity::note, folder.predicted_buffers().string(),
+                        "is not there: predict again to see what is alive at an instant"});
+  return side;
+}
+
+ScenarioPointer open_run(const fs::path& path, const OpenOptions& options) {
   const RunFolder folder{path};
   auto scenario = std::make_shared<Scenario>();
   scenario->path = path;
-  if (is_there(folder.predicted_summary())) scenario->predicted = predicted_side(*scenario, folder);
-  if (is_there(folder.summary())) scenario->profiled = profiled_side(*scenario, folder, options);
-  if (const Summary* summary = scenario->summary())
-    scenario->label = fmt::format("{} x{}", summary->strategy, summary->world);
+  std::vector<Finding>& findings = scenario->findings;
+  if (is_there(folder.predicted_summary()))
+    try_to(findings, folder.predicted_summary(),
+           [&] { scenario->predicted = read_predicted(folder, findings); });
+  if (is_there(folder.summary()))
+    try_to(findings, folder.summary(),
+           [&] { scenario->profiled = profiled_side(folder, findings, options); });
+  const Summary* summary = scenario->summary();
+  if (summary == nullptr)
+    throw Error(
+        {.where = {},
+         .what = findings.empty() ? path.string() + ": no summary" : findings.front().what});
+  scenario->label = label_of(*summary);
   return scenario;
+}
+
+ScenarioPointer open_window(const Scenario& run, const fs::path& folder,
+                            const OpenOptions& options) {
+  auto scenario = std::make_shared<Scenario>();
+  const auto steps = steps_of_window(folder).value_or(std::pair(0, 0));
+  scenario->label = fmt::format("{}, steps {} to {}", run.label, steps.first, steps.second);
+  scenario->path = folder;
+  scenario->predicted = run.predicted;
+  Side side{.kind = SideKind::profiled, .source = folder};
+  const Summary* whole = run.summary();
+  read_ranks(side, scenario->findings, {folder}, whole == nullptr ? 1 : whole->world, options);
+  if (side.ranks.empty()) return nullptr;
+  side.summary = summary_of_window(*side.ranks.front(), whole == nullptr ? Summary{} : *whole);
+  scenario->profiled = std::move(side);
+  return scenario;
+}
+
+std::vector<ScenarioPointer> open_windows(const Scenario& run, const OpenOptions& options) {
+  std::vector<fs::path> folders = window_folders(RunFolder{run.path}.profiles());
+  if (folders.size() > most_windows) folders.erase(folders.begin(), folders.end() - most_windows);
+  std::vector<ScenarioPointer> windows;
+  for (const fs::path& folder : folders) {
+    if (options.stop.stop_requested()) break;
+    if (ScenarioPointer window = open_window(run, folder, options))
+      windows.push_back(std::move(window));
+  }
+  return windows;
 }
 
 }  // namespace shardscope::gui

@@ -1,17 +1,139 @@
 #include "gui/data/open_scenarios.h"
 
+#include <fmt/format.h>
+
+#include <system_error>
+#include <utility>
+
 #include "core/error.h"
+#include "core/format/is_there.h"
+#include "gui/data/find_runs.h"
+#include "gui/data/open_imported.h"
 #include "gui/data/open_run.h"
+#include "gui/data/open_trace.h"
 
 namespace shardscope::gui {
+namespace {
 
-std::vector<ScenarioPointer> open_scenarios(const std::filesystem::path& path,
-                                            const OpenOptions& options) {
-  if (is_run_folder(path)) return {open_run(path, options)};
-  throw Error(
-      {.where = path.string(),
-       .what = "is no run folder: neither summary.json nor predicted/summary.json is in it",
-       .way_out = "give a folder that `shardscope train` or `shardscope simulate -o` left"});
+namespace fs = std::filesystem;
+using Scenarios = std::vector<ScenarioPointer>;
+
+/// What `options` tells of, as a part of the whole.
+OpenOptions part_of(const OpenOptions& options, std::size_t place, std::size_t count) {
+  if (!options.on_progress) return options;
+  return {.stop = options.stop,
+          .on_progress = [told = options.on_progress, place, count](double share,
+                                                                    const std::string& what) {
+            told((static_cast<double>(place) + share) / static_cast<double>(count), what);
+          }};
+}
+
+/// The run, and its windows behind it. A prediction alone beside traces of others is theirs.
+Scenarios run_and_windows(const fs::path& path, const OpenOptions& options) {
+  if (!is_there(RunFolder{path}.summary()) && !trace_files(path).empty())
+    return {open_imported(path, options)};
+  Scenarios all{open_run(path, options)};
+  Scenarios windows = open_windows(*all.front(), options);
+  all.insert(all.end(), windows.begin(), windows.end());
+  return all;
+}
+
+/// Opens one after the other. What cannot be opened is a finding of the others; nothing opened:
+/// the first reason.
+class OneByOne {
+ public:
+  OneByOne(const OpenOptions& options, std::size_t count) : options_(options), count_(count) {}
+
+  template <class Open>
+  void open(const std::vector<Finding>& findings, const Open& how) {
+    const OpenOptions part = part_of(options_, place_++, count_);
+    if (options_.stop.stop_requested()) return;
+    try {
+      Scenarios opened = how(part);
+      if (!opened.empty() && !findings.empty()) opened.front() = with(opened.front(), findings);
+      all_.insert(all_.end(), opened.begin(), opened.end());
+    } catch (const Error& error) {
+      problems_.push_back({Severity::error, error.parts().where, error.what()});
+      if (problems_.size() == 1) first_problem_ = error;
+    }
+  }
+
+  Scenarios finish(std::vector<Finding> findings) {
+    if (all_.empty() && first_problem_) throw *first_problem_;
+    findings.insert(findings.end(), problems_.begin(), problems_.end());
+    if (!all_.empty() && !findings.empty()) all_.front() = with(all_.front(), findings);
+    return std::move(all_);
+  }
+
+ private:
+  static ScenarioPointer with(const ScenarioPointer& scenario,
+                              const std::vector<Finding>& findings) {
+    auto more = std::make_shared<Scenario>(*scenario);
+    more->findings.insert(more->findings.begin(), findings.begin(), findings.end());
+    return more;
+  }
+
+  const OpenOptions& options_;
+  std::size_t count_, place_ = 0;
+  Scenarios all_;
+  std::vector<Finding> problems_;
+  std::optional<Error> first_problem_;
+};
+
+Scenarios open_folder(const fs::path& folder, const OpenOptions& options) {
+  FoundFolders found = find_folders(folder, options.stop);
+  const std::vector<ChosenRun> runs = median_runs(found.runs);
+  std::size_t count = runs.size() + found.traces.size();
+  if (count == 0) return {open_imported(folder, options)};
+  if (count > most_scenarios) {
+    found.findings.push_back(
+        {Severity::warning, folder.string(),
+         fmt::format("{} of the {} scenarios in it were opened", most_scenarios, count)});
+    count = most_scenarios;
+  }
+  OneByOne all(options, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i < runs.size())
+      all.open(runs[i].findings,
+               [&](const OpenOptions& part) { return run_and_windows(runs[i].path, part); });
+    else
+      all.open({}, [&](const OpenOptions& part) -> Scenarios {
+        return {open_imported(found.traces[i - runs.size()], part)};
+      });
+  }
+  return all.finish(std::move(found.findings));
+}
+
+/// The run folder that a file of ours lies in: beside it or, of predicted/, above.
+std::optional<fs::path> run_of_file(const fs::path& file) {
+  std::error_code ignored;
+  const fs::path folder = fs::absolute(file, ignored).lexically_normal().parent_path();
+  if (is_run_folder(folder)) return folder;
+  if (folder.filename() == "predicted" && is_run_folder(folder.parent_path()))
+    return folder.parent_path();
+  return std::nullopt;
+}
+
+Scenarios open_file(const fs::path& file, const OpenOptions& options) {
+  const bool is_own = is_own_trace(file);
+  if (is_own || !is_trace_file(file)) {
+    if (const auto run = run_of_file(file)) return run_and_windows(*run, options);
+    if (is_window_folder(file.parent_path()))
+      return {open_window_folder(file.parent_path(), options)};
+  }
+  if (is_own) return {open_own_trace(file)};
+  return {open_imported(file, options)};
+}
+
+}  // namespace
+
+Scenarios open_scenarios(const fs::path& path, const OpenOptions& options) {
+  std::error_code ignored;
+  if (!is_there(path)) throw Error({.where = path.string(), .what = "is not there"});
+  if (!fs::is_directory(path, ignored)) return open_file(path, options);
+  if (is_run_folder(path)) return run_and_windows(path, options);
+  if (is_window_folder(path)) return {open_window_folder(path, options)};
+  return open_folder(path, options);
 }
 
 }  // namespace shardscope::gui

@@ -1,0 +1,195 @@
+#include "gui/data/find_runs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/format/is_there.h"
+#include "gui/data/open_run.h"
+#include "traces/import/file_format.h"
+#include "traces/import/text_input.h"
+#include "traces/run_folder.h"
+#include "traces/summary.h"
+
+namespace shardscope::gui {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t sniffed_bytes = std::size_t{1} << 18;
+constexpr std::array trace_suffixes{".json", ".gz", ".tar", ".tgz", ".pickle", ".pkl", ".sqlite"};
+
+/// The decompressed bytes that a file begins with; none of what is no file or cannot be read.
+std::string first_bytes(const fs::path& path) {
+  try {
+    PeekedInput input(decompressed(open_bytes(path)));
+    return std::string(input.peek(sniffed_bytes));
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+class Finder {
+ public:
+  explicit Finder(std::stop_token stop) : stop_(std::move(stop)) {}
+
+  void look_into(const fs::path& folder, int depth) {
+    if (stop_.stop_requested() || is_full()) return;
+    ++looked_into_;
+    if (is_run_folder(folder)) {
+      found_.runs.push_back(folder);
+      return;
+    }
+    if (!trace_files(folder).empty()) found_.traces.push_back(folder);
+    const std::vector<fs::path> inner = folders_of(folder);
+    if (depth == deepest_folder) return tell_deeper(folder, inner.size());
+    for (const fs::path& next : inner) look_into(next, depth + 1);
+  }
+
+  FoundFolders finish(const fs::path& folder) {
+    if (is_full())
+      found_.findings.push_back(
+          {Severity::warning, folder.string(),
+           fmt::format("only {} of the folders in it were looked into", looked_into_)});
+    return std::move(found_);
+  }
+
+ private:
+  bool is_full() const {
+    return looked_into_ >= most_folders || found_.runs.size() + found_.traces.size() >= most_files;
+  }
+
+  void tell_deeper(const fs::path& folder, std::size_t count) {
+    if (count == 0) return;
+    found_.findings.push_back(
+        {Severity::note, folder.string(),
+         fmt::format("{} folders in it lie deeper than {} and were not looked into", count,
+                     deepest_folder)});
+  }
+
+  static std::vector<fs::path> folders_of(const fs::path& folder) {
+    std::vector<fs::path> inner;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const bool is_hidden = entry.path().filename().string().starts_with('.');
+      if (!is_hidden && !entry.is_symlink(ignored) && entry.is_directory(ignored))
+        inner.push_back(entry.path());
+      if (inner.size() >= most_folders) break;
+    }
+    std::sort(inner.begin(), inner.end());
+    return inner;
+  }
+
+  std::stop_token stop_;
+  FoundFolders found_;
+  std::size_t looked_into_ = 0;
+};
+
+struct TimedRun {
+  fs::path path;
+  Duration step_time;
+};
+
+struct RunsOfLabel {
+  std::string label;
+  std::vector<TimedRun> runs;
+};
+
+/// The label of a run and its step time; the label of one that cannot be read is its path.
+std::pair<std::string, Duration> label_and_time(const fs::path& path) {
+  const RunFolder folder{path};
+  try {
+    const Summary summary =
+        read_summary(is_there(folder.summary()) ? folder.summary() : folder.predicted_summary());
+    return {label_of(summary) + (is_there(folder.summary()) ? "" : ", predicted"),
+            summary.step_time};
+  } catch (const Error&) {
+    return {path.string(), {}};
+  }
+}
+
+ChosenRun median_of(RunsOfLabel alike) {
+  std::stable_sort(alike.runs.begin(), alike.runs.end(),
+                   [](const TimedRun& a, const TimedRun& b) { return a.step_time < b.step_time; });
+  const std::size_t middle = (alike.runs.size() - 1) / 2;
+  ChosenRun chosen{.path = alike.runs[middle].path, .findings = {}};
+  if (alike.runs.size() == 1) return chosen;
+  std::vector<std::string> others;
+  for (std::size_t i = 0; i < alike.runs.size(); ++i)
+    if (i != middle)
+      others.push_back(fmt::format("{} ({})", alike.runs[i].path.string(),
+                                   rounded_text(alike.runs[i].step_time)));
+  chosen.findings.push_back(
+      {Severity::note, chosen.path.string(),
+       fmt::format("median by step time ({}) of {} runs of {}; the others: {}",
+                   rounded_text(alike.runs[middle].step_time), alike.runs.size(), alike.label,
+                   fmt::join(others, ", "))});
+  return chosen;
+}
+
+}  // namespace
+
+bool is_trace_file(const fs::path& path) {
+  std::error_code ignored;
+  const bool has_suffix = std::find(trace_suffixes.begin(), trace_suffixes.end(),
+                                    path.extension()) != trace_suffixes.end();
+  if (!has_suffix || !fs::is_regular_file(path, ignored)) return false;
+  const std::string bytes = first_bytes(path);
+  if (bytes.empty()) return false;
+  switch (file_format(bytes)) {
+    case FileFormat::chrome_trace:
+    case FileFormat::memory_timeline:
+    case FileFormat::memory_snapshot:
+    case FileFormat::nsight:
+    case FileFormat::tar:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_own_trace(const fs::path& path) {
+  return first_bytes(path).find("\"shardscope\": {\"version\"") != std::string::npos;
+}
+
+std::vector<fs::path> trace_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (files.size() >= most_files) break;
+    if (is_trace_file(entry.path())) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+FoundFolders find_folders(const fs::path& folder, const std::stop_token& stop) {
+  Finder finder(stop);
+  finder.look_into(folder, 0);
+  return finder.finish(folder);
+}
+
+std::vector<ChosenRun> median_runs(const std::vector<fs::path>& runs) {
+  std::vector<RunsOfLabel> by_label;
+  for (const fs::path& path : runs) {
+    const auto [label, time] = label_and_time(path);
+    auto same = std::find_if(by_label.begin(), by_label.end(),
+                             [&](const RunsOfLabel& others) { return others.label == label; });
+    if (same == by_label.end())
+      same = by_label.insert(by_label.end(), {.label = label, .runs = {}});
+    same->runs.push_back({path, time});
+  }
+  std::vector<ChosenRun> chosen;
+  for (RunsOfLabel& alike : by_label) chosen.push_back(median_of(std::move(alike)));
+  return chosen;
+}
+
+}  // namespace shardscope::gui
