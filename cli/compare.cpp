@@ -9,6 +9,7 @@
 #include "cli/compare_report.h"
 #include "cli/finished_run.h"
 #include "cli/output_options.h"
+#include "cli/prediction.h"
 #include "cli/summary_text.h"
 #include "cli/traced_run.h"
 #include "cli/traced_run_report.h"
