@@ -7,7 +7,9 @@ namespace {
 
 class PrivateArena final : public Arena {
  public:
-  explicit PrivateArena(Bytes size) : pages_(MemoryMapping::anonymous(size)), size_(size) {}
+  explicit PrivateArena(Bytes size) : pages_(MemoryMapping::anonymous(size)), size_(size) {
+    pages_.prefer_huge_pages();
+  }
   std::byte* data() const override { return pages_.data(); }
   Bytes size() const override { return size_; }
 

@@ -40,6 +40,7 @@ void SharedMemoryWorld::allocate_arena(Bytes size) {
   }
   arena_size_ = size;
   arenas_ = map_all(exchange_.all_gather(memory_file("shardscope arena", size)), size);
+  arenas_[static_cast<std::size_t>(place_.rank)].prefer_huge_pages();
 }
 
 std::span<std::byte> SharedMemoryWorld::arena(int rank) const {
