@@ -25,11 +25,11 @@ import sys
 import tempfile
 import time
 
+from undisturbed import DISTURBED_SHARE, undisturbed
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.dirname(os.path.dirname(HERE))
 DATA = [os.path.join(SOURCES, room) for room in ("core", "sim", "backend", "docs")]
-
-DISTURBED_SHARE = 0.03  # of the cores, taken by other processes
 
 # What a step of every case of a model trains on: sequences of the whole job, and their length.
 MODELS = {
@@ -96,31 +96,6 @@ def calibrate(program, model, ranks, folder):
         if others > DISTURBED_SHARE:
             print(f"calibration of {ranks} processes: others took {others * 100:.0f}% of the cores", file=sys.stderr)
     return path
-
-
-def busy_seconds():
-    """Processor time of all cores that was not idle, and what of it our finished children had."""
-    with open("/proc/stat") as file:
-        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
-    own = os.times()
-    return ((user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK"),
-            own.children_user + own.children_system)
-
-
-def share_of_others(before, after, elapsed_s):
-    """Of the cores' time, what neither we nor our children took."""
-    return ((after[0] - before[0]) - (after[1] - before[1])) / (elapsed_s * os.cpu_count())
-
-
-def undisturbed(function, *arguments):
-    """Calls it, again where others took part in it; what it returned last, and the share that they had then."""
-    for _ in range(3):
-        begin, before = time.monotonic(), busy_seconds()
-        result = function(*arguments)
-        others = share_of_others(before, busy_seconds(), time.monotonic() - begin)
-        if others <= DISTURBED_SHARE:
-            break
-    return result, others
 
 
 def train(program, case, profile, steps, folder):

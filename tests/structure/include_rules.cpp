@@ -55,7 +55,7 @@ const std::vector<LibraryRule>& library_rules() {
        true},
       {"NVTX", {"nvtx3/"}, {"backend/profile/", "tests/backend/profile/", "tests/gpu/"}, true},
       {"CUPTI", {"cupti"}, {"backend/profile/", "tests/backend/profile/", "tests/gpu/"}, true},
-      {"oneDNN", {"oneapi/", "dnnl"}, {"backend/cpu/", "tests/backend/"}, true},
+      {"oneDNN", {"oneapi/", "dnnl"}, {"backend/cpu/", "tests/backend/", "tests/bench/"}, true},
       {"OpenMP", {"omp.h"}, {"backend/", "tests/backend/"}},
       {"intrinsics", {"immintrin.h", "arm_neon.h"}, {"backend/cpu/"}, true},
       {"Qt", {"Qt"}, {"gui/", "tests/gui/"}, true},
