@@ -20,6 +20,7 @@ ColumnTable small_table() {
   Column bytes{
       .id = "bytes", .quantity = Quantity::bytes, .numbers = {4194304, 1048576, 0, 8388608}};
   table.columns = {unit, kind, difference, bytes};
+  set_units(table);
   return table;
 }
 
@@ -70,12 +71,26 @@ TEST(RowFilter, QuotesKeepBlanks) {
 }
 
 TEST(ColumnTable, AColumnIsWrittenInTheUnitOfItsLargest) {
-  Column column{.quantity = Quantity::bytes, .numbers = {1024, 141793056, no_number}};
-  const NumberUnit unit = unit_of(column);
+  ColumnTable table{
+      .columns = {{.quantity = Quantity::bytes, .numbers = {1024, 141793056, no_number}}},
+      .rows = 3};
+  set_units(table);
+  const NumberUnit unit = table.columns[0].unit;
   EXPECT_EQ(unit.name, "MiB");
   // 141793056 / 1048576 = 135.224...
   EXPECT_EQ(number_text(141793056, unit, false), "135.2");
   EXPECT_EQ(number_text(no_number, unit, false), "");
+}
+
+TEST(ColumnTable, ColumnsOfOneScaleAreWrittenInOneUnit) {
+  Column small{.scale = "peak", .quantity = Quantity::bytes, .numbers = {1000}};
+  Column large = small;
+  large.numbers = {5e9};
+  ColumnTable table{.columns = {small, large}, .rows = 1};
+  set_units(table);
+  EXPECT_EQ(table.columns[0].unit, table.columns[1].unit);
+  EXPECT_EQ(table.columns[0].unit.name, "GiB");
+  EXPECT_EQ(table.columns[0].largest, 5e9);
 }
 
 TEST(ColumnTable, SignsStandBeforeDifferencesAndNotBeforeNothing) {

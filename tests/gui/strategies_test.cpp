@@ -1,0 +1,143 @@
+#include "gui/strategies/strategies_view.h"
+
+#include <gtest/gtest.h>
+
+#include <QAbstractItemModelTester>
+#include <QHeaderView>
+#include <QTest>
+
+#include "gui/strategies/verdict_panel.h"
+#include "gui/table/column_table_model.h"
+#include "gui/table/table_pane.h"
+#include "tests/gui/scenarios.h"
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int patience_ms = 60'000;
+
+/// A scenario of that strategy, whose profiled step takes `stretch` times 100 us.
+ScenarioPointer scenario(const std::string& strategy, double stretch) {
+  Scenario made = *shardscope::testing::small_scenario(strategy + " x2", stretch);
+  made.predicted->summary->strategy = made.profiled->summary->strategy = strategy;
+  return std::make_shared<const Scenario>(std::move(made));
+}
+
+/// Three strategies, A being full_shard and the baseline no_shard.
+class Strategies : public ::testing::Test {
+ protected:
+  Strategies() {
+    view_.resize(1400, 800);
+    view_.show();
+    for (const auto& one : {full_, none_, zero_}) workspace_.add(one);
+    EXPECT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  }
+
+  void click(int place, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
+    TablePane& pane = view_.pane();
+    const QRect cell = pane.visualRect(view_.table()->index(place, 0));
+    QTest::mouseClick(pane.viewport(), Qt::LeftButton, modifiers, cell.center());
+  }
+  QString strategy_at(int place) const {
+    return view_.pane().model()->index(place, 0).data().toString();
+  }
+
+  const ScenarioPointer full_ = scenario("full_shard", 1.25);
+  const ScenarioPointer none_ = scenario("no_shard", 1.0);
+  const ScenarioPointer zero_ = scenario("zero1", 1.5);
+  Workspace workspace_;
+  StrategiesView view_{workspace_};
+};
+
+TEST_F(Strategies, TheModelKeepsItsPromises) {
+  QAbstractItemModelTester tester(view_.table(),
+                                  QAbstractItemModelTester::FailureReportingMode::Fatal);
+  for (int column = 0; column < view_.table()->columnCount(); ++column) {
+    view_.table()->sort(column, Qt::DescendingOrder);
+    view_.table()->sort(column, Qt::AscendingOrder);
+  }
+  workspace_.remove(zero_);
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  EXPECT_EQ(view_.table()->rowCount(), 2);
+}
+
+TEST_F(Strategies, TheUnshardedRowIsTheBaselineAndStaysOnTop) {
+  ASSERT_NE(view_.baseline(), nullptr);
+  EXPECT_EQ(view_.baseline()->scenario, none_);
+  const int step = static_cast<int>(view_.pane().rows().table().place_of("step_profiled"));
+  view_.table()->sort(step, Qt::DescendingOrder);
+  EXPECT_EQ(strategy_at(0), QStringLiteral("no_shard x2"));
+  EXPECT_EQ(strategy_at(1), QStringLiteral("zero1 x2"));
+  EXPECT_EQ(strategy_at(2), QStringLiteral("full_shard x2"));
+}
+
+TEST_F(Strategies, AClickOnARowMakesItAAndSaysWhatItComesToBesideTheBaseline) {
+  click(2);
+  EXPECT_EQ(workspace_.a(), zero_);
+  EXPECT_EQ(workspace_.b(), nullptr);
+  EXPECT_TRUE(view_.verdict().sentence().startsWith(
+      QStringLiteral("ZERO1 costs 50% of time here with the same memory to the byte, because")))
+      << view_.verdict().sentence().toStdString();
+}
+
+TEST_F(Strategies, CtrlClickMakesItBAndComparesTheTwo) {
+  click(1);
+  click(2, Qt::ControlModifier);
+  EXPECT_EQ(workspace_.a(), full_);
+  EXPECT_EQ(workspace_.b(), zero_);
+  // 150 us against 125 us.
+  EXPECT_TRUE(view_.verdict().sentence().startsWith(QStringLiteral("ZERO1 costs 20% of time")))
+      << view_.verdict().sentence().toStdString();
+}
+
+TEST_F(Strategies, ReturnAndShiftReturnDoTheSame) {
+  view_.pane().setCurrentIndex(view_.table()->index(2, 0));
+  QTest::keyClick(&view_.pane(), Qt::Key_Return);
+  EXPECT_EQ(workspace_.a(), zero_);
+  view_.pane().setCurrentIndex(view_.table()->index(1, 0));
+  QTest::keyClick(&view_.pane(), Qt::Key_Return, Qt::ShiftModifier);
+  EXPECT_EQ(workspace_.b(), full_);
+}
+
+TEST_F(Strategies, TheBaselineAloneIsLaidBesideItsPrediction) {
+  click(0);
+  EXPECT_EQ(workspace_.a(), none_);
+  EXPECT_TRUE(view_.verdict().sentence().startsWith(
+      QStringLiteral("no_shard x2 was predicted within 0% of its step time")))
+      << view_.verdict().sentence().toStdString();
+}
+
+TEST_F(Strategies, ABaselineThatWasChosenIsTheOneComparedWith) {
+  view_.set_baseline(full_);
+  EXPECT_EQ(strategy_at(0), QStringLiteral("full_shard x2"));
+  workspace_.set_a(zero_);
+  EXPECT_TRUE(view_.verdict().sentence().startsWith(QStringLiteral("ZERO1 costs 20% of time")));
+}
+
+TEST_F(Strategies, OtherRowsShowTheirDifferenceToTheBaseline) {
+  ColumnTableModel& model = view_.pane().rows();
+  const int step = static_cast<int>(model.table().place_of("step_profiled"));
+  EXPECT_EQ(model.change_text(model.index(0, step)), QString());
+  EXPECT_EQ(model.change_text(model.index(1, step)), QStringLiteral("+25%"));
+}
+
+TEST_F(Strategies, RowsAreCopiedAsTextWithTheirHeader) {
+  for (int column = 1; column < view_.table()->columnCount(); ++column)
+    view_.pane().set_column_shown(column, false);
+  view_.pane().selectRow(1);
+  EXPECT_EQ(view_.pane().selected_text(TextForm::tab_separated),
+            QStringLiteral("Strategy\nfull_shard x2\n"));
+  EXPECT_EQ(view_.pane().selected_text(TextForm::markdown),
+            QStringLiteral("| Strategy |\n|---|\n| full_shard x2 |\n"));
+}
+
+TEST(StrategiesEmpty, SayWhatToDo) {
+  Workspace workspace;
+  const StrategiesView view(workspace);
+  ASSERT_TRUE(workspace.tasks().wait_until_idle(patience_ms));
+  EXPECT_EQ(view.verdict().sentence(), QStringLiteral("Open run folders or traces to compare "
+                                                      "them."));
+}
+
+}  // namespace
+}  // namespace shardscope::gui
