@@ -46,7 +46,7 @@ struct Column {
   Quantity quantity = Quantity::text;
   CellLook look = CellLook::plain;
   bool is_shown_at_first = true;
-  bool is_signed = false;             ///< written with its sign, differences always are
+  bool is_signed = false;             ///< written with + or -
   std::vector<double> numbers;        ///< in the quantity's base unit
   std::vector<std::string> words;     ///< of texts, ascending, each once
   std::vector<std::uint32_t> codes;   ///< of texts: index into `words`

@@ -116,12 +116,11 @@ void add_texts(const Column& column, const FilterTerm& term, const std::vector<s
 void add_numbers(const Column& column, const FilterTerm& term,
                  const std::vector<std::uint32_t>& rows, std::vector<bool>& passes) {
   const std::optional<double> bound = bound_of(term, column);
-  const bool is_signed = column.look == CellLook::difference;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double value = column.numbers[rows[i]];
     if (std::isnan(value)) continue;
     if (term.test == FilterTerm::Test::contains)
-      passes[i] = number_text(value, column.unit, is_signed).starts_with(term.word);
+      passes[i] = number_text(value, column.unit, column.is_signed).starts_with(term.word);
     else if (bound)
       passes[i] = term.test == FilterTerm::Test::above ? std::abs(value) > *bound
                                                        : std::abs(value) < *bound;

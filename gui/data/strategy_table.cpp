@@ -101,7 +101,8 @@ void add_figure(ColumnTable& table, const Figure& figure, const std::vector<Stra
                  .title = std::string(figure.title) + ", error",
                  .about = "(predicted - profiled) / profiled",
                  .quantity = Quantity::share,
-                 .look = CellLook::difference},
+                 .look = CellLook::difference,
+                 .is_signed = true},
                 rows, [&](const StrategyRow& row) {
                   if (!row.predicted || !row.profiled) return no_number;
                   return number(error_share(
@@ -155,7 +156,7 @@ ColumnTable strategy_table(const std::vector<StrategyRow>& rows) {
                  .title = "Margin",
                  .about = "Device memory less what is reserved at the peak, and outside",
                  .quantity = Quantity::bytes,
-                 .look = CellLook::difference},
+                 .is_signed = true},
                 rows, [](const StrategyRow& row) { return number(row.margin()); }));
   for (const Figure& figure : all_figures) {
     add_figure(table, figure, rows);

@@ -157,15 +157,16 @@ std::string basis_line(const Pair& pair) {
 }
 
 /// What had been predicted of a difference that was measured.
-std::string forecast_line(const Pair& pair) {
+std::string forecast(const Pair& pair) {
   const auto &before = pair.baseline.predicted, &after = pair.other.predicted;
   if (pair.kind != SideKind::profiled || !before || !after) return "";
-  const Pair forecast{.baseline = pair.baseline,
-                      .other = pair.other,
-                      .kind = SideKind::predicted,
-                      .before = *before,
-                      .after = *after};
-  return fmt::format("Predicted was: {} {}", name_in(pair.other, pair.baseline), claim(forecast));
+  const Pair predicted{.baseline = pair.baseline,
+                       .other = pair.other,
+                       .kind = SideKind::predicted,
+                       .before = *before,
+                       .after = *after};
+  return fmt::format("; predicted was: {} {}", name_in(pair.other, pair.baseline),
+                     claim(predicted));
 }
 
 std::vector<std::string> reasons_of(const Pair& pair) {
@@ -173,7 +174,7 @@ std::vector<std::string> reasons_of(const Pair& pair) {
   if (pair.has_memory()) reasons.push_back(memory_line(pair));
   for (std::string line :
        {step_text(pair.before, pair.after), communication_text(pair.before, pair.after),
-        forecast_line(pair), basis_line(pair)})
+        basis_line(pair) + forecast(pair)})
     if (!line.empty()) reasons.push_back(std::move(line));
   return reasons;
 }

@@ -1,11 +1,14 @@
 #include "gui/strategies/strategies_view.h"
 
+#include <QScrollArea>
 #include <QSplitter>
 #include <QVBoxLayout>
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "gui/strategies/pareto_chart.h"
+#include "gui/strategies/small_multiples.h"
 #include "gui/strategies/verdict_panel.h"
 #include "gui/table/cell_delegate.h"
 #include "gui/table/column_table_model.h"
@@ -18,8 +21,23 @@ StrategiesView::StrategiesView(Workspace& workspace, QWidget* parent)
       model_(new ColumnTableModel(workspace.tasks(), this)),
       verdict_(new VerdictPanel(this)),
       pane_(new TablePane(*model_, tr("Scenarios"), this)),
-      parts_(new QSplitter(Qt::Vertical, this)) {
+      chart_(new ParetoChart(this)),
+      multiples_(new SmallMultiples(this)) {
+  auto* scroll = new QScrollArea(this);
+  scroll->setWidgetResizable(true);
+  scroll->setWidget(multiples_);
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setFocusProxy(multiples_);
+  auto* charts = new QSplitter(Qt::Horizontal, this);
+  charts->addWidget(chart_);
+  charts->addWidget(scroll);
+  charts->setStretchFactor(0, 2);
+  charts->setStretchFactor(1, 3);
+  parts_ = new QSplitter(Qt::Vertical, this);
   parts_->addWidget(pane_);
+  parts_->addWidget(charts);
+  parts_->setStretchFactor(0, 0);
+  parts_->setStretchFactor(1, 1);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(0);
@@ -28,6 +46,13 @@ StrategiesView::StrategiesView(Workspace& workspace, QWidget* parent)
   connect(pane_, &TablePane::chosen, this, [this](int place, Qt::KeyboardModifiers modifiers) {
     choose(rows_[model_->row_at(place)].scenario, modifiers);
   });
+  connect(parts_, &QSplitter::splitterMoved, this, [this] { is_moved_ = true; });
+  const auto choose_row = [this](std::size_t row, Qt::KeyboardModifiers modifiers) {
+    if (row < rows_.size()) choose(rows_[row].scenario, modifiers);
+  };
+  connect(chart_, &ParetoChart::chosen, this, choose_row);
+  connect(multiples_, &SmallMultiples::chosen, this, choose_row);
+  connect(&workspace, &Workspace::axis_changed, this, &StrategiesView::read_curves);
   connect(&workspace, &Workspace::scenarios_changed, this, &StrategiesView::read_rows);
   connect(&workspace, &Workspace::pair_changed, this, &StrategiesView::show_pair);
   setFocusProxy(pane_);
@@ -109,23 +134,56 @@ void StrategiesView::read_rows() {
 void StrategiesView::take(std::vector<StrategyRow> rows) {
   rows_ = std::move(rows);
   model_->show(std::make_shared<const ColumnTable>(strategy_table(rows_)));
+  // The table is as high as its rows until somebody moves the handle below it.
+  const int height = pane_->sizeHint().height();
+  if (!is_moved_) parts_->setSizes({height, std::max(1, parts_->height() - height)});
   show_pair();
+  read_curves();
+}
+
+void StrategiesView::read_curves() {
+  drawing_.request_stop();
+  std::vector<ScenarioPointer> scenarios;
+  for (const StrategyRow& row : rows_) scenarios.push_back(row.scenario);
+  drawing_ = workspace().tasks().run(
+      this,
+      [scenarios, mode = workspace().time_mode(), a = workspace().a()](std::stop_token stop) {
+        std::vector<Multiple> multiples;
+        for (const ScenarioPointer& scenario : scenarios) {
+          if (stop.stop_requested()) break;
+          multiples.push_back({.label = QString::fromStdString(scenario->label),
+                               .marks = {},
+                               .sides = strategy_curves(*scenario, mode, a.get())});
+        }
+        return multiples;
+      },
+      [this](std::vector<Multiple> multiples) {
+        multiples_->show(std::move(multiples));
+        multiples_->mark(marks());
+      });
+}
+
+std::vector<QString> StrategiesView::marks() const {
+  std::vector<QString> all;
+  const StrategyRow* star = baseline();
+  for (const StrategyRow& row : rows_) {
+    QStringList words;
+    if (&row == star) words += QStringLiteral("\u2605");
+    if (row.scenario == workspace().a()) words += QStringLiteral("A");
+    if (row.scenario == workspace().b()) words += QStringLiteral("B");
+    all.push_back(words.join(QLatin1Char(' ')));
+  }
+  return all;
 }
 
 void StrategiesView::show_pair() {
   const StrategyRow* star = baseline();
   const StrategyRow* a = row_of(workspace().a());
   const StrategyRow* b = row_of(workspace().b());
-  std::map<std::uint32_t, QString> marks;
-  for (std::uint32_t i = 0; i < rows_.size(); ++i) {
-    const StrategyRow* row = &rows_[i];
-    QStringList words;
-    if (row == star) words += QStringLiteral("\u2605");
-    if (row == a) words += QStringLiteral("A");
-    if (row == b) words += QStringLiteral("B");
-    if (!words.isEmpty()) marks[i] = words.join(QLatin1Char(' '));
-  }
-  model_->mark(marks);
+  const std::vector<QString> words = marks();
+  model_->mark(words);
+  chart_->show(rows_, words);
+  multiples_->mark(words);
   model_->pin(star == nullptr ? std::nullopt
                               : std::optional(static_cast<std::uint32_t>(star - rows_.data())));
   if (a == nullptr) return verdict_->show({}, tr("Open run folders or traces to compare them."));

@@ -13,6 +13,8 @@ class QSplitter;
 namespace shardscope::gui {
 
 class ColumnTableModel;
+class ParetoChart;
+class SmallMultiples;
 class TablePane;
 class VerdictPanel;
 
@@ -29,6 +31,8 @@ class StrategiesView : public View {
   const std::vector<StrategyRow>& rows() const { return rows_; }
   TablePane& pane() const { return *pane_; }
   const VerdictPanel& verdict() const { return *verdict_; }
+  ParetoChart& chart() const { return *chart_; }
+  SmallMultiples& multiples() const { return *multiples_; }
   /// The row that others are compared with; null: there is none.
   const StrategyRow* baseline() const;
   /// Null: the one that suits best, by `default_baseline`.
@@ -38,17 +42,22 @@ class StrategiesView : public View {
   void read_rows();
   void take(std::vector<StrategyRow> rows);
   void show_pair();
+  void read_curves();
+  std::vector<QString> marks() const;
   void choose(const ScenarioPointer& scenario, Qt::KeyboardModifiers modifiers);
   const StrategyRow* row_of(const ScenarioPointer& scenario) const;
   ScenarioPointer current_scenario() const;
 
   std::vector<StrategyRow> rows_;
   ScenarioPointer chosen_baseline_;
-  std::stop_source reading_;
+  std::stop_source reading_, drawing_;
   ColumnTableModel* model_;
   VerdictPanel* verdict_;
   TablePane* pane_;
-  QSplitter* parts_;
+  ParetoChart* chart_;
+  SmallMultiples* multiples_;
+  QSplitter* parts_ = nullptr;
+  bool is_moved_ = false;  ///< the handle between table and charts, by hand
 };
 
 }  // namespace shardscope::gui

@@ -50,8 +50,10 @@ VerdictPanel::VerdictPanel(QWidget* parent)
 void VerdictPanel::show(const std::vector<Verdict>& verdicts, const QString& hint) {
   QStringList lines;
   for (std::size_t i = 0; i < verdicts.size(); ++i) {
-    if (i > 0) lines += line(verdicts[i].sentence);
-    for (const std::string& reason : verdicts[i].reasons) lines += line(reason);
+    if (i > 0)
+      lines += line(verdicts[i].sentence);
+    else
+      for (const std::string& reason : verdicts[i].reasons) lines += line(reason);
   }
   sentence_->setText(verdicts.empty() ? hint : line(verdicts.front().sentence));
   if (!verdicts.empty() && !hint.isEmpty()) lines += hint;

@@ -16,7 +16,8 @@ class VerdictPanel : public QWidget {
  public:
   explicit VerdictPanel(QWidget* parent = nullptr);
 
-  /// The first one is the headline, the others follow it; of none, `hint` stands there.
+  /// The first one is the headline with its reasons, the others' sentences follow; of none, `hint`
+  /// stands there.
   void show(const std::vector<Verdict>& verdicts, const QString& hint);
   QString sentence() const;
   QString reasons() const;

@@ -56,15 +56,15 @@ void ColumnTableModel::pin(std::optional<std::uint32_t> row) {
   arrange();
 }
 
-void ColumnTableModel::mark(const std::map<std::uint32_t, QString>& marks) {
+void ColumnTableModel::mark(const std::vector<QString>& marks) {
   if (marks_ == marks) return;
   marks_ = marks;
   if (rowCount() > 0) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, 0));
 }
 
 QString ColumnTableModel::mark_of(int place) const {
-  const auto mark = marks_.find(row_at(place));
-  return mark == marks_.end() ? QString() : mark->second;
+  const std::uint32_t row = row_at(place);
+  return row < marks_.size() ? marks_[row] : QString();
 }
 
 std::optional<int> ColumnTableModel::place_of(std::uint32_t row) const {
@@ -125,7 +125,7 @@ void ColumnTableModel::take(Arrangement arrangement) {
 QString ColumnTableModel::change_text(const QModelIndex& index) const {
   const Column& column = table_->columns[static_cast<std::size_t>(index.column())];
   const std::uint32_t row = row_at(index.row());
-  if (!pinned_ || *pinned_ == row || column.is_text() || is_difference(column)) return {};
+  if (!pinned_ || *pinned_ == row || column.is_text() || column.is_signed) return {};
   const double base = column.numbers[*pinned_], value = column.numbers[row];
   if (std::isnan(base) || std::isnan(value) || base == value) return {};
   // Of shares the difference in points: that of a share's share is read wrongly.
@@ -150,7 +150,7 @@ int ColumnTableModel::columnCount(const QModelIndex& parent) const {
 QString ColumnTableModel::text_of(std::size_t place, std::uint32_t row) const {
   const Column& column = table_->columns[place];
   if (column.is_text()) return text(table_->text(place, row));
-  return text(number_text(column.numbers[row], column.unit, is_difference(column)));
+  return text(number_text(column.numbers[row], column.unit, column.is_signed));
 }
 
 QString ColumnTableModel::tip_of(std::size_t place, std::uint32_t row) const {

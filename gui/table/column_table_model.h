@@ -4,7 +4,6 @@
 #include <QAbstractTableModel>
 #include <QString>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <stop_token>
 #include <vector>
@@ -40,8 +39,8 @@ class ColumnTableModel : public QAbstractTableModel {
   /// Stays on top in every order; none: nothing does. Others show their difference to it.
   void pin(std::optional<std::uint32_t> row);
   std::optional<std::uint32_t> pinned() const { return pinned_; }
-  /// Words shown beside the first column's text: "A".
-  void mark(const std::map<std::uint32_t, QString>& marks);
+  /// Words shown beside the first column's text, by row: "", "A".
+  void mark(const std::vector<QString>& marks);
   QString mark_of(int place) const;
 
   std::uint32_t row_at(int place) const { return rows_[static_cast<std::size_t>(place)]; }
@@ -77,7 +76,7 @@ class ColumnTableModel : public QAbstractTableModel {
   std::string sorted_by_, filter_;
   SortOrder order_ = SortOrder::ascending;
   std::optional<std::uint32_t> pinned_;
-  std::map<std::uint32_t, QString> marks_;
+  std::vector<QString> marks_;  ///< by row, or none
   std::vector<std::uint32_t> rows_, places_;
   std::stop_source arranging_;
 };

@@ -6,6 +6,7 @@
 #include <QKeyEvent>
 #include <QMenu>
 #include <QMouseEvent>
+#include <QScrollBar>
 #include <algorithm>
 #include <utility>
 
@@ -17,6 +18,17 @@ namespace {
 
 constexpr int rows_measured = 60;  ///< by which columns get their widths
 constexpr int narrowest = 64, widest = 320;
+
+/// Narrowest that has the title on two lines.
+int header_width(const QFontMetrics& metrics, const QString& title) {
+  constexpr int beside = 16;
+  int best = metrics.horizontalAdvance(title);
+  for (qsizetype at = title.indexOf(QLatin1Char(' ')); at >= 0;
+       at = title.indexOf(QLatin1Char(' '), at + 1))
+    best = std::min(best, std::max(metrics.horizontalAdvance(title.left(at)),
+                                   metrics.horizontalAdvance(title.mid(at + 1))));
+  return best + beside;
+}
 
 }  // namespace
 
@@ -40,6 +52,7 @@ TablePane::TablePane(ColumnTableModel& model, const QString& name, QWidget* pare
   header->setHighlightSections(false);
   header->setContextMenuPolicy(Qt::CustomContextMenu);
   header->setSortIndicatorShown(true);
+  header->setSortIndicator(-1, Qt::AscendingOrder);
   connect(header, &QHeaderView::customContextMenuRequested, this, &TablePane::choose_columns);
   setModel(&model_);
   // Not setSortingEnabled(), which would sort by the first column at once.
@@ -102,6 +115,12 @@ std::vector<Command> TablePane::commands(const QString& group) {
            }}};
 }
 
+QSize TablePane::sizeHint() const {
+  const int rows = std::clamp(model_.rowCount(), 3, most_rows_hinted);
+  const int bar = horizontalScrollBar()->sizeHint().height();
+  return {600, horizontalHeader()->height() + rows * verticalHeader()->defaultSectionSize() + bar};
+}
+
 void TablePane::keyPressEvent(QKeyEvent* event) {
   const bool is_return = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (is_return && currentIndex().isValid()) {
@@ -149,11 +168,9 @@ void TablePane::fit_columns() {
     int width = narrowest;
     for (int row = 0; row < std::min(rows_measured, model_.rowCount()); ++row)
       width = std::max(width, delegate_->sizeHint(option, model_.index(row, column)).width());
-    // A header of two lines.
-    const QString title = model_.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString();
-    const QStringList words = title.split(QLatin1Char(' '));
-    for (const QString& word : words) width = std::max(width, metrics.horizontalAdvance(word) + 24);
-    width = std::max(width, metrics.horizontalAdvance(title) * 6 / 10 + 18);
+    width = std::max(
+        width, header_width(metrics,
+                            model_.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString()));
     if (column == 0) width += 60;  // for the marks
     setColumnWidth(column, std::min(width, widest));
   }

@@ -31,6 +31,9 @@ class TablePane : public QTableView {
 
   std::vector<Command> commands(const QString& group);
 
+  /// As high as its rows, up to `most_rows_hinted`.
+  QSize sizeHint() const override;
+
  Q_SIGNALS:
   /// Return was pressed, or a row clicked; `place` is a place of the model.
   void chosen(int place, Qt::KeyboardModifiers modifiers);
@@ -43,6 +46,8 @@ class TablePane : public QTableView {
   void choose_columns(const QPoint& at);
   void fit_columns();
   std::vector<int> shown_columns() const;
+
+  static constexpr int most_rows_hinted = 10;
 
   ColumnTableModel& model_;
   CellDelegate* delegate_;

@@ -154,7 +154,8 @@ TEST(Verdict, ProfiledFiguresGoBeforePredictedOnesAndTheForecastIsTold) {
   after.predicted->peak = 500_MiB;
   const Verdict verdict = compared(before, after);
   EXPECT_THAT(verdict.sentence, StartsWith("FULL_SHARD saves 41%"));
-  EXPECT_THAT(verdict.reasons, Contains("Predicted was: FULL_SHARD saves 50% of memory in the same "
+  EXPECT_THAT(verdict.reasons, Contains("From profiled figures, against no_shard x2; predicted "
+                                        "was: FULL_SHARD saves 50% of memory in the same "
                                         "time (within 0.5%) here"));
 }
 

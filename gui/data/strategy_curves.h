@@ -1,0 +1,54 @@
+// A scenario's step in small: memory over time and when what ran, on the axis that all share.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "gui/data/scenario.h"
+#include "gui/data/time_map.h"
+#include "gui/data/time_range.h"
+#include "traces/intervals.h"
+
+namespace shardscope::gui {
+
+/// Live bytes from `axis` on.
+struct MemoryPoint {
+  double axis = 0;
+  double bytes = 0;
+  bool operator==(const MemoryPoint&) const = default;
+};
+
+/// One side of a scenario, of its first rank.
+struct SideCurve {
+  SideKind kind = SideKind::predicted;
+  TimeMap map;
+  TimeRange extent;                 ///< of the step, on the axis
+  std::vector<MemoryPoint> memory;  ///< ascending
+  double peak_bytes = 0;
+  double peak_axis = 0;  ///< when it is first reached
+  /// On the trace's clock: compute, it or communication, any of these or copies; and communication.
+  IntervalUnion compute, compute_or_communication, busy, communication;
+};
+
+/// The sides that have a trace, the predicted one first.
+std::vector<SideCurve> strategy_curves(const Scenario& scenario, TimeMode mode,
+                                       const Scenario* reference);
+
+/// How a stretch of time was spent, as shares that sum to 1 within the step.
+struct TimeShares {
+  double compute = 0;     ///< without communication beside it
+  double overlapped = 0;  ///< communication beside compute
+  double exposed = 0;     ///< communication alone
+  double copies = 0;      ///< beside nothing
+  double idle = 0;
+};
+
+/// For each of `pixels` equal parts of `shown`, exact to the nanosecond; all 0 outside the step.
+/// O(pixels * log spans).
+std::vector<TimeShares> time_shares(const SideCurve& side, TimeRange shown, int pixels);
+
+/// The most bytes that are alive in each of `pixels` equal parts of `shown`; none outside the step.
+std::vector<std::optional<double>> memory_pixels(const SideCurve& side, TimeRange shown,
+                                                 int pixels);
+
+}  // namespace shardscope::gui

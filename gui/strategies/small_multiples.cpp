@@ -1,0 +1,333 @@
+#include "gui/strategies/small_multiples.h"
+
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QPainterPath>
+#include <QToolTip>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "gui/theme.h"
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int least_width = 300;                      ///< of a cell
+constexpr int least_height = 150, most_height = 300;  ///< of a cell
+constexpr int legend_height = 24;
+constexpr double title_height = 20, ribbon_height = 13, gap = 3;
+
+QString text(const std::string& from) { return QString::fromStdString(from); }
+
+/// What a ribbon's part is, from the bottom of the ribbon up.
+struct Part {
+  double TimeShares::*share;
+  const char* name;
+  bool is_hatched;
+};
+constexpr std::array<Part, 5> parts{{{&TimeShares::compute, "compute", false},
+                                     {&TimeShares::overlapped, "overlapped", false},
+                                     {&TimeShares::exposed, "exposed", true},
+                                     {&TimeShares::copies, "copies", false},
+                                     {&TimeShares::idle, "idle", false}}};
+
+QColor colour_of(const Theme& theme, const Part& part) {
+  if (part.share == &TimeShares::compute) return theme.of(SpanClass::compute);
+  if (part.share == &TimeShares::overlapped) return theme.of(MemoryCategory::gradients);
+  if (part.share == &TimeShares::exposed) return theme.exposed;
+  if (part.share == &TimeShares::copies) return theme.of(SpanClass::copy);
+  return theme.idle;
+}
+
+}  // namespace
+
+SmallMultiples::SmallMultiples(QWidget* parent) : QWidget(parent) {
+  setAccessibleName(tr("Every strategy's memory and overlap on one scale"));
+  setFocusPolicy(Qt::StrongFocus);
+  setAttribute(Qt::WA_OpaquePaintEvent);
+}
+
+void SmallMultiples::show(std::vector<Multiple> multiples) {
+  multiples_ = std::move(multiples);
+  current_ = 0;
+  std::optional<TimeRange> all;
+  most_bytes_ = 1;
+  for (const Multiple& multiple : multiples_) {
+    for (const SideCurve& side : multiple.sides) {
+      all = all ? united(*all, side.extent) : side.extent;
+      most_bytes_ = std::max(most_bytes_, side.peak_bytes);
+    }
+  }
+  shown_ = all.value_or(TimeRange{});
+  setMinimumHeight(height_for(width()));
+  update();
+}
+
+void SmallMultiples::mark(const std::vector<QString>& marks) {
+  for (std::size_t i = 0; i < std::min(marks.size(), multiples_.size()); ++i)
+    multiples_[i].marks = marks[i];
+  update();
+}
+
+int SmallMultiples::columns_for(int width) const {
+  const int fitting = std::max(1, width / least_width);
+  return std::min(fitting, std::max(1, static_cast<int>(multiples_.size())));
+}
+
+int SmallMultiples::rows_for(int width) const {
+  const int columns = columns_for(width);
+  return std::max(1, (static_cast<int>(multiples_.size()) + columns - 1) / columns);
+}
+
+int SmallMultiples::height_for(int width) const {
+  return legend_height + rows_for(width) * least_height;
+}
+
+QRectF SmallMultiples::cell(std::size_t row, QSize page) const {
+  const int columns = columns_for(page.width());
+  const double cell_width = static_cast<double>(page.width()) / columns;
+  const int cell_height = std::clamp((page.height() - legend_height) / rows_for(page.width()),
+                                     least_height, most_height);
+  const auto at = static_cast<int>(row);
+  return {at % columns * cell_width,
+          static_cast<double>(legend_height + at / columns * cell_height), cell_width,
+          static_cast<double>(cell_height)};
+}
+
+QRectF SmallMultiples::plot(const QRectF& cell) const {
+  return cell.adjusted(10, title_height, -10, -6);
+}
+
+void SmallMultiples::draw_legend(QPainter& painter) const {
+  const Theme& theme = theme_of(*this);
+  const QFontMetrics metrics = painter.fontMetrics();
+  double x = 10;
+  const auto word = [&](const QString& name) {
+    painter.setPen(theme.ink);
+    painter.drawText(QRectF(x, 0, 400, legend_height), Qt::AlignVCenter, name);
+    x += metrics.horizontalAdvance(name) + 14;
+  };
+  const QString scale = tr("One scale: %1, %2")
+                            .arg(text(rounded_text(Duration{std::llround(shown_.length())})),
+                                 text(rounded_text(Bytes{std::llround(most_bytes_)})));
+  const auto sample = [&](const QColor& colour, bool is_solid, bool is_hatched) {
+    const QRectF box(x, (legend_height - 11) / 2.0, 16, 11);
+    if (is_solid) painter.fillRect(box, colour);
+    if (is_hatched) painter.fillRect(box, theme.hatch(theme.ink));
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(is_solid ? theme.faint_ink : theme.ink, 1));
+    painter.drawRect(box);
+    x += 20;
+  };
+  word(scale);
+  sample(theme.ink, false, false);
+  word(tr("predicted"));
+  sample(theme.idle, true, false);
+  word(tr("profiled"));
+  for (const Part& part : parts) {
+    if (part.share == &TimeShares::copies) continue;
+    sample(colour_of(theme, part), true, part.is_hatched);
+    word(QString::fromLatin1(part.name));
+  }
+}
+
+void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room,
+                                 const SideCurve& side) const {
+  const Theme& theme = theme_of(*this);
+  const int pixels = static_cast<int>(room.width());
+  const auto most = memory_pixels(side, shown_, pixels);
+  QPolygonF outline;
+  const auto add = [&](int pixel, double bytes) {
+    const double y = room.bottom() - bytes / most_bytes_ * room.height();
+    if (outline.isEmpty()) outline << QPointF(room.left() + pixel, room.bottom());
+    outline << QPointF(room.left() + pixel, y) << QPointF(room.left() + pixel + 1, y);
+  };
+  for (int i = 0; i < pixels; ++i)
+    if (const auto bytes = most[static_cast<std::size_t>(i)]) add(i, *bytes);
+  if (outline.isEmpty()) return;
+  outline << QPointF(outline.last().x(), room.bottom());
+  if (side.kind == SideKind::profiled) {
+    QColor fill = theme.of(MemoryCategory::activations);
+    fill.setAlpha(150);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(fill);
+    painter.drawPolygon(outline);
+  } else {
+    painter.setPen(QPen(theme.ink, 1));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawPolyline(outline);
+  }
+  const QPointF peak(room.left() + (side.peak_axis - shown_.begin) / shown_.length() * room.width(),
+                     room.bottom() - side.peak_bytes / most_bytes_ * room.height());
+  const double up = side.kind == SideKind::predicted ? -5 : 0;
+  painter.setPen(QPen(theme.ink, 1));
+  painter.setBrush(side.kind == SideKind::profiled ? QBrush(theme.ink) : QBrush(theme.background));
+  painter.drawPolygon(
+      QPolygonF{peak + QPointF(0, up), peak + QPointF(-4, up - 5), peak + QPointF(4, up - 5)});
+}
+
+void SmallMultiples::draw_ribbon(QPainter& painter, const QRectF& room,
+                                 const SideCurve& side) const {
+  const Theme& theme = theme_of(*this);
+  const int pixels = static_cast<int>(room.width());
+  const auto shares = time_shares(side, shown_, pixels);
+  const bool is_predicted = side.kind == SideKind::predicted;
+  const QBrush hatch = theme.hatch(theme.ink);
+  int last = -1;
+  for (int i = 0; i < pixels; ++i) {
+    double bottom = room.bottom();
+    for (const Part& part : parts) {
+      const double height = shares[static_cast<std::size_t>(i)].*part.share * room.height();
+      if (height <= 0) continue;
+      last = i;
+      bottom -= height;
+      QColor colour = colour_of(theme, part);
+      if (is_predicted) colour.setAlpha(110);
+      const QRectF bar(room.left() + i, bottom, 1, height);
+      painter.fillRect(bar, colour);
+      if (part.is_hatched && !is_predicted) painter.fillRect(bar, hatch);
+    }
+  }
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(QPen(is_predicted ? theme.ink : theme.faint_ink, 1,
+                      is_predicted ? Qt::DashLine : Qt::SolidLine));
+  if (last >= 0) painter.drawRect(QRectF(room.left(), room.top(), last + 1, room.height()));
+}
+
+void SmallMultiples::draw_multiple(QPainter& painter, const QRectF& cell, const Multiple& multiple,
+                                   bool is_current) const {
+  const Theme& theme = theme_of(*this);
+  const QRectF frame = cell.adjusted(3.5, 1.5, -3.5, -2.5);
+  const bool is_marked = !multiple.marks.isEmpty();
+  const QColor colour = multiple.marks.contains(QLatin1Char('B')) ? theme.more : theme.accent;
+  painter.setPen(QPen(is_marked ? colour : theme.grid, is_marked ? 2 : 1));
+  painter.setBrush(theme.lane);
+  painter.drawRect(frame);
+  if (is_current && hasFocus()) {
+    painter.setPen(QPen(theme.ink, 1, Qt::DotLine));
+    painter.drawRect(frame.adjusted(2, 2, -2, -2));
+  }
+  painter.setPen(theme.ink);
+  const QString title =
+      is_marked ? multiple.marks + QLatin1Char(' ') + multiple.label : multiple.label;
+  painter.drawText(QRectF(cell.left() + 10, cell.top() + 3, cell.width() - 20, title_height),
+                   Qt::AlignLeft | Qt::AlignTop,
+                   painter.fontMetrics().elidedText(title, Qt::ElideMiddle,
+                                                    static_cast<int>(cell.width()) - 20));
+  const QRectF all = plot(cell);
+  if (multiple.sides.empty()) {
+    painter.setPen(theme.faint_ink);
+    painter.drawText(all, Qt::AlignCenter, tr("no trace"));
+    return;
+  }
+  const QRectF memory = all.adjusted(0, 8, 0, -2 * (ribbon_height + gap));
+  painter.setPen(theme.grid);
+  painter.drawLine(memory.bottomLeft(), memory.bottomRight());
+  painter.setRenderHint(QPainter::Antialiasing, false);
+  // The outline of what was predicted lies over the fill.
+  for (auto side = multiple.sides.rbegin(); side != multiple.sides.rend(); ++side)
+    draw_memory(painter, memory, *side);
+  for (const SideCurve& side : multiple.sides) {
+    const double row = side.kind == SideKind::predicted ? 0 : 1;
+    draw_ribbon(painter,
+                QRectF(all.left(), memory.bottom() + gap + row * (ribbon_height + gap), all.width(),
+                       ribbon_height),
+                side);
+  }
+}
+
+void SmallMultiples::draw(QPainter& painter, QSize size, QRect exposed) const {
+  painter.fillRect(exposed, theme_of(*this).background);
+  painter.setFont(font());
+  if (multiples_.empty()) return;
+  draw_legend(painter);
+  for (std::size_t i = 0; i < multiples_.size(); ++i) {
+    const QRectF place = cell(i, size);
+    if (place.intersects(QRectF(exposed)))
+      draw_multiple(painter, place, multiples_[i], i == current_);
+  }
+}
+
+void SmallMultiples::paintEvent(QPaintEvent* event) {
+  QPainter painter(this);
+  draw(painter, size(), event->rect());
+}
+
+void SmallMultiples::resizeEvent(QResizeEvent*) { setMinimumHeight(height_for(width())); }
+
+std::optional<std::size_t> SmallMultiples::row_at(QPointF at) const {
+  for (std::size_t i = 0; i < multiples_.size(); ++i)
+    if (cell(i, size()).contains(at)) return i;
+  return std::nullopt;
+}
+
+void SmallMultiples::mouseReleaseEvent(QMouseEvent* event) {
+  const auto row = row_at(event->position());
+  if (event->button() != Qt::LeftButton || !row) return;
+  current_ = *row;
+  Q_EMIT chosen(*row, event->modifiers());
+}
+
+void SmallMultiples::keyPressEvent(QKeyEvent* event) {
+  const auto count = static_cast<std::ptrdiff_t>(multiples_.size());
+  const std::ptrdiff_t down = columns_for(width());
+  const auto step = [&]() -> std::ptrdiff_t {
+    switch (event->key()) {
+      case Qt::Key_Left:
+        return -1;
+      case Qt::Key_Right:
+        return 1;
+      case Qt::Key_Up:
+        return -down;
+      case Qt::Key_Down:
+        return down;
+      default:
+        return 0;
+    }
+  }();
+  const bool is_return = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
+  if (is_return && current_ < multiples_.size()) return Q_EMIT chosen(current_, event->modifiers());
+  const std::ptrdiff_t next = static_cast<std::ptrdiff_t>(current_) + step;
+  if (step == 0 || next < 0 || next >= count) return QWidget::keyPressEvent(event);
+  current_ = static_cast<std::size_t>(next);
+  setAccessibleDescription(multiples_[current_].label);
+  update();
+}
+
+QString SmallMultiples::tip_at(std::size_t row, QPointF at) const {
+  const QRectF room = plot(cell(row, size()));
+  const double axis = shown_.begin + (at.x() - room.left()) / room.width() * shown_.length();
+  QString tip = multiples_[row].label + QStringLiteral(", ") +
+                text(rounded_text(Duration{std::llround(axis)}));
+  for (const SideCurve& side : multiples_[row].sides) {
+    const TimeRange here{.begin = axis, .end = axis + shown_.length() / room.width()};
+    tip +=
+        QStringLiteral("\n") + QString::fromUtf8(name_of(side.kind).data()) + QStringLiteral(": ");
+    if (const auto bytes = memory_pixels(side, here, 1).front())
+      tip += tr("%1 alive, ").arg(text(rounded_text(Bytes{std::llround(*bytes)})));
+    tip += tr("peak %1 at %2")
+               .arg(text(rounded_text(Bytes{std::llround(side.peak_bytes)})),
+                    text(rounded_text(Duration{std::llround(side.peak_axis)})));
+    const TimeShares whole = time_shares(side, side.extent, 1).front();
+    for (const Part& part : parts)
+      if (whole.*part.share > 0)
+        tip += tr(", %1 %2%")
+                   .arg(QString::fromLatin1(part.name))
+                   .arg(whole.*part.share * 100, 0, 'f', 1);
+  }
+  return tip;
+}
+
+bool SmallMultiples::event(QEvent* event) {
+  if (event->type() != QEvent::ToolTip) return QWidget::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  const auto row = row_at(help->pos());
+  QToolTip::showText(help->globalPos(), row ? tip_at(*row, help->pos()) : QString(), this);
+  return true;
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,70 @@
+// Every strategy's step in small, on one scale: its memory and how its time was spent.
+#pragma once
+
+#include <QWidget>
+#include <optional>
+#include <vector>
+
+#include "gui/data/strategy_curves.h"
+#include "gui/data/strategy_rows.h"
+
+class QPainter;
+
+namespace shardscope::gui {
+
+/// One strategy's picture.
+struct Multiple {
+  QString label;
+  QString marks;  ///< "A", "B", the star
+  std::vector<SideCurve> sides;
+};
+
+/// Predicted is an outline over the profiled fill; below, the ribbons of compute, overlapped,
+/// exposed and idle, the predicted one above the profiled one. A click chooses the row.
+class SmallMultiples : public QWidget {
+  Q_OBJECT
+ public:
+  explicit SmallMultiples(QWidget* parent = nullptr);
+
+  void show(std::vector<Multiple> multiples);
+  void mark(const std::vector<QString>& marks);
+  /// All that there are, in as many columns as fit; also for export.
+  void draw(QPainter& painter, QSize size, QRect exposed) const;
+  /// Where the picture of that row is.
+  QRectF place_of(std::size_t row) const { return cell(row, size()); }
+
+  QSize sizeHint() const override { return {600, height_for(600)}; }
+  bool hasHeightForWidth() const override { return true; }
+  int heightForWidth(int width) const override { return height_for(width); }
+
+ Q_SIGNALS:
+  void chosen(std::size_t row, Qt::KeyboardModifiers modifiers);
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  int columns_for(int width) const;
+  int height_for(int width) const;
+  int rows_for(int width) const;
+  QRectF cell(std::size_t row, QSize page) const;
+  QRectF plot(const QRectF& cell) const;
+  std::optional<std::size_t> row_at(QPointF at) const;
+  void draw_legend(QPainter& painter) const;
+  void draw_multiple(QPainter& painter, const QRectF& cell, const Multiple& multiple,
+                     bool is_current) const;
+  void draw_memory(QPainter& painter, const QRectF& room, const SideCurve& side) const;
+  void draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side) const;
+  QString tip_at(std::size_t row, QPointF at) const;
+
+  std::vector<Multiple> multiples_;
+  TimeRange shown_;
+  double most_bytes_ = 1;
+  std::size_t current_ = 0;
+};
+
+}  // namespace shardscope::gui
