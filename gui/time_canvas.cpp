@@ -6,6 +6,7 @@
 #include <QWheelEvent>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "gui/data/time_ticks.h"
 #include "gui/theme.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr double key_zoom = 0.7;       ///< of the range that is left after W
 constexpr double key_pan = 0.15;       ///< of the range, by D
 constexpr double click_slack = 3;      ///< pixels within which a press is no drag
+constexpr double edge_slack = 4;       ///< pixels within which an edge is caught
 constexpr double tick_distance = 110;  ///< pixels, about
 
 }  // namespace
@@ -55,6 +57,20 @@ std::vector<Command> TimeCanvas::commands() {
        .text = tr("Fit selection, range or all"),
        .keys = {Qt::Key_F},
        .run = [this] { fit(); }},
+      {.group = group,
+       .text = tr("Zoom to range"),
+       .keys = {Qt::Key_Z},
+       .run = [this] { workspace_.show(*workspace_.cursors().range); },
+       .is_enabled = [this] { return workspace_.cursors().range.has_value(); }},
+      {.group = group,
+       .text = tr("Range over the selection"),
+       .keys = {Qt::Key_R},
+       .run = [this] { mark(*workspace_.selection().time); },
+       .is_enabled = [this] { return workspace_.selection().time.has_value(); }},
+      {.group = group,
+       .text = tr("Range over all"),
+       .keys = {QKeySequence::SelectAll},
+       .run = [this] { mark(workspace_.whole()); }},
       {.group = group,
        .text = tr("Let go of selection and range"),
        .keys = {Qt::Key_Escape},
@@ -98,6 +114,8 @@ void TimeCanvas::draw_cursors(QPainter& painter, const TimeScale& scale, double 
     const double from = std::max(scale.left, scale.x_of(cursors.range->begin));
     const double to = std::min(scale.left + scale.width, scale.x_of(cursors.range->end));
     if (to > from) painter.fillRect(QRectF(from, top, to - from, bottom - top), theme.selection);
+    line(cursors.range->begin, QPen(theme.accent, 1), {});
+    line(cursors.range->end, QPen(theme.accent, 1), {});
   }
   if (cursors.hover) line(*cursors.hover, QPen(theme.faint_ink, 1, Qt::DotLine), {});
   if (cursors.a) line(*cursors.a, QPen(theme.accent, 2), QStringLiteral("A"));
@@ -132,44 +150,86 @@ void TimeCanvas::wheelEvent(QWheelEvent* event) {
 void TimeCanvas::mousePressEvent(QMouseEvent* event) {
   pressed_at_ = event->position();
   pressed_range_ = workspace_.visible();
-  const bool moves_axis =
-      event->button() == Qt::MiddleButton || (event->modifiers() & Qt::ShiftModifier);
-  if (moves_axis) {
+  moved_ = false;
+  anchor_ = edge_time(*event);
+  if (event->button() == Qt::MiddleButton) {
+    drag_ = Drag::zoom;
+    before_zoom_ = workspace_.cursors();
+  } else if (event->button() == Qt::LeftButton && (event->modifiers() & Qt::ShiftModifier)) {
     drag_ = Drag::axis;
-    workspace_.show(panned(pressed_range_, 0));
   } else if (event->button() == Qt::LeftButton) {
-    drag_ = Drag::range;
+    drag_ = pressed_at_.x() < scale().left ? Drag::none : Drag::range;
+    anchor_ = edge_opposite(pressed_at_).value_or(anchor_);
+    if (drag_ == Drag::none) click(pressed_at_, event->modifiers());
   }
 }
 
 void TimeCanvas::mouseMoveEvent(QMouseEvent* event) {
   const TimeScale now = scale();
-  mouse_x_ = event->position().x();
+  mouse_ = event->position();
+  moved_ |= std::abs(mouse_->x() - pressed_at_.x()) > click_slack;
   Cursors cursors = workspace_.cursors();
   if (drag_ == Drag::axis) {
-    const TimeScale then{.range = pressed_range_, .left = now.left, .width = now.width};
-    const double share = (pressed_at_.x() - event->position().x()) / then.width;
-    workspace_.show(panned(pressed_range_, share), Workspace::Remember::no);
-  } else if (drag_ == Drag::range &&
-             std::abs(event->position().x() - pressed_at_.x()) > click_slack) {
-    const double from = now.time_at(std::max(now.left, pressed_at_.x()));
-    const double to = now.time_at(std::max(now.left, event->position().x()));
-    cursors.range = TimeRange{.begin = std::min(from, to), .end = std::max(from, to)};
+    const double share = (pressed_at_.x() - mouse_->x()) / now.width;
+    // The first frame is the step that is undone, the others are of the same movement.
+    const bool is_first = workspace_.visible() == pressed_range_;
+    workspace_.show(panned(pressed_range_, share),
+                    is_first ? Workspace::Remember::yes : Workspace::Remember::no);
+  } else if (drag_ == Drag::range || drag_ == Drag::zoom) {
+    drag_range(*event, cursors);
+  } else {
+    const bool on_edge = edge_opposite(*mouse_).has_value();
+    setCursor(on_edge ? Qt::SplitHCursor : Qt::ArrowCursor);
   }
-  cursors.hover = *mouse_x_ < now.left ? std::nullopt : std::optional(now.time_at(*mouse_x_));
+  cursors.hover = mouse_->x() < now.left ? std::nullopt : std::optional(now.time_at(mouse_->x()));
   workspace_.set_cursors(cursors);
 }
 
 void TimeCanvas::mouseReleaseEvent(QMouseEvent* event) {
-  const bool is_click = std::abs(event->position().x() - pressed_at_.x()) <= click_slack;
-  if (drag_ == Drag::range && is_click) click(event->position(), event->modifiers());
-  drag_ = Drag::none;
+  const Drag was = std::exchange(drag_, Drag::none);
+  if (was == Drag::range && !moved_) click(event->position(), event->modifiers());
+  if (was != Drag::zoom || !before_zoom_) return;
+  const auto range = workspace_.cursors().range;
+  Cursors cursors = *before_zoom_;
+  cursors.hover = workspace_.cursors().hover;
+  before_zoom_.reset();
+  workspace_.set_cursors(cursors);
+  if (moved_ && range) workspace_.show(*range);
 }
 
 void TimeCanvas::leaveEvent(QEvent*) {
-  mouse_x_.reset();
+  mouse_.reset();
   Cursors cursors = workspace_.cursors();
   cursors.hover.reset();
+  workspace_.set_cursors(cursors);
+}
+
+double TimeCanvas::snapped(double time, QPointF) const { return time; }
+
+double TimeCanvas::edge_time(const QMouseEvent& event) const {
+  const TimeScale now = scale();
+  const double time = now.time_at(std::max(now.left, event.position().x()));
+  return event.modifiers() & Qt::AltModifier ? time : snapped(time, event.position());
+}
+
+std::optional<double> TimeCanvas::edge_opposite(QPointF at) const {
+  const auto& range = workspace_.cursors().range;
+  if (!range || at.x() < scale().left) return std::nullopt;
+  const TimeScale now = scale();
+  if (std::abs(now.x_of(range->end) - at.x()) <= edge_slack) return range->begin;
+  if (std::abs(now.x_of(range->begin) - at.x()) <= edge_slack) return range->end;
+  return std::nullopt;
+}
+
+void TimeCanvas::drag_range(const QMouseEvent& event, Cursors& cursors) {
+  if (!moved_) return;
+  const double time = edge_time(event);
+  cursors.range = TimeRange{.begin = std::min(anchor_, time), .end = std::max(anchor_, time)};
+}
+
+void TimeCanvas::mark(TimeRange range) {
+  Cursors cursors = workspace_.cursors();
+  cursors.range = range;
   workspace_.set_cursors(cursors);
 }
 
@@ -180,19 +240,21 @@ void TimeCanvas::zoom(double factor, double x) {
 void TimeCanvas::pan(double share) { workspace_.show(panned(workspace_.visible(), share)); }
 
 void TimeCanvas::fit() {
-  const auto& selected = workspace_.selection().time;
-  const TimeRange close = selected ? with_margin(*selected, 0.5) : workspace_.visible();
-  if (selected && workspace_.visible() != close)
-    workspace_.show(close);
-  else if (workspace_.cursors().range && workspace_.visible() != *workspace_.cursors().range)
-    workspace_.show(*workspace_.cursors().range);
-  else
-    workspace_.show_all();
+  std::vector<TimeRange> wanted;
+  if (const auto& selected = workspace_.selection().time)
+    wanted.push_back(with_margin(*selected, 0.5));
+  if (const auto& range = workspace_.cursors().range) wanted.push_back(*range);
+  wanted.push_back(workspace_.whole());
+  for (const TimeRange range : wanted) {
+    const TimeRange before = workspace_.visible();
+    workspace_.show(range);
+    if (workspace_.visible() != before) return;
+  }
 }
 
 double TimeCanvas::zoom_centre() const {
   const TimeScale now = scale();
-  return mouse_x_ && *mouse_x_ >= now.left ? now.time_at(*mouse_x_) : now.range.middle();
+  return mouse_ && mouse_->x() >= now.left ? now.time_at(mouse_->x()) : now.range.middle();
 }
 
 }  // namespace shardscope::gui

@@ -16,9 +16,10 @@ class QPainter;
 namespace shardscope::gui {
 
 /// Shows the workspace's visible range over the pixels right of `label_width()`. W and S zoom at
-/// the mouse, A and D pan; Ctrl+wheel zooms, Shift+wheel pans; dragging marks a range; the middle
-/// button, or Shift with the left one, drags the axis; F shows the selection, then the range, then
-/// all; Escape lets go of both.
+/// the mouse, A and D pan; Ctrl+wheel zooms, Shift+wheel pans; dragging marks a range, whose edges
+/// can be dragged again and snap to what the canvas shows, unless Alt is held; the middle button
+/// drags a range that is zoomed to, Shift with the left one the axis; F shows the selection, then
+/// the range, then all, Z the range; R marks the selection, Ctrl+A all; Escape lets go of both.
 class TimeCanvas : public QWidget {
   Q_OBJECT
  public:
@@ -39,6 +40,10 @@ class TimeCanvas : public QWidget {
   virtual double label_width() const { return 120; }
   /// A click without dragging.
   virtual void click(QPointF at, Qt::KeyboardModifiers modifiers);
+  /// The time that an edge put at `time` is meant to have, the mouse being at `at`.
+  virtual double snapped(double time, QPointF at) const;
+  /// Where the mouse is; none: outside.
+  std::optional<QPointF> mouse() const { return mouse_; }
 
   /// Ticks with their labels along the top edge, and grid lines down to `bottom`.
   void draw_axis(QPainter& painter, const TimeScale& scale, double top, double bottom) const;
@@ -54,8 +59,14 @@ class TimeCanvas : public QWidget {
   void leaveEvent(QEvent* event) override;
 
  private:
-  enum class Drag { none, range, axis };
+  enum class Drag { none, range, zoom, axis };
 
+  /// The time under the mouse, snapped unless Alt is held.
+  double edge_time(const QMouseEvent& event) const;
+  /// The range's other edge, where `at` is near enough to one to drag it.
+  std::optional<double> edge_opposite(QPointF at) const;
+  void drag_range(const QMouseEvent& event, Cursors& cursors);
+  void mark(TimeRange range);
   void zoom(double factor, double x);
   void pan(double share);
   void fit();
@@ -65,7 +76,10 @@ class TimeCanvas : public QWidget {
   Drag drag_ = Drag::none;
   QPointF pressed_at_;
   TimeRange pressed_range_;
-  std::optional<double> mouse_x_;
+  double anchor_ = 0;  ///< the edge of the dragged range that stays
+  bool moved_ = false;
+  std::optional<Cursors> before_zoom_;  ///< while a range is dragged only to be zoomed to
+  std::optional<QPointF> mouse_;
 };
 
 }  // namespace shardscope::gui

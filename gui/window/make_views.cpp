@@ -2,12 +2,14 @@
 
 #include "gui/diagnostics/diagnostics_view.h"
 #include "gui/strategies/strategies_view.h"
+#include "gui/timeline/timeline_view.h"
 
 namespace shardscope::gui {
 
 std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
   return {
       new StrategiesView(workspace, parent),
+      new TimelineView(workspace, parent),
       new DiagnosticsView(workspace, parent),
   };
 }

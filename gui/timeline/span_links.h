@@ -1,0 +1,15 @@
+// From a span to those that belong to it: the other side, other ranks, its launch.
+#pragma once
+
+#include <vector>
+
+#include "gui/timeline/timeline_data.h"
+
+namespace shardscope::gui {
+
+/// The span itself and all that are linked with it, in a fixed order, so that one can go round: the
+/// same operation on the other side and on other ranks of its scenario, and of
+/// imported traces the call and what it launched (the same correlation). O(spans).
+std::vector<SpanPlace> linked_spans(const TimelineData& data, const SpanPlace& place);
+
+}  // namespace shardscope::gui

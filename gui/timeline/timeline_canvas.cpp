@@ -1,0 +1,423 @@
+#include "gui/timeline/timeline_canvas.h"
+
+#include <QEvent>
+#include <QHelpEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <QWheelEvent>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "gui/timeline/span_details.h"
+#include "gui/timeline/span_links.h"
+#include "gui/timeline/timeline_drawing.h"
+
+namespace shardscope::gui {
+namespace {
+
+constexpr double axis_height = 20;
+constexpr double wheel_rows = 60;  ///< logical pixels for a notch
+constexpr double snap_pixels = 8;
+constexpr double least_lane = 8, most_lane = 60;
+
+}  // namespace
+
+TimelineCanvas::TimelineCanvas(Workspace& workspace, QWidget* parent)
+    : TimeCanvas(workspace, parent) {
+  setAccessibleName(tr("Timeline of streams"));
+  setObjectName(QStringLiteral("timeline_canvas"));
+  connect(&workspace, &Workspace::selection_changed, this, &TimelineCanvas::find_selection);
+}
+
+void TimelineCanvas::show_data(std::shared_ptr<const TimelineData> prepared) {
+  data_ = std::move(prepared);
+  selected_.reset();
+  linked_.clear();
+  hits_.clear();
+  current_hit_.reset();
+  lay_out();
+  find_selection();
+}
+
+void TimelineCanvas::show_hits(std::vector<SearchHit> hits, std::optional<std::size_t> current) {
+  hits_ = std::move(hits);
+  current_hit_ = current;
+  update();
+}
+
+void TimelineCanvas::lay_out() {
+  rows_ = lay_out_rows(*data_, choices_);
+  scroll_ = std::clamp(scroll_, 0.0, scroll_end());
+  frame_ = {};
+  update();
+  Q_EMIT rows_changed();
+}
+
+double TimelineCanvas::content_height() const {
+  return axis_height + rows_.pinned_height + rows_.height;
+}
+
+double TimelineCanvas::scroll_end() const { return std::max(0.0, content_height() - height()); }
+
+void TimelineCanvas::scroll_to(double scroll) {
+  const double next = std::clamp(scroll, 0.0, scroll_end());
+  if (next == scroll_) return;
+  scroll_ = next;
+  update();
+  Q_EMIT scrolled();
+}
+
+void TimelineCanvas::set_lane_height(double height) {
+  choices_.lane_height = std::clamp(height, least_lane, most_lane);
+  lay_out();
+}
+
+void TimelineCanvas::toggle(const std::string& key) {
+  if (choices_.toggled.erase(key) == 0) choices_.toggled.insert(key);
+  lay_out();
+}
+
+bool TimelineCanvas::is_pinned(const TimelineRow& row) const {
+  return choices_.pinned.contains(row.key);
+}
+
+void TimelineCanvas::pin_row() {
+  const TimelineRow* row = mouse() ? row_under(*mouse()) : nullptr;
+  if (row == nullptr && selected_) row = row_of(*selected_);
+  if (row == nullptr || row->is_heading()) return;
+  const std::string key = row->key;
+  if (choices_.pinned.erase(key) == 0) choices_.pinned.insert(key);
+  lay_out();
+}
+
+const TimelineRow* TimelineCanvas::row_under(QPointF at) const {
+  const double y = at.y() - axis_height;
+  if (y < 0) return nullptr;
+  if (y < rows_.pinned_height) return row_at(rows_.pinned, y);
+  return row_at(rows_.rows, y - rows_.pinned_height + scroll_);
+}
+
+double TimelineCanvas::top_of(const TimelineRow& row) const {
+  const bool is_in_pinned =
+      !rows_.pinned.empty() && &row >= &rows_.pinned.front() && &row <= &rows_.pinned.back();
+  return axis_height + row.top + (is_in_pinned ? 0 : rows_.pinned_height - scroll_);
+}
+
+const TimelineRow* TimelineCanvas::row_of(const SpanPlace& place) const {
+  for (const auto* rows : {&rows_.pinned, &rows_.rows})
+    for (const TimelineRow& row : *rows)
+      if (row.kind == RowKind::lane && row.source == place.source && row.track == place.track &&
+          row.lane == place.lane)
+        return &row;
+  return nullptr;
+}
+
+std::optional<SpanPlace> TimelineCanvas::place_at(QPointF at) const {
+  const TimelineRow* row = row_under(at);
+  const TimeScale now = scale();
+  if (row == nullptr || row->kind != RowKind::lane || at.x() < now.left) return std::nullopt;
+  const TimeMap& map = data_->maps[row->source];
+  const SpanLane& lane = data_->sources[row->source]->tracks[row->track].lanes[row->lane];
+  const auto clock = [&](double x) {
+    return static_cast<std::int64_t>(std::floor(map.clock_of(now.time_at(x))));
+  };
+  // A span that is less than a pixel wide is found within a pixel of the mouse.
+  const std::size_t first = lane.first_ending_after(clock(at.x() - 1));
+  const std::size_t under = lane.first_ending_after(clock(at.x()));
+  const std::int64_t limit = clock(at.x() + 1);
+  for (const std::size_t i : {under, first})
+    if (i < lane.size() && lane.begin(i) <= limit)
+      return SpanPlace{row->source, row->track, row->lane, i};
+  return std::nullopt;
+}
+
+QRectF TimelineCanvas::rectangle_of(const SpanPlace& place) const {
+  const TimelineRow* row = row_of(place);
+  if (row == nullptr) return {};
+  const TimeScale now = scale();
+  const TimeRange range = axis_range(*data_, place);
+  const double from = std::max(now.left, now.x_of(range.begin));
+  const double to = std::min(now.left + now.width, now.x_of(range.end));
+  const double top = top_of(*row);
+  const double least = &*row >= rows_.rows.data() ? axis_height + rows_.pinned_height : axis_height;
+  if (to < from || top + row->height <= least || top >= height()) return {};
+  return QRectF(from, top, std::max(1.0, to - from), row->height);
+}
+
+void TimelineCanvas::click(QPointF at, Qt::KeyboardModifiers) {
+  const TimelineRow* row = row_under(at);
+  if (row != nullptr && row->is_heading()) return toggle(row->key);
+  if (at.x() < scale().left) return;
+  if (const auto place = place_at(at))
+    select_place(*place);
+  else
+    workspace().select({});
+}
+
+void TimelineCanvas::select_place(const SpanPlace& place) {
+  const TimelineRank& rank = *data_->sources[place.source];
+  const std::uint32_t id = lane_of(*data_, place).id(place.index);
+  Selection selection{.scenario = rank.scenario, .side = rank.side, .rank = rank.rank};
+  selection.time = axis_range(*data_, place);
+  selection.operation = operation_of(*data_, place);
+  if (const OperationFacts* facts = rank.facts_of(selection.operation))
+    selection.unit = facts->unit;
+  switch (rank.tracks[place.track].items) {
+    case LaneItems::spans:
+      selection.span = id;
+      break;
+    case LaneItems::events:
+      selection.event = id;
+      break;
+    case LaneItems::sections:
+      selection.unit = rank.sections[id].unit;
+      break;
+  }
+  selected_ = place;
+  is_selecting_ = true;
+  workspace().select(selection);
+  is_selecting_ = false;
+  find_links();
+}
+
+void TimelineCanvas::find_selection() {
+  if (is_selecting_) return;
+  const Selection& selection = workspace().selection();
+  selected_.reset();
+  linked_.clear();
+  linking_.request_stop();
+  update();
+  if (selection.empty() || !selection.scenario) {
+    Q_EMIT place_selected();
+    return;
+  }
+  linking_ = workspace().tasks().run(
+      this,
+      [data = data_, selection](std::stop_token) { return place_of_selection(*data, selection); },
+      [this](const std::optional<SpanPlace>& place) {
+        selected_ = place;
+        find_links();
+      });
+}
+
+void TimelineCanvas::find_links() {
+  linking_.request_stop();
+  linked_.clear();
+  update();
+  Q_EMIT place_selected();
+  if (!selected_) return;
+  linking_ = workspace().tasks().run(
+      this,
+      [data = data_, place = *selected_](std::stop_token) { return linked_spans(*data, place); },
+      [this](const std::vector<SpanPlace>& links) {
+        linked_ = links;
+        update();
+      });
+}
+
+void TimelineCanvas::go_to(const SpanPlace& place) {
+  select_place(place);
+  bring_into_sight(place);
+}
+
+void TimelineCanvas::bring_into_sight(const SpanPlace& place) {
+  const TimeRange range = axis_range(*data_, place), visible = workspace().visible();
+  if (range.end < visible.begin || range.begin > visible.end) {
+    const double length = visible.length();
+    workspace().show({.begin = range.middle() - length / 2, .end = range.middle() + length / 2});
+  }
+  if (row_of(place) == nullptr) {
+    // Its heading is closed: open what is above it.
+    for (const std::string& key : headings_of(*data_, choices_, place)) toggle(key);
+  }
+  const TimelineRow* row = row_of(place);
+  if (row == nullptr) return;
+  const double room = height() - axis_height - rows_.pinned_height;
+  if (row->top < scroll_) scroll_to(row->top - room / 4);
+  if (row->bottom() > scroll_ + room) scroll_to(row->bottom() - room * 3 / 4);
+}
+
+void TimelineCanvas::step_along_lane(int by) {
+  if (!selected_) return;
+  SpanPlace next = *selected_;
+  const std::size_t size = lane_of(*data_, next).size();
+  if (by < 0 ? next.index == 0 : next.index + 1 >= size) return;
+  next.index = by < 0 ? next.index - 1 : next.index + 1;
+  go_to(next);
+}
+
+void TimelineCanvas::follow_link(int by) {
+  const auto own = std::find(linked_.begin(), linked_.end(), selected_);
+  if (own == linked_.end() || linked_.size() < 2) return;
+  const auto size = static_cast<std::ptrdiff_t>(linked_.size());
+  const auto place = ((own - linked_.begin()) + by + size) % size;
+  go_to(SpanPlace(linked_[static_cast<std::size_t>(place)]));
+}
+
+double TimelineCanvas::snapped(double time, QPointF at) const {
+  const auto place = place_at(at);
+  if (!place) return time;
+  const TimeScale now = scale();
+  const TimeRange range = axis_range(*data_, *place);
+  for (const double edge : {range.begin, range.end})
+    if (std::abs(now.x_of(edge) - at.x()) <= snap_pixels) return edge;
+  return time;
+}
+
+std::vector<Command> TimelineCanvas::commands() {
+  std::vector<Command> all = TimeCanvas::commands();
+  const QString group = tr("Timeline");
+  const auto add = [&](const QString& text, QList<QKeySequence> keys, std::function<void()> run) {
+    all.push_back({.group = group, .text = text, .keys = std::move(keys), .run = std::move(run)});
+  };
+  add(tr("Next span of the lane"), {Qt::Key_Period}, [this] { step_along_lane(1); });
+  add(tr("Previous span of the lane"), {Qt::Key_Comma}, [this] { step_along_lane(-1); });
+  add(tr("Follow: other side, other ranks, launch"), {Qt::Key_BracketRight},
+      [this] { follow_link(1); });
+  add(tr("Follow backwards"), {Qt::Key_BracketLeft}, [this] { follow_link(-1); });
+  add(tr("Pin or release the lane"), {Qt::Key_T}, [this] { pin_row(); });
+  add(tr("Higher lanes"), {Qt::Key_Plus, Qt::Key_Equal},
+      [this] { set_lane_height(choices_.lane_height + 4); });
+  add(tr("Lower lanes"), {Qt::Key_Minus}, [this] { set_lane_height(choices_.lane_height - 4); });
+  add(tr("Up"), {Qt::Key_Up}, [this] { scroll_to(scroll_ - wheel_rows); });
+  add(tr("Down"), {Qt::Key_Down}, [this] { scroll_to(scroll_ + wheel_rows); });
+  add(tr("Page up"), {Qt::Key_PageUp}, [this] { scroll_to(scroll_ - height() * 0.8); });
+  add(tr("Page down"), {Qt::Key_PageDown}, [this] { scroll_to(scroll_ + height() * 0.8); });
+  add(tr("Open or close all ranks"), {Qt::Key_E}, [this] {
+    for (const std::string& key : rank_keys(rows_)) {
+      if (choices_.toggled.erase(key) == 0) choices_.toggled.insert(key);
+    }
+    lay_out();
+  });
+  return all;
+}
+
+bool TimelineCanvas::event(QEvent* event) {
+  if (event->type() != QEvent::ToolTip) return TimeCanvas::event(event);
+  const auto* help = static_cast<QHelpEvent*>(event);
+  const auto place = place_at(help->pos());
+  if (place) {
+    QToolTip::showText(help->globalPos(), as_rich_text(span_details(*data_, *place)), this);
+  } else if (const TimelineRow* row = row_under(help->pos()); row != nullptr) {
+    QToolTip::showText(help->globalPos(), row_help(*data_, *row, scale(), help->pos().x()), this);
+  } else {
+    QToolTip::hideText();
+  }
+  return true;
+}
+
+void TimelineCanvas::mouseDoubleClickEvent(QMouseEvent* event) {
+  const auto place = place_at(event->position());
+  if (!place) return;
+  select_place(*place);
+  workspace().show(with_margin(axis_range(*data_, *place), 0.5));
+}
+
+void TimelineCanvas::wheelEvent(QWheelEvent* event) {
+  const double notches = event->angleDelta().y() / 120.0;
+  const bool is_control = event->modifiers() & Qt::ControlModifier;
+  const bool is_shift = event->modifiers() & Qt::ShiftModifier;
+  if (is_control && is_shift) {
+    set_lane_height(choices_.lane_height + 2 * notches);
+  } else if (is_control || is_shift) {
+    return TimeCanvas::wheelEvent(event);
+  } else {
+    scroll_to(scroll_ - notches * wheel_rows);
+  }
+  event->accept();
+}
+
+void TimelineCanvas::resizeEvent(QResizeEvent* event) {
+  TimeCanvas::resizeEvent(event);
+  scroll_ = std::clamp(scroll_, 0.0, scroll_end());
+  Q_EMIT rows_changed();
+}
+
+void TimelineCanvas::draw(QPainter& painter, QSize size) {
+  const Theme& theme = theme_of(*this);
+  painter.fillRect(QRect(QPoint(), size), theme.background);
+  if (data_->sources.empty()) return draw_empty(painter, size);
+  draw_axis(painter, scale_for(size.width()), 0, axis_height);
+  draw_rows(painter, size);
+  painter.save();
+  painter.setClipRect(QRectF(0, axis_height, size.width(), size.height() - axis_height));
+  draw_marks(painter);
+  draw_labels(painter, size);
+  painter.restore();
+  draw_cursors(painter, scale_for(size.width()), axis_height, size.height());
+}
+
+void TimelineCanvas::draw_rows(QPainter& painter, QSize size) {
+  const TimeScale now = scale_for(size.width());
+  const FrameRequest wanted{
+      .range = now.range,
+      .size = QSize(static_cast<int>(now.width), size.height() - static_cast<int>(axis_height)),
+      .ratio = painter.device()->devicePixelRatioF(),
+      .scroll = scroll_,
+      .font = font()};
+  const Theme& theme = theme_of(*this);
+  if (frame_.isNull() || frame_of_ != wanted || frame_appearance_ != theme.appearance) {
+    frame_ = draw_frame(*data_, rows_, wanted, theme);
+    frame_of_ = wanted;
+    frame_appearance_ = theme.appearance;
+  }
+  painter.drawImage(QPointF(now.left, axis_height), frame_);
+}
+
+void TimelineCanvas::draw_labels(QPainter& painter, QSize size) const {
+  const Theme& theme = theme_of(*this);
+  painter.fillRect(QRectF(0, axis_height, label_width() - 1, size.height()), theme.lane);
+  for (const TimelineRow& row : rows_.rows) {
+    const double top = axis_height + rows_.pinned_height + row.top - scroll_;
+    if (top > size.height()) break;
+    if (top + row.height > axis_height + rows_.pinned_height) draw_row_label(painter, row, top);
+  }
+  if (rows_.pinned.empty()) return;
+  painter.fillRect(QRectF(0, axis_height, label_width() - 1, rows_.pinned_height), theme.lane);
+  for (const TimelineRow& row : rows_.pinned) draw_row_label(painter, row, axis_height + row.top);
+  painter.setPen(QPen(theme.accent, 1));
+  const double bottom = axis_height + rows_.pinned_height;
+  painter.drawLine(QPointF(0, bottom), QPointF(size.width(), bottom));
+}
+
+void TimelineCanvas::draw_row_label(QPainter& painter, const TimelineRow& row, double top) const {
+  draw_label(painter, theme_of(*this), row,
+             QRectF(0, top, row.is_heading() ? width() : label_width() - 1, row.height),
+             is_pinned(row));
+}
+
+void TimelineCanvas::draw_marks(QPainter& painter) const {
+  const Theme& theme = theme_of(*this);
+  for (const SearchHit& hit : hits_in(hits_, workspace().visible())) {
+    const QRectF where = rectangle_of(hit.place);
+    if (where.isNull()) continue;
+    const bool is_current = current_hit_ && hits_[*current_hit_] == hit;
+    painter.setPen(QPen(theme.more, is_current ? 3 : 1));
+    painter.drawRect(where.adjusted(0, 0, 0, -1));
+  }
+  if (!selected_) return;
+  const QRectF own = rectangle_of(*selected_);
+  for (const SpanPlace& other : linked_) {
+    if (other == *selected_) continue;
+    const QRectF there = rectangle_of(other);
+    if (there.isNull()) continue;
+    painter.setPen(QPen(theme.ink, 1.5, Qt::DashLine));
+    painter.drawRect(there.adjusted(0, 0, 0, -1));
+    if (!own.isNull()) painter.drawLine(own.center(), there.center());
+  }
+  if (own.isNull()) return;
+  painter.setPen(QPen(theme.ink, 2.5));
+  painter.drawRect(own.adjusted(0, 0, 0, -1));
+}
+
+void TimelineCanvas::draw_empty(QPainter& painter, QSize size) const {
+  painter.setPen(theme_of(*this).faint_ink);
+  const QString text = workspace().a()
+                           ? tr("This scenario has no trace: open a run, or a trace of it.")
+                           : tr("Open a run folder or a trace to see its streams here.");
+  painter.drawText(QRect(QPoint(), size), Qt::AlignCenter | Qt::TextWordWrap, text);
+}
+
+}  // namespace shardscope::gui

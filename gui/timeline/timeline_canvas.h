@@ -1,0 +1,99 @@
+// The timeline's canvas: rows of lanes with their labels, what is selected in them, and the keys
+// and mouse of a timeline.
+#pragma once
+
+#include <QImage>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "gui/time_canvas.h"
+#include "gui/timeline/span_search.h"
+#include "gui/timeline/timeline_data.h"
+#include "gui/timeline/timeline_frame.h"
+#include "gui/timeline/timeline_rows.h"
+
+namespace shardscope::gui {
+
+class TimelineCanvas : public TimeCanvas {
+  Q_OBJECT
+ public:
+  TimelineCanvas(Workspace& workspace, QWidget* parent);
+
+  void show_data(std::shared_ptr<const TimelineData> prepared);
+  const TimelineData& data() const { return *data_; }
+  const TimelineRows& rows() const { return rows_; }
+
+  /// Search hits, which are marked; `current` is an index into them, none: nothing is current.
+  void show_hits(std::vector<SearchHit> hits, std::optional<std::size_t> current);
+
+  /// Logical pixels by which the rows are scrolled up, and by which they can be at most.
+  double scroll() const { return scroll_; }
+  double scroll_end() const;
+  void scroll_to(double scroll);
+  /// The height that all rows need.
+  double content_height() const;
+
+  /// Selects the span, brings its row and time into sight.
+  void go_to(const SpanPlace& place);
+  const std::optional<SpanPlace>& selected() const { return selected_; }
+  const std::vector<SpanPlace>& linked() const { return linked_; }
+  std::optional<SpanPlace> place_at(QPointF at) const;
+  /// Where the span is drawn now; null where its row is closed or out of sight.
+  QRectF rectangle_of(const SpanPlace& place) const;
+
+  void set_lane_height(double height);
+  std::vector<Command> commands() override;
+  void draw(QPainter& painter, QSize size) override;
+
+ Q_SIGNALS:
+  void rows_changed();
+  void scrolled();
+  void place_selected();
+
+ protected:
+  double label_width() const override { return 210; }
+  void click(QPointF at, Qt::KeyboardModifiers modifiers) override;
+  double snapped(double time, QPointF at) const override;
+  bool event(QEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+
+ private:
+  void lay_out();
+  void toggle(const std::string& key);
+  void pin_row();
+  const TimelineRow* row_under(QPointF at) const;
+  const TimelineRow* row_of(const SpanPlace& place) const;
+  double top_of(const TimelineRow& row) const;
+  void select_place(const SpanPlace& place);
+  void find_selection();
+  void find_links();
+  void step_along_lane(int by);
+  void follow_link(int by);
+  void bring_into_sight(const SpanPlace& place);
+  void draw_rows(QPainter& painter, QSize size);
+  void draw_labels(QPainter& painter, QSize size) const;
+  void draw_row_label(QPainter& painter, const TimelineRow& row, double top) const;
+  void draw_marks(QPainter& painter) const;
+  void draw_empty(QPainter& painter, QSize size) const;
+  bool is_pinned(const TimelineRow& row) const;
+
+  std::shared_ptr<const TimelineData> data_ = std::make_shared<const TimelineData>();
+  RowChoices choices_;
+  TimelineRows rows_;
+  double scroll_ = 0;
+  std::optional<SpanPlace> selected_;
+  std::vector<SpanPlace> linked_;
+  std::stop_source linking_;
+  bool is_selecting_ = false;
+  std::vector<SearchHit> hits_;
+  std::optional<std::size_t> current_hit_;
+  QImage frame_;
+  FrameRequest frame_of_;  ///< what `frame_` was drawn for
+  Appearance frame_appearance_ = Appearance::light;
+};
+
+}  // namespace shardscope::gui

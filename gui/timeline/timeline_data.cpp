@@ -1,0 +1,166 @@
+#include "gui/timeline/timeline_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "gui/data/side_times.h"
+
+namespace shardscope::gui {
+namespace {
+
+class Preparation {
+ public:
+  Preparation(const TimelineRequest& request, const std::stop_token& stop)
+      : request_(request), stop_(stop) {}
+
+  TimelineData run() {
+    for (const ScenarioPointer& scenario : {request_.a, request_.b})
+      if (scenario) add_blocks(scenario);
+    if (request_.ghost) {
+      const Side* side = request_.ghost->side(SideKind::predicted);
+      if (side != nullptr && side->has_trace())
+        data_.ghost = source(request_.ghost, SideKind::predicted, 0);
+    }
+    return std::move(data_);
+  }
+
+ private:
+  static std::size_t ranks_of(const Scenario& scenario, SideKind kind) {
+    const Side* side = scenario.side(kind);
+    return side == nullptr ? 0 : side->ranks.size();
+  }
+
+  void add_blocks(const ScenarioPointer& scenario) {
+    const std::size_t predicted = ranks_of(*scenario, SideKind::predicted);
+    const std::size_t profiled = ranks_of(*scenario, SideKind::profiled);
+    for (std::size_t rank = 0; rank < std::max(predicted, profiled); ++rank) {
+      if (stop_.stop_requested()) return;
+      TimelineBlock block{.is_first = rank == 0};
+      if (predicted > 0)
+        block.predicted = source(scenario, SideKind::predicted, std::min(rank, predicted - 1));
+      if (rank < profiled) block.profiled = source(scenario, SideKind::profiled, rank);
+      const Trace& named =
+          *data_.sources[block.profiled.value_or(block.predicted.value_or(0))]->trace;
+      block.label = fmt::format("{}, rank {}", scenario->label, named.rank);
+      data_.blocks.push_back(std::move(block));
+    }
+  }
+
+  std::size_t source(const ScenarioPointer& scenario, SideKind side, std::size_t rank) {
+    const auto same = [&](const TimelineRankPointer& other) {
+      return other->scenario == scenario && other->side == side && other->rank == rank;
+    };
+    const auto there = std::find_if(data_.sources.begin(), data_.sources.end(), same);
+    if (there != data_.sources.end())
+      return static_cast<std::size_t>(there - data_.sources.begin());
+    const auto known = std::find_if(request_.known.begin(), request_.known.end(), same);
+    data_.sources.push_back(
+        known != request_.known.end()
+            ? *known
+            : std::make_shared<const TimelineRank>(prepare_rank(scenario, side, rank, stop_)));
+    data_.maps.push_back(time_map(*scenario, side, rank, request_.mode, request_.a.get()));
+    return data_.sources.size() - 1;
+  }
+
+  const TimelineRequest& request_;
+  const std::stop_token& stop_;
+  TimelineData data_;
+};
+
+/// Every lane whose items are of the kind.
+template <class Visit>
+void for_each_lane(const TimelineRank& rank, LaneItems items, Visit visit) {
+  for (std::size_t track = 0; track < rank.tracks.size(); ++track) {
+    if (rank.tracks[track].items != items) continue;
+    for (std::size_t lane = 0; lane < rank.tracks[track].lanes.size(); ++lane)
+      visit(track, lane, rank.tracks[track].lanes[lane]);
+  }
+}
+
+}  // namespace
+
+TimeRange TimelineData::axis_range(std::size_t source, std::int64_t begin, std::int64_t end) const {
+  const TimeMap& map = maps[source];
+  return {.begin = map.axis_of(static_cast<double>(begin)),
+          .end = map.axis_of(static_cast<double>(end))};
+}
+
+TimelineData prepare_timeline(const TimelineRequest& request, const std::stop_token& stop) {
+  return Preparation(request, stop).run();
+}
+
+const SpanLane& lane_of(const TimelineData& data, const SpanPlace& place) {
+  return data.sources[place.source]->tracks[place.track].lanes[place.lane];
+}
+
+TimeRange axis_range(const TimelineData& data, const SpanPlace& place) {
+  const SpanLane& lane = lane_of(data, place);
+  return data.axis_range(place.source, lane.begin(place.index), lane.end(place.index));
+}
+
+std::string_view name_of(const TimelineData& data, const SpanPlace& place) {
+  const TimelineRank& rank = *data.sources[place.source];
+  return rank.name_of(rank.tracks[place.track].items, lane_of(data, place).id(place.index));
+}
+
+std::optional<std::size_t> span_of(const TimelineData& data, const SpanPlace& place) {
+  if (data.sources[place.source]->tracks[place.track].items != LaneItems::spans)
+    return std::nullopt;
+  return lane_of(data, place).id(place.index);
+}
+
+OperationId operation_of(const TimelineData& data, const SpanPlace& place) {
+  const auto span = span_of(data, place);
+  return span ? data.sources[place.source]->operation_of(*span) : OperationId{};
+}
+
+std::optional<SpanPlace> place_of(const TimelineData& data, std::size_t source, LaneItems items,
+                                  std::uint32_t id) {
+  const TimelineRank& rank = *data.sources[source];
+  std::int64_t begin = 0;
+  if (items == LaneItems::spans) {
+    if (id >= rank.trace->spans.size()) return std::nullopt;
+    begin = rank.trace->spans[id].start.ns;
+  } else if (items == LaneItems::events) {
+    if (!rank.imported || id >= rank.imported->events.size()) return std::nullopt;
+    begin = rank.imported->events.start_ns[id] + rank.event_offset_ns;
+  }
+  std::optional<SpanPlace> found;
+  for_each_lane(rank, items, [&](std::size_t track, std::size_t lane, const SpanLane& spans) {
+    if (found) return;
+    // Several spans may begin at once, those without duration first.
+    for (std::size_t i = spans.first_beginning_from(begin); i < spans.size(); ++i) {
+      if (spans.begin(i) != begin) break;
+      if (spans.id(i) == id) found = SpanPlace{source, track, lane, i};
+    }
+  });
+  return found;
+}
+
+std::optional<SpanPlace> place_of_operation(const TimelineData& data, std::size_t source,
+                                            OperationId operation, double time) {
+  const TimelineRank& rank = *data.sources[source];
+  if (!operation) return std::nullopt;
+  std::optional<std::tuple<bool, double, std::size_t>> best;
+  const auto consider = [&](std::size_t index) {
+    const Span& span = rank.trace->spans[index];
+    const TimeRange range = data.axis_range(source, span.start.ns, span.end().ns);
+    const double distance = std::abs(range.middle() - time);
+    const std::tuple candidate(!is_on_device(*rank.trace, span), distance, index);
+    if (!best || candidate < *best) best = candidate;
+  };
+  if (rank.imported) {
+    for (const auto& [span, of] : rank.matched)
+      if (of == operation) consider(span);
+  } else {
+    for (std::size_t i = 0; i < rank.trace->spans.size(); ++i)
+      if (rank.trace->spans[i].operation == operation) consider(i);
+  }
+  if (!best) return std::nullopt;
+  return place_of(data, source, LaneItems::spans, static_cast<std::uint32_t>(std::get<2>(*best)));
+}
+
+}  // namespace shardscope::gui

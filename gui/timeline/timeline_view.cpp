@@ -1,0 +1,353 @@
+#include "gui/timeline/timeline_view.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPainter>
+#include <QScrollBar>
+#include <QSplitter>
+#include <QTabWidget>
+#include <QTableView>
+#include <QTimer>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <utility>
+
+#include "gui/theme.h"
+#include "gui/timeline/range_rows.h"
+#include "gui/timeline/spans_model.h"
+#include "gui/timeline/text_rows_model.h"
+#include "gui/timeline/timeline_canvas.h"
+#include "gui/timeline/timeline_drawing.h"
+#include "gui/timeline/timeline_minimap.h"
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int range_delay_ms = 60;  ///< while a range is dragged, sums come this much later
+
+QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* parent) {
+  auto* table = new QTableView(parent);
+  table->setModel(model);
+  table->setAccessibleName(name);
+  table->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table->setAlternatingRowColors(true);
+  table->verticalHeader()->hide();
+  table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
+  table->horizontalHeader()->setStretchLastSection(true);
+  table->horizontalHeader()->setDefaultSectionSize(118);
+  table->setColumnWidth(0, 260);
+  return table;
+}
+
+/// The legend below the canvas.
+class TimelineLegend : public QWidget {
+ public:
+  explicit TimelineLegend(QWidget* parent) : QWidget(parent) {
+    setFixedHeight(fontMetrics().height() + 6);
+    setAccessibleName(TimelineView::tr("What colours and hatches mean"));
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    draw_legend(painter, theme_of(*this), rect());
+  }
+};
+
+}  // namespace
+
+TimelineView::TimelineView(Workspace& workspace, QWidget* parent)
+    : View(QStringLiteral("timeline"), tr("Timeline"), workspace, parent) {
+  spans_ = new SpansModel(this);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  layout->addWidget(make_bar());
+  minimap_ = new TimelineMinimap(workspace, this);
+  layout->addWidget(minimap_);
+  auto* splitter = new QSplitter(Qt::Vertical, this);
+  splitter->addWidget(make_canvas());
+  splitter->addWidget(make_panel());
+  splitter->setStretchFactor(0, 4);
+  splitter->setStretchFactor(1, 1);
+  splitter->setSizes({640, 200});
+  layout->addWidget(splitter, 1);
+  range_delay_ = new QTimer(this);
+  range_delay_->setSingleShot(true);
+  range_delay_->setInterval(range_delay_ms);
+  setFocusProxy(canvas_);
+  connect_all();
+  prepare();
+}
+
+QWidget* TimelineView::make_bar() {
+  auto* bar = new QWidget(this);
+  auto* layout = new QHBoxLayout(bar);
+  layout->setContentsMargins(6, 3, 6, 3);
+  search_box_ = new QLineEdit(bar);
+  search_box_->setPlaceholderText(tr("Search spans and units (/)"));
+  search_box_->setAccessibleName(tr("Search spans and units"));
+  search_box_->setClearButtonEnabled(true);
+  search_box_->setMaximumWidth(340);
+  search_box_->installEventFilter(this);
+  hit_count_ = new QLabel(bar);
+  hit_count_->setMinimumWidth(90);
+  mode_ = new QComboBox(bar);
+  mode_->setAccessibleName(tr("What the axis means"));
+  mode_->addItem(tr("time: each side's own clock"));
+  mode_->addItem(tr("step: from the step's begin"));
+  mode_->addItem(tr("unit: units begin together"));
+  mode_->setCurrentIndex(static_cast<int>(workspace().time_mode()));
+  auto* label = new QLabel(tr("Axis"), bar);
+  label->setBuddy(mode_);
+  layout->addWidget(search_box_, 1);
+  layout->addWidget(hit_count_);
+  layout->addStretch(1);
+  layout->addWidget(label);
+  layout->addWidget(mode_);
+  return bar;
+}
+
+QWidget* TimelineView::make_canvas() {
+  auto* box = new QWidget(this);
+  auto* column = new QVBoxLayout(box);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  auto* line = new QHBoxLayout;
+  line->setSpacing(0);
+  canvas_ = new TimelineCanvas(workspace(), box);
+  scroll_bar_ = new QScrollBar(Qt::Vertical, box);
+  scroll_bar_->setAccessibleName(tr("Rows of the timeline"));
+  line->addWidget(canvas_, 1);
+  line->addWidget(scroll_bar_);
+  column->addLayout(line, 1);
+  column->addWidget(new TimelineLegend(box));
+  return box;
+}
+
+QWidget* TimelineView::make_panel() {
+  panel_ = new QTabWidget(this);
+  panel_->setDocumentMode(true);
+  details_ = new TextRowsModel({tr("What"), tr("Value")}, this);
+  identity_ =
+      new TextRowsModel({tr("Rank"), tr("Side"), tr("Span"), tr("= Compute"), tr("+ Exposed comm."),
+                         tr("+ Exposed copies"), tr("+ Idle"), tr("Overlap")},
+                        this);
+  operations_ = new TextRowsModel({tr("Operation"), tr("Class"), tr("Predicted"), tr("Profiled"),
+                                   tr("Pred. - prof."), tr("Runs predicted"), tr("Runs profiled")},
+                                  this);
+  exposed_ = new TextRowsModel({tr("Collective"), tr("Unit"), tr("Exposed (ms)"), tr("Begin (ms)"),
+                                tr("Bytes"), tr("Side"), tr("Scenario and rank")},
+                               this);
+  auto* sums = new QSplitter(Qt::Horizontal, panel_);
+  sums->addWidget(table_of(identity_, tr("Time of the range"), sums));
+  sums->addWidget(table_of(operations_, tr("Longest operations of the range"), sums));
+  panel_->addTab(sums, tr("Range"));
+  auto* jumps = table_of(exposed_, tr("Exposed communication"), panel_);
+  const auto jump = [this](const QModelIndex& index) {
+    const auto row = static_cast<std::size_t>(index.row());
+    if (row < stretches_.size()) canvas_->go_to(stretches_[row].place);
+  };
+  connect(jumps, &QTableView::clicked, this, jump);
+  connect(jumps, &QTableView::activated, this, jump);
+  panel_->addTab(jumps, tr("Exposed communication"));
+  auto* details = table_of(details_, tr("Details of the selected span"), panel_);
+  panel_->addTab(details, tr("Selection"));
+  return panel_;
+}
+
+void TimelineView::connect_all() {
+  Workspace& from = workspace();
+  for (const auto signal :
+       {&Workspace::pair_changed, &Workspace::ghost_changed, &Workspace::axis_changed})
+    connect(&from, signal, this, &TimelineView::prepare);
+  connect(&from, &Workspace::axis_changed, this,
+          [this] { mode_->setCurrentIndex(static_cast<int>(workspace().time_mode())); });
+  connect(mode_, &QComboBox::activated, this,
+          [this](int mode) { workspace().set_time_mode(static_cast<TimeMode>(mode)); });
+  for (const auto signal : {&Workspace::visible_changed, &Workspace::cursors_changed})
+    connect(&from, signal, range_delay_, [this] {
+      if (!range_delay_->isActive()) range_delay_->start();
+    });
+  connect(range_delay_, &QTimer::timeout, this, &TimelineView::sum_range);
+  connect(canvas_, &TimelineCanvas::place_selected, this, &TimelineView::show_details);
+  connect(canvas_, &TimelineCanvas::rows_changed, this, &TimelineView::fit_scroll_bar);
+  connect(canvas_, &TimelineCanvas::scrolled, this, &TimelineView::fit_scroll_bar);
+  connect(scroll_bar_, &QScrollBar::valueChanged, canvas_,
+          [this](int value) { canvas_->scroll_to(value); });
+  connect(search_box_, &QLineEdit::textChanged, this, &TimelineView::search);
+}
+
+void TimelineView::prepare() {
+  preparing_.request_stop();
+  TimelineRequest request{.a = workspace().a(),
+                          .b = workspace().b(),
+                          .ghost = workspace().ghost(),
+                          .mode = workspace().time_mode(),
+                          .known = data_->sources};
+  preparing_ = workspace().tasks().run(
+      this,
+      [request = std::move(request)](std::stop_token stop) {
+        return prepare_timeline(request, stop);
+      },
+      [this](TimelineData prepared) { show_prepared(std::move(prepared)); });
+}
+
+void TimelineView::show_prepared(TimelineData prepared) {
+  data_ = std::make_shared<const TimelineData>(std::move(prepared));
+  canvas_->show_data(data_);
+  minimap_->show_data(data_);
+  summed_.reset();
+  sum_range();
+  search();
+}
+
+void TimelineView::show_details() {
+  std::vector<std::vector<TextCell>> rows;
+  if (canvas_->selected())
+    for (const SpanDetail& detail : span_details(*data_, *canvas_->selected()))
+      rows.push_back(
+          {{QString::fromStdString(detail.what)}, {QString::fromStdString(detail.value)}});
+  if (!rows.empty()) canvas_->setAccessibleDescription(rows.front()[1].text);
+  details_->show(std::move(rows));
+}
+
+void TimelineView::sum_range() {
+  const TimeRange range = workspace().cursors().range.value_or(workspace().visible());
+  if (summed_ == range || data_->sources.empty()) return;
+  summed_ = range;
+  spans_->show(data_, range);
+  summing_.request_stop();
+  using Sums = std::pair<RangeFigures, std::vector<ExposedStretch>>;
+  summing_ = workspace().tasks().run(
+      this,
+      [data = data_, range](std::stop_token stop) {
+        return Sums{range_figures(*data, range, stop), longest_exposed(*data, range, stop)};
+      },
+      [this](const Sums& sums) { show_range(sums.first, sums.second); });
+}
+
+void TimelineView::show_range(const RangeFigures& figures,
+                              const std::vector<ExposedStretch>& exposed) {
+  identity_->show(identity_rows(figures));
+  operations_->show(operation_rows(figures));
+  stretches_ = exposed;
+  exposed_->show(exposed_rows(*data_, exposed));
+  const bool is_dragged = workspace().cursors().range.has_value();
+  const QString length = QString::fromStdString(
+      rounded_text(Duration{static_cast<std::int64_t>(figures.range.length())}));
+  panel_->setTabText(0, is_dragged ? tr("Range (%1)").arg(length) : tr("Visible (%1)").arg(length));
+  panel_->setTabText(1, tr("Exposed communication (%1)").arg(exposed.size()));
+}
+
+void TimelineView::search() {
+  searching_.request_stop();
+  searching_ = workspace().tasks().run(
+      this,
+      [data = data_, text = search_box_->text().toStdString()](std::stop_token stop) {
+        return search_spans(*data, text, stop);
+      },
+      [this](std::vector<SearchHit> hits) {
+        hits_ = std::move(hits);
+        current_hit_.reset();
+        show_hits();
+      });
+}
+
+void TimelineView::step_hit(int by) {
+  if (hits_.empty()) return;
+  const auto size = static_cast<std::ptrdiff_t>(hits_.size());
+  if (!current_hit_) {
+    // The first from where one looks.
+    const double time = workspace().visible().begin;
+    const auto next =
+        std::lower_bound(hits_.begin(), hits_.end(), time,
+                         [](const SearchHit& hit, double at) { return hit.time < at; });
+    const auto first = (next - hits_.begin()) % size;
+    current_hit_ = static_cast<std::size_t>(by > 0 ? first : (first - 1 + size) % size);
+  } else {
+    current_hit_ =
+        static_cast<std::size_t>((static_cast<std::ptrdiff_t>(*current_hit_) + by + size) % size);
+  }
+  show_hits();
+  canvas_->go_to(SpanPlace(hits_[*current_hit_].place));
+}
+
+void TimelineView::show_hits() {
+  minimap_->show_hits(hits_);
+  canvas_->show_hits(hits_, current_hit_);
+  if (search_box_->text().isEmpty())
+    hit_count_->clear();
+  else if (current_hit_)
+    hit_count_->setText(tr("%1 of %2").arg(*current_hit_ + 1).arg(hits_.size()));
+  else
+    hit_count_->setText(hits_.empty() ? tr("not found") : tr("%1 found").arg(hits_.size()));
+}
+
+bool TimelineView::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == search_box_ && event->type() == QEvent::KeyPress) {
+    const auto* key = static_cast<QKeyEvent*>(event);
+    if (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter) {
+      step_hit(key->modifiers() & Qt::ShiftModifier ? -1 : 1);
+      return true;
+    }
+    if (key->key() == Qt::Key_Escape) {
+      canvas_->setFocus();
+      return true;
+    }
+  }
+  return View::eventFilter(watched, event);
+}
+
+void TimelineView::fit_scroll_bar() {
+  scroll_bar_->setPageStep(std::max(1, canvas_->height()));
+  scroll_bar_->setSingleStep(20);
+  scroll_bar_->setRange(0, static_cast<int>(canvas_->scroll_end()));
+  scroll_bar_->setValue(static_cast<int>(canvas_->scroll()));
+  scroll_bar_->setVisible(canvas_->scroll_end() > 0);
+}
+
+QAbstractItemModel* TimelineView::table() { return spans_; }
+
+std::vector<Command> TimelineView::commands() {
+  std::vector<Command> all = canvas_->commands();
+  const QString group = tr("Timeline");
+  all.push_back({.group = group, .text = tr("Search"), .keys = {Qt::Key_Slash}, .run = [this] {
+                   search_box_->setFocus();
+                   search_box_->selectAll();
+                 }});
+  all.push_back({.group = group,
+                 .text = tr("Next search hit"),
+                 .keys = {Qt::Key_N},
+                 .run = [this] { step_hit(1); },
+                 .is_enabled = [this] { return !hits_.empty(); }});
+  all.push_back({.group = group,
+                 .text = tr("Previous search hit"),
+                 .keys = {QKeySequence(Qt::SHIFT | Qt::Key_N)},
+                 .run = [this] { step_hit(-1); },
+                 .is_enabled = [this] { return !hits_.empty(); }});
+  return all;
+}
+
+void TimelineView::draw_page(QPainter& painter, QSize size) {
+  constexpr int line = 24;
+  const Theme& theme = theme_of(*this);
+  painter.fillRect(QRect(QPoint(), size), theme.background);
+  painter.setPen(theme.ink);
+  QString heading = title();
+  if (workspace().a())
+    heading += QStringLiteral(": ") + QString::fromStdString(workspace().a()->label);
+  if (workspace().b()) heading += tr(" and ") + QString::fromStdString(workspace().b()->label);
+  painter.drawText(QRectF(6, 0, size.width() - 12, line), Qt::AlignVCenter, heading);
+  painter.save();
+  painter.translate(0, line);
+  canvas_->draw(painter, QSize(size.width(), size.height() - 2 * line));
+  painter.restore();
+  draw_legend(painter, theme, QRectF(0, size.height() - line, size.width(), line));
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,84 @@
+// Timeline: the streams of every rank, predicted directly above profiled.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "gui/timeline/range_figures.h"
+#include "gui/timeline/span_search.h"
+#include "gui/timeline/timeline_data.h"
+#include "gui/view.h"
+
+class QComboBox;
+class QLabel;
+class QLineEdit;
+class QScrollBar;
+class QSplitter;
+class QTabWidget;
+class QTimer;
+
+namespace shardscope::gui {
+
+class SpansModel;
+class TextRowsModel;
+class TimelineCanvas;
+class TimelineMinimap;
+
+class TimelineView : public View {
+  Q_OBJECT
+ public:
+  explicit TimelineView(Workspace& workspace, QWidget* parent = nullptr);
+
+  QAbstractItemModel* table() override;
+  std::vector<Command> commands() override;
+  void draw_page(QPainter& painter, QSize size) override;
+
+  TimelineCanvas& canvas() { return *canvas_; }
+  /// The panel's tables.
+  TextRowsModel& details() { return *details_; }
+  TextRowsModel& identity() { return *identity_; }
+  TextRowsModel& operations() { return *operations_; }
+  TextRowsModel& exposed() { return *exposed_; }
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  QWidget* make_bar();
+  QWidget* make_canvas();
+  QWidget* make_panel();
+  void connect_all();
+  void prepare();
+  void show_prepared(TimelineData prepared);
+  void show_details();
+  void sum_range();
+  void show_range(const RangeFigures& figures, const std::vector<ExposedStretch>& exposed);
+  void search();
+  void step_hit(int by);
+  void show_hits();
+  void fit_scroll_bar();
+
+  TimelineCanvas* canvas_ = nullptr;
+  TimelineMinimap* minimap_ = nullptr;
+  QScrollBar* scroll_bar_ = nullptr;
+  QLineEdit* search_box_ = nullptr;
+  QLabel* hit_count_ = nullptr;
+  QComboBox* mode_ = nullptr;
+  QTabWidget* panel_ = nullptr;
+  QTimer* range_delay_ = nullptr;
+  SpansModel* spans_ = nullptr;
+  TextRowsModel* details_ = nullptr;
+  TextRowsModel* identity_ = nullptr;
+  TextRowsModel* operations_ = nullptr;
+  TextRowsModel* exposed_ = nullptr;
+  std::shared_ptr<const TimelineData> data_ = std::make_shared<const TimelineData>();
+  std::vector<ExposedStretch> stretches_;
+  std::vector<SearchHit> hits_;
+  std::optional<std::size_t> current_hit_;
+  std::optional<TimeRange> summed_;  ///< the range whose sums are shown
+  std::stop_source preparing_, summing_, searching_;
+};
+
+}  // namespace shardscope::gui
