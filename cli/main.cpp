@@ -13,7 +13,7 @@
 #include "backend/launch/launcher.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "cli/version.h"
+#include "core/version.h"
 #include "core/error.h"
 #include "core/format/nearest_word.h"
 

@@ -122,14 +122,17 @@ const Theme& theme_of(const QWidget& widget) {
 }
 
 void set_appearance(QApplication& application, Appearance appearance) {
+  system_appearance();  // remembered before it is painted over
   application.setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
   application.setPalette(
       palette_of(appearance == Appearance::light ? light_theme() : dark_theme()));
 }
 
 Appearance system_appearance() {
-  return lightness(QApplication::palette().color(QPalette::Window)) > 0.5 ? Appearance::light
-                                                                          : Appearance::dark;
+  static const Appearance at_first =
+      lightness(QApplication::palette().color(QPalette::Window)) > 0.5 ? Appearance::light
+                                                                       : Appearance::dark;
+  return at_first;
 }
 
 }  // namespace shardscope::gui

@@ -41,7 +41,7 @@ const Theme& theme_of(const QWidget& widget);
 
 /// Fusion style with a palette of ours; the desktop's own appearance is not touched.
 void set_appearance(QApplication& application, Appearance appearance);
-/// As the desktop has it now.
+/// As the desktop had it when the application started.
 Appearance system_appearance();
 
 }  // namespace shardscope::gui

@@ -1,5 +1,6 @@
 #include "gui/view.h"
 
+#include <QKeyEvent>
 #include <QPainter>
 
 namespace shardscope::gui {
@@ -15,6 +16,14 @@ void View::draw_page(QPainter& painter, QSize page) {
   resize(page);
   render(&painter, QPoint(), QRegion(), QWidget::DrawWindowBackground | QWidget::DrawChildren);
   resize(before);
+}
+
+void View::keyPressEvent(QKeyEvent* event) {
+  const QKeySequence pressed(event->keyCombination());
+  for (const Command& command : commands())
+    if (command.keys.contains(pressed) && (!command.is_enabled || command.is_enabled()))
+      return command.run();
+  QWidget::keyPressEvent(event);
 }
 
 }  // namespace shardscope::gui

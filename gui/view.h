@@ -30,9 +30,13 @@ class View : public QWidget {
   /// What can be done here, with its keys, which count while the view or a child has the focus.
   virtual std::vector<Command> commands() { return {}; }
 
-  /// The view as a picture of `size` logical pixels, title and legend with it. By default as on the
-  /// screen; views with a canvas draw it at that size.
+  /// The view as a picture of `size` logical pixels, legend with it; the page around it has title
+  /// and caption. By default as on the screen; views with a canvas draw it at that size.
   virtual void draw_page(QPainter& painter, QSize size);
+
+ protected:
+  /// Runs the command that has the key, where no child took it.
+  void keyPressEvent(QKeyEvent* event) override;
 
  private:
   QString title_;

@@ -1,37 +1,40 @@
 #include "gui/window/main_window.h"
 
-#include <QAction>
 #include <QApplication>
-#include <QComboBox>
-#include <QDockWidget>
-#include <QDragEnterEvent>
-#include <QDropEvent>
-#include <QFileDialog>
+#include <QCloseEvent>
+#include <QContextMenuEvent>
 #include <QLabel>
-#include <QMenuBar>
+#include <QMenu>
 #include <QMimeData>
 #include <QProgressBar>
-#include <QSignalBlocker>
+#include <QPushButton>
 #include <QStatusBar>
 #include <QToolBar>
 #include <algorithm>
+#include <cmath>
 
-#include "gui/data/open_scenarios.h"
+#include "core/error.h"
+#include "gui/data/find_scenario.h"
 #include "gui/theme.h"
 #include "gui/window/make_views.h"
+#include "gui/window/menus.h"
+#include "gui/window/message_banner.h"
+#include "gui/window/opening.h"
+#include "gui/window/pair_bar.h"
+#include "gui/window/view_docks.h"
+#include "gui/window/welcome_page.h"
 
 namespace shardscope::gui {
 namespace {
 
-/// Of a combo box of scenarios, the first entry being none.
-int place_of(const Workspace& workspace, const ScenarioPointer& scenario) {
-  const auto& all = workspace.scenarios();
-  const auto place = std::find(all.begin(), all.end(), scenario);
-  return place == all.end() ? 0 : static_cast<int>(place - all.begin()) + 1;
+QString label_of(const ScenarioPointer& scenario) {
+  return QString::fromStdString(scenario->label);
 }
 
-ScenarioPointer scenario_at(const Workspace& workspace, int place) {
-  return place <= 0 ? nullptr : workspace.scenarios()[static_cast<std::size_t>(place - 1)];
+QStringList ids_of(const std::vector<View*>& views) {
+  QStringList ids;
+  for (const View* view : views) ids += view->objectName();
+  return ids;
 }
 
 }  // namespace
@@ -41,171 +44,195 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   setAcceptDrops(true);
   setDockNestingEnabled(true);
   setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
-  views_ = make_views(workspace_, this);
-  make_docks();
-  make_pair_bar();
+  opening_ = new Opening(workspace_, this);
+  make_bars();
+  welcome_ = new WelcomePage(this);
+  welcome_->set_recent(settings_.recent());
+  setCentralWidget(welcome_);
+  docks_ = new ViewDocks(make_views(workspace_, this), this);
+  docks_->set_shown(false);
+  make_progress();
   make_menus();
-  progress_ = new QProgressBar(this);
-  progress_->setRange(0, 0);
-  progress_->setMaximumWidth(160);
-  progress_->hide();
-  statusBar()->addPermanentWidget(progress_);
-  connect(&workspace_.tasks(), &Tasks::idle_changed, this,
-          [this] { progress_->setVisible(!workspace_.tasks().idle()); });
   connect(&workspace_.tasks(), &Tasks::failed, this, &MainWindow::tell);
+  connect(&workspace_, &Workspace::scenarios_changed, this, &MainWindow::show_scenarios);
+  connect(&workspace_, &Workspace::pair_changed, this, &MainWindow::show_scenarios);
+  connect(welcome_, &WelcomePage::wants_file, this, &MainWindow::ask_for_files);
+  connect(welcome_, &WelcomePage::wants_folder, this, &MainWindow::ask_for_folder);
+  connect(welcome_, &WelcomePage::wants, this,
+          [this](const QString& path) { open(path.toStdString()); });
   resize(1280, 800);
 }
 
+MainWindow::~MainWindow() { delete docks_; }
+
+const std::vector<View*>& MainWindow::views() const { return docks_->views(); }
+
 View* MainWindow::view(const QString& id) const {
-  const auto same = std::find_if(views_.begin(), views_.end(),
+  const auto same = std::find_if(views().begin(), views().end(),
                                  [&](const View* view) { return view->objectName() == id; });
-  return same == views_.end() ? nullptr : *same;
+  return same == views().end() ? nullptr : *same;
 }
 
-void MainWindow::show_view(View* view) {
-  const auto place = std::find(views_.begin(), views_.end(), view);
-  if (place == views_.end()) return;
-  QDockWidget* dock = docks_[static_cast<std::size_t>(place - views_.begin())];
-  dock->show();
-  dock->raise();
-  view->setFocus();
+void MainWindow::show_view(View* view) { docks_->bring_up(view); }
+
+void MainWindow::show_alone(View* view, QSize size) {
+  setAttribute(Qt::WA_DontShowOnScreen);
+  welcome_->hide();
+  docks_->show_only(view);
+  show();
+  // Bars and frames of the window come on top, and what they take is known once they are laid out.
+  resize(size + this->size() - view->size());
+  QApplication::processEvents();
+  resize(size + this->size() - view->size());
+  QApplication::processEvents();
 }
 
-void MainWindow::open(const std::filesystem::path& path) {
-  workspace_.tasks().run(
-      this, [path](std::stop_token stop) { return open_scenarios(path, {.stop = stop}); },
-      [this](const std::vector<ScenarioPointer>& scenarios) {
-        for (const ScenarioPointer& scenario : scenarios) workspace_.add(scenario);
-      });
-}
+void MainWindow::open(const std::filesystem::path& path) { opening_->open(path); }
 
-void MainWindow::tell(const QString& failure) {
-  statusBar()->showMessage(failure);
-  Q_EMIT failed(failure);
-}
-
-void MainWindow::make_docks() {
-  QDockWidget* before = nullptr;
-  for (View* view : views_) {
-    auto* dock = new QDockWidget(view->title(), this);
-    dock->setObjectName(view->objectName() + QStringLiteral("_dock"));
-    dock->setWidget(view);
-    dock->setFeatures(QDockWidget::DockWidgetMovable | QDockWidget::DockWidgetFloatable |
-                      QDockWidget::DockWidgetClosable);
-    addDockWidget(Qt::TopDockWidgetArea, dock);
-    if (before != nullptr) tabifyDockWidget(before, dock);
-    before = dock;
-    docks_.push_back(dock);
-  }
-  if (!docks_.empty()) docks_.front()->raise();
-}
-
-void MainWindow::make_pair_bar() {
-  QToolBar* bar = addToolBar(tr("A and B"));
-  bar->setObjectName(QStringLiteral("pair_bar"));
-  bar->setMovable(false);
-  const auto chooser = [&](const QString& label, const QString& name) {
-    auto* text = new QLabel(label, bar);
-    text->setMargin(4);
-    auto* box = new QComboBox(bar);
-    box->setAccessibleName(name);
-    box->setMinimumContentsLength(22);
-    bar->addWidget(text);
-    bar->addWidget(box);
-    return box;
-  };
-  a_ = chooser(tr("A"), tr("Scenario that is shown (A)"));
-  b_ = chooser(tr("B"), tr("Scenario that it is compared with (B)"));
-  connect(a_, &QComboBox::activated, this,
-          [this](int place) { workspace_.set_a(scenario_at(workspace_, place + 1)); });
-  connect(b_, &QComboBox::activated, this,
-          [this](int place) { workspace_.set_b(scenario_at(workspace_, place)); });
-  connect(&workspace_, &Workspace::scenarios_changed, this, &MainWindow::fill_pair_bar);
-  connect(&workspace_, &Workspace::pair_changed, this, &MainWindow::fill_pair_bar);
-  fill_pair_bar();
-}
-
-void MainWindow::fill_pair_bar() {
-  const QSignalBlocker quiet_a(a_), quiet_b(b_);
-  a_->clear();
-  b_->clear();
-  b_->addItem(tr("none"));
-  for (const ScenarioPointer& scenario : workspace_.scenarios()) {
-    const QString label = QString::fromStdString(scenario->label);
-    for (QComboBox* box : {a_, b_}) {
-      box->addItem(label);
-      box->setItemData(box->count() - 1, QString::fromStdString(scenario->path.string()),
-                       Qt::ToolTipRole);
-    }
-  }
-  a_->setCurrentIndex(place_of(workspace_, workspace_.a()) - 1);
-  b_->setCurrentIndex(place_of(workspace_, workspace_.b()));
-}
-
-std::vector<Command> MainWindow::window_commands() {
-  std::vector<Command> all;
-  all.push_back({.group = tr("File"),
-                 .text = tr("Open file..."),
-                 .keys = {QKeySequence::Open},
-                 .run = [this] {
-                   for (const QString& file : QFileDialog::getOpenFileNames(this, tr("Open")))
-                     open(file.toStdString());
-                 }});
-  all.push_back({.group = tr("File"),
-                 .text = tr("Open folder..."),
-                 .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_O)},
-                 .run = [this] {
-                   const QString folder = QFileDialog::getExistingDirectory(this, tr("Open"));
-                   if (!folder.isEmpty()) open(folder.toStdString());
-                 }});
-  all.push_back(
-      {.group = tr("File"), .text = tr("Quit"), .keys = {QKeySequence::Quit}, .run = [this] {
-         close();
-       }});
-  all.push_back({.group = tr("View"),
-                 .text = tr("Undo zoom"),
-                 .keys = {QKeySequence::Undo},
-                 .run = [this] { workspace_.undo_zoom(); },
-                 .is_enabled = [this] { return workspace_.zoom_history().can_undo(); }});
-  all.push_back({.group = tr("View"),
-                 .text = tr("Redo zoom"),
-                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_Y)},
-                 .run = [this] { workspace_.redo_zoom(); },
-                 .is_enabled = [this] { return workspace_.zoom_history().can_redo(); }});
-  all.push_back({.group = tr("View"),
-                 .text = tr("Swap A and B"),
-                 .keys = {Qt::Key_X},
-                 .run = [this] { workspace_.swap_a_and_b(); },
-                 .is_enabled = [this] { return workspace_.b() != nullptr; }});
-  for (View* view : views_)
-    all.push_back(
-        {.group = tr("View"), .text = view->title(), .run = [this, view] { show_view(view); }});
-  return all;
+void MainWindow::compare(const std::optional<std::string>& a, const std::optional<std::string>& b) {
+  wanted_a_ = a;
+  wanted_b_ = b;
+  if (opening_->idle()) choose_pair();
 }
 
 std::vector<Command> MainWindow::commands() {
   std::vector<Command> all = window_commands();
-  for (View* view : views_) {
-    const std::vector<Command> more = view->commands();
-    all.insert(all.end(), more.begin(), more.end());
+  std::vector<View*> views = docks_->views();
+  std::stable_partition(views.begin(), views.end(),
+                        [this](const View* view) { return view == docks_->current(); });
+  for (View* view : views) {
+    for (const Command& command : view->commands()) {
+      const bool is_there = std::any_of(all.begin(), all.end(), [&](const Command& other) {
+        return other.group == command.group && other.text == command.text;
+      });
+      if (!is_there) all.push_back(command);
+    }
   }
   return all;
 }
 
+void MainWindow::restore() {
+  remembers_ = true;
+  restoreGeometry(settings_.geometry());
+  restoreState(settings_.layout(ids_of(views())));
+  docks_->set_shown(shows_views_);
+}
+
+void MainWindow::set_appearance(AppearanceChoice choice) {
+  appearance_ = choice;
+  const Appearance appearance = choice == AppearanceChoice::system  ? system_appearance()
+                                : choice == AppearanceChoice::light ? Appearance::light
+                                                                    : Appearance::dark;
+  gui::set_appearance(*qApp, appearance);
+}
+
+void MainWindow::make_bars() {
+  pair_bar_ = new PairBar(workspace_, this);
+  addToolBar(pair_bar_);
+  addToolBarBreak();
+  banner_ = new MessageBanner(this);
+  banner_bar_ = addToolBar(tr("Messages"));
+  banner_bar_->setObjectName(QStringLiteral("message_bar"));
+  banner_bar_->setMovable(false);
+  banner_bar_->addWidget(banner_);
+  banner_bar_->hide();
+  connect(banner_, &MessageBanner::changed, this,
+          [this] { banner_bar_->setVisible(!banner_->messages().isEmpty()); });
+}
+
+void MainWindow::make_progress() {
+  reading_ = new QLabel(this);
+  progress_ = new QProgressBar(this);
+  progress_->setMaximumWidth(180);
+  progress_->setAccessibleName(tr("How much is read"));
+  cancel_ = new QPushButton(tr("Cancel"), this);
+  cancel_->setObjectName(QStringLiteral("cancel_opening"));
+  cancel_->setToolTip(tr("Stop reading; what is open stays"));
+  statusBar()->addPermanentWidget(reading_, 1);
+  statusBar()->addPermanentWidget(progress_);
+  statusBar()->addPermanentWidget(cancel_);
+  connect(cancel_, &QPushButton::clicked, opening_, &Opening::cancel);
+  connect(opening_, &Opening::progressed, this, &MainWindow::show_progress);
+  connect(opening_, &Opening::failed, this, &MainWindow::tell);
+  connect(opening_, &Opening::opened, this, [this](const std::filesystem::path& path) {
+    if (!remembers_) return;
+    settings_.add_recent(QString::fromStdString(std::filesystem::absolute(path).string()));
+    welcome_->set_recent(settings_.recent());
+  });
+  connect(&workspace_.tasks(), &Tasks::idle_changed, this, &MainWindow::show_progress);
+  show_progress();
+}
+
 void MainWindow::make_menus() {
-  for (const Command& command : window_commands()) {
-    QMenu* menu = menuBar()->findChild<QMenu*>(command.group);
-    if (menu == nullptr) {
-      menu = menuBar()->addMenu(command.group);
-      menu->setObjectName(command.group);
-    }
-    QAction* action = menu->addAction(command.text);
-    action->setShortcuts(command.keys);
-    connect(action, &QAction::triggered, this, command.run);
-    if (command.is_enabled)
-      connect(menu, &QMenu::aboutToShow, action,
-              [action, enabled = command.is_enabled] { action->setEnabled(enabled()); });
+  add_menus(*this, window_commands());
+  add_menu(*this, tr("Here"), [this] {
+    return docks_->current() ? docks_->current()->commands() : std::vector<Command>();
+  });
+}
+
+void MainWindow::show_progress() {
+  constexpr int steps = 1000;
+  const bool is_reading = !opening_->idle();
+  reading_->setText(is_reading ? tr("Reading %1").arg(opening_->what()) : QString());
+  progress_->setRange(0, is_reading ? steps : 0);
+  progress_->setValue(static_cast<int>(std::lround(opening_->share() * steps)));
+  progress_->setVisible(!workspace_.tasks().idle());
+  cancel_->setVisible(is_reading);
+}
+
+void MainWindow::show_scenarios() {
+  const bool has_some = !workspace_.scenarios().empty();
+  if (has_some != std::exchange(shows_views_, has_some)) {
+    welcome_->setVisible(!has_some);
+    docks_->set_shown(has_some);
+    if (has_some && !views().empty()) docks_->bring_up(views().front());
   }
+  QString title = tr("Shardscope");
+  if (workspace_.a()) title = label_of(workspace_.a());
+  if (workspace_.a() && workspace_.b())
+    title = tr("%1 and %2").arg(label_of(workspace_.a()), label_of(workspace_.b()));
+  setWindowTitle(title);
+  // What is wanted may be among what has just been opened.
+  if (wanted_a_ || wanted_b_)
+    QMetaObject::invokeMethod(
+        this, [this] { choose_pair(); }, Qt::QueuedConnection);
+}
+
+void MainWindow::choose_pair() {
+  if (!opening_->idle()) return;
+  try {
+    const auto& all = workspace_.scenarios();
+    if (const auto a = std::exchange(wanted_a_, std::nullopt))
+      workspace_.set_a(find_scenario(all, *a, "--a"));
+    if (const auto b = std::exchange(wanted_b_, std::nullopt))
+      workspace_.set_b(find_scenario(all, *b, "--b"));
+  } catch (const Error& error) {
+    tell(QString::fromUtf8(error.what()));
+  }
+}
+
+void MainWindow::tell(const QString& failure) {
+  banner_->tell(failure);
+  Q_EMIT failed(failure);
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  opening_->cancel();
+  if (docks_->shows_only_one()) set_focus_mode(false);
+  if (remembers_) settings_.set_window(saveGeometry(), saveState(), ids_of(views()));
+  event->accept();
+}
+
+void MainWindow::contextMenuEvent(QContextMenuEvent* event) {
+  View* view = docks_->view_around(childAt(event->pos()));
+  if (view == nullptr) return QMainWindow::contextMenuEvent(event);
+  docks_->bring_up(view);
+  QMenu menu(this);
+  for (const Command& command : current_view_commands()) {
+    QAction* action = menu.addAction(command.text, this, command.run);
+    action->setShortcuts(command.keys);
+  }
+  menu.exec(event->globalPos());
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
@@ -213,8 +240,12 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
-  for (const QUrl& url : event->mimeData()->urls())
-    if (url.isLocalFile()) open(url.toLocalFile().toStdString());
+  for (const QUrl& url : event->mimeData()->urls()) {
+    if (url.isLocalFile())
+      open(url.toLocalFile().toStdString());
+    else
+      tell(tr("%1: is not on this machine; copy it here first").arg(url.toString()));
+  }
 }
 
 }  // namespace shardscope::gui

@@ -2,9 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <QAbstractItemView>
+#include <QApplication>
+#include <QDockWidget>
+#include <QDropEvent>
+#include <QMenuBar>
+#include <QMimeData>
+#include <QPushButton>
+#include <QTemporaryDir>
 #include <QTest>
 #include <filesystem>
 
+#include "gui/window/message_banner.h"
+#include "gui/window/view_pane.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
@@ -43,6 +53,155 @@ TEST(MainWindow, XChangesAAndB) {
   ASSERT_TRUE(QTest::qWaitForWindowActive(&window));
   QTest::keyClick(&window, Qt::Key_X);
   EXPECT_EQ(window.workspace().a(), two);
+}
+
+/// Shown, active, with two scenarios.
+struct TwoRuns : ::testing::Test {
+  TwoRuns() {
+    window.show();
+    window.workspace().add(shardscope::testing::small_scenario("one"));
+    window.workspace().add(shardscope::testing::small_scenario("two"));
+    EXPECT_TRUE(QTest::qWaitForWindowActive(&window));
+  }
+  bool shows(const QString& id) { return window.view(id)->isVisible(); }
+
+  MainWindow window;
+};
+
+TEST(EmptyWindow, WelcomesAndShowsNoViews) {
+  MainWindow window;
+  window.show();
+  const auto* page = window.findChild<QWidget*>("welcome_page");
+  EXPECT_TRUE(page->isVisible());
+  for (View* view : window.views()) EXPECT_FALSE(view->isVisible());
+  window.workspace().add(shardscope::testing::small_scenario("one"));
+  EXPECT_FALSE(page->isVisible());
+  EXPECT_TRUE(window.views().front()->isVisible());
+  window.workspace().remove(window.workspace().a());
+  EXPECT_TRUE(page->isVisible());
+}
+
+TEST(EmptyWindow, AllCommandsCanBeAskedForTheirState) {
+  MainWindow window;
+  for (const Command& command : window.commands()) {
+    EXPECT_FALSE(command.group.isEmpty());
+    EXPECT_TRUE(command.run) << command.text.toStdString();
+    if (command.is_enabled) command.is_enabled();
+    if (command.is_checked) command.is_checked();
+  }
+}
+
+TEST(MessageBanner, KeepsTheLastFewUntilDismissed) {
+  QWidget window;
+  MessageBanner banner(&window);
+  for (int i = 0; i < 7; ++i) banner.tell(QString::number(i));
+  banner.tell("6");
+  EXPECT_EQ(banner.messages(), (QStringList{"2", "3", "4", "5", "6"}));
+  banner.dismiss();
+  EXPECT_TRUE(banner.messages().isEmpty());
+}
+
+TEST(MainWindow, WhatFailsStaysInTheBannerUntilItIsDismissed) {
+  MainWindow window;
+  window.show();
+  window.open("/nowhere/at/all");
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  auto* banner = window.findChild<MessageBanner*>();
+  EXPECT_TRUE(banner->isVisible());
+  banner->dismiss();
+  EXPECT_FALSE(banner->isVisible());
+}
+
+TEST(MainWindow, ClosesWhileItOpens) {
+  const QTemporaryDir folder;
+  MainWindow window;
+  window.show();
+  for (int i = 0; i < 20; ++i) window.open(folder.path().toStdString());
+  window.close();
+}
+
+TEST(MainWindow, WhatIsCancelledIsNotAddedAndNotTold) {
+  MainWindow window;
+  QObject::connect(&window, &MainWindow::failed,
+                   [](const QString& told) { ADD_FAILURE() << told.toStdString(); });
+  window.open("/nowhere/at/all");
+  window.findChild<QPushButton*>("cancel_opening")->click();
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+}
+
+TEST(MainWindow, WhatIsNotOnThisMachineIsToldWhenDropped) {
+  MainWindow window;
+  window.show();
+  QMimeData data;
+  data.setUrls({QUrl("https://example.org/trace.json")});
+  QDragEnterEvent enter(QPoint(5, 5), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(&window, &enter);
+  QDropEvent drop(QPointF(5, 5), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(&window, &drop);
+  EXPECT_EQ(window.findChild<MessageBanner*>()->messages().size(), 1);
+}
+
+TEST_F(TwoRuns, ControlAndANumberBringUpAView) {
+  QTest::keyClick(&window, Qt::Key_2, Qt::ControlModifier);
+  EXPECT_TRUE(window.views()[1]->isVisible());
+  QTest::keyClick(&window, Qt::Key_1, Qt::ControlModifier);
+  EXPECT_TRUE(window.views()[0]->isVisible());
+}
+
+TEST_F(TwoRuns, ControlTShowsTheTableBehindTheView) {
+  window.show_view(window.view("diagnostics"));
+  const auto* pane = qobject_cast<ViewPane*>(window.view("diagnostics")->parentWidget());
+  ASSERT_NE(pane, nullptr);
+  QTest::keyClick(&window, Qt::Key_T, Qt::ControlModifier);
+  EXPECT_TRUE(pane->shows_table());
+  EXPECT_EQ(pane->findChild<QAbstractItemView*>("", Qt::FindDirectChildrenOnly)->model(),
+            window.view("diagnostics")->table());
+  QTest::keyClick(&window, Qt::Key_T, Qt::ControlModifier);
+  EXPECT_FALSE(pane->shows_table());
+}
+
+TEST_F(TwoRuns, F11LeavesOneViewAndBringsTheOthersBack) {
+  window.show_view(window.views().front());
+  QTest::keyClick(&window, Qt::Key_F11);
+  EXPECT_FALSE(window.menuBar()->isVisible());
+  for (const QDockWidget* dock : window.findChildren<QDockWidget*>())
+    EXPECT_EQ(!dock->isHidden(), dock->isAncestorOf(window.views().front()));
+  QTest::keyClick(&window, Qt::Key_F11);
+  EXPECT_TRUE(window.menuBar()->isVisible());
+  for (const QDockWidget* dock : window.findChildren<QDockWidget*>())
+    EXPECT_FALSE(dock->isHidden());
+}
+
+TEST_F(TwoRuns, TheTitleNamesWhatIsCompared) {
+  EXPECT_EQ(window.windowTitle(), "one");
+  window.workspace().set_b(window.workspace().scenarios()[1]);
+  EXPECT_EQ(window.windowTitle(), "one and two");
+}
+
+TEST_F(TwoRuns, AAndBCanBeAskedForByLabel) {
+  window.compare("two", "one");
+  EXPECT_EQ(window.workspace().a()->label, "two");
+  EXPECT_EQ(window.workspace().b()->label, "one");
+  window.compare("tow", std::nullopt);
+  EXPECT_TRUE(window.findChild<MessageBanner*>()->messages().join("").contains(
+      "--a: nothing that is open is called \"tow\"; did you mean \"two\"?"));
+}
+
+TEST_F(TwoRuns, AppearanceChangesWhileItRuns) {
+  window.set_appearance(AppearanceChoice::dark);
+  QApplication::processEvents();
+  EXPECT_LT(window.palette().color(QPalette::Window).lightness(), 100);
+  window.set_appearance(AppearanceChoice::light);
+  QApplication::processEvents();
+  EXPECT_GT(window.palette().color(QPalette::Window).lightness(), 200);
+}
+
+TEST(WindowSettings, RememberWhatWasOpenedLastFirst) {
+  WindowSettings settings;
+  for (const char* path : {"/a", "/b", "/a"}) settings.add_recent(path);
+  EXPECT_EQ(WindowSettings().recent(), (QStringList{"/a", "/b"}));
+  settings.set_appearance(AppearanceChoice::dark);
+  EXPECT_EQ(WindowSettings().appearance(), AppearanceChoice::dark);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The program's version.
+// The version of the programs.
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,16 @@
+// A scenario by what people call it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gui/data/scenario.h"
+
+namespace shardscope::gui {
+
+/// The one of `all` with that label, else with that path or last part of it; the first of several.
+/// Throws Error naming `option` and the labels that there are.
+ScenarioPointer find_scenario(const std::vector<ScenarioPointer>& all, const std::string& name,
+                              const std::string& option);
+
+}  // namespace shardscope::gui

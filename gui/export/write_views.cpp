@@ -1,0 +1,84 @@
+#include "gui/export/write_views.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "core/format/nearest_word.h"
+#include "gui/export/export_view.h"
+
+namespace shardscope::gui {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int patience_ms = 600'000;
+
+Error unknown_view(const MainWindow& window, const std::string& id) {
+  std::vector<std::string> ids;
+  for (const View* view : window.views()) ids.push_back(view->objectName().toStdString());
+  const auto near = nearest_word(id, {ids.begin(), ids.end()});
+  return Error({.where = "--export",
+                .what = fmt::format("there is no view \"{}\"", id),
+                .way_out = near ? fmt::format("did you mean {}?", *near)
+                                : fmt::format("give all or some of {}", fmt::join(ids, ","))});
+}
+
+std::vector<View*> asked_views(const MainWindow& window, const std::vector<std::string>& ids) {
+  if (ids.empty()) return window.views();
+  std::vector<View*> views;
+  for (const std::string& id : ids) {
+    View* view = window.view(QString::fromStdString(id));
+    if (view == nullptr) throw unknown_view(window, id);
+    views.push_back(view);
+  }
+  return views;
+}
+
+void wait(MainWindow& window) {
+  if (window.workspace().tasks().wait_until_idle(patience_ms)) return;
+  throw Error({.where = "--export",
+               .what = fmt::format("not ready after {} s", patience_ms / 1000),
+               .way_out = "open fewer ranks or runs",
+               .code = ExitCode::outside});
+}
+
+void write(const fs::path& path, const QByteArray& bytes) {
+  write_atomically(path,
+                   std::string_view(bytes.constData(), static_cast<std::size_t>(bytes.size())));
+}
+
+}  // namespace
+
+std::vector<fs::path> write_views(MainWindow& window, const ExportRequest& request,
+                                  const std::function<void()>& check) {
+  const std::vector<View*> views = asked_views(window, request.views);
+  wait(window);
+  if (check) check();
+  const auto bring_up = [&](View& view) {
+    window.show_alone(&view, QSize(request.size.width, request.size.height));
+    wait(window);
+  };
+  if (!request.into_folder && request.format == ExportFormat::pdf) {
+    write(request.output, export_pdf(views, request.size, bring_up));
+    return {request.output};
+  }
+  if (request.into_folder) create_folder(request.output);
+  std::vector<fs::path> written;
+  for (View* view : views) {
+    bring_up(*view);
+    const fs::path path =
+        request.into_folder
+            ? request.output /
+                  fmt::format("{}.{}", view->objectName().toStdString(), name_of(request.format))
+            : request.output;
+    write(path, export_view(*view, request.format, request.size)());
+    written.push_back(path);
+  }
+  return written;
+}
+
+}  // namespace shardscope::gui

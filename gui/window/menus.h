@@ -1,0 +1,22 @@
+// Menus from commands: one for each group, in the order of their first commands.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "gui/command.h"
+
+class QMainWindow;
+
+namespace shardscope::gui {
+
+/// Actions are the window's own, too, so that their keys count while the menu bar is hidden. States
+/// are asked for whenever a menu opens.
+void add_menus(QMainWindow& window, const std::vector<Command>& commands);
+
+/// A menu that asks `commands` anew whenever it opens, below `title`: its entries are not in the
+/// way of anybody's keys.
+void add_menu(QMainWindow& window, const QString& title,
+              std::function<std::vector<Command>()> commands);
+
+}  // namespace shardscope::gui

@@ -1,0 +1,52 @@
+#include "gui/window/message_banner.h"
+
+#include <QClipboard>
+#include <QGuiApplication>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPushButton>
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int most_messages = 5;
+
+}  // namespace
+
+MessageBanner::MessageBanner(QWidget* parent) : QFrame(parent) {
+  setObjectName(QStringLiteral("message_banner"));
+  setFrameShape(QFrame::StyledPanel);
+  setAccessibleName(tr("Messages"));
+  auto* sign = new QLabel(QStringLiteral("\u26a0"), this);
+  text_ = new QLabel(this);
+  text_->setTextFormat(Qt::PlainText);
+  text_->setWordWrap(true);
+  text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  text_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+  auto* copy = new QPushButton(tr("Copy"), this);
+  auto* close = new QPushButton(tr("Dismiss"), this);
+  auto* row = new QHBoxLayout(this);
+  row->addWidget(sign);
+  row->addWidget(text_, 1);
+  row->addWidget(copy);
+  row->addWidget(close);
+  connect(copy, &QPushButton::clicked, this,
+          [this] { QGuiApplication::clipboard()->setText(messages_.join(u'\n')); });
+  connect(close, &QPushButton::clicked, this, &MessageBanner::dismiss);
+}
+
+void MessageBanner::tell(const QString& message) {
+  if (messages_.contains(message)) return;
+  messages_ += message;
+  if (messages_.size() > most_messages) messages_.removeFirst();
+  text_->setText(messages_.join(u'\n'));
+  text_->setAccessibleName(text_->text());
+  Q_EMIT changed();
+}
+
+void MessageBanner::dismiss() {
+  messages_.clear();
+  Q_EMIT changed();
+}
+
+}  // namespace shardscope::gui

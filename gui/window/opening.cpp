@@ -1,0 +1,85 @@
+#include "gui/window/opening.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "gui/data/open_scenarios.h"
+
+namespace shardscope::gui {
+namespace {
+
+struct Result {
+  std::vector<ScenarioPointer> scenarios;
+  QString failure;  ///< empty: none
+};
+
+Result read(const std::filesystem::path& path, const OpenOptions& options) {
+  try {
+    return {.scenarios = open_scenarios(path, options)};
+  } catch (const std::bad_alloc&) {
+    return {.failure = Opening::tr("%1: out of memory; close other runs, or open fewer ranks")
+                           .arg(QString::fromStdString(path.string()))};
+  } catch (const std::exception& error) {
+    return {.failure = QString::fromUtf8(error.what())};
+  }
+}
+
+}  // namespace
+
+Opening::Opening(Workspace& workspace, QObject* parent) : QObject(parent), workspace_(workspace) {}
+
+void Opening::open(const std::filesystem::path& path) {
+  const auto file = std::make_shared<File>();
+  file->what = QString::fromStdString(path.string());
+  files_.push_back(file);
+  const auto work = [this, file, path](std::stop_token stop) {
+    return read(path,
+                {.stop = stop, .on_progress = [this, file](double share, const std::string& what) {
+                   tell_progress(file, share, what);
+                 }});
+  };
+  const auto done = [this, file, path](const Result& result) {
+    end(file);
+    for (const ScenarioPointer& scenario : result.scenarios) workspace_.add(scenario);
+    if (result.failure.isEmpty())
+      Q_EMIT opened(path);
+    else
+      Q_EMIT failed(result.failure);
+  };
+  file->stop = workspace_.tasks().run(this, work, done);
+  Q_EMIT progressed();
+}
+
+void Opening::cancel() {
+  for (const FilePointer& file : files_) file->stop.request_stop();
+  files_.clear();
+  Q_EMIT progressed();
+}
+
+double Opening::share() const {
+  double sum = 0;
+  for (const FilePointer& file : files_) sum += file->share;
+  return files_.empty() ? 1 : sum / static_cast<double>(files_.size());
+}
+
+QString Opening::what() const { return files_.empty() ? QString() : files_.back()->what; }
+
+void Opening::tell_progress(const FilePointer& file, double share, const std::string& what) {
+  QMetaObject::invokeMethod(
+      this,
+      [this, file, share, text = QString::fromStdString(what)] {
+        file->share = std::clamp(share, 0.0, 1.0);
+        file->what = text;
+        Q_EMIT progressed();
+      },
+      Qt::QueuedConnection);
+}
+
+void Opening::end(const FilePointer& file) {
+  std::erase(files_, file);
+  Q_EMIT progressed();
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,48 @@
+// Files that are being opened: how far each is, and how to stop them.
+#pragma once
+
+#include <QObject>
+#include <QString>
+#include <filesystem>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "gui/workspace.h"
+
+namespace shardscope::gui {
+
+class Opening : public QObject {
+  Q_OBJECT
+ public:
+  explicit Opening(Workspace& workspace, QObject* parent = nullptr);
+
+  /// In the background; what it holds is added to the workspace.
+  void open(const std::filesystem::path& path);
+  void cancel();
+
+  bool idle() const { return files_.empty(); }
+  double share() const;  ///< of all files together, 0 to 1
+  QString what() const;  ///< that is being read
+
+ Q_SIGNALS:
+  void progressed();
+  void opened(const std::filesystem::path& path);
+  void failed(const QString& message);  ///< one line
+
+ private:
+  struct File {
+    double share = 0;
+    QString what;
+    std::stop_source stop = {};
+  };
+  using FilePointer = std::shared_ptr<File>;
+  /// Called on any thread.
+  void tell_progress(const FilePointer& file, double share, const std::string& what);
+  void end(const FilePointer& file);
+
+  Workspace& workspace_;
+  std::vector<FilePointer> files_;
+};
+
+}  // namespace shardscope::gui

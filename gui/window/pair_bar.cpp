@@ -1,0 +1,71 @@
+#include "gui/window/pair_bar.h"
+
+#include <QComboBox>
+#include <QLabel>
+#include <QSignalBlocker>
+#include <algorithm>
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int letters_shown = 28;
+
+/// Among the entries of a box, the first of which is none.
+int place_of(const Workspace& workspace, const ScenarioPointer& scenario) {
+  const auto& all = workspace.scenarios();
+  const auto place = std::find(all.begin(), all.end(), scenario);
+  return place == all.end() ? 0 : static_cast<int>(place - all.begin()) + 1;
+}
+
+ScenarioPointer scenario_at(const Workspace& workspace, int place) {
+  return place <= 0 ? nullptr : workspace.scenarios()[static_cast<std::size_t>(place - 1)];
+}
+
+}  // namespace
+
+PairBar::PairBar(Workspace& workspace, QWidget* parent)
+    : QToolBar(tr("A and B"), parent), workspace_(workspace) {
+  setObjectName(QStringLiteral("pair_bar"));
+  setMovable(false);
+  a_ = add_chooser(tr("A"), tr("Scenario that is shown (A)"));
+  b_ = add_chooser(tr("B"), tr("Scenario that it is compared with (B)"));
+  connect(a_, &QComboBox::activated, this,
+          [this](int place) { workspace_.set_a(scenario_at(workspace_, place + 1)); });
+  connect(b_, &QComboBox::activated, this,
+          [this](int place) { workspace_.set_b(scenario_at(workspace_, place)); });
+  connect(&workspace, &Workspace::scenarios_changed, this, &PairBar::fill);
+  connect(&workspace, &Workspace::pair_changed, this, &PairBar::fill);
+  fill();
+}
+
+QComboBox* PairBar::add_chooser(const QString& letter, const QString& name) {
+  auto* text = new QLabel(letter, this);
+  text->setMargin(4);
+  auto* box = new QComboBox(this);
+  box->setAccessibleName(name);
+  box->setMinimumContentsLength(letters_shown);
+  box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  text->setBuddy(box);
+  addWidget(text);
+  addWidget(box);
+  return box;
+}
+
+void PairBar::fill() {
+  const QSignalBlocker quiet_a(a_), quiet_b(b_);
+  a_->clear();
+  b_->clear();
+  b_->addItem(tr("none"));
+  for (const ScenarioPointer& scenario : workspace_.scenarios()) {
+    const QString label = QString::fromStdString(scenario->label);
+    for (QComboBox* box : {a_, b_}) {
+      box->addItem(label);
+      box->setItemData(box->count() - 1, QString::fromStdString(scenario->path.string()),
+                       Qt::ToolTipRole);
+    }
+  }
+  a_->setCurrentIndex(place_of(workspace_, workspace_.a()) - 1);
+  b_->setCurrentIndex(place_of(workspace_, workspace_.b()));
+}
+
+}  // namespace shardscope::gui
