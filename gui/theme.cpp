@@ -81,6 +81,11 @@ QColor Theme::of(MemoryCategory category) const {
   return seen_on(appearance, colour(palette::of(category)));
 }
 
+QColor Theme::of_band(std::size_t band) const {
+  if (band < memory_category_count) return of(memory_categories[band]);
+  return appearance == Appearance::dark ? QColor(0x8a8f96) : QColor(0xbbbbbb);
+}
+
 QColor Theme::of(SpanClass span_class) const {
   switch (span_class) {
     case SpanClass::compute:

@@ -25,6 +25,8 @@ struct Theme {
   QColor more, less;  ///< profiled above and below predicted: orange and blue, never red and green
 
   QColor of(MemoryCategory category) const;
+  /// A band of gui/data/memory_bands.h: a category's, or that of what is unknown.
+  QColor of_band(std::size_t band) const;
   QColor of(SpanClass span_class) const;
   /// Compute by its phase, collectives by their kind, copies.
   QColor of(OperationKind kind, Phase phase) const;

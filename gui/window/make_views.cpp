@@ -1,6 +1,7 @@
 #include "gui/window/make_views.h"
 
 #include "gui/diagnostics/diagnostics_view.h"
+#include "gui/memory/memory_view.h"
 #include "gui/strategies/strategies_view.h"
 #include "gui/timeline/timeline_view.h"
 
@@ -9,6 +10,7 @@ namespace shardscope::gui {
 std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
   return {
       new StrategiesView(workspace, parent),
+      new MemoryView(workspace, parent),
       new TimelineView(workspace, parent),
       new DiagnosticsView(workspace, parent),
   };

@@ -1,0 +1,142 @@
+#include "gui/data/memory_picture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gui/data/side_times.h"
+
+namespace shardscope::gui {
+namespace {
+
+template <class Figure>
+Extremes figures_of(const MemoryLevels& levels, Figure figure) {
+  std::vector<std::int64_t> values;
+  values.reserve(levels.levels.size());
+  bool is_known = false;
+  for (const MemoryLevel& level : levels.levels) {
+    values.push_back(figure(level).count);
+    is_known |= values.back() != 0;
+  }
+  return is_known ? Extremes(std::move(values)) : Extremes();
+}
+
+/// Where a run stops because memory is not had: a prediction says so in its summary, and its levels
+/// end there; a snapshot has the event.
+std::vector<FailedRequestMark> failed_requests(const Side& side, const MemorySource& source,
+                                               const MemoryLevels& levels) {
+  std::vector<FailedRequestMark> marks;
+  if (side.summary && side.summary->out_of_memory) {
+    const OutOfMemorySummary& failed = *side.summary->out_of_memory;
+    marks.push_back({.time = levels.end,
+                     .requested = failed.requested,
+                     .free = failed.free,
+                     .operation = failed.operation,
+                     .unit = failed.unit});
+  }
+  if (source.kind != MemorySource::Kind::snapshot) return marks;
+  for (const SnapshotOutOfMemory& failed : side.snapshots[source.index]->out_of_memory) {
+    const std::size_t level = std::size_t{failed.event} + 1;  // the first is before all events
+    if (failed.device == source.device && level < levels.levels.size())
+      marks.push_back({.time = levels.levels[level].begin,
+                       .requested = failed.bytes,
+                       .free = failed.free,
+                       .operation = {},
+                       .unit = {}});
+  }
+  return marks;
+}
+
+std::optional<MemorySideCurve> side_curve(const Scenario& scenario, SideKind kind,
+                                          const MemoryPictureRequest& request) {
+  const Side* side = scenario.side(kind);
+  if (side == nullptr) return std::nullopt;
+  const std::vector<MemorySource> sources = memory_sources(*side);
+  if (sources.empty()) return std::nullopt;
+  MemorySideCurve curve{.source = sources[std::min(request.source, sources.size() - 1)]};
+  const bool has_clock = curve.source.kind == MemorySource::Kind::rank ||
+                         curve.source.kind == MemorySource::Kind::profiler_events;
+  const TimeMap map =
+      has_clock ? time_map(scenario, kind, curve.source.index, request.mode, request.a.get())
+                : TimeMap();
+  curve.levels = on_axis(memory_levels(*side, curve.source), map);
+  if (curve.levels.empty()) return std::nullopt;
+  curve.begins = begins_of(curve.levels);
+  curve.totals = shown_totals(curve.levels, request.shown);
+  curve.reserved = figures_of(curve.levels, [](const MemoryLevel& l) { return l.reserved; });
+  curve.active = figures_of(curve.levels, [](const MemoryLevel& l) { return l.active; });
+  curve.peak = peak_level(curve.levels, all_bands, request.whole.begin, request.whole.end);
+  curve.failed = failed_requests(*side, curve.source, curve.levels);
+  return curve;
+}
+
+void compare_sides(ScenarioCurves& curves, const MemoryPictureRequest& request) {
+  const MemoryLevels& predicted = curves.predicted->levels;
+  const MemoryLevels& profiled = curves.profiled->levels;
+  curves.pairs = paired(predicted, profiled);
+  curves.pairs_end = std::min(predicted.end, profiled.end);
+  std::vector<std::int64_t> totals, selected;
+  for (const PairedLevels::Row& row : curves.pairs.rows) {
+    const BandBytes difference = profiled_less_predicted(curves, row);
+    curves.pair_begins.push_back(row.begin);
+    totals.push_back(difference.total(request.shown).count);
+    if (request.selected) selected.push_back(difference[*request.selected].count);
+  }
+  curves.difference = Extremes(std::move(totals));
+  if (request.selected) curves.selected_difference = Extremes(std::move(selected));
+}
+
+void add_limits(ScenarioCurves& curves) {
+  for (const SideKind kind : {SideKind::profiled, SideKind::predicted}) {
+    const Side* side = curves.scenario->side(kind);
+    if (side == nullptr || !side->summary) continue;
+    if (!curves.capacity) curves.capacity = side->summary->device_memory;
+    if (curves.outside.count == 0) curves.outside = side->summary->memory.outside;
+    if (curves.arena.count == 0) curves.arena = side->summary->memory.arena;
+  }
+}
+
+std::optional<ScenarioCurves> scenario_curves(const ScenarioPointer& scenario,
+                                              const MemoryPictureRequest& request,
+                                              const std::stop_token& stop) {
+  if (!scenario || stop.stop_requested()) return std::nullopt;
+  ScenarioCurves curves{.scenario = scenario,
+                        .predicted = side_curve(*scenario, SideKind::predicted, request),
+                        .profiled = side_curve(*scenario, SideKind::profiled, request)};
+  if (curves.predicted && curves.profiled) compare_sides(curves, request);
+  add_limits(curves);
+  return curves;
+}
+
+std::int64_t highest_of(const Extremes& values) {
+  return values.size() == 0 ? 0 : values[values.over(0, values.size()).highest];
+}
+
+Bytes highest_of(const ScenarioCurves& curves) {
+  std::int64_t most = curves.arena.count;
+  for (const std::optional<MemorySideCurve>* side : {&curves.predicted, &curves.profiled}) {
+    if (!*side) continue;
+    for (const Extremes* values : {&(*side)->totals, &(*side)->reserved, &(*side)->active})
+      most = std::max(most, highest_of(*values));
+  }
+  return {most};
+}
+
+}  // namespace
+
+BandBytes profiled_less_predicted(const ScenarioCurves& curves, const PairedLevels::Row& row) {
+  if (row.predicted == PairedLevels::none || row.profiled == PairedLevels::none) return {};
+  return curves.profiled->levels.levels[row.profiled].bytes -
+         curves.predicted->levels.levels[row.predicted].bytes;
+}
+
+MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop) {
+  MemoryPicture picture{.shown = request.shown, .selected = request.selected};
+  picture.a = scenario_curves(request.a, request, stop);
+  picture.b = scenario_curves(request.b, request, stop);
+  picture.ghost = scenario_curves(request.ghost, request, stop);
+  for (const auto* curves : {&picture.a, &picture.b, &picture.ghost})
+    if (*curves) picture.highest = std::max(picture.highest, highest_of(**curves));
+  return picture;
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,81 @@
+// Everything that the memory view draws of the scenarios that are shown, prepared beside the UI
+// thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "gui/data/band_columns.h"
+#include "gui/data/live_set.h"
+#include "gui/data/memory_bands.h"
+#include "gui/data/memory_sources.h"
+#include "gui/data/scenario.h"
+
+namespace shardscope::gui {
+
+/// A request for memory that failed, on the axis.
+struct FailedRequestMark {
+  double time = 0;
+  Bytes requested;
+  std::optional<Bytes> free;
+  std::string operation, unit;  ///< "" where that is not known
+};
+
+/// One side's memory on the axis.
+struct MemorySideCurve {
+  MemorySource source;
+  MemoryLevels levels;
+  std::vector<double> begins;  ///< of the levels
+  Extremes totals;             ///< of the bands that are shown
+  Extremes reserved, active;   ///< empty: not known
+  /// Of all bands, within what is measured; none: the side has no level there.
+  std::optional<std::size_t> peak;
+  std::vector<FailedRequestMark> failed;
+};
+
+/// Both sides of a scenario.
+struct ScenarioCurves {
+  ScenarioPointer scenario;
+  std::optional<MemorySideCurve> predicted, profiled;
+  PairedLevels pairs;
+  std::vector<double> pair_begins;
+  double pairs_end = 0;           ///< of what both sides have
+  Extremes difference;            ///< profiled less predicted of the shown bands, by pair
+  Extremes selected_difference;   ///< of one band
+  std::optional<Bytes> capacity;  ///< of one device
+  Bytes outside;                  ///< of the process, in no arena and no allocator
+  Bytes arena;                    ///< 0: there is none
+
+  const std::optional<MemorySideCurve>& side(SideKind kind) const {
+    return kind == SideKind::predicted ? predicted : profiled;
+  }
+  bool empty() const { return !predicted && !profiled; }
+};
+
+struct MemoryPicture {
+  std::optional<ScenarioCurves> a, b, ghost;
+  BandSet shown = all_bands;
+  std::optional<std::size_t> selected;
+  Bytes highest;  ///< of all totals, reserved figures and arenas
+
+  bool empty() const { return !a || a->empty(); }
+};
+
+struct MemoryPictureRequest {
+  ScenarioPointer a, b, ghost;
+  TimeMode mode = TimeMode::step;
+  TimeRange whole;         ///< where peaks are looked for
+  std::size_t source = 0;  ///< of the profiled side's sources; a side that has fewer shows its last
+  BandSet shown = all_bands;
+  std::optional<std::size_t> selected;
+};
+
+MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop = {});
+
+/// Bytes of a pair of levels; 0 where a side has none.
+BandBytes profiled_less_predicted(const ScenarioCurves& curves, const PairedLevels::Row& row);
+
+}  // namespace shardscope::gui

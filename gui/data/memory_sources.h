@@ -1,0 +1,45 @@
+// Where a side's memory over time can be read from, and reading it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gui/data/memory_bands.h"
+#include "gui/data/scenario.h"
+
+namespace shardscope::gui {
+
+/// One curve of a side.
+struct MemorySource {
+  enum class Kind : std::uint8_t {
+    rank,             ///< samples of a trace of ours, or of a prediction
+    profiler_events,  ///< [memory] events of a Kineto trace
+    snapshot,         ///< of a device
+    timeline,         ///< of torch.profiler
+  };
+  SideKind side = SideKind::profiled;
+  Kind kind = Kind::rank;
+  std::size_t index = 0;    ///< into the side's list of that kind
+  std::int64_t device = 0;  ///< of a snapshot its ordinal; of [memory] events their place
+  std::string label;        ///< "rank 0", "snapshot.pickle, device 0"
+  bool operator==(const MemorySource&) const = default;
+};
+
+std::vector<MemorySource> memory_sources(const Side& side);
+
+/// Times of a rank's sources are its trace's clock; of a snapshot or timeline without one, since
+/// its first event. What bands hold is allocated by tensors; of a snapshot active.
+MemoryLevels memory_levels(const Side& side, const MemorySource& source);
+
+/// What it has beside bands: false where the levels' figures are 0 throughout.
+bool has_reserved(const MemoryLevels& levels);
+bool has_active(const MemoryLevels& levels);
+
+/// From the first event to the last of snapshots and timelines of a side that has no trace; none of
+/// others.
+std::optional<TimeWindow> memory_extent(const Side& side);
+
+}  // namespace shardscope::gui

@@ -1,0 +1,23 @@
+// Memory snapshots and timelines as levels: every event of theirs, none left out.
+#pragma once
+
+#include <cstdint>
+
+#include "gui/data/memory_bands.h"
+#include "traces/import/memory_snapshot.h"
+#include "traces/import/memory_timeline.h"
+
+namespace shardscope::gui {
+
+/// Active memory as requested, by the categories of traces/import/snapshot_categories.h, before the
+/// first event and after each. Times are nanoseconds since the first event and never go back; where
+/// the file has no times, one an event.
+MemoryLevels snapshot_levels(const MemorySnapshot& snapshot, std::int64_t device);
+double snapshot_length(const MemorySnapshot& snapshot, std::int64_t device);
+
+/// PyTorch's categories as ours: temporary and autograd detail are both `temporaries`. Of rows,
+/// what was there before the profile is there at 0.
+MemoryLevels timeline_levels(const MemoryTimeline& timeline);
+double timeline_length(const MemoryTimeline& timeline);
+
+}  // namespace shardscope::gui

@@ -1,0 +1,130 @@
+// What both sides hold at the cursor, to the byte.
+#include <QFontDatabase>
+#include <QFontMetricsF>
+#include <QObject>
+#include <algorithm>
+
+#include "gui/memory/bytes_text.h"
+#include "gui/memory/memory_canvas.h"
+
+namespace shardscope::gui {
+namespace {
+
+struct ReadOutRow {
+  QString name;
+  std::optional<Bytes> predicted, profiled;
+};
+
+const MemoryLevel* level_at(const std::optional<MemorySideCurve>& curve, double time) {
+  if (!curve) return nullptr;
+  const auto level = curve->levels.at(time);
+  return level ? &curve->levels.levels[*level] : nullptr;
+}
+
+template <class Figure>
+ReadOutRow row_of(const QString& name, const MemoryLevel* predicted, const MemoryLevel* profiled,
+                  Figure figure) {
+  ReadOutRow row{.name = name};
+  if (predicted != nullptr) row.predicted = figure(*predicted);
+  if (profiled != nullptr) row.profiled = figure(*profiled);
+  return row;
+}
+
+bool is_empty(const ReadOutRow& row) {
+  return row.predicted.value_or(Bytes{}).count == 0 && row.profiled.value_or(Bytes{}).count == 0;
+}
+
+std::vector<ReadOutRow> rows_at(const ScenarioCurves& curves, BandSet shown, double time) {
+  const MemoryLevel* predicted = level_at(curves.predicted, time);
+  const MemoryLevel* profiled = level_at(curves.profiled, time);
+  std::vector<ReadOutRow> rows;
+  const auto add = [&](const QString& name, auto figure, bool is_always = false) {
+    const ReadOutRow row = row_of(name, predicted, profiled, figure);
+    if (is_always || !is_empty(row)) rows.push_back(row);
+  };
+  if (predicted == nullptr && profiled == nullptr) return rows;
+  for (std::size_t band = memory_band_count; band-- > 0;)
+    if (shown[band])
+      add(QStringLiteral("%1 %2").arg(QLatin1Char(band_letter(band))).arg(qstring(band_name(band))),
+          [&](const MemoryLevel& level) { return level.bytes[band]; });
+  add(
+      QObject::tr("total"), [&](const MemoryLevel& level) { return level.bytes.total(shown); },
+      true);
+  add(QObject::tr("active"), [](const MemoryLevel& level) { return level.active; });
+  add(QObject::tr("reserved"), [](const MemoryLevel& level) { return level.reserved; });
+  return rows;
+}
+
+QString text_of(const std::optional<Bytes>& bytes) {
+  return bytes ? exact_bytes(*bytes) : QStringLiteral("\u2013");
+}
+
+/// Name, predicted, profiled, difference, share.
+std::vector<QStringList> cells_of(const std::vector<ReadOutRow>& rows) {
+  std::vector<QStringList> cells{{QString(), QObject::tr("\u25bd predicted"),
+                                  QObject::tr("\u25bc profiled"), QObject::tr("difference"),
+                                  QString()}};
+  for (const ReadOutRow& row : rows) {
+    QStringList line{row.name, text_of(row.predicted), text_of(row.profiled), {}, {}};
+    if (row.predicted && row.profiled) {
+      const Bytes difference = *row.profiled - *row.predicted;
+      line[3] = signed_bytes(difference);
+      line[4] = signed_share(difference, *row.predicted);
+    }
+    cells.push_back(line);
+  }
+  return cells;
+}
+
+}  // namespace
+
+QStringList MemoryCanvas::read_out(double time) const {
+  QStringList lines;
+  if (picture().empty()) return lines;
+  const auto rows = rows_at(*picture().a, picture().shown, time);
+  if (rows.empty()) return lines;
+  for (const QStringList& cells : cells_of(rows)) lines << cells.join(QLatin1Char('\t'));
+  return lines;
+}
+
+void MemoryCanvas::draw_read_out(QPainter& painter, const Layout& layout, QSize size) {
+  const auto& hover = workspace().cursors().hover;
+  if (!hover) return;
+  const auto rows = rows_at(*picture().a, picture().shown, *hover);
+  if (rows.empty()) return;
+  const std::vector<QStringList> cells = cells_of(rows);
+  const QFontMetricsF metrics(painter.font());
+  std::array<double, 5> widths{};
+  for (const QStringList& line : cells)
+    for (int i = 0; i < 5; ++i)
+      widths[static_cast<std::size_t>(i)] =
+          std::max(widths[static_cast<std::size_t>(i)], metrics.horizontalAdvance(line[i]) + 12);
+  double width = 8;
+  for (const double part : widths) width += part;
+  const double line = metrics.height() + 1, height = line * static_cast<double>(cells.size()) + 8;
+  const double x = scale_for(size.width()).x_of(*hover);
+  const bool is_left = x + width + 16 > size.width();
+  const QRectF box(std::max(layout.plot.left(), is_left ? x - width - 12 : x + 12),
+                   layout.plot.top() + 6, width, height);
+  const Theme& theme = theme_of(*this);
+  QColor ground = theme.background;
+  ground.setAlpha(235);
+  painter.setPen(theme.grid);
+  painter.setBrush(ground);
+  painter.drawRoundedRect(box, 4, 4);
+  painter.setBrush(Qt::NoBrush);
+  double y = box.top() + 4;
+  for (const QStringList& row : cells) {
+    double left = box.left() + 4;
+    painter.setPen(&row == &cells.front() ? theme.faint_ink : theme.ink);
+    for (int i = 0; i < 5; ++i) {
+      const double part = widths[static_cast<std::size_t>(i)];
+      painter.drawText(QRectF(left + 4, y, part - 8, line),
+                       (i == 0 ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter, row[i]);
+      left += part;
+    }
+    y += line;
+  }
+}
+
+}  // namespace shardscope::gui
