@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace shardscope {
 namespace {
@@ -198,20 +199,20 @@ double median_clock(const Trace& trace) {
   return rates[(rates.size() - 1) / 2];
 }
 
-std::vector<OperationSpans> spans_of(std::span<const Trace> traces) {
+std::vector<OperationSpans> spans_of(const std::vector<const Trace*>& traces) {
   std::vector<OperationSpans> spans;
-  for (const Trace& trace : traces) spans.emplace_back(trace);
+  for (const Trace* trace : traces) spans.emplace_back(*trace);
   return spans;
 }
 
 }  // namespace
 
-DifferenceEvidence::DifferenceEvidence(const Trace& predicted, std::span<const Trace> profiled)
+DifferenceEvidence::DifferenceEvidence(const Trace& predicted, std::vector<const Trace*> profiled)
     : plan_(predicted),
-      profiled_(profiled),
-      facts_(profiled.front()),
-      spans_(spans_of(profiled)),
-      usual_clock_(median_clock(profiled.front())) {}
+      profiled_(std::move(profiled)),
+      facts_(real()),
+      spans_(spans_of(profiled_)),
+      usual_clock_(median_clock(real())) {}
 
 std::optional<DifferenceEvidence::LatePeer> DifferenceEvidence::late_peer(
     std::uint32_t span) const {
@@ -229,7 +230,7 @@ std::optional<DifferenceEvidence::LatePeer> DifferenceEvidence::late_peer_by_tra
   const std::int64_t own_ns = real().base_ns + span.start.ns;
   std::optional<LatePeer> latest;
   for (std::size_t i = 1; i < profiled_.size(); ++i) {
-    const Trace& peer = profiled_[i];
+    const Trace& peer = *profiled_[i];
     const auto at = spans_[i].find(span.step, span.operation);
     const std::vector<int> group = facts->ranks.list();
     if (!at || std::ranges::find(group, peer.rank) == group.end()) continue;

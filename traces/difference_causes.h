@@ -1,7 +1,6 @@
 // Rules by which a difference between a prediction and a real run is explained.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "traces/differences.h"
@@ -14,11 +13,11 @@ namespace shardscope {
 /// What the rules look at; everything outlives it.
 class DifferenceEvidence {
  public:
-  /// As `find_differences` takes them.
-  DifferenceEvidence(const Trace& predicted, std::span<const Trace> profiled);
+  /// `profiled` as `find_differences` takes them.
+  DifferenceEvidence(const Trace& predicted, std::vector<const Trace*> profiled);
 
   const Trace& plan() const { return plan_; }
-  const Trace& real() const { return profiled_.front(); }
+  const Trace& real() const { return *profiled_.front(); }
   const OperationFacts* facts(OperationId operation) const { return facts_.find(operation); }
 
   /// Who came last to a collective, and how long after this rank: as an instrument measured it,
@@ -36,7 +35,7 @@ class DifferenceEvidence {
   std::optional<LatePeer> late_peer_by_traces(const Span& span) const;
 
   const Trace& plan_;
-  std::span<const Trace> profiled_;
+  std::vector<const Trace*> profiled_;
   FactsTable facts_;
   std::vector<OperationSpans> spans_;  ///< by trace
   double usual_clock_ = 0;

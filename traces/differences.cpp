@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "traces/difference_causes.h"
 #include "traces/operation_runs.h"
@@ -124,7 +125,9 @@ Differences find_differences(const Trace* predicted, std::span<const Trace> prof
   result.step_time.predicted.value = step_time_of(*predicted);
   const Runs plans = typical_runs(*predicted), reals = typical_runs(own);
   add_operations(*predicted, own, plans, reals, result);
-  add_largest(DifferenceEvidence(*predicted, profiled), plans, reals, result);
+  std::vector<const Trace*> ranks;
+  for (const Trace& rank : profiled) ranks.push_back(&rank);
+  add_largest(DifferenceEvidence(*predicted, std::move(ranks)), plans, reals, result);
   return result;
 }
 

@@ -1,0 +1,54 @@
+// Units and operations of a scenario as tables: what was predicted beside what was profiled, and
+// where the difference comes from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "gui/data/column_table.h"
+#include "gui/data/scenario.h"
+
+namespace shardscope::gui {
+
+/// What a row stands for.
+struct RowTarget {
+  OperationId operation;                          ///< none: a unit, or a span of no schedule
+  std::optional<std::string> unit;                ///< "" is the root
+  std::optional<std::uint32_t> predicted_span;    ///< index into the predicted trace's spans
+  std::optional<std::uint32_t> profiled_span;     ///< of the rank's trace; none of imported matches
+  std::optional<std::uint32_t> event;             ///< of the imported trace
+  std::optional<TimeWindow> predicted, profiled;  ///< where it ran, on each side's clock
+};
+
+/// Targets by row.
+struct RowTable {
+  ColumnTable table;
+  std::vector<RowTarget> targets;
+  std::string problem;  ///< why there are no rows, in words
+};
+
+/// The traces that are compared for one rank; null: there is none. Of an imported side that was
+/// matched, `profiled` is its matched part.
+struct ComparedTraces {
+  const Trace* predicted = nullptr;
+  const Trace* profiled = nullptr;
+  const RankMatch* match = nullptr;
+  std::vector<const Trace*> ranks;  ///< profiled ones, `profiled` first
+};
+ComparedTraces compared_traces(const Scenario& scenario, std::size_t rank);
+
+/// A row for each unit: compute, communication, exposed communication and bytes of its collectives
+/// in the shown steps. Ids: "unit", "compute_predicted", ..., "communication_difference", ...
+RowTable unit_table(const Scenario& scenario, std::size_t rank);
+
+/// A row for each operation that either side has, ascending by id; without a schedule one for each
+/// span. Of the `most_explained` largest differences with the likely cause. Ids: "name", "unit",
+/// "kind", "phase", "duration_predicted", "difference", "error", "cause", ...
+RowTable operation_table(const Scenario& scenario, std::size_t rank, std::stop_token stop = {});
+
+inline constexpr std::size_t most_explained = 1000;
+
+}  // namespace shardscope::gui

@@ -1,0 +1,285 @@
+#include "gui/units/units_view.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QItemSelectionModel>
+#include <QLabel>
+#include <QLineEdit>
+#include <QSignalBlocker>
+#include <QStackedWidget>
+#include <QTabBar>
+#include <QTimer>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <utility>
+
+#include "gui/table/column_table_model.h"
+#include "gui/table/table_pane.h"
+#include "gui/data/row_sums.h"
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int typing_pause_ms = 150;  ///< after which what was typed is looked for
+
+/// The row of a selection; none: the table has none.
+std::optional<std::uint32_t> row_of(const RowTable& rows, const Selection& selection,
+                                    UnitsView::Tab tab) {
+  const auto found = [&](auto matches) -> std::optional<std::uint32_t> {
+    const auto place = std::find_if(rows.targets.begin(), rows.targets.end(), matches);
+    if (place == rows.targets.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(place - rows.targets.begin());
+  };
+  if (tab == UnitsView::units_tab) {
+    if (!selection.unit) return std::nullopt;
+    return found([&](const RowTarget& target) { return target.unit == selection.unit; });
+  }
+  if (selection.operation)
+    return found([&](const RowTarget& target) { return target.operation == selection.operation; });
+  if (selection.event)
+    return found([&](const RowTarget& target) { return target.event == selection.event; });
+  if (!selection.span) return std::nullopt;
+  const bool is_predicted = selection.side == SideKind::predicted;
+  return found([&](const RowTarget& target) {
+    return (is_predicted ? target.predicted_span : target.profiled_span) == selection.span;
+  });
+}
+
+}  // namespace
+
+UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
+    : View(QStringLiteral("units"), tr("Units and operations"), workspace, parent),
+      tabs_(new QTabBar(this)),
+      stack_(new QStackedWidget(this)),
+      scenario_(new QComboBox(this)),
+      rank_(new QComboBox(this)),
+      filter_(new QLineEdit(this)),
+      typed_(new QTimer(this)),
+      summary_(new QLabel(this)) {
+  make_table(units_tab, tr("Units"));
+  make_table(operations_tab, tr("Operations"));
+  summary_->setAccessibleName(tr("Sum of the selected rows"));
+  summary_->setMargin(4);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  layout->addWidget(make_bar());
+  layout->addWidget(stack_, 1);
+  layout->addWidget(summary_);
+  connect(&workspace, &Workspace::pair_changed, this, [this] {
+    fill_choices();
+    read_tables();
+  });
+  connect(&workspace, &Workspace::selection_changed, this, &UnitsView::reveal_selection);
+  setFocusProxy(stack_);
+  fill_choices();
+  read_tables();
+}
+
+void UnitsView::make_table(Tab tab, const QString& name) {
+  Table& table = tables_[tab];
+  table.model = new ColumnTableModel(workspace().tasks(), this);
+  table.pane = new TablePane(*table.model, name, this);
+  stack_->addWidget(table.pane);
+  tabs_->addTab(name);
+  connect(table.pane->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+          [this, &table](const QModelIndex& now) {
+            if (!is_revealing_ && now.isValid()) select_row(table, now.row());
+          });
+  connect(table.pane->selectionModel(), &QItemSelectionModel::selectionChanged, this,
+          &UnitsView::show_summary);
+  connect(table.model, &ColumnTableModel::arranged, this, [this, &table] {
+    if (&table == &current()) show_summary();
+    reveal_in(table);
+  });
+}
+
+QWidget* UnitsView::make_bar() {
+  auto* bar = new QWidget(this);
+  tabs_->setAccessibleName(tr("Units or operations"));
+  tabs_->setDrawBase(false);
+  scenario_->setAccessibleName(tr("Scenario whose rows are shown"));
+  rank_->setAccessibleName(tr("Rank whose rows are shown"));
+  filter_->setAccessibleName(tr("Filter"));
+  filter_->setClearButtonEnabled(true);
+  filter_->setPlaceholderText(
+      tr("Filter: words, unit:layers.0 kind:all_gather -phase:forward difference>1ms"));
+  typed_->setSingleShot(true);
+  typed_->setInterval(typing_pause_ms);
+  connect(filter_, &QLineEdit::textChanged, typed_, qOverload<>(&QTimer::start));
+  connect(typed_, &QTimer::timeout, this, [this] {
+    for (const Table& table : tables_) table.model->filter(filter_->text());
+  });
+  connect(tabs_, &QTabBar::currentChanged, this, [this](int tab) {
+    stack_->setCurrentIndex(tab);
+    reveal_selection();
+    show_summary();
+  });
+  connect(scenario_, &QComboBox::activated, this, &UnitsView::read_tables);
+  connect(rank_, &QComboBox::activated, this, &UnitsView::read_tables);
+  auto* layout = new QHBoxLayout(bar);
+  layout->setContentsMargins(4, 3, 6, 3);
+  layout->addWidget(tabs_);
+  layout->addWidget(scenario_);
+  layout->addWidget(rank_);
+  layout->addWidget(filter_, 1);
+  return bar;
+}
+
+QAbstractItemModel* UnitsView::table() { return current().model; }
+
+UnitsView::Tab UnitsView::tab() const {
+  return static_cast<Tab>(std::clamp(tabs_->currentIndex(), 0, tab_count - 1));
+}
+
+void UnitsView::show_tab(Tab tab) { tabs_->setCurrentIndex(tab); }
+
+QString UnitsView::summary() const { return summary_->text(); }
+
+std::vector<Command> UnitsView::commands() {
+  std::vector<Command> all = current().pane->commands(title());
+  all.push_back({.group = title(),
+                 .text = tr("Filter rows"),
+                 .keys = {Qt::Key_Slash, QKeySequence::Find},
+                 .run = [this] { filter_->setFocus(); }});
+  all.push_back({.group = title(), .text = tr("Show units"), .run = [this] {
+                   show_tab(units_tab);
+                 }});
+  all.push_back({.group = title(), .text = tr("Show operations"), .run = [this] {
+                   show_tab(operations_tab);
+                 }});
+  return all;
+}
+
+void UnitsView::fill_choices() {
+  const QSignalBlocker quiet_scenario(scenario_), quiet_rank(rank_);
+  const int was_second = std::max(0, scenario_->currentIndex());
+  const int was_rank = std::max(0, rank_->currentIndex());
+  scenario_->clear();
+  if (const auto& a = workspace().a()) scenario_->addItem(tr("A: ") + QString::fromStdString(a->label));
+  if (const auto& b = workspace().b()) scenario_->addItem(tr("B: ") + QString::fromStdString(b->label));
+  scenario_->setCurrentIndex(std::min(was_second, scenario_->count() - 1));
+  scenario_->setVisible(scenario_->count() > 1);
+  rank_->clear();
+  const ScenarioPointer scenario = shown();
+  const Side* profiled = scenario ? scenario->side(SideKind::profiled) : nullptr;
+  if (profiled != nullptr)
+    for (const auto& trace : profiled->ranks) rank_->addItem(tr("rank %1").arg(trace->rank));
+  rank_->setCurrentIndex(std::min(was_rank, rank_->count() - 1));
+  rank_->setVisible(rank_->count() > 1);
+}
+
+ScenarioPointer UnitsView::shown() const {
+  return scenario_->currentIndex() > 0 ? workspace().b() : workspace().a();
+}
+
+std::size_t UnitsView::rank() const {
+  return static_cast<std::size_t>(std::max(0, rank_->currentIndex()));
+}
+
+void UnitsView::read_tables() {
+  reading_.request_stop();
+  const ScenarioPointer scenario = shown();
+  if (!scenario) {
+    Tables none;
+    for (auto& rows : none.by_tab)
+      rows = std::make_shared<const RowTable>(
+          RowTable{.table = {}, .targets = {}, .problem = tr("Nothing is open").toStdString()});
+    return take(none);
+  }
+  reading_ = workspace().tasks().run(
+      this,
+      [scenario, rank = rank()](std::stop_token stop) {
+        Tables tables;
+        tables.by_tab[units_tab] = std::make_shared<const RowTable>(unit_table(*scenario, rank));
+        tables.by_tab[operations_tab] =
+            std::make_shared<const RowTable>(operation_table(*scenario, rank, stop));
+        return tables;
+      },
+      [this](const Tables& tables) { take(tables); });
+}
+
+void UnitsView::take(const Tables& tables) {
+  for (int tab = 0; tab < tab_count; ++tab) {
+    Table& table = tables_[tab];
+    table.rows = tables.by_tab[tab];
+    sort_at_first(table);
+    // The table lives in the rows.
+    table.model->show(ColumnTablePointer(table.rows, &table.rows->table));
+  }
+  reveal_selection();
+  show_summary();
+}
+
+/// Where the largest differences are is what people come for.
+void UnitsView::sort_at_first(Table& table) {
+  if (table.is_sorted || table.rows->table.rows == 0) return;
+  for (const char* id : {"difference", "compute_difference"}) {
+    const std::size_t column = table.rows->table.place_of(id);
+    if (column == table.rows->table.columns.size()) continue;
+    table.is_sorted = true;
+    const QSignalBlocker quiet(table.pane->horizontalHeader());
+    table.pane->horizontalHeader()->setSortIndicator(static_cast<int>(column),
+                                                     Qt::DescendingOrder);
+    table.model->sort_by(id, SortOrder::by_magnitude);
+  }
+}
+
+void UnitsView::select_row(const Table& table, int place) {
+  const RowTarget& target = table.rows->targets[table.model->row_at(place)];
+  const ScenarioPointer scenario = shown();
+  Selection selection{.scenario = scenario, .rank = rank()};
+  selection.operation = target.operation;
+  selection.unit = target.unit;
+  selection.event = target.event;
+  const bool is_profiled = target.profiled.has_value() || !target.predicted.has_value();
+  selection.side = is_profiled ? SideKind::profiled : SideKind::predicted;
+  const auto& span = is_profiled ? target.profiled_span : target.predicted_span;
+  if (span) selection.span = *span;
+  if (const auto& window = is_profiled ? target.profiled : target.predicted) {
+    const TimeMap map = workspace().time_map(*scenario, selection.side, selection.rank);
+    selection.time = TimeRange{.begin = map.axis_of(static_cast<double>(window->begin.ns)),
+                               .end = map.axis_of(static_cast<double>(window->end.ns))};
+  }
+  is_revealing_ = true;
+  workspace().select(selection);
+  is_revealing_ = false;
+}
+
+void UnitsView::reveal_selection() {
+  for (Table& table : tables_) reveal_in(table);
+}
+
+void UnitsView::reveal_in(Table& table) {
+  const Selection& selection = workspace().selection();
+  if (selection.scenario != shown() || selection.empty()) return;
+  const auto row = row_of(*table.rows, selection, static_cast<Tab>(&table - tables_));
+  if (!row) return;
+  is_revealing_ = true;
+  table.pane->reveal(*row);
+  is_revealing_ = false;
+}
+
+void UnitsView::show_summary() {
+  const Table& table = current();
+  if (!table.rows->problem.empty()) {
+    summary_->setText(QString::fromStdString(table.rows->problem));
+    return;
+  }
+  std::vector<std::uint32_t> rows;
+  for (const int place : table.pane->selected_places()) rows.push_back(table.model->row_at(place));
+  const bool is_selection = rows.size() > 1;
+  if (!is_selection) {
+    rows.clear();
+    for (int place = 0; place < table.model->rowCount(); ++place)
+      rows.push_back(table.model->row_at(place));
+  }
+  const QString sums = QString::fromStdString(sums_text(table.model->table(), rows));
+  summary_->setText((is_selection ? tr("%L1 of %L2 rows selected: ") : tr("%L1 of %L2 rows: "))
+                        .arg(rows.size())
+                        .arg(table.rows->table.rows) +
+                    sums);
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,80 @@
+// Units and operations: predicted against profiled bytes and times, with the cause of what differs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "gui/data/unit_rows.h"
+#include "gui/view.h"
+
+class QComboBox;
+class QLabel;
+class QLineEdit;
+class QStackedWidget;
+class QTabBar;
+class QTimer;
+
+namespace shardscope::gui {
+
+class ColumnTableModel;
+class TablePane;
+
+/// Rows are the units or the operations of A (or B) on one rank. The current row is the selection
+/// that all views share, and what others select is the current row.
+class UnitsView : public View {
+  Q_OBJECT
+ public:
+  enum Tab { units_tab, operations_tab, tab_count };
+
+  explicit UnitsView(Workspace& workspace, QWidget* parent = nullptr);
+
+  QAbstractItemModel* table() override;
+  std::vector<Command> commands() override;
+
+  void show_tab(Tab tab);
+  Tab tab() const;
+  TablePane& pane(Tab tab) const { return *tables_[tab].pane; }
+  QLineEdit& filter_box() const { return *filter_; }
+  QString summary() const;
+
+ private:
+  struct Table {
+    ColumnTableModel* model = nullptr;
+    TablePane* pane = nullptr;
+    std::shared_ptr<const RowTable> rows = std::make_shared<const RowTable>();
+    bool is_sorted = false;  ///< by us, once
+  };
+  /// What one reading gives.
+  struct Tables {
+    std::shared_ptr<const RowTable> by_tab[tab_count];
+  };
+
+  void make_table(Tab tab, const QString& name);
+  QWidget* make_bar();
+  void fill_choices();
+  ScenarioPointer shown() const;
+  std::size_t rank() const;
+  void read_tables();
+  void take(const Tables& tables);
+  void sort_at_first(Table& table);
+  void select_row(const Table& table, int place);
+  void reveal_selection();
+  void reveal_in(Table& table);
+  void show_summary();
+  const Table& current() const { return tables_[tab()]; }
+
+  Table tables_[tab_count];
+  QTabBar* tabs_;
+  QStackedWidget* stack_;
+  QComboBox* scenario_;
+  QComboBox* rank_;
+  QLineEdit* filter_;
+  QTimer* typed_;
+  QLabel* summary_;
+  std::stop_source reading_;
+  bool is_revealing_ = false;
+};
+
+}  // namespace shardscope::gui

@@ -1,0 +1,149 @@
+#include "gui/units/units_view.h"
+
+#include <gtest/gtest.h>
+
+#include <QAbstractItemModelTester>
+#include <QLineEdit>
+#include <QTest>
+
+#include "gui/table/column_table_model.h"
+#include "gui/table/table_pane.h"
+#include "tests/gui/scenarios.h"
+
+namespace shardscope::gui {
+namespace {
+
+constexpr int patience_ms = 60'000;
+
+class UnitsAndOperations : public ::testing::Test {
+ protected:
+  UnitsAndOperations() {
+    view_.resize(1400, 600);
+    view_.show();
+    workspace_.add(scenario_);
+    EXPECT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+    view_.show_tab(UnitsView::operations_tab);
+  }
+
+  QString name_at(int place) { return view_.table()->index(place, 0).data().toString(); }
+
+  const ScenarioPointer scenario_ = shardscope::testing::small_scenario("one", 1.25);
+  Workspace workspace_;
+  UnitsView view_{workspace_};
+};
+
+TEST_F(UnitsAndOperations, TheModelsKeepTheirPromises) {
+  for (const auto tab : {UnitsView::units_tab, UnitsView::operations_tab}) {
+    view_.show_tab(tab);
+    QAbstractItemModelTester tester(view_.table(),
+                                    QAbstractItemModelTester::FailureReportingMode::Fatal);
+    for (int column = 0; column < view_.table()->columnCount(); ++column) {
+      view_.table()->sort(column, Qt::DescendingOrder);
+      view_.pane(tab).rows().filter(QStringLiteral("layers.1"));
+      view_.table()->sort(column, Qt::AscendingOrder);
+      view_.pane(tab).rows().filter(QString());
+    }
+    EXPECT_EQ(view_.table()->rowCount(), 2);
+  }
+}
+
+TEST_F(UnitsAndOperations, AClickSelectsTheOperationForAllViews) {
+  TablePane& pane = view_.pane(UnitsView::operations_tab);
+  view_.table()->sort(0, Qt::AscendingOrder);
+  QTest::mouseClick(pane.viewport(), Qt::LeftButton, {},
+                    pane.visualRect(view_.table()->index(0, 0)).center());
+  const Selection& selection = workspace_.selection();
+  EXPECT_EQ(selection.scenario, scenario_);
+  EXPECT_EQ(selection.operation, OperationId{2});
+  EXPECT_EQ(selection.unit, "layers.1");
+  EXPECT_EQ(selection.span, 1u);
+  EXPECT_EQ(selection.time, (TimeRange{.begin = 50e3, .end = 125e3}));
+}
+
+TEST_F(UnitsAndOperations, WhatOthersSelectIsTheCurrentRow) {
+  workspace_.select({.scenario = scenario_, .operation = {1}, .unit = "layers.0"});
+  const TablePane& pane = view_.pane(UnitsView::operations_tab);
+  EXPECT_EQ(name_at(pane.currentIndex().row()), QStringLiteral("forward layers.0"));
+  view_.show_tab(UnitsView::units_tab);
+  EXPECT_EQ(name_at(view_.pane(UnitsView::units_tab).currentIndex().row()),
+            QStringLiteral("layers.0"));
+  // And it stays the operation that was selected.
+  EXPECT_EQ(workspace_.selection().operation, OperationId{1});
+}
+
+TEST_F(UnitsAndOperations, TheCurrentRowStaysWhenRowsAreSorted) {
+  workspace_.select({.scenario = scenario_, .operation = {1}});
+  for (const auto order : {Qt::AscendingOrder, Qt::DescendingOrder}) {
+    view_.table()->sort(0, order);
+    EXPECT_EQ(name_at(view_.pane(UnitsView::operations_tab).currentIndex().row()),
+              QStringLiteral("forward layers.0"));
+  }
+}
+
+TEST_F(UnitsAndOperations, TypingFilters) {
+  view_.filter_box().setFocus();
+  QTest::keyClicks(&view_.filter_box(), QStringLiteral("kind:all_gather"));
+  EXPECT_TRUE(QTest::qWaitFor([&] { return view_.table()->rowCount() == 1; }, patience_ms));
+  EXPECT_EQ(name_at(0), QStringLiteral("all_gather layers.1"));
+  EXPECT_TRUE(view_.summary().startsWith(QStringLiteral("1 of 2 rows"))) << view_.summary().toStdString();
+}
+
+TEST_F(UnitsAndOperations, TheSelectedRowsAreSummed) {
+  view_.pane(UnitsView::operations_tab).selectAll();
+  // Twice 15 us.
+  EXPECT_TRUE(view_.summary().contains(QStringLiteral("Difference +30.0 us"))) << view_.summary().toStdString();
+}
+
+TEST_F(UnitsAndOperations, OfNothingThereIsNothing) {
+  workspace_.remove(scenario_);
+  ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
+  EXPECT_EQ(view_.table()->rowCount(), 0);
+  EXPECT_EQ(view_.summary(), QStringLiteral("Nothing is open"));
+}
+
+/// A table that is large enough to be sorted on a worker.
+ColumnTablePointer large_table() {
+  auto table = std::make_shared<ColumnTable>();
+  table->rows = ColumnTableModel::most_at_once + 1000;
+  Column number{.id = "number", .quantity = Quantity::count};
+  for (std::size_t i = 0; i < table->rows; ++i)
+    number.numbers.push_back(static_cast<double>(i * 7919 % 1000));
+  table->columns = {number};
+  set_units(*table);
+  return table;
+}
+
+TEST(ColumnTableModelOnAWorker, SortsAndKeepsPersistentIndexesOnTheirRows) {
+  Tasks tasks;
+  ColumnTableModel model(tasks);
+  const QAbstractItemModelTester tester(&model,
+                                        QAbstractItemModelTester::FailureReportingMode::Fatal);
+  const ColumnTablePointer table = large_table();
+  model.show(table);
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  const QPersistentModelIndex seventh = model.index(7, 0);
+  model.sort(0, Qt::AscendingOrder);
+  EXPECT_EQ(model.row_at(7), 7u);  // the old order until the new one is there
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  for (int place = 1; place < model.rowCount(); ++place) {
+    const std::uint32_t before = model.row_at(place - 1), here = model.row_at(place);
+    const double a = table->columns[0].numbers[before], b = table->columns[0].numbers[here];
+    ASSERT_TRUE(a < b || (a == b && before < here)) << place;
+  }
+  EXPECT_EQ(model.row_at(seventh.row()), 7u);
+}
+
+TEST(ColumnTableModelOnAWorker, TheLastOfSeveralWishesCounts) {
+  Tasks tasks;
+  ColumnTableModel model(tasks);
+  model.show(large_table());
+  model.sort(0, Qt::AscendingOrder);
+  model.filter(QStringLiteral("number:999"));
+  model.sort(0, Qt::DescendingOrder);
+  ASSERT_TRUE(tasks.wait_until_idle(patience_ms));
+  // 21000 rows have each of 1000 values 21 times.
+  EXPECT_EQ(model.rowCount(), 21);
+}
+
+}  // namespace
+}  // namespace shardscope::gui
