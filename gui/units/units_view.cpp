@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "gui/data/row_sums.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
-#include "gui/data/row_sums.h"
 
 namespace shardscope::gui {
 namespace {
@@ -143,9 +143,8 @@ std::vector<Command> UnitsView::commands() {
                  .text = tr("Filter rows"),
                  .keys = {Qt::Key_Slash, QKeySequence::Find},
                  .run = [this] { filter_->setFocus(); }});
-  all.push_back({.group = title(), .text = tr("Show units"), .run = [this] {
-                   show_tab(units_tab);
-                 }});
+  all.push_back(
+      {.group = title(), .text = tr("Show units"), .run = [this] { show_tab(units_tab); }});
   all.push_back({.group = title(), .text = tr("Show operations"), .run = [this] {
                    show_tab(operations_tab);
                  }});
@@ -157,8 +156,10 @@ void UnitsView::fill_choices() {
   const int was_second = std::max(0, scenario_->currentIndex());
   const int was_rank = std::max(0, rank_->currentIndex());
   scenario_->clear();
-  if (const auto& a = workspace().a()) scenario_->addItem(tr("A: ") + QString::fromStdString(a->label));
-  if (const auto& b = workspace().b()) scenario_->addItem(tr("B: ") + QString::fromStdString(b->label));
+  if (const auto& a = workspace().a())
+    scenario_->addItem(tr("A: ") + QString::fromStdString(a->label));
+  if (const auto& b = workspace().b())
+    scenario_->addItem(tr("B: ") + QString::fromStdString(b->label));
   scenario_->setCurrentIndex(std::min(was_second, scenario_->count() - 1));
   scenario_->setVisible(scenario_->count() > 1);
   rank_->clear();
@@ -220,8 +221,7 @@ void UnitsView::sort_at_first(Table& table) {
     if (column == table.rows->table.columns.size()) continue;
     table.is_sorted = true;
     const QSignalBlocker quiet(table.pane->horizontalHeader());
-    table.pane->horizontalHeader()->setSortIndicator(static_cast<int>(column),
-                                                     Qt::DescendingOrder);
+    table.pane->horizontalHeader()->setSortIndicator(static_cast<int>(column), Qt::DescendingOrder);
     table.model->sort_by(id, SortOrder::by_magnitude);
   }
 }

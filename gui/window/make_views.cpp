@@ -4,6 +4,7 @@
 #include "gui/memory/memory_view.h"
 #include "gui/strategies/strategies_view.h"
 #include "gui/timeline/timeline_view.h"
+#include "gui/units/units_view.h"
 
 namespace shardscope::gui {
 
@@ -12,6 +13,7 @@ std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
       new StrategiesView(workspace, parent),
       new MemoryView(workspace, parent),
       new TimelineView(workspace, parent),
+      new UnitsView(workspace, parent),
       new DiagnosticsView(workspace, parent),
   };
 }

@@ -85,13 +85,15 @@ TEST_F(UnitsAndOperations, TypingFilters) {
   QTest::keyClicks(&view_.filter_box(), QStringLiteral("kind:all_gather"));
   EXPECT_TRUE(QTest::qWaitFor([&] { return view_.table()->rowCount() == 1; }, patience_ms));
   EXPECT_EQ(name_at(0), QStringLiteral("all_gather layers.1"));
-  EXPECT_TRUE(view_.summary().startsWith(QStringLiteral("1 of 2 rows"))) << view_.summary().toStdString();
+  EXPECT_TRUE(view_.summary().startsWith(QStringLiteral("1 of 2 rows")))
+      << view_.summary().toStdString();
 }
 
 TEST_F(UnitsAndOperations, TheSelectedRowsAreSummed) {
   view_.pane(UnitsView::operations_tab).selectAll();
   // Twice 15 us.
-  EXPECT_TRUE(view_.summary().contains(QStringLiteral("Difference +30.0 us"))) << view_.summary().toStdString();
+  EXPECT_TRUE(view_.summary().contains(QStringLiteral("Difference +30.0 us")))
+      << view_.summary().toStdString();
 }
 
 TEST_F(UnitsAndOperations, OfNothingThereIsNothing) {

@@ -74,8 +74,7 @@ TEST(OperationTable, OfAMatchedTraceItsMatchedPartIsCompared) {
   RankMatch match;
   match.steps.resize(1);
   match.collectives = {{.operation = {2}, .event = 7, .predicted = 60_us, .profiled = 120_us}};
-  scenario.match = SideMatch{.ranks = {match},
-                             .matched = {std::make_shared<const Trace>(matched)}};
+  scenario.match = SideMatch{.ranks = {match}, .matched = {std::make_shared<const Trace>(matched)}};
   const RowTable rows = operation_table(scenario, 0);
   EXPECT_EQ(number(rows, "duration_profiled", 1), 120e3);
   EXPECT_EQ(rows.targets[1].event, 7u);
@@ -106,9 +105,10 @@ TEST(OperationTable, WithoutATraceThereIsAReason) {
 TEST(RowSums, AddWhatRowsHave) {
   const RowTable rows = operation_table(*small_scenario("one", 1.25), 0);
   // Twice 60 and twice 75 us; 4096 and 8192 bytes.
-  EXPECT_EQ(sums_text(rows.table, all_rows(2)),
-            "Duration, predicted 120 us  \u00b7  Duration, profiled 150 us  \u00b7  Difference +30.0 us"
-            "  \u00b7  Bytes, predicted 12.0 KiB  \u00b7  Bytes, profiled 12.0 KiB");
+  EXPECT_EQ(
+      sums_text(rows.table, all_rows(2)),
+      "Duration, predicted 120 us  \u00b7  Duration, profiled 150 us  \u00b7  Difference +30.0 us"
+      "  \u00b7  Bytes, predicted 12.0 KiB  \u00b7  Bytes, profiled 12.0 KiB");
 }
 
 }  // namespace
