@@ -61,6 +61,8 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
   make_table(operations_tab, tr("Operations"));
   summary_->setAccessibleName(tr("Sum of the selected rows"));
   summary_->setMargin(4);
+  // As wide as there is room; a long text does not widen the window.
+  summary_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(0);
@@ -99,6 +101,7 @@ QWidget* UnitsView::make_bar() {
   auto* bar = new QWidget(this);
   tabs_->setAccessibleName(tr("Units or operations"));
   tabs_->setDrawBase(false);
+  tabs_->setObjectName(QStringLiteral("units_tabs"));
   scenario_->setAccessibleName(tr("Scenario whose rows are shown"));
   rank_->setAccessibleName(tr("Rank whose rows are shown"));
   filter_->setAccessibleName(tr("Filter"));
