@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "sim/planner/job_training.h"
 
 namespace shardscope {
 namespace {
@@ -17,7 +18,7 @@ using eager::OptimizerImplementation;
 using eager::OptimizerRule;
 
 constexpr std::string_view known_pytorch = "2.15";
-constexpr int usual_compute_capability = 90;
+using planner::usual_compute_capability;
 
 /// A word of a command line and what it means.
 template <class Value>
@@ -83,13 +84,11 @@ void apply_attention(const PytorchOptions& options, const GpuKind& gpu,
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
-  optimizer.rule = given.optimizer ? chosen(optimizers, *given.optimizer, "--optimizer")
-                   : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
-                                                              : OptimizerRule::adamw;
-  // torch.optim.Adam's default is none, AdamW's and the job's are some.
-  optimizer.weight_decay = optimizer.rule != OptimizerRule::adam && job.optimizer.weight_decay != 0;
-  optimizer.momentum = optimizer.rule == OptimizerRule::sgd && job.optimizer.momentum != 0;
-  optimizer.nesterov = optimizer.momentum && job.optimizer.nesterov;
+  const OptimizerRule rule = given.optimizer
+                                 ? chosen(optimizers, *given.optimizer, "--optimizer")
+                             : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
+                                                                        : OptimizerRule::adamw;
+  planner::set_optimizer(job.optimizer, rule, optimizer);
   if (options.optimizer_implementation)
     optimizer.implementation =
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");

@@ -7,10 +7,10 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_target.h"
-#include "backend/train/trainable.h"
 #include "core/error.h"
 #include "core/model/huggingface.h"
 #include "core/model/read_model.h"
+#include "core/model/trainable.h"
 
 namespace shardscope {
 namespace {

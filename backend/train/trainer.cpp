@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "backend/train/start_weights.h"
-#include "backend/train/trainable.h"
 #include "core/config/learning_rate.h"
 #include "core/error.h"
 #include "core/model/read_model.h"
+#include "core/model/trainable.h"
 
 namespace shardscope {
 namespace {

@@ -88,12 +88,14 @@ std::filesystem::path path_of(const JsonValue& value) {
 
 void read_data(const JsonValue& value, Job& job) {
   job.data.clear();
+  if (value.is_null()) return;
   if (value.is_string()) return job.data.push_back(path_of(value));
   for (const JsonValue& element : value.elements()) job.data.push_back(path_of(element));
   if (job.data.empty()) throw value.error("expected at least one file or folder, got none");
 }
 
 Json write_data(const Job& job) {
+  if (job.data.empty()) return nullptr;
   Json paths = Json::array();
   for (const auto& path : job.data) paths.push_back(path.string());
   return paths;
@@ -157,7 +159,8 @@ const std::vector<Key>& keys() {
        [](V v, Job& j) { j.weights = choice(v, weights_choices); },
        [](const Job& j) -> Json { return name_in(j.weights, weights_choices); }},
       {"data", "path or array of paths",
-       "text files or folders (read as bytes), or .bin token files", read_data, write_data, true},
+       "text files or folders (read as bytes), or .bin token files; null: none, for predictions",
+       read_data, write_data, true},
       {"tokens", "auto | text | uint16 | llm_c",
        "what the files hold; auto: by their names and headers",
        [](V v, Job& j) { j.token_format = choice(v, token_choices); },

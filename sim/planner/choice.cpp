@@ -14,11 +14,6 @@ namespace {
 constexpr std::string_view prefetch_names[] = {"none", "post", "pre", "both"};
 constexpr std::string_view offload_names[] = {"none", "optimizer", "all"};
 
-bool is_hybrid(ShardingStrategy sharding) {
-  return sharding == ShardingStrategy::hybrid_shard ||
-         sharding == ShardingStrategy::hybrid_shard_zero2;
-}
-
 /// Neighbouring blocks in one unit each; the rest is the root's.
 UnitChoice units_of_blocks(const Model& model, int blocks_per_unit) {
   if (blocks_per_unit == 0) return {.kind = UnitChoice::Kind::none};
@@ -96,6 +91,11 @@ Prefetch usual_prefetch(Runtime runtime) {
 }
 
 }  // namespace
+
+bool is_hybrid(ShardingStrategy sharding) {
+  return sharding == ShardingStrategy::hybrid_shard ||
+         sharding == ShardingStrategy::hybrid_shard_zero2;
+}
 
 std::string_view name_of(Prefetch prefetch) {
   return prefetch_names[static_cast<std::size_t>(prefetch)];

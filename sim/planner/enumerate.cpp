@@ -35,10 +35,6 @@ constexpr Absent absent[] = {
     {Runtime::deepspeed, S::hybrid_shard_zero2,
      "only stage 3 has a second copy inside a node (zero_hpz_partition_size)"}};
 
-bool is_hybrid(S sharding) {
-  return sharding == S::hybrid_shard || sharding == S::hybrid_shard_zero2;
-}
-
 template <class Value>
 bool contains(const std::vector<Value>& values, const Value& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
@@ -59,38 +55,6 @@ bool may_reduce_often(const Choice& choice) {
       return false;
   }
   return false;
-}
-
-std::vector<Mesh> meshes_of(S sharding, int world) {
-  if (sharding == S::no_shard) return {{.replicate = world}};
-  if (!is_hybrid(sharding)) return {{.shard = world}};
-  std::vector<Mesh> meshes;
-  for (const std::int64_t shard : divisors_of(world))
-    if (shard > 1 && shard < world)
-      meshes.push_back(
-          {.replicate = world / static_cast<int>(shard), .shard = static_cast<int>(shard)});
-  return meshes;
-}
-
-std::vector<Prefetch> prefetches_of(Runtime runtime, S sharding, int blocks_per_unit) {
-  const bool gathers_again = sharding == S::full_shard || sharding == S::hybrid_shard;
-  const bool several = blocks_per_unit > 0;
-  switch (runtime) {
-    case Runtime::native:
-      if (gathers_again && several) return {Prefetch::both, Prefetch::none};
-      return {Prefetch::both};
-    case Runtime::fsdp1:
-      if (sharding == S::no_shard || !several) return {Prefetch::pre};
-      if (!gathers_again) return {Prefetch::pre, Prefetch::both};
-      return {Prefetch::pre, Prefetch::both, Prefetch::post, Prefetch::none};
-    case Runtime::fsdp2:
-      return {Prefetch::pre};
-    case Runtime::ddp:
-      return {Prefetch::none};
-    case Runtime::deepspeed:
-      return {Prefetch::pre, Prefetch::none};
-  }
-  return {};
 }
 
 std::vector<Offload> offloads_of(Runtime runtime, S sharding) {
@@ -281,6 +245,38 @@ std::int64_t sequences_per_rank(const Question& question) {
                            question.tokens_per_batch, length, question.world,
                            question.world == 1 ? "" : "s"),
        .way_out = std::move(way_out)});
+}
+
+std::vector<Mesh> meshes_of(S sharding, int world) {
+  if (sharding == S::no_shard) return {{.replicate = world}};
+  if (!is_hybrid(sharding)) return {{.shard = world}};
+  std::vector<Mesh> meshes;
+  for (const std::int64_t shard : divisors_of(world))
+    if (shard > 1 && shard < world)
+      meshes.push_back(
+          {.replicate = world / static_cast<int>(shard), .shard = static_cast<int>(shard)});
+  return meshes;
+}
+
+std::vector<Prefetch> prefetches_of(Runtime runtime, S sharding, int blocks_per_unit) {
+  const bool gathers_again = sharding == S::full_shard || sharding == S::hybrid_shard;
+  const bool several = blocks_per_unit > 0;
+  switch (runtime) {
+    case Runtime::native:
+      if (gathers_again && several) return {Prefetch::both, Prefetch::none};
+      return {Prefetch::both};
+    case Runtime::fsdp1:
+      if (sharding == S::no_shard || !several) return {Prefetch::pre};
+      if (!gathers_again) return {Prefetch::pre, Prefetch::both};
+      return {Prefetch::pre, Prefetch::both, Prefetch::post, Prefetch::none};
+    case Runtime::fsdp2:
+      return {Prefetch::pre};
+    case Runtime::ddp:
+      return {Prefetch::none};
+    case Runtime::deepspeed:
+      return {Prefetch::pre, Prefetch::none};
+  }
+  return {};
 }
 
 Enumeration enumerate(const Model& model, const Question& question) {

@@ -38,6 +38,13 @@ Enumeration enumerate(const Model& model, const Question& question);
 /// Sequences of one rank and step. Throws as `enumerate` does.
 std::int64_t sequences_per_rank(const Question& question);
 
+/// How `world` ranks can stand for this strategy; of a hybrid none where they are no grid.
+std::vector<Mesh> meshes_of(ShardingStrategy sharding, int world);
+
+/// Settings of a runtime that differ, its usual one first. `blocks_per_unit` as Choice's.
+std::vector<Prefetch> prefetches_of(Runtime runtime, ShardingStrategy sharding,
+                                    int blocks_per_unit);
+
 /// Ascending, 1 and `number` among them.
 std::vector<std::int64_t> divisors_of(std::int64_t number);
 

@@ -29,12 +29,10 @@ PortableWrap wrap_of(const Choice& choice) {
 
 PortableStrategy portable(const Choice& choice, const WrittenFrom& from) {
   const int world = choice.mesh.world();
-  const bool hybrid = choice.sharding == ShardingStrategy::hybrid_shard ||
-                      choice.sharding == ShardingStrategy::hybrid_shard_zero2;
   PortableStrategy strategy{.sharding = choice.sharding,
                             .world = world,
                             .machines = std::max(1, world / std::min(world, from.ranks_per_node)),
-                            .shard_group = hybrid ? choice.mesh.shard : 0,
+                            .shard_group = is_hybrid(choice.sharding) ? choice.mesh.shard : 0,
                             .mixed_precision = mixed_precision(choice.precision),
                             .wrap = wrap_of(choice),
                             .activation_checkpointing =
@@ -74,16 +72,11 @@ void add_own(const Choice& choice, PortableStrategy& strategy) {
                                         ConfigValue(std::int64_t{0})));
 }
 
-bool is_hybrid(const Choice& choice) {
-  return choice.sharding == ShardingStrategy::hybrid_shard ||
-         choice.sharding == ShardingStrategy::hybrid_shard_zero2;
-}
-
 /// What no key of the file says, and memory depends on.
 std::vector<Loss> memory_losses(const Choice& choice, const WrittenFrom& from) {
   std::vector<Loss> losses;
   const auto& checkpointing = choice.checkpointing;
-  if (choice.runtime == Runtime::fsdp1 && is_hybrid(choice) &&
+  if (choice.runtime == Runtime::fsdp1 && is_hybrid(choice.sharding) &&
       choice.mesh.shard != from.ranks_per_node)
     losses.push_back(
         {fmt::format("a grid of {} x {} ranks", choice.mesh.replicate, choice.mesh.shard),

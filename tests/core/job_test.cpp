@@ -148,6 +148,13 @@ TEST_F(JobTest, ComplaintsNameFileLineAndKey) {
               HasSubstr("job.json:2: lr: min 1 is above peak 0.0003"));
 }
 
+// As `simulate --model` leaves one: what is trained on changes no prediction.
+TEST_F(JobTest, AJobOfAPredictionHasNoData) {
+  Job job = read("{\"model\": \"m\", \"data\": \"d\"}");
+  job.data.clear();
+  EXPECT_TRUE(read(to_json(job)).data.empty());
+}
+
 TEST_F(JobTest, MissingKeysAreNamed) {
   EXPECT_THAT(complaint_of([&] { read("{\"data\": \"d\"}"); }),
               HasSubstr("job.json:1: the key \"model\" is missing"));

@@ -1,4 +1,4 @@
-#include "backend/train/trainable.h"
+#include "core/model/trainable.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,177 @@
+#include "gui/data/what_if.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/samples.h"
+#include "sim/builtin_profiles.h"
+#include "sim/planner/job_training.h"
+#include "sim/planner/trial.h"
+#include "sim/simulate.h"
+#include "sim/step_player.h"
+#include "traces/predicted_buffers.h"
+
+namespace shardscope::gui {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_kept = 6;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+PredictedRun run_of(const WhatIfSettings& settings, bool with_band) {
+  const planner::Choice& choice = settings.choice;
+  return {.strategy = std::string(name_of(choice.sharding)),
+          .runtime = std::string(name_of(choice.runtime)),
+          .precision = std::string(name_of(choice.precision)),
+          .compute = choice.precision == TrainingPrecision::fp32 ? Dtype::float32 : Dtype::bfloat16,
+          .tokens_per_step =
+              choice.batch * settings.length * choice.micro_batches * choice.mesh.world(),
+          .with_band = with_band};
+}
+
+ScenarioPointer scenario_of(const WhatIfSettings& settings, Prediction prediction) {
+  auto scenario = std::make_shared<Scenario>();
+  scenario->label = label_of(settings);
+  Side side{.kind = SideKind::predicted};
+  side.buffers = predicted_buffers(prediction.schedule);
+  side.summary = std::move(prediction.summary);
+  side.ranks = {std::make_shared<const Trace>(std::move(prediction.trace))};
+  scenario->predicted = std::move(side);
+  return scenario;
+}
+
+/// Whether the scratch of all of its kernels is known: `train` knows it, the GUI has the run's.
+bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfGround& ground) {
+  const auto& known = ground.measured_kernels;
+  return std::any_of(schedule.kernels.begin(), schedule.kernels.end(), [&](const Kernel& kernel) {
+    return std::find(known.begin(), known.end(), cost_key(kernel)) == known.end();
+  });
+}
+
+/// Step times of one schedule on other machines.
+class StepOn {
+ public:
+  explicit StepOn(const Schedule& schedule) : schedule_(schedule) {
+    if (!schedule.program.empty()) program_ = step_program(schedule);
+  }
+  Duration operator()(const HardwareProfile& machine) const {
+    if (!program_) return simulate(schedule_, machine).accounting.span;
+    const CostModel costs(machine);
+    return play_until_steady(*program_, step_costs(schedule_, *program_, costs, machine))
+        .accounting.span;
+  }
+
+ private:
+  const Schedule& schedule_;
+  std::optional<StepProgram> program_;
+};
+
+std::int64_t largest_effect(const Sensitivity& row) {
+  return std::max(std::abs(row.lower.ns), std::abs(row.higher.ns));
+}
+
+}  // namespace
+
+HardwareProfile WhatIf::machine(const WhatIfSettings& settings) const {
+  if (settings.cluster.empty()) return scaled(ground_->machine, settings.scales);
+  return scaled(find_hardware_profile(settings.cluster, "machine"), settings.scales);
+}
+
+WhatIf::SchedulePointer WhatIf::record(const WhatIfSettings& settings,
+                                       const HardwareProfile& machine) const {
+  const bool native = settings.choice.runtime == Runtime::native;
+  if (!native && !ground_->config)
+    throw Error({.where = ground_->job.model.string(),
+                 .what = "PyTorch's operators follow from a model's config.json, and there is "
+                         "none"});
+  if (!native && machine.device != "cuda")
+    throw Error({.where = machine.name,
+                 .what = "no machine of GPUs, which PyTorch's runtimes are predicted on",
+                 .way_out = "choose one of the ready clusters as machine"});
+  planner::Training training = planner::training_of(ground_->job, machine);
+  training.length = settings.length;
+  static const JsonValue no_config = JsonValue::parse("{}", "");
+  const CostModel costs(machine);
+  const Target other_device;
+  const bool own_device = machine.device == ground_->machine.device;
+  return std::make_shared<const Schedule>(planner::schedule_of(
+      settings.choice, {.model = ground_->model,
+                        .config = ground_->config ? *ground_->config : no_config,
+                        .training = training,
+                        .profile = machine,
+                        .costs = costs,
+                        .native_target = own_device ? ground_->target : other_device}));
+}
+
+WhatIf::Found WhatIf::schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine) {
+  const Key key{settings.choice, settings.length, settings.cluster};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                    [&](const auto& entry) { return entry.first == key; });
+    if (found != kept_.end()) {
+      kept_.splice(kept_.begin(), kept_, found);
+      return {found->second, true};
+    }
+  }
+  SchedulePointer schedule = record(settings, machine);
+  const std::lock_guard lock(mutex_);
+  kept_.emplace_front(key, schedule);
+  if (kept_.size() > most_kept) kept_.pop_back();
+  return {std::move(schedule), false};
+}
+
+WhatIfAnswer WhatIf::answer(const WhatIfSettings& settings, bool with_band,
+                            const std::stop_token& stop) {
+  WhatIfAnswer answer{.settings = settings, .scenario = {}, .notes = {}, .refusal = {}};
+  const Clock::time_point start = Clock::now();
+  try {
+    const HardwareProfile profile = machine(settings);
+    const Found found = schedule_of(settings, profile);
+    answer.was_cached = found.was_there;
+    if (stop.stop_requested()) return answer;
+    if (settings.choice.runtime == Runtime::native &&
+        has_unmeasured_kernels(*found.schedule, *ground_))
+      answer.notes.emplace_back("scratch of matrix products that the run had not is not counted");
+    answer.scenario =
+        scenario_of(settings, predict(*found.schedule, run_of(settings, with_band), profile));
+  } catch (const Error& error) {
+    answer.refusal = error.what();
+  }
+  answer.elapsed_ms = milliseconds_since(start);
+  return answer;
+}
+
+std::vector<Sensitivity> WhatIf::sensitivity(const WhatIfSettings& settings,
+                                             const std::stop_token& stop) {
+  std::vector<Sensitivity> rows;
+  try {
+    const SchedulePointer schedule = schedule_of(settings, machine(settings)).schedule;
+    const StepOn step(*schedule);
+    const Duration as_it_is = step(machine(settings));
+    for (const MachineFigure& figure : machine_figures) {
+      if (stop.stop_requested()) return {};
+      if (figure.factor == &MachineScales::memory) continue;
+      const auto with = [&](double factor) {
+        WhatIfSettings turned = settings;
+        turned.scales.*figure.factor *= factor;
+        return step(machine(turned)) - as_it_is;
+      };
+      rows.push_back({figure.name, with(1 / sensitivity_factor), with(sensitivity_factor)});
+    }
+  } catch (const Error&) {
+    return {};  // the prediction itself is refused, which says why
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Sensitivity& a, const Sensitivity& b) {
+    return largest_effect(a) > largest_effect(b);
+  });
+  return rows;
+}
+
+}  // namespace shardscope::gui

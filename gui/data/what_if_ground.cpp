@@ -1,0 +1,222 @@
+#include "gui/data/what_if_ground.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/format/is_there.h"
+#include "core/model/huggingface.h"
+#include "core/model/read_model.h"
+#include "core/model/trainable.h"
+#include "core/samples.h"
+#include "sim/planner/enumerate.h"
+#include "traces/run_folder.h"
+
+namespace shardscope::gui {
+namespace {
+
+using planner::Choice;
+using planner::Prefetch;
+
+Error no_ground(std::string where, std::string what) {
+  return Error({.where = std::move(where),
+                .what = std::move(what),
+                .way_out = "open a run folder that `shardscope train` or `simulate -o` left"});
+}
+
+std::filesystem::path required(const std::filesystem::path& file) {
+  if (!is_there(file)) throw no_ground(file.string(), "no such file, which What-if starts from");
+  return file;
+}
+
+TrainingPrecision precision_of(std::string_view name, std::vector<std::string>& notes) {
+  for (const TrainingPrecision precision :
+       {TrainingPrecision::fp32, TrainingPrecision::bf16, TrainingPrecision::bf16_mixed,
+        TrainingPrecision::fp16_mixed})
+    if (name == name_of(precision)) return precision;
+  notes.push_back(fmt::format("precision {} is taken for bf16_mixed", name));
+  return TrainingPrecision::bf16_mixed;
+}
+
+/// Elements of one block of the model; 0: it has none.
+std::int64_t elements_of_block(const Model& model) {
+  if (!model.decoder || model.decoder->blocks.empty()) return 0;
+  const std::string block = model.decoder->blocks.front().module + ".";
+  std::int64_t elements = 0;
+  for (const Parameter& parameter : model.parameters)
+    if (parameter.name.starts_with(block)) elements += parameter.elements();
+  return elements;
+}
+
+int blocks_per_unit(const Wrap& wrap, const Model& model, std::vector<std::string>& notes) {
+  if (wrap.policy == WrapPolicy::none) return 0;
+  const std::int64_t block = elements_of_block(model);
+  if (wrap.policy == WrapPolicy::transformer || block == 0) return 1;
+  const auto blocks = static_cast<int>(std::max<std::int64_t>(1, wrap.min_elements / block));
+  if (wrap.min_elements != blocks * block)
+    notes.push_back(fmt::format("wrap {} is taken for units of {} blocks", text_of(wrap), blocks));
+  return blocks;
+}
+
+class GroundReader {
+ public:
+  GroundReader(const Scenario& scenario, const Summary& summary)
+      : scenario_(scenario), summary_(summary), ground_(std::make_shared<WhatIfGround>()) {}
+
+  WhatIfGroundPointer read() {
+    const RunFolder folder{scenario_.path};
+    ground_->label = scenario_.label;
+    ground_->folder = scenario_.path;
+    ground_->job = read_job(required(folder.job()));
+    ground_->machine = read_hardware_profile(required(folder.hardware()));
+    read_model_of_job();
+    set_start();
+    if (const Side* side = scenario_.side(SideKind::predicted)) read_prediction(*side);
+    return ground_;
+  }
+
+ private:
+  void read_model_of_job() {
+    const std::filesystem::path& path = ground_->job.model;
+    ground_->model = read_model(required(path));
+    freeze_all_but(ground_->model, ground_->job.trainable);
+    const std::filesystem::path config = config_path(path);
+    if (config.extension() != ".json" || !is_there(config)) return;
+    JsonValue value = JsonValue::read_file(config, DuplicateKeys::last_wins);
+    if (value.is_object() && value.has("model_type")) ground_->config = std::move(value);
+  }
+
+  void set_start() {
+    WhatIfSettings& start = ground_->start;
+    Choice& choice = start.choice;
+    const Strategy& strategy = ground_->job.strategy;
+    choice.runtime = parse_runtime(summary_.runtime, "runtime");
+    choice.sharding = parse_sharding_strategy(summary_.strategy, "strategy");
+    choice.batch = ground_->job.batch;
+    choice.micro_batches = ground_->job.accumulate;
+    choice.precision = precision_of(summary_.precision, ground_->notes);
+    start.length = ground_->job.seq;
+    if (choice.runtime == Runtime::native) {
+      const Strategy resolved_one = resolved(strategy, summary_.world, "strategy");
+      choice.mesh = resolved_one.mesh;
+      choice.blocks_per_unit = blocks_per_unit(strategy.wrap, ground_->model, ground_->notes);
+      choice.prefetch = strategy.prefetch ? Prefetch::both : Prefetch::none;
+      choice.checkpointing.every = strategy.checkpointing == Checkpointing::full ? 1 : 0;
+      choice.reduces_every_micro_batch = strategy.reduce_every_micro_batch;
+    } else {
+      set_pytorch_start(choice);
+    }
+  }
+
+  /// A run folder has the native runtime's settings; of others only what its summary says.
+  void set_pytorch_start(Choice& choice) {
+    const int node = std::max(
+        1, ground_->machine.ranks_per_node > 0 ? ground_->machine.ranks_per_node : summary_.world);
+    choice.mesh = {.shard = std::min(node, summary_.world)};
+    choice = on_ranks(choice, summary_.world);
+    // `simulate --runtime deepspeed` leaves overlap_comm off, as a configuration that says nothing.
+    choice.prefetch = choice.runtime == Runtime::deepspeed
+                          ? Prefetch::none
+                          : planner::prefetches_of(choice.runtime, choice.sharding, 1).front();
+    choice.reduces_every_micro_batch = choice.runtime != Runtime::deepspeed;
+    ground_->notes.push_back(
+        fmt::format("the run folder does not say whether {} checkpoints, offloads or prefetches "
+                    "otherwise than usual: taken as usual",
+                    name_of(choice.runtime)));
+  }
+
+  void read_prediction(const Side& side) {
+    if (side.summary) ground_->predicted = side.summary->step_time;
+    if (ground_->start.choice.runtime != Runtime::native || !side.has_trace()) return;
+    const MeasuredTarget measured = measured_target(
+        ground_->model, planner::native_strategy(ground_->start.choice, ground_->model),
+        {.batch = ground_->job.batch,
+         .length = ground_->job.seq,
+         .micro_batches = ground_->job.accumulate,
+         .optimizer = ground_->job.optimizer,
+         .clip = ground_->job.clip},
+        *side.ranks.front());
+    ground_->target = measured.target;
+    ground_->measured_kernels = measured.kernels;
+    if (!measured.is_complete)
+      ground_->notes.emplace_back(
+          "scratch of matrix products not counted: the predicted trace shows another schedule");
+  }
+
+  const Scenario& scenario_;
+  const Summary& summary_;
+  std::shared_ptr<WhatIfGround> ground_;
+};
+
+bool shows(const Trace& trace, const Schedule& schedule) {
+  return std::all_of(trace.facts.begin(), trace.facts.end(), [&](const OperationFacts& facts) {
+    return facts.operation.value < schedule.operations.size() &&
+           schedule.name(schedule.at(facts.operation)) == facts.name;
+  });
+}
+
+struct KernelScratch {
+  Kernel kernel;  ///< its cost key
+  Bytes bytes;
+};
+
+/// The workspace alive while each operation runs is that of its kernel: no two kernels run at once.
+std::vector<KernelScratch> scratch_of(const Schedule& schedule, const Trace& trace) {
+  std::vector<Bytes> alive(schedule.operations.size());
+  auto sample = trace.memory.begin();
+  Bytes now;
+  for (std::size_t i = 0; i < alive.size(); ++i) {
+    for (; sample != trace.memory.end() && sample->operation && sample->operation.value <= i;
+         ++sample)
+      now = sample->live[MemoryCategory::workspace];
+    alive[i] = now;
+  }
+  std::vector<KernelScratch> rows;
+  std::vector<bool> seen(schedule.kernels.size());
+  for (std::size_t i = 0; i < alive.size(); ++i) {
+    const Operation& op = schedule.operations[i];
+    const bool computes = op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
+    if (!computes || op.detail == Operation::no_kernel || seen[op.detail]) continue;
+    seen[op.detail] = true;
+    rows.push_back({cost_key(schedule.kernels[op.detail]), alive[i]});
+  }
+  return rows;
+}
+
+}  // namespace
+
+WhatIfGroundPointer what_if_ground(const Scenario& scenario) {
+  const Summary* summary = scenario.predicted && scenario.predicted->summary
+                               ? &*scenario.predicted->summary
+                               : scenario.summary();
+  if (summary == nullptr || scenario.path.empty())
+    throw no_ground(scenario.label,
+                    "What-if starts from a run's job and machine, and this trace "
+                    "has neither");
+  return GroundReader(scenario, *summary).read();
+}
+
+MeasuredTarget measured_target(const Model& model, const Strategy& strategy,
+                               const Workload& workload, const Trace& predicted) {
+  for (const bool joins : {false, true}) {
+    Target target{.workspace = {}, .fusions = {.linear_gelu = joins}};
+    const Schedule schedule = native_schedule(model, strategy, workload, 0, target);
+    if (!shows(predicted, schedule)) continue;
+    const std::vector<KernelScratch> rows = scratch_of(schedule, predicted);
+    std::vector<Kernel> kernels;
+    for (const KernelScratch& row : rows) kernels.push_back(row.kernel);
+    target.workspace = [rows](const Kernel& kernel) {
+      const Kernel key = cost_key(kernel);
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const KernelScratch& known) {
+        return known.kernel == key;
+      });
+      return row == rows.end() ? Bytes{} : row->bytes;
+    };
+    return {.target = std::move(target), .kernels = std::move(kernels), .is_complete = true};
+  }
+  return {};
+}
+
+}  // namespace shardscope::gui

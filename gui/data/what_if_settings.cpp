@@ -1,0 +1,181 @@
+#include "gui/data/what_if_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/planner/enumerate.h"
+
+namespace shardscope::gui {
+namespace {
+
+using planner::Choice;
+using planner::Prefetch;
+using S = ShardingStrategy;
+
+template <class Value>
+bool contains(const std::vector<Value>& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+S nearest_sharding(Runtime runtime, S sharding) {
+  const bool keeps_whole = sharding == S::no_shard || sharding == S::zero1;
+  switch (runtime) {
+    case Runtime::ddp:
+      return S::no_shard;
+    case Runtime::fsdp1:
+      return sharding == S::zero1 ? S::shard_grad_op : sharding;
+    case Runtime::fsdp2:
+      return keeps_whole ? S::full_shard : sharding;
+    case Runtime::native:
+    case Runtime::deepspeed:
+      return sharding == S::hybrid_shard_zero2 ? S::hybrid_shard : sharding;
+  }
+  return sharding;
+}
+
+/// What `train` can run of what PyTorch can.
+void fit_to_native(Choice& choice) {
+  if (choice.precision == TrainingPrecision::fp16_mixed)
+    choice.precision = TrainingPrecision::bf16_mixed;
+  if (choice.checkpointing.every > 0) choice.checkpointing = {.every = 1};
+}
+
+class CommandWriter {
+ public:
+  CommandWriter(const WhatIfSettings& settings, const CommandPlace& place)
+      : settings_(settings), choice_(settings.choice), place_(place) {}
+
+  CommandLine write() {
+    line_.arguments = {"shardscope", "simulate"};
+    add("--job", place_.job.string());
+    if (choice_.runtime == Runtime::native)
+      add_native();
+    else
+      add_pytorch();
+    add("--batch", std::to_string(choice_.batch));
+    add("--seq", std::to_string(settings_.length));
+    add("--accumulate", std::to_string(choice_.micro_batches));
+    const bool by_name = !settings_.cluster.empty() && settings_.scales == MachineScales{};
+    add("--cluster", by_name ? settings_.cluster : place_.hardware.string());
+    return std::move(line_);
+  }
+
+ private:
+  void add(std::string_view option, std::string value) {
+    line_.arguments.emplace_back(option);
+    line_.arguments.push_back(std::move(value));
+  }
+  void leave(std::string what) { line_.unsaid.push_back(std::move(what)); }
+
+  void add_place() {
+    add("--strategy", std::string(name_of(choice_.sharding)));
+    const int world = choice_.mesh.world();
+    if (planner::is_hybrid(choice_.sharding)) add("--mesh", text_of(choice_.mesh));
+    add("--world", std::to_string(world));
+  }
+
+  void add_native() {
+    const Strategy strategy = planner::native_strategy(choice_, place_.model);
+    add_place();
+    add("--wrap", text_of(strategy.wrap));
+    add("--prefetch", strategy.prefetch ? "on" : "off");
+    add("--checkpointing", std::string(name_of(strategy.checkpointing)));
+    add("--precision", std::string(name_of(strategy.precision)));
+    if (strategy.reduce_every_micro_batch != place_.run_job.strategy.reduce_every_micro_batch)
+      leave(fmt::format("\"reduce_every_micro_batch\": {} in the job",
+                        strategy.reduce_every_micro_batch));
+  }
+
+  void add_pytorch() {
+    add("--runtime", std::string(name_of(choice_.runtime)));
+    add_place();
+    add("--precision", std::string(name_of(choice_.precision)));
+    if (choice_.checkpointing.every > 0)
+      add("--checkpointing", planner::text_of(choice_.checkpointing));
+    if (choice_.blocks_per_unit == 0) add("--wrap", "none");
+    if (choice_.blocks_per_unit > 1)
+      leave(fmt::format("units of {} blocks: --wrap units:FILE", choice_.blocks_per_unit));
+    const bool zero = choice_.runtime == Runtime::deepspeed;
+    if (zero && (choice_.prefetch != Prefetch::none || choice_.sharding == S::full_shard))
+      leave("overlap_comm and the prefetch bucket: DeepSpeed's file");
+    const Prefetch usual =
+        planner::prefetches_of(choice_.runtime, S::full_shard, choice_.blocks_per_unit).front();
+    if (choice_.prefetch != usual && !zero)
+      leave(fmt::format("prefetch {}: accelerate's file", planner::name_of(choice_.prefetch)));
+    if (choice_.offload != planner::Offload::none)
+      leave(fmt::format("offload {}: accelerate's or DeepSpeed's file",
+                        planner::name_of(choice_.offload)));
+    if (choice_.micro_batches > 1 && !choice_.reduces_every_micro_batch && !zero)
+      leave("gradients reduced once: accelerate's file");
+  }
+
+  const WhatIfSettings& settings_;
+  const Choice& choice_;
+  const CommandPlace& place_;
+  CommandLine line_;
+};
+
+/// As a POSIX shell takes it for one word.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+std::string label_of(const WhatIfSettings& settings) {
+  const std::string strategy = planner::strategy_text(settings.choice);
+  std::string text = fmt::format("{} x{}{}", strategy, settings.choice.mesh.world(),
+                                 planner::text_of(settings.choice).substr(strategy.size()));
+  const std::string scales = text_of(settings.scales);
+  if (!settings.cluster.empty() || !scales.empty())
+    text += fmt::format("; {}{}{}", settings.cluster,
+                        settings.cluster.empty() || scales.empty() ? "" : ", ", scales);
+  return text;
+}
+
+Choice under(Choice choice, Runtime runtime) {
+  choice.runtime = runtime;
+  choice = with_sharding(choice, nearest_sharding(runtime, choice.sharding));
+  const auto prefetches = planner::prefetches_of(runtime, choice.sharding, choice.blocks_per_unit);
+  if (!contains(prefetches, choice.prefetch)) choice.prefetch = prefetches.front();
+  if (runtime == Runtime::native) fit_to_native(choice);
+  if (runtime == Runtime::native || runtime == Runtime::ddp)
+    choice.offload = planner::Offload::none;
+  return choice;
+}
+
+Choice on_ranks(Choice choice, int world) {
+  const std::vector<Mesh> meshes = planner::meshes_of(choice.sharding, world);
+  const auto same = std::find_if(meshes.begin(), meshes.end(),
+                                 [&](const Mesh& mesh) { return mesh.shard == choice.mesh.shard; });
+  if (same != meshes.end())
+    choice.mesh = *same;
+  else
+    choice.mesh = meshes.empty() ? Mesh{.shard = world} : meshes.back();
+  return choice;
+}
+
+Choice with_sharding(Choice choice, ShardingStrategy sharding) {
+  choice.sharding = sharding;
+  return on_ranks(choice, choice.mesh.world());
+}
+
+std::string CommandLine::text() const {
+  std::vector<std::string> words;
+  for (const std::string& argument : arguments) words.push_back(quoted(argument));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+CommandLine command_line(const WhatIfSettings& settings, const CommandPlace& place) {
+  return CommandWriter(settings, place).write();
+}
+
+}  // namespace shardscope::gui

@@ -1,0 +1,321 @@
+#include "gui/data/what_if.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/config/job.h"
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "gui/data/open_run.h"
+#include "sim/prediction.h"
+
+namespace shardscope::gui {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const std::filesystem::path examples = std::filesystem::path(SOURCE_ROOT) / "examples";
+
+/// The program, as built beside the tests; empty: not built.
+std::filesystem::path program() {
+  const std::filesystem::path built = SHARDSCOPE_PROGRAM;
+  return std::filesystem::exists(built) ? built : std::filesystem::path();
+}
+
+std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+
+/// A folder of this test alone.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / name()) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::filesystem::path operator/(const std::string& file) const { return path_ / file; }
+
+ private:
+  static std::string name() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string("what_if_") + test->name() + "." + std::to_string(getpid());
+    std::replace(name.begin(), name.end(), '/', '.');
+    return name;
+  }
+  std::filesystem::path path_;
+};
+
+int run(const std::string& command) { return std::system(command.c_str()); }
+
+/// What `simulate` answers, and the run folder that it leaves.
+Summary simulated(const std::string& options, const std::filesystem::path& json) {
+  EXPECT_EQ(run(quoted(program()) + " simulate " + options + " --quiet --json > " + quoted(json)),
+            0);
+  return read_summary(json);
+}
+
+/// A machine of a CPU whose figures are round.
+std::string cpu_profile() {
+  return R"({"schema": "shardscope.hardware/1", "name": "two ranks", "source": "by hand",
+  "device": "cpu", "threads_per_rank": 1, "ranks": 2,
+  "memory": {"value": "8 GiB", "origin": "assumed", "source": "test", "date": "2026-01-01"},
+  "peak": {"value": "100 GFLOP/s", "origin": "assumed", "source": "test", "date": "2026-01-01"},
+  "memory_bandwidth": {"value": "10 GB/s", "origin": "assumed", "source": "test", "date": "2026-01-01"},
+  "operation_overhead": {"value": "1 us", "origin": "assumed", "source": "test", "date": "2026-01-01"},
+  "link": {"bandwidth": "5 GB/s", "latency": "2 us", "origin": "assumed", "source": "test", "date": "2026-01-01"}})";
+}
+
+class WhatIfOfTheDemo : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
+    write_atomically(folder_ / "machine.json", cpu_profile());
+    before_ = simulated("--job " + quoted(examples / "demo/job.json") + " --cluster " +
+                            quoted(folder_ / "machine.json") + " -o " + quoted(folder_ / "run"),
+                        folder_ / "before.json");
+    scenario_ = open_run(folder_ / "run");
+    what_if_ = std::make_unique<WhatIf>(what_if_ground(*scenario_));
+  }
+
+  Folder folder_;
+  Summary before_;
+  ScenarioPointer scenario_;
+  std::unique_ptr<WhatIf> what_if_;
+};
+
+void expect_same_figures(const Summary& summary, const Summary& expected) {
+  EXPECT_EQ(summary.step_time, expected.step_time);
+  EXPECT_EQ(summary.step_time_low, expected.step_time_low);
+  EXPECT_EQ(summary.time, expected.time);
+  EXPECT_EQ(summary.memory.peak_allocated, expected.memory.peak_allocated);
+  EXPECT_EQ(summary.memory.at_peak, expected.memory.at_peak);
+  EXPECT_EQ(summary.memory.arena, expected.memory.arena);
+  EXPECT_EQ(summary.tokens_per_s, expected.tokens_per_s);
+  EXPECT_EQ(summary.fits, expected.fits);
+}
+
+TEST_F(WhatIfOfTheDemo, StartsWithTheFiguresOfSimulate) {
+  EXPECT_THAT(what_if_->ground().notes, IsEmpty());
+  const WhatIfAnswer answer = what_if_->answer(what_if_->ground().start, true, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  expect_same_figures(*answer.scenario->predicted->summary, before_);
+}
+
+/// The figures of the command line that is offered for `settings`.
+Summary told_by_the_command_line(const WhatIf& what_if, const WhatIfSettings& settings,
+                                 const Folder& folder) {
+  write_atomically(folder / "turned.json", to_json(what_if.machine(settings)));
+  const WhatIfGround& ground = what_if.ground();
+  CommandLine line = command_line(settings, {.job = ground.folder / "job.json",
+                                             .hardware = folder / "turned.json",
+                                             .run_job = ground.job,
+                                             .model = ground.model});
+  EXPECT_THAT(line.unsaid, IsEmpty());
+  EXPECT_EQ(line.arguments[1], "simulate");
+  line.arguments.erase(line.arguments.begin(), line.arguments.begin() + 2);
+  return simulated(line.text(), folder / "after.json");
+}
+
+TEST_F(WhatIfOfTheDemo, TheCommandLineGivesTheSameFigures) {
+  WhatIfSettings settings = what_if_->ground().start;
+  settings.choice = with_sharding(settings.choice, ShardingStrategy::zero1);
+  settings.choice.blocks_per_unit = 2;
+  settings.choice.checkpointing.every = 1;
+  settings.scales = {.memory_bandwidth = 0.5, .link_bandwidth = 3};
+  const WhatIfAnswer answer = what_if_->answer(settings, true, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  expect_same_figures(*answer.scenario->predicted->summary,
+                      told_by_the_command_line(*what_if_, settings, folder_));
+}
+
+TEST_F(WhatIfOfTheDemo, ScratchThatTheRunHadNotIsSaidToBeMissing) {
+  WhatIfSettings settings = what_if_->ground().start;
+  EXPECT_THAT(what_if_->answer(settings, false, {}).notes, IsEmpty());
+  settings.choice.batch += 1;
+  EXPECT_THAT(what_if_->answer(settings, false, {}).notes,
+              ::testing::ElementsAre(HasSubstr("scratch")));
+}
+
+TEST_F(WhatIfOfTheDemo, WhereOnlyTheMachineChangesTheScheduleIsKept) {
+  WhatIfSettings settings = what_if_->ground().start;
+  EXPECT_FALSE(what_if_->answer(settings, false, {}).was_cached);
+  settings.scales.flop_rate = 2;
+  const WhatIfAnswer faster = what_if_->answer(settings, false, {});
+  EXPECT_TRUE(faster.was_cached);
+  EXPECT_LT(faster.scenario->predicted->summary->step_time, before_.step_time);
+  settings.choice.batch += 1;
+  EXPECT_FALSE(what_if_->answer(settings, false, {}).was_cached);
+}
+
+TEST_F(WhatIfOfTheDemo, WhatIsStoppedHasNeitherScenarioNorRefusal) {
+  std::stop_source stop;
+  stop.request_stop();
+  const WhatIfAnswer answer = what_if_->answer(what_if_->ground().start, true, stop.get_token());
+  EXPECT_EQ(answer.scenario, nullptr);
+  EXPECT_EQ(answer.refusal, "");
+  EXPECT_THAT(what_if_->sensitivity(what_if_->ground().start, stop.get_token()), IsEmpty());
+}
+
+TEST_F(WhatIfOfTheDemo, SensitivityIsWhatTheTurnedMachineSays) {
+  const WhatIfSettings start = what_if_->ground().start;
+  const std::vector<Sensitivity> rows = what_if_->sensitivity(start, {});
+  ASSERT_EQ(rows.size(), machine_figures.size() - 1);  // memory's size takes no time
+  // Two ranks of a small model on one host compute more than anything else.
+  EXPECT_EQ(rows.front().figure, "flop_rate");
+  WhatIfSettings faster = start;
+  faster.scales.flop_rate = sensitivity_factor;
+  const WhatIfAnswer answer = what_if_->answer(faster, false, {});
+  EXPECT_EQ(rows.front().higher,
+            answer.scenario->predicted->summary->step_time - before_.step_time);
+  EXPECT_LT(rows.front().higher, 0_ns);
+  EXPECT_GT(rows.front().lower, 0_ns);
+}
+
+TEST_F(WhatIfOfTheDemo, WhatTheModelCannotDoIsOneLine) {
+  WhatIfSettings settings = what_if_->ground().start;
+  settings.length = 100'000;
+  const WhatIfAnswer answer = what_if_->answer(settings, false, {});
+  EXPECT_EQ(answer.scenario, nullptr);
+  EXPECT_THAT(answer.refusal, HasSubstr("positions"));
+  EXPECT_EQ(answer.refusal.find('\n'), std::string::npos);
+}
+
+TEST_F(WhatIfOfTheDemo, OnACpuPyTorchIsRefusedUntilAClusterIsChosen) {
+  WhatIfSettings settings = what_if_->ground().start;
+  settings.choice = under(settings.choice, Runtime::fsdp2);
+  EXPECT_THAT(what_if_->answer(settings, false, {}).refusal, HasSubstr("no machine of GPUs"));
+  settings.cluster = "h100_sxm";
+  const WhatIfAnswer answer = what_if_->answer(settings, true, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  expect_same_figures(*answer.scenario->predicted->summary,
+                      told_by_the_command_line(*what_if_, settings, folder_));
+}
+
+struct PytorchRun {
+  std::string name, options;
+};
+void PrintTo(const PytorchRun& run, std::ostream* out) { *out << run.options; }
+
+class WhatIfOfPytorch : public ::testing::TestWithParam<PytorchRun> {};
+
+TEST_P(WhatIfOfPytorch, StartsWithTheFiguresOfSimulate) {
+  if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
+  const Folder folder;
+  const Summary before =
+      simulated(GetParam().options + " --model " + quoted(examples / "models/gpt2") +
+                    " --seq 256 --cluster a100_80gb -o " + quoted(folder / "run"),
+                folder / "before.json");
+  WhatIf what_if(what_if_ground(*open_run(folder / "run")));
+  const WhatIfAnswer answer = what_if.answer(what_if.ground().start, true, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  expect_same_figures(*answer.scenario->predicted->summary, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, WhatIfOfPytorch,
+    ::testing::Values(PytorchRun{"ddp", "--runtime ddp --world 4"},
+                      PytorchRun{"fsdp1", "--runtime fsdp1 --world 8 --precision bf16_mixed"},
+                      PytorchRun{"fsdp2", "--runtime fsdp2 --world 16 --accumulate 2"},
+                      PytorchRun{"hybrid", "--runtime fsdp2 --strategy hybrid_shard --world 16"},
+                      PytorchRun{"zero2",
+                                 "--runtime deepspeed --strategy shard_grad_op --world 4"}),
+    [](const auto& run) { return run.param.name; });
+
+TEST(WhatIfSettings, LabelsSayWhatIsUnusual) {
+  WhatIfSettings settings;
+  settings.choice.runtime = Runtime::fsdp2;
+  settings.choice.prefetch = planner::Prefetch::pre;
+  settings.choice.mesh = {.shard = 16};
+  settings.choice.batch = 2;
+  EXPECT_EQ(label_of(settings), "fsdp2 full_shard x16, batch 2, bf16_mixed");
+  settings.cluster = "h200_sxm";
+  settings.scales.latency = 2;
+  EXPECT_EQ(label_of(settings), "fsdp2 full_shard x16, batch 2, bf16_mixed; h200_sxm, latency x 2");
+}
+
+TEST(WhatIfSettings, AHybridKeepsItsShardsWhereTheyDivideTheRanks) {
+  planner::Choice choice{.sharding = ShardingStrategy::hybrid_shard,
+                         .mesh = {.replicate = 2, .shard = 8}};
+  EXPECT_EQ(on_ranks(choice, 32).mesh, (Mesh{.replicate = 4, .shard = 8}));
+  EXPECT_EQ(on_ranks(choice, 12).mesh, (Mesh{.replicate = 2, .shard = 6}));
+}
+
+TEST(WhatIfSettings, AnotherRuntimeGetsWhatItHas) {
+  planner::Choice choice{.runtime = Runtime::fsdp1,
+                         .sharding = ShardingStrategy::full_shard,
+                         .mesh = {.shard = 8},
+                         .prefetch = planner::Prefetch::post};
+  EXPECT_EQ(under(choice, Runtime::ddp).sharding, ShardingStrategy::no_shard);
+  EXPECT_EQ(under(choice, Runtime::ddp).mesh, (Mesh{.replicate = 8}));
+  EXPECT_EQ(under(choice, Runtime::fsdp2).prefetch, planner::Prefetch::pre);
+}
+
+TEST(WhatIfSettings, CommandLinesAreQuotedForAShell) {
+  const CommandLine line{.arguments = {"shardscope", "--job", "it's here.json"}, .unsaid = {}};
+  EXPECT_EQ(line.text(), "shardscope --job 'it'\\''s here.json'");
+}
+
+TEST(WhatIfSettings, WhatNoOptionSaysIsNamed) {
+  WhatIfSettings settings;
+  settings.choice.runtime = Runtime::fsdp1;
+  settings.choice.prefetch = planner::Prefetch::both;
+  settings.choice.blocks_per_unit = 2;
+  const Job job;
+  const Model model;
+  EXPECT_THAT(
+      command_line(settings, {.job = {}, .hardware = {}, .run_job = job, .model = model}).unsaid,
+      ::testing::ElementsAre(HasSubstr("units of 2 blocks"), HasSubstr("prefetch both")));
+}
+
+/// A scenario of a prediction alone with these figures.
+ScenarioPointer predicted(Duration step, Bytes activations) {
+  auto scenario = std::make_shared<Scenario>();
+  Summary summary;
+  summary.step_time = step;
+  summary.memory.peak_allocated = activations;
+  summary.memory.at_peak[MemoryCategory::activations] = activations;
+  scenario->predicted = Side{.summary = summary};
+  return scenario;
+}
+
+const FigureRow* row_of(const std::vector<FigureRow>& rows, const std::string& name) {
+  for (const FigureRow& row : rows)
+    if (row.name == name) return &row;
+  return nullptr;
+}
+
+// 80 ms are 20 ms and a fifth less than 100 ms; 3 GiB are 1 GiB and a half more than 2 GiB.
+TEST(FiguresBeside, DifferencesHaveASignAndAShare) {
+  const auto rows = figures_beside(predicted(100_ms, 2_GiB), predicted(80_ms, 3_GiB));
+  const FigureRow* step = row_of(rows, "step time");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->difference, "\u221220.0 ms (-20.0%)");
+  EXPECT_EQ(step->better, 1);
+  const FigureRow* activations = row_of(rows, "    activations");
+  ASSERT_NE(activations, nullptr);
+  EXPECT_EQ(activations->difference, "+1.00 GiB (+50.0%)");
+  EXPECT_EQ(activations->better, -1);
+  EXPECT_EQ(row_of(rows, "    gradients"), nullptr);
+}
+
+TEST(WhatIfGround, ATraceWithoutARunIsNoGround) {
+  Scenario scenario{.label = "kineto.json"};
+  try {
+    what_if_ground(scenario);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("open a run folder"));
+  }
+}
+
+}  // namespace
+}  // namespace shardscope::gui
