@@ -5,21 +5,18 @@
 namespace shardscope::gui {
 namespace {
 
-/// First index in [from, values.size()) at which `values` is beyond `time`: galloping, because the
+/// First index in [from, values.size()) whose value is at `time` or later: galloping, because the
 /// next pixel's is mostly near.
-template <class Beyond>
-std::size_t gallop(const std::vector<std::int64_t>& values, std::size_t from, Beyond beyond) {
+std::size_t gallop(const std::vector<std::int64_t>& values, std::size_t from, std::int64_t time) {
   std::size_t step = 1, low = from;
-  while (low + step < values.size() && !beyond(values[low + step])) {
+  while (low + step < values.size() && values[low + step] < time) {
     low += step;
     step *= 2;
   }
   const auto begin = values.begin() + static_cast<std::ptrdiff_t>(low);
   const auto end =
       values.begin() + static_cast<std::ptrdiff_t>(std::min(values.size(), low + step + 1));
-  return static_cast<std::size_t>(
-      std::partition_point(begin, end, [&](std::int64_t value) { return !beyond(value); }) -
-      values.begin());
+  return static_cast<std::size_t>(std::lower_bound(begin, end, time) - values.begin());
 }
 
 std::uint8_t byte_of(std::int64_t busy, std::int64_t pixel) {
@@ -51,10 +48,11 @@ class LaneDrawing {
         x = std::max(x + 1, pixel_of(edges_, x, lane_.begin(first)));
         continue;
       }
-      const std::size_t next = first_from(first, right(x));
+      const std::size_t next = lane_.first_beginning_from(right(x), first);
       mix(x, first, next);
       x = stretch(x, next - 1);
-      first = next_ending_after(next - 1, edges_[static_cast<std::size_t>(x)]);
+      first = lane_.first_ending_after(edges_[static_cast<std::size_t>(x)], next - 1);
+      if (first == next - 1 && summed_ == next) step_back(first);
     }
   }
 
@@ -63,17 +61,16 @@ class LaneDrawing {
   std::int64_t right(int x) const {
     return std::max(edges_[static_cast<std::size_t>(x) + 1], left(x) + 1);
   }
-  std::size_t first_from(std::size_t from, std::int64_t time) const {
-    return lane_.first_beginning_from(time, from);
-  }
-  std::size_t next_ending_after(std::size_t from, std::int64_t time) const {
-    return lane_.first_ending_after(time, from);
+  /// The span before the sum reaches into the next pixel, too.
+  void step_back(std::size_t span) {
+    sum_[static_cast<std::size_t>(lane_.colour(span))] -= lane_.end(span) - lane_.begin(span);
+    summed_ = span;
   }
 
   /// Pixel x, which the spans [first, next) meet.
   void mix(int x, std::size_t first, std::size_t next) {
     const std::int64_t from = left(x), to = right(x);
-    SpanLane::Busy busy = lane_.busy_of(first, next);
+    SpanLane::Busy busy = busy_of(first, next);
     const auto cut = [&](std::size_t i) {
       const std::int64_t inside =
           std::max<std::int64_t>(0, std::min(lane_.end(i), to) - std::max(lane_.begin(i), from));
@@ -108,10 +105,23 @@ class LaneDrawing {
     return std::max(x + 1, whole);
   }
 
+  /// The sum up to the last pixel's end is kept: it is where the next one's begins.
+  SpanLane::Busy busy_of(std::size_t first, std::size_t next) {
+    if (next - first <= SpanLane::block) return lane_.busy_of(first, next);
+    const SpanLane::Busy from = first == summed_ ? sum_ : lane_.busy_before(first);
+    summed_ = next;
+    sum_ = lane_.busy_before(next);
+    SpanLane::Busy busy = sum_;
+    for (std::size_t c = 0; c < span_colour_count; ++c) busy[c] -= from[c];
+    return busy;
+  }
+
   const SpanLane& lane_;
   std::span<const std::int64_t> edges_;
   LanePicture& picture_;
   int pixels_;
+  std::size_t summed_ = 0;  ///< the span before which `sum_` is
+  SpanLane::Busy sum_{};
 };
 
 }  // namespace
@@ -164,6 +174,7 @@ void SpanLane::add(std::int64_t begin, std::int64_t end, std::uint32_t id, SpanC
     for (std::size_t i = size() - (before_.empty() ? 0 : block); i < size(); ++i)
       sum[colour_[i]] += end_[i] - begin_[i];
     before_.push_back(sum);
+    block_begin_.push_back(begin);
   }
   begin_.push_back(begin);
   end_.push_back(std::max(begin, end));
@@ -177,19 +188,22 @@ void SpanLane::finish() {
   id_.shrink_to_fit();
   colour_.shrink_to_fit();
   before_.shrink_to_fit();
+  block_begin_.shrink_to_fit();
 }
 
 std::size_t SpanLane::first_ending_after(std::int64_t time, std::size_t from) const {
-  if (from >= size()) return size();
-  // A span without duration lies at its time.
-  std::size_t i = gallop(end_, from, [time](std::int64_t end) { return end >= time; });
-  while (i < size() && end_[i] == time && begin_[i] < time) ++i;
-  return i;
+  const std::size_t next = first_beginning_from(time, from);
+  return next > from && end_[next - 1] > time ? next - 1 : next;
 }
 
 std::size_t SpanLane::first_beginning_from(std::int64_t time, std::size_t from) const {
-  if (from >= size()) return size();
-  return gallop(begin_, from, [time](std::int64_t begin) { return begin >= time; });
+  if (from + block >= size() || begin_[from + block] >= time)
+    return std::min(size(), gallop(begin_, from, time));
+  // Far away: by blocks, whose begins lie close together in memory.
+  const std::size_t behind = gallop(block_begin_, from / block + 1, time);
+  const auto begin = begin_.begin() + static_cast<std::ptrdiff_t>((behind - 1) * block);
+  const auto end = begin_.begin() + static_cast<std::ptrdiff_t>(std::min(size(), behind * block));
+  return static_cast<std::size_t>(std::lower_bound(begin, end, time) - begin_.begin());
 }
 
 std::optional<std::size_t> SpanLane::at(std::int64_t time) const {
@@ -198,26 +212,27 @@ std::optional<std::size_t> SpanLane::at(std::int64_t time) const {
   return i;
 }
 
+SpanLane::Busy SpanLane::busy_before(std::size_t i) const {
+  if (empty()) return {};
+  const std::size_t whole = std::min(i / block, before_.size() - 1);
+  Busy sum = before_[whole];
+  for (std::size_t k = whole * block; k < i; ++k) sum[colour_[k]] += end_[k] - begin_[k];
+  return sum;
+}
+
 SpanLane::Busy SpanLane::busy_of(std::size_t first, std::size_t last) const {
   Busy sum{};
-  const auto add = [&](std::size_t from, std::size_t to, int sign) {
-    for (std::size_t i = from; i < to; ++i) sum[colour_[i]] += sign * (end_[i] - begin_[i]);
-  };
   if (last - first <= 2 * block) {
-    add(first, last, 1);
+    for (std::size_t i = first; i < last; ++i) sum[colour_[i]] += end_[i] - begin_[i];
     return sum;
   }
-  const std::size_t lower = first / block, upper = last / block;
-  const std::size_t behind = std::min(upper, before_.size() - 1);
-  for (std::size_t c = 0; c < span_colour_count; ++c)
-    sum[c] = before_[behind][c] - before_[lower][c];
-  add(lower * block, first, -1);
-  add(behind * block, last, 1);
+  const Busy until = busy_before(last), from = busy_before(first);
+  for (std::size_t c = 0; c < span_colour_count; ++c) sum[c] = until[c] - from[c];
   return sum;
 }
 
 std::size_t SpanLane::allocated_bytes() const {
-  return (begin_.capacity() + end_.capacity()) * sizeof(std::int64_t) +
+  return (begin_.capacity() + end_.capacity() + block_begin_.capacity()) * sizeof(std::int64_t) +
          id_.capacity() * sizeof(std::uint32_t) + colour_.capacity() +
          before_.capacity() * sizeof(Busy);
 }

@@ -34,7 +34,7 @@ SpanColour colour_of(OperationKind kind, Phase phase);
 SpanColour colour_of(SpanClass span_class);
 bool is_communication(SpanColour colour);
 
-/// Spans that follow one another, none beginning before the one before it has ended. 23.5 bytes a
+/// Spans that follow one another, none beginning before the one before it has ended. 23.75 bytes a
 /// span.
 class SpanLane {
  public:
@@ -61,16 +61,18 @@ class SpanLane {
   using Busy = std::array<std::int64_t, span_colour_count>;
   /// Nanoseconds of each colour among the whole spans [first, last).
   Busy busy_of(std::size_t first, std::size_t last) const;
+  /// Of all before the i-th: a step or so, and at most `block` additions.
+  Busy busy_before(std::size_t i) const;
+  static constexpr std::size_t block = 32;  ///< spans between two running sums
 
   std::size_t allocated_bytes() const;
 
  private:
-  static constexpr std::size_t block = 32;  ///< spans between two running sums
-
   std::vector<std::int64_t> begin_, end_;
   std::vector<std::uint32_t> id_;
   std::vector<std::uint8_t> colour_;
-  std::vector<Busy> before_;  ///< of all spans before the n-th block
+  std::vector<Busy> before_;               ///< of all spans before the n-th block
+  std::vector<std::int64_t> block_begin_;  ///< of each block's first span
 };
 
 /// What one pixel of a lane shows.

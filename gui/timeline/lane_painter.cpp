@@ -55,7 +55,10 @@ QColor colour_in(const Theme& theme, SpanColour colour) {
 }
 
 LanePainter::LanePainter(QImage& image, const Theme& theme, std::vector<QRgb> ground)
-    : image_(image), ground_(std::move(ground)), hatch_(theme.ink.rgb()) {
+    : image_(image),
+      ground_(std::move(ground)),
+      hatch_(theme.ink.rgb()),
+      dots_(theme.background.rgb()) {
   for (std::size_t c = 0; c < span_colour_count; ++c) {
     const QColor colour = colour_in(theme, static_cast<SpanColour>(c));
     full_[c] = colour.rgb();
@@ -139,7 +142,7 @@ void LanePainter::column(LaneBand band, int x, const PixelTimes& times, LaneLook
       const bool is_outline = y == above && part != idle;
       QRgb colour = look == LaneLook::solid || is_outline ? part_[part] : pale_part_[part];
       if (part == exposed && (x + y) % hatch_period == 0) colour = hatch_;
-      if (part == overlapped && x % 4 == 0 && y % 4 == 0) colour = part_[compute];
+      if (part == overlapped && x % 4 == 0 && y % 4 == 0) colour = dots_;
       if (part == copied && y % 3 == 0) colour = hatch_;
       line(y)[band.left + x] = colour;
     }

@@ -49,7 +49,7 @@ class LanePainter {
 
   QImage& image_;
   std::vector<QRgb> ground_;
-  QRgb hatch_;
+  QRgb hatch_, dots_;
   std::array<QRgb, span_colour_count> full_{};
   std::array<std::array<QRgb, 256>, span_colour_count> solid_{}, tinted_{};
   enum Part { compute, overlapped, exposed, copied, idle, part_count };

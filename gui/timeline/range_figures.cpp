@@ -17,7 +17,7 @@ std::optional<Accounting> accounting_of(const TimelineData& data, std::optional<
   return data.sources[*source]->coverage.account(window_of(data, *source, range));
 }
 
-/// Sums of one side by name.
+/// Sums by name over several ranks.
 class OperationSums {
  public:
   OperationSums(const TimelineData& data, TimeRange range) : data_(data), range_(range) {}
@@ -25,34 +25,52 @@ class OperationSums {
   void add(std::size_t source, const std::stop_token& stop) {
     const TimelineRank& rank = *data_.sources[source];
     const TimeWindow window = window_of(data_, source, range_);
+    // Names are few and spans many: strings are looked at once for each name.
+    std::vector<OfName> by_name(rank.trace->names.size());
     for (const TimelineTrack& track : rank.tracks) {
-      if (track.group != TrackGroup::streams || stop.stop_requested()) continue;
-      for (const SpanLane& lane : track.lanes) add_lane(rank, lane, window);
+      if (track.group != TrackGroup::streams) continue;
+      for (const SpanLane& lane : track.lanes) {
+        if (stop.stop_requested()) return;
+        add_lane(rank, lane, window, by_name);
+      }
     }
+    for (std::size_t name = 0; name < by_name.size(); ++name)
+      if (by_name[name].count > 0) add_name(rank, rank.trace->names[name], by_name[name]);
   }
 
-  std::map<std::string, RangeOperation, std::less<>> take() { return std::move(sums_); }
+  std::map<std::string, RangeOperation> take() { return std::move(sums_); }
 
  private:
-  void add_lane(const TimelineRank& rank, const SpanLane& lane, TimeWindow window) {
+  struct OfName {
+    Duration time;
+    std::int64_t count = 0;
+    SpanClass span_class = SpanClass::compute;
+  };
+
+  static void add_lane(const TimelineRank& rank, const SpanLane& lane, TimeWindow window,
+                       std::vector<OfName>& by_name) {
     for (std::size_t i = lane.first_ending_after(window.begin.ns);
          i < lane.size() && lane.begin(i) < window.end.ns; ++i) {
       const Span& span = rank.trace->spans[lane.id(i)];
-      const std::string_view name = rank.trace->name(span);
-      auto at = sums_.find(name);
-      if (at == sums_.end())
-        at = sums_.emplace(name, RangeOperation{.name = std::string(name)}).first;
-      at->second.span_class = span.span_class;
-      const bool is_predicted = rank.side == SideKind::predicted;
-      const Duration inside = clipped({.begin = span.start, .end = span.end()}, window).length();
-      (is_predicted ? at->second.predicted : at->second.profiled) += inside;
-      ++(is_predicted ? at->second.predicted_count : at->second.profiled_count);
+      OfName& sum = by_name[span.name];
+      sum.time += clipped({.begin = span.start, .end = span.end()}, window).length();
+      sum.span_class = span.span_class;
+      ++sum.count;
     }
+  }
+
+  void add_name(const TimelineRank& rank, const std::string& name, const OfName& sum) {
+    RangeOperation& operation = sums_[name];
+    operation.name = name;
+    operation.span_class = sum.span_class;
+    const bool is_predicted = rank.side == SideKind::predicted;
+    (is_predicted ? operation.predicted : operation.profiled) += sum.time;
+    (is_predicted ? operation.predicted_count : operation.profiled_count) += sum.count;
   }
 
   const TimelineData& data_;
   TimeRange range_;
-  std::map<std::string, RangeOperation, std::less<>> sums_;
+  std::map<std::string, RangeOperation> sums_;
 };
 
 std::vector<RangeOperation> longest_operations(const TimelineData& data, TimeRange range,

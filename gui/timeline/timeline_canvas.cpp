@@ -21,6 +21,8 @@ constexpr double axis_height = 20;
 constexpr double wheel_rows = 60;  ///< logical pixels for a notch
 constexpr double snap_pixels = 8;
 constexpr double least_lane = 8, most_lane = 60;
+/// Of a lane whose height was not chosen: more where there is room.
+constexpr double usual_lane = 18, widest_usual_lane = 26;
 
 }  // namespace
 
@@ -48,11 +50,24 @@ void TimelineCanvas::show_hits(std::vector<SearchHit> hits, std::optional<std::s
 }
 
 void TimelineCanvas::lay_out() {
+  if (!height_is_chosen_) fit_lane_height();
   rows_ = lay_out_rows(*data_, choices_);
   scroll_ = std::clamp(scroll_, 0.0, scroll_end());
   frame_ = {};
   update();
   Q_EMIT rows_changed();
+}
+
+void TimelineCanvas::fit_lane_height() {
+  choices_.lane_height = usual_lane;
+  const TimelineRows rows = lay_out_rows(*data_, choices_);
+  const double room = height() - axis_height - rows.pinned_height;
+  const auto lanes = std::count_if(rows.rows.begin(), rows.rows.end(),
+                                   [](const TimelineRow& row) { return !row.is_heading(); });
+  if (lanes > 0 && room > rows.height)
+    choices_.lane_height =
+        std::min(widest_usual_lane,
+                 usual_lane + std::floor((room - rows.height) / static_cast<double>(lanes)));
 }
 
 double TimelineCanvas::content_height() const {
@@ -70,6 +85,7 @@ void TimelineCanvas::scroll_to(double scroll) {
 }
 
 void TimelineCanvas::set_lane_height(double height) {
+  height_is_chosen_ = true;
   choices_.lane_height = std::clamp(height, least_lane, most_lane);
   lay_out();
 }
@@ -331,8 +347,7 @@ void TimelineCanvas::wheelEvent(QWheelEvent* event) {
 
 void TimelineCanvas::resizeEvent(QResizeEvent* event) {
   TimeCanvas::resizeEvent(event);
-  scroll_ = std::clamp(scroll_, 0.0, scroll_end());
-  Q_EMIT rows_changed();
+  lay_out();
 }
 
 void TimelineCanvas::draw(QPainter& painter, QSize size) {

@@ -63,6 +63,7 @@ class TimelineCanvas : public TimeCanvas {
 
  private:
   void lay_out();
+  void fit_lane_height();
   void toggle(const std::string& key);
   void pin_row();
   const TimelineRow* row_under(QPointF at) const;
@@ -83,6 +84,7 @@ class TimelineCanvas : public TimeCanvas {
 
   std::shared_ptr<const TimelineData> data_ = std::make_shared<const TimelineData>();
   RowChoices choices_;
+  bool height_is_chosen_ = false;
   TimelineRows rows_;
   double scroll_ = 0;
   std::optional<SpanPlace> selected_;

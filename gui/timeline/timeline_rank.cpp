@@ -47,7 +47,9 @@ std::vector<std::pair<std::uint32_t, OperationId>> matched_spans(const Scenario&
 std::string stream_label(const Track& track) {
   const std::string_view stream = name_of(track.stream);
   if (track.name.empty() || track.name == stream) return std::string(stream);
-  return track.name;
+  // A stream of an imported trace is two tracks where it computes and copies.
+  const bool is_number = track.name.find("stream ") != std::string::npos;
+  return is_number ? fmt::format("{}, {}", track.name, stream) : track.name;
 }
 
 class RankBuilder {

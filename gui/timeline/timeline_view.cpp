@@ -38,8 +38,8 @@ QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* pa
   table->verticalHeader()->hide();
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
   table->horizontalHeader()->setStretchLastSection(true);
-  table->horizontalHeader()->setDefaultSectionSize(118);
-  table->setColumnWidth(0, 260);
+  table->horizontalHeader()->setDefaultSectionSize(100);
+  table->setColumnWidth(0, 200);
   return table;
 }
 
