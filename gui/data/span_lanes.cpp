@@ -51,7 +51,7 @@ class LaneDrawing {
       const std::size_t next = lane_.first_beginning_from(right(x), first);
       mix(x, first, next);
       x = stretch(x, next - 1);
-      first = lane_.first_ending_after(edges_[static_cast<std::size_t>(x)], next - 1);
+      first = first_in(x, next);
       if (first == next - 1 && summed_ == next) step_back(first);
     }
   }
@@ -61,6 +61,15 @@ class LaneDrawing {
   std::int64_t right(int x) const {
     return std::max(edges_[static_cast<std::size_t>(x) + 1], left(x) + 1);
   }
+  /// The first span that meets pixel x or a later one; `next`: the first that does not meet the one
+  /// before, which mostly ends where x begins, so that nothing is to be searched.
+  std::size_t first_in(int x, std::size_t next) const {
+    const std::int64_t time = edges_[static_cast<std::size_t>(x)];
+    if (next < lane_.size() && lane_.begin(next) < time)
+      return lane_.first_ending_after(time, next);
+    return lane_.end(next - 1) > time ? next - 1 : next;
+  }
+
   /// The span before the sum reaches into the next pixel, too.
   void step_back(std::size_t span) {
     sum_[static_cast<std::size_t>(lane_.colour(span))] -= lane_.end(span) - lane_.begin(span);
