@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <span>
+#include <utility>
 
 namespace shardscope::gui {
 namespace {
@@ -58,6 +59,13 @@ void set_texts(Column& column, const std::vector<std::string>& texts) {
   for (const std::string& text : texts)
     column.codes.push_back(static_cast<std::uint32_t>(
         std::lower_bound(column.words.begin(), column.words.end(), text) - column.words.begin()));
+}
+
+void set_texts(Column& column, const std::vector<std::string>& texts,
+               std::vector<std::uint32_t> text_of_row) {
+  set_texts(column, texts);
+  for (std::uint32_t& text : text_of_row) text = column.codes[text];
+  column.codes = std::move(text_of_row);
 }
 
 NumberUnit unit_for(Quantity quantity, double largest) {

@@ -60,6 +60,9 @@ struct Column {
 
 /// Texts of rows as a column's words and codes.
 void set_texts(Column& column, const std::vector<std::string>& texts);
+/// The same of rows that refer to texts by their index, each text in use once or not at all.
+void set_texts(Column& column, const std::vector<std::string>& texts,
+               std::vector<std::uint32_t> text_of_row);
 
 /// The unit in which a largest magnitude of `largest` is between 1 and 1000 or so. Example: of
 /// bytes whose largest is 5 MiB, MiB.

@@ -9,6 +9,7 @@ void add_ranks(ComparedTraces& traces, const std::vector<std::shared_ptr<const T
                std::size_t rank) {
   if (rank >= ranks.size()) return;
   traces.profiled = ranks[rank].get();
+  traces.shared = ranks[rank];
   traces.ranks.push_back(traces.profiled);
   for (std::size_t other = 0; other < ranks.size(); ++other)
     if (other != rank) traces.ranks.push_back(ranks[other].get());
@@ -21,7 +22,8 @@ ComparedTraces compared_traces(const Scenario& scenario, std::size_t rank) {
   const Side* predicted = scenario.side(SideKind::predicted);
   // A prediction has one rank, which stands for all.
   if (predicted != nullptr && predicted->has_trace())
-    traces.predicted = predicted->ranks[std::min(rank, predicted->ranks.size() - 1)].get();
+    traces.shared = predicted->ranks[std::min(rank, predicted->ranks.size() - 1)];
+  traces.predicted = traces.shared.get();
   const Side* profiled = scenario.side(SideKind::profiled);
   if (profiled == nullptr) return traces;
   const bool is_matched = traces.predicted != nullptr && scenario.match &&

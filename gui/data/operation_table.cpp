@@ -288,41 +288,51 @@ std::vector<RowTarget> targets_of(const std::vector<OperationRow>& rows, const R
   return targets;
 }
 
+/// Texts of what spans refer to by an index.
+Column interned(Column head, const std::vector<std::string>& texts, const Trace& trace,
+                std::uint32_t (*of)(const Span&)) {
+  std::vector<std::uint32_t> indices;
+  indices.reserve(trace.spans.size());
+  for (const Span& span : trace.spans) indices.push_back(of(span));
+  set_texts(head, texts, std::move(indices));
+  return head;
+}
+
+Column times(Column head, const Trace& trace, Duration Span::*of) {
+  head.quantity = Quantity::duration;
+  head.numbers.reserve(trace.spans.size());
+  for (const Span& span : trace.spans) head.numbers.push_back(number(span.*of));
+  return head;
+}
+
 /// Spans that name no operation of a schedule, as they are.
-RowTable span_table(const Trace& trace, bool is_predicted) {
-  RowTable result{.table = {.columns = {}, .rows = trace.spans.size()}};
+RowTable span_table(const std::shared_ptr<const Trace>& shared, SideKind side) {
+  const Trace& trace = *shared;
+  RowTable result{.table = {.columns = {}, .rows = trace.spans.size()},
+                  .targets = {},
+                  .spans = shared,
+                  .side_of_spans = side};
   if (trace.spans.empty()) result.problem = "The trace has no spans";
-  Column name{.id = "name", .title = "Event", .about = "As the trace calls it"};
-  Column kind{.id = "kind", .title = "Class", .about = "compute, communication, copy, ..."};
-  Column track{.id = "stream", .title = "Track", .about = "Where it ran"};
-  Column start{.id = "start",
-               .title = "Start",
-               .about = "Since the trace's begin",
-               .quantity = Quantity::duration};
-  Column duration{.id = "duration",
-                  .title = "Duration",
-                  .about = "Of this event",
-                  .quantity = Quantity::duration,
-                  .look = is_predicted ? CellLook::predicted : CellLook::profiled};
-  std::vector<std::string> names, kinds, tracks;
-  for (const Span& span : trace.spans) {
-    names.emplace_back(trace.name(span));
-    kinds.emplace_back(name_of(span.span_class));
-    tracks.push_back(trace.tracks[span.track].name);
-    start.numbers.push_back(number(span.start));
-    duration.numbers.push_back(number(span.duration));
-    const auto at = static_cast<std::uint32_t>(&span - trace.spans.data());
-    const TimeWindow window{span.start, span.end()};
-    RowTarget target;
-    (is_predicted ? target.predicted_span : target.profiled_span) = at;
-    (is_predicted ? target.predicted : target.profiled) = window;
-    result.targets.push_back(std::move(target));
-  }
-  set_texts(name, names);
-  set_texts(kind, kinds);
-  set_texts(track, tracks);
-  for (Column* column : {&name, &kind, &track, &start, &duration})
-    result.table.columns.push_back(std::move(*column));
+  std::vector<std::string> classes, tracks;
+  for (const SpanClass one : {SpanClass::compute, SpanClass::communication, SpanClass::copy,
+                              SpanClass::host, SpanClass::annotation})
+    classes.emplace_back(name_of(one));
+  for (const Track& track : trace.tracks) tracks.push_back(track.name);
+  result.table.columns = {
+      interned({.id = "name", .title = "Event", .about = "As the trace calls it"}, trace.names,
+               trace, [](const Span& span) { return span.name; }),
+      interned({.id = "kind", .title = "Class", .about = "compute, communication, copy, ..."},
+               classes, trace,
+               [](const Span& span) { return static_cast<std::uint32_t>(span.span_class); }),
+      interned({.id = "stream", .title = "Track", .about = "Where it ran"}, tracks, trace,
+               [](const Span& span) { return std::uint32_t{span.track}; }),
+      times({.id = "start", .title = "Start", .about = "Since the trace's begin"}, trace,
+            &Span::start),
+      times({.id = "duration",
+             .title = "Duration",
+             .about = "Of this event",
+             .look = side == SideKind::predicted ? CellLook::predicted : CellLook::profiled},
+            trace, &Span::duration)};
   set_units(result.table);
   return result;
 }
@@ -339,13 +349,15 @@ RowTable operation_table(const Scenario& scenario, std::size_t rank, std::stop_t
   std::vector<OperationRow> rows =
       rows_of(predicted ? &*predicted : nullptr, profiled ? &*profiled : nullptr);
   if (rows.empty()) {
-    if (traces.profiled != nullptr) return span_table(*traces.profiled, false);
-    if (traces.predicted != nullptr) return span_table(*traces.predicted, true);
-    return {.table = {}, .targets = {}, .problem = "There is no trace"};
+    if (traces.shared)
+      return span_table(traces.shared,
+                        traces.profiled != nullptr ? SideKind::profiled : SideKind::predicted);
+    return {.table = {}, .targets = {}, .spans = {}, .problem = "There is no trace"};
   }
   if (predicted && profiled) explain(rows, traces, stop);
   RowTable result{.table = {.columns = {}, .rows = rows.size()},
-                  .targets = targets_of(rows, traces.match)};
+                  .targets = targets_of(rows, traces.match),
+                  .spans = {}};
   add_texts(result.table, rows, traces);
   add_numbers(result.table, rows);
   add_causes(result.table, rows);

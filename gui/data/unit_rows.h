@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -23,16 +24,23 @@ struct RowTarget {
   std::optional<TimeWindow> predicted, profiled;  ///< where it ran, on each side's clock
 };
 
-/// Targets by row.
 struct RowTable {
   ColumnTable table;
-  std::vector<RowTarget> targets;
+  std::vector<RowTarget> targets;  ///< by row, operations ascending; empty where rows are spans
+  /// Rows are its spans, in their order; null where they are units or operations.
+  std::shared_ptr<const Trace> spans;
+  SideKind side_of_spans = SideKind::profiled;
   std::string problem;  ///< why there are no rows, in words
 };
+
+RowTarget target_of(const RowTable& rows, std::uint32_t row);
+/// The row of that operation, unit, span or event, whichever the rows are; none: there is none.
+std::optional<std::uint32_t> row_of(const RowTable& rows, const RowTarget& target);
 
 /// The traces that are compared for one rank; null: there is none. Of an imported side that was
 /// matched, `profiled` is its matched part.
 struct ComparedTraces {
+  std::shared_ptr<const Trace> shared;  ///< the profiled one, else the predicted one
   const Trace* predicted = nullptr;
   const Trace* profiled = nullptr;
   const RankMatch* match = nullptr;

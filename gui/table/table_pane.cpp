@@ -21,7 +21,7 @@ constexpr int narrowest = 64, widest = 320;
 
 /// Narrowest that has the title on two lines.
 int header_width(const QFontMetrics& metrics, const QString& title) {
-  constexpr int beside = 16;
+  constexpr int beside = 32;  // the arrow of the order, too
   int best = metrics.horizontalAdvance(title);
   for (qsizetype at = title.indexOf(QLatin1Char(' ')); at >= 0;
        at = title.indexOf(QLatin1Char(' '), at + 1))

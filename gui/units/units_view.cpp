@@ -23,27 +23,14 @@ namespace {
 
 constexpr int typing_pause_ms = 150;  ///< after which what was typed is looked for
 
-/// The row of a selection; none: the table has none.
-std::optional<std::uint32_t> row_of(const RowTable& rows, const Selection& selection,
-                                    UnitsView::Tab tab) {
-  const auto found = [&](auto matches) -> std::optional<std::uint32_t> {
-    const auto place = std::find_if(rows.targets.begin(), rows.targets.end(), matches);
-    if (place == rows.targets.end()) return std::nullopt;
-    return static_cast<std::uint32_t>(place - rows.targets.begin());
-  };
-  if (tab == UnitsView::units_tab) {
-    if (!selection.unit) return std::nullopt;
-    return found([&](const RowTarget& target) { return target.unit == selection.unit; });
-  }
-  if (selection.operation)
-    return found([&](const RowTarget& target) { return target.operation == selection.operation; });
-  if (selection.event)
-    return found([&](const RowTarget& target) { return target.event == selection.event; });
-  if (!selection.span) return std::nullopt;
-  const bool is_predicted = selection.side == SideKind::predicted;
-  return found([&](const RowTarget& target) {
-    return (is_predicted ? target.predicted_span : target.profiled_span) == selection.span;
-  });
+/// What a selection stands for, as rows do.
+RowTarget target_of(const Selection& selection) {
+  RowTarget target{
+      .operation = selection.operation, .unit = selection.unit, .event = selection.event};
+  if (!selection.span) return target;
+  const auto span = static_cast<std::uint32_t>(*selection.span);
+  (selection.side == SideKind::predicted ? target.predicted_span : target.profiled_span) = span;
+  return target;
 }
 
 }  // namespace
@@ -188,8 +175,8 @@ void UnitsView::read_tables() {
   if (!scenario) {
     Tables none;
     for (auto& rows : none.by_tab)
-      rows = std::make_shared<const RowTable>(
-          RowTable{.table = {}, .targets = {}, .problem = tr("Nothing is open").toStdString()});
+      rows = std::make_shared<const RowTable>(RowTable{
+          .table = {}, .targets = {}, .spans = {}, .problem = tr("Nothing is open").toStdString()});
     return take(none);
   }
   reading_ = workspace().tasks().run(
@@ -230,7 +217,7 @@ void UnitsView::sort_at_first(Table& table) {
 }
 
 void UnitsView::select_row(const Table& table, int place) {
-  const RowTarget& target = table.rows->targets[table.model->row_at(place)];
+  const RowTarget target = gui::target_of(*table.rows, table.model->row_at(place));
   const ScenarioPointer scenario = shown();
   Selection selection{.scenario = scenario, .rank = rank()};
   selection.operation = target.operation;
@@ -257,7 +244,7 @@ void UnitsView::reveal_selection() {
 void UnitsView::reveal_in(Table& table) {
   const Selection& selection = workspace().selection();
   if (selection.scenario != shown() || selection.empty()) return;
-  const auto row = row_of(*table.rows, selection, static_cast<Tab>(&table - tables_));
+  const auto row = row_of(*table.rows, target_of(selection));
   if (!row) return;
   is_revealing_ = true;
   table.pane->reveal(*row);

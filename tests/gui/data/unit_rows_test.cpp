@@ -53,6 +53,16 @@ TEST(OperationTable, HasEachOperationOnBothSidesWithItsDifferenceAndCause) {
   EXPECT_EQ(rows.targets[1].profiled_span, 1u);
 }
 
+TEST(RowOf, FindsUnitsByNameAndOperationsById) {
+  const auto scenario = small_scenario("one");
+  const RowTable units = unit_table(*scenario, 0), operations = operation_table(*scenario, 0);
+  EXPECT_EQ(row_of(units, {.operation = {1}, .unit = "layers.1"}), 1u);
+  EXPECT_EQ(row_of(units, {.unit = "lm_head"}), std::nullopt);
+  EXPECT_EQ(row_of(operations, {.operation = {2}, .unit = "layers.0"}), 1u);
+  EXPECT_EQ(row_of(operations, {.operation = {3}}), std::nullopt);
+  EXPECT_EQ(row_of(operations, {.profiled_span = 1}), 1u);
+}
+
 TEST(OperationTable, OperationsOfOneSideAreSaidToBeOfOne) {
   Scenario scenario = *small_scenario("one");
   Trace without = *scenario.profiled->ranks[0];
@@ -93,7 +103,10 @@ TEST(OperationTable, WithoutAScheduleEverySpanIsARow) {
   ASSERT_EQ(rows.table.rows, 2u);
   EXPECT_EQ(text(rows, "name", 1), "all_gather layers.1");
   EXPECT_EQ(text(rows, "kind", 1), "communication");
-  EXPECT_EQ(rows.targets[1].profiled_span, 1u);
+  EXPECT_EQ(text(rows, "stream", 1), "unshard");
+  EXPECT_EQ(target_of(rows, 1).profiled_span, 1u);
+  EXPECT_EQ(row_of(rows, {.profiled_span = 1}), 1u);
+  EXPECT_EQ(row_of(rows, {.profiled_span = 2}), std::nullopt);
 }
 
 TEST(OperationTable, WithoutATraceThereIsAReason) {
