@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "gui/data/memory_sources.h"
 #include "traces/analysis.h"
 
 namespace shardscope::gui {
@@ -92,6 +93,11 @@ std::optional<TimeRange> axis_extent(const Scenario& scenario, TimeMode mode,
                             .end = map.axis_of(static_cast<double>(window.end.ns))};
       all = all ? united(*all, range) : range;
     }
+    // Snapshots and timelines alone: since their first event.
+    const auto memory = side == nullptr ? std::nullopt : memory_extent(*side);
+    if (!memory) continue;
+    const TimeRange range{.begin = 0, .end = static_cast<double>(memory->length().ns)};
+    all = all ? united(*all, range) : range;
   }
   return all;
 }

@@ -16,7 +16,9 @@ namespace {
 constexpr Bytes most{std::int64_t{1} << 59};
 Bytes within_bounds(Bytes bytes) { return std::clamp(bytes, Bytes{-most.count}, most); }
 
-/// Times that may be missing or go back, as times that do neither.
+/// Times that may be missing, go back or be equal, as ascending ones. Files have microseconds, in
+/// which an allocator does a lot: events of one time are laid over the time until the next, over a
+/// microsecond at most, so that each can be seen.
 class EventClock {
  public:
   /// Nanoseconds; none where an event does not say.
@@ -30,16 +32,30 @@ class EventClock {
       if (time) last = std::max(last, static_cast<double>(*time - *first));
       since_.push_back(first ? last : static_cast<double>(since_.size()));
     }
+    spread();
   }
   double at(std::size_t event) const { return since_[event]; }
-  /// The last event's level is there for as long as the events are apart, so that it can be seen.
-  double end() const {
-    if (since_.empty()) return 0;
-    return since_.back() + std::max(1.0, since_.back() / static_cast<double>(since_.size()));
-  }
+  double end() const { return end_; }
 
  private:
+  static constexpr double resolution_ns = 1000;
+
+  void spread() {
+    for (std::size_t first = 0; first < since_.size();) {
+      const double time = since_[first];
+      std::size_t behind = first + 1;
+      while (behind < since_.size() && since_[behind] == time) ++behind;
+      end_ = behind < since_.size() ? std::min(since_[behind], time + resolution_ns)
+                                    : time + resolution_ns;
+      const double part = (end_ - time) / static_cast<double>(behind - first);
+      for (std::size_t i = first; i < behind; ++i)
+        since_[i] = time + part * static_cast<double>(i - first);
+      first = behind;
+    }
+  }
+
   std::vector<double> since_;
+  double end_ = 0;
 };
 
 constexpr std::int64_t most_us = std::int64_t{1} << 52;

@@ -10,8 +10,8 @@
 namespace shardscope::gui {
 
 /// Active memory as requested, by the categories of traces/import/snapshot_categories.h, before the
-/// first event and after each. Times are nanoseconds since the first event and never go back; where
-/// the file has no times, one an event.
+/// first event and after each. Times are nanoseconds since the first event; events of one
+/// microsecond are laid over it; where the file has no times, one nanosecond an event.
 MemoryLevels snapshot_levels(const MemorySnapshot& snapshot, std::int64_t device);
 double snapshot_length(const MemorySnapshot& snapshot, std::int64_t device);
 

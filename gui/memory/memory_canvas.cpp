@@ -51,6 +51,7 @@ MemoryCanvas::MemoryCanvas(Workspace& workspace, QWidget* parent) : TimeCanvas(w
 void MemoryCanvas::set_picture(std::shared_ptr<const MemoryPicture> picture) {
   picture_ = std::move(picture);
   layer_key_ = {};
+  level_.reset();
   QStringList peaks;
   if (!picture_->empty())
     for (const SideKind kind : {SideKind::predicted, SideKind::profiled})
@@ -71,13 +72,35 @@ void MemoryCanvas::set_look(const MemoryLook& look) {
 
 void MemoryCanvas::choose(std::optional<double> instant) {
   instant_ = instant;
+  level_.reset();
   update();
   Q_EMIT instant_chosen();
+}
+
+void MemoryCanvas::go_to(std::size_t level) {
+  instant_ = curve()->begins[level];
+  level_ = level;
+  update();
+  Q_EMIT instant_chosen();
+}
+
+std::optional<std::size_t> MemoryCanvas::level_at(const MemorySideCurve& curve, double time) const {
+  const TimeRange pixel{time, time + scale().ns_per_pixel()};
+  const auto column = band_columns(curve.begins, curve.levels.end, curve.totals, pixel, 1).front();
+  return column.empty() ? std::nullopt : std::optional<std::size_t>(column.highest);
+}
+
+std::optional<std::size_t> MemoryCanvas::chosen_level() const {
+  const MemorySideCurve* of = curve();
+  if (of == nullptr || !instant_) return std::nullopt;
+  if (level_ && *level_ < of->begins.size()) return level_;
+  return level_at(*of, *instant_);
 }
 
 void MemoryCanvas::follow(SideKind side, double instant) {
   side_ = side;
   instant_ = instant;
+  level_.reset();
   update();
 }
 
@@ -154,28 +177,28 @@ void MemoryCanvas::set_cursor(std::optional<double> Cursors::*cursor, double tim
 void MemoryCanvas::step_level(int by) {
   const MemorySideCurve* of = curve();
   if (of == nullptr) return;
-  const double now = instant_.value_or(workspace().visible().begin);
-  const auto& begins = of->begins;
-  const auto behind = std::upper_bound(begins.begin(), begins.end(), now) - begins.begin();
-  const auto last = static_cast<std::ptrdiff_t>(begins.size()) - 1;
-  std::ptrdiff_t place = by > 0 ? behind : behind - 2;
-  place = std::clamp<std::ptrdiff_t>(place, 0, last);
-  choose(begins[static_cast<std::size_t>(place)]);
+  const auto last = static_cast<std::ptrdiff_t>(of->begins.size()) - 1;
+  if (const auto now = chosen_level())
+    return go_to(static_cast<std::size_t>(
+        std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(*now) + by, 0, last)));
+  const auto first = std::lower_bound(of->begins.begin(), of->begins.end(),
+                                      instant_.value_or(workspace().visible().begin));
+  go_to(static_cast<std::size_t>(std::min(first - of->begins.begin(), last)));
 }
 
 void MemoryCanvas::next_peak() {
   if (picture_->empty()) return;
-  std::vector<std::pair<SideKind, double>> peaks;
+  std::vector<std::pair<SideKind, std::size_t>> peaks;
   for (const SideKind kind : {SideKind::predicted, SideKind::profiled})
     if (const auto& at = picture_->a->side(kind); at && at->peak)
-      peaks.emplace_back(kind, at->levels.levels[*at->peak].begin);
+      peaks.emplace_back(kind, *at->peak);
   if (peaks.empty()) return;
   const auto same = std::find_if(peaks.begin(), peaks.end(), [&](const auto& peak) {
-    return instant_ == peak.second && side() == peak.first;
+    return level_ == peak.second && side() == peak.first;
   });
   const auto& next = same == peaks.end() || same + 1 == peaks.end() ? peaks.front() : *(same + 1);
   side_ = next.first;
-  choose(next.second);
+  go_to(next.second);
 }
 
 MemoryCanvas::Layout MemoryCanvas::layout_for(QSize size) const {

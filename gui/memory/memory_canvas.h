@@ -27,6 +27,11 @@ class MemoryCanvas : public TimeCanvas {
 
   /// On the axis; none: nothing was clicked yet.
   std::optional<double> instant() const { return instant_; }
+  /// The level that the pixel column at `time` shows of a curve: its highest, so that what is told
+  /// is what is drawn.
+  std::optional<std::size_t> level_at(const MemorySideCurve& curve, double time) const;
+  /// Of `side()` at the instant: a level that was gone to, else that of the pixel column.
+  std::optional<std::size_t> chosen_level() const;
   void choose(std::optional<double> instant);
   /// The same without telling: the instant was chosen elsewhere.
   void follow(SideKind side, double instant);
@@ -68,6 +73,7 @@ class MemoryCanvas : public TimeCanvas {
   void draw_differences(QPainter& painter, QRectF area, QSize size, double pixels);
   void draw_instant(QPainter& painter, const Layout& layout, QSize size);
   void draw_read_out(QPainter& painter, const Layout& layout, QSize size);
+  void go_to(std::size_t level);
   void step_level(int by);
   void next_peak();
   void set_cursor(std::optional<double> Cursors::*cursor, double time);
@@ -77,6 +83,7 @@ class MemoryCanvas : public TimeCanvas {
   std::shared_ptr<const MemoryPicture> picture_ = std::make_shared<const MemoryPicture>();
   MemoryLook look_;
   std::optional<double> instant_;
+  std::optional<std::size_t> level_;  ///< of `side()`, where it was gone to
   std::optional<SideKind> side_;
   QPixmap layer_;
   LayerKey layer_key_;

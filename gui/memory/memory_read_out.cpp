@@ -15,9 +15,10 @@ struct ReadOutRow {
   std::optional<Bytes> predicted, profiled;
 };
 
-const MemoryLevel* level_at(const std::optional<MemorySideCurve>& curve, double time) {
+const MemoryLevel* shown_level(const MemoryCanvas& canvas,
+                               const std::optional<MemorySideCurve>& curve, double time) {
   if (!curve) return nullptr;
-  const auto level = curve->levels.at(time);
+  const auto level = canvas.level_at(*curve, time);
   return level ? &curve->levels.levels[*level] : nullptr;
 }
 
@@ -34,9 +35,11 @@ bool is_empty(const ReadOutRow& row) {
   return row.predicted.value_or(Bytes{}).count == 0 && row.profiled.value_or(Bytes{}).count == 0;
 }
 
-std::vector<ReadOutRow> rows_at(const ScenarioCurves& curves, BandSet shown, double time) {
-  const MemoryLevel* predicted = level_at(curves.predicted, time);
-  const MemoryLevel* profiled = level_at(curves.profiled, time);
+std::vector<ReadOutRow> rows_at(const MemoryCanvas& canvas, double time) {
+  const ScenarioCurves& curves = *canvas.picture().a;
+  const BandSet shown = canvas.picture().shown;
+  const MemoryLevel* predicted = shown_level(canvas, curves.predicted, time);
+  const MemoryLevel* profiled = shown_level(canvas, curves.profiled, time);
   std::vector<ReadOutRow> rows;
   const auto add = [&](const QString& name, auto figure, bool is_always = false) {
     const ReadOutRow row = row_of(name, predicted, profiled, figure);
@@ -81,7 +84,7 @@ std::vector<QStringList> cells_of(const std::vector<ReadOutRow>& rows) {
 QStringList MemoryCanvas::read_out(double time) const {
   QStringList lines;
   if (picture().empty()) return lines;
-  const auto rows = rows_at(*picture().a, picture().shown, time);
+  const auto rows = rows_at(*this, time);
   if (rows.empty()) return lines;
   for (const QStringList& cells : cells_of(rows)) lines << cells.join(QLatin1Char('\t'));
   return lines;
@@ -90,7 +93,7 @@ QStringList MemoryCanvas::read_out(double time) const {
 void MemoryCanvas::draw_read_out(QPainter& painter, const Layout& layout, QSize size) {
   const auto& hover = workspace().cursors().hover;
   if (!hover) return;
-  const auto rows = rows_at(*picture().a, picture().shown, *hover);
+  const auto rows = rows_at(*this, *hover);
   if (rows.empty()) return;
   const std::vector<QStringList> cells = cells_of(rows);
   const QFontMetricsF metrics(painter.font());
@@ -107,10 +110,8 @@ void MemoryCanvas::draw_read_out(QPainter& painter, const Layout& layout, QSize 
   const QRectF box(std::max(layout.plot.left(), is_left ? x - width - 12 : x + 12),
                    layout.plot.top() + 6, width, height);
   const Theme& theme = theme_of(*this);
-  QColor ground = theme.background;
-  ground.setAlpha(235);
-  painter.setPen(theme.grid);
-  painter.setBrush(ground);
+  painter.setPen(theme.faint_ink);
+  painter.setBrush(theme.background);
   painter.drawRoundedRect(box, 4, 4);
   painter.setBrush(Qt::NoBrush);
   double y = box.top() + 4;

@@ -175,14 +175,13 @@ void MemoryView::show_picture(std::shared_ptr<const MemoryPicture> picture) {
   show_units();
 }
 
-std::optional<MemoryView::Instant> MemoryView::instant_at(const ScenarioCurves& curves,
-                                                          SideKind side, double time) const {
-  const auto& curve = curves.side(side);
-  if (!curve) return std::nullopt;
-  const auto level = curve->levels.at(time);
-  if (!level) return std::nullopt;
-  return Instant{
-      .scenario = curves.scenario, .source = curve->source, .level = curve->levels.levels[*level]};
+std::optional<MemoryView::Instant> MemoryView::instant_at(SideKind side,
+                                                          std::optional<std::size_t> level) const {
+  const auto& curve = canvas_->picture().a->side(side);
+  if (!curve || !level) return std::nullopt;
+  return Instant{.scenario = canvas_->picture().a->scenario,
+                 .source = curve->source,
+                 .level = curve->levels.levels[*level]};
 }
 
 std::optional<MemoryView::Instant> MemoryView::peak_of(
@@ -201,7 +200,7 @@ void MemoryView::show_live() {
   const MemoryPicture& picture = canvas_->picture();
   if (picture.empty() || !canvas_->instant()) return;
   const SideKind side = canvas_->side();
-  const auto instant = instant_at(*picture.a, side, *canvas_->instant());
+  const auto instant = instant_at(side, canvas_->chosen_level());
   if (!instant)
     return live_->clear(tr("The %1 side has nothing there.").arg(qstring(name_of(side))));
   if (!has_buffers(*instant->scenario, instant->source))
@@ -228,8 +227,9 @@ void MemoryView::show_change() {
   if (picture.empty() || !cursors.a || !cursors.b)
     return change_->show(tr("Set the cursors A and B: keys 1 and 2, or Alt+click twice."), {});
   const SideKind side = canvas_->side();
-  const auto a = instant_at(*picture.a, side, *cursors.a);
-  const auto b = instant_at(*picture.a, side, *cursors.b);
+  const MemorySideCurve& curve = *picture.a->side(side);
+  const auto a = instant_at(side, canvas_->level_at(curve, *cursors.a));
+  const auto b = instant_at(side, canvas_->level_at(curve, *cursors.b));
   if (!a || !b || !has_buffers(*a->scenario, a->source))
     return change_->show(tr("Nothing is known of the buffers at A or at B."), {});
   changing_ = workspace().tasks().run(
@@ -271,7 +271,7 @@ void MemoryView::share_instant() {
   panels_->setCurrentWidget(live_);
   show_live();
   const SideKind side = canvas_->side();
-  const auto instant = instant_at(*picture.a, side, *canvas_->instant());
+  const auto instant = instant_at(side, canvas_->chosen_level());
   if (!instant) return;
   Selection selection{
       .scenario = picture.a->scenario,

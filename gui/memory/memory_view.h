@@ -58,7 +58,7 @@ class MemoryView : public View {
   /// Of the table of categories at the peak.
   std::optional<std::size_t> band_of_row(int row) const;
   void mark_selected_band();
-  std::optional<Instant> instant_at(const ScenarioCurves& curves, SideKind side, double time) const;
+  std::optional<Instant> instant_at(SideKind side, std::optional<std::size_t> level) const;
   std::optional<Instant> peak_of(const std::optional<ScenarioCurves>& curves) const;
 
   MemoryCanvas* canvas_;
