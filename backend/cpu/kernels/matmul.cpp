@@ -245,23 +245,35 @@ void start_output(const Kernel& kernel, const float* bias, const float* residual
   });
 }
 
+/// Sums over rows of neighbouring vectors of columns: of every row whole cache lines are read. Rows
+/// are summed in blocks, and the blocks then, so that the rounding error grows with neither count
+/// alone.
+template <int Vectors, class T, class G, class Extent>
+void sum_columns(const Kernel& kernel, const T* dy, G* sums, Extent part) {
+  constexpr std::int64_t rows_of_block = 32;
+  Floats sum[Vectors];
+  for (int v = 0; v < Vectors; ++v)
+    sum[v] = kernel.accumulate ? load(sums + v * lanes, part) : Floats{};
+  for (std::int64_t begin = 0; begin < kernel.rows; begin += rows_of_block) {
+    Floats of_block[Vectors]{};
+    for (std::int64_t row = begin; row < smaller(begin + rows_of_block, kernel.rows); ++row)
+      for (int v = 0; v < Vectors; ++v)
+        of_block[v] += load(dy + row * kernel.out_row() + v * lanes, part);
+    for (int v = 0; v < Vectors; ++v) sum[v] += of_block[v];
+  }
+  for (int v = 0; v < Vectors; ++v) store(sums + v * lanes, sum[v], part);
+}
+
 template <class T, class G>
 void column_sums(const Kernel& kernel, const T* dy, G* sums, int threads) {
-  // Rows are summed in blocks, and the blocks then, so that the rounding error grows with neither
-  // count alone.
-  constexpr std::int64_t rows_of_block = 32;
+  constexpr int vectors = 8;
   parallel(threads, [&](Member member) {
     const Range columns = share(kernel.out, member, 64);
-    for_vectors(columns.begin, columns.end, [&](std::int64_t i, auto part) {
-      Floats sum = kernel.accumulate ? load(sums + i, part) : Floats{};
-      for (std::int64_t begin = 0; begin < kernel.rows; begin += rows_of_block) {
-        Floats of_block{};
-        for (std::int64_t row = begin; row < smaller(begin + rows_of_block, kernel.rows); ++row)
-          of_block += load(dy + row * kernel.out_row() + i, part);
-        sum += of_block;
-      }
-      store(sums + i, sum, part);
-    });
+    std::int64_t i = columns.begin;
+    for (; i + vectors * lanes <= columns.end; i += vectors * lanes)
+      sum_columns<vectors>(kernel, dy + i, sums + i, Whole{});
+    for_vectors(i, columns.end,
+                [&](std::int64_t j, auto part) { sum_columns<1>(kernel, dy + j, sums + j, part); });
   });
 }
 
