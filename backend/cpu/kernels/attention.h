@@ -53,15 +53,25 @@ void pack_rows(HeadRows<const T> from, const Kernel& kernel, float* to) {
   }
 }
 
+/// Transposes `lanes` rows from `first` on, or as many as there are, to columns `block` apart.
+template <class T>
+SHARDSCOPE_INLINE void transpose_rows(HeadRows<const T> from, const Kernel& kernel,
+                                      std::int64_t first, float* to) {
+  for_vectors(0, kernel.head_dim, [&](std::int64_t d, auto part) {
+    Floats rows[lanes];
+    for (int i = 0; i < lanes; ++i)
+      rows[i] = first + i < kernel.length ? load(from.row(first + i) + d, part) : Floats{};
+    transpose(rows);
+    const std::int64_t left = kernel.head_dim - d;
+    for (int i = 0; i < lanes && i < left; ++i) store(to + (d + i) * block, rows[i]);
+  });
+}
+
 /// Transposes each block of rows to [blocks][head_dim][block], the padding 0.
 template <class T>
 void pack_transposed(HeadRows<const T> from, const Kernel& kernel, float* to) {
-  for (std::int64_t begin = 0; begin < kernel.length; begin += block) {
-    for (std::int64_t d = 0; d < kernel.head_dim; ++d, to += block) {
-      for (std::int64_t t = 0; t < block; ++t)
-        to[t] = begin + t < kernel.length ? to_float(from.row(begin + t)[d]) : 0.0f;
-    }
-  }
+  for (std::int64_t begin = 0; begin < kernel.length; begin += block, to += kernel.head_dim * block)
+    for (std::int64_t t = 0; t < block; t += lanes) transpose_rows(from, kernel, begin + t, to + t);
 }
 
 /// The product of one block of queries (or of their gradients) with one packed block of keys (or

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -57,23 +58,39 @@ SHARDSCOPE_INLINE float mask_and_scale(float* scores, float scale, std::int64_t 
   return largest_of(largest);
 }
 
+/// What each row's sums so far are multiplied by, now that its largest score may be a larger one.
+struct Corrections {
+  float of_row[block] = {};
+
+  /// All rows at once: the exponentials of one after the other would wait for each other.
+  void update(float* largest, const float* in_block) {
+    for (std::int64_t i = 0; i < block; i += lanes) {
+      const Floats old = load(largest + i);
+      const Floats now = larger(old, load(in_block + i));
+      store(largest + i, now);
+      store(of_row + i, exp(old - now));
+    }
+  }
+};
+
 /// Turns one block of scores into weights relative to each row's largest score so far (online
 /// softmax; Milakov and Gimelshein 2018, arXiv 1805.02867), and rescales what was summed before.
 void update_rows(const Scratch& s, float scale, std::int64_t rows, std::int64_t width,
                  bool diagonal) {
+  float in_block[block] = {};
+  for (std::int64_t row = 0; row < rows; ++row)
+    in_block[row] = mask_and_scale(s.weights + row * block, scale, row, diagonal);
+  Corrections corrections;
+  corrections.update(s.largest, in_block);
   for (std::int64_t row = 0; row < rows; ++row) {
     float* scores = s.weights + row * block;
-    const float old = s.largest[row];
-    const float in_block = mask_and_scale(scores, scale, row, diagonal);
-    const float now = old > in_block ? old : in_block;
     Floats total{};
     for (std::int64_t i = 0; i < block; i += lanes) {
-      const Floats weight = exp(load(scores + i) - now);
+      const Floats weight = exp(load(scores + i) - s.largest[row]);
       store(scores + i, weight);
       total += weight;
     }
-    const float correction = exp(broadcast(old - now))[0];
-    s.largest[row] = now;
+    const float correction = corrections.of_row[row];
     s.totals[row] = s.totals[row] * correction + sum_of(total);
     float* sums = s.sums + row * width;
     if (correction != 1.0f)
@@ -128,10 +145,8 @@ void attend(const Kernel& kernel, const Scratch& s, const Head<T>& head) {
     const HeadRows<const float> q =
         floats_of(HeadRows<const T>{head.q.row(first), head.q.stride}, kernel, rows, s);
     zero(s.sums, block * width);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      s.largest[row] = -std::numeric_limits<float>::infinity();
-      s.totals[row] = 0.0f;
-    }
+    std::fill_n(s.largest, block, -std::numeric_limits<float>::infinity());
+    std::fill_n(s.totals, block, 0.0f);
     for (std::int64_t j = 0; j <= i; ++j) {
       block_scores(q, s.keys + j * kernel.head_dim * block, s.weights, kernel.head_dim, rows,
                    j == i);

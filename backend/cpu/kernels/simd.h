@@ -43,7 +43,8 @@ struct Part {
 
 SHARDSCOPE_INLINE float to_float(float value) { return value; }
 
-SHARDSCOPE_INLINE Floats broadcast(float value) { return Floats{} + value; }
+/// Minus 0 and not plus, which would be an addition: -0 + 0 is another number.
+SHARDSCOPE_INLINE Floats broadcast(float value) { return value - Floats{}; }
 
 SHARDSCOPE_INLINE Floats load(const float* from, Whole = {}) {
   Floats v;
@@ -70,15 +71,32 @@ SHARDSCOPE_INLINE void store(float* to, Floats v, Part part) {
 }
 #endif
 
+#ifdef __AVX512F__
+// One instruction each, which GCC 12 does not find.
+SHARDSCOPE_INLINE Words zero_extended(UpperHalves halves) {
+  return (Words)_mm512_cvtepu16_epi32((__m256i)halves);
+}
+SHARDSCOPE_INLINE UpperHalves lower_halves(Words words) {
+  return (UpperHalves)_mm512_cvtepi32_epi16((__m512i)words);
+}
+#else
+SHARDSCOPE_INLINE Words zero_extended(UpperHalves halves) {
+  return __builtin_convertvector(halves, Words);
+}
+SHARDSCOPE_INLINE UpperHalves lower_halves(Words words) {
+  return __builtin_convertvector(words, UpperHalves);
+}
+#endif
+
 SHARDSCOPE_INLINE Floats widened(UpperHalves halves) {
-  return (Floats)(__builtin_convertvector(halves, Words) << 16);
+  return (Floats)(zero_extended(halves) << 16);
 }
 /// As `to_bfloat16`.
 SHARDSCOPE_INLINE UpperHalves rounded(Floats v) {
   const Words bits = (Words)v;
   const Words nearest = bits + 0x7FFF + (bits >> 16 & 1);
   const Words kept = v != v ? bits | 0x400000 : nearest;
-  return __builtin_convertvector(kept >> 16, UpperHalves);
+  return lower_halves(kept >> 16);
 }
 
 SHARDSCOPE_INLINE Floats load(const Bfloat16* from, Whole = {}) {
@@ -118,12 +136,26 @@ SHARDSCOPE_INLINE void for_vectors(std::int64_t begin, std::int64_t end, const B
 
 /// Where the condition holds `a`, else `b`. Comparisons with NaN do not hold.
 SHARDSCOPE_INLINE Floats select(Ints condition, Floats a, Floats b) { return condition ? a : b; }
-/// The larger of each pair; `b` where one is NaN.
+/// The larger and the smaller of each pair; `b` where one is NaN.
+#ifdef __AVX512F__
+SHARDSCOPE_INLINE Floats larger(Floats a, Floats b) {
+  return (Floats)_mm512_max_ps((__m512)a, (__m512)b);
+}
+SHARDSCOPE_INLINE Floats smaller(Floats a, Floats b) {
+  return (Floats)_mm512_min_ps((__m512)a, (__m512)b);
+}
+#else
 SHARDSCOPE_INLINE Floats larger(Floats a, Floats b) { return a > b ? a : b; }
+SHARDSCOPE_INLINE Floats smaller(Floats a, Floats b) { return a < b ? a : b; }
+#endif
 
 SHARDSCOPE_INLINE Floats absolute(Floats v) { return (Floats)((Ints)v & 0x7fffffff); }
 
 /// Sum of all elements in a fixed order (halves, quarters, ...).
+#ifdef __AVX512F__
+SHARDSCOPE_INLINE float sum_of(Floats v) { return _mm512_reduce_add_ps((__m512)v); }
+SHARDSCOPE_INLINE float largest_of(Floats v) { return _mm512_reduce_max_ps((__m512)v); }
+#else
 SHARDSCOPE_INLINE float sum_of(Floats v) {
   float x[lanes];
   std::memcpy(x, &v, sizeof v);
@@ -131,17 +163,40 @@ SHARDSCOPE_INLINE float sum_of(Floats v) {
     for (int i = 0; i < half; ++i) x[i] += x[i + half];
   return x[0];
 }
-SHARDSCOPE_INLINE double sum_of(Doubles v) {
-  double sum = 0;
-  for (int i = 0; i < lanes / 2; ++i) sum += v[i];
-  return sum;
-}
 SHARDSCOPE_INLINE float largest_of(Floats v) {
   float x[lanes];
   std::memcpy(x, &v, sizeof v);
   for (int half = lanes / 2; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
   return x[0];
+}
+#endif
+SHARDSCOPE_INLINE double sum_of(Doubles v) {
+  double sum = 0;
+  for (int i = 0; i < lanes / 2; ++i) sum += v[i];
+  return sum;
+}
+
+/// Turns rows into columns: the off-diagonal halves are exchanged, then the quarters within each
+/// half, and so on.
+SHARDSCOPE_INLINE void transpose(Floats (&rows)[lanes]) {
+#pragma GCC unroll 4
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    Ints upper{}, lower{};
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) {
+      upper[i] = i & half ? lanes + i - half : i;
+      lower[i] = i & half ? lanes + i : i + half;
+    }
+#pragma GCC unroll 16
+    for (int row = 0; row < lanes; ++row) {
+      if (row & half) continue;
+      const Floats a = rows[row];
+      const Floats b = rows[row + half];
+      rows[row] = __builtin_shuffle(a, b, upper);
+      rows[row + half] = __builtin_shuffle(a, b, lower);
+    }
+  }
 }
 
 /// The lower and the upper half of a vector in double precision.

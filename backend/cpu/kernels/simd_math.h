@@ -21,9 +21,8 @@ SHARDSCOPE_INLINE Floats scaled_by_power_of_two(Floats v, Floats n) {
 
 /// e^x. Range reduction and degree-6 polynomial as in Cephes' expf.
 SHARDSCOPE_INLINE Floats exp(Floats x) {
-  // Beyond these the result is infinity or 0 in any case; written so that NaN passes.
-  x = select(x > 89.0f, broadcast(89.0f), x);
-  x = select(x < -104.0f, broadcast(-104.0f), x);
+  // Beyond these the result is infinity or 0 in any case; in this order of operands NaN passes.
+  x = larger(broadcast(-104.0f), smaller(broadcast(89.0f), x));
   const Floats magic =
       broadcast(12582912.0f);  // adding 1.5 * 2^23 rounds to the nearest whole number
   const Floats n = (x * 1.44269504088896341f + magic) - magic;
