@@ -243,7 +243,7 @@ def measure(options, results):
         if with_llm_c:
             write_llm_c_inputs(folder)
         for round_ in range(options.rounds):
-            for case in cases:
+            for case in sorted(cases, key=lambda case: len(results.get(name_of(case), {}).get("ours", []))):
                 print(f"round {round_ + 1} of {options.rounds}: {name_of(case)}", file=sys.stderr)
                 measure_round(options, results, case)
                 save(options, results)

@@ -1,12 +1,13 @@
 // The fastest that oneDNN does the matrix products of a model's step on one core: every shape in
-// every layout that it could be given in. One JSON object; cpu.py runs one per core.
+// every layout that it could be given in, by processor time, which other processes hardly disturb.
+// One JSON object; cpu.py runs one per core.
 //
 // usage: gemm_rate MODEL BATCH SEQ fp32|bf16_mixed|bf16
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,7 +28,6 @@ namespace shardscope {
 namespace {
 
 using dnnl::memory;
-using Clock = std::chrono::steady_clock;
 
 /// C[rows, columns] = A[rows, depth] B[depth, columns].
 struct Shape {
@@ -128,10 +128,10 @@ double seconds_of(const Shape& shape, const Layout& layout, double beat_s,
   const dnnl::matmul product = primitive_of(shape, layout, engine, arguments);
   for (auto& [argument, operand] : arguments) fill(operand);
   const auto timed = [&] {
-    const auto begin = Clock::now();
+    const std::clock_t begin = std::clock();
     product.execute(stream, arguments);
     stream.wait();
-    return std::chrono::duration<double>(Clock::now() - begin).count();
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   };
   constexpr double short_s = 0.02;
   double first = timed();
