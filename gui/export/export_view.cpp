@@ -41,13 +41,16 @@ QString made_by() {
 
 QSize size_of(const PictureSize& size) { return {size.width, size.height}; }
 
-Encoding png_of(View& view, const PictureSize& size) {
+using Draw = std::function<void(QPainter&)>;
+
+Encoding png_of(const PictureSize& size, const Draw& draw) {
   QImage image(QSize(static_cast<int>(std::lround(size.width * size.scale)),
                      static_cast<int>(std::lround(size.height * size.scale))),
                QImage::Format_RGB32);
   image.setDevicePixelRatio(size.scale);
+  image.fill(Qt::white);
   QPainter painter(&image);
-  draw_export_page(view, painter, size_of(size));
+  draw(painter);
   painter.end();
   return [image] {
     QByteArray bytes;
@@ -58,7 +61,7 @@ Encoding png_of(View& view, const PictureSize& size) {
   };
 }
 
-QByteArray svg_of(View& view, const PictureSize& size) {
+QByteArray svg_of(const PictureSize& size, const QString& title, const Draw& draw) {
   QByteArray bytes;
   QBuffer buffer(&bytes);
   QSvgGenerator generator;
@@ -66,12 +69,38 @@ QByteArray svg_of(View& view, const PictureSize& size) {
   generator.setResolution(logical_dpi);
   generator.setSize(size_of(size));
   generator.setViewBox(QRect(QPoint(), size_of(size)));
-  generator.setTitle(view.title());
-  generator.setDescription(caption_of(view.workspace()).join(u'\n'));
+  generator.setTitle(title);
   QPainter painter(&generator);
-  draw_export_page(view, painter, size_of(size));
+  draw(painter);
   painter.end();
   return bytes;
+}
+
+/// A page for each of `pages`.
+QByteArray pdf_of(const PictureSize& size, const std::vector<Draw>& pages) {
+  QByteArray bytes;
+  QBuffer buffer(&bytes);
+  buffer.open(QIODevice::WriteOnly);
+  QPdfWriter writer(&buffer);
+  writer.setCreator(made_by());
+  writer.setResolution(logical_dpi);
+  constexpr double points = 72.0 / logical_dpi;
+  writer.setPageSize(QPageSize(QSizeF(size.width * points, size.height * points), QPageSize::Point,
+                               {}, QPageSize::ExactMatch));
+  writer.setPageMargins(QMarginsF());
+  QPainter painter(&writer);
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    if (i > 0) writer.newPage();
+    painter.save();
+    pages[i](painter);
+    painter.restore();
+  }
+  painter.end();
+  return bytes;
+}
+
+Encoding ready(const QByteArray& bytes) {
+  return [bytes] { return bytes; };
 }
 
 }  // namespace
@@ -113,45 +142,30 @@ void draw_export_page(View& view, QPainter& painter, QSize page) {
   painter.restore();
 }
 
+Encoding export_picture(ExportFormat format, const PictureSize& size, const QString& title,
+                        const std::function<void(QPainter&)>& draw) {
+  if (format == ExportFormat::svg) return ready(svg_of(size, title, draw));
+  if (format == ExportFormat::pdf) return ready(pdf_of(size, {draw}));
+  return png_of(size, draw);
+}
+
 Encoding export_view(View& view, ExportFormat format, const PictureSize& size) {
-  const auto ready = [](QByteArray bytes) { return [bytes] { return bytes; }; };
-  switch (format) {
-    case ExportFormat::png:
-      return png_of(view, size);
-    case ExportFormat::svg:
-      return ready(svg_of(view, size));
-    case ExportFormat::pdf:
-      return ready(export_pdf({&view}, size));
-    case ExportFormat::csv:
-      return ready(csv_of(*view.table()).toUtf8());
-    case ExportFormat::markdown:
-      return ready(markdown_of(*view.table()).toUtf8());
-  }
-  return ready({});
+  if (format == ExportFormat::csv) return ready(csv_of(*view.table()).toUtf8());
+  if (format == ExportFormat::markdown) return ready(markdown_of(*view.table()).toUtf8());
+  return export_picture(format, size, view.title(),
+                        [&](QPainter& painter) { draw_export_page(view, painter, size_of(size)); });
 }
 
 QByteArray export_pdf(const std::vector<View*>& views, const PictureSize& size,
                       const std::function<void(View&)>& before_each) {
-  QByteArray bytes;
-  QBuffer buffer(&bytes);
-  buffer.open(QIODevice::WriteOnly);
-  QPdfWriter writer(&buffer);
-  writer.setCreator(made_by());
-  writer.setResolution(logical_dpi);
-  constexpr double points = 72.0 / logical_dpi;
-  writer.setPageSize(QPageSize(QSizeF(size.width * points, size.height * points), QPageSize::Point,
-                               {}, QPageSize::ExactMatch));
-  writer.setPageMargins(QMarginsF());
-  QPainter painter(&writer);
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    if (i > 0) writer.newPage();
-    if (before_each) before_each(*views[i]);
-    painter.save();
-    draw_export_page(*views[i], painter, size_of(size));
-    painter.restore();
+  std::vector<Draw> pages;
+  for (View* view : views) {
+    pages.push_back([&before_each, view, &size](QPainter& painter) {
+      if (before_each) before_each(*view);
+      draw_export_page(*view, painter, size_of(size));
+    });
   }
-  painter.end();
-  return bytes;
+  return pdf_of(size, pages);
 }
 
 }  // namespace shardscope::gui

@@ -19,6 +19,9 @@ void draw_export_page(View& view, QPainter& painter, QSize page);
 /// thread.
 using Encoding = std::function<QByteArray()>;
 
+/// What `draw` draws on `size` logical pixels, as a PNG, SVG or PDF.
+Encoding export_picture(ExportFormat format, const PictureSize& size, const QString& title,
+                        const std::function<void(QPainter&)>& draw);
 /// The view as the content of a file. Draws, or reads the table, at once.
 Encoding export_view(View& view, ExportFormat format, const PictureSize& size);
 /// A page for each view; `before_each` is called before it is drawn.

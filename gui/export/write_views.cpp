@@ -51,13 +51,34 @@ void write(const fs::path& path, const QByteArray& bytes) {
                    std::string_view(bytes.constData(), static_cast<std::size_t>(bytes.size())));
 }
 
+/// The whole window is no view, and a picture only.
+bool is_window(const ExportRequest& request) {
+  return request.views == std::vector<std::string>{"window"} && !is_table(request.format);
+}
+
+fs::path write_window(MainWindow& window, const ExportRequest& request) {
+  const QSize size(request.size.width, request.size.height);
+  window.show_compared(size);
+  wait(window);
+  const fs::path path = request.into_folder
+                            ? request.output / fmt::format("window.{}", name_of(request.format))
+                            : request.output;
+  write(path, export_picture(request.format, request.size, window.windowTitle(),
+                             [&](QPainter& painter) { window.render(&painter); })());
+  return path;
+}
+
 }  // namespace
 
 std::vector<fs::path> write_views(MainWindow& window, const ExportRequest& request,
                                   const std::function<void()>& check) {
-  const std::vector<View*> views = asked_views(window, request.views);
+  const bool all_of_it = is_window(request);
+  const std::vector<View*> views =
+      all_of_it ? std::vector<View*>() : asked_views(window, request.views);
   wait(window);
   if (check) check();
+  if (request.into_folder) create_folder(request.output);
+  if (all_of_it) return {write_window(window, request)};
   const auto bring_up = [&](View& view) {
     window.show_alone(&view, QSize(request.size.width, request.size.height));
     wait(window);
@@ -66,17 +87,14 @@ std::vector<fs::path> write_views(MainWindow& window, const ExportRequest& reque
     write(request.output, export_pdf(views, request.size, bring_up));
     return {request.output};
   }
-  if (request.into_folder) create_folder(request.output);
   std::vector<fs::path> written;
   for (View* view : views) {
     bring_up(*view);
-    const fs::path path =
-        request.into_folder
-            ? request.output /
-                  fmt::format("{}.{}", view->objectName().toStdString(), name_of(request.format))
-            : request.output;
-    write(path, export_view(*view, request.format, request.size)());
-    written.push_back(path);
+    written.push_back(request.into_folder
+                          ? request.output / fmt::format("{}.{}", view->objectName().toStdString(),
+                                                         name_of(request.format))
+                          : request.output);
+    write(written.back(), export_view(*view, request.format, request.size)());
   }
   return written;
 }

@@ -87,6 +87,17 @@ void MainWindow::show_alone(View* view, QSize size) {
   QApplication::processEvents();
 }
 
+void MainWindow::show_compared(QSize size) {
+  setAttribute(Qt::WA_DontShowOnScreen);
+  docks_->arrange(Arrangement::compare);
+  if (View* memory = view(QStringLiteral("memory"))) docks_->bring_up(memory);
+  resize(size);
+  show();
+  QApplication::processEvents();
+  docks_->balance();
+  QApplication::processEvents();
+}
+
 void MainWindow::open(const std::filesystem::path& path) { opening_->open(path); }
 
 void MainWindow::compare(const std::optional<std::string>& a, const std::optional<std::string>& b) {
@@ -164,10 +175,19 @@ void MainWindow::make_progress() {
 }
 
 void MainWindow::make_menus() {
-  add_menus(*this, window_commands());
-  add_menu(*this, tr("Here"), [this] {
-    return docks_->current() ? docks_->current()->commands() : std::vector<Command>();
+  add_menus(*this, file_commands());
+  add_menus(*this, compare_commands());
+  add_menus(*this, view_commands());
+  add_keys(*this, current_view_commands());
+  add_menu(*this, tr("This view"), [this] {
+    std::vector<Command> all = current_view_commands();
+    const std::vector<Command> own =
+        docks_->current() ? docks_->current()->commands() : std::vector<Command>();
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
   });
+  add_menus(*this, appearance_commands());
+  add_menus(*this, help_commands());
 }
 
 void MainWindow::show_progress() {

@@ -39,6 +39,9 @@ class MainWindow : public QMainWindow {
   /// Nothing but `view`, at this size, in a window that nobody sees; for pictures.
   void show_alone(View* view, QSize size);
 
+  /// All of the window at this size, memory over timeline, which nobody sees either.
+  void show_compared(QSize size);
+
   /// In the background; what cannot be opened is told in the window and in `failed`.
   void open(const std::filesystem::path& path);
   /// Which scenarios to compare once everything is open, by label or path.

@@ -15,6 +15,15 @@ void show_state(QAction& action, const Command& command) {
   if (command.is_checked) action.setChecked(command.is_checked());
 }
 
+/// A key asks, too: the state may have changed since a menu was open.
+void connect_to(QAction& action, QMainWindow& window, const Command& command) {
+  action.setShortcuts(command.keys);
+  window.addAction(&action);
+  QObject::connect(&action, &QAction::triggered, &window, [command] {
+    if (!command.is_enabled || command.is_enabled()) command.run();
+  });
+}
+
 /// `&` would be taken for a mark.
 QString plain(QString text) { return text.replace(u'&', QStringLiteral("&&")); }
 
@@ -26,13 +35,8 @@ void add_menus(QMainWindow& window, const std::vector<Command>& commands) {
     QMenu*& menu = menus[command.group];
     if (menu == nullptr) menu = window.menuBar()->addMenu(plain(command.group));
     QAction* action = menu->addAction(plain(command.text));
-    action->setShortcuts(command.keys);
     action->setCheckable(static_cast<bool>(command.is_checked));
-    window.addAction(action);
-    // A key asks, too: the state may have changed since the menu was open.
-    QObject::connect(action, &QAction::triggered, &window, [command] {
-      if (!command.is_enabled || command.is_enabled()) command.run();
-    });
+    connect_to(*action, window, command);
     QObject::connect(menu, &QMenu::aboutToShow, action,
                      [action, command] { show_state(*action, command); });
     QObject::connect(menu, &QMenu::aboutToHide, action, [action] { action->setEnabled(true); });
@@ -42,18 +46,26 @@ void add_menus(QMainWindow& window, const std::vector<Command>& commands) {
 void add_menu(QMainWindow& window, const QString& title,
               std::function<std::vector<Command>()> commands) {
   QMenu* menu = window.menuBar()->addMenu(plain(title));
-  QObject::connect(menu, &QMenu::aboutToShow, menu, [menu, commands = std::move(commands)] {
+  QObject::connect(menu, &QMenu::aboutToShow, menu, [menu, title, commands = std::move(commands)] {
     menu->clear();
     for (const Command& command : commands()) {
       const QString keys = QKeySequence::listToString(command.keys, QKeySequence::NativeText);
-      QAction* action = menu->addAction(plain(command.group + QStringLiteral(": ") + command.text) +
-                                        (keys.isEmpty() ? QString() : u'\t' + keys));
+      const QString name = command.group == title
+                               ? command.text
+                               : command.group + QStringLiteral(": ") + command.text;
+      QAction* action =
+          menu->addAction(plain(name) + (keys.isEmpty() ? QString() : QLatin1Char('\t') + keys));
       action->setCheckable(static_cast<bool>(command.is_checked));
       show_state(*action, command);
       QObject::connect(action, &QAction::triggered, menu, command.run);
     }
     if (menu->isEmpty()) menu->addAction(QMenu::tr("nothing to do here"))->setEnabled(false);
   });
+}
+
+void add_keys(QMainWindow& window, const std::vector<Command>& commands) {
+  for (const Command& command : commands)
+    connect_to(*new QAction(plain(command.text), &window), window, command);
 }
 
 }  // namespace shardscope::gui

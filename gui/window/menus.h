@@ -14,9 +14,11 @@ namespace shardscope::gui {
 /// are asked for whenever a menu opens.
 void add_menus(QMainWindow& window, const std::vector<Command>& commands);
 
-/// A menu that asks `commands` anew whenever it opens, below `title`: its entries are not in the
-/// way of anybody's keys.
+/// A menu that asks `commands` anew whenever it opens; keys are shown, and are others' to listen to.
 void add_menu(QMainWindow& window, const QString& title,
               std::function<std::vector<Command>()> commands);
+
+/// Their keys count in the whole window, without a menu.
+void add_keys(QMainWindow& window, const std::vector<Command>& commands);
 
 }  // namespace shardscope::gui

@@ -52,9 +52,19 @@ void ViewDocks::arrange(Arrangement arrangement) {
     before = dock;
     dock->show();
   }
-  if (arrangement == Arrangement::compare && upper != nullptr && lower != nullptr)
-    window_->resizeDocks({upper, lower}, {1, 1}, Qt::Vertical);
+  balance();
   update_title_bars();
+}
+
+void ViewDocks::balance() {
+  QList<QDockWidget*> halves;
+  for (const auto area : {Qt::TopDockWidgetArea, Qt::BottomDockWidgetArea})
+    for (QDockWidget* dock : docks_)
+      if (window_->dockWidgetArea(dock) == area && !dock->isHidden()) {
+        halves.push_back(dock);
+        break;
+      }
+  if (halves.size() == 2) window_->resizeDocks(halves, {1000, 1000}, Qt::Vertical);
 }
 
 void ViewDocks::set_shown(bool shown) {

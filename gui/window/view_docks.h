@@ -27,6 +27,8 @@ class ViewDocks : public QObject {
 
   const std::vector<View*>& views() const { return views_; }
   void arrange(Arrangement arrangement);
+  /// Upper and lower half get the same height.
+  void balance();
   void set_shown(bool shown);
   void bring_up(View* view);
   /// `view` is all that is left, or everything is as it was before.

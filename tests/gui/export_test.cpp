@@ -75,6 +75,13 @@ TEST_F(Export, EveryViewGoesIntoAFolder) {
   EXPECT_EQ(names_in(path("new/folder")).size(), window.views().size());
 }
 
+TEST_F(Export, TheWholeWindowIsAPicture) {
+  write_views(window, {.views = {"window"},
+                       .output = path("w.png"),
+                       .size = {.width = 900, .height = 600, .scale = 2}});
+  EXPECT_EQ(QImage(folder.filePath("w.png")).size(), QSize(1800, 1200));
+}
+
 TEST_F(Export, AnUnknownViewIsNamedWithThoseThereAre) {
   try {
     write_views(window, {.views = {"memry"}, .output = path("x.png")});

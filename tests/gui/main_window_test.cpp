@@ -6,6 +6,7 @@
 #include <QApplication>
 #include <QDockWidget>
 #include <QDropEvent>
+#include <QMenu>
 #include <QMenuBar>
 #include <QMimeData>
 #include <QPushButton>
@@ -170,6 +171,21 @@ TEST_F(TwoRuns, F11LeavesOneViewAndBringsTheOthersBack) {
   EXPECT_TRUE(window.menuBar()->isVisible());
   for (const QDockWidget* dock : window.findChildren<QDockWidget*>())
     EXPECT_FALSE(dock->isHidden());
+}
+
+TEST_F(TwoRuns, TheMenuOfThisViewHasWhatCanBeDoneThere) {
+  View* view = window.view("memory");
+  window.show_view(view);
+  QMenu* menu = nullptr;
+  for (const QAction* action : window.menuBar()->actions())
+    if (action->text() == "This view") menu = action->menu();
+  ASSERT_NE(menu, nullptr);
+  Q_EMIT menu->aboutToShow();
+  QStringList texts;
+  for (const QAction* action : menu->actions()) texts += action->text().section('\t', 0, 0);
+  EXPECT_TRUE(texts.contains("Export..."));
+  for (const Command& command : view->commands())
+    EXPECT_TRUE(texts.join('\n').contains(command.text)) << command.text.toStdString();
 }
 
 TEST_F(TwoRuns, TheTitleNamesWhatIsCompared) {
