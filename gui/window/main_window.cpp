@@ -89,8 +89,9 @@ void MainWindow::show_alone(View* view, QSize size) {
 
 void MainWindow::show_compared(QSize size) {
   setAttribute(Qt::WA_DontShowOnScreen);
-  docks_->arrange(Arrangement::compare);
-  if (View* memory = view(QStringLiteral("memory"))) docks_->bring_up(memory);
+  if (shows_views_) docks_->arrange(Arrangement::compare);
+  View* memory = view(QStringLiteral("memory"));
+  if (shows_views_ && memory != nullptr) docks_->bring_up(memory);
   resize(size);
   show();
   QApplication::processEvents();

@@ -95,6 +95,7 @@ std::vector<Command> MainWindow::compare_commands() {
 
 std::vector<Command> MainWindow::view_commands() {
   const QString group = tr("View");
+  const auto has_views = [this] { return shows_views_; };
   std::vector<Command> all;
   for (std::size_t i = 0; i < views().size(); ++i) {
     View* view = views()[i];
@@ -106,15 +107,18 @@ std::vector<Command> MainWindow::view_commands() {
   }
   append(all, {{.group = group,
                 .text = tr("Arrange: one behind the other"),
-                .run = [this] { docks_->arrange(Arrangement::tabs); }},
+                .run = [this] { docks_->arrange(Arrangement::tabs); },
+                .is_enabled = has_views},
                {.group = group,
                 .text = tr("Arrange: memory over timeline"),
                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_0)},
-                .run = [this] { docks_->arrange(Arrangement::compare); }},
+                .run = [this] { docks_->arrange(Arrangement::compare); },
+                .is_enabled = has_views},
                {.group = group,
                 .text = tr("Only this view"),
                 .keys = {Qt::Key_F11},
                 .run = [this] { set_focus_mode(!docks_->shows_only_one()); },
+                .is_enabled = has_views,
                 .is_checked = [this] { return docks_->shows_only_one(); }},
                {.group = group,
                 .text = tr("Undo zoom"),
