@@ -40,11 +40,23 @@ std::span<const Scale> scales_of(Quantity quantity) {
   return counts;
 }
 
-double largest_magnitude(const std::vector<double>& numbers) {
+struct Magnitudes {
   double largest = 0;
-  for (const double number : numbers)
-    if (!std::isnan(number)) largest = std::max(largest, std::abs(number));
-  return largest;
+  double smallest = HUGE_VAL;  ///< but 0
+  void add(const Magnitudes& other) {
+    largest = std::max(largest, other.largest);
+    smallest = std::min(smallest, other.smallest);
+  }
+};
+
+Magnitudes magnitudes_of(const std::vector<double>& numbers) {
+  Magnitudes found;
+  for (const double number : numbers) {
+    const double magnitude = std::abs(number);
+    if (std::isnan(number) || magnitude == 0) continue;
+    found.add({.largest = magnitude, .smallest = magnitude});
+  }
+  return found;
 }
 
 }  // namespace
@@ -68,30 +80,39 @@ void set_texts(Column& column, const std::vector<std::string>& texts,
   column.codes = std::move(text_of_row);
 }
 
-NumberUnit unit_for(Quantity quantity, double largest) {
+NumberUnit unit_for(Quantity quantity, double largest, double smallest) {
   const std::span<const Scale> scales = scales_of(quantity);
   Scale fitting = scales.front();
   for (const Scale& scale : scales)
     if (largest >= scale.size) fitting = scale;
   NumberUnit unit{.name = fitting.name, .size = fitting.size};
   if (quantity == Quantity::count || quantity == Quantity::text) return unit;
-  // Four significant digits of the largest, never parts of a byte or a nanosecond.
+  // Four significant digits of the largest and two of the smallest, never parts of a byte or a
+  // nanosecond.
   const double shown = largest / fitting.size;
   const bool is_whole = fitting.size == 1 && quantity != Quantity::rate;
   if (!is_whole) unit.decimals = shown >= 1000 ? 0 : shown >= 100 ? 1 : 2;
+  const bool is_fine = quantity == Quantity::bytes || quantity == Quantity::duration;
+  constexpr int most_decimals = 3;
+  for (double digits = smallest / fitting.size; is_fine && !is_whole && digits > 0;) {
+    if (unit.decimals >= most_decimals || digits * std::pow(10, unit.decimals) >= 10) break;
+    ++unit.decimals;
+  }
   return unit;
 }
 
 void set_units(ColumnTable& table) {
-  std::map<std::string, double> largest_of_scale;
-  for (Column& column : table.columns) {
-    column.largest = largest_magnitude(column.numbers);
-    double& largest = largest_of_scale[column.scale];
-    largest = std::max(largest, column.largest);
+  std::map<std::string, Magnitudes> of_scale;
+  std::vector<Magnitudes> of_column;
+  for (const Column& column : table.columns) {
+    of_column.push_back(magnitudes_of(column.numbers));
+    of_scale[column.scale].add(of_column.back());
   }
-  for (Column& column : table.columns) {
-    if (!column.scale.empty()) column.largest = largest_of_scale[column.scale];
-    column.unit = unit_for(column.quantity, column.largest);
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    Column& column = table.columns[i];
+    const Magnitudes& found = column.scale.empty() ? of_column[i] : of_scale[column.scale];
+    column.largest = found.largest;
+    column.unit = unit_for(column.quantity, found.largest, found.smallest);
   }
 }
 

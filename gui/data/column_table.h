@@ -64,9 +64,10 @@ void set_texts(Column& column, const std::vector<std::string>& texts);
 void set_texts(Column& column, const std::vector<std::string>& texts,
                std::vector<std::uint32_t> text_of_row);
 
-/// The unit in which a largest magnitude of `largest` is between 1 and 1000 or so. Example: of
-/// bytes whose largest is 5 MiB, MiB.
-NumberUnit unit_for(Quantity quantity, double largest);
+/// The unit in which a largest magnitude of `largest` is between 1 and 1000 or so, with decimals
+/// that tell values like `smallest` apart, three at most. Example: of bytes whose largest is 5 MiB,
+/// MiB.
+NumberUnit unit_for(Quantity quantity, double largest, double smallest);
 
 /// As it is written in the column: "141.79", "-3.2" of a difference "+3.2"; "" of no number.
 std::string number_text(double number, const NumberUnit& unit, bool is_signed);

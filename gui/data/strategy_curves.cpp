@@ -1,60 +1,67 @@
 #include "gui/data/strategy_curves.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <utility>
 
+#include "gui/data/memory_sources.h"
+#include "gui/data/pixel_edges.h"
 #include "gui/data/side_times.h"
-#include "traces/analysis.h"
 
 namespace shardscope::gui {
 namespace {
-
-std::vector<TimeWindow> windows_of(const Trace& trace, TimeWindow step, SpanClass span_class) {
-  std::vector<TimeWindow> windows;
-  for (const Span& span : trace.spans)
-    if (span.span_class == span_class && is_on_device(trace, span))
-      windows.push_back(clipped({.begin = span.start, .end = span.end()}, step));
-  return windows;
-}
-
-void add_busy(SideCurve& side, const Trace& trace, TimeWindow step) {
-  std::vector<TimeWindow> all = windows_of(trace, step, SpanClass::compute);
-  side.compute = IntervalUnion(all);
-  std::vector<TimeWindow> communication = windows_of(trace, step, SpanClass::communication);
-  all.insert(all.end(), communication.begin(), communication.end());
-  side.communication = IntervalUnion(std::move(communication));
-  side.compute_or_communication = IntervalUnion(all);
-  const std::vector<TimeWindow> copies = windows_of(trace, step, SpanClass::copy);
-  all.insert(all.end(), copies.begin(), copies.end());
-  side.busy = IntervalUnion(std::move(all));
-}
-
-/// Samples of the step; the last one before it stands at its begin, unless one falls on that.
-void add_memory(SideCurve& side, const Trace& trace, TimeWindow step) {
-  const auto at = [](const MemorySample& sample, Duration time) { return sample.time < time; };
-  const auto& samples = trace.memory;
-  auto sample = std::lower_bound(samples.begin(), samples.end(), step.begin, at);
-  const bool is_set_at_begin = sample != samples.end() && sample->time == step.begin;
-  if (!is_set_at_begin && sample != samples.begin()) --sample;
-  for (; sample != samples.end() && sample->time < step.end; ++sample) {
-    const Duration time = std::max(sample->time, step.begin);
-    const MemoryPoint point{.axis = side.map.axis_of(static_cast<double>(time.ns)),
-                            .bytes = static_cast<double>(sample->live.total().count)};
-    side.memory.push_back(point);
-    if (point.bytes <= side.peak_bytes) continue;
-    side.peak_bytes = point.bytes;
-    side.peak_axis = point.axis;
-  }
-}
 
 double at_pixel(TimeRange shown, int pixels, int pixel) {
   return shown.begin + shown.length() * pixel / pixels;
 }
 
-Duration clock_at(const SideCurve& side, double axis) {
-  const double clock = side.map.clock_of(std::clamp(axis, side.extent.begin, side.extent.end));
-  return {std::llround(clock)};
+/// Levels of the side's first source; what holds as the step begins stands at its begin.
+void add_memory(SideCurve& curve, const Side& side) {
+  const std::vector<MemorySource> sources = memory_sources(side);
+  if (sources.empty()) return;
+  const MemoryLevels levels = memory_levels(side, sources.front());
+  const auto begin = static_cast<double>(curve.step.begin.ns);
+  const auto end = static_cast<double>(curve.step.end.ns);
+  for (std::size_t i = levels.at(begin).value_or(0); i < levels.levels.size(); ++i) {
+    const MemoryLevel& level = levels.levels[i];
+    if (level.begin >= end) break;
+    const MemoryPoint point{.axis = curve.map.axis_of(std::max(level.begin, begin)),
+                            .bytes = static_cast<double>(level.bytes.total().count)};
+    curve.memory.push_back(point);
+    if (point.bytes <= curve.peak_bytes) continue;
+    curve.peak_bytes = point.bytes;
+    curve.peak_axis = point.axis;
+  }
+}
+
+std::optional<SideCurve> side_curve(const Scenario& scenario, const Side& side, TimeMode mode,
+                                    const Scenario* reference) {
+  SideCurve curve{.kind = side.kind, .map = TimeMap()};
+  if (side.has_trace()) {
+    curve.step = shown_step(*side.ranks.front());
+    curve.map = time_map(scenario, side.kind, 0, mode, reference);
+    curve.coverage = Coverage(*side.ranks.front());
+  } else if (const auto extent = memory_extent(side)) {
+    curve.step = *extent;
+    curve.map = TimeMap(static_cast<double>(extent->begin.ns));
+  } else {
+    return std::nullopt;
+  }
+  curve.extent = {.begin = curve.map.axis_of(static_cast<double>(curve.step.begin.ns)),
+                  .end = curve.map.axis_of(static_cast<double>(curve.step.end.ns))};
+  add_memory(curve, side);
+  return curve;
+}
+
+TimeShares shares_of(const PixelTimes& times, std::int64_t length) {
+  const auto share = [&](std::int64_t part) {
+    return static_cast<double>(part) / static_cast<double>(length);
+  };
+  return {.compute = share(times.compute - times.overlapped),
+          .overlapped = share(times.overlapped),
+          .exposed = share(times.communication),
+          .copies = share(times.copy),
+          .idle = share(times.idle)};
 }
 
 }  // namespace
@@ -64,37 +71,22 @@ std::vector<SideCurve> strategy_curves(const Scenario& scenario, TimeMode mode,
   std::vector<SideCurve> curves;
   for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
     const Side* side = scenario.side(kind);
-    if (side == nullptr || !side->has_trace()) continue;
-    const Trace& trace = *side->ranks.front();
-    const TimeWindow step = shown_step(trace);
-    SideCurve curve{.kind = kind, .map = time_map(scenario, kind, 0, mode, reference)};
-    curve.extent = {.begin = curve.map.axis_of(static_cast<double>(step.begin.ns)),
-                    .end = curve.map.axis_of(static_cast<double>(step.end.ns))};
-    add_busy(curve, trace, step);
-    add_memory(curve, trace, step);
-    curves.push_back(std::move(curve));
+    if (side == nullptr) continue;
+    if (auto curve = side_curve(scenario, *side, mode, reference))
+      curves.push_back(std::move(*curve));
   }
   return curves;
 }
 
 std::vector<TimeShares> time_shares(const SideCurve& side, TimeRange shown, int pixels) {
   std::vector<TimeShares> shares(static_cast<std::size_t>(std::max(pixels, 0)));
-  for (int i = 0; i < pixels; ++i) {
-    const TimeWindow window{.begin = clock_at(side, at_pixel(shown, pixels, i)),
-                            .end = clock_at(side, at_pixel(shown, pixels, i + 1))};
-    const auto length = static_cast<double>(window.length().ns);
-    if (length <= 0) continue;
-    const auto covered = [&](const IntervalUnion& by) {
-      return static_cast<double>(by.covered(window).ns) / length;
-    };
-    const double compute = covered(side.compute), both = covered(side.compute_or_communication);
-    const double busy = covered(side.busy), communication = covered(side.communication);
-    const double exposed = both - compute, overlapped = communication - exposed;
-    shares[static_cast<std::size_t>(i)] = {.compute = compute - overlapped,
-                                           .overlapped = overlapped,
-                                           .exposed = exposed,
-                                           .copies = busy - both,
-                                           .idle = 1 - busy};
+  if (shares.empty() || side.coverage.empty()) return shares;
+  std::vector<std::int64_t> edges = pixel_edges(shown, pixels, side.map);
+  for (std::int64_t& edge : edges) edge = std::clamp(edge, side.step.begin.ns, side.step.end.ns);
+  const std::vector<PixelTimes> times = side.coverage.pixels(edges);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const std::int64_t length = edges[i + 1] - edges[i];
+    if (length > 0) shares[i] = shares_of(times[i], length);
   }
   return shares;
 }

@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "gui/data/coverage.h"
 #include "gui/data/scenario.h"
 #include "gui/data/time_map.h"
 #include "gui/data/time_range.h"
-#include "traces/intervals.h"
 
 namespace shardscope::gui {
 
@@ -22,15 +22,15 @@ struct MemoryPoint {
 struct SideCurve {
   SideKind kind = SideKind::predicted;
   TimeMap map;
+  TimeWindow step;                  ///< on the clock
   TimeRange extent;                 ///< of the step, on the axis
   std::vector<MemoryPoint> memory;  ///< ascending
   double peak_bytes = 0;
   double peak_axis = 0;  ///< when it is first reached
-  /// On the trace's clock: compute, it or communication, any of these or copies; and communication.
-  IntervalUnion compute, compute_or_communication, busy, communication;
+  Coverage coverage;     ///< empty where no device was recorded
 };
 
-/// The sides that have a trace, the predicted one first.
+/// The sides that have a trace or a recording of memory, the predicted one first.
 std::vector<SideCurve> strategy_curves(const Scenario& scenario, TimeMode mode,
                                        const Scenario* reference);
 
@@ -44,7 +44,6 @@ struct TimeShares {
 };
 
 /// For each of `pixels` equal parts of `shown`, exact to the nanosecond; all 0 outside the step.
-/// O(pixels * log spans).
 std::vector<TimeShares> time_shares(const SideCurve& side, TimeRange shown, int pixels);
 
 /// The most bytes that are alive in each of `pixels` equal parts of `shown`; none outside the step.

@@ -64,13 +64,19 @@ SideFigures figures_of(const Trace& trace) {
   return figures;
 }
 
+/// What an import's summary has for a strategy that the trace does not say.
+constexpr std::string_view not_told = "imported";
+
 std::optional<SideFigures> figures_of(const std::optional<Side>& side) {
   if (!side || (!side->summary && !side->has_trace())) return std::nullopt;
   SideFigures figures =
       side->summary ? figures_of(*side->summary) : figures_of(*side->ranks.front());
   if (!side->has_trace()) return figures;
   const Trace& trace = *side->ranks.front();
-  figures.traffic = traffic_of(trace, shown_step(trace));
+  const StepTraffic traffic = traffic_of(trace, shown_step(trace));
+  // Of a trace of hosts alone the calls are known, and not what moved.
+  const bool is_known = traffic.collectives > 0 || figures.time.communication == Duration{};
+  if (is_known) figures.traffic = traffic;
   if (side->kind == SideKind::profiled)
     figures.spread_share = std::max(figures.spread_share, spread_of(trace, figures.step));
   return figures;
@@ -120,7 +126,7 @@ StrategyRow strategy_row(const ScenarioPointer& scenario) {
   for (const auto* side : {&scenario->predicted, &scenario->profiled}) {
     if (!*side || !(*side)->summary) continue;
     const Summary& summary = *(*side)->summary;
-    row.strategy = summary.strategy;
+    if (summary.strategy != not_told) row.strategy = summary.strategy;
     row.world = summary.world;
     if (summary.device_memory) row.device_memory = summary.device_memory;
     row.fits = summary.fits;

@@ -121,6 +121,37 @@ std::string time_because(const Pair& pair) {
              : "";
 }
 
+/// Flops of a step of the whole job over what one device does in a second; none: not known.
+std::optional<double> work_of(const SideFigures& figures, int world) {
+  if (!figures.mfu_share) return std::nullopt;
+  return *figures.mfu_share * figures.step.seconds() * world;
+}
+
+std::optional<double> tokens_of(const SideFigures& figures) {
+  if (!figures.tokens_per_s) return std::nullopt;
+  return *figures.tokens_per_s * figures.step.seconds();
+}
+
+bool is_unlike(std::optional<double> a, std::optional<double> b) {
+  constexpr double rounding = 0.01;
+  return a && b && std::abs(*a - *b) > rounding * std::max(std::abs(*a), std::abs(*b));
+}
+
+/// Why the two may not have done the same work, so that nothing follows for the strategies; "" of
+/// no doubt.
+std::string doubt(const Pair& pair) {
+  for (const StrategyRow* row : {&pair.baseline, &pair.other})
+    if (row->strategy.empty())
+      return fmt::format("what {} trained is not known to be the same", row->label);
+  const auto before = tokens_of(pair.before), after = tokens_of(pair.after);
+  if (is_unlike(before, after))
+    return fmt::format("a step of {} is of {:.0f} tokens, and of {} of {:.0f}", pair.other.label,
+                       *after, pair.baseline.label, *before);
+  if (is_unlike(work_of(pair.before, pair.baseline.world), work_of(pair.after, pair.other.world)))
+    return "their steps are of different flops, or their devices of different speed";
+  return "";
+}
+
 std::string because(const Pair& pair) {
   const std::string memory = memory_because(pair), time = time_because(pair);
   if (memory.empty() && time.empty()) return "";
@@ -233,6 +264,11 @@ Verdict compared(const StrategyRow& baseline, const StrategyRow& other) {
                   .kind = *kind,
                   .before = *baseline.figures(*kind),
                   .after = *other.figures(*kind)};
+  const std::string why_not = doubt(pair);
+  if (!why_not.empty())
+    return {.sentence = fmt::format("{} cannot be judged against {}: {}.", other.label,
+                                    baseline.label, why_not),
+            .reasons = reasons_of(pair)};
   return {.sentence = fmt::format("{}{} {}{}.", fits_text(pair), name_in(other, baseline),
                                   claim(pair), because(pair)),
           .reasons = reasons_of(pair)};

@@ -69,8 +69,9 @@ std::string hidden_text(const SideFigures& figures) {
 
 std::string traffic_text(const SideFigures& figures) {
   if (!figures.traffic) return "";
-  return fmt::format("{} of {} together, ", collectives_text(figures.traffic->collectives),
-                     rounded_text(figures.traffic->bytes));
+  const std::string collectives = collectives_text(figures.traffic->collectives);
+  if (figures.traffic->bytes == Bytes{}) return collectives + ", ";
+  return fmt::format("{} of {} together, ", collectives, rounded_text(figures.traffic->bytes));
 }
 
 std::string one_communication(const SideFigures& figures) {

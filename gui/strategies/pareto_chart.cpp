@@ -38,11 +38,14 @@ struct Extent {
   }
 };
 
-std::optional<Bytes> capacity_of(const std::vector<StrategyRow>& rows) {
-  std::optional<Bytes> least;
+/// What devices have, ascending, each once.
+std::vector<Bytes> capacities_of(const std::vector<StrategyRow>& rows) {
+  std::vector<Bytes> all;
   for (const StrategyRow& row : rows)
-    if (row.device_memory && (!least || *row.device_memory < *least)) least = row.device_memory;
-  return least;
+    if (row.device_memory) all.push_back(*row.device_memory);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
 }
 
 }  // namespace
@@ -86,9 +89,10 @@ ParetoChart::Axes ParetoChart::axes_for(QSize size) const {
                 QRectF(left_room, top_room, std::max(1.0, size.width() - left_room - right_room),
                        std::max(1.0, size.height() - top_room - bottom_room))};
   if (time.empty()) return axes;
-  const auto capacity = capacity_of(rows_);
-  if (capacity && static_cast<double>(capacity->count) < farthest_capacity * memory.most)
-    memory.add(static_cast<double>(capacity->count));
+  const double largest_peak = memory.most;
+  for (const Bytes capacity : capacities_of(rows_))
+    if (static_cast<double>(capacity.count) < farthest_capacity * largest_peak)
+      memory.add(static_cast<double>(capacity.count));
   time = time.widened();
   memory = memory.widened();
   axes.time_begin = time.least;
@@ -104,8 +108,8 @@ std::optional<QPointF> ParetoChart::place_of(std::size_t row) const {
 
 void ParetoChart::draw_axes(QPainter& painter, const Axes& axes) const {
   const Theme& theme = theme_of(*this);
-  const NumberUnit time = unit_for(Quantity::duration, axes.time_end);
-  const NumberUnit memory = unit_for(Quantity::bytes, axes.memory_end);
+  const NumberUnit time = unit_for(Quantity::duration, axes.time_end, axes.time_end);
+  const NumberUnit memory = unit_for(Quantity::bytes, axes.memory_end, axes.memory_end);
   const QFontMetrics metrics = painter.fontMetrics();
   const auto label = [](double value, const NumberUnit& unit) {
     return QString::number(value / unit.size, 'g', 6);
@@ -140,18 +144,19 @@ void ParetoChart::draw_axes(QPainter& painter, const Axes& axes) const {
 }
 
 void ParetoChart::draw_capacity(QPainter& painter, const Axes& axes) const {
-  const auto capacity = capacity_of(rows_);
-  if (!capacity) return;
-  const Theme& theme = theme_of(*this);
-  const auto bytes = static_cast<double>(capacity->count);
-  const QString words = tr("a device has %1").arg(text(rounded_text(*capacity)));
-  const bool is_in_sight = bytes <= axes.memory_end;
-  const double y = is_in_sight ? axes.at(0, bytes).y() : axes.plot.top();
-  painter.setPen(QPen(theme.exposed, 1.5, Qt::DashLine));
-  if (is_in_sight) painter.drawLine(QPointF(axes.plot.left(), y), QPointF(axes.plot.right(), y));
-  painter.drawText(axes.plot.adjusted(0, y - axes.plot.top() + 2, -4, 0),
-                   Qt::AlignRight | Qt::AlignTop,
-                   is_in_sight ? words : QStringLiteral("\u2191 ") + words);
+  painter.setPen(QPen(theme_of(*this).exposed, 1.5, Qt::DashLine));
+  for (const Bytes capacity : capacities_of(rows_)) {
+    const auto bytes = static_cast<double>(capacity.count);
+    const QString words = tr("a device has %1").arg(text(rounded_text(capacity)));
+    const bool is_in_sight = bytes <= axes.memory_end;
+    const double y = is_in_sight ? axes.at(0, bytes).y() : axes.plot.top();
+    if (is_in_sight) painter.drawLine(QPointF(axes.plot.left(), y), QPointF(axes.plot.right(), y));
+    painter.drawText(axes.plot.adjusted(0, y - axes.plot.top() + 2, -4, 0),
+                     Qt::AlignRight | Qt::AlignTop,
+                     is_in_sight ? words : QStringLiteral("\u2191 ") + words);
+    // Larger ones are out of sight, too.
+    if (!is_in_sight) break;
+  }
 }
 
 void ParetoChart::draw_front(QPainter& painter, const Axes& axes) const {

@@ -173,6 +173,10 @@ void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room,
 void SmallMultiples::draw_ribbon(QPainter& painter, const QRectF& room,
                                  const SideCurve& side) const {
   const Theme& theme = theme_of(*this);
+  if (side.coverage.empty()) {
+    painter.setPen(theme.faint_ink);
+    return painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, tr("no device recorded"));
+  }
   const int pixels = static_cast<int>(room.width());
   const auto shares = time_shares(side, shown_, pixels);
   const bool is_predicted = side.kind == SideKind::predicted;

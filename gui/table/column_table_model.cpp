@@ -131,6 +131,9 @@ QString ColumnTableModel::change_text(const QModelIndex& index) const {
   // Of shares the difference in points: that of a share's share is read wrongly.
   const bool is_share = column.quantity == Quantity::share;
   if (!is_share && base == 0) return {};
+  constexpr double many_times = 10;
+  if (!is_share && value / base >= many_times)
+    return QStringLiteral("\u00d7") + QString::number(value / base, 'f', 0);
   const double change = (is_share ? value - base : (value - base) / base) * 100;
   const int decimals = std::abs(change) < 10 ? 1 : 0;
   const QString number = QString::number(std::abs(change), 'f', decimals);

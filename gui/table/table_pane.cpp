@@ -17,7 +17,7 @@ namespace shardscope::gui {
 namespace {
 
 constexpr int rows_measured = 60;  ///< by which columns get their widths
-constexpr int narrowest = 64, widest = 320;
+constexpr int narrowest = 64, widest = 440;
 
 /// Narrowest that has the title on two lines.
 int header_width(const QFontMetrics& metrics, const QString& title) {

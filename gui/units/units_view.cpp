@@ -206,13 +206,13 @@ void UnitsView::take(const Tables& tables) {
 /// Where the largest differences are is what people come for.
 void UnitsView::sort_at_first(Table& table) {
   if (table.is_sorted || table.rows->table.rows == 0) return;
-  for (const char* id : {"difference", "compute_difference"}) {
+  for (const char* id : {"difference", "compute_difference", "duration"}) {
     const std::size_t column = table.rows->table.place_of(id);
     if (column == table.rows->table.columns.size()) continue;
     table.is_sorted = true;
     const QSignalBlocker quiet(table.pane->horizontalHeader());
     table.pane->horizontalHeader()->setSortIndicator(static_cast<int>(column), Qt::DescendingOrder);
-    table.model->sort_by(id, SortOrder::by_magnitude);
+    return table.model->sort_by(id, SortOrder::by_magnitude);
   }
 }
 

@@ -77,8 +77,8 @@ TEST(ColumnTable, AColumnIsWrittenInTheUnitOfItsLargest) {
   set_units(table);
   const NumberUnit unit = table.columns[0].unit;
   EXPECT_EQ(unit.name, "MiB");
-  // 141793056 / 1048576 = 135.224...
-  EXPECT_EQ(number_text(141793056, unit, false), "135.2");
+  // 141793056 / 1048576 = 135.2244..., and the smallest is 0.00098 MiB.
+  EXPECT_EQ(number_text(141793056, unit, false), "135.224");
   EXPECT_EQ(number_text(no_number, unit, false), "");
 }
 

@@ -175,6 +175,38 @@ TEST(Verdict, FiguresOfUnlikeKindsAreNotCompared) {
               HasSubstr("cannot be compared"));
 }
 
+TEST(Verdict, WhatMayHaveDoneOtherWorkIsNotJudged) {
+  StrategyRow before = row("no_shard", plain_figures());
+  StrategyRow after = row("full_shard", sharded_figures());
+  // 1000 tokens in 100 ms, and 1060 in 106 ms; then half as many.
+  before.profiled->tokens_per_s = 10'000;
+  after.profiled->tokens_per_s = 10'000 / 1.06;
+  EXPECT_THAT(compared(before, after).sentence, StartsWith("FULL_SHARD saves"));
+  after.profiled->tokens_per_s = 5000 / 1.06;
+  EXPECT_EQ(compared(before, after).sentence,
+            "full_shard x2 cannot be judged against no_shard x2: a step of full_shard x2 is of 500 "
+            "tokens, and of no_shard x2 of 1000.");
+}
+
+TEST(Verdict, StepsOfOtherFlopsAreNotJudged) {
+  StrategyRow before = row("no_shard", plain_figures());
+  StrategyRow after = row("full_shard", sharded_figures());
+  // The same flops at 6% more time is an MFU lower by 6%.
+  before.profiled->mfu_share = 0.53;
+  after.profiled->mfu_share = 0.5;
+  EXPECT_THAT(compared(before, after).sentence, StartsWith("FULL_SHARD saves"));
+  after.profiled->mfu_share = 0.25;
+  EXPECT_THAT(compared(before, after).sentence, HasSubstr("cannot be judged"));
+}
+
+TEST(Verdict, AnImportedTraceIsNotKnownToBeOfTheSameModel) {
+  StrategyRow after = row("", sharded_figures());
+  after.label = "trace.json.gz";
+  EXPECT_EQ(compared(row("no_shard", plain_figures()), after).sentence,
+            "trace.json.gz cannot be judged against no_shard x2: what trace.json.gz trained is not "
+            "known to be the same.");
+}
+
 TEST(Verdict, SaysWhichOneFits) {
   StrategyRow before = row("no_shard", plain_figures());
   StrategyRow after = row("full_shard", sharded_figures());
