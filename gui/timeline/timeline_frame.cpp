@@ -20,6 +20,7 @@ struct SpanLabel {
   QRectF place;  ///< logical pixels
   QString text;
   QColor ink;
+  bool keeps_end = false;  ///< where it is too long: units differ at their end
 };
 
 QString text_of(std::string_view text) {
@@ -143,14 +144,15 @@ class Frame {
     labels_.push_back(
         {.place = QRectF(left + 3, top, right - left - 5, row.height),
          .text = text_of(data_.sources[row.source]->name_of(track.items, lane.id(wide.index))),
-         .ink = look == LaneLook::solid ? theme_.text_on(fill) : theme_.ink});
+         .ink = look == LaneLook::solid ? theme_.text_on(fill) : theme_.ink,
+         .keeps_end = track.group == TrackGroup::units});
   }
 
   void draw_labels() {
     QPainter text(&image_);
     text.setFont(request_.font);
     const QFontMetricsF metrics(request_.font, &image_);
-    const double letter = std::max(1.0, metrics.averageCharWidth());
+    const double letter = std::max(1.0, 1.08 * metrics.averageCharWidth());
     for (const SpanLabel& label : labels_) {
       const auto fits = static_cast<qsizetype>(label.place.width() / letter);
       if (fits < 2) continue;
@@ -158,7 +160,9 @@ class Frame {
       text.setPen(label.ink);
       text.drawText(
           QPointF(label.place.left(), label.place.center().y() + metrics.ascent() / 2 - 1),
-          is_long ? label.text.left(fits - 1) + QChar(0x2026) : label.text);
+          !is_long          ? label.text
+          : label.keeps_end ? QChar(0x2026) + label.text.right(fits - 1)
+                            : label.text.left(fits - 1) + QChar(0x2026));
     }
   }
 

@@ -28,7 +28,8 @@ std::vector<std::pair<std::uint32_t, OperationId>> matched_spans(const Scenario&
                                                                  std::size_t rank,
                                                                  const Trace& trace) {
   std::vector<std::pair<std::uint32_t, OperationId>> result;
-  if (!scenario.match || rank >= scenario.match->matched.size()) return result;
+  const bool is_predicted = scenario.predicted && scenario.predicted->has_trace();
+  if (!scenario.match || !is_predicted || rank >= scenario.match->matched.size()) return result;
   const auto& matched = scenario.match->matched[rank];
   if (!matched) return result;
   const std::int64_t offset = matched->base_ns - trace.base_ns;
@@ -55,12 +56,17 @@ std::string stream_label(const Track& track) {
 class RankBuilder {
  public:
   RankBuilder(TimelineRank& rank, const std::stop_token& stop)
-      : rank_(rank), facts_(*rank.trace), stop_(stop) {}
+      : rank_(rank), facts_(*rank.trace), stop_(stop) {
+    has_device_ = std::any_of(rank.trace->spans.begin(), rank.trace->spans.end(),
+                              [&](const Span& span) { return is_on_device(*rank.trace, span); });
+  }
 
   void build() {
     add_sections();
+    add_matched_tracks();
     add_tracks();
-    if (rank_.imported && !stop_.stop_requested()) add_threads();
+    sort_tracks();
+    if (rank_.imported && has_device_ && !stop_.stop_requested()) add_threads();
     if (!stop_.stop_requested()) rank_.coverage = Coverage(*rank_.trace);
   }
 
@@ -83,10 +89,13 @@ class RankBuilder {
   /// Compute of all streams by begin.
   std::vector<std::size_t> compute_by_begin() const {
     std::vector<std::size_t> spans;
-    for (std::size_t i = 0; i < rank_.trace->spans.size(); ++i)
-      if (rank_.trace->spans[i].span_class == SpanClass::compute &&
-          is_on_device(*rank_.trace, rank_.trace->spans[i]))
-        spans.push_back(i);
+    for (std::size_t i = 0; i < rank_.trace->spans.size(); ++i) {
+      // Without a device operators lie on the host's threads, within one another: only those that
+      // are known to be an operation of the schedule say what phase it is.
+      const bool counts = has_device_ ? is_on_device(*rank_.trace, rank_.trace->spans[i])
+                                      : rank_.operation_of(i).valid();
+      if (rank_.trace->spans[i].span_class == SpanClass::compute && counts) spans.push_back(i);
+    }
     std::stable_sort(spans.begin(), spans.end(), [&](std::size_t a, std::size_t b) {
       return rank_.trace->spans[a].start < rank_.trace->spans[b].start;
     });
@@ -167,7 +176,10 @@ class RankBuilder {
     }
     std::vector<TimelineTrack> tracks;
     for (std::size_t t = 0; t < items.size(); ++t) {
-      if (items[t].empty()) continue;
+      // The host of an imported device trace is there thread by thread, with all its calls.
+      const bool is_elsewhere =
+          rank_.imported && has_device_ && trace.tracks[t].stream == Stream::host;
+      if (items[t].empty() || is_elsewhere) continue;
       const bool is_host = trace.tracks[t].stream == Stream::host;
       tracks.push_back({.label = stream_label(trace.tracks[t]),
                         .group = is_host ? TrackGroup::host : TrackGroup::streams,
@@ -175,10 +187,41 @@ class RankBuilder {
                         .lanes = lay_on_lanes(items[t])});
       items[t] = {};
     }
-    std::stable_sort(tracks.begin(), tracks.end(), [](const auto& a, const auto& b) {
+    std::move(tracks.begin(), tracks.end(), std::back_inserter(rank_.tracks));
+  }
+
+  void sort_tracks() {
+    std::stable_sort(rank_.tracks.begin(), rank_.tracks.end(), [](const auto& a, const auto& b) {
       return std::pair(a.group, a.stream) < std::pair(b.group, b.stream);
     });
-    std::move(tracks.begin(), tracks.end(), std::back_inserter(rank_.tracks));
+  }
+
+  /// Without a device nothing tells streams apart but the prediction: what was matched with it lies
+  /// on the stream that was foreseen, to be seen below it.
+  void add_matched_tracks() {
+    if (has_device_ || rank_.matched.empty()) return;
+    const Trace& like = *rank_.scenario->predicted->ranks[rank_.predicted_rank()];
+    std::map<OperationId, std::uint16_t> track_of;
+    for (const Span& span : like.spans)
+      if (span.operation && is_on_device(like, span)) track_of.emplace(span.operation, span.track);
+    std::map<std::uint16_t, std::vector<LaneItem>> items;
+    for (const auto& [index, operation] : rank_.matched) {
+      const auto track = track_of.find(operation);
+      if (track == track_of.end()) continue;
+      const Span& span = rank_.trace->spans[index];
+      items[track->second].push_back({.begin = span.start.ns,
+                                      .end = span.end().ns,
+                                      .id = index,
+                                      .colour = colour_of_span(index)});
+    }
+    for (auto& [track, of_track] : items) {
+      std::stable_sort(of_track.begin(), of_track.end(),
+                       [](const LaneItem& a, const LaneItem& b) { return a.begin < b.begin; });
+      rank_.tracks.push_back({.label = stream_label(like.tracks[track]),
+                              .group = TrackGroup::streams,
+                              .stream = like.tracks[track].stream,
+                              .lanes = lay_on_lanes(of_track)});
+    }
   }
 
   void add_threads() {
@@ -212,6 +255,7 @@ class RankBuilder {
   TimelineRank& rank_;
   FactsTable facts_;
   const std::stop_token& stop_;
+  bool has_device_ = false;
 };
 
 }  // namespace
@@ -234,7 +278,11 @@ const OperationFacts* TimelineRank::facts_of(OperationId operation) const {
   if (!imported) return facts_in(*trace, operation);
   const Side* predicted = scenario->side(SideKind::predicted);
   if (predicted == nullptr || predicted->ranks.empty()) return nullptr;
-  return facts_in(*predicted->ranks[std::min(rank, predicted->ranks.size() - 1)], operation);
+  return facts_in(*predicted->ranks[predicted_rank()], operation);
+}
+
+std::size_t TimelineRank::predicted_rank() const {
+  return std::min(rank, scenario->predicted->ranks.size() - 1);
 }
 
 TimelineRank prepare_rank(const ScenarioPointer& scenario, SideKind side, std::size_t rank,

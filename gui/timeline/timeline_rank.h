@@ -61,6 +61,8 @@ struct TimelineRank {
   /// Facts of an operation of the schedule: of the trace, or of the prediction that an imported
   /// trace was matched with. Null: none.
   const OperationFacts* facts_of(OperationId operation) const;
+  /// Index of the prediction's rank beside this one; only where there is a prediction.
+  std::size_t predicted_rank() const;
 };
 
 using TimelineRankPointer = std::shared_ptr<const TimelineRank>;

@@ -38,7 +38,7 @@ QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* pa
   table->verticalHeader()->hide();
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
   table->horizontalHeader()->setStretchLastSection(true);
-  table->horizontalHeader()->setDefaultSectionSize(100);
+  table->horizontalHeader()->setDefaultSectionSize(112);
   table->setColumnWidth(0, 200);
   return table;
 }
@@ -337,16 +337,7 @@ void TimelineView::draw_page(QPainter& painter, QSize size) {
   constexpr int line = 24;
   const Theme& theme = theme_of(*this);
   painter.fillRect(QRect(QPoint(), size), theme.background);
-  painter.setPen(theme.ink);
-  QString heading = title();
-  if (workspace().a())
-    heading += QStringLiteral(": ") + QString::fromStdString(workspace().a()->label);
-  if (workspace().b()) heading += tr(" and ") + QString::fromStdString(workspace().b()->label);
-  painter.drawText(QRectF(6, 0, size.width() - 12, line), Qt::AlignVCenter, heading);
-  painter.save();
-  painter.translate(0, line);
-  canvas_->draw(painter, QSize(size.width(), size.height() - 2 * line));
-  painter.restore();
+  canvas_->draw(painter, QSize(size.width(), size.height() - line));
   draw_legend(painter, theme, QRectF(0, size.height() - line, size.width(), line));
 }
 
