@@ -10,8 +10,7 @@
 namespace shardscope::gui {
 namespace {
 
-/// The highest of the bands that are shown within the peak's own search; the curve's peak where all
-/// are.
+/// What, how much, when, and where in the model.
 QString peak_text(const ScenarioCurves& curves, SideKind kind, const MemoryLevel& level,
                   Bytes total) {
   QString text = QObject::tr("%1 peak %2 (%3)")
@@ -57,9 +56,9 @@ void MemoryPainter::draw_peak(const MemoryPlot& plot, const ScenarioCurves& curv
   painter_.setBrush(is_solid ? QBrush(theme_.ink) : QBrush(Qt::NoBrush));
   painter_.drawPolygon(flag);
   painter_.setBrush(Qt::NoBrush);
-  draw_label(
-      QRectF(left + 18, strip.top(), std::max(0.0, plot.area.right() - left - 18), strip.height()),
-      text, Qt::AlignLeft | Qt::AlignVCenter);
+  const double room = std::max(0.0, plot.area.right() - left - 18);
+  draw_label(QRectF(left + 18, strip.top(), room, strip.height()),
+             metrics.elidedText(text, Qt::ElideRight, room), Qt::AlignLeft | Qt::AlignVCenter);
 }
 
 void MemoryPainter::draw_difference(const MemoryPlot& plot, const ScenarioCurves& curves) {

@@ -97,7 +97,7 @@ void MemoryPainter::draw_bands(const MemoryPlot& plot, const MemorySideCurve& cu
     });
   }
   draw_spread(plot, curve, shown, columns);
-  draw_band_letters(plot, curve, shown, columns);
+  draw_band_letters(plot, curve, shown, kind, columns);
 }
 
 void MemoryPainter::draw_spread(const MemoryPlot& plot, const MemorySideCurve& curve, BandSet shown,
@@ -121,10 +121,13 @@ void MemoryPainter::draw_spread(const MemoryPlot& plot, const MemorySideCurve& c
 }
 
 void MemoryPainter::draw_band_letters(const MemoryPlot& plot, const MemorySideCurve& curve,
-                                      BandSet shown, const std::vector<BandColumn>& columns) {
+                                      BandSet shown, SideKind kind,
+                                      const std::vector<BandColumn>& columns) {
   const QFontMetricsF metrics(painter_.font());
   for (std::size_t band = 0; band < memory_band_count; ++band) {
     if (!shown[band]) continue;
+    painter_.setPen(kind == SideKind::predicted ? theme_.ink
+                                                : theme_.text_on(theme_.of_band(band)));
     const QString name = qstring(band_name(band));
     const double wide = metrics.horizontalAdvance(name) + 8;
     // The first place that is thick for as long as the name is wide; else the thickest column has
@@ -148,14 +151,12 @@ void MemoryPainter::draw_band_letters(const MemoryPlot& plot, const MemorySideCu
       if (run_bottom - run_top < metrics.height()) run = i + 1;
       const double length = plot.x_of_column(i + 1) - plot.x_of_column(std::min(run, i + 1));
       if (length < wide) continue;
-      painter_.setPen(theme_.text_on(theme_.of_band(band)));
       draw_label(QRectF(plot.x_of_column(run), run_top, length, run_bottom - run_top), name,
                  Qt::AlignCenter);
       is_named = true;
     }
     if (is_named || thickness < metrics.height()) continue;
     const BandEdges edges = edges_of(curve.levels.levels[columns[thickest].highest], shown, band);
-    painter_.setPen(theme_.text_on(theme_.of_band(band)));
     draw_label(QRectF(plot.x_of_column(thickest) - 10, plot.y_of(edges.upper), 20, thickness),
                QString(QLatin1Char(band_letter(band))), Qt::AlignCenter);
   }
@@ -164,23 +165,42 @@ void MemoryPainter::draw_band_letters(const MemoryPlot& plot, const MemorySideCu
 template <class Height>
 void MemoryPainter::draw_steps(const MemoryPlot& plot, const std::vector<BandColumn>& columns,
                                Height height, const QPen& pen) {
-  painter_.setPen(pen);
-  QPolygonF line;
-  const auto flush = [&] {
-    if (line.size() > 1) painter_.drawPolyline(line);
-    line.clear();
+  struct Step {
+    double left, right, y;
+    bool is_joined;  ///< to the one before
   };
-  std::size_t reached = 0;
+  std::vector<Step> steps;
+  std::size_t reached = columns.size();
   const auto y_of = [&](std::size_t i) -> std::optional<double> {
     if (columns[i].empty()) return std::nullopt;
     return plot.snapped(plot.y_of(height(columns[i].highest)));
   };
   for_each_run(columns.size(), y_of, [&](std::size_t first, std::size_t last, double y) {
-    if (first != reached) flush();
-    line << QPointF(plot.x_of_column(first), y) << QPointF(plot.x_of_column(last), y);
+    steps.push_back({plot.x_of_column(first), plot.x_of_column(last), y, first == reached});
     reached = last;
   });
-  flush();
+  if (pen.style() == Qt::SolidLine) {
+    // Rectangles are an order of magnitude faster than strokes, and sharp.
+    const double thick = std::max(1.0, std::round(pen.widthF() * plot.pixels)) / plot.pixels;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const Step& step = steps[i];
+      painter_.fillRect(QRectF(step.left, step.y, step.right - step.left, thick), pen.color());
+      if (!step.is_joined) continue;
+      const auto [top, bottom] = std::minmax(step.y, steps[i - 1].y);
+      painter_.fillRect(QRectF(step.left, top, thick, bottom - top + thick), pen.color());
+    }
+    return;
+  }
+  painter_.setPen(pen);
+  QPolygonF line;
+  for (const Step& step : steps) {
+    if (!step.is_joined && !line.empty()) {
+      painter_.drawPolyline(line);
+      line.clear();
+    }
+    line << QPointF(step.left, step.y) << QPointF(step.right, step.y);
+  }
+  if (!line.empty()) painter_.drawPolyline(line);
 }
 
 void MemoryPainter::draw_outline(const MemoryPlot& plot, const MemorySideCurve& curve,
@@ -190,13 +210,13 @@ void MemoryPainter::draw_outline(const MemoryPlot& plot, const MemorySideCurve& 
   for (std::size_t band = 0; band < memory_band_count; ++band) {
     if (!shown[band]) continue;
     QColor edge = theme_.ink;
-    edge.setAlpha(120);
+    edge.setAlpha(90);
     draw_steps(
         plot, columns,
         [&](std::uint32_t level) { return edges_of(levels[level], shown, band).upper; },
-        hairline(edge, Qt::DotLine));
+        hairline(edge));
   }
-  draw_total(plot, curve, QPen(theme_.ink, 1.6));
+  draw_total(plot, curve, QPen(theme_.ink, 2));
 }
 
 void MemoryPainter::draw_total(const MemoryPlot& plot, const MemorySideCurve& curve,

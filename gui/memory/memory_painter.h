@@ -63,7 +63,7 @@ class MemoryPainter {
   std::vector<BandColumn> columns_of(const MemoryPlot& plot, const MemorySideCurve& curve,
                                      const Extremes& totals) const;
   void draw_band_letters(const MemoryPlot& plot, const MemorySideCurve& curve, BandSet shown,
-                         const std::vector<BandColumn>& columns);
+                         SideKind kind, const std::vector<BandColumn>& columns);
   void draw_spread(const MemoryPlot& plot, const MemorySideCurve& curve, BandSet shown,
                    const std::vector<BandColumn>& columns);
   /// Steps through a height of each column; columns without one break the line.

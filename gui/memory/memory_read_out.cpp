@@ -62,18 +62,24 @@ QString text_of(const std::optional<Bytes>& bytes) {
   return bytes ? exact_bytes(*bytes) : QStringLiteral("\u2013");
 }
 
-/// Name, predicted, profiled, difference, share.
-std::vector<QStringList> cells_of(const std::vector<ReadOutRow>& rows) {
-  std::vector<QStringList> cells{{QString(), QObject::tr("\u25bd predicted"),
-                                  QObject::tr("\u25bc profiled"), QObject::tr("difference"),
-                                  QString()}};
+/// Name, then what is there of predicted, profiled, difference, share; the header first.
+std::vector<QStringList> cells_of(const std::vector<ReadOutRow>& rows,
+                                  const ScenarioCurves& curves) {
+  const bool has_both = curves.predicted && curves.profiled;
+  QStringList header{QString()};
+  if (curves.predicted) header << QObject::tr("\u25bd predicted");
+  if (curves.profiled) header << QObject::tr("\u25bc profiled");
+  if (has_both) header << QObject::tr("difference") << QString();
+  std::vector<QStringList> cells{header};
   for (const ReadOutRow& row : rows) {
-    QStringList line{row.name, text_of(row.predicted), text_of(row.profiled), {}, {}};
-    if (row.predicted && row.profiled) {
-      const Bytes difference = *row.profiled - *row.predicted;
-      line[3] = signed_bytes(difference);
-      line[4] = signed_share(difference, *row.predicted);
-    }
+    QStringList line{row.name};
+    if (curves.predicted) line << text_of(row.predicted);
+    if (curves.profiled) line << text_of(row.profiled);
+    const bool is_compared = row.predicted && row.profiled;
+    const Bytes difference = is_compared ? *row.profiled - *row.predicted : Bytes{};
+    if (has_both)
+      line << (is_compared ? signed_bytes(difference) : QString())
+           << (is_compared ? signed_share(difference, *row.predicted) : QString());
     cells.push_back(line);
   }
   return cells;
@@ -86,7 +92,8 @@ QStringList MemoryCanvas::read_out(double time) const {
   if (picture().empty()) return lines;
   const auto rows = rows_at(*this, time);
   if (rows.empty()) return lines;
-  for (const QStringList& cells : cells_of(rows)) lines << cells.join(QLatin1Char('\t'));
+  for (const QStringList& cells : cells_of(rows, *picture().a))
+    lines << cells.join(QLatin1Char('\t'));
   return lines;
 }
 
@@ -95,13 +102,13 @@ void MemoryCanvas::draw_read_out(QPainter& painter, const Layout& layout, QSize 
   if (!hover) return;
   const auto rows = rows_at(*this, *hover);
   if (rows.empty()) return;
-  const std::vector<QStringList> cells = cells_of(rows);
+  const std::vector<QStringList> cells = cells_of(rows, *picture().a);
   const QFontMetricsF metrics(painter.font());
-  std::array<double, 5> widths{};
+  const int columns = static_cast<int>(cells.front().size());
+  QList<double> widths(columns, 0);
   for (const QStringList& line : cells)
-    for (int i = 0; i < 5; ++i)
-      widths[static_cast<std::size_t>(i)] =
-          std::max(widths[static_cast<std::size_t>(i)], metrics.horizontalAdvance(line[i]) + 12);
+    for (int i = 0; i < columns; ++i)
+      widths[i] = std::max(widths[i], metrics.horizontalAdvance(line[i]) + 12);
   double width = 8;
   for (const double part : widths) width += part;
   const double line = metrics.height() + 1, height = line * static_cast<double>(cells.size()) + 8;
@@ -118,8 +125,8 @@ void MemoryCanvas::draw_read_out(QPainter& painter, const Layout& layout, QSize 
   for (const QStringList& row : cells) {
     double left = box.left() + 4;
     painter.setPen(&row == &cells.front() ? theme.faint_ink : theme.ink);
-    for (int i = 0; i < 5; ++i) {
-      const double part = widths[static_cast<std::size_t>(i)];
+    for (int i = 0; i < columns; ++i) {
+      const double part = widths[i];
       painter.drawText(QRectF(left + 4, y, part - 8, line),
                        (i == 0 ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter, row[i]);
       left += part;

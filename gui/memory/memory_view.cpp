@@ -119,7 +119,7 @@ void MemoryView::make_panels(QSplitter* splitter) {
   splitter->addWidget(panels_);
   splitter->setStretchFactor(0, 3);
   splitter->setStretchFactor(1, 1);
-  splitter->setSizes({820, 430});
+  splitter->setSizes({760, 500});
 }
 
 QAbstractItemModel* MemoryView::table() { return model_; }
