@@ -123,18 +123,6 @@ std::unordered_map<std::int64_t, std::uint32_t> ends_of(const std::vector<LiveBl
   return ends;
 }
 
-std::string stack_text(const MemorySnapshot& snapshot, std::uint32_t stack) {
-  constexpr std::size_t most_frames = 64;
-  std::string text;
-  std::size_t count = 0;
-  for (const std::uint32_t frame : snapshot.stack(stack)) {
-    if (++count > most_frames) break;
-    if (!text.empty()) text += '\n';
-    text += frame_text(snapshot, frame);
-  }
-  return text;
-}
-
 std::vector<LiveBuffer> snapshot_buffers(const MemorySnapshot& snapshot, std::int64_t device,
                                          const MemoryLevel& level) {
   const bool is_before = level.event == MemoryLevel::no_event;
@@ -146,20 +134,23 @@ std::vector<LiveBuffer> snapshot_buffers(const MemorySnapshot& snapshot, std::in
   const auto ends = ends_of(blocks, events, replay(snapshot, device).completion,
                             static_cast<std::size_t>(event + 1));
   BlockCategories categories(snapshot, device);
+  std::unordered_map<std::uint32_t, std::string> frames;  // by stack
   constexpr std::uint64_t by_address = std::uint64_t{1} << 63;
   std::vector<LiveBuffer> result;
   for (const LiveBlock& block : blocks) {
     const auto category = categories.of(block);
     const auto end = ends.find(block.address);
+    const auto [frame, is_new] = frames.try_emplace(block.stack);
+    if (is_new) frame->second = innermost_python_frame(snapshot, block.stack);
     result.push_back(
         {.key = block.event ? *block.event : by_address | static_cast<std::uint64_t>(block.address),
          .band = category ? static_cast<std::size_t>(*category) : unknown_band,
          .bytes = block.size,
-         .unit = innermost_python_frame(snapshot, block.stack),
+         .unit = frame->second,
          .name = fmt::format("0x{:x}", block.address),
          .allocated_by = block.event ? event_text(events, *block.event) : "before the first event",
          .freed_by = end == ends.end() ? "never" : event_text(events, end->second),
-         .stack = stack_text(snapshot, block.stack)});
+         .stack = block.stack});
   }
   return result;
 }
@@ -172,15 +163,28 @@ bool has_buffers(const Scenario& scenario, const MemorySource& source) {
 
 LiveSet live_set(const Scenario& scenario, const MemorySource& source, const MemoryLevel& level) {
   LiveSet set{.held = level.bytes};
-  if (source.kind == Kind::snapshot)
-    set.buffers = snapshot_buffers(*scenario.side(source.side)->snapshots[source.index],
-                                   source.device, level);
-  else if (const Side* schedule = schedule_of(scenario, source))
+  if (source.kind == Kind::snapshot) {
+    set.snapshot = scenario.side(source.side)->snapshots[source.index];
+    set.buffers = snapshot_buffers(*set.snapshot, source.device, level);
+  } else if (const Side* schedule = schedule_of(scenario, source)) {
     set.buffers =
         scheduled_buffers(*schedule, *scenario.side(source.side)->ranks[source.index], level);
+  }
   sort_by_size(set.buffers);
   set.unlisted = set.held - sums_of(set.buffers);
   return set;
+}
+
+std::string stack_text(const LiveSet& set, const LiveBuffer& buffer) {
+  constexpr std::size_t most_frames = 64;
+  if (!set.snapshot) return {};
+  const auto frames = set.snapshot->stack(buffer.stack);
+  std::string text;
+  for (const std::uint32_t frame : frames.first(std::min(frames.size(), most_frames))) {
+    if (!text.empty()) text += '\n';
+    text += frame_text(*set.snapshot, frame);
+  }
+  return text;
 }
 
 LiveChange change_between(const LiveSet& a, const LiveSet& b) {

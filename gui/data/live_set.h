@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct LiveBuffer {
   std::string unit;  ///< "" is the root or none; of a snapshot the code that asked for it
   std::string name;
   std::string allocated_by, freed_by;  ///< in words; "" where that is not known
-  std::string stack;                   ///< of a snapshot, a frame a line, innermost first
+  std::uint32_t stack = no_stack;      ///< of a snapshot
 };
 
 struct LiveSet {
@@ -26,9 +27,14 @@ struct LiveSet {
   std::vector<LiveBuffer> buffers;  ///< by falling size, then by key
   /// `held` less the buffers: what an allocator rounds up, or what has no record.
   BandBytes unlisted;
+  std::shared_ptr<const MemorySnapshot> snapshot;  ///< null: it is of none
 
   Bytes total() const { return held.total(); }
 };
+
+/// The code that asked for a buffer of a snapshot, a frame a line, innermost first, at most 64;
+/// "" where that is not known.
+std::string stack_text(const LiveSet& set, const LiveBuffer& buffer);
 
 /// Of `level`, which is one of `source`. Buffers of a profiled run of ours are those of its
 /// prediction, as both play one schedule. Of profiler events and timelines nothing is listed.

@@ -72,7 +72,6 @@ std::optional<MemorySideCurve> side_curve(const Scenario& scenario, SideKind kin
 void compare_sides(ScenarioCurves& curves, const MemoryPictureRequest& request) {
   const MemoryLevels& predicted = curves.predicted->levels;
   const MemoryLevels& profiled = curves.profiled->levels;
-  curves.pairs = paired(predicted, profiled);
   curves.pairs_end = std::min(predicted.end, profiled.end);
   std::vector<std::int64_t> totals, selected;
   for (const PairedLevels::Row& row : curves.pairs.rows) {
@@ -102,6 +101,9 @@ std::optional<ScenarioCurves> scenario_curves(const ScenarioPointer& scenario,
   ScenarioCurves curves{.scenario = scenario,
                         .predicted = side_curve(*scenario, SideKind::predicted, request),
                         .profiled = side_curve(*scenario, SideKind::profiled, request)};
+  const MemoryLevels none;
+  curves.pairs = paired(curves.predicted ? curves.predicted->levels : none,
+                        curves.profiled ? curves.profiled->levels : none);
   if (curves.predicted && curves.profiled) compare_sides(curves, request);
   add_limits(curves);
   return curves;
@@ -121,6 +123,15 @@ Bytes highest_of(const ScenarioCurves& curves) {
   return {most};
 }
 
+void add_held(const ScenarioCurves& curves, BandSet& held) {
+  for (const std::optional<MemorySideCurve>* side : {&curves.predicted, &curves.profiled}) {
+    if (!*side) continue;
+    for (const MemoryLevel& level : (*side)->levels.levels)
+      for (std::size_t band = 0; band < memory_band_count; ++band)
+        if (level.bytes[band].count != 0) held.set(band);
+  }
+}
+
 }  // namespace
 
 BandBytes profiled_less_predicted(const ScenarioCurves& curves, const PairedLevels::Row& row) {
@@ -134,8 +145,11 @@ MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_toke
   picture.a = scenario_curves(request.a, request, stop);
   picture.b = scenario_curves(request.b, request, stop);
   picture.ghost = scenario_curves(request.ghost, request, stop);
-  for (const auto* curves : {&picture.a, &picture.b, &picture.ghost})
-    if (*curves) picture.highest = std::max(picture.highest, highest_of(**curves));
+  for (const auto* curves : {&picture.a, &picture.b, &picture.ghost}) {
+    if (!*curves) continue;
+    picture.highest = std::max(picture.highest, highest_of(**curves));
+    if (curves != &picture.ghost) add_held(**curves, picture.held);
+  }
   return picture;
 }
 

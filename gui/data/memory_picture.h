@@ -40,7 +40,7 @@ struct MemorySideCurve {
 struct ScenarioCurves {
   ScenarioPointer scenario;
   std::optional<MemorySideCurve> predicted, profiled;
-  PairedLevels pairs;
+  PairedLevels pairs;  ///< of one side alone, where there is one only
   std::vector<double> pair_begins;
   double pairs_end = 0;           ///< of what both sides have
   Extremes difference;            ///< profiled less predicted of the shown bands, by pair
@@ -60,6 +60,7 @@ struct MemoryPicture {
   BandSet shown = all_bands;
   std::optional<std::size_t> selected;
   Bytes highest;  ///< of all totals, reserved figures and arenas
+  BandSet held;   ///< bands that are ever more or less than 0
 
   bool empty() const { return !a || a->empty(); }
 };

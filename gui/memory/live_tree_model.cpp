@@ -74,8 +74,8 @@ QVariant LiveTreeModel::data(const QModelIndex& index, int role) const {
     case Qt::DisplayRole:
       return text(at, index.column());
     case Qt::ToolTipRole:
-      if (const LiveBuffer* tensor = buffer(index); tensor && !tensor->stack.empty())
-        return qstring(tensor->stack);
+      if (const LiveBuffer* tensor = buffer(index); tensor && tensor->stack != no_stack)
+        return qstring(stack_text(*set_, *tensor));
       return text(at, index.column());
     case Qt::TextAlignmentRole:
       return static_cast<int>(Qt::AlignVCenter | (is_number ? Qt::AlignRight : Qt::AlignLeft));

@@ -65,7 +65,7 @@ void MemoryPainter::draw_difference(const MemoryPlot& plot, const ScenarioCurves
   const double zero = plot.snapped(plot.area.center().y());
   painter_.setPen(QPen(theme_.faint_ink, 1));
   painter_.drawLine(QPointF(plot.area.left(), zero), QPointF(plot.area.right(), zero));
-  if (curves.pairs.rows.empty()) return;
+  if (curves.difference.size() == 0) return;
   const auto columns = band_columns(curves.pair_begins, curves.pairs_end, curves.difference,
                                     plot.scale.range, plot.columns());
   const auto offset = [&](std::int64_t bytes) {

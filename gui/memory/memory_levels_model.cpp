@@ -8,26 +8,6 @@
 namespace shardscope::gui {
 namespace {
 
-std::vector<std::size_t> held_bands(const ScenarioCurves& curves) {
-  BandSet held;
-  for (const std::optional<MemorySideCurve>* side : {&curves.predicted, &curves.profiled}) {
-    if (!*side) continue;
-    for (const MemoryLevel& level : (*side)->levels.levels)
-      for (std::size_t band = 0; band < memory_band_count; ++band)
-        if (level.bytes[band].count != 0) held.set(band);
-  }
-  std::vector<std::size_t> bands;
-  for (std::size_t band = 0; band < memory_band_count; ++band)
-    if (held[band]) bands.push_back(band);
-  return bands;
-}
-
-PairedLevels pairs_of(const ScenarioCurves& curves) {
-  const MemoryLevels none;
-  return paired(curves.predicted ? curves.predicted->levels : none,
-                curves.profiled ? curves.profiled->levels : none);
-}
-
 /// Of the side whose trace knows operations; by operation.
 std::vector<const OperationFacts*> facts_of(const ScenarioCurves& curves) {
   std::vector<const OperationFacts*> facts;
@@ -50,23 +30,22 @@ std::vector<const OperationFacts*> facts_of(const ScenarioCurves& curves) {
 void MemoryLevelsModel::show(std::shared_ptr<const MemoryPicture> picture) {
   beginResetModel();
   picture_ = std::move(picture);
-  pairs_ = {};
+  rows_ = 0;
   bands_.clear();
   facts_.clear();
   if (picture_ && !picture_->empty()) {
-    pairs_ = pairs_of(*picture_->a);
+    const auto& pairs = picture_->a->pairs.rows;
     // The end of both sides is no row.
-    while (!pairs_.rows.empty() && pairs_.rows.back().predicted == PairedLevels::none &&
-           pairs_.rows.back().profiled == PairedLevels::none)
-      pairs_.rows.pop_back();
-    bands_ = held_bands(*picture_->a);
+    rows_ = pairs.size() - static_cast<std::size_t>(!pairs.empty());
+    for (std::size_t band = 0; band < memory_band_count; ++band)
+      if (picture_->held[band]) bands_.push_back(band);
     facts_ = facts_of(*picture_->a);
   }
   endResetModel();
 }
 
 int MemoryLevelsModel::rowCount(const QModelIndex& parent) const {
-  return parent.isValid() ? 0 : static_cast<int>(pairs_.rows.size());
+  return parent.isValid() ? 0 : static_cast<int>(rows_);
 }
 
 int MemoryLevelsModel::columnCount(const QModelIndex& parent) const {
@@ -74,7 +53,7 @@ int MemoryLevelsModel::columnCount(const QModelIndex& parent) const {
 }
 
 const MemoryLevel* MemoryLevelsModel::level(std::size_t row, SideKind side) const {
-  const PairedLevels::Row& pair = pairs_.rows[row];
+  const PairedLevels::Row& pair = picture_->a->pairs.rows[row];
   const std::uint32_t place = side == SideKind::predicted ? pair.predicted : pair.profiled;
   return place == PairedLevels::none ? nullptr : &picture_->a->side(side)->levels.levels[place];
 }
@@ -115,7 +94,7 @@ QVariant MemoryLevelsModel::data(const QModelIndex& index, int role) const {
     return static_cast<int>(Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole && role != View::number_role) return {};
   if (index.column() == time_column) {
-    const double us = pairs_.rows[row].begin / 1000;
+    const double us = picture_->a->pairs.rows[row].begin / 1000;
     return role == View::number_role ? QVariant(us) : QString::number(us, 'f', 3);
   }
   if (index.column() < first_figure) {

@@ -32,7 +32,7 @@ class MemoryLevelsModel : public QAbstractTableModel {
   std::optional<Bytes> figure(std::size_t row, int column) const;
 
   std::shared_ptr<const MemoryPicture> picture_;
-  PairedLevels pairs_;                        ///< of one side alone, where there is one only
+  std::size_t rows_ = 0;                      ///< of the pairs
   std::vector<std::size_t> bands_;            ///< that have columns
   std::vector<const OperationFacts*> facts_;  ///< by operation
 };

@@ -98,7 +98,7 @@ std::vector<CellsModel::Row> change_rows(const LiveChange& change) {
       rows.push_back({{.text = what},
                       {.text = band_text(buffer.band)},
                       {.text = qstring(buffer.unit)},
-                      {.text = qstring(buffer.name), .tool_tip = qstring(buffer.stack)},
+                      {.text = qstring(buffer.name)},
                       bytes_cell(buffer.bytes),
                       {.text = qstring(buffer.freed_by)}});
   };

@@ -19,25 +19,6 @@
 #include "gui/memory/memory_rows.h"
 
 namespace shardscope::gui {
-namespace {
-
-BandSet held_bands(const MemoryPicture& picture) {
-  BandSet held;
-  for (const auto* curves : {&picture.a, &picture.b}) {
-    if (!*curves) continue;
-    for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
-      const auto& side = (*curves)->side(kind);
-      if (!side) continue;
-      for (const MemoryLevel& level : side->levels.levels)
-        for (std::size_t band = 0; band < memory_band_count; ++band)
-          if (level.bytes[band].count != 0) held.set(band);
-    }
-  }
-  return held;
-}
-
-}  // namespace
-
 MemoryView::MemoryView(Workspace& workspace, QWidget* parent)
     : View(QStringLiteral("memory"), tr("Memory"), workspace, parent),
       canvas_(new MemoryCanvas(workspace, this)),
@@ -163,7 +144,8 @@ void MemoryView::fill_sources() {
 
 void MemoryView::show_picture(std::shared_ptr<const MemoryPicture> picture) {
   canvas_->set_picture(picture);
-  legend_->set_held(held_bands(*picture));
+  legend_->set_held(picture->held);
+  other_->setEnabled(picture->b.has_value());
   model_->show(picture);
   if (picture->empty())
     peak_->show(tr("There is no memory over time."), {});
@@ -198,7 +180,8 @@ std::optional<MemoryView::Instant> MemoryView::peak_of(
 void MemoryView::show_live() {
   listing_.request_stop();
   const MemoryPicture& picture = canvas_->picture();
-  if (picture.empty() || !canvas_->instant()) return;
+  if (!canvas_->instant()) return;
+  if (picture.empty()) return live_->clear(tr("There is no memory over time."));
   const SideKind side = canvas_->side();
   const auto instant = instant_at(side, canvas_->chosen_level());
   if (!instant)
@@ -235,11 +218,12 @@ void MemoryView::show_change() {
   changing_ = workspace().tasks().run(
       this,
       [a = *a, b = *b](std::stop_token) {
-        return change_between(live_set(*a.scenario, a.source, a.level),
-                              live_set(*b.scenario, b.source, b.level));
+        const LiveChange change = change_between(live_set(*a.scenario, a.source, a.level),
+                                                 live_set(*b.scenario, b.source, b.level));
+        return std::pair(change_text(change), change_rows(change));
       },
-      [this](const LiveChange& change) {
-        change_->show(change_text(change), change_rows(change));
+      [this](std::pair<QString, std::vector<CellsModel::Row>> shown) {
+        change_->show(shown.first, std::move(shown.second));
       });
 }
 
