@@ -126,7 +126,7 @@ std::unordered_map<std::int64_t, std::uint32_t> ends_of(const std::vector<LiveBl
 std::vector<LiveBuffer> snapshot_buffers(const MemorySnapshot& snapshot, std::int64_t device,
                                          const MemoryLevel& level) {
   const bool is_before = level.event == MemoryLevel::no_event;
-  const std::int64_t event = is_before ? -1 : level.event;
+  const std::int64_t event = is_before ? std::int64_t{-1} : std::int64_t{level.event};
   const std::vector<LiveBlock> blocks = live_blocks(snapshot, device, event);
   const SnapshotEvents none;
   const SnapshotEvents* has = snapshot.events_of(device);
