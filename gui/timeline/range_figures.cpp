@@ -13,7 +13,7 @@ namespace {
 
 std::optional<Accounting> accounting_of(const TimelineData& data, std::optional<std::size_t> source,
                                         TimeRange range) {
-  if (!source) return std::nullopt;
+  if (!source || data.sources[*source]->coverage.empty()) return std::nullopt;
   return data.sources[*source]->coverage.account(window_of(data, *source, range));
 }
 
@@ -27,11 +27,15 @@ class OperationSums {
     const TimeWindow window = window_of(data_, source, range_);
     // Names are few and spans many: strings are looked at once for each name.
     std::vector<OfName> by_name(rank.trace->names.size());
+    if (!rank.matched.empty()) note_matched(rank);
     for (const TimelineTrack& track : rank.tracks) {
       if (track.group != TrackGroup::streams) continue;
       for (const SpanLane& lane : track.lanes) {
         if (stop.stop_requested()) return;
-        add_lane(rank, lane, window, by_name);
+        if (rank.matched.empty())
+          add_lane(rank, lane, window, by_name);
+        else
+          add_matched_lane(rank, lane, window);
       }
     }
     for (std::size_t name = 0; name < by_name.size(); ++name)
@@ -59,6 +63,30 @@ class OperationSums {
     }
   }
 
+  /// What the prediction calls its operations.
+  void note_matched(const TimelineRank& rank) {
+    predicted_names_.clear();
+    const Trace& predicted = *rank.scenario->predicted->ranks[rank.predicted_rank()];
+    for (const Span& span : predicted.spans)
+      if (span.operation && is_on_device(predicted, span))
+        predicted_names_.emplace(span.operation, predicted.name(span));
+  }
+
+  /// Spans that are an operation of the prediction count under its name, to stand beside it.
+  void add_matched_lane(const TimelineRank& rank, const SpanLane& lane, TimeWindow window) {
+    for (std::size_t i = lane.first_ending_after(window.begin.ns);
+         i < lane.size() && lane.begin(i) < window.end.ns; ++i) {
+      const Span& span = rank.trace->spans[lane.id(i)];
+      const auto known = predicted_names_.find(rank.operation_of(lane.id(i)));
+      const std::string_view name =
+          known == predicted_names_.end() ? rank.trace->name(span) : known->second;
+      add_name(rank, std::string(name),
+               {.time = clipped({.begin = span.start, .end = span.end()}, window).length(),
+                .count = 1,
+                .span_class = span.span_class});
+    }
+  }
+
   void add_name(const TimelineRank& rank, const std::string& name, const OfName& sum) {
     RangeOperation& operation = sums_[name];
     operation.name = name;
@@ -71,6 +99,7 @@ class OperationSums {
   const TimelineData& data_;
   TimeRange range_;
   std::map<std::string, RangeOperation> sums_;
+  std::map<OperationId, std::string_view> predicted_names_;
 };
 
 std::vector<RangeOperation> longest_operations(const TimelineData& data, TimeRange range,

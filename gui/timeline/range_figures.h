@@ -13,8 +13,8 @@ namespace shardscope::gui {
 
 /// Of one rank: the identity of both sides inside the range.
 struct RangeAccounting {
-  std::string label;  ///< of the block
-  std::optional<Accounting> predicted, profiled;
+  std::string label;                              ///< of the block
+  std::optional<Accounting> predicted, profiled;  ///< none: nothing of a device is known
 };
 
 /// Spans of one name inside the range, over all ranks of the scenario.

@@ -27,6 +27,8 @@
 namespace shardscope::gui {
 namespace {
 
+enum PanelTab { range_tab, exposed_tab, selection_tab };
+
 constexpr int range_delay_ms = 60;  ///< while a range is dragged, sums come this much later
 
 QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* parent) {
@@ -212,7 +214,11 @@ void TimelineView::show_details() {
     for (const SpanDetail& detail : span_details(*data_, *canvas_->selected()))
       rows.push_back(
           {{QString::fromStdString(detail.what)}, {QString::fromStdString(detail.value)}});
-  if (!rows.empty()) canvas_->setAccessibleDescription(rows.front()[1].text);
+  if (!rows.empty()) {
+    canvas_->setAccessibleDescription(rows.front()[1].text);
+    // Who goes down the list of exposed communication wants to keep it.
+    if (panel_->currentIndex() != exposed_tab) panel_->setCurrentIndex(selection_tab);
+  }
   details_->show(std::move(rows));
 }
 
@@ -220,6 +226,7 @@ void TimelineView::sum_range() {
   const TimeRange range = workspace().cursors().range.value_or(workspace().visible());
   if (summed_ == range || data_->sources.empty()) return;
   summed_ = range;
+  if (workspace().cursors().range) panel_->setCurrentIndex(range_tab);
   spans_->show(data_, range);
   summing_.request_stop();
   using Sums = std::pair<RangeFigures, std::vector<ExposedStretch>>;
@@ -240,8 +247,9 @@ void TimelineView::show_range(const RangeFigures& figures,
   const bool is_dragged = workspace().cursors().range.has_value();
   const QString length = QString::fromStdString(
       rounded_text(Duration{static_cast<std::int64_t>(figures.range.length())}));
-  panel_->setTabText(0, is_dragged ? tr("Range (%1)").arg(length) : tr("Visible (%1)").arg(length));
-  panel_->setTabText(1, tr("Exposed communication (%1)").arg(exposed.size()));
+  panel_->setTabText(range_tab,
+                     is_dragged ? tr("Range (%1)").arg(length) : tr("Visible (%1)").arg(length));
+  panel_->setTabText(exposed_tab, tr("Exposed communication (%1)").arg(exposed.size()));
 }
 
 void TimelineView::search() {

@@ -131,6 +131,16 @@ TEST(TimelineRank, WhatWasMatchedOnAHostLiesOnThePredictedStream) {
   EXPECT_EQ(stream->lanes[0].colour(0), SpanColour::forward) << "by the prediction's facts";
 }
 
+TEST(RangeFigures, OfAHostAloneHaveNoAccounting) {
+  auto scenario = std::make_shared<Scenario>(*small_scenario("one"));
+  Trace host = *scenario->profiled->ranks[0];
+  for (Track& track : host.tracks) track.stream = Stream::host;
+  scenario->profiled->ranks = {std::make_shared<const Trace>(host)};
+  const RangeFigures figures = range_figures(data_of(scenario), {.begin = 0, .end = 1000});
+  EXPECT_TRUE(figures.ranks[0].predicted.has_value());
+  EXPECT_FALSE(figures.ranks[0].profiled.has_value());
+}
+
 TEST(SpanLinks, LeadToTheOtherSideAndToOtherRanks) {
   const TimelineData data = data_of(with_ranks(3));
   const auto place = place_of(data, *data.blocks[1].profiled, LaneItems::spans, 1);
