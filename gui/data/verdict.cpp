@@ -25,6 +25,9 @@ struct Pair {
   const SideFigures& after;
 
   bool has_memory() const { return before.peak && after.peak && *before.peak > Bytes{}; }
+  bool has_categories() const {
+    return before.at_peak.total() > Bytes{} && after.at_peak.total() > Bytes{};
+  }
   /// Of the baseline's peak; negative: less.
   double memory_share() const {
     return static_cast<double>((*after.peak - *before.peak).count) /
@@ -109,6 +112,7 @@ std::string claim(const Pair& pair) {
 
 std::string memory_because(const Pair& pair) {
   if (!pair.has_memory() || pair.memory() == Direction::same) return "";
+  if (!pair.has_categories()) return "";
   return memory_reason(category_changes(pair.before.at_peak, pair.after.at_peak, pair.other.world),
                        *pair.after.peak - *pair.before.peak);
 }
@@ -169,7 +173,9 @@ std::string fits_text(const Pair& pair) {
 }
 
 std::string memory_line(const Pair& pair) {
-  const auto changes = category_changes(pair.before.at_peak, pair.after.at_peak, pair.other.world);
+  std::vector<CategoryChange> changes;
+  if (pair.has_categories())
+    changes = category_changes(pair.before.at_peak, pair.after.at_peak, pair.other.world);
   return fmt::format("Peak {} -> {}{}{}", rounded_text(*pair.before.peak),
                      rounded_text(*pair.after.peak), changes.empty() ? "" : ": ",
                      changes_text(changes));

@@ -17,7 +17,7 @@ namespace shardscope::gui {
 namespace {
 
 constexpr int least_width = 300;                      ///< of a cell
-constexpr int least_height = 150, most_height = 300;  ///< of a cell
+constexpr int least_height = 150, most_height = 600;  ///< of a cell
 constexpr int legend_height = 24;
 constexpr double title_height = 20, ribbon_height = 13, gap = 3;
 
@@ -51,20 +51,35 @@ SmallMultiples::SmallMultiples(QWidget* parent) : QWidget(parent) {
   setAttribute(Qt::WA_OpaquePaintEvent);
 }
 
+void SmallMultiples::Scale::add(const Multiple& multiple) {
+  for (const SideCurve& side : multiple.sides) {
+    // The first one is there in place of nothing.
+    shown = shown == TimeRange{} ? side.extent : united(shown, side.extent);
+    most_bytes = std::max(most_bytes, side.peak_bytes);
+  }
+}
+
 void SmallMultiples::show(std::vector<Multiple> multiples) {
   multiples_ = std::move(multiples);
   current_ = 0;
-  std::optional<TimeRange> all;
-  most_bytes_ = 1;
-  for (const Multiple& multiple : multiples_) {
-    for (const SideCurve& side : multiple.sides) {
-      all = all ? united(*all, side.extent) : side.extent;
-      most_bytes_ = std::max(most_bytes_, side.peak_bytes);
-    }
+  scale_ = {};
+  own_scales_.assign(multiples_.size(), {});
+  for (std::size_t i = 0; i < multiples_.size(); ++i) {
+    scale_.add(multiples_[i]);
+    own_scales_[i].add(multiples_[i]);
   }
-  shown_ = all.value_or(TimeRange{});
   setMinimumHeight(height_for(width()));
   update();
+}
+
+void SmallMultiples::set_own_scales(bool are_own) {
+  has_own_scales_ = are_own;
+  update();
+}
+
+const SmallMultiples::Scale& SmallMultiples::scale_of(const Multiple& multiple) const {
+  return has_own_scales_ ? own_scales_[static_cast<std::size_t>(&multiple - multiples_.data())]
+                         : scale_;
 }
 
 void SmallMultiples::mark(const std::vector<QString>& marks) {
@@ -73,25 +88,40 @@ void SmallMultiples::mark(const std::vector<QString>& marks) {
   update();
 }
 
-int SmallMultiples::columns_for(int width) const {
-  const int fitting = std::max(1, width / least_width);
-  return std::min(fitting, std::max(1, static_cast<int>(multiples_.size())));
+int SmallMultiples::most_columns(int width) const {
+  return std::clamp(width / least_width, 1, std::max(1, static_cast<int>(multiples_.size())));
 }
 
-int SmallMultiples::rows_for(int width) const {
-  const int columns = columns_for(width);
-  return std::max(1, (static_cast<int>(multiples_.size()) + columns - 1) / columns);
+int SmallMultiples::columns_for(QSize page) const {
+  // Of those that need no scrolling the one whose pictures are largest for their shape.
+  constexpr double shape = 2;  // width over height
+  const int count = std::max(1, static_cast<int>(multiples_.size()));
+  int best = most_columns(page.width());
+  double largest = 0;
+  for (int columns = 1; columns <= most_columns(page.width()); ++columns) {
+    const int rows = (count + columns - 1) / columns;
+    const int height = (page.height() - legend_height) / rows;
+    if (height < least_height) continue;
+    const double size = std::min(static_cast<double>(page.width()) / columns, shape * height);
+    if (size <= largest) continue;
+    largest = size;
+    best = columns;
+  }
+  return best;
 }
 
 int SmallMultiples::height_for(int width) const {
-  return legend_height + rows_for(width) * least_height;
+  const int columns = most_columns(width);
+  const int rows = (static_cast<int>(multiples_.size()) + columns - 1) / columns;
+  return legend_height + std::max(1, rows) * least_height;
 }
 
 QRectF SmallMultiples::cell(std::size_t row, QSize page) const {
-  const int columns = columns_for(page.width());
+  const int columns = columns_for(page);
+  const int rows = std::max(1, (static_cast<int>(multiples_.size()) + columns - 1) / columns);
   const double cell_width = static_cast<double>(page.width()) / columns;
-  const int cell_height = std::clamp((page.height() - legend_height) / rows_for(page.width()),
-                                     least_height, most_height);
+  const int cell_height =
+      std::clamp((page.height() - legend_height) / rows, least_height, most_height);
   const auto at = static_cast<int>(row);
   return {at % columns * cell_width,
           static_cast<double>(legend_height + at / columns * cell_height), cell_width,
@@ -111,9 +141,11 @@ void SmallMultiples::draw_legend(QPainter& painter) const {
     painter.drawText(QRectF(x, 0, 400, legend_height), Qt::AlignVCenter, name);
     x += metrics.horizontalAdvance(name) + 14;
   };
-  const QString scale = tr("One scale: %1, %2")
-                            .arg(text(rounded_text(Duration{std::llround(shown_.length())})),
-                                 text(rounded_text(Bytes{std::llround(most_bytes_)})));
+  const QString scale =
+      has_own_scales_ ? tr("Each on its own scale")
+                      : tr("One scale: %1, %2")
+                            .arg(text(rounded_text(Duration{std::llround(scale_.shown.length())})),
+                                 text(rounded_text(Bytes{std::llround(scale_.most_bytes)})));
   const auto sample = [&](const QColor& colour, bool is_solid, bool is_hatched) {
     const QRectF box(x, (legend_height - 11) / 2.0, 16, 11);
     if (is_solid) painter.fillRect(box, colour);
@@ -135,14 +167,14 @@ void SmallMultiples::draw_legend(QPainter& painter) const {
   }
 }
 
-void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room,
-                                 const SideCurve& side) const {
+void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room, const SideCurve& side,
+                                 const Scale& scale) const {
   const Theme& theme = theme_of(*this);
   const int pixels = static_cast<int>(room.width());
-  const auto most = memory_pixels(side, shown_, pixels);
+  const auto most = memory_pixels(side, scale.shown, pixels);
   QPolygonF outline;
   const auto add = [&](int pixel, double bytes) {
-    const double y = room.bottom() - bytes / most_bytes_ * room.height();
+    const double y = room.bottom() - bytes / scale.most_bytes * room.height();
     if (outline.isEmpty()) outline << QPointF(room.left() + pixel, room.bottom());
     outline << QPointF(room.left() + pixel, y) << QPointF(room.left() + pixel + 1, y);
   };
@@ -161,8 +193,9 @@ void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room,
     painter.setBrush(Qt::NoBrush);
     painter.drawPolyline(outline);
   }
-  const QPointF peak(room.left() + (side.peak_axis - shown_.begin) / shown_.length() * room.width(),
-                     room.bottom() - side.peak_bytes / most_bytes_ * room.height());
+  const QPointF peak(
+      room.left() + (side.peak_axis - scale.shown.begin) / scale.shown.length() * room.width(),
+      room.bottom() - side.peak_bytes / scale.most_bytes * room.height());
   const double up = side.kind == SideKind::predicted ? -5 : 0;
   painter.setPen(QPen(theme.ink, 1));
   painter.setBrush(side.kind == SideKind::profiled ? QBrush(theme.ink) : QBrush(theme.background));
@@ -170,15 +203,15 @@ void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room,
       QPolygonF{peak + QPointF(0, up), peak + QPointF(-4, up - 5), peak + QPointF(4, up - 5)});
 }
 
-void SmallMultiples::draw_ribbon(QPainter& painter, const QRectF& room,
-                                 const SideCurve& side) const {
+void SmallMultiples::draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side,
+                                 const Scale& scale) const {
   const Theme& theme = theme_of(*this);
   if (side.coverage.empty()) {
     painter.setPen(theme.faint_ink);
     return painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, tr("no device recorded"));
   }
   const int pixels = static_cast<int>(room.width());
-  const auto shares = time_shares(side, shown_, pixels);
+  const auto shares = time_shares(side, scale.shown, pixels);
   const bool is_predicted = side.kind == SideKind::predicted;
   const QBrush hatch = theme.hatch(theme.ink);
   int last = -1;
@@ -234,13 +267,13 @@ void SmallMultiples::draw_multiple(QPainter& painter, const QRectF& cell, const 
   painter.setRenderHint(QPainter::Antialiasing, false);
   // The outline of what was predicted lies over the fill.
   for (auto side = multiple.sides.rbegin(); side != multiple.sides.rend(); ++side)
-    draw_memory(painter, memory, *side);
+    draw_memory(painter, memory, *side, scale_of(multiple));
   for (const SideCurve& side : multiple.sides) {
     const double row = side.kind == SideKind::predicted ? 0 : 1;
     draw_ribbon(painter,
                 QRectF(all.left(), memory.bottom() + gap + row * (ribbon_height + gap), all.width(),
                        ribbon_height),
-                side);
+                side, scale_of(multiple));
   }
 }
 
@@ -278,7 +311,7 @@ void SmallMultiples::mouseReleaseEvent(QMouseEvent* event) {
 
 void SmallMultiples::keyPressEvent(QKeyEvent* event) {
   const auto count = static_cast<std::ptrdiff_t>(multiples_.size());
-  const std::ptrdiff_t down = columns_for(width());
+  const std::ptrdiff_t down = columns_for(size());
   const auto step = [&]() -> std::ptrdiff_t {
     switch (event->key()) {
       case Qt::Key_Left:
@@ -304,11 +337,12 @@ void SmallMultiples::keyPressEvent(QKeyEvent* event) {
 
 QString SmallMultiples::tip_at(std::size_t row, QPointF at) const {
   const QRectF room = plot(cell(row, size()));
-  const double axis = shown_.begin + (at.x() - room.left()) / room.width() * shown_.length();
+  const TimeRange shown = scale_of(multiples_[row]).shown;
+  const double axis = shown.begin + (at.x() - room.left()) / room.width() * shown.length();
   QString tip = multiples_[row].label + QStringLiteral(", ") +
                 text(rounded_text(Duration{std::llround(axis)}));
   for (const SideCurve& side : multiples_[row].sides) {
-    const TimeRange here{.begin = axis, .end = axis + shown_.length() / room.width()};
+    const TimeRange here{.begin = axis, .end = axis + shown.length() / room.width()};
     tip +=
         QStringLiteral("\n") + QString::fromUtf8(name_of(side.kind).data()) + QStringLiteral(": ");
     if (const auto bytes = memory_pixels(side, here, 1).front())

@@ -27,6 +27,9 @@ class SmallMultiples : public QWidget {
   explicit SmallMultiples(QWidget* parent = nullptr);
 
   void show(std::vector<Multiple> multiples);
+  /// One scale for all, or each its own, for strategies of very different size.
+  void set_own_scales(bool are_own);
+  bool has_own_scales() const { return has_own_scales_; }
   void mark(const std::vector<QString>& marks);
   /// All that there are, in as many columns as fit; also for export.
   void draw(QPainter& painter, QSize size, QRect exposed) const;
@@ -48,22 +51,33 @@ class SmallMultiples : public QWidget {
   bool event(QEvent* event) override;
 
  private:
-  int columns_for(int width) const;
+  /// What a picture's edges stand for.
+  struct Scale {
+    TimeRange shown;
+    double most_bytes = 1;
+    void add(const Multiple& multiple);
+  };
+
+  int most_columns(int width) const;
+  int columns_for(QSize page) const;
   int height_for(int width) const;
-  int rows_for(int width) const;
+  const Scale& scale_of(const Multiple& multiple) const;
   QRectF cell(std::size_t row, QSize page) const;
   QRectF plot(const QRectF& cell) const;
   std::optional<std::size_t> row_at(QPointF at) const;
   void draw_legend(QPainter& painter) const;
   void draw_multiple(QPainter& painter, const QRectF& cell, const Multiple& multiple,
                      bool is_current) const;
-  void draw_memory(QPainter& painter, const QRectF& room, const SideCurve& side) const;
-  void draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side) const;
+  void draw_memory(QPainter& painter, const QRectF& room, const SideCurve& side,
+                   const Scale& scale) const;
+  void draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side,
+                   const Scale& scale) const;
   QString tip_at(std::size_t row, QPointF at) const;
 
   std::vector<Multiple> multiples_;
-  TimeRange shown_;
-  double most_bytes_ = 1;
+  Scale scale_;
+  std::vector<Scale> own_scales_;  ///< of each multiple
+  bool has_own_scales_ = false;
   std::size_t current_ = 0;
 };
 

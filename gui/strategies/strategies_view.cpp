@@ -78,6 +78,10 @@ std::vector<Command> StrategiesView::commands() {
                      },
                  .is_checked = [this] { return pane_->cells().shows_changes(); }});
   all.push_back({.group = title(),
+                 .text = tr("Each strategy on its own scale"),
+                 .run = [this] { multiples_->set_own_scales(!multiples_->has_own_scales()); },
+                 .is_checked = [this] { return multiples_->has_own_scales(); }});
+  all.push_back({.group = title(),
                  .text = tr("No comparison"),
                  .run = [this] { workspace().set_b(nullptr); },
                  .is_enabled = [this] { return workspace().b() != nullptr; }});

@@ -8,6 +8,7 @@
 #include <QMouseEvent>
 #include <QScrollBar>
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "gui/table/cell_delegate.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int rows_measured = 60;  ///< by which columns get their widths
 constexpr int narrowest = 64, widest = 440;
+constexpr int room_for_marks = 60;  ///< in the first column
 
 /// Narrowest that has the title on two lines.
 int header_width(const QFontMetrics& metrics, const QString& title) {
@@ -28,6 +30,11 @@ int header_width(const QFontMetrics& metrics, const QString& title) {
     best = std::min(best, std::max(metrics.horizontalAdvance(title.left(at)),
                                    metrics.horizontalAdvance(title.mid(at + 1))));
   return best + beside;
+}
+
+bool has_same_columns(const ColumnTable& a, const ColumnTable& b) {
+  return std::equal(a.columns.begin(), a.columns.end(), b.columns.begin(), b.columns.end(),
+                    [](const Column& x, const Column& y) { return x.id == y.id; });
 }
 
 }  // namespace
@@ -99,7 +106,10 @@ void TablePane::reveal(std::uint32_t row) {
   scrollTo(currentIndex(), QAbstractItemView::PositionAtCenter);
 }
 
-void TablePane::set_column_shown(int column, bool is_shown) { setColumnHidden(column, !is_shown); }
+void TablePane::set_column_shown(int column, bool is_shown) {
+  chosen_[model_.table().columns[static_cast<std::size_t>(column)].id] = is_shown;
+  setColumnHidden(column, !is_shown);
+}
 
 std::vector<Command> TablePane::commands(const QString& group) {
   return {{.group = group,
@@ -154,26 +164,38 @@ void TablePane::choose_columns(const QPoint& at) {
   menu.exec(horizontalHeader()->mapToGlobal(at));
 }
 
-void TablePane::fit_columns() {
-  std::vector<std::string> ids;
-  for (const Column& column : model_.table().columns) ids.push_back(column.id);
-  if (model_.rowCount() == 0 || ids == fitted_) return;
-  const bool is_first = std::exchange(fitted_, ids) != ids;
-  const QFontMetrics metrics = fontMetrics();
-  for (int column = 0; is_first && column < model_.columnCount(); ++column) {
-    const Column& of = model_.table().columns[static_cast<std::size_t>(column)];
-    setColumnHidden(column, !of.is_shown_at_first);
-    QStyleOptionViewItem option;
-    option.fontMetrics = metrics;
-    int width = narrowest;
-    for (int row = 0; row < std::min(rows_measured, model_.rowCount()); ++row)
-      width = std::max(width, delegate_->sizeHint(option, model_.index(row, column)).width());
-    width = std::max(
-        width, header_width(metrics,
-                            model_.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString()));
-    if (column == 0) width += 60;  // for the marks
-    setColumnWidth(column, std::min(width, widest));
+void TablePane::show_columns() {
+  const ColumnTable& table = model_.table();
+  for (int column = 0; column < model_.columnCount(); ++column) {
+    const Column& of = table.columns[static_cast<std::size_t>(column)];
+    const auto chosen = chosen_.find(of.id);
+    const bool has_any = of.is_text() || std::any_of(of.numbers.begin(), of.numbers.end(),
+                                                     [](double n) { return !std::isnan(n); });
+    setColumnHidden(column,
+                    chosen == chosen_.end() ? !(of.is_shown_at_first && has_any) : !chosen->second);
   }
+}
+
+int TablePane::width_of(int column) const {
+  QStyleOptionViewItem option;
+  option.fontMetrics = fontMetrics();
+  int width = header_width(fontMetrics(),
+                           model_.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString());
+  for (int row = 0; row < std::min(rows_measured, model_.rowCount()); ++row)
+    width = std::max(width, delegate_->sizeHint(option, model_.index(row, column)).width());
+  if (column == 0) width += room_for_marks;
+  return std::clamp(width, narrowest, widest);
+}
+
+void TablePane::fit_columns() {
+  if (model_.rowCount() == 0 || fitted_ == model_.table_pointer()) return;
+  const bool has_other_columns = !fitted_ || !has_same_columns(*fitted_, model_.table());
+  fitted_ = model_.table_pointer();
+  show_columns();
+  // Widths stay as they were made; names that are longer than those before get their room.
+  if (!has_other_columns) return setColumnWidth(0, std::max(columnWidth(0), width_of(0)));
+  for (int column = 0; column < model_.columnCount(); ++column)
+    setColumnWidth(column, width_of(column));
 }
 
 }  // namespace shardscope::gui

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <QTableView>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "gui/command.h"
+#include "gui/data/column_table.h"
 #include "gui/table/table_text.h"
 
 namespace shardscope::gui {
@@ -44,14 +47,18 @@ class TablePane : public QTableView {
 
  private:
   void choose_columns(const QPoint& at);
+  /// Those that were chosen, else those that are shown at first and have a value.
+  void show_columns();
   void fit_columns();
+  int width_of(int column) const;
   std::vector<int> shown_columns() const;
 
   static constexpr int most_rows_hinted = 10;
 
   ColumnTableModel& model_;
   CellDelegate* delegate_;
-  std::vector<std::string> fitted_;  ///< ids of the columns that widths were given to
+  std::map<std::string, bool> chosen_;  ///< columns shown or not, by id
+  ColumnTablePointer fitted_;           ///< the table that columns were fitted to
 };
 
 }  // namespace shardscope::gui

@@ -147,6 +147,15 @@ TEST(Verdict, WithoutMemoryItSpeaksOfTimeOnly) {
               StartsWith("B costs 6% of time here, because "));
 }
 
+TEST(Verdict, CategoriesThatOneSideDoesNotKnowAreNoReason) {
+  SideFigures after = sharded_figures();
+  after.at_peak = {};
+  const Verdict verdict = compared(row("a", plain_figures()), row("b", after));
+  EXPECT_THAT(verdict.sentence, StartsWith("B saves 41% of memory and costs 6% of time here, "
+                                           "because 32 more collectives"));
+  EXPECT_THAT(verdict.reasons, Contains("Peak 1000 MiB -> 590 MiB"));
+}
+
 TEST(Verdict, ProfiledFiguresGoBeforePredictedOnesAndTheForecastIsTold) {
   StrategyRow before = row("no_shard", plain_figures());
   StrategyRow after = row("full_shard", sharded_figures());
