@@ -126,7 +126,7 @@ std::vector<CellsModel::Row> unit_rows(const std::vector<HeldByUnit>& held) {
     largest = std::max(largest, Bytes{std::abs(row.difference().count)});
   for (const HeldByUnit& row : held)
     rows.push_back({{.text = band_text(row.band)},
-                    {.text = row.is_listed ? qstring(row.unit) : tr("rounding, no record")},
+                    {.text = row.is_listed ? qstring(row.unit) : tr("no record of buffers")},
                     bytes_cell(row.a),
                     bytes_cell(row.b),
                     difference_cell(row.difference()),

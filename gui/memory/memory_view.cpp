@@ -46,7 +46,7 @@ MemoryView::MemoryView(Workspace& workspace, QWidget* parent)
   for (const auto signal :
        {&Workspace::pair_changed, &Workspace::ghost_changed, &Workspace::axis_changed})
     connect(&workspace, signal, this, &MemoryView::prepare);
-  connect(&workspace, &Workspace::cursors_changed, this, &MemoryView::show_change);
+  connect(&workspace, &Workspace::cursors_changed, this, &MemoryView::follow_cursors);
   connect(&workspace, &Workspace::selection_changed, this, &MemoryView::follow_selection);
   connect(legend_, &BandLegend::shown_changed, this, &MemoryView::prepare);
   connect(canvas_, &MemoryCanvas::instant_chosen, this, &MemoryView::share_instant);
@@ -201,6 +201,16 @@ void MemoryView::show_live() {
             live_set(*instant.scenario, instant.source, instant.level));
       },
       [this, heading](const std::shared_ptr<const LiveSet>& set) { live_->show(set, heading); });
+}
+
+void MemoryView::follow_cursors() {
+  // The mouse is one of them, and moves a lot.
+  const Cursors& now = workspace().cursors();
+  if (now.a == a_ && now.b == b_) return;
+  a_ = now.a;
+  b_ = now.b;
+  if (a_ && b_) panels_->setCurrentWidget(change_);
+  show_change();
 }
 
 void MemoryView::show_change() {

@@ -50,6 +50,7 @@ class MemoryView : public View {
   void show_picture(std::shared_ptr<const MemoryPicture> picture);
   void fill_sources();
   void show_live();
+  void follow_cursors();
   void show_change();
   void show_units();
   void share_instant();
@@ -75,6 +76,7 @@ class MemoryView : public View {
   std::optional<std::size_t> selected_;
   std::stop_source preparing_, listing_, changing_, comparing_;
   bool is_sharing_ = false;
+  std::optional<double> a_, b_;  ///< cursors that the change is shown between
 };
 
 }  // namespace shardscope::gui
