@@ -171,6 +171,11 @@ QString ColumnTableModel::tip_of(std::size_t place, std::uint32_t row) const {
     if (is_rounded) tip += tr(" (%L1 B)").arg(static_cast<qlonglong>(column.numbers[row]));
     tip += QStringLiteral("\n");
   }
+  if (!of.shares.empty())
+    for (const MemoryCategory category : memory_categories)
+      if (const Bytes bytes = of.shares[row][category]; bytes > Bytes{})
+        tip += text(std::string(name_of(category)) + ": " + rounded_text(bytes)) +
+               QStringLiteral("\n");
   return tip + text(of.about);
 }
 

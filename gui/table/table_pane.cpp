@@ -127,7 +127,7 @@ std::vector<Command> TablePane::commands(const QString& group) {
 
 QSize TablePane::sizeHint() const {
   const int rows = std::clamp(model_.rowCount(), 3, most_rows_hinted);
-  const int bar = horizontalScrollBar()->sizeHint().height();
+  const int bar = horizontalScrollBar()->sizeHint().height() + 2 * frameWidth() + 1;
   return {600, horizontalHeader()->height() + rows * verticalHeader()->defaultSectionSize() + bar};
 }
 

@@ -182,7 +182,7 @@ void UnitsView::read_tables() {
   reading_ = workspace().tasks().run(
       this,
       [scenario, rank = rank()](std::stop_token stop) {
-        Tables tables;
+        Tables tables{.scenario = scenario, .rank = rank, .by_tab = {}};
         tables.by_tab[units_tab] = std::make_shared<const RowTable>(unit_table(*scenario, rank));
         tables.by_tab[operations_tab] =
             std::make_shared<const RowTable>(operation_table(*scenario, rank, stop));
@@ -192,6 +192,8 @@ void UnitsView::read_tables() {
 }
 
 void UnitsView::take(const Tables& tables) {
+  rows_scenario_ = tables.scenario;
+  rows_rank_ = tables.rank;
   for (int tab = 0; tab < tab_count; ++tab) {
     Table& table = tables_[tab];
     table.rows = tables.by_tab[tab];
@@ -218,8 +220,7 @@ void UnitsView::sort_at_first(Table& table) {
 
 void UnitsView::select_row(const Table& table, int place) {
   const RowTarget target = gui::target_of(*table.rows, table.model->row_at(place));
-  const ScenarioPointer scenario = shown();
-  Selection selection{.scenario = scenario, .rank = rank()};
+  Selection selection{.scenario = rows_scenario_, .rank = rows_rank_};
   selection.operation = target.operation;
   selection.unit = target.unit;
   selection.event = target.event;
@@ -228,7 +229,7 @@ void UnitsView::select_row(const Table& table, int place) {
   const auto& span = is_profiled ? target.profiled_span : target.predicted_span;
   if (span) selection.span = *span;
   if (const auto& window = is_profiled ? target.profiled : target.predicted) {
-    const TimeMap map = workspace().time_map(*scenario, selection.side, selection.rank);
+    const TimeMap map = workspace().time_map(*rows_scenario_, selection.side, selection.rank);
     selection.time = TimeRange{.begin = map.axis_of(static_cast<double>(window->begin.ns)),
                                .end = map.axis_of(static_cast<double>(window->end.ns))};
   }
@@ -243,7 +244,7 @@ void UnitsView::reveal_selection() {
 
 void UnitsView::reveal_in(Table& table) {
   const Selection& selection = workspace().selection();
-  if (selection.scenario != shown() || selection.empty()) return;
+  if (selection.scenario != rows_scenario_ || selection.empty()) return;
   const auto row = row_of(*table.rows, target_of(selection));
   if (!row) return;
   is_revealing_ = true;

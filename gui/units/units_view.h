@@ -48,6 +48,8 @@ class UnitsView : public View {
   };
   /// What one reading gives.
   struct Tables {
+    ScenarioPointer scenario;
+    std::size_t rank = 0;
     std::shared_ptr<const RowTable> by_tab[tab_count];
   };
 
@@ -66,6 +68,8 @@ class UnitsView : public View {
   const Table& current() const { return tables_[tab()]; }
 
   Table tables_[tab_count];
+  ScenarioPointer rows_scenario_;  ///< that the rows are of, which may not be the chosen one yet
+  std::size_t rows_rank_ = 0;
   QTabBar* tabs_;
   QStackedWidget* stack_;
   QComboBox* scenario_;

@@ -6,6 +6,8 @@
 #include <QHeaderView>
 #include <QTest>
 
+#include "gui/strategies/pareto_chart.h"
+#include "gui/strategies/small_multiples.h"
 #include "gui/strategies/verdict_panel.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
@@ -129,6 +131,30 @@ TEST_F(Strategies, RowsAreCopiedAsTextWithTheirHeader) {
             QStringLiteral("Strategy\nfull_shard x2\n"));
   EXPECT_EQ(view_.pane().selected_text(TextForm::markdown),
             QStringLiteral("| Strategy |\n|---|\n| full_shard x2 |\n"));
+}
+
+TEST_F(Strategies, AClickOnAPointOrOnASmallPictureChoosesItsRow) {
+  const auto place = view_.chart().place_of(2);
+  ASSERT_TRUE(place);
+  QTest::mouseClick(&view_.chart(), Qt::LeftButton, Qt::NoModifier, place->toPoint());
+  EXPECT_EQ(workspace_.a(), zero_);
+  QTest::mouseClick(&view_.multiples(), Qt::LeftButton, Qt::ControlModifier,
+                    view_.multiples().place_of(1).center().toPoint());
+  EXPECT_EQ(workspace_.b(), none_);
+}
+
+TEST_F(Strategies, PointsAreReachedByKeysFromTheFastestOn) {
+  QTest::keyClick(&view_.chart(), Qt::Key_Right);  // no_shard, 100 us
+  QTest::keyClick(&view_.chart(), Qt::Key_Right);
+  QTest::keyClick(&view_.chart(), Qt::Key_Right);  // zero1, 150 us
+  QTest::keyClick(&view_.chart(), Qt::Key_Return);
+  EXPECT_EQ(workspace_.a(), zero_);
+}
+
+TEST_F(Strategies, ColumnsWithoutAValueAreNotShown) {
+  const ColumnTable& table = view_.pane().rows().table();
+  EXPECT_TRUE(view_.pane().isColumnHidden(static_cast<int>(table.place_of("mfu_profiled"))));
+  EXPECT_FALSE(view_.pane().isColumnHidden(static_cast<int>(table.place_of("step_profiled"))));
 }
 
 TEST(StrategiesEmpty, SayWhatToDo) {
