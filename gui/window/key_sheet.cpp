@@ -10,7 +10,7 @@
 namespace shardscope::gui {
 namespace {
 
-constexpr int columns = 3, column_gap = 36;
+constexpr int columns = 3, column_gap = 36, keys_width = 132;
 
 struct Line {
   QString keys, text;
@@ -52,6 +52,7 @@ QWidget* widget_of(const Group& group, QWidget* parent) {
   auto* grid = new QGridLayout(widget);
   grid->setContentsMargins(0, 0, 0, column_gap / 3);
   grid->setColumnStretch(1, 1);
+  grid->setVerticalSpacing(2);
   auto* name = new QLabel(QStringLiteral("<b>%1</b>").arg(group.name.toHtmlEscaped()), widget);
   grid->addWidget(name, 0, 0, 1, 2);
   for (std::size_t i = 0; i < group.lines.size(); ++i) {
@@ -60,7 +61,8 @@ QWidget* widget_of(const Group& group, QWidget* parent) {
     auto* text = new QLabel(group.lines[i].text, widget);
     keys->setTextFormat(Qt::PlainText);
     text->setTextFormat(Qt::PlainText);
-    keys->setMinimumWidth(110);
+    text->setWordWrap(true);
+    keys->setMinimumWidth(keys_width);
     grid->addWidget(keys, row, 0, Qt::AlignTop);
     grid->addWidget(text, row, 1, Qt::AlignTop);
   }

@@ -20,12 +20,12 @@ MessageBanner::MessageBanner(QWidget* parent) : QFrame(parent) {
   auto* sign = new QLabel(QStringLiteral("\u26a0"), this);
   text_ = new QLabel(this);
   text_->setTextFormat(Qt::PlainText);
-  text_->setWordWrap(true);
   text_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
   text_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   auto* copy = new QPushButton(tr("Copy"), this);
   auto* close = new QPushButton(tr("Dismiss"), this);
   auto* row = new QHBoxLayout(this);
+  row->setContentsMargins(8, 2, 8, 2);
   row->addWidget(sign);
   row->addWidget(text_, 1);
   row->addWidget(copy);
@@ -40,6 +40,7 @@ void MessageBanner::tell(const QString& message) {
   messages_ += message;
   if (messages_.size() > most_messages) messages_.removeFirst();
   text_->setText(messages_.join(u'\n'));
+  text_->setToolTip(text_->text());
   text_->setAccessibleName(text_->text());
   Q_EMIT changed();
 }

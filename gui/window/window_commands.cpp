@@ -59,7 +59,7 @@ std::vector<Command> MainWindow::file_commands() {
            .is_enabled = [this] { return !settings_.recent().isEmpty(); }},
           {.group = group,
            .text = tr("Close A"),
-           .keys = {QKeySequence::Close},
+           .keys = {QKeySequence(Qt::CTRL | Qt::Key_W)},
            .run = [this] { workspace_.remove(workspace_.a()); },
            .is_enabled = [this] { return workspace_.a() != nullptr; }},
           {.group = group,
