@@ -58,7 +58,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"oneDNN", {"oneapi/", "dnnl"}, {"backend/cpu/", "tests/backend/", "tests/bench/"}, true},
       {"OpenMP", {"omp.h"}, {"backend/", "tests/backend/"}},
       {"intrinsics", {"immintrin.h", "arm_neon.h"}, {"backend/cpu/"}, true},
-      {"Qt", {"Qt"}, {"gui/", "tests/gui/"}, true},
+      {"Qt", {"Qt"}, {"gui/", "tests/gui/", "tests/bench/gui_"}, true},
       {"Google Test", {"gtest/", "gmock/"}, {"tests/"}, true},
       {"Google Benchmark", {"benchmark/"}, {"tests/"}, true},
       {"the system",
