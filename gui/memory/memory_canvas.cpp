@@ -321,7 +321,7 @@ void MemoryCanvas::draw_differences(QPainter& painter, QRectF area, QSize size, 
 }
 
 void MemoryCanvas::draw(QPainter& painter, QSize size) {
-  const double pixels = painter.device()->devicePixelRatioF();
+  const double pixels = painter.deviceTransform().m11();  // also of a picture that is rendered to
   const LayerKey key{.size = size,
                      .pixels = pixels,
                      .range = workspace().visible(),
