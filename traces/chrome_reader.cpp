@@ -178,7 +178,8 @@ class Reader {
     for (const auto& [key, bytes] : {std::pair{"planned_bytes", &holder.planned},
                                      {"held_bytes", &holder.held},
                                      {"recorded_bytes", &holder.recorded}})
-      if (const auto count = value.find(key)) *bytes = Bytes{count->integer(-max_payload, max_payload)};
+      if (const auto count = value.find(key))
+        *bytes = Bytes{count->integer(-max_payload, max_payload)};
     return holder;
   }
 
@@ -243,11 +244,11 @@ class Reader {
     const auto phase = text_in(event, "ph");
     if (!phase) return "no phase";
     if (*phase == "C") return keep_counter(event);
-    if (*phase == "M" || *phase == "s" || *phase == "f") return "follows from other events";
+    if (*phase == "M" || *phase == "s" || *phase == "f") return derived_event;
     const auto args = object_in(event, "args");
     const auto own = args ? object_in(*args, "shardscope") : std::nullopt;
     if (!own) return "not written by shardscope";
-    if (own->has("derived")) return "follows from other events";
+    if (own->has("derived")) return derived_event;
     if (*phase == "X") return keep_span(event, *own);
     if (*phase == "i") return keep_memory(event, *own);
     return "unknown phase";
@@ -294,7 +295,7 @@ class Reader {
 
   std::string_view keep_counter(const JsonValue& event) {
     const auto own = object_in(event, "shardscope");
-    if (!own) return "follows from other events";
+    if (!own) return derived_event;
     const auto index =
         integer_in(*own, "counter", 0, static_cast<std::int64_t>(trace().counters.size()) - 1);
     const auto time = time_in(event, "ts");

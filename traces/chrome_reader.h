@@ -12,6 +12,9 @@
 
 namespace shardscope {
 
+/// Why events are passed over that say again what others said.
+inline constexpr std::string_view derived_event = "follows from other events";
+
 /// What a reader made of a file. Bad events are counted, not fatal.
 struct ImportStatistics {
   std::int64_t events_read = 0;

@@ -64,44 +64,45 @@ class FilesReader {
 
  private:
   void read_one(const fs::path& file) {
-    ImportOptions import;
-    import.progress = [&](const ImportedTrace&, std::int64_t file_bytes) {
+    ImportOptions reading;
+    reading.progress = [&](const ImportedTrace&, std::int64_t file_bytes) {
       tell(file, behind_bytes_ + file_bytes);
-    return options_.stop.stop_requested();
-  };
-  tell(file, behind_bytes_);
-  try {
-    Imported one = import_files(file, import);
-    take(one.traces, result_.traces);
-    take(one.snapshots, result_.snapshots);
-    take(one.timelines, result_.timelines);
-    take(one.left_out, result_.left_out);
-  } catch (const Error& error) {
-    if (!problem_) problem_ = error;
-    result_.left_out.emplace_back(error.what());
+      return options_.stop.stop_requested();
+    };
+    tell(file, behind_bytes_);
+    try {
+      Imported one = import_files(file, reading);
+      take(one.traces, result_.traces);
+      take(one.snapshots, result_.snapshots);
+      take(one.timelines, result_.timelines);
+      take(one.left_out, result_.left_out);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::interrupted) throw;
+      if (!problem_) problem_ = error;
+      result_.left_out.emplace_back(error.what());
+    }
   }
-}
 
   void tell(const fs::path& file, std::int64_t bytes) const {
-  if (!options_.on_progress || all_bytes_ == 0) return;
-  const double share = static_cast<double>(bytes) / static_cast<double>(all_bytes_);
-  options_.on_progress(std::min(1.0, share), file.string());
-}
+    if (!options_.on_progress || all_bytes_ == 0) return;
+    const double share = static_cast<double>(bytes) / static_cast<double>(all_bytes_);
+    options_.on_progress(std::min(1.0, share), file.string());
+  }
 
-void sort_by_rank() {
-  const auto place = [](const ImportedTrace& trace) {
-    return std::tuple(trace.rank.value_or(std::numeric_limits<int>::max()), trace.file);
-  };
-  std::stable_sort(
-      result_.traces.begin(), result_.traces.end(),
-      [&](const ImportedTrace& a, const ImportedTrace& b) { return place(a) < place(b); });
-}
+  void sort_by_rank() {
+    const auto place = [](const ImportedTrace& trace) {
+      return std::tuple(trace.rank.value_or(std::numeric_limits<int>::max()), trace.file);
+    };
+    std::stable_sort(
+        result_.traces.begin(), result_.traces.end(),
+        [&](const ImportedTrace& a, const ImportedTrace& b) { return place(a) < place(b); });
+  }
 
-std::vector<fs::path> files_;
-const OpenOptions& options_;
-std::int64_t all_bytes_ = 0, behind_bytes_ = 0;
-Imported result_;
-std::optional<Error> problem_;
+  std::vector<fs::path> files_;
+  const OpenOptions& options_;
+  std::int64_t all_bytes_ = 0, behind_bytes_ = 0;
+  Imported result_;
+  std::optional<Error> problem_;
 };  // namespace
 
 /// Of memory alone.
@@ -124,6 +125,11 @@ std::vector<std::shared_ptr<const Value>> shared(std::vector<Value> values) {
   return result;
 }
 
+bool has_device(const ImportedTrace& trace) {
+  return std::any_of(trace.tracks.begin(), trace.tracks.end(),
+                     [](const ImportedTrack& track) { return track.kind == TrackKind::stream; });
+}
+
 /// What was read as a side. `memory`: of its snapshots and timelines.
 Side side_of(Imported imported, const std::vector<MemoryReport>& memory, const fs::path& path) {
   Side side{.kind = SideKind::profiled, .source = path};
@@ -137,7 +143,9 @@ Side side_of(Imported imported, const std::vector<MemoryReport>& memory, const f
   const auto traces = shared(std::move(imported.traces));
   for (ImportedRank& rank : ranks) {
     side.imported.push_back(traces[rank.trace]);
-    side.ranks.push_back(std::make_shared<const Trace>(std::move(rank.spans)));
+    side.ranks.push_back(std::make_shared<const Trace>(has_device(*side.imported.back())
+                                                           ? std::move(rank.spans)
+                                                           : as_device(std::move(rank.spans))));
   }
   side.snapshots = shared(std::move(imported.snapshots));
   side.timelines = shared(std::move(imported.timelines));
@@ -208,7 +216,7 @@ std::vector<fs::path> trace_first(std::vector<fs::path> files, const Imported& i
   return files;
 }
 
-}  // namespace shardscope::gui
+}  // namespace
 
 ScenarioPointer open_imported(const fs::path& path, const OpenOptions& options) {
   std::error_code ignored;

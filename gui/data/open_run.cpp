@@ -38,6 +38,22 @@ void try_to(std::vector<Finding>& findings, const fs::path& path, const Read& re
   }
 }
 
+/// Traces of ours say some things twice, for other tools.
+void add_statistics(const ImportStatistics& counts, const fs::path& path,
+                    std::vector<Finding>& findings) {
+  std::string derived;
+  for (const auto& [reason, count] : counts.skipped) {
+    if (reason == derived_event)
+      derived = fmt::format("; {} follow from these", grouped(count));
+    else
+      findings.push_back({Severity::warning, path.string(),
+                          fmt::format("{} events skipped: {}", grouped(count), reason)});
+  }
+  findings.push_back({Severity::note, path.string(),
+                      fmt::format("{} of {} events kept{}", grouped(counts.events_kept),
+                                  grouped(counts.events_read), derived)});
+}
+
 void check_memory(const fs::path& path) {
   std::error_code ignored;
   const auto size = fs::file_size(path, ignored);
@@ -142,13 +158,7 @@ void add_own_trace(Side& side, const fs::path& path, std::vector<Finding>& findi
   try_to(findings, path, [&] {
     check_memory(path);
     OwnTrace read = read_chrome_trace(path);
-    const ImportStatistics& counts = read.statistics;
-    findings.push_back({Severity::note, path.string(),
-                        fmt::format("{} of {} events kept", grouped(counts.events_kept),
-                                    grouped(counts.events_read))});
-    for (const auto& [reason, count] : counts.skipped)
-      findings.push_back({Severity::warning, path.string(),
-                          fmt::format("{} events skipped: {}", grouped(count), reason)});
+    add_statistics(read.statistics, path, findings);
     side.ranks.push_back(std::make_shared<const Trace>(std::move(read.trace)));
   });
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -28,9 +30,14 @@ OpenOptions part_of(const OpenOptions& options, std::size_t place, std::size_t c
           }};
 }
 
+bool has_foreign_trace(const fs::path& folder) {
+  const std::vector<fs::path> files = trace_files(folder);
+  return !std::all_of(files.begin(), files.end(), is_own_trace);
+}
+
 /// The run, and its windows behind it. A prediction alone beside traces of others is theirs.
 Scenarios run_and_windows(const fs::path& path, const OpenOptions& options) {
-  if (!is_there(RunFolder{path}.summary()) && !trace_files(path).empty())
+  if (!is_there(RunFolder{path}.summary()) && has_foreign_trace(path))
     return {open_imported(path, options)};
   Scenarios all{open_run(path, options)};
   Scenarios windows = open_windows(*all.front(), options);
@@ -53,6 +60,7 @@ class OneByOne {
       if (!opened.empty() && !findings.empty()) opened.front() = with(opened.front(), findings);
       all_.insert(all_.end(), opened.begin(), opened.end());
     } catch (const Error& error) {
+      if (error.code() == ExitCode::interrupted) return;
       problems_.push_back({Severity::error, error.parts().where, error.what()});
       if (problems_.size() == 1) first_problem_ = error;
     }

@@ -12,6 +12,10 @@ std::string_view name_of(Severity severity) {
   switch (severity) {
     case Severity::note:
       return "note";
+    case Severity::holds:
+      return "holds";
+    case Severity::broken:
+      return "broken";
     case Severity::warning:
       return "warning";
     case Severity::error:

@@ -47,7 +47,13 @@ struct SideMatch {
   std::vector<std::shared_ptr<const Trace>> matched;  ///< spans of matched operations only
 };
 
-enum class Severity : std::uint8_t { note, warning, error };
+enum class Severity : std::uint8_t {
+  note,
+  holds,  ///< an identity that was checked
+  warning,
+  broken,  ///< an identity that does not hold
+  error,
+};
 std::string_view name_of(Severity severity);
 
 /// One thing that a reader of the figures should know: what was loaded, skipped, guessed, and

@@ -21,6 +21,8 @@
 #include "gui/window/message_banner.h"
 #include "gui/window/opening.h"
 #include "gui/window/pair_bar.h"
+#include "gui/window/reading_again.h"
+#include "gui/window/session_keeper.h"
 #include "gui/window/view_docks.h"
 #include "gui/window/welcome_page.h"
 
@@ -45,6 +47,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   setDockNestingEnabled(true);
   setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
   opening_ = new Opening(workspace_, this);
+  make_sessions();
   make_bars();
   welcome_ = new WelcomePage(this);
   welcome_->set_recent(settings_.recent());
@@ -99,7 +102,12 @@ void MainWindow::show_compared(QSize size) {
   QApplication::processEvents();
 }
 
-void MainWindow::open(const std::filesystem::path& path) { opening_->open(path); }
+void MainWindow::open(const std::filesystem::path& path) {
+  if (is_session_file(path))
+    sessions_->open(path);
+  else
+    opening_->open(path);
+}
 
 void MainWindow::compare(const std::optional<std::string>& a, const std::optional<std::string>& b) {
   wanted_a_ = a;
@@ -136,6 +144,17 @@ void MainWindow::set_appearance(AppearanceChoice choice) {
                                 : choice == AppearanceChoice::light ? Appearance::light
                                                                     : Appearance::dark;
   gui::set_appearance(*qApp, appearance);
+}
+
+void MainWindow::make_sessions() {
+  sessions_ =
+      new SessionKeeper(workspace_, *opening_, *this,
+                        {.now = [this] { return appearance_; },
+                         .set = [this](AppearanceChoice choice) { set_appearance(choice); }});
+  connect(sessions_, &SessionKeeper::told, this, &MainWindow::tell);
+  again_ = new ReadingAgain(workspace_, *opening_, this);
+  connect(again_, &ReadingAgain::told, this, &MainWindow::tell);
+  again_->watch().start();
 }
 
 void MainWindow::make_bars() {

@@ -22,6 +22,8 @@ namespace shardscope::gui {
 class MessageBanner;
 class Opening;
 class PairBar;
+class ReadingAgain;
+class SessionKeeper;
 class ViewDocks;
 class WelcomePage;
 
@@ -42,7 +44,8 @@ class MainWindow : public QMainWindow {
   /// All of the window at this size, memory over timeline, which nobody sees either.
   void show_compared(QSize size);
 
-  /// In the background; what cannot be opened is told in the window and in `failed`.
+  /// A run, a trace, a folder of either, or a session. In the background; what cannot be opened is
+  /// told in the window and in `failed`.
   void open(const std::filesystem::path& path);
   /// Which scenarios to compare once everything is open, by label or path.
   void compare(const std::optional<std::string>& a, const std::optional<std::string>& b);
@@ -53,6 +56,7 @@ class MainWindow : public QMainWindow {
   /// From here on, as the user left it last, and remembered when it is closed.
   void restore();
   void set_appearance(AppearanceChoice choice);
+  SessionKeeper& sessions() { return *sessions_; }
 
  Q_SIGNALS:
   void failed(const QString& message);  ///< one line
@@ -66,6 +70,7 @@ class MainWindow : public QMainWindow {
  private:
   void make_bars();
   void make_progress();
+  void make_sessions();
   void make_menus();
   void show_progress();
   void show_scenarios();
@@ -91,6 +96,8 @@ class MainWindow : public QMainWindow {
   Workspace workspace_;
   WindowSettings settings_;
   Opening* opening_ = nullptr;
+  SessionKeeper* sessions_ = nullptr;
+  ReadingAgain* again_ = nullptr;
   ViewDocks* docks_ = nullptr;
   WelcomePage* welcome_ = nullptr;
   MessageBanner* banner_ = nullptr;

@@ -12,6 +12,8 @@
 #include "gui/window/key_sheet.h"
 #include "gui/window/main_window.h"
 #include "gui/window/pair_bar.h"
+#include "gui/window/reading_again.h"
+#include "gui/window/session_keeper.h"
 #include "gui/window/view_docks.h"
 
 namespace shardscope::gui {
@@ -27,6 +29,12 @@ void append(std::vector<Command>& all, std::vector<Command> more) {
 
 std::vector<Command> MainWindow::window_commands() {
   std::vector<Command> all = file_commands();
+  append(all, sessions_->commands());
+  append(all, again_->commands());
+  all.push_back({.group = tr("File"),
+                 .text = tr("Quit"),
+                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_Q)},
+                 .run = [this] { close(); }});
   append(all, compare_commands());
   append(all, view_commands());
   append(all, current_view_commands());
@@ -61,11 +69,7 @@ std::vector<Command> MainWindow::file_commands() {
            .text = tr("Close A"),
            .keys = {QKeySequence(Qt::CTRL | Qt::Key_W)},
            .run = [this] { workspace_.remove(workspace_.a()); },
-           .is_enabled = [this] { return workspace_.a() != nullptr; }},
-          {.group = group,
-           .text = tr("Quit"),
-           .keys = {QKeySequence(Qt::CTRL | Qt::Key_Q)},
-           .run = [this] { close(); }}};
+           .is_enabled = [this] { return workspace_.a() != nullptr; }}};
 }
 
 std::vector<Command> MainWindow::compare_commands() {

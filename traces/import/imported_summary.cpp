@@ -50,12 +50,6 @@ MemorySummary memory_of(const TraceReport& report, const RankReport& rank) {
   return memory;
 }
 
-/// Where no device is in the trace, what the host did stands for it.
-Trace as_device(Trace spans) {
-  for (Track& track : spans.tracks) track.stream = Stream::compute;
-  return spans;
-}
-
 /// Without steps the report's figures, which begin with the host's first annotation.
 Summary host_summary(const ImportedTrace& trace, const Trace& spans, const RankReport& rank,
                      const RunFacts& facts) {
@@ -67,6 +61,11 @@ Summary host_summary(const ImportedTrace& trace, const Trace& spans, const RankR
 }
 
 }  // namespace
+
+Trace as_device(Trace spans) {
+  for (Track& track : spans.tracks) track.stream = Stream::compute;
+  return spans;
+}
 
 Summary imported_summary(const ImportedTrace& trace, const Trace& spans,
                          const TraceReport& report) {

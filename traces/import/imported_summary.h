@@ -7,6 +7,9 @@
 
 namespace shardscope {
 
+/// Of a rank without a device: what its host did takes the device's place in the accounting.
+Trace as_device(Trace spans);
+
 /// Figures of the steady step of `trace`, whose first device's (or host's) spans are `spans`; of
 /// its whole where it names no steps. Memory is that of the report. What a trace does not say is
 /// empty or 0 (precision, tokens); its strategy is "imported".

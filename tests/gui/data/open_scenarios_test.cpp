@@ -1,0 +1,106 @@
+#include "gui/data/open_scenarios.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "gui/data/find_runs.h"
+#include "tests/gui/run_samples.h"
+
+namespace shardscope::gui {
+namespace {
+
+using shardscope::testing::SampleRun;
+using shardscope::testing::ScratchFolder;
+using shardscope::testing::write_sample_run;
+using ::testing::HasSubstr;
+
+std::string error_of(const std::filesystem::path& path) {
+  try {
+    open_scenarios(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Three rounds of full_shard with 1000, 3000 and 2000 ns a step, two of zero1 with 500 and 400.
+TEST(OpenScenarios, OfRoundsOfALabelTheMedianStandsForTheOthers) {
+  const ScratchFolder folder;
+  const auto write = [&](const std::string& name, const std::string& strategy, int ns) {
+    write_sample_run(folder / name, SampleRun{.strategy = strategy, .step_time = {ns}});
+  };
+  write("round_1/full_shard", "full_shard", 1000);
+  write("round_2/full_shard", "full_shard", 3000);
+  write("round_3/full_shard", "full_shard", 2000);
+  write("round_1/zero1", "zero1", 500);
+  write("round_2/zero1", "zero1", 400);
+  const auto all = open_scenarios(folder.path());
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0]->path, folder / "round_3/full_shard");
+  EXPECT_EQ(all[1]->path, folder / "round_2/zero1");
+  ASSERT_FALSE(all[0]->findings.empty());
+  EXPECT_THAT(all[0]->findings.front().what, HasSubstr("median by step time"));
+  EXPECT_THAT(all[0]->findings.front().what, HasSubstr("round_1/full_shard"));
+  EXPECT_THAT(all[0]->findings.front().what, HasSubstr("round_2/full_shard"));
+}
+
+TEST(OpenScenarios, FindsRunsFourFoldersDeepAndSaysWhatLiesDeeper) {
+  const ScratchFolder folder;
+  write_sample_run(folder / "a/b/c/d");
+  write_sample_run(folder / "a/b/c/e/f", SampleRun{.strategy = "zero1"});
+  const auto all = open_scenarios(folder.path());
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0]->label, "full_shard x2");
+  EXPECT_THAT(all[0]->findings.front().what, HasSubstr("1 folders in it lie deeper"));
+}
+
+TEST(OpenScenarios, ARunThatCannotBeReadIsAFindingOfTheOthers) {
+  const ScratchFolder folder;
+  write_sample_run(folder / "good");
+  create_folder(folder / "bad");
+  write_atomically(folder / "bad/summary.json", "[1");
+  const auto all = open_scenarios(folder.path());
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0]->findings.front().severity, Severity::error);
+  EXPECT_THAT(all[0]->findings.front().what, HasSubstr("bad/summary.json"));
+}
+
+TEST(OpenScenarios, LinksThatGoRoundAreNotFollowed) {
+  const ScratchFolder folder;
+  write_sample_run(folder / "run");
+  std::filesystem::create_directory_symlink(folder.path(), folder / "round");
+  EXPECT_EQ(open_scenarios(folder.path()).size(), 1U);
+}
+
+TEST(OpenScenarios, WhereNothingIsFoundSaysWhereAndWhatWouldDo) {
+  const ScratchFolder folder;
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("neither a run nor a trace is in it"));
+  EXPECT_THAT(error_of(folder / "gone"), HasSubstr("gone: is not there"));
+  write_atomically(folder / "words.json", "{\"a\": 1}");
+  EXPECT_THAT(error_of(folder / "words.json"), HasSubstr("words.json"));
+  write_atomically(folder / "empty.json", "");
+  EXPECT_THAT(error_of(folder / "empty.json"), HasSubstr("empty.json"));
+}
+
+TEST(OpenScenarios, ProgressRisesOverAllRunsAndNamesFiles) {
+  const ScratchFolder folder;
+  write_sample_run(folder / "a");
+  write_sample_run(folder / "b", SampleRun{.strategy = "zero1"});
+  std::vector<double> shares;
+  std::string names;
+  open_scenarios(folder.path(), {.on_progress = [&](double share, const std::string& what) {
+                   shares.push_back(share);
+                   names += what + "\n";
+                 }});
+  ASSERT_EQ(shares.size(), 4U);
+  EXPECT_DOUBLE_EQ(shares[0], 0);
+  EXPECT_DOUBLE_EQ(shares[1], 0.25);
+  EXPECT_DOUBLE_EQ(shares[2], 0.5);
+  EXPECT_DOUBLE_EQ(shares[3], 0.75);
+  EXPECT_THAT(names, HasSubstr("b/trace.1.json.gz"));
+}
+
+}  // namespace
+}  // namespace shardscope::gui
