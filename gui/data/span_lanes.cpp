@@ -49,6 +49,8 @@ class LaneDrawing {
         continue;
       }
       const std::size_t next = lane_.first_beginning_from(right(x), first);
+      if (next - first > SpanLane::block && x + ahead < pixels_)
+        lane_.fetch_ahead(right(x + ahead), fetched_);
       mix(x, first, next);
       x = stretch(x, next - 1);
       first = first_in(x, next);
@@ -129,6 +131,10 @@ class LaneDrawing {
   std::span<const std::int64_t> edges_;
   LanePicture& picture_;
   int pixels_;
+  /// Pixels between what is fetched and what is drawn: waiting for memory is most of the work where
+  /// spans are many.
+  static constexpr int ahead = 6;
+  std::size_t fetched_ = 0;
   std::size_t summed_ = 0;  ///< the span before which `sum_` is
   SpanLane::Busy sum_{};
 };
@@ -219,6 +225,19 @@ std::optional<std::size_t> SpanLane::at(std::int64_t time) const {
   const std::size_t i = first_ending_after(time);
   if (i == size() || begin_[i] > time) return std::nullopt;
   return i;
+}
+
+void SpanLane::fetch_ahead(std::int64_t time, std::size_t& hint) const {
+  constexpr std::size_t times_per_line = 64 / sizeof(std::int64_t);
+  if (hint >= block_begin_.size()) return;
+  hint = gallop(block_begin_, hint, time);
+  const std::size_t first = (hint == 0 ? 0 : hint - 1) * block;
+  for (std::size_t i = first; i < std::min(size(), first + block); i += times_per_line) {
+    __builtin_prefetch(&begin_[i]);
+    __builtin_prefetch(&end_[i]);
+  }
+  __builtin_prefetch(&colour_[first]);
+  __builtin_prefetch(&before_[first / block]);
 }
 
 SpanLane::Busy SpanLane::busy_before(std::size_t i) const {

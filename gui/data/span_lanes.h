@@ -65,6 +65,10 @@ class SpanLane {
   Busy busy_before(std::size_t i) const;
   static constexpr std::size_t block = 32;  ///< spans between two running sums
 
+  /// Asks the memory for what a search for `time` and the sums there will need. `hint`: 0 at first,
+  /// kept from one time to the next, which must be later.
+  void fetch_ahead(std::int64_t time, std::size_t& hint) const;
+
   std::size_t allocated_bytes() const;
 
  private:
