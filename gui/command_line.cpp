@@ -208,8 +208,8 @@ class Arguments {
 
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  CommandLine line;
+GuiArguments parse_command_line(const std::vector<std::string>& arguments) {
+  GuiArguments line;
   Given given;
   using Store = std::function<void(const std::string&)>;
   const std::map<std::string, Store, std::less<>> with_value{

@@ -20,7 +20,7 @@ struct ExportRequest {
   PictureSize size;
 };
 
-struct CommandLine {
+struct GuiArguments {
   bool help = false, version = false;
   std::vector<std::filesystem::path> files;
   std::optional<ExportRequest> export_request;
@@ -29,7 +29,7 @@ struct CommandLine {
 };
 
 /// `arguments` without the program's name. Throws Error whose `where` is the option.
-CommandLine parse_command_line(const std::vector<std::string>& arguments);
+GuiArguments parse_command_line(const std::vector<std::string>& arguments);
 
 /// What --help prints.
 std::string command_line_help();

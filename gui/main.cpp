@@ -35,7 +35,7 @@ bool is_set(const char* variable) {
 }
 
 /// Before the application object is made, which ends the program where there is no display.
-void choose_platform(const CommandLine& line) {
+void choose_platform(const GuiArguments& line) {
   if (is_set("QT_QPA_PLATFORM")) return;
   if (line.export_request) {
     ::setenv("QT_QPA_PLATFORM", "offscreen", 1);
@@ -62,7 +62,7 @@ void name(QApplication& application) {
   application.setWindowIcon(QIcon::fromTheme(QStringLiteral("shardscope-gui")));
 }
 
-ExitCode write_pictures(const CommandLine& line) {
+ExitCode write_pictures(const GuiArguments& line) {
   MainWindow window;
   window.set_appearance(line.appearance.value_or(AppearanceChoice::light));
   QString failure;
@@ -78,7 +78,7 @@ ExitCode write_pictures(const CommandLine& line) {
   return ExitCode::done;
 }
 
-ExitCode show_window(const CommandLine& line) {
+ExitCode show_window(const GuiArguments& line) {
   MainWindow window;
   window.set_appearance(line.appearance.value_or(WindowSettings().appearance()));
   window.restore();
@@ -90,7 +90,7 @@ ExitCode show_window(const CommandLine& line) {
 }
 
 ExitCode run(int argc, char** argv) {
-  const CommandLine line = parse_command_line({argv + std::min(argc, 1), argv + argc});
+  const GuiArguments line = parse_command_line({argv + std::min(argc, 1), argv + argc});
   if (line.help) return say(stdout, command_line_help()), ExitCode::done;
   if (line.version)
     return say(stdout, fmt::format("shardscope-gui {}\n", program_version())), ExitCode::done;

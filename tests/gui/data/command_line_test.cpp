@@ -23,7 +23,7 @@ std::string complaint(const std::vector<std::string>& arguments) {
 }
 
 TEST(GuiCommandLine, FilesAndOptionsMix) {
-  const CommandLine line = parse_command_line(
+  const GuiArguments line = parse_command_line(
       {"one", "--a", "x", "two", "--b=y", "--appearance", "dark", "--", "--a=3"});
   EXPECT_THAT(line.files, ElementsAre("one", "two", "--a=3"));
   EXPECT_EQ(line.a, "x");
@@ -33,7 +33,7 @@ TEST(GuiCommandLine, FilesAndOptionsMix) {
 }
 
 TEST(GuiCommandLine, AFilesEndingSaysItsFormat) {
-  const CommandLine line = parse_command_line(
+  const GuiArguments line = parse_command_line(
       {"run", "--export", "memory", "-o", "m.svg", "--size", "1200x600", "--scale", "1.5"});
   ASSERT_TRUE(line.export_request);
   EXPECT_THAT(line.export_request->views, ElementsAre("memory"));
@@ -45,7 +45,7 @@ TEST(GuiCommandLine, AFilesEndingSaysItsFormat) {
 }
 
 TEST(GuiCommandLine, WithoutAnEndingItIsAFolder) {
-  const CommandLine line = parse_command_line({"--export", "all", "-o", "pictures"});
+  const GuiArguments line = parse_command_line({"--export", "all", "-o", "pictures"});
   EXPECT_THAT(line.export_request->views, IsEmpty());
   EXPECT_TRUE(line.export_request->into_folder);
   EXPECT_EQ(line.export_request->format, ExportFormat::png);
