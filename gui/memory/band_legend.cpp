@@ -8,7 +8,7 @@
 #include <QPixmap>
 #include <QToolButton>
 
-#include "gui/memory/bytes_text.h"
+#include "gui/text.h"
 #include "gui/theme.h"
 
 namespace shardscope::gui {
@@ -48,7 +48,7 @@ BandLegend::BandLegend(QWidget* parent) : QWidget(parent) {
   row->setSpacing(2);
   for (std::size_t band = 0; band < memory_band_count; ++band) {
     auto* button = new QToolButton(this);
-    const QString name = qstring(band_name(band));
+    const QString name = text_of(band_name(band));
     button->setText(name);
     button->setAccessibleName(name);
     button->setToolTip(

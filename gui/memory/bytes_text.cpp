@@ -23,8 +23,4 @@ QString signed_share(Bytes difference, Bytes of) {
       .arg(share, 0, 'f', 2);
 }
 
-QString qstring(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
-
 }  // namespace shardscope::gui

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <QString>
-#include <string_view>
 
 #include "core/quantities.h"
 
@@ -16,6 +15,5 @@ QString signed_bytes(Bytes bytes);
 QString rounded_bytes(Bytes bytes);
 /// "+3.2%"; "" where there is nothing to compare with.
 QString signed_share(Bytes difference, Bytes of);
-QString qstring(std::string_view text);
 
 }  // namespace shardscope::gui

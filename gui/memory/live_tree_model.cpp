@@ -1,6 +1,7 @@
 #include "gui/memory/live_tree_model.h"
 
 #include "gui/memory/bytes_text.h"
+#include "gui/text.h"
 #include "gui/view.h"
 
 namespace shardscope::gui {
@@ -46,7 +47,7 @@ QString LiveTreeModel::text(const LiveTree::Node& node, int column) const {
   const LiveBuffer* buffer = node.buffer == LiveTree::none ? nullptr : &set_->buffers[node.buffer];
   switch (column) {
     case name_column:
-      return qstring(node.text);
+      return text_of(node.text);
     case bytes_column:
       return exact_bytes(node.bytes);
     case share_column: {
@@ -58,9 +59,9 @@ QString LiveTreeModel::text(const LiveTree::Node& node, int column) const {
     case count_column:
       return node.child_count == 0 ? QString() : QString::number(node.child_count);
     case allocated_column:
-      return buffer == nullptr ? QString() : qstring(buffer->allocated_by);
+      return buffer == nullptr ? QString() : text_of(buffer->allocated_by);
     case freed_column:
-      return buffer == nullptr ? QString() : qstring(buffer->freed_by);
+      return buffer == nullptr ? QString() : text_of(buffer->freed_by);
     default:
       return {};
   }
@@ -75,7 +76,7 @@ QVariant LiveTreeModel::data(const QModelIndex& index, int role) const {
       return text(at, index.column());
     case Qt::ToolTipRole:
       if (const LiveBuffer* tensor = buffer(index); tensor && tensor->stack != no_stack)
-        return qstring(stack_text(*set_, *tensor));
+        return text_of(stack_text(*set_, *tensor));
       return text(at, index.column());
     case Qt::TextAlignmentRole:
       return static_cast<int>(Qt::AlignVCenter | (is_number ? Qt::AlignRight : Qt::AlignLeft));

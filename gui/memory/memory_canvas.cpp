@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gui/memory/bytes_text.h"
+#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {
@@ -57,7 +58,7 @@ void MemoryCanvas::set_picture(std::shared_ptr<const MemoryPicture> picture) {
     for (const SideKind kind : {SideKind::predicted, SideKind::profiled})
       if (const auto& curve = picture_->a->side(kind); curve && curve->peak)
         peaks << tr("%1 peak %2")
-                     .arg(qstring(name_of(kind)),
+                     .arg(text_of(name_of(kind)),
                           exact_bytes(curve->levels.levels[*curve->peak].bytes.total()));
   setAccessibleDescription(peaks.join(QStringLiteral(", ")));
   update();
@@ -287,7 +288,7 @@ void MemoryCanvas::draw_layer(QPainter& painter, QSize size, double pixels) {
     pen.draw_scale(other);
     const QRectF title(layout.other.left(), layout.other.top() - line, layout.other.width(), line);
     painter.setPen(theme.ink);
-    pen.draw_label(title, tr("B: %1").arg(qstring(picture_->b->scenario->label)),
+    pen.draw_label(title, tr("B: %1").arg(text_of(picture_->b->scenario->label)),
                    Qt::AlignLeft | Qt::AlignVCenter);
     painter.setClipRect(layout.other);
     draw_scenario(pen, other, *picture_->b);
@@ -315,7 +316,7 @@ void MemoryCanvas::draw_differences(QPainter& painter, QRectF area, QSize size, 
   pen.draw_label(area, tr("+ profiled is more"), Qt::AlignRight | Qt::AlignTop);
   pen.draw_label(area, tr("\u2212 profiled is less"), Qt::AlignRight | Qt::AlignBottom);
   if (picture_->selected)
-    pen.draw_label(area, tr("line: %1").arg(qstring(band_name(*picture_->selected))),
+    pen.draw_label(area, tr("line: %1").arg(text_of(band_name(*picture_->selected))),
                    Qt::AlignLeft | Qt::AlignTop);
   painter.restore();
 }

@@ -6,6 +6,7 @@
 
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/memory_painter.h"
+#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 QString peak_text(const ScenarioCurves& curves, SideKind kind, const MemoryLevel& level,
                   Bytes total) {
   QString text = QObject::tr("%1 peak %2 (%3)")
-                     .arg(qstring(name_of(kind)), rounded_bytes(total), exact_bytes(total));
+                     .arg(text_of(name_of(kind)), rounded_bytes(total), exact_bytes(total));
   const MemorySideCurve& curve = *curves.side(kind);
   text += QObject::tr(" at %1").arg(
       QString::fromStdString(rounded_text(Duration{static_cast<std::int64_t>(level.begin)})));
@@ -24,8 +25,8 @@ QString peak_text(const ScenarioCurves& curves, SideKind kind, const MemoryLevel
       std::find_if(trace.facts.begin(), trace.facts.end(),
                    [&](const OperationFacts& f) { return f.operation == level.operation; });
   if (fact == trace.facts.end()) return text;
-  text += QStringLiteral(", ") + qstring(fact->name);
-  if (!fact->unit.empty()) text += QObject::tr(" (unit %1)").arg(qstring(fact->unit));
+  text += QStringLiteral(", ") + text_of(fact->name);
+  if (!fact->unit.empty()) text += QObject::tr(" (unit %1)").arg(text_of(fact->unit));
   return text;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gui/memory/bytes_text.h"
+#include "gui/text.h"
 #include "gui/view.h"
 
 namespace shardscope::gui {
@@ -100,7 +100,7 @@ QVariant MemoryLevelsModel::data(const QModelIndex& index, int role) const {
   if (index.column() < first_figure) {
     const OperationFacts* fact = facts(row);
     if (fact == nullptr || role != Qt::DisplayRole) return {};
-    return qstring(index.column() == operation_column ? fact->name : fact->unit);
+    return text_of(index.column() == operation_column ? fact->name : fact->unit);
   }
   const auto bytes = figure(row, index.column());
   if (!bytes) return {};
@@ -116,7 +116,7 @@ QVariant MemoryLevelsModel::headerData(int section, Qt::Orientation orientation,
   const int place = section - first_figure;
   const auto group = static_cast<std::size_t>(place / figures_each);
   if (group > bands_.size()) return {};
-  const QString name = group == 0 ? tr("total") : qstring(band_name(bands_[group - 1]));
+  const QString name = group == 0 ? tr("total") : text_of(band_name(bands_[group - 1]));
   const QStringList kinds{tr("predicted"), tr("profiled"), tr("difference")};
   return tr("%1 %2 (B)").arg(name, kinds[place % figures_each]);
 }

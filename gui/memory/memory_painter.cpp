@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "gui/memory/bytes_text.h"
+#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {
@@ -71,7 +72,7 @@ void MemoryPainter::draw_scale(const MemoryPlot& plot) {
     painter_.drawLine(QPointF(plot.area.left(), y), QPointF(plot.area.right(), y));
     painter_.setPen(theme_.faint_ink);
     draw_label(QRectF(0, y - metrics.height() / 2, plot.area.left() - 6, metrics.height()),
-               qstring(tick.label) + QLatin1Char(' ') + qstring(plot.bytes.unit),
+               text_of(tick.label) + QLatin1Char(' ') + text_of(plot.bytes.unit),
                Qt::AlignRight | Qt::AlignVCenter);
   }
 }
@@ -128,7 +129,7 @@ void MemoryPainter::draw_band_letters(const MemoryPlot& plot, const MemorySideCu
     if (!shown[band]) continue;
     painter_.setPen(kind == SideKind::predicted ? theme_.ink
                                                 : theme_.text_on(theme_.of_band(band)));
-    const QString name = qstring(band_name(band));
+    const QString name = text_of(band_name(band));
     const double wide = metrics.horizontalAdvance(name) + 8;
     // The first place that is thick for as long as the name is wide; else the thickest column has
     // the letter.
@@ -281,7 +282,7 @@ void MemoryPainter::draw_failed_requests(const MemoryPlot& plot, const MemorySid
     painter_.drawLine(QPointF(x, plot.area.top()), QPointF(x, plot.area.bottom()));
     QString text = QObject::tr("\u2715 out of memory: %1 asked").arg(rounded_bytes(mark.requested));
     if (mark.free) text += QObject::tr(", %1 free").arg(rounded_bytes(*mark.free));
-    if (!mark.operation.empty()) text += QObject::tr(", by %1").arg(qstring(mark.operation));
+    if (!mark.operation.empty()) text += QObject::tr(", by %1").arg(text_of(mark.operation));
     const double width = metrics.horizontalAdvance(text) + 8;
     const bool is_left = x + width > plot.area.right();
     const QRectF label(is_left ? x - width : x + 2, plot.area.top() + 2 * metrics.height(), width,

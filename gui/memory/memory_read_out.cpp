@@ -6,6 +6,7 @@
 
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/memory_canvas.h"
+#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {
@@ -48,7 +49,7 @@ std::vector<ReadOutRow> rows_at(const MemoryCanvas& canvas, double time) {
   if (predicted == nullptr && profiled == nullptr) return rows;
   for (std::size_t band = memory_band_count; band-- > 0;)
     if (shown[band])
-      add(QStringLiteral("%1 %2").arg(QLatin1Char(band_letter(band))).arg(qstring(band_name(band))),
+      add(QStringLiteral("%1 %2").arg(QLatin1Char(band_letter(band))).arg(text_of(band_name(band))),
           [&](const MemoryLevel& level) { return level.bytes[band]; });
   add(
       QObject::tr("total"), [&](const MemoryLevel& level) { return level.bytes.total(shown); },

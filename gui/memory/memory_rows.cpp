@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "gui/memory/bytes_text.h"
+#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {
@@ -29,7 +30,7 @@ CellsModel::Cell bar_cell(Bytes difference, Bytes largest) {
 }
 
 QString band_text(std::size_t band) {
-  return QStringLiteral("%1 %2").arg(QLatin1Char(band_letter(band))).arg(qstring(band_name(band)));
+  return QStringLiteral("%1 %2").arg(QLatin1Char(band_letter(band))).arg(text_of(band_name(band)));
 }
 
 BandBytes at_peak(const std::optional<MemorySideCurve>& curve) {
@@ -97,10 +98,10 @@ std::vector<CellsModel::Row> change_rows(const LiveChange& change) {
     for (const LiveBuffer& buffer : buffers)
       rows.push_back({{.text = what},
                       {.text = band_text(buffer.band)},
-                      {.text = qstring(buffer.unit)},
-                      {.text = qstring(buffer.name)},
+                      {.text = text_of(buffer.unit)},
+                      {.text = text_of(buffer.name)},
                       bytes_cell(buffer.bytes),
-                      {.text = qstring(buffer.freed_by)}});
+                      {.text = text_of(buffer.freed_by)}});
   };
   add(tr("+ new"), change.fresh);
   add(tr("\u2212 freed"), change.freed);
@@ -126,7 +127,7 @@ std::vector<CellsModel::Row> unit_rows(const std::vector<HeldByUnit>& held) {
     largest = std::max(largest, Bytes{std::abs(row.difference().count)});
   for (const HeldByUnit& row : held)
     rows.push_back({{.text = band_text(row.band)},
-                    {.text = row.is_listed ? qstring(row.unit) : tr("no record of buffers")},
+                    {.text = row.is_listed ? text_of(row.unit) : tr("no record of buffers")},
                     bytes_cell(row.a),
                     bytes_cell(row.b),
                     difference_cell(row.difference()),

@@ -17,6 +17,7 @@
 #include "gui/memory/memory_canvas.h"
 #include "gui/memory/memory_levels_model.h"
 #include "gui/memory/memory_rows.h"
+#include "gui/text.h"
 
 namespace shardscope::gui {
 MemoryView::MemoryView(Workspace& workspace, QWidget* parent)
@@ -133,7 +134,7 @@ void MemoryView::fill_sources() {
   for (const SideKind kind : {SideKind::profiled, SideKind::predicted}) {
     const Side* side = a ? a->side(kind) : nullptr;
     if (side == nullptr || !labels.isEmpty()) continue;
-    for (const MemorySource& source : memory_sources(*side)) labels << qstring(source.label);
+    for (const MemorySource& source : memory_sources(*side)) labels << text_of(source.label);
   }
   QStringList shown;
   for (int i = 0; i < source_->count(); ++i) shown << source_->itemText(i);
@@ -185,13 +186,13 @@ void MemoryView::show_live() {
   const SideKind side = canvas_->side();
   const auto instant = instant_at(side, canvas_->chosen_level());
   if (!instant)
-    return live_->clear(tr("The %1 side has nothing there.").arg(qstring(name_of(side))));
+    return live_->clear(tr("The %1 side has nothing there.").arg(text_of(name_of(side))));
   if (!has_buffers(*instant->scenario, instant->source))
     return live_->clear(
         tr("The bands are known at that instant, but not the buffers in them: "
            "predicted/buffers.json.gz of the run, or a memory snapshot, has them."));
   const QString heading = tr("%1, alive at %2")
-                              .arg(qstring(name_of(side)),
+                              .arg(text_of(name_of(side)),
                                    QString::fromStdString(rounded_text(
                                        Duration{static_cast<std::int64_t>(*canvas_->instant())})));
   listing_ = workspace().tasks().run(
@@ -246,8 +247,8 @@ void MemoryView::show_units() {
                         {});
   const QString heading =
       tr("At their peaks A, %1, holds %2 and B, %3, holds %4.")
-          .arg(qstring(a->scenario->label), rounded_bytes(a->level.bytes.total()),
-               qstring(b->scenario->label), rounded_bytes(b->level.bytes.total()));
+          .arg(text_of(a->scenario->label), rounded_bytes(a->level.bytes.total()),
+               text_of(b->scenario->label), rounded_bytes(b->level.bytes.total()));
   comparing_ = workspace().tasks().run(
       this,
       [a = *a, b = *b](std::stop_token) {

@@ -3,16 +3,14 @@
 #include <QCoreApplication>
 #include <array>
 
+#include "gui/text.h"
+
 namespace shardscope::gui {
 namespace {
 
 using Row = std::vector<TextCell>;
 
 QString tr(const char* text) { return QCoreApplication::translate("TimelineView", text); }
-
-QString text_of(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
 
 TextCell time_cell(Duration time) {
   return {.text = text_of(rounded_text(time)), .number = static_cast<qlonglong>(time.ns)};

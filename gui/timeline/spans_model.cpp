@@ -4,18 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "gui/text.h"
 #include "gui/timeline/range_figures.h"
 #include "gui/view.h"
 
 namespace shardscope::gui {
-namespace {
-
-QString text_of(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
-
-}  // namespace
-
 void SpansModel::show(std::shared_ptr<const TimelineData> data, TimeRange range) {
   beginResetModel();
   data_ = std::move(data);

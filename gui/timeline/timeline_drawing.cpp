@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/quantities.h"
+#include "gui/text.h"
 #include "gui/timeline/lane_painter.h"
 #include "gui/timeline/range_figures.h"
 
@@ -14,10 +15,6 @@ namespace shardscope::gui {
 namespace {
 
 QString tr(const char* text) { return QCoreApplication::translate("TimelineCanvas", text); }
-
-QString text_of(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
 
 QString share_line(const QString& what, Duration part, Duration whole) {
   const double share =

@@ -8,6 +8,7 @@
 
 #include "gui/data/pixel_edges.h"
 #include "gui/data/time_ticks.h"
+#include "gui/text.h"
 #include "gui/timeline/lane_painter.h"
 
 namespace shardscope::gui {
@@ -22,10 +23,6 @@ struct SpanLabel {
   QColor ink;
   bool keeps_end = false;  ///< where it is too long: units differ at their end
 };
-
-QString text_of(std::string_view text) {
-  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
-}
 
 class Frame {
  public:
