@@ -18,6 +18,7 @@
 #include "gui/data/import_findings.h"
 #include "gui/data/open_run.h"
 #include "gui/data/predict_settings.h"
+#include "gui/data/trace_times.h"
 #include "traces/import/import.h"
 #include "traces/import/imported_spans.h"
 #include "traces/import/imported_summary.h"
@@ -250,6 +251,7 @@ ScenarioPointer lay_beside(const Scenario& imported, const Scenario& predicted,
   auto scenario = std::make_shared<Scenario>(imported);
   scenario->predicted = predicted.predicted;
   lay(*scenario, stop);
+  measure_times(*scenario);
   return scenario;
 }
 

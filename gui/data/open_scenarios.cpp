@@ -13,6 +13,7 @@
 #include "gui/data/open_imported.h"
 #include "gui/data/open_run.h"
 #include "gui/data/open_trace.h"
+#include "gui/data/trace_times.h"
 
 namespace shardscope::gui {
 namespace {
@@ -133,15 +134,24 @@ Scenarios open_file(const fs::path& file, const OpenOptions& options) {
   return {open_imported(file, options)};
 }
 
-}  // namespace
-
-Scenarios open_scenarios(const fs::path& path, const OpenOptions& options) {
+Scenarios open_path(const fs::path& path, const OpenOptions& options) {
   std::error_code ignored;
   if (!is_there(path)) throw Error({.where = path.string(), .what = "is not there"});
   if (!fs::is_directory(path, ignored)) return open_file(path, options);
   if (is_run_folder(path)) return run_and_windows(path, options);
   if (is_window_folder(path)) return {open_window_folder(path, options)};
   return open_folder(path, options);
+}
+
+}  // namespace
+
+Scenarios open_scenarios(const fs::path& path, const OpenOptions& options) {
+  Scenarios opened = open_path(path, options);
+  for (const ScenarioPointer& scenario : opened) {
+    if (options.stop.stop_requested()) break;
+    measure_times(*scenario);
+  }
+  return opened;
 }
 
 }  // namespace shardscope::gui

@@ -1,69 +1,50 @@
 #include "gui/data/side_times.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
-#include <tuple>
+#include <memory>
 #include <vector>
 
 #include "gui/data/memory_sources.h"
-#include "traces/analysis.h"
+#include "gui/data/trace_times.h"
 
 namespace shardscope::gui {
 namespace {
 
-/// What two sides must have in common to be laid on one another: the n-th time in a step that a
-/// unit's operations of a phase begin.
-using Landmark = std::tuple<std::string, Phase, std::int32_t>;
+using TracePointer = std::shared_ptr<const Trace>;
 
-/// When each landmark of the step is first reached, on the trace's clock.
-std::map<Landmark, double> landmarks_of(const Trace& trace, TimeWindow step) {
-  const FactsTable facts(trace);
-  std::map<Landmark, double> begins;
-  for (const Span& span : trace.spans) {
-    if (span.start < step.begin || span.start >= step.end) continue;
-    if (span.span_class != SpanClass::compute) continue;
-    const OperationFacts* fact = facts.find(span.operation);
-    if (fact == nullptr) continue;
-    const auto time = static_cast<double>(span.start.ns);
-    const auto [place, is_new] =
-        begins.try_emplace(Landmark{fact->unit, fact->phase, fact->micro_batch}, time);
-    if (!is_new) place->second = std::min(place->second, time);
-  }
-  return begins;
+TimeWindow extent_of(const TraceTimes& times, TimeMode mode) {
+  return mode == TimeMode::time ? times.device : times.step;
 }
 
-TimeWindow extent_of(const Trace& trace, TimeMode mode) {
-  return mode == TimeMode::time ? device_window(trace) : shown_step(trace);
-}
-
-const Trace* trace_of(const Scenario& scenario, SideKind kind, std::size_t rank) {
+TracePointer trace_of(const Scenario& scenario, SideKind kind, std::size_t rank) {
   const Side* side = scenario.side(kind);
   if (side == nullptr || side->ranks.empty()) return nullptr;
   // A prediction has one rank, which stands for all.
-  return side->ranks[std::min(rank, side->ranks.size() - 1)].get();
+  return side->ranks[std::min(rank, side->ranks.size() - 1)];
 }
 
 /// The trace that others are laid on.
-const Trace* reference_of(const Scenario& scenario, const Scenario* reference) {
+TracePointer reference_of(const Scenario& scenario, const Scenario* reference) {
   for (const Scenario* from : {reference, &scenario}) {
     if (from == nullptr) continue;
     for (const SideKind kind : {SideKind::predicted, SideKind::profiled})
-      if (const Trace* trace = trace_of(*from, kind, 0)) return trace;
+      if (TracePointer trace = trace_of(*from, kind, 0)) return trace;
   }
   return nullptr;
 }
 
-TimeMap laid_on(const Trace& reference, const Trace& trace) {
-  const TimeWindow step = shown_step(trace), other = shown_step(reference);
-  const auto there = landmarks_of(reference, other);
+TimeMap laid_on(const TraceTimes& reference, const TraceTimes& times) {
+  const auto begin = static_cast<double>(reference.step.begin.ns);
   std::vector<TimeMap::Knot> knots;
-  knots.push_back({.clock = static_cast<double>(step.begin.ns), .axis = 0});
-  for (const auto& [landmark, clock] : landmarks_of(trace, step))
-    if (const auto same = there.find(landmark); same != there.end())
-      knots.push_back({.clock = clock, .axis = same->second - static_cast<double>(other.begin.ns)});
-  knots.push_back(
-      {.clock = static_cast<double>(step.end.ns), .axis = static_cast<double>(other.length().ns)});
+  knots.push_back({.clock = static_cast<double>(times.step.begin.ns), .axis = 0});
+  auto same = reference.landmarks.begin();
+  for (const auto& [landmark, clock] : times.landmarks) {
+    while (same != reference.landmarks.end() && same->first < landmark) ++same;
+    if (same != reference.landmarks.end() && same->first == landmark)
+      knots.push_back({.clock = clock, .axis = same->second - begin});
+  }
+  knots.push_back({.clock = static_cast<double>(times.step.end.ns),
+                   .axis = static_cast<double>(reference.step.length().ns)});
   std::sort(knots.begin(), knots.end(),
             [](const auto& a, const auto& b) { return a.clock < b.clock; });
   return TimeMap(knots);
@@ -73,12 +54,13 @@ TimeMap laid_on(const Trace& reference, const Trace& trace) {
 
 TimeMap time_map(const Scenario& scenario, SideKind side, std::size_t rank, TimeMode mode,
                  const Scenario* reference) {
-  const Trace* trace = trace_of(scenario, side, rank);
-  if (trace == nullptr) return TimeMap();
+  const TracePointer trace = trace_of(scenario, side, rank);
+  if (!trace) return TimeMap();
+  const auto times = times_of(trace);
   if (mode == TimeMode::unit)
-    if (const Trace* other = reference_of(scenario, reference); other && other != trace)
-      return laid_on(*other, *trace);
-  return TimeMap(static_cast<double>(extent_of(*trace, mode).begin.ns));
+    if (const TracePointer other = reference_of(scenario, reference); other && other != trace)
+      return laid_on(*times_of(other), *times);
+  return TimeMap(static_cast<double>(extent_of(*times, mode).begin.ns));
 }
 
 std::optional<TimeRange> axis_extent(const Scenario& scenario, TimeMode mode,
@@ -88,7 +70,7 @@ std::optional<TimeRange> axis_extent(const Scenario& scenario, TimeMode mode,
     const Side* side = scenario.side(kind);
     for (std::size_t rank = 0; side != nullptr && rank < side->ranks.size(); ++rank) {
       const TimeMap map = time_map(scenario, kind, rank, mode, reference);
-      const TimeWindow window = extent_of(*side->ranks[rank], mode);
+      const TimeWindow window = extent_of(*times_of(side->ranks[rank]), mode);
       const TimeRange range{.begin = map.axis_of(static_cast<double>(window.begin.ns)),
                             .end = map.axis_of(static_cast<double>(window.end.ns))};
       all = all ? united(*all, range) : range;

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/samples.h"
+#include "gui/data/trace_times.h"
 #include "sim/builtin_profiles.h"
 #include "sim/planner/job_training.h"
 #include "sim/planner/trial.h"
@@ -43,6 +44,7 @@ ScenarioPointer scenario_of(const WhatIfSettings& settings, Prediction predictio
   side.summary = std::move(prediction.summary);
   side.ranks = {std::make_shared<const Trace>(std::move(prediction.trace))};
   scenario->predicted = std::move(side);
+  measure_times(*scenario);
   return scenario;
 }
 
