@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 namespace shardscope::gui {
 namespace {
@@ -54,12 +55,41 @@ class Hits {
   std::set<OperationId> operations_;
 };
 
+/// Keeps the first ones, never more than twice as many as are wanted.
+class FirstHits {
+ public:
+  explicit FirstHits(std::size_t most) : most_(most) {}
+
+  void add(const SearchHit& hit) {
+    found_.hits.push_back(hit);
+    if (found_.hits.size() >= 2 * most_) cut();
+  }
+
+  SearchHits sorted() {
+    cut();
+    std::sort(found_.hits.begin(), found_.hits.end());
+    return std::move(found_);
+  }
+
+ private:
+  void cut() {
+    if (found_.hits.size() <= most_) return;
+    const auto end = found_.hits.begin() + static_cast<std::ptrdiff_t>(most_);
+    std::nth_element(found_.hits.begin(), end, found_.hits.end());
+    found_.hits.erase(end, found_.hits.end());
+    found_.are_the_first = true;
+  }
+
+  std::size_t most_;
+  SearchHits found_;
+};
+
 }  // namespace
 
-std::vector<SearchHit> search_spans(const TimelineData& data, const std::string& text,
-                                    const std::stop_token& stop) {
-  std::vector<SearchHit> result;
-  if (text.empty()) return result;
+SearchHits search_spans(const TimelineData& data, const std::string& text,
+                        const std::stop_token& stop, std::size_t most) {
+  if (text.empty()) return {};
+  FirstHits found(most);
   const Search search(text);
   for (std::size_t source = 0; source < data.sources.size(); ++source) {
     const TimelineRank& rank = *data.sources[source];
@@ -70,13 +100,11 @@ std::vector<SearchHit> search_spans(const TimelineData& data, const std::string&
       for (std::size_t lane = 0; lane < lanes.size(); ++lane)
         for (std::size_t i = 0; i < lanes[lane].size(); ++i)
           if (hits.has(rank.tracks[track].items, lanes[lane].id(i)))
-            result.push_back(
-                {.time = data.maps[source].axis_of(static_cast<double>(lanes[lane].begin(i))),
-                 .place = {source, track, lane, i}});
+            found.add({.time = data.maps[source].axis_of(static_cast<double>(lanes[lane].begin(i))),
+                       .place = {source, track, lane, i}});
     }
   }
-  std::sort(result.begin(), result.end());
-  return result;
+  return found.sorted();
 }
 
 }  // namespace shardscope::gui

@@ -37,15 +37,20 @@ void TimelineCanvas::show_data(std::shared_ptr<const TimelineData> prepared) {
   data_ = std::move(prepared);
   selected_.reset();
   linked_.clear();
-  hits_.clear();
+  hits_ = std::make_shared<const SearchHits>();
   current_hit_.reset();
   lay_out();
   find_selection();
 }
 
-void TimelineCanvas::show_hits(std::vector<SearchHit> hits, std::optional<std::size_t> current) {
+void TimelineCanvas::show_hits(std::shared_ptr<const SearchHits> hits) {
   hits_ = std::move(hits);
-  current_hit_ = current;
+  current_hit_.reset();
+  update();
+}
+
+void TimelineCanvas::show_current_hit(const SearchHit& hit) {
+  current_hit_ = hit;
   update();
 }
 
@@ -405,13 +410,14 @@ void TimelineCanvas::draw_row_label(QPainter& painter, const TimelineRow& row, d
 
 void TimelineCanvas::draw_marks(QPainter& painter) const {
   const Theme& theme = theme_of(*this);
-  for (const SearchHit& hit : hits_in(hits_, workspace().visible())) {
+  const auto mark = [&](const SearchHit& hit, double width) {
     const QRectF where = rectangle_of(hit.place);
-    if (where.isNull()) continue;
-    const bool is_current = current_hit_ && hits_[*current_hit_] == hit;
-    painter.setPen(QPen(theme.more, is_current ? 3 : 1));
+    if (where.isNull()) return;
+    painter.setPen(QPen(theme.more, width));
     painter.drawRect(where.adjusted(0, 0, 0, -1));
-  }
+  };
+  for (const SearchHit& hit : hits_in(hits_->hits, workspace().visible())) mark(hit, 1);
+  if (current_hit_) mark(*current_hit_, 3);
   if (!selected_) return;
   const QRectF own = rectangle_of(*selected_);
   for (const SpanPlace& other : linked_) {

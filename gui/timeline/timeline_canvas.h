@@ -25,8 +25,9 @@ class TimelineCanvas : public TimeCanvas {
   const TimelineData& data() const { return *data_; }
   const TimelineRows& rows() const { return rows_; }
 
-  /// Search hits, which are marked; `current` is an index into them, none: nothing is current.
-  void show_hits(std::vector<SearchHit> hits, std::optional<std::size_t> current);
+  /// Search hits, which are marked; none of them is current.
+  void show_hits(std::shared_ptr<const SearchHits> hits);
+  void show_current_hit(const SearchHit& hit);
 
   /// Logical pixels by which the rows are scrolled up, and by which they can be at most.
   double scroll() const { return scroll_; }
@@ -91,8 +92,8 @@ class TimelineCanvas : public TimeCanvas {
   std::vector<SpanPlace> linked_;
   std::stop_source linking_;
   bool is_selecting_ = false;
-  std::vector<SearchHit> hits_;
-  std::optional<std::size_t> current_hit_;
+  std::shared_ptr<const SearchHits> hits_ = std::make_shared<const SearchHits>();
+  std::optional<SearchHit> current_hit_;
   QImage frame_;
   FrameRequest frame_of_;  ///< what `frame_` was drawn for
   Appearance frame_appearance_ = Appearance::light;

@@ -29,7 +29,8 @@ void TimelineMinimap::show_data(std::shared_ptr<const TimelineData> prepared) {
   update();
 }
 
-void TimelineMinimap::show_hits(const std::vector<SearchHit>& hits) {
+void TimelineMinimap::show_hits(const SearchHits& found) {
+  const std::vector<SearchHit>& hits = found.hits;
   hits_.clear();
   constexpr std::size_t most = 20'000;  // more than pixels
   for (std::size_t i = 0; i < hits.size(); i += 1 + hits.size() / most)

@@ -20,7 +20,7 @@ class TimelineMinimap : public QWidget {
   TimelineMinimap(Workspace& workspace, QWidget* parent);
 
   void show_data(std::shared_ptr<const TimelineData> prepared);
-  void show_hits(const std::vector<SearchHit>& hits);
+  void show_hits(const SearchHits& found);
   QSize sizeHint() const override { return {200, 30}; }
 
  protected:

@@ -6,6 +6,7 @@
 #include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
+#include <QLocale>
 #include <QPainter>
 #include <QScrollBar>
 #include <QSplitter>
@@ -201,11 +202,26 @@ void TimelineView::prepare() {
 
 void TimelineView::show_prepared(TimelineData prepared) {
   data_ = std::make_shared<const TimelineData>(std::move(prepared));
+  forget_figures();
   canvas_->show_data(data_);
   minimap_->show_data(data_);
-  summed_.reset();
   sum_range();
   search();
+}
+
+/// All that was found in the data before: its places mean nothing in the new ones.
+void TimelineView::forget_figures() {
+  summing_.request_stop();
+  searching_.request_stop();
+  summed_.reset();
+  stretches_.clear();
+  hits_ = std::make_shared<const SearchHits>();
+  current_hit_.reset();
+  spans_->show(data_, {});
+  for (TextRowsModel* rows : {details_, identity_, operations_, exposed_}) rows->show({});
+  panel_->setTabText(range_tab, tr("Range"));
+  panel_->setTabText(exposed_tab, tr("Exposed communication"));
+  hit_count_->clear();
 }
 
 void TimelineView::show_details() {
@@ -259,41 +275,52 @@ void TimelineView::search() {
       [data = data_, text = search_box_->text().toStdString()](std::stop_token stop) {
         return search_spans(*data, text, stop);
       },
-      [this](std::vector<SearchHit> hits) {
-        hits_ = std::move(hits);
-        current_hit_.reset();
-        show_hits();
-      });
+      [this](SearchHits found) { show_hits(std::move(found)); });
+}
+
+void TimelineView::show_hits(SearchHits found) {
+  hits_ = std::make_shared<const SearchHits>(std::move(found));
+  current_hit_.reset();
+  minimap_->show_hits(*hits_);
+  canvas_->show_hits(hits_);
+  count_hits();
 }
 
 void TimelineView::step_hit(int by) {
-  if (hits_.empty()) return;
-  const auto size = static_cast<std::ptrdiff_t>(hits_.size());
+  const std::vector<SearchHit>& hits = hits_->hits;
+  if (hits.empty()) return;
+  const auto size = static_cast<std::ptrdiff_t>(hits.size());
   if (!current_hit_) {
     // The first from where one looks.
     const double time = workspace().visible().begin;
     const auto next =
-        std::lower_bound(hits_.begin(), hits_.end(), time,
+        std::lower_bound(hits.begin(), hits.end(), time,
                          [](const SearchHit& hit, double at) { return hit.time < at; });
-    const auto first = (next - hits_.begin()) % size;
+    const auto first = (next - hits.begin()) % size;
     current_hit_ = static_cast<std::size_t>(by > 0 ? first : (first - 1 + size) % size);
   } else {
     current_hit_ =
         static_cast<std::size_t>((static_cast<std::ptrdiff_t>(*current_hit_) + by + size) % size);
   }
-  show_hits();
-  canvas_->go_to(SpanPlace(hits_[*current_hit_].place));
+  count_hits();
+  const SearchHit hit = hits[*current_hit_];
+  canvas_->show_current_hit(hit);
+  canvas_->go_to(hit.place);
 }
 
-void TimelineView::show_hits() {
-  minimap_->show_hits(hits_);
-  canvas_->show_hits(hits_, current_hit_);
+void TimelineView::count_hits() {
+  const auto number = [](std::size_t count) {
+    return QLocale(QLocale::English).toString(static_cast<qulonglong>(count));
+  };
+  const QString all = hits_->are_the_first
+                          ? tr("the first %1 of more").arg(number(hits_->hits.size()))
+                          : number(hits_->hits.size());
   if (search_box_->text().isEmpty())
     hit_count_->clear();
   else if (current_hit_)
-    hit_count_->setText(tr("%1 of %2").arg(*current_hit_ + 1).arg(hits_.size()));
+    hit_count_->setText(tr("%1 of %2").arg(number(*current_hit_ + 1), all));
   else
-    hit_count_->setText(hits_.empty() ? tr("not found") : tr("%1 found").arg(hits_.size()));
+    hit_count_->setText(hits_->hits.empty() ? tr("not found") : tr("%1 found").arg(all));
 }
 
 bool TimelineView::eventFilter(QObject* watched, QEvent* event) {
@@ -332,12 +359,12 @@ std::vector<Command> TimelineView::commands() {
                  .text = tr("Next search hit"),
                  .keys = {Qt::Key_N},
                  .run = [this] { step_hit(1); },
-                 .is_enabled = [this] { return !hits_.empty(); }});
+                 .is_enabled = [this] { return !hits_->hits.empty(); }});
   all.push_back({.group = group,
                  .text = tr("Previous search hit"),
                  .keys = {QKeySequence(Qt::SHIFT | Qt::Key_N)},
                  .run = [this] { step_hit(-1); },
-                 .is_enabled = [this] { return !hits_.empty(); }});
+                 .is_enabled = [this] { return !hits_->hits.empty(); }});
   return all;
 }
 

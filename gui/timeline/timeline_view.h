@@ -52,12 +52,14 @@ class TimelineView : public View {
   void connect_all();
   void prepare();
   void show_prepared(TimelineData prepared);
+  void forget_figures();
   void show_details();
   void sum_range();
   void show_range(const RangeFigures& figures, const std::vector<ExposedStretch>& exposed);
   void search();
   void step_hit(int by);
-  void show_hits();
+  void show_hits(SearchHits found);
+  void count_hits();
   void fit_scroll_bar();
 
   TimelineCanvas* canvas_ = nullptr;
@@ -75,7 +77,7 @@ class TimelineView : public View {
   TextRowsModel* exposed_ = nullptr;
   std::shared_ptr<const TimelineData> data_ = std::make_shared<const TimelineData>();
   std::vector<ExposedStretch> stretches_;
-  std::vector<SearchHit> hits_;
+  std::shared_ptr<const SearchHits> hits_ = std::make_shared<const SearchHits>();
   std::optional<std::size_t> current_hit_;
   std::optional<TimeRange> summed_;  ///< the range whose sums are shown
   std::stop_source preparing_, summing_, searching_;

@@ -7,6 +7,7 @@
 #include <QLineEdit>
 #include <QTest>
 #include <QWheelEvent>
+#include <algorithm>
 
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"
@@ -275,6 +276,54 @@ TEST_F(TimelineTest, ExposedCommunicationIsListedTheLongestFirst) {
   EXPECT_DOUBLE_EQ(view_.exposed().index(0, 2).data(View::number_role).toDouble(), 0.05);
   EXPECT_EQ(view_.exposed().index(0, 1).data().toString(), QStringLiteral("layers.1"));
   EXPECT_DOUBLE_EQ(view_.exposed().index(1, 2).data(View::number_role).toDouble(), 0.04);
+}
+
+/// A scenario that there is nothing of to be drawn.
+ScenarioPointer without_traces() {
+  auto scenario = std::make_shared<Scenario>();
+  scenario->label = "bare";
+  scenario->path = "runs/bare";
+  return scenario;
+}
+
+TEST_F(TimelineTest, OfARunWithoutTracesNoFigureOfTheOneBeforeIsLeft) {
+  ASSERT_TRUE(has_sums_of(125'000));
+  workspace_.select({.scenario = workspace_.a(), .side = SideKind::predicted, .operation = {2}});
+  settle();
+  ASSERT_GT(view_.exposed().rowCount(), 0);
+  const ScenarioPointer bare = without_traces();
+  workspace_.add(bare);
+  workspace_.set_a(bare);
+  settle();
+  ASSERT_TRUE(canvas().data().sources.empty());
+  for (TextRowsModel* rows :
+       {&view_.identity(), &view_.operations(), &view_.exposed(), &view_.details()})
+    EXPECT_EQ(rows->rowCount(), 0);
+  EXPECT_EQ(view_.table()->rowCount(), 0);
+}
+
+TEST_F(TimelineTest, NoHitOfTheRunBeforeIsSteppedTo) {
+  auto* box = view_.findChild<QLineEdit*>();
+  box->setText(QStringLiteral("all_g"));
+  settle();
+  const std::vector<Command> commands = view_.commands();
+  const auto next = std::find_if(commands.begin(), commands.end(), [](const Command& command) {
+    return command.text == QStringLiteral("Next search hit");
+  });
+  ASSERT_NE(next, commands.end());
+  ASSERT_TRUE(next->is_enabled());
+  // As soon as the new rows are there, which is before they are searched.
+  bool was_enabled = true;
+  QObject::connect(&canvas(), &TimelineCanvas::rows_changed, &canvas(), [&] {
+    was_enabled = next->is_enabled();
+    next->run();
+  });
+  const ScenarioPointer bare = without_traces();
+  workspace_.add(bare);
+  workspace_.set_a(bare);
+  settle();
+  EXPECT_FALSE(was_enabled);
+  EXPECT_FALSE(canvas().selected().has_value());
 }
 
 TEST(Timeline, IsEmptyWithoutARun) {

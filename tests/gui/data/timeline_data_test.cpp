@@ -164,11 +164,24 @@ TEST(SpanDetails, TellBothSidesWithTheSignedError) {
 
 TEST(SpanSearch, MindsCaseOnlyWhereThereIsACapital) {
   const TimelineData data = data_of(small_scenario("one"));
-  EXPECT_EQ(search_spans(data, "all_gather").size(), 2u);
-  EXPECT_EQ(search_spans(data, "ALL_gather").size(), 0u);
-  EXPECT_EQ(search_spans(data, "").size(), 0u);
+  EXPECT_EQ(search_spans(data, "all_gather").hits.size(), 2u);
+  EXPECT_EQ(search_spans(data, "ALL_gather").hits.size(), 0u);
+  EXPECT_EQ(search_spans(data, "").hits.size(), 0u);
   // Compute of the unit, its section, on both sides.
-  EXPECT_EQ(search_spans(data, "layers.0").size(), 4u);
+  EXPECT_EQ(search_spans(data, "layers.0").hits.size(), 4u);
+}
+
+TEST(SpanSearch, OfMoreThanAreWantedTheFirstAreKept) {
+  // Of 6 ranks the hits lie at 40 us of the prediction and six times at 50 us.
+  const TimelineData data = data_of(with_ranks(6));
+  const SearchHits all = search_spans(data, "all_gather");
+  ASSERT_EQ(all.hits.size(), 7u);
+  EXPECT_FALSE(all.are_the_first);
+  for (const std::size_t most : {1u, 2u, 5u, 6u, 7u}) {
+    const SearchHits some = search_spans(data, "all_gather", {}, most);
+    EXPECT_THAT(some.hits, ::testing::ElementsAreArray(all.hits.data(), most));
+    EXPECT_EQ(some.are_the_first, most < 7) << most;
+  }
 }
 
 TEST(RangeFigures, OfBothSidesSumToTheRange) {
