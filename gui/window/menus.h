@@ -14,7 +14,8 @@ namespace shardscope::gui {
 /// are asked for whenever a menu opens.
 void add_menus(QMainWindow& window, const std::vector<Command>& commands);
 
-/// A menu that asks `commands` anew whenever it opens; keys are shown, and are others' to listen to.
+/// A menu that asks `commands` anew whenever it opens; keys are shown, and are others' to listen
+/// to.
 void add_menu(QMainWindow& window, const QString& title,
               std::function<std::vector<Command>()> commands);
 
