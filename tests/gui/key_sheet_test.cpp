@@ -12,6 +12,8 @@
 namespace shardscope::gui {
 namespace {
 
+constexpr int patience_ms = 60'000;
+
 QStringList texts_of(const QWidget& widget) {
   QStringList texts;
   for (const QLabel* label : widget.findChildren<QLabel*>()) texts += label->text();
@@ -34,7 +36,7 @@ TEST(KeySheet, HasEveryCommandThatHasAKey) {
 TEST(KeySheet, OpensByTheQuestionMark) {
   MainWindow window;
   window.show();
-  ASSERT_TRUE(QTest::qWaitForWindowActive(&window));
+  ASSERT_TRUE(QTest::qWaitForWindowActive(&window, patience_ms));
   QTest::keyClick(&window, Qt::Key_Question);
   EXPECT_NE(window.findChild<KeySheet*>(), nullptr);
 }

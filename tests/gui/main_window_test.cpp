@@ -51,7 +51,7 @@ TEST(MainWindow, XChangesAAndB) {
   window.workspace().add(one);
   window.workspace().add(two);
   window.workspace().set_b(two);
-  ASSERT_TRUE(QTest::qWaitForWindowActive(&window));
+  ASSERT_TRUE(QTest::qWaitForWindowActive(&window, patience_ms));
   QTest::keyClick(&window, Qt::Key_X);
   EXPECT_EQ(window.workspace().a(), two);
 }
@@ -62,7 +62,7 @@ struct TwoRuns : ::testing::Test {
     window.show();
     window.workspace().add(shardscope::testing::small_scenario("one"));
     window.workspace().add(shardscope::testing::small_scenario("two"));
-    EXPECT_TRUE(QTest::qWaitForWindowActive(&window));
+    EXPECT_TRUE(QTest::qWaitForWindowActive(&window, patience_ms));
   }
   bool shows(const QString& id) { return window.view(id)->isVisible(); }
 

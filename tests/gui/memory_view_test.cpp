@@ -31,7 +31,7 @@ class MemoryViewTest : public ::testing::Test {
   MemoryViewTest() : view_(workspace_) {
     view_.resize(1280, 720);
     view_.show();
-    EXPECT_TRUE(QTest::qWaitForWindowExposed(&view_));
+    EXPECT_TRUE(QTest::qWaitForWindowExposed(&view_, patience_ms));
   }
 
   void settle() { ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms)); }

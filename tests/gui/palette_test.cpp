@@ -66,7 +66,7 @@ TEST_F(Palette, WhatCannotBeDoneDoesNotRun) {
 TEST(WindowPalette, OpensByItsKeyAndRunsWhatIsTyped) {
   MainWindow window;
   window.show();
-  ASSERT_TRUE(QTest::qWaitForWindowActive(&window));
+  ASSERT_TRUE(QTest::qWaitForWindowActive(&window, patience_ms));
   QTest::keyClick(&window, Qt::Key_P, Qt::ControlModifier | Qt::ShiftModifier);
   const auto* palette = window.findChild<CommandPalette*>();
   ASSERT_NE(palette, nullptr);
