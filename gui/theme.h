@@ -22,7 +22,7 @@ struct Theme {
   Appearance appearance = Appearance::light;
   QColor background, lane, grid, ink, faint_ink, accent, selection;
   QColor exposed, idle;
-  QColor more, less;  ///< profiled above and below predicted: orange and blue, never red and green
+  QColor more, less;  ///< predicted above and below profiled: orange and blue, never red and green
 
   QColor of(MemoryCategory category) const;
   /// A band of gui/data/memory_bands.h: a category's, or that of what is unknown.

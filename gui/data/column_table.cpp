@@ -111,7 +111,7 @@ void set_units(ColumnTable& table) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     Column& column = table.columns[i];
     const Magnitudes& found = column.scale.empty() ? of_column[i] : of_scale[column.scale];
-    column.largest = found.largest;
+    column.largest = column.look == CellLook::difference ? of_column[i].largest : found.largest;
     column.unit = unit_for(column.quantity, found.largest, found.smallest);
   }
 }

@@ -53,7 +53,7 @@ struct Column {
   std::vector<CategoryBytes> shares;  ///< what bytes consist of, drawn as bands; or none
 
   NumberUnit unit = {};  ///< by `set_units`
-  double largest = 0;    ///< magnitude, of all columns of its scale; by `set_units`
+  double largest = 0;    ///< magnitude, of its scale; of a difference its own; by `set_units`
 
   bool is_text() const { return quantity == Quantity::text; }
 };

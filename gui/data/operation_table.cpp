@@ -209,14 +209,14 @@ void add_numbers(ColumnTable& table, const std::vector<OperationRow>& rows) {
             [](const RunFigures& f) { return number(f.run->duration); });
   table.columns.push_back(number_column(
       {.id = "difference",
-       .title = "Difference",
-       .about = "profiled - predicted duration",
+       .title = "Difference, predicted less profiled",
+       .about = "predicted - profiled duration: above 0 where it is faster than predicted",
        .scale = "duration",
        .quantity = Quantity::duration,
        .look = CellLook::difference,
        .is_signed = true},
       rows, [](const OperationRow& row) {
-        return row.has_both() ? number(row.profiled.run->duration - row.predicted.run->duration)
+        return row.has_both() ? number(row.predicted.run->duration - row.profiled.run->duration)
                               : no_number;
       }));
   table.columns.push_back(number_column({.id = "error",

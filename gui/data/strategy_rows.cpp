@@ -82,13 +82,9 @@ std::optional<SideFigures> figures_of(const std::optional<Side>& side) {
   return figures;
 }
 
-bool is_unsharded(const StrategyRow& row) {
-  constexpr std::array<std::string_view, 3> names{"no_shard", "ddp", "DDP"};
-  return std::find(names.begin(), names.end(), row.strategy) != names.end();
-}
-
 bool has_point(const StrategyRow& row) {
-  return row.figures() != nullptr && row.figures()->peak.has_value();
+  const SideFigures* figures = row.figures();
+  return figures != nullptr && figures->peak && figures->has_step();
 }
 
 bool beats(const SideFigures& a, const SideFigures& b) {
@@ -97,6 +93,11 @@ bool beats(const SideFigures& a, const SideFigures& b) {
 }
 
 }  // namespace
+
+bool is_unsharded(const StrategyRow& row) {
+  constexpr std::array<std::string_view, 3> names{"no_shard", "ddp", "DDP"};
+  return std::find(names.begin(), names.end(), row.strategy) != names.end();
+}
 
 std::optional<double> SideFigures::overlap_share() const {
   if (time.communication.ns <= 0) return std::nullopt;
@@ -139,7 +140,8 @@ std::optional<std::size_t> default_baseline(const std::vector<StrategyRow>& rows
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (is_unsharded(rows[i])) return i;
     const SideFigures* figures = rows[i].figures();
-    if (figures != nullptr && (!fastest || figures->step < rows[*fastest].figures()->step))
+    if (figures != nullptr && figures->has_step() &&
+        (!fastest || figures->step < rows[*fastest].figures()->step))
       fastest = i;
   }
   return fastest;

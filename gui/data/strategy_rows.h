@@ -20,7 +20,7 @@ struct StepTraffic {
 
 /// One side's figures, of the step that stands for it.
 struct SideFigures {
-  Duration step;
+  Duration step;              ///< 0: not known
   Accounting time;            ///< of that step
   double spread_share = 0;    ///< how far steps are from `step`, of it; 0: not known
   std::optional<Bytes> peak;  ///< allocated; none: no memory was recorded
@@ -30,6 +30,7 @@ struct SideFigures {
   std::optional<double> tokens_per_s;
   std::optional<StepTraffic> traffic;
 
+  bool has_step() const { return step > Duration{}; }
   /// Of communication; none where there is none.
   std::optional<double> overlap_share() const;
 };
@@ -53,11 +54,14 @@ struct StrategyRow {
 /// Reads the summaries, and where there is none the traces. O(n log n) in the spans.
 StrategyRow strategy_row(const ScenarioPointer& scenario);
 
+/// Whether its strategy leaves each rank all parameters, gradients and optimizer states: DDP.
+bool is_unsharded(const StrategyRow& row);
+
 /// Index of the row that others are best compared with: nothing sharded (no_shard, DDP), else the
-/// fastest; none of no rows.
+/// fastest whose step time is known; none of no such rows.
 std::optional<std::size_t> default_baseline(const std::vector<StrategyRow>& rows);
 
-/// Which rows no other beats in both memory and step time. A row without either is on no front.
+/// Which rows no other beats in both memory and step time. A row that lacks either is on no front.
 std::vector<bool> pareto_front(const std::vector<StrategyRow>& rows);
 
 /// One row for each, in their order. Column ids: "strategy", "fits", "margin", "peak_predicted",

@@ -31,7 +31,7 @@ constexpr Figure all_figures[] = {
     {"peak", "Peak", "Most that tensors use at once", Quantity::bytes, true, true,
      [](const SideFigures& f) { return number(f.peak); }},
     {"step", "Step time", "Of the step that stands for the run", Quantity::duration, true, true,
-     [](const SideFigures& f) { return number(f.step); }},
+     [](const SideFigures& f) { return f.has_step() ? number(f.step) : no_number; }},
     {"exposed", "Exposed", "Communication during which nothing is computed", Quantity::duration,
      false, true, [](const SideFigures& f) { return number(f.time.exposed_communication); }},
     {"overlap", "Overlap", "Share of communication that runs beside compute", Quantity::share,

@@ -49,12 +49,13 @@ struct ComparedTraces {
 ComparedTraces compared_traces(const Scenario& scenario, std::size_t rank);
 
 /// A row for each unit: compute, communication, exposed communication and bytes of its collectives
-/// in the shown steps. Ids: "unit", "compute_predicted", ..., "communication_difference", ...
+/// in the shown steps. Differences are predicted - profiled. Ids: "unit", "compute_predicted", ...,
+/// "communication_difference", ...
 RowTable unit_table(const Scenario& scenario, std::size_t rank);
 
 /// A row for each operation that either side has, ascending by id; without a schedule one for each
-/// span. Of the `most_explained` largest differences with the likely cause. Ids: "name", "unit",
-/// "kind", "phase", "duration_predicted", "difference", "error", "cause", ...
+/// span. Differences are predicted - profiled, the `most_explained` largest with the likely cause.
+/// Ids: "name", "unit", "kind", "phase", "duration_predicted", "difference", "error", "cause", ...
 RowTable operation_table(const Scenario& scenario, std::size_t rank, std::stop_token stop = {});
 
 inline constexpr std::size_t most_explained = 1000;

@@ -96,15 +96,14 @@ void add_figure(ColumnTable& table, const Figure& figure, const std::vector<Unit
   profiled.title = std::string(figure.title) + ", profiled";
   profiled.look = CellLook::profiled;
   difference.id = std::string(figure.id) + "_difference";
-  difference.title = std::string(figure.title) + ", difference";
-  difference.about = "profiled - predicted";
+  difference.title = std::string(figure.title) + ", predicted less profiled";
+  difference.about = "predicted - profiled";
   difference.look = CellLook::difference;
-  difference.scale = "difference_" + std::string(figure.quantity == Quantity::bytes ? "b" : "t");
   difference.is_signed = true;
   for (const UnitRow& row : rows) {
     predicted.numbers.push_back(figure.of(row.predicted));
     profiled.numbers.push_back(figure.of(row.profiled));
-    difference.numbers.push_back(profiled.numbers.back() - predicted.numbers.back());
+    difference.numbers.push_back(predicted.numbers.back() - profiled.numbers.back());
   }
   for (Column* column : {&predicted, &profiled, &difference})
     table.columns.push_back(std::move(*column));

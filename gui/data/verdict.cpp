@@ -33,10 +33,9 @@ struct Pair {
     return static_cast<double>((*after.peak - *before.peak).count) /
            static_cast<double>(before.peak->count);
   }
+  bool has_time() const { return before.has_step() && after.has_step(); }
   double time_share() const {
-    return before.step.ns == 0 ? 0
-                               : static_cast<double>((after.step - before.step).ns) /
-                                     static_cast<double>(before.step.ns);
+    return static_cast<double>((after.step - before.step).ns) / static_cast<double>(before.step.ns);
   }
   /// Within which times are the same.
   double noise_share() const {
@@ -77,8 +76,22 @@ std::string same_time_text(const Pair& pair) {
   return fmt::format("the same time (within {})", percent_text(pair.noise_share()));
 }
 
-/// "saves 41% of memory and costs 6% of time here".
+/// "saves 41% of memory here (at what cost of time is not known: a x2 has no step time)".
+std::string claim_of_memory(const Pair& pair) {
+  const std::string missing = !pair.before.has_step() && !pair.after.has_step() ? "neither has a"
+                              : pair.before.has_step() ? pair.other.label + " has no"
+                                                       : pair.baseline.label + " has no";
+  const std::string memory = percent_text(pair.memory_share());
+  const std::string what = pair.memory() == Direction::same ? "takes " + same_memory_text(pair)
+                           : pair.memory() == Direction::less
+                               ? fmt::format("saves {} of memory", memory)
+                               : fmt::format("costs {} more memory", memory);
+  return fmt::format("{} here (at what cost of time is not known: {} step time)", what, missing);
+}
+
+/// "saves 41% of memory and costs 6% of time here". Of pairs that have memory or time.
 std::string claim(const Pair& pair) {
+  if (!pair.has_time()) return claim_of_memory(pair);
   const std::string time = percent_text(pair.time_share());
   if (!pair.has_memory()) {
     if (pair.time() == Direction::same) return "takes " + same_time_text(pair) + " here";
@@ -113,11 +126,14 @@ std::string claim(const Pair& pair) {
 std::string memory_because(const Pair& pair) {
   if (!pair.has_memory() || pair.memory() == Direction::same) return "";
   if (!pair.has_categories()) return "";
+  const bool is_whole = is_unsharded(pair.baseline) || pair.baseline.world == 1;
   return memory_reason(category_changes(pair.before.at_peak, pair.after.at_peak, pair.other.world),
-                       *pair.after.peak - *pair.before.peak);
+                       *pair.after.peak - *pair.before.peak,
+                       is_whole ? Baseline::whole : Baseline::sharded);
 }
 
 std::string time_because(const Pair& pair) {
+  if (!pair.has_time()) return "";
   if (pair.time() != Direction::same) return time_reason(pair.before, pair.after);
   // Why there is no difference needs saying only where there is a price that could be paid.
   return pair.has_memory() && pair.memory() != Direction::same
@@ -127,12 +143,12 @@ std::string time_because(const Pair& pair) {
 
 /// Flops of a step of the whole job over what one device does in a second; none: not known.
 std::optional<double> work_of(const SideFigures& figures, int world) {
-  if (!figures.mfu_share) return std::nullopt;
+  if (!figures.mfu_share || !figures.has_step()) return std::nullopt;
   return *figures.mfu_share * figures.step.seconds() * world;
 }
 
 std::optional<double> tokens_of(const SideFigures& figures) {
-  if (!figures.tokens_per_s) return std::nullopt;
+  if (!figures.tokens_per_s || !figures.has_step()) return std::nullopt;
   return *figures.tokens_per_s * figures.step.seconds();
 }
 
@@ -144,6 +160,8 @@ bool is_unlike(std::optional<double> a, std::optional<double> b) {
 /// Why the two may not have done the same work, so that nothing follows for the strategies; "" of
 /// no doubt.
 std::string doubt(const Pair& pair) {
+  if (!pair.has_time() && !pair.has_memory())
+    return "neither step times nor peaks are known of both";
   for (const StrategyRow* row : {&pair.baseline, &pair.other})
     if (row->strategy.empty())
       return fmt::format("what {} trained is not known to be the same", row->label);
@@ -202,6 +220,7 @@ std::string forecast(const Pair& pair) {
                        .kind = SideKind::predicted,
                        .before = *before,
                        .after = *after};
+  if (!predicted.has_time() && !predicted.has_memory()) return "";
   return fmt::format("; predicted was: {} {}", name_in(pair.other, pair.baseline),
                      claim(predicted));
 }
@@ -228,20 +247,46 @@ Verdict one_sided(const StrategyRow& row) {
   if (figures == nullptr) return {.sentence = row.label + " has no figures.", .reasons = {}};
   const std::string peak =
       figures->peak ? fmt::format(", {} at its peak", rounded_text(*figures->peak)) : "";
-  return {.sentence = fmt::format("{} is only {}: {} a step{}.", row.label,
-                                  row.profiled ? "profiled" : "predicted",
-                                  rounded_text(figures->step), peak),
+  const std::string step =
+      figures->has_step() ? rounded_text(figures->step) + " a step" : "its step time is not known";
+  return {.sentence = fmt::format("{} is only {}: {}{}.", row.label,
+                                  row.profiled ? "profiled" : "predicted", step, peak),
           .reasons = {}};
 }
 
+/// "its peak memory to the byte (590 MiB)"; "" where either side has no peak.
 std::string predicted_memory(const SideFigures& predicted, const SideFigures& profiled) {
   if (!predicted.peak || !profiled.peak) return "";
-  if (*predicted.peak == *profiled.peak)
-    return fmt::format(", and its peak memory to the byte ({})", rounded_text(*profiled.peak));
   const auto error = error_share(SideBySide<Bytes>{{*predicted.peak}, {*profiled.peak}});
-  return fmt::format(", and its peak memory within {} ({} predicted, {} profiled)",
-                     percent_text(error.value_or(0)), rounded_text(*predicted.peak),
-                     rounded_text(*profiled.peak));
+  if (!error) return "";
+  if (*error == 0)
+    return fmt::format("its peak memory to the byte ({})", rounded_text(*profiled.peak));
+  return fmt::format("its peak memory within {} ({} predicted, {} profiled)", percent_text(*error),
+                     rounded_text(*predicted.peak), rounded_text(*profiled.peak));
+}
+
+/// "No step time of full_shard x2 was profiled (105 ms predicted)".
+std::string missing_step(const std::string& label, const SideFigures& predicted,
+                         const SideFigures& profiled) {
+  if (predicted.has_step())
+    return fmt::format("No step time of {} was profiled ({} predicted)", label,
+                       rounded_text(predicted.step));
+  if (profiled.has_step())
+    return fmt::format("No step time of {} was predicted ({} profiled)", label,
+                       rounded_text(profiled.step));
+  return fmt::format("No step time of {} was predicted or profiled", label);
+}
+
+std::string accuracy_sentence(const std::string& label, const SideFigures& predicted,
+                              const SideFigures& profiled) {
+  const std::string memory = predicted_memory(predicted, profiled);
+  const auto error = error_share(SideBySide<Duration>{{predicted.step}, {profiled.step}});
+  if (!error || !predicted.has_step())
+    return missing_step(label, predicted, profiled) +
+           (memory.empty() ? "." : "; predicted was " + memory + ".");
+  return fmt::format("{} was predicted within {} of its step time ({} predicted, {} profiled){}.",
+                     label, percent_text(*error), rounded_text(predicted.step),
+                     rounded_text(profiled.step), memory.empty() ? "" : ", and " + memory);
 }
 
 }  // namespace
@@ -283,17 +328,11 @@ Verdict compared(const StrategyRow& baseline, const StrategyRow& other) {
 Verdict predicted_against_profiled(const StrategyRow& row) {
   if (!row.predicted || !row.profiled) return one_sided(row);
   const SideFigures &predicted = *row.predicted, &profiled = *row.profiled;
-  const auto error = error_share(SideBySide<Duration>{{predicted.step}, {profiled.step}});
-  Verdict verdict{.sentence = fmt::format(
-                      "{} was predicted within {} of its step time ({} predicted, {} "
-                      "profiled){}.",
-                      row.label, percent_text(error.value_or(0)), rounded_text(predicted.step),
-                      rounded_text(profiled.step), predicted_memory(predicted, profiled)),
-                  .reasons = {}};
-  verdict.reasons.push_back("From predicted to profiled: " + step_text(predicted, profiled));
-  const auto changes = category_changes(predicted.at_peak, profiled.at_peak, 1);
+  Verdict verdict{.sentence = accuracy_sentence(row.label, predicted, profiled), .reasons = {}};
+  verdict.reasons.push_back("Predicted against profiled: " + step_text(profiled, predicted));
+  const auto changes = category_changes(profiled.at_peak, predicted.at_peak, 1);
   if (predicted.peak && profiled.peak && !changes.empty())
-    verdict.reasons.push_back("At the peak, from predicted to profiled: " + changes_text(changes));
+    verdict.reasons.push_back("At the peak, predicted against profiled: " + changes_text(changes));
   return verdict;
 }
 

@@ -50,7 +50,8 @@ std::vector<CategoryChange> category_changes(const CategoryBytes& before,
   return changes;
 }
 
-std::string memory_reason(const std::vector<CategoryChange>& changes, Bytes peak_change) {
+std::string memory_reason(const std::vector<CategoryChange>& changes, Bytes peak_change,
+                          Baseline baseline) {
   const bool shrinks = peak_change < Bytes{};
   std::string text;
   for (const CategoryChange& one : changes) {
@@ -61,7 +62,10 @@ std::string memory_reason(const std::vector<CategoryChange>& changes, Bytes peak
                               rounded_text(magnitude(one.change())))
                 : fmt::format(", {} by {}", words_of(one.category),
                               rounded_text(magnitude(one.change())));
-    if (one.nth > 1) text += fmt::format(" (to 1/{}, a shard of {} ranks)", one.nth, one.nth);
+    if (one.nth < 2) continue;
+    text += baseline == Baseline::whole
+                ? fmt::format(" (to 1/{}, a shard of {} ranks)", one.nth, one.nth)
+                : fmt::format(" (to 1/{} of the baseline's)", one.nth);
   }
   return text;
 }

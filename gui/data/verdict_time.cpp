@@ -74,6 +74,10 @@ std::string traffic_text(const SideFigures& figures) {
   return fmt::format("{} of {} together, ", collectives, rounded_text(figures.traffic->bytes));
 }
 
+std::string step_or_none(const SideFigures& figures) {
+  return figures.has_step() ? rounded_text(figures.step) : "not known";
+}
+
 std::string one_communication(const SideFigures& figures) {
   return fmt::format("{}{} long, {}, {} exposed", traffic_text(figures),
                      rounded_text(figures.time.communication), hidden_text(figures),
@@ -110,16 +114,19 @@ std::string communication_text(const SideFigures& before, const SideFigures& aft
 }
 
 std::string step_text(const SideFigures& before, const SideFigures& after) {
-  std::string text =
-      fmt::format("Step {} -> {}: ", rounded_text(before.step), rounded_text(after.step));
+  if (!before.has_step() && !after.has_step()) return "Step time not known of either";
+  std::string text = fmt::format("Step {} -> {}", step_or_none(before), step_or_none(after));
+  // Of a step that is not known the parts are not, either.
+  if (!before.has_step() || !after.has_step()) return text;
   bool is_first = true;
   for (const Part& part : parts_of(before, after)) {
     if (part.change == Duration{}) continue;
-    text += fmt::format("{}{} {}{}", is_first ? "" : ", ", part.name,
+    text += fmt::format("{}{} {}{}", is_first ? ": " : ", ", part.name,
                         part.change < Duration{} ? "-" : "+", rounded_text(magnitude(part.change)));
     is_first = false;
   }
-  return is_first ? fmt::format("Step {} in both", rounded_text(after.step)) : text;
+  const bool is_same = is_first && before.step == after.step;
+  return is_same ? fmt::format("Step {} in both", rounded_text(after.step)) : text;
 }
 
 }  // namespace shardscope::gui

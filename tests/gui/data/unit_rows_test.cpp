@@ -26,7 +26,7 @@ TEST(UnitTable, HasEachUnitsTimesAndBytesOnBothSides) {
   EXPECT_EQ(text(rows, "unit", 0), "layers.0");
   EXPECT_EQ(number(rows, "compute_predicted", 0), 60e3);
   EXPECT_EQ(number(rows, "compute_profiled", 0), 75e3);
-  EXPECT_EQ(number(rows, "compute_difference", 0), 15e3);
+  EXPECT_EQ(number(rows, "compute_difference", 0), -15e3) << "predicted - profiled, as errors";
   // Communication [40, 100), of which [60, 100) is beside nothing.
   EXPECT_EQ(text(rows, "unit", 1), "layers.1");
   EXPECT_EQ(number(rows, "communication_predicted", 1), 60e3);
@@ -37,6 +37,18 @@ TEST(UnitTable, HasEachUnitsTimesAndBytesOnBothSides) {
   EXPECT_EQ(rows.targets[1].unit, "layers.1");
 }
 
+TEST(UnitTable, OneQuantityIsWrittenInOneUnit) {
+  // Differences are a thousandth of the times, which alone would be written in nanoseconds.
+  const RowTable rows = unit_table(*small_scenario("one", 1.001), 0);
+  for (const char* figure : {"compute", "communication", "exposed", "bytes"})
+    for (const char* side : {"_profiled", "_difference"})
+      EXPECT_EQ(rows.table.find(std::string(figure) + side)->unit.name,
+                rows.table.find(std::string(figure) + "_predicted")->unit.name)
+          << figure << side;
+  // 60 ns, which the heat is measured by, and not by 60 us.
+  EXPECT_NEAR(rows.table.find("compute_difference")->largest, 60, 1);
+}
+
 TEST(OperationTable, HasEachOperationOnBothSidesWithItsDifferenceAndCause) {
   const RowTable rows = operation_table(*small_scenario("one", 1.25), 0);
   ASSERT_EQ(rows.table.rows, 2u);
@@ -44,7 +56,7 @@ TEST(OperationTable, HasEachOperationOnBothSidesWithItsDifferenceAndCause) {
   EXPECT_EQ(text(rows, "kind", 1), "all_gather");
   EXPECT_EQ(number(rows, "duration_predicted", 1), 60e3);
   EXPECT_EQ(number(rows, "duration_profiled", 1), 75e3);
-  EXPECT_EQ(number(rows, "difference", 1), 15e3);
+  EXPECT_EQ(number(rows, "difference", 1), -15e3) << "predicted - profiled, as errors";
   EXPECT_DOUBLE_EQ(number(rows, "error", 1), -0.2);
   EXPECT_EQ(number(rows, "start_profiled", 1), 50e3);
   // The same bytes, in 60 and in 75 us.
@@ -118,10 +130,10 @@ TEST(OperationTable, WithoutATraceThereIsAReason) {
 TEST(RowSums, AddWhatRowsHave) {
   const RowTable rows = operation_table(*small_scenario("one", 1.25), 0);
   // Twice 60 and twice 75 us; 4096 and 8192 bytes.
-  EXPECT_EQ(
-      sums_text(rows.table, all_rows(2)),
-      "Duration, predicted 120 us  \u00b7  Duration, profiled 150 us  \u00b7  Difference +30.0 us"
-      "  \u00b7  Bytes, predicted 12.0 KiB  \u00b7  Bytes, profiled 12.0 KiB");
+  EXPECT_EQ(sums_text(rows.table, all_rows(2)),
+            "Duration, predicted 120 us  \u00b7  Duration, profiled 150 us  \u00b7  Difference, "
+            "predicted less profiled -30.0 us  \u00b7  Bytes, predicted 12.0 KiB  \u00b7  Bytes, "
+            "profiled 12.0 KiB");
 }
 
 }  // namespace

@@ -243,8 +243,8 @@ TEST(Verdict, HowWellItWasPredicted) {
   EXPECT_EQ(verdict.sentence,
             "full_shard x2 was predicted within 0.94% of its step time (105 ms predicted, 106 ms "
             "profiled), and its peak memory to the byte (590 MiB).");
-  EXPECT_THAT(verdict.reasons, Contains("From predicted to profiled: Step 105 ms -> 106 ms: "
-                                        "exposed communication +1.00 ms"));
+  EXPECT_THAT(verdict.reasons, Contains("Predicted against profiled: Step 106 ms -> 105 ms: "
+                                        "exposed communication -1.00 ms"));
 }
 
 TEST(Verdict, APeakThatWasMissedIsToldWithBothFigures) {
@@ -254,6 +254,56 @@ TEST(Verdict, APeakThatWasMissedIsToldWithBothFigures) {
   // 59 of 590 MiB.
   EXPECT_THAT(predicted_against_profiled(one).sentence,
               EndsWith("and its peak memory within 10% (531 MiB predicted, 590 MiB profiled)."));
+}
+
+TEST(Verdict, AStepTimeThatWasNotProfiledIsSaidToBeMissing) {
+  StrategyRow one = row("full_shard", sharded_figures());
+  one.predicted = sharded_figures();
+  one.profiled->step = {};
+  const Verdict verdict = predicted_against_profiled(one);
+  EXPECT_EQ(verdict.sentence,
+            "No step time of full_shard x2 was profiled (106 ms predicted); predicted was its "
+            "peak memory to the byte (590 MiB).");
+  EXPECT_THAT(verdict.reasons, Contains("Predicted against profiled: Step not known -> 106 ms"));
+  one.predicted.reset();
+  EXPECT_EQ(predicted_against_profiled(one).sentence,
+            "full_shard x2 is only profiled: its step time is not known, 590 MiB at its peak.");
+}
+
+TEST(Verdict, AStepTimeThatWasNotPredictedIsSaidToBeMissing) {
+  StrategyRow one = row("full_shard", sharded_figures());
+  one.predicted = sharded_figures();
+  one.predicted->step = {};
+  one.predicted->peak.reset();
+  EXPECT_EQ(predicted_against_profiled(one).sentence,
+            "No step time of full_shard x2 was predicted (106 ms profiled).");
+}
+
+TEST(Verdict, WithoutAStepTimeOfTheBaselineNothingIsSaidOfTime) {
+  StrategyRow before = row("no_shard", plain_figures());
+  StrategyRow after = row("full_shard", sharded_figures());
+  before.profiled->step = {};
+  // Figures by which steps of other work are told are of steps, too.
+  before.profiled->tokens_per_s = after.profiled->tokens_per_s = 1000;
+  const Verdict verdict = compared(before, after);
+  EXPECT_THAT(verdict.sentence,
+              StartsWith("FULL_SHARD saves 41% of memory here (at what cost of time is not known: "
+                         "no_shard x2 has no step time), because optimizer states shrink"));
+  EXPECT_THAT(verdict.sentence, Not(HasSubstr("same time")));
+  EXPECT_THAT(verdict.reasons, Contains("Step not known -> 106 ms"));
+  before.profiled->peak.reset();
+  EXPECT_EQ(compared(before, after).sentence,
+            "full_shard x2 cannot be judged against no_shard x2: neither step times nor peaks are "
+            "known of both.");
+}
+
+TEST(Verdict, StepsWhosePartsAreNotKnownAreNotTheSame) {
+  SideFigures before{.step = 100_ms, .time = {}}, after{.step = 174_ms, .time = {}};
+  EXPECT_EQ(step_text(before, after), "Step 100 ms -> 174 ms");
+  EXPECT_EQ(step_text(after, after), "Step 174 ms in both");
+  before.step = {};
+  EXPECT_EQ(step_text(before, after), "Step not known -> 174 ms");
+  EXPECT_EQ(step_text(before, before), "Step time not known of either");
 }
 
 TEST(Verdict, OneSideIsSaidToBeOne) {
@@ -277,12 +327,27 @@ TEST(VerdictMemory, AShardIsTakenForOneOnlyWhereTheRanksDivideSo) {
   EXPECT_EQ(category_changes(before, after, 6).front().nth, 0);
 }
 
+TEST(VerdictMemory, RanksAreNamedOnlyBesideABaselineThatIsWhole) {
+  StrategyRow before = row("full_shard", sharded_figures());
+  StrategyRow after = before;
+  after.label = "full_shard x4";
+  after.world = 4;
+  // Half of what 2 ranks have each is a shard of 4 ranks.
+  after.profiled->at_peak[os] = 125_MiB;
+  after.profiled->peak = 465_MiB;
+  EXPECT_THAT(compared(before, after).sentence,
+              HasSubstr("optimizer states shrink by 125 MiB (to 1/2 of the baseline's)"));
+  before.world = 1;
+  EXPECT_THAT(compared(before, after).sentence, HasSubstr("(to 1/2, a shard of 2 ranks)"));
+}
+
 TEST(VerdictMemory, WhatGrowsWhileThePeakShrinksIsNoReason) {
   CategoryBytes before, after;
   before[os] = 900_MiB;
   after[activations] = 300_MiB;
   const auto changes = category_changes(before, after, 1);
-  EXPECT_EQ(memory_reason(changes, Bytes{} - 600_MiB), "optimizer states shrink by 900 MiB");
+  EXPECT_EQ(memory_reason(changes, Bytes{} - 600_MiB, Baseline::whole),
+            "optimizer states shrink by 900 MiB");
   EXPECT_THAT(changes_text(changes), HasSubstr("activations +300 MiB"));
 }
 
