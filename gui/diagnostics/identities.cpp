@@ -100,14 +100,16 @@ std::map<std::uint32_t, CategoryBytes> live_by_operation(const LiveChanges& chan
 
 struct WorstDifference {
   Bytes bytes;
-  std::string where;
-  void take(Bytes difference, const std::string& at) {
+  OperationId operation;
+  MemoryCategory category{};
+  void take(Bytes difference, OperationId at, MemoryCategory of = {}) {
     const Bytes size{std::abs(difference.count)};
-    if (size > bytes) *this = {size, at};
+    if (size > bytes) *this = {size, at, of};
   }
 };
 
 std::string name_at(const Trace& trace, OperationId operation) {
+  if (!operation) return "rest";
   const OperationFacts* facts = FactsTable(trace).find(operation);
   return facts == nullptr ? fmt::format("operation {}", operation.value) : facts->name;
 }
@@ -155,6 +157,15 @@ void check_prediction(const Scenario& scenario, std::vector<Finding>& findings) 
                                            side.buffers, trace.world, "predicted"));
 }
 
+/// Of the rank that was predicted.
+void check_own_memory(const Side& predicted, const Trace& trace, const std::string& where,
+                      std::vector<Finding>& findings) {
+  if (const auto equal = live_bytes_are_equal(*predicted.ranks.front(), trace, where))
+    findings.push_back(*equal);
+  if (!predicted.buffers.empty())
+    findings.push_back(live_bytes_are_buffers(trace, predicted.buffers, where));
+}
+
 /// Our own run beside its prediction: the same schedule.
 void check_own_run(const Scenario& scenario, std::vector<Finding>& findings) {
   const Side& predicted = *scenario.predicted;
@@ -167,7 +178,7 @@ void check_own_run(const Scenario& scenario, std::vector<Finding>& findings) {
     findings.push_back(collectives_are_equal(collective_bytes(plan, shown_step(plan)),
                                              collective_bytes(trace, shown_step(trace)), where));
     if (!is_native(scenario) || trace.memory.empty()) continue;
-    if (trace.rank == plan.rank) findings.push_back(live_bytes_are_equal(plan, trace, where));
+    if (trace.rank == plan.rank) check_own_memory(predicted, trace, where, findings);
     if (!predicted.buffers.empty())
       findings.push_back(parameters_are_shards(resting_parameters(trace, shown_step(trace)),
                                                predicted.buffers, trace.world, where));
@@ -225,13 +236,8 @@ Finding live_bytes_are_buffers(const Trace& trace, const std::vector<PredictedBu
     if (sample.operation) after = live.upper_bound(sample.operation.value);
     const CategoryBytes& expected =
         !sample.operation || after == live.begin() ? changes.resting : std::prev(after)->second;
-    for (const MemoryCategory category : memory_categories) {
-      const Bytes difference = sample.live[category] - expected[category];
-      if (difference.count != 0)
-        worst.take(difference, fmt::format("{} at {}", name_of(category),
-                                           sample.operation ? name_at(trace, sample.operation)
-                                                            : std::string("rest")));
-    }
+    for (const MemoryCategory category : memory_categories)
+      worst.take(sample.live[category] - expected[category], sample.operation, category);
   }
   const std::string what =
       fmt::format("live bytes = sum of the {} buffers that are alive, at {} moments",
@@ -239,7 +245,8 @@ Finding live_bytes_are_buffers(const Trace& trace, const std::vector<PredictedBu
                   grouped(static_cast<std::int64_t>(trace.memory.size())));
   if (worst.bytes.count == 0) return finding(true, where, what);
   return finding(false, where,
-                 fmt::format("{}: off by {} ({})", what, bytes_text(worst.bytes), worst.where));
+                 fmt::format("{}: off by {} ({} at {})", what, bytes_text(worst.bytes),
+                             name_of(worst.category), name_at(trace, worst.operation)));
 }
 
 CollectiveBytes collective_bytes(const Trace& trace, TimeWindow window) {
@@ -291,8 +298,8 @@ Finding gathers_are_whole(const Trace& trace, const std::string& where) {
                              grouped(wrong), grouped(gathers), first));
 }
 
-Finding live_bytes_are_equal(const Trace& predicted, const Trace& profiled,
-                             const std::string& where) {
+std::optional<Finding> live_bytes_are_equal(const Trace& predicted, const Trace& profiled,
+                                            const std::string& where) {
   const auto plan = live_of_step(predicted, shown_step(predicted));
   const auto run = live_of_step(profiled, shown_step(profiled));
   WorstDifference worst;
@@ -301,15 +308,17 @@ Finding live_bytes_are_equal(const Trace& predicted, const Trace& profiled,
     const auto same = plan.find(operation);
     if (same == plan.end()) continue;
     ++both;
-    worst.take(same->second - bytes, name_at(profiled, OperationId{operation}));
+    worst.take(same->second - bytes, OperationId{operation});
   }
+  if (both == 0) return std::nullopt;
   const std::string what = fmt::format(
       "live bytes while {} operations run are those that were "
       "predicted",
       grouped(both));
   if (worst.bytes.count == 0) return finding(true, where, what);
   return finding(false, where,
-                 fmt::format("{}: off by {} at {}", what, bytes_text(worst.bytes), worst.where));
+                 fmt::format("{}: off by {} at {}", what, bytes_text(worst.bytes),
+                             name_at(profiled, worst.operation)));
 }
 
 Bytes resting_parameters(const Trace& trace, TimeWindow step) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ Finding times_sum(const Accounting& time, const std::string& where);
 Finding times_are_those_of(const Trace& trace, TimeWindow window, const Accounting& time,
                            const std::string& where);
 
-/// Live bytes of a native prediction = the buffers that are alive, by category at every sample.
+/// Live bytes of a native prediction, or of its run = the buffers that are alive, by category at
+/// every sample.
 Finding live_bytes_are_buffers(const Trace& trace, const std::vector<PredictedBuffer>& buffers,
                                const std::string& where);
 
@@ -40,9 +42,10 @@ Finding collectives_are_equal(const CollectiveBytes& predicted, const Collective
 /// Ranks of a gather times what each gives = what each gets, of all gathers in the trace's facts.
 Finding gathers_are_whole(const Trace& trace, const std::string& where);
 
-/// Live bytes of each operation of the step on both sides of a native run.
-Finding live_bytes_are_equal(const Trace& predicted, const Trace& profiled,
-                             const std::string& where);
+/// Live bytes of each operation of the step on both sides of a native run; none where the sides
+/// have no operation in common.
+std::optional<Finding> live_bytes_are_equal(const Trace& predicted, const Trace& profiled,
+                                            const std::string& where);
 
 /// Live parameters between steps: the least that a step has.
 Bytes resting_parameters(const Trace& trace, TimeWindow step);

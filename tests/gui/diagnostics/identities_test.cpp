@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <optional>
+
 #include "gui/diagnostics/diagnosis.h"
 
 namespace shardscope::gui {
@@ -144,11 +148,43 @@ TEST(Identities, AGatherGivesWhatItsRanksHave) {
 
 TEST(Identities, LiveBytesOfAnOperationAreEqualOnBothSides) {
   const Trace plan = with_memory({{0, 512}, {1, 512}});
-  EXPECT_EQ(live_bytes_are_equal(plan, with_memory({{0, 512}, {1, 512}}), "").severity,
+  EXPECT_EQ(live_bytes_are_equal(plan, with_memory({{0, 512}, {1, 512}}), "").value().severity,
             Severity::holds);
-  const Finding finding = live_bytes_are_equal(plan, with_memory({{0, 512}, {1, 500}}), "");
+  const Finding finding = live_bytes_are_equal(plan, with_memory({{0, 512}, {1, 500}}), "").value();
   EXPECT_EQ(finding.severity, Severity::broken);
   EXPECT_THAT(finding.what, HasSubstr("off by 12 B at all_gather"));
+}
+
+// Nothing was compared, so nothing holds.
+TEST(Identities, WithoutACommonOperationThereIsNothingToTellOfLiveBytes) {
+  EXPECT_EQ(live_bytes_are_equal(with_memory({{0, 512}}), with_memory({{1, 512}}), ""),
+            std::nullopt);
+  EXPECT_EQ(live_bytes_are_equal(with_memory({{0, 512}}), small_step(), ""), std::nullopt);
+}
+
+TEST(Identities, TheWorstOfSeveralDifferencesIsNamed) {
+  const Finding finding =
+      live_bytes_are_buffers(with_memory({{0, 500}, {1, 400}, {2, 10}}), two_buffers, "");
+  EXPECT_THAT(finding.what, HasSubstr("off by 112 B (activations at all_gather)"));
+  EXPECT_THAT(live_bytes_are_buffers(with_memory({{0, 512}, {3, 7}}), two_buffers, "").what,
+              HasSubstr("off by 7 B (activations at rest)"));
+}
+
+TEST(Identities, LiveBytesOfANativeRunAreThePredictedBuffers) {
+  Scenario scenario;
+  scenario.predicted = Side{.kind = SideKind::predicted};
+  scenario.predicted->summary = Summary{.runtime = "native"};
+  scenario.predicted->buffers = two_buffers;
+  scenario.predicted->ranks = {std::make_shared<const Trace>(with_memory({{0, 512}, {1, 512}}))};
+  scenario.profiled = Side{.kind = SideKind::profiled};
+  scenario.profiled->ranks = {std::make_shared<const Trace>(with_memory({{0, 512}, {1, 500}}))};
+  const auto is_broken = [](const Finding& finding) {
+    return finding.severity == Severity::broken && finding.where == "profiled, rank 0" &&
+           finding.what.find("sum of the 2 buffers") != std::string::npos &&
+           finding.what.find("off by 12 B (activations at all_gather)") != std::string::npos;
+  };
+  const std::vector<Finding> findings = identities_of(scenario);
+  EXPECT_EQ(std::count_if(findings.begin(), findings.end(), is_broken), 1);
 }
 
 TEST(Identities, ParametersOfARankAreItsShards) {
