@@ -20,6 +20,7 @@ constexpr std::int64_t max_file_bytes = std::int64_t{1} << 30;
 // text within the JSON reader's limits holds fewer than 2^20 events.
 constexpr std::int64_t max_time_ns = std::int64_t{1}
                                      << 50;  // 13 days: a double of us is exact to the ns
+constexpr std::int64_t max_base_ns = std::int64_t{3} << 60;  // since 1970: the year 2079
 constexpr std::int64_t max_busy_ns = std::int64_t{1} << 43;  // 2.4 hours in one operation
 constexpr std::int64_t max_payload = std::int64_t{1} << 42;  // 4 TiB in one operation
 constexpr std::int64_t max_count = std::int64_t{1} << 58;
@@ -113,7 +114,7 @@ class Reader {
                             "give a trace.<rank>.json.gz of a run folder");
     }
     read_header(*own);
-    trace().base_ns = document_.at("baseTimeNanoseconds").integer();
+    trace().base_ns = document_.at("baseTimeNanoseconds").integer(-max_base_ns, max_base_ns);
     const JsonValue events = document_.at("traceEvents");
     const std::size_t count = events.size();
     for (std::size_t i = 0; i < count; ++i) read_event(events[i]);

@@ -16,6 +16,8 @@ namespace shardscope {
 namespace {
 
 constexpr std::int64_t most_text_bytes = std::int64_t{256} << 20;
+/// 1 TiB: the most rows of a text within the reader's limits, 2^22, can be added up.
+constexpr std::int64_t most_buffer_bytes = std::int64_t{1} << 40;
 
 std::string id_text(OperationId id) { return id ? fmt::format("{}", id.value) : "null"; }
 
@@ -76,7 +78,7 @@ PredictedBuffer read_row(const JsonValue& row) {
   return {.name = row.at("name").string(),
           .unit = unit ? unit->string() : std::string(),
           .category = read_category(row.at("category")),
-          .bytes = {row.at("bytes").integer(0)},
+          .bytes = {row.at("bytes").integer(0, most_buffer_bytes)},
           .allocated_by = read_id(row, "allocated_by"),
           .freed_by = read_id(row, "freed_by")};
 }

@@ -278,6 +278,17 @@ TEST(ChromeTrace, RefusesAForeignTraceInOneLine) {
   EXPECT_THAT(text, testing::Not(HasSubstr("\n")));
 }
 
+// Differences of two ranks' must fit.
+TEST(ChromeTrace, RefusesABaseTimeOfAnotherAge) {
+  Trace trace = empty_trace();
+  for (const std::int64_t base : {std::numeric_limits<std::int64_t>::min(),
+                                  std::numeric_limits<std::int64_t>::max()}) {
+    trace.base_ns = base;
+    EXPECT_THAT(error_of([&] { parse_chrome_trace(chrome_trace_json(trace), "t"); }),
+                HasSubstr("baseTimeNanoseconds"));
+  }
+}
+
 TEST(ChromeTrace, RefusesEveryCutOffGzip) {
   const auto path = temporary("cut.json.gz");
   GzipWriter gzip;

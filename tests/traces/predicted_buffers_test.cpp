@@ -1,5 +1,6 @@
 #include "traces/predicted_buffers.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -102,6 +103,16 @@ TEST(PredictedBuffers, OfAnUnknownCategoryOrNegativeSizeAreRefused) {
   EXPECT_THAT(error_of(R"({"buffers":[{"name":"a","category":"inputs","bytes":-1}]})"),
               HasSubstr("buffers[0].bytes"));
   EXPECT_THAT(error_of("{}"), HasSubstr("buffers"));
+}
+
+// Whatever reads them adds them up.
+TEST(PredictedBuffers, OfMoreThanATebibyteAreRefused) {
+  const auto of = [](const char* bytes) {
+    return fmt::format(R"({{"buffers":[{{"name":"a","category":"inputs","bytes":{}}}]}})", bytes);
+  };
+  EXPECT_EQ(parse_buffers(of("1099511627776"), "b.json")[0].bytes, Bytes{1099511627776});
+  for (const char* bytes : {"1099511627777", "9223372036854775807", "1e300"})
+    EXPECT_THAT(error_of(of(bytes)), HasSubstr("buffers[0].bytes"));
 }
 
 }  // namespace
