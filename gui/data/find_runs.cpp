@@ -27,6 +27,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t sniffed_bytes = std::size_t{1} << 18;
 constexpr std::array trace_suffixes{".json", ".gz", ".tar", ".tgz", ".pickle", ".pkl", ".sqlite"};
 
+bool is_named_like_a_trace(const fs::path& path) {
+  return std::find(trace_suffixes.begin(), trace_suffixes.end(), path.extension()) !=
+         trace_suffixes.end();
+}
+
 /// The decompressed bytes that a file begins with; none of what is no file or cannot be read.
 std::string first_bytes(const fs::path& path) {
   try {
@@ -48,7 +53,11 @@ class Finder {
       found_.runs.push_back(folder);
       return;
     }
-    if (!trace_files(folder).empty()) found_.traces.push_back(folder);
+    const TraceFiles traces = trace_files(folder, stop_);
+    if (!traces.files.empty())
+      found_.traces.push_back(folder);
+    else  // else they are told when it is opened
+      found_.findings.insert(found_.findings.end(), traces.findings.begin(), traces.findings.end());
     const std::vector<fs::path> inner = folders_of(folder);
     if (depth == deepest_folder) return tell_deeper(folder, inner.size());
     for (const fs::path& next : inner) look_into(next, depth + 1);
@@ -139,9 +148,7 @@ ChosenRun median_of(RunsOfLabel alike) {
 
 bool is_trace_file(const fs::path& path) {
   std::error_code ignored;
-  const bool has_suffix = std::find(trace_suffixes.begin(), trace_suffixes.end(),
-                                    path.extension()) != trace_suffixes.end();
-  if (!has_suffix || !fs::is_regular_file(path, ignored)) return false;
+  if (!is_named_like_a_trace(path) || !fs::is_regular_file(path, ignored)) return false;
   const std::string bytes = first_bytes(path);
   if (bytes.empty()) return false;
   switch (file_format(bytes)) {
@@ -160,15 +167,26 @@ bool is_own_trace(const fs::path& path) {
   return first_bytes(path).find("\"shardscope\": {\"version\"") != std::string::npos;
 }
 
-std::vector<fs::path> trace_files(const fs::path& folder) {
-  std::vector<fs::path> files;
+TraceFiles trace_files(const fs::path& folder, const std::stop_token& stop) {
+  std::vector<fs::path> named;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (files.size() >= most_files) break;
-    if (is_trace_file(entry.path())) files.push_back(entry.path());
+    if (stop.stop_requested()) return {};
+    if (is_named_like_a_trace(entry.path())) named.push_back(entry.path());
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  std::sort(named.begin(), named.end());
+  TraceFiles found;
+  if (named.size() > most_files) {
+    found.findings.push_back(
+        {Severity::warning, folder.string(),
+         fmt::format("the first {} of {} files in it were looked at", most_files, named.size())});
+    named.resize(most_files);
+  }
+  for (const fs::path& path : named) {
+    if (stop.stop_requested()) break;
+    if (is_trace_file(path)) found.files.push_back(path);
+  }
+  return found;
 }
 
 FoundFolders find_folders(const fs::path& folder, const std::stop_token& stop) {

@@ -19,8 +19,13 @@ inline constexpr std::size_t most_scenarios = 64, most_folders = 4096, most_file
 bool is_trace_file(const std::filesystem::path& path);
 /// Does it begin like a trace that Shardscope wrote.
 bool is_own_trace(const std::filesystem::path& path);
-/// The files of a folder for which `is_trace_file` holds, by name.
-std::vector<std::filesystem::path> trace_files(const std::filesystem::path& folder);
+struct TraceFiles {
+  std::vector<std::filesystem::path> files;  ///< by name
+  std::vector<Finding> findings;             ///< what was not looked at
+};
+/// The files of a folder for which `is_trace_file` holds, of the first `most_files` that are named
+/// like one. What was found so far on a stop request.
+TraceFiles trace_files(const std::filesystem::path& folder, const std::stop_token& stop = {});
 
 struct FoundFolders {
   std::vector<std::filesystem::path> runs;    ///< run folders of ours

@@ -104,7 +104,7 @@ class FilesReader {
   std::int64_t all_bytes_ = 0, behind_bytes_ = 0;
   Imported result_;
   std::optional<Error> problem_;
-};  // namespace
+};
 
 /// Of memory alone.
 Summary memory_summary(const std::vector<MemoryReport>& memory) {
@@ -221,11 +221,15 @@ std::vector<fs::path> trace_first(std::vector<fs::path> files, const Imported& i
 
 ScenarioPointer open_imported(const fs::path& path, const OpenOptions& options) {
   std::error_code ignored;
-  std::vector<fs::path> files{path};
-  if (fs::is_directory(path, ignored)) files = trace_files(path);
+  TraceFiles found{.files = {path}, .findings = {}};
+  if (fs::is_directory(path, ignored)) found = trace_files(path, options.stop);
+  if (options.stop.stop_requested())
+    throw Error({.where = path.string(), .what = "stopped", .code = ExitCode::interrupted});
+  std::vector<fs::path> files = std::move(found.files);
   if (files.empty())
     throw Error({.where = path.string(),
-                 .what = "neither a run nor a trace is in it",
+                 .what = found.findings.empty() ? "neither a run nor a trace is in it"
+                                                : "no trace found: " + found.findings[0].what,
                  .way_out = "give a folder that `shardscope train` or `shardscope simulate -o` "
                             "left, or traces of PyTorch's profiler"});
   Imported imported = FilesReader(files, options).read();
@@ -234,6 +238,8 @@ ScenarioPointer open_imported(const fs::path& path, const OpenOptions& options) 
   scenario->label = name_of(path);
   const std::vector<MemoryReport> memory = memory_reports(imported);
   scenario->findings = import_findings(imported, memory);
+  scenario->findings.insert(scenario->findings.begin(), found.findings.begin(),
+                            found.findings.end());
   files = trace_first(std::move(files), imported);
   scenario->profiled = side_of(std::move(imported), memory, path);
   if (!options.stop.stop_requested()) add_prediction(*scenario, path, files, options);

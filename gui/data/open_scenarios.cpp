@@ -31,14 +31,14 @@ OpenOptions part_of(const OpenOptions& options, std::size_t place, std::size_t c
           }};
 }
 
-bool has_foreign_trace(const fs::path& folder) {
-  const std::vector<fs::path> files = trace_files(folder);
+bool has_foreign_trace(const fs::path& folder, const std::stop_token& stop) {
+  const std::vector<fs::path> files = trace_files(folder, stop).files;
   return !std::all_of(files.begin(), files.end(), is_own_trace);
 }
 
 /// The run, and its windows behind it. A prediction alone beside traces of others is theirs.
 Scenarios run_and_windows(const fs::path& path, const OpenOptions& options) {
-  if (!is_there(RunFolder{path}.summary()) && has_foreign_trace(path))
+  if (!is_there(RunFolder{path}.summary()) && has_foreign_trace(path, options.stop))
     return {open_imported(path, options)};
   Scenarios all{open_run(path, options)};
   Scenarios windows = open_windows(*all.front(), options);
@@ -91,6 +91,7 @@ class OneByOne {
 
 Scenarios open_folder(const fs::path& folder, const OpenOptions& options) {
   FoundFolders found = find_folders(folder, options.stop);
+  if (options.stop.stop_requested()) return {};
   const std::vector<ChosenRun> runs = median_runs(found.runs);
   std::size_t count = runs.size() + found.traces.size();
   if (count == 0) return {open_imported(folder, options)};

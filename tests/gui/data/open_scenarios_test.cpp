@@ -1,7 +1,13 @@
 #include "gui/data/open_scenarios.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <fstream>
+#include <stop_token>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "core/format/atomic_file.h"
@@ -100,6 +106,41 @@ TEST(OpenScenarios, ProgressRisesOverAllRunsAndNamesFiles) {
   EXPECT_DOUBLE_EQ(shares[2], 0.5);
   EXPECT_DOUBLE_EQ(shares[3], 0.75);
   EXPECT_THAT(names, HasSubstr("b/trace.1.json.gz"));
+}
+
+TEST(OpenScenarios, AStopBetweenRanksLeavesTheOthersUnread) {
+  const ScratchFolder folder;
+  write_sample_run(folder.path(), SampleRun{.world = 4});
+  std::stop_source stop;
+  std::vector<std::string> names;
+  open_scenarios(folder.path(),
+                 {.stop = stop.get_token(), .on_progress = [&](double, const std::string& what) {
+                    names.push_back(what);
+                    if (names.size() == 2) stop.request_stop();
+                  }});
+  EXPECT_EQ(names.size(), 2U);
+}
+
+// Files of others that are named like traces cost time, too.
+TEST(TraceFiles, AreLookedForAmongSoManyFilesOnly) {
+  const ScratchFolder folder;
+  for (std::size_t i = 0; i <= most_files; ++i)
+    std::ofstream(folder / fmt::format("{:05}.json", i)) << "{}";
+  const TraceFiles found = trace_files(folder.path());
+  EXPECT_TRUE(found.files.empty());
+  ASSERT_EQ(found.findings.size(), 1U);
+  EXPECT_EQ(found.findings[0].what, "the first 4096 of 4097 files in it were looked at");
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("the first 4096 of 4097 files"));
+}
+
+TEST(TraceFiles, AreNotLookedForOnceStopped) {
+  const ScratchFolder folder;
+  write_sample_run(folder / "run");
+  EXPECT_EQ(trace_files(folder / "run").files.size(), 2U);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(trace_files(folder / "run", stop.get_token()).files.empty());
+  EXPECT_TRUE(open_scenarios(folder.path(), {.stop = stop.get_token()}).empty());
 }
 
 }  // namespace
