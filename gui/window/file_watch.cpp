@@ -25,7 +25,7 @@ FileWatch::FileWatch(Workspace& workspace, QObject* parent)
 void FileWatch::start() { timer_.start(); }
 
 void FileWatch::look() {
-  if (std::exchange(is_looking_, true)) return;
+  if (!tasks_.idle()) return;
   tasks_.run(
       this,
       [scenarios = workspace_.scenarios(), seen = seen_](std::stop_token stop) {
@@ -41,10 +41,7 @@ void FileWatch::look() {
         }
         return looks;
       },
-      [this](const std::vector<Look>& looks) {
-        is_looking_ = false;
-        compare(looks);
-      });
+      [this](const std::vector<Look>& looks) { compare(looks); });
 }
 
 void FileWatch::compare(const std::vector<Look>& looks) {

@@ -24,7 +24,7 @@ class FileWatch : public QObject {
 
   /// From here on it looks by itself.
   void start();
-  /// Looks now; also when something is opened.
+  /// Looks now, unless it does; also when something is opened.
   void look();
   Tasks& tasks() { return tasks_; }
 
@@ -50,7 +50,6 @@ class FileWatch : public QObject {
   Tasks tasks_;
   QTimer timer_;
   std::map<ScenarioPointer, Seen> seen_;
-  bool is_looking_ = false;
 };
 
 }  // namespace shardscope::gui

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <QObject>
+#include <stdexcept>
+#include <stop_token>
 
 #include "core/format/atomic_file.h"
 #include "gui/data/open_run.h"
@@ -84,6 +86,17 @@ TEST_F(FileWatchTest, AFileThatVanishesIsTold) {
   EXPECT_EQ(gone_, 1);
   EXPECT_EQ(changed_, 0);
   EXPECT_EQ(workspace_.scenarios().size(), 1U);
+}
+
+TEST_F(FileWatchTest, ALookThatFailsIsNotTheLast) {
+  watch_.tasks().run(
+      &watch_, [](const std::stop_token&) -> int { throw std::runtime_error("no memory"); },
+      [](int) {});
+  look();
+  change_metrics();
+  look();
+  look();
+  EXPECT_EQ(changed_, 1);
 }
 
 TEST_F(FileWatchTest, WhatIsClosedIsNotWatched) {
