@@ -30,6 +30,9 @@ class View : public QWidget {
   /// What can be done here, with its keys, which count while the view or a child has the focus.
   virtual std::vector<Command> commands() { return {}; }
 
+  /// What is under way and ends with the window, as a line for who closes it; "": nothing.
+  virtual QString why_not_close() const { return {}; }
+
   /// The view as a picture of `size` logical pixels, legend with it; the page around it has title
   /// and caption. By default as on the screen; views with a canvas draw it at that size.
   virtual void draw_page(QPainter& painter, QSize size);

@@ -48,7 +48,7 @@ class CommandWriter {
   CommandWriter(const WhatIfSettings& settings, const CommandPlace& place)
       : settings_(settings), choice_(settings.choice), place_(place) {}
 
-  CommandLine write() {
+  SimulateCommand write() {
     line_.arguments = {"shardscope", "simulate"};
     add("--job", place_.job.string());
     if (choice_.runtime == Runtime::native)
@@ -115,7 +115,7 @@ class CommandWriter {
   const WhatIfSettings& settings_;
   const Choice& choice_;
   const CommandPlace& place_;
-  CommandLine line_;
+  SimulateCommand line_;
 };
 
 /// As a POSIX shell takes it for one word.
@@ -168,13 +168,13 @@ Choice with_sharding(Choice choice, ShardingStrategy sharding) {
   return on_ranks(choice, choice.mesh.world());
 }
 
-std::string CommandLine::text() const {
+std::string SimulateCommand::text() const {
   std::vector<std::string> words;
   for (const std::string& argument : arguments) words.push_back(quoted(argument));
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-CommandLine command_line(const WhatIfSettings& settings, const CommandPlace& place) {
+SimulateCommand simulate_command(const WhatIfSettings& settings, const CommandPlace& place) {
   return CommandWriter(settings, place).write();
 }
 

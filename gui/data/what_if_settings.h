@@ -39,12 +39,12 @@ struct CommandPlace {
   const Model& model;
 };
 
-struct CommandLine {
+struct SimulateCommand {
   std::vector<std::string> arguments;  ///< `shardscope` first
   std::vector<std::string> unsaid;     ///< what no option says: "prefetch both: accelerate's file"
   std::string text() const;            ///< quoted for a shell
 };
 /// The same question for `shardscope simulate`.
-CommandLine command_line(const WhatIfSettings& settings, const CommandPlace& place);
+SimulateCommand simulate_command(const WhatIfSettings& settings, const CommandPlace& place);
 
 }  // namespace shardscope::gui

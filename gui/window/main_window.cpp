@@ -5,6 +5,7 @@
 #include <QContextMenuEvent>
 #include <QLabel>
 #include <QMenu>
+#include <QMessageBox>
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
@@ -256,7 +257,20 @@ void MainWindow::tell(const QString& failure) {
   Q_EMIT failed(failure);
 }
 
+bool MainWindow::may_close() {
+  for (const View* view : views()) {
+    const QString reason = view->why_not_close();
+    if (reason.isEmpty()) continue;
+    const auto answer =
+        QMessageBox::question(this, tr("Close Shardscope?"), reason,
+                              QMessageBox::Close | QMessageBox::Cancel, QMessageBox::Cancel);
+    if (answer != QMessageBox::Close) return false;
+  }
+  return true;
+}
+
 void MainWindow::closeEvent(QCloseEvent* event) {
+  if (!may_close()) return event->ignore();
   opening_->cancel();
   if (docks_->shows_only_one()) set_focus_mode(false);
   if (remembers_) settings_.set_window(saveGeometry(), saveState(), ids_of(views()));

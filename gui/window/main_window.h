@@ -68,6 +68,7 @@ class MainWindow : public QMainWindow {
   void dropEvent(QDropEvent* event) override;
 
  private:
+  bool may_close();  ///< asks where something is under way
   void make_bars();
   void make_progress();
   void make_sessions();

@@ -5,13 +5,17 @@
 #include "gui/strategies/strategies_view.h"
 #include "gui/timeline/timeline_view.h"
 #include "gui/units/units_view.h"
+#include "gui/what_if/what_if_view.h"
 
 namespace shardscope::gui {
 
 std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
   return {
-      new StrategiesView(workspace, parent),  new MemoryView(workspace, parent),
-      new TimelineView(workspace, parent),    new UnitsView(workspace, parent),
+      new StrategiesView(workspace, parent),
+      new MemoryView(workspace, parent),
+      new TimelineView(workspace, parent),
+      new UnitsView(workspace, parent),
+      new WhatIfView(workspace, parent),
       new DiagnosticsView(workspace, parent),
   };
 }

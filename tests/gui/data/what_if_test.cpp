@@ -115,10 +115,10 @@ Summary told_by_the_command_line(const WhatIf& what_if, const WhatIfSettings& se
                                  const Folder& folder) {
   write_atomically(folder / "turned.json", to_json(what_if.machine(settings)));
   const WhatIfGround& ground = what_if.ground();
-  CommandLine line = command_line(settings, {.job = ground.folder / "job.json",
-                                             .hardware = folder / "turned.json",
-                                             .run_job = ground.job,
-                                             .model = ground.model});
+  SimulateCommand line = simulate_command(settings, {.job = ground.folder / "job.json",
+                                                     .hardware = folder / "turned.json",
+                                                     .run_job = ground.job,
+                                                     .model = ground.model});
   EXPECT_THAT(line.unsaid, IsEmpty());
   EXPECT_EQ(line.arguments[1], "simulate");
   line.arguments.erase(line.arguments.begin(), line.arguments.begin() + 2);
@@ -260,7 +260,7 @@ TEST(WhatIfSettings, AnotherRuntimeGetsWhatItHas) {
 }
 
 TEST(WhatIfSettings, CommandLinesAreQuotedForAShell) {
-  const CommandLine line{.arguments = {"shardscope", "--job", "it's here.json"}, .unsaid = {}};
+  const SimulateCommand line{.arguments = {"shardscope", "--job", "it's here.json"}, .unsaid = {}};
   EXPECT_EQ(line.text(), "shardscope --job 'it'\\''s here.json'");
 }
 
@@ -272,7 +272,8 @@ TEST(WhatIfSettings, WhatNoOptionSaysIsNamed) {
   const Job job;
   const Model model;
   EXPECT_THAT(
-      command_line(settings, {.job = {}, .hardware = {}, .run_job = job, .model = model}).unsaid,
+      simulate_command(settings, {.job = {}, .hardware = {}, .run_job = job, .model = model})
+          .unsaid,
       ::testing::ElementsAre(HasSubstr("units of 2 blocks"), HasSubstr("prefetch both")));
 }
 

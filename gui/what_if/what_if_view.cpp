@@ -1,0 +1,421 @@
+#include "gui/what_if/what_if_view.h"
+
+#include <QClipboard>
+#include <QFileDialog>
+#include <QGuiApplication>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QSplitter>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <utility>
+
+#include "core/error.h"
+#include "core/format/atomic_file.h"
+#include "gui/data/verdict.h"
+#include "gui/theme.h"
+#include "gui/what_if/figure_rows_model.h"
+#include "gui/what_if/run_pane.h"
+#include "gui/what_if/tornado_chart.h"
+#include "gui/what_if/what_if_controls.h"
+#include "sim/planner/written_choice.h"
+
+namespace shardscope::gui {
+namespace {
+
+QLabel* line(const QString& name, QWidget* parent) {
+  auto* label = new QLabel(parent);
+  label->setObjectName(name);
+  label->setWordWrap(true);
+  label->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  return label;
+}
+
+QTableView* figures_table(QAbstractItemModel* model, QWidget* parent) {
+  auto* table = new QTableView(parent);
+  table->setModel(model);
+  table->setAccessibleName(WhatIfView::tr("Before and after"));
+  table->verticalHeader()->hide();
+  table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 4);
+  table->setColumnHidden(model->columnCount() - 1, true);
+  table->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
+  table->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table->setShowGrid(false);
+  table->setAlternatingRowColors(true);
+  table->setTabKeyNavigation(false);
+  return table;
+}
+
+planner::WrittenFrom written_from(const WhatIfGround& ground, const Job& job,
+                                  const HardwareProfile& machine, int world) {
+  const int node = machine.ranks_per_node > 0 ? machine.ranks_per_node : world;
+  return {.job = job, .model = ground.model, .ranks_per_node = node};
+}
+
+/// The run's job with the settings that the choice does not have.
+Job job_of(const WhatIfGround& ground, const WhatIfSettings& settings) {
+  Job job = ground.job;
+  job.seq = settings.length;
+  job.output.clear();
+  return job;
+}
+
+planner::WrittenChoice file_of(const WhatIf& what_if, const WhatIfSettings& settings) {
+  const WhatIfGround& ground = what_if.ground();
+  const Job job = job_of(ground, settings);
+  return planner::written(settings.choice, written_from(ground, job, what_if.machine(settings),
+                                                        settings.choice.mesh.world()));
+}
+
+}  // namespace
+
+WhatIfView::WhatIfView(Workspace& workspace, QWidget* parent)
+    : View(QStringLiteral("what_if"), tr("What-if"), workspace, parent),
+      controls_(new WhatIfControls(this)),
+      model_(new FigureRowsModel(this)),
+      tornado_(new TornadoChart(this)),
+      sentence_(line(QStringLiteral("sentence"), this)),
+      refusal_(line(QStringLiteral("refusal"), this)),
+      notes_(line(QStringLiteral("notes"), this)),
+      command_(new QLineEdit(this)),
+      run_pane_(new RunPane(workspace, this)) {
+  make_layout();
+  connect(controls_, &WhatIfControls::changed, this, &WhatIfView::ask);
+  connect(&workspace, &Workspace::pair_changed, this, &WhatIfView::read_ground);
+  read_ground();
+}
+
+WhatIfView::~WhatIfView() {
+  for (std::stop_source* source : {&reading_, &asking_, &resting_}) source->request_stop();
+}
+
+QAbstractItemModel* WhatIfView::table() { return model_; }
+QString WhatIfView::refusal() const { return refusal_->text(); }
+QString WhatIfView::sentence() const { return sentence_->text(); }
+QString WhatIfView::command_text() const { return command_->text(); }
+QString WhatIfView::why_not_close() const { return run_pane_->why_not_close(); }
+
+void WhatIfView::make_layout() {
+  auto* parts = new QSplitter(Qt::Horizontal, this);
+  parts->addWidget(controls_);
+  parts->addWidget(make_answers());
+  parts->setStretchFactor(1, 1);
+  parts->setChildrenCollapsible(false);
+  auto* page = new QHBoxLayout(this);
+  page->setContentsMargins(4, 4, 4, 4);
+  page->addWidget(parts);
+  setFocusProxy(controls_);
+}
+
+QWidget* WhatIfView::make_answers() {
+  auto* right = new QWidget(this);
+  auto* column = new QVBoxLayout(right);
+  column->setContentsMargins(8, 4, 4, 4);
+  QFont large = sentence_->font();
+  large.setPointSizeF(large.pointSizeF() * 1.15);
+  sentence_->setFont(large);
+  refusal_->hide();
+  column->addWidget(sentence_);
+  column->addWidget(refusal_);
+  column->addWidget(figures_table(model_, right), 1);
+  column->addWidget(tornado_);
+  column->addWidget(notes_);
+  auto* line = new QHBoxLayout;
+  command_->setReadOnly(true);
+  command_->setAccessibleName(tr("The same question on the command line"));
+  auto* copy = new QPushButton(tr("Copy"), right);
+  connect(copy, &QPushButton::clicked, this,
+          [this] { QGuiApplication::clipboard()->setText(command_->text()); });
+  line->addWidget(command_, 1);
+  line->addWidget(copy);
+  column->addLayout(line);
+  column->addLayout(make_buttons());
+  column->addWidget(run_pane_);
+  return right;
+}
+
+QBoxLayout* WhatIfView::make_buttons() {
+  auto* row = new QHBoxLayout;
+  const auto button = [&](const QString& text, auto&& action) {
+    auto* made = new QPushButton(text, this);
+    made->setAutoDefault(false);
+    connect(made, &QPushButton::clicked, this, action);
+    row->addWidget(made);
+    return made;
+  };
+  pin_ = button(tr("Pin as scenario"), [this] { pin(); });
+  write_ = button(tr("Write..."), [this] { choose_file_and_write(); });
+  reset_ = button(tr("Reset"), [this] { reset(); });
+  row->addStretch(1);
+  run_ = button(tr("Start real run..."), [this] { start_run(); });
+  return row;
+}
+
+std::vector<Command> WhatIfView::commands() {
+  const auto has_answer = [this] { return answer_ && answer_->scenario; };
+  const auto has_ground = [this] { return what_if_ != nullptr; };
+  const QString group = title();
+  return {{.group = group,
+           .text = tr("Pin as scenario"),
+           .keys = {Qt::Key_P},
+           .run = [this] { pin(); },
+           .is_enabled = has_answer},
+          {.group = group,
+           .text = tr("Back to the run's own settings"),
+           .keys = {QKeySequence(Qt::CTRL | Qt::Key_0)},
+           .run = [this] { reset(); },
+           .is_enabled = has_ground},
+          {.group = group,
+           .text = tr("Write as configuration..."),
+           .run = [this] { choose_file_and_write(); },
+           .is_enabled = has_answer},
+          {.group = group,
+           .text = tr("Write the turned machine..."),
+           .run =
+               [this] {
+                 const QString path = QFileDialog::getSaveFileName(
+                     this, tr("Write the turned machine"), QStringLiteral("hardware.json"));
+                 if (!path.isEmpty()) write_machine(path);
+               },
+           .is_enabled = has_ground},
+          {.group = group,
+           .text = tr("Start real run..."),
+           .run = [this] { start_run(); },
+           .is_enabled = has_ground}};
+}
+
+void WhatIfView::read_ground() {
+  const ScenarioPointer a = workspace().a();
+  // A scenario that was pinned here is looked at on the ground that it was made on.
+  if ((a && a == grounded_on_) || (a && a->path.empty() && what_if_)) return;
+  grounded_on_ = a;
+  reading_.request_stop();
+  asking_.request_stop();
+  resting_.request_stop();
+  is_asking_ = false;
+  take({});
+  if (!a) return tell(tr("Open a run: What-if starts from its settings and its machine."));
+  reading_ = workspace().tasks().run(
+      this,
+      [a](const std::stop_token& stop) {
+        Ground ground;
+        try {
+          ground.what_if = std::make_shared<WhatIf>(what_if_ground(*a));
+          ground.before = ground.what_if->answer(ground.what_if->ground().start, true, stop);
+          ground.refusal = ground.before.refusal;
+        } catch (const Error& error) {
+          ground.refusal = error.what();
+        }
+        return ground;
+      },
+      [this](const Ground& ground) { take(ground); });
+}
+
+void WhatIfView::take(const Ground& ground) {
+  what_if_ = ground.what_if;
+  before_.reset();
+  answer_.reset();
+  if (ground.before.scenario) before_ = ground.before;
+  controls_->setEnabled(what_if_ != nullptr);
+  for (QPushButton* button : {pin_, write_, reset_, run_}) button->setEnabled(what_if_ != nullptr);
+  tornado_->show({});
+  workspace().set_ghost(nullptr);
+  if (what_if_) {
+    controls_->set_settings(start());
+    show(ground.before);
+    rest();
+  } else {
+    show_figures();
+  }
+  tell(QString::fromStdString(ground.refusal));
+}
+
+WhatIfSettings WhatIfView::start() const { return what_if_->ground().start; }
+
+void WhatIfView::ask() {
+  if (!what_if_) return;
+  resting_.request_stop();
+  tornado_->show({});
+  if (!is_asking_) begin_asking();
+}
+
+void WhatIfView::begin_asking() {
+  is_asking_ = true;
+  asking_ = workspace().tasks().run(
+      this,
+      [what_if = what_if_, settings = controls_->settings()](const std::stop_token& stop) {
+        return what_if->answer(settings, false, stop);
+      },
+      [this](WhatIfAnswer answer) {
+        is_asking_ = false;
+        const bool is_newest = answer.settings == controls_->settings();
+        show(std::move(answer));
+        if (is_newest)
+          rest();
+        else
+          begin_asking();
+      });
+}
+
+void WhatIfView::show(WhatIfAnswer answer) {
+  answer_ = std::move(answer);
+  const bool is_start = answer_->settings == start();
+  workspace().set_ghost(is_start ? nullptr : answer_->scenario);
+  tell(QString::fromStdString(answer_->refusal));
+  show_figures();
+  show_command();
+}
+
+void WhatIfView::show_figures() {
+  const bool has_both = before_ && answer_ && answer_->scenario;
+  model_->show(has_both ? figures_beside(before_->scenario, answer_->scenario)
+                        : std::vector<FigureRow>());
+  pin_->setEnabled(has_both);
+  write_->setEnabled(has_both);
+  if (!has_both) return sentence_->clear();
+  if (answer_->settings == start())
+    return sentence_->setText(tr("As the run is: %1. Turn something.")
+                                  .arg(QString::fromStdString(label_of(answer_->settings))));
+  const Verdict verdict =
+      compared(strategy_row(before_->scenario), strategy_row(answer_->scenario));
+  sentence_->setText(QString::fromStdString(verdict.sentence));
+  sentence_->setToolTip(QString::fromStdString(label_of(answer_->settings)));
+}
+
+void WhatIfView::show_command() {
+  const WhatIfGround& ground = what_if_->ground();
+  QStringList notes;
+  for (const std::string& note : ground.notes) notes << QString::fromStdString(note);
+  for (const std::string& note : answer_->notes) notes << QString::fromStdString(note);
+  command_->clear();
+  run_->setEnabled(answer_->settings.choice.runtime == Runtime::native);
+  run_->setToolTip(run_->isEnabled()
+                       ? tr("Trains with these settings on this host")
+                       : tr("Shardscope trains by its native runtime: write the configuration, and "
+                            "start the real library with it"));
+  try {
+    controls_->show_machine(what_if_->machine(answer_->settings));
+    const bool turned = answer_->settings.scales != MachineScales{};
+    const SimulateCommand command = simulate_command(
+        answer_->settings, {.job = ground.folder / "job.json",
+                            .hardware = turned ? std::filesystem::path("hardware.json")
+                                               : ground.folder / "hardware.json",
+                            .run_job = ground.job,
+                            .model = ground.model});
+    command_->setText(QString::fromStdString(command.text()));
+    command_->setCursorPosition(0);
+    for (const std::string& what : command.unsaid)
+      notes << tr("no option says: %1").arg(QString::fromStdString(what));
+    if (turned) notes << tr("hardware.json is written by \"Write the turned machine...\"");
+  } catch (const Error& error) {
+    notes << QString::fromUtf8(error.what());
+  }
+  notes_->setText(notes.join(QStringLiteral("\n")));
+  notes_->setVisible(!notes.isEmpty());
+}
+
+void WhatIfView::rest() {
+  if (!answer_ || !answer_->scenario) return;
+  resting_.request_stop();
+  resting_ = workspace().tasks().run(
+      this,
+      [what_if = what_if_, settings = answer_->settings](const std::stop_token& stop) {
+        return Rest{what_if->answer(settings, true, stop), what_if->sensitivity(settings, stop)};
+      },
+      [this](Rest rest) {
+        if (!answer_ || rest.answer.settings != answer_->settings) return;
+        show(std::move(rest.answer));
+        tornado_->show(std::move(rest.sensitivity));
+      });
+}
+
+void WhatIfView::tell(const QString& refusal) {
+  QPalette palette = refusal_->palette();
+  palette.setColor(QPalette::WindowText, theme_of(*this).exposed);
+  refusal_->setPalette(palette);
+  refusal_->setText(refusal);
+  refusal_->setVisible(!refusal.isEmpty());
+}
+
+void WhatIfView::pin() {
+  if (answer_ && answer_->scenario) workspace().add(answer_->scenario);
+}
+
+void WhatIfView::reset() {
+  if (!what_if_) return;
+  controls_->set_settings(start());
+  ask();
+}
+
+void WhatIfView::choose_file_and_write() {
+  if (!answer_ || !answer_->scenario) return;
+  try {
+    const planner::WrittenChoice file = file_of(*what_if_, answer_->settings);
+    const QString path = QFileDialog::getSaveFileName(
+        this, tr("Write as %1").arg(QString::fromStdString(file.format)),
+        QString::fromStdString(file.file));
+    if (!path.isEmpty()) write(path);
+  } catch (const Error& error) {
+    tell(QString::fromUtf8(error.what()));
+  }
+}
+
+void WhatIfView::write(const QString& path) {
+  if (!answer_ || !answer_->scenario) return;
+  try {
+    const planner::WrittenChoice file = file_of(*what_if_, answer_->settings);
+    QStringList lines{tr("Written: %1 (%2)").arg(path, QString::fromStdString(file.format))};
+    for (const Loss& loss : file.losses)
+      lines << tr("not in it: %1: %2")
+                   .arg(QString::fromStdString(loss.key), QString::fromStdString(loss.why));
+    write_file(path, file.text, lines.join(QStringLiteral("\n")));
+  } catch (const Error& error) {
+    tell(QString::fromUtf8(error.what()));
+  }
+}
+
+void WhatIfView::write_machine(const QString& path) {
+  if (!what_if_) return;
+  write_file(path, to_json(what_if_->machine(controls_->settings())) + "\n",
+             tr("Written: %1").arg(path));
+}
+
+void WhatIfView::write_file(const QString& path, const std::string& text, const QString& note) {
+  workspace().tasks().run(
+      this,
+      [path = path.toStdString(), text](const std::stop_token&) {
+        try {
+          write_atomically(path, text);
+        } catch (const Error& error) {
+          return std::string(error.what());
+        }
+        return std::string();
+      },
+      [this, note](const std::string& failure) {
+        tell(QString::fromStdString(failure));
+        if (!failure.empty()) return;
+        notes_->setText(note);
+        notes_->show();
+      });
+}
+
+void WhatIfView::start_run() {
+  if (!answer_ || answer_->settings.choice.runtime != Runtime::native) return;
+  try {
+    const WhatIfGround& ground = what_if_->ground();
+    run_pane_->ask_and_start({.job_text = file_of(*what_if_, answer_->settings).text,
+                              .ranks = answer_->settings.choice.mesh.world(),
+                              .steps = ground.job.steps,
+                              .machine = ground.machine.device == "cpu"
+                                             ? ground.folder / "hardware.json"
+                                             : std::filesystem::path(),
+                              .folder = ground.folder.parent_path() / "what_if"});
+  } catch (const Error& error) {
+    tell(QString::fromUtf8(error.what()));
+  }
+}
+
+}  // namespace shardscope::gui
