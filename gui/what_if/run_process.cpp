@@ -1,7 +1,5 @@
 #include "gui/what_if/run_process.h"
 
-#include <signal.h>
-
 #include <QCoreApplication>
 #include <QFileInfo>
 #include <QStandardPaths>
@@ -65,7 +63,9 @@ void RunProcess::stop() {
   if (process_.processId() <= 0) return;
   if (is_stopping_) return process_.kill();
   is_stopping_ = true;
-  ::kill(static_cast<pid_t>(process_.processId()), SIGINT);
+  // Not SIGINT: whoever was started in the background by a shell ignores it, and so do its
+  // children.
+  process_.terminate();
 }
 
 void RunProcess::read_metrics() {
