@@ -1,11 +1,39 @@
 #include "gui/workspace.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <utility>
 
+#include "gui/data/scenario_labels.h"
 #include "gui/data/side_times.h"
 
 namespace shardscope::gui {
+
+namespace {
+
+using Renamed = std::map<ScenarioPointer, ScenarioPointer>;
+
+/// Gives all of them labels that tell them apart. What views hold is never changed, so that a new
+/// label makes a new scenario.
+Renamed rename(std::vector<ScenarioPointer>& all) {
+  const std::vector<std::string> labels = labels_apart(all);
+  Renamed renamed;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i]->label == labels[i]) continue;
+    auto called = std::make_shared<Scenario>(*all[i]);
+    called->label = labels[i];
+    renamed[std::exchange(all[i], called)] = called;
+  }
+  return renamed;
+}
+
+ScenarioPointer now(const Renamed& renamed, const ScenarioPointer& before) {
+  const auto same = renamed.find(before);
+  return same == renamed.end() ? before : same->second;
+}
+
+}  // namespace
 
 Workspace::Workspace(QObject* parent) : QObject(parent) {}
 
@@ -22,11 +50,17 @@ void Workspace::add(const ScenarioPointer& scenario) {
     if (selection_.scenario == old) select({});
   }
   if (!a_) a_ = scenario;
+  const bool is_shown = a_ == scenario || b_ == scenario;
+  const Renamed renamed = rename(scenarios_);
+  const bool is_pair_renamed = renamed.contains(a_) || renamed.contains(b_);
+  a_ = now(renamed, a_);
+  b_ = now(renamed, b_);
   Q_EMIT scenarios_changed();
-  if (a_ == scenario || b_ == scenario) {
-    measure_axis();
-    Q_EMIT pair_changed();
-  }
+  if (is_shown) measure_axis();
+  if (is_shown || is_pair_renamed) Q_EMIT pair_changed();
+  Selection selected = selection_;
+  selected.scenario = now(renamed, selected.scenario);
+  select(selected);
 }
 
 void Workspace::remove(const ScenarioPointer& scenario) {

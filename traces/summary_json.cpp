@@ -222,13 +222,23 @@ OutOfMemorySummary read_out_of_memory(const JsonValue& object) {
           .message = object.at("message").string()};
 }
 
+/// Names are drawn and laid out, which takes long of what is no name.
+std::string short_string(const JsonValue& value) {
+  constexpr std::size_t most_bytes = 1000;
+  std::string text = value.string();
+  if (text.size() > most_bytes)
+    throw value.error(
+        fmt::format("a name of {} bytes; it has {} at most", text.size(), most_bytes));
+  return text;
+}
+
 Summary summary_of(const JsonValue& object) {
   Summary summary;
   summary.kind = read_kind(object.at("kind"));
-  summary.strategy = object.at("strategy").string();
-  summary.runtime = object.at("runtime").string();
+  summary.strategy = short_string(object.at("strategy"));
+  summary.runtime = short_string(object.at("runtime"));
   summary.world = static_cast<int>(object.at("world").integer(1, std::numeric_limits<int>::max()));
-  summary.precision = object.at("precision").string();
+  summary.precision = short_string(object.at("precision"));
   summary.fits = object.at("fits").boolean();
   if (const auto memory = object.find("device_memory_bytes"))
     summary.device_memory = Bytes{memory->integer(0)};

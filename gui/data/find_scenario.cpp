@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <string_view>
 
 #include "core/error.h"
 #include "core/format/nearest_word.h"
+#include "gui/data/scenario_labels.h"
 
 namespace shardscope::gui {
 namespace {
@@ -20,19 +23,33 @@ bool is_path_of(const Scenario& scenario, const fs::path& name) {
          path == name.lexically_normal();
 }
 
+/// Null: none is.
+ScenarioPointer only_one(const std::vector<ScenarioPointer>& all,
+                         const std::function<bool(const Scenario&)>& is, const std::string& name,
+                         const std::string& option) {
+  std::vector<ScenarioPointer> found;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(found),
+               [&](const ScenarioPointer& scenario) { return is(*scenario); });
+  if (found.size() < 2) return found.empty() ? nullptr : found.front();
+  std::vector<std::string> labels;
+  for (const ScenarioPointer& scenario : found)
+    labels.push_back(fmt::format("\"{}\"", scenario->label));
+  throw Error({.where = option,
+               .what = fmt::format("{} that are open are called \"{}\"", found.size(), name),
+               .way_out = fmt::format("say which: {}", fmt::join(labels, ", "))});
+}
+
 }  // namespace
 
 ScenarioPointer find_scenario(const std::vector<ScenarioPointer>& all, const std::string& name,
                               const std::string& option) {
+  using Is = std::function<bool(const Scenario&)>;
+  for (const Is& is : {Is([&](const Scenario& one) { return one.label == name; }),
+                       Is([&](const Scenario& one) { return own_label(one) == name; }),
+                       Is([&](const Scenario& one) { return is_path_of(one, name); })})
+    if (const ScenarioPointer found = only_one(all, is, name, option)) return found;
   std::vector<std::string_view> labels;
-  for (const ScenarioPointer& scenario : all) {
-    if (scenario->label == name) return scenario;
-    labels.push_back(scenario->label);
-  }
-  const auto same = std::find_if(all.begin(), all.end(), [&](const ScenarioPointer& scenario) {
-    return is_path_of(*scenario, name);
-  });
-  if (same != all.end()) return *same;
+  for (const ScenarioPointer& scenario : all) labels.push_back(scenario->label);
   const auto near = nearest_word(name, labels);
   throw Error({.where = option,
                .what = fmt::format("nothing that is open is called \"{}\"", name),

@@ -8,8 +8,9 @@
 
 namespace shardscope::gui {
 
-/// The one of `all` with that label, else with that path or last part of it; the first of several.
-/// Throws Error naming `option` and the labels that there are.
+/// The one of `all` with that label, as it is shown or as it is alone, else with that path or last
+/// part of it. Throws Error naming `option` and the labels that there are, or those of several that
+/// are called so.
 ScenarioPointer find_scenario(const std::vector<ScenarioPointer>& all, const std::string& name,
                               const std::string& option);
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "gui/theme.h"
@@ -68,6 +69,9 @@ void SmallMultiples::show(std::vector<Multiple> multiples) {
     scale_.add(multiples_[i]);
     own_scales_[i].add(multiples_[i]);
   }
+  std::vector<std::size_t> as_they_are(multiples_.size());
+  std::iota(as_they_are.begin(), as_they_are.end(), std::size_t{0});
+  arrange(as_they_are);
   setMinimumHeight(height_for(width()));
   update();
 }
@@ -277,6 +281,14 @@ void SmallMultiples::draw_multiple(QPainter& painter, const QRectF& cell, const 
   }
 }
 
+void SmallMultiples::arrange(const std::vector<std::size_t>& rows) {
+  if (rows.size() != multiples_.size()) return;
+  order_ = rows;
+  places_.resize(rows.size());
+  for (std::size_t place = 0; place < rows.size(); ++place) places_[rows[place]] = place;
+  update();
+}
+
 void SmallMultiples::draw(QPainter& painter, QSize size, QRect exposed) const {
   painter.fillRect(exposed, theme_of(*this).background);
   painter.setFont(font());
@@ -328,9 +340,10 @@ void SmallMultiples::keyPressEvent(QKeyEvent* event) {
   }();
   const bool is_return = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
   if (is_return && current_ < multiples_.size()) return Q_EMIT chosen(current_, event->modifiers());
-  const std::ptrdiff_t next = static_cast<std::ptrdiff_t>(current_) + step;
+  if (multiples_.empty()) return QWidget::keyPressEvent(event);
+  const std::ptrdiff_t next = static_cast<std::ptrdiff_t>(places_[current_]) + step;
   if (step == 0 || next < 0 || next >= count) return QWidget::keyPressEvent(event);
-  current_ = static_cast<std::size_t>(next);
+  current_ = order_[static_cast<std::size_t>(next)];
   setAccessibleDescription(multiples_[current_].label);
   update();
 }

@@ -31,6 +31,8 @@ class SmallMultiples : public QWidget {
   void set_own_scales(bool are_own);
   bool has_own_scales() const { return has_own_scales_; }
   void mark(const std::vector<QString>& marks);
+  /// Rows in the order in which they are shown, each once.
+  void arrange(const std::vector<std::size_t>& rows);
   /// All that there are, in as many columns as fit; also for export.
   void draw(QPainter& painter, QSize size, QRect exposed) const;
   /// Where the picture of that row is.
@@ -78,7 +80,8 @@ class SmallMultiples : public QWidget {
   Scale scale_;
   std::vector<Scale> own_scales_;  ///< of each multiple
   bool has_own_scales_ = false;
-  std::size_t current_ = 0;
+  std::vector<std::size_t> order_, places_;  ///< row at each place, place of each row
+  std::size_t current_ = 0;                  ///< row
 };
 
 }  // namespace shardscope::gui

@@ -52,6 +52,7 @@ StrategiesView::StrategiesView(Workspace& workspace, QWidget* parent)
   };
   connect(chart_, &ParetoChart::chosen, this, choose_row);
   connect(multiples_, &SmallMultiples::chosen, this, choose_row);
+  connect(model_, &ColumnTableModel::arranged, this, &StrategiesView::arrange_multiples);
   connect(&workspace, &Workspace::axis_changed, this, &StrategiesView::read_curves);
   connect(&workspace, &Workspace::scenarios_changed, this, &StrategiesView::read_rows);
   connect(&workspace, &Workspace::pair_changed, this, &StrategiesView::show_pair);
@@ -164,7 +165,14 @@ void StrategiesView::read_curves() {
       [this](std::vector<Multiple> multiples) {
         multiples_->show(std::move(multiples));
         multiples_->mark(marks());
+        arrange_multiples();
       });
+}
+
+void StrategiesView::arrange_multiples() {
+  std::vector<std::size_t> rows;
+  for (int place = 0; place < model_->rowCount(); ++place) rows.push_back(model_->row_at(place));
+  multiples_->arrange(rows);
 }
 
 std::vector<QString> StrategiesView::marks() const {

@@ -43,6 +43,7 @@ class StrategiesView : public View {
   void take(std::vector<StrategyRow> rows);
   void show_pair();
   void read_curves();
+  void arrange_multiples();  ///< as the table is
   std::vector<QString> marks() const;
   void choose(const ScenarioPointer& scenario, Qt::KeyboardModifiers modifiers);
   const StrategyRow* row_of(const ScenarioPointer& scenario) const;

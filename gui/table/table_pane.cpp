@@ -21,15 +21,23 @@ constexpr int rows_measured = 60;  ///< by which columns get their widths
 constexpr int narrowest = 64, widest = 440;
 constexpr int room_for_marks = 60;  ///< in the first column
 
-/// Narrowest that has the title on two lines.
-int header_width(const QFontMetrics& metrics, const QString& title) {
-  constexpr int beside = 32;  // the arrow of the order, too
+/// What stands beside a header's text: margins, and the arrow of the order, which styles make half
+/// as wide as the header is high.
+int beside_title(const QHeaderView& header) {
+  constexpr int slack = 6;
+  const int margin = header.style()->pixelMetric(QStyle::PM_HeaderMargin, nullptr, &header);
+  return header.height() / 2 + 4 * margin + slack;
+}
+
+/// Narrowest that has the title on two lines, ordered by it or not.
+int header_width(const QHeaderView& header, const QString& title) {
+  const QFontMetrics metrics = header.fontMetrics();
   int best = metrics.horizontalAdvance(title);
   for (qsizetype at = title.indexOf(QLatin1Char(' ')); at >= 0;
        at = title.indexOf(QLatin1Char(' '), at + 1))
     best = std::min(best, std::max(metrics.horizontalAdvance(title.left(at)),
                                    metrics.horizontalAdvance(title.mid(at + 1))));
-  return best + beside;
+  return best + beside_title(header);
 }
 
 bool has_same_columns(const ColumnTable& a, const ColumnTable& b) {
@@ -179,7 +187,7 @@ void TablePane::show_columns() {
 int TablePane::width_of(int column) const {
   QStyleOptionViewItem option;
   option.fontMetrics = fontMetrics();
-  int width = header_width(fontMetrics(),
+  int width = header_width(*horizontalHeader(),
                            model_.headerData(column, Qt::Horizontal, Qt::DisplayRole).toString());
   for (int row = 0; row < std::min(rows_measured, model_.rowCount()); ++row)
     width = std::max(width, delegate_->sizeHint(option, model_.index(row, column)).width());

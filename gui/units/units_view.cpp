@@ -79,6 +79,7 @@ void UnitsView::make_table(Tab tab, const QString& name) {
   connect(table.pane->selectionModel(), &QItemSelectionModel::selectionChanged, this,
           &UnitsView::show_summary);
   connect(table.model, &ColumnTableModel::arranged, this, [this, &table] {
+    sum_all(table);
     if (&table == &current()) show_summary();
     reveal_in(table);
   });
@@ -197,6 +198,7 @@ void UnitsView::take(const Tables& tables) {
   for (int tab = 0; tab < tab_count; ++tab) {
     Table& table = tables_[tab];
     table.rows = tables.by_tab[tab];
+    table.sum_of_all.clear();
     sort_at_first(table);
     // The table lives in the rows.
     table.model->show(ColumnTablePointer(table.rows, &table.rows->table));
@@ -252,25 +254,31 @@ void UnitsView::reveal_in(Table& table) {
   is_revealing_ = false;
 }
 
+void UnitsView::sum_all(Table& table) {
+  std::vector<std::uint32_t> rows;
+  for (int place = 0; place < table.model->rowCount(); ++place)
+    rows.push_back(table.model->row_at(place));
+  table.sum_of_all = sum_text(tr("%L1 of %L2 rows: "), table, rows);
+}
+
+QString UnitsView::sum_text(const QString& head, const Table& table,
+                            const std::vector<std::uint32_t>& rows) {
+  return head.arg(rows.size()).arg(table.rows->table.rows) +
+         QString::fromStdString(sums_text(table.model->table(), rows));
+}
+
 void UnitsView::show_summary() {
   const Table& table = current();
   if (!table.rows->problem.empty()) {
     summary_->setText(QString::fromStdString(table.rows->problem));
     return;
   }
+  const std::vector<int> places = table.pane->selected_places();
+  // One row is where people look, and is told by the table itself.
+  if (places.size() < 2) return summary_->setText(table.sum_of_all);
   std::vector<std::uint32_t> rows;
-  for (const int place : table.pane->selected_places()) rows.push_back(table.model->row_at(place));
-  const bool is_selection = rows.size() > 1;
-  if (!is_selection) {
-    rows.clear();
-    for (int place = 0; place < table.model->rowCount(); ++place)
-      rows.push_back(table.model->row_at(place));
-  }
-  const QString sums = QString::fromStdString(sums_text(table.model->table(), rows));
-  summary_->setText((is_selection ? tr("%L1 of %L2 rows selected: ") : tr("%L1 of %L2 rows: "))
-                        .arg(rows.size())
-                        .arg(table.rows->table.rows) +
-                    sums);
+  for (const int place : places) rows.push_back(table.model->row_at(place));
+  summary_->setText(sum_text(tr("%L1 of %L2 rows selected: "), table, rows));
 }
 
 }  // namespace shardscope::gui

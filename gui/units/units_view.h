@@ -1,6 +1,7 @@
 // Units and operations: predicted against profiled bytes and times, with the cause of what differs.
 #pragma once
 
+#include <QString>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -45,6 +46,7 @@ class UnitsView : public View {
     TablePane* pane = nullptr;
     std::shared_ptr<const RowTable> rows = std::make_shared<const RowTable>();
     bool is_sorted = false;  ///< by us, once
+    QString sum_of_all;      ///< of the rows that the filter leaves
   };
   /// What one reading gives.
   struct Tables {
@@ -64,6 +66,9 @@ class UnitsView : public View {
   void select_row(const Table& table, int place);
   void reveal_selection();
   void reveal_in(Table& table);
+  static QString sum_text(const QString& head, const Table& table,
+                          const std::vector<std::uint32_t>& rows);
+  void sum_all(Table& table);  ///< after the filter or the rows have changed
   void show_summary();
   const Table& current() const { return tables_[tab()]; }
 

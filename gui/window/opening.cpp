@@ -41,21 +41,27 @@ void Opening::open(const std::filesystem::path& path) {
                  }});
   };
   const auto done = [this, file, path](const Result& result) {
-    end(file);
-    for (const ScenarioPointer& scenario : result.scenarios) workspace_.add(scenario);
-    if (result.failure.isEmpty())
-      Q_EMIT opened(path);
-    else
-      Q_EMIT failed(result.failure);
+    file->share = 1;
+    file->deliver = [this, path, result] {
+      for (const ScenarioPointer& scenario : result.scenarios) workspace_.add(scenario);
+      if (result.failure.isEmpty())
+        Q_EMIT opened(path);
+      else
+        Q_EMIT failed(result.failure);
+    };
+    deliver_in_order();
   };
   file->stop = workspace_.tasks().run(this, work, done);
   Q_EMIT progressed();
 }
 
 void Opening::cancel() {
-  for (const FilePointer& file : files_) file->stop.request_stop();
-  files_.clear();
-  Q_EMIT progressed();
+  // What is read and only waits for another that is given up is there.
+  const auto is_unread = [](const FilePointer& file) { return !file->deliver; };
+  for (const FilePointer& file : files_)
+    if (is_unread(file)) file->stop.request_stop();
+  std::erase_if(files_, is_unread);
+  deliver_in_order();
 }
 
 double Opening::share() const {
@@ -77,8 +83,13 @@ void Opening::tell_progress(const FilePointer& file, double share, const std::st
       Qt::QueuedConnection);
 }
 
-void Opening::end(const FilePointer& file) {
-  std::erase(files_, file);
+void Opening::deliver_in_order() {
+  while (!files_.empty() && files_.front()->deliver) {
+    const FilePointer next = files_.front();
+    files_.erase(files_.begin());
+    Q_EMIT progressed();
+    next->deliver();
+  }
   Q_EMIT progressed();
 }
 

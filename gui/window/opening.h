@@ -4,6 +4,7 @@
 #include <QObject>
 #include <QString>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <vector>
@@ -35,14 +36,17 @@ class Opening : public QObject {
     double share = 0;
     QString what;
     std::stop_source stop = {};
+    std::function<void()> deliver = {};  ///< what was read, once it is
   };
   using FilePointer = std::shared_ptr<File>;
   /// Called on any thread.
   void tell_progress(const FilePointer& file, double share, const std::string& what);
-  void end(const FilePointer& file);
+  /// What is read, in the order in which it was asked for: which file is read faster than which
+  /// does not change what views show.
+  void deliver_in_order();
 
   Workspace& workspace_;
-  std::vector<FilePointer> files_;
+  std::vector<FilePointer> files_;  ///< in the order asked for, until they are delivered
 };
 
 }  // namespace shardscope::gui

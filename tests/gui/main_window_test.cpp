@@ -18,6 +18,7 @@
 
 #include "gui/window/message_banner.h"
 #include "gui/window/view_pane.h"
+#include "tests/gui/run_samples.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {
@@ -113,6 +114,23 @@ TEST(MainWindow, WhatFailsStaysInTheBannerUntilItIsDismissed) {
   EXPECT_TRUE(banner->isVisible());
   banner->dismiss();
   EXPECT_FALSE(banner->isVisible());
+}
+
+TEST(MainWindow, RunsStandInTheOrderInWhichTheyWereAskedFor) {
+  const shardscope::testing::ScratchFolder folder;
+  MainWindow window;
+  std::vector<std::filesystem::path> asked;
+  // The first ones have the most ranks to read.
+  for (int world = 8; world > 0; --world) {
+    asked.push_back(folder / ("run_" + std::to_string(world)));
+    shardscope::testing::write_sample_run(asked.back(), {.world = world});
+  }
+  for (const auto& path : asked) window.open(path);
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  std::vector<std::filesystem::path> there;
+  for (const ScenarioPointer& one : window.workspace().scenarios()) there.push_back(one->path);
+  EXPECT_EQ(there, asked);
+  EXPECT_EQ(window.workspace().a()->path, asked.front());
 }
 
 /// A trace of PyTorch's profiler with that many operators, one after the other.

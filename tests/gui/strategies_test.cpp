@@ -143,6 +143,17 @@ TEST_F(Strategies, AClickOnAPointOrOnASmallPictureChoosesItsRow) {
   EXPECT_EQ(workspace_.b(), none_);
 }
 
+TEST_F(Strategies, SmallPicturesStandInTheOrderOfTheTable) {
+  const auto left_of = [&](std::size_t row) { return view_.multiples().place_of(row).left(); };
+  // full_shard, no_shard, zero1 were opened; no_shard is the baseline, which stays on top.
+  EXPECT_LT(left_of(1), left_of(0));
+  EXPECT_LT(left_of(0), left_of(2));
+  const ColumnTable& table = view_.pane().rows().table();
+  view_.table()->sort(static_cast<int>(table.place_of("step_profiled")), Qt::DescendingOrder);
+  EXPECT_LT(left_of(1), left_of(2));
+  EXPECT_LT(left_of(2), left_of(0)) << "150 us before 125 us";
+}
+
 TEST_F(Strategies, PointsAreReachedByKeysFromTheFastestOn) {
   QTest::keyClick(&view_.chart(), Qt::Key_Right);  // no_shard, 100 us
   QTest::keyClick(&view_.chart(), Qt::Key_Right);

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
+#include <QHeaderView>
 #include <QLineEdit>
+#include <QStyleOptionHeader>
 #include <QTest>
 
 #include "gui/table/column_table_model.h"
@@ -95,6 +97,38 @@ TEST_F(UnitsAndOperations, TheSelectedRowsAreSummed) {
   EXPECT_TRUE(
       view_.summary().contains(QStringLiteral("Difference, predicted less profiled -30.0 us")))
       << view_.summary().toStdString();
+}
+
+TEST_F(UnitsAndOperations, OneSelectedRowLeavesTheSumOfAll) {
+  const QString all = view_.summary();
+  view_.pane(UnitsView::operations_tab).selectRow(1);
+  EXPECT_EQ(view_.summary(), all);
+  view_.pane(UnitsView::operations_tab).rows().filter(QStringLiteral("kind:all_gather"));
+  EXPECT_TRUE(view_.summary().contains(QStringLiteral("predicted less profiled -15.0 us")))
+      << view_.summary().toStdString();
+  view_.pane(UnitsView::operations_tab).rows().filter(QString());
+  EXPECT_EQ(view_.summary(), all);
+}
+
+TEST_F(UnitsAndOperations, ATitleHasRoomOnTwoLinesBesideTheArrowOfItsOrder) {
+  TablePane& pane = view_.pane(UnitsView::units_tab);
+  view_.show_tab(UnitsView::units_tab);
+  const QHeaderView& header = *pane.horizontalHeader();
+  for (int column = 0; column < view_.table()->columnCount(); ++column) {
+    if (pane.isColumnHidden(column)) continue;
+    QStyleOptionHeader option;
+    option.initFrom(&header);
+    option.rect = QRect(0, 0, pane.columnWidth(column), header.height());
+    option.state |= QStyle::State_Horizontal;
+    option.orientation = Qt::Horizontal;
+    option.sortIndicator = QStyleOptionHeader::SortDown;
+    const QRect room = header.style()->subElementRect(QStyle::SE_HeaderLabel, &option, &header);
+    const QString title = view_.table()->headerData(column, Qt::Horizontal).toString();
+    const QRect text = header.fontMetrics().boundingRect(QRect(0, 0, room.width(), 1000),
+                                                         Qt::AlignCenter | Qt::TextWordWrap, title);
+    EXPECT_LE(text.height(), 2 * header.fontMetrics().lineSpacing()) << title.toStdString();
+    EXPECT_LE(text.width(), room.width()) << title.toStdString();
+  }
 }
 
 TEST_F(UnitsAndOperations, OfNothingThereIsNothing) {

@@ -38,6 +38,27 @@ TEST(Workspace, OpeningAgainTakesThePlaceOfTheOldOne) {
   EXPECT_EQ(workspace.a(), again);
 }
 
+TEST(Workspace, ScenariosOfOneLabelAreToldApartByTheirFolders) {
+  const auto at = [](const std::string& path) {
+    Scenario made = *small_scenario("same");
+    made.path = path;
+    return std::make_shared<const Scenario>(std::move(made));
+  };
+  Workspace workspace;
+  workspace.add(at("first/run"));
+  workspace.select({.scenario = workspace.a(), .operation = {1}});
+  EXPECT_EQ(workspace.a()->label, "same");
+  workspace.add(at("second/run"));
+  ASSERT_EQ(workspace.scenarios().size(), 2u);
+  EXPECT_EQ(workspace.scenarios()[0]->label, "same (first)");
+  EXPECT_EQ(workspace.scenarios()[1]->label, "same (second)");
+  EXPECT_EQ(workspace.a(), workspace.scenarios()[0]) << "it stays A under its new label";
+  EXPECT_EQ(workspace.selection().scenario, workspace.a());
+  EXPECT_EQ(workspace.selection().operation, OperationId{1});
+  workspace.add(at("second/run"));  // read again
+  EXPECT_EQ(workspace.scenarios()[1]->label, "same (second)");
+}
+
 TEST(Workspace, TheAxisReachesOverBothSides) {
   Workspace workspace;
   workspace.add(small_scenario("one", 1.25, 500));

@@ -62,6 +62,21 @@ TEST(Summary, FitsWhenArenaAndOutsideBytesDo) {
   EXPECT_FALSE(summarize(two_steps(), facts).fits);
 }
 
+TEST(Summary, NamesThatAreNoneAreRefused) {
+  RunFacts facts = run_facts();
+  facts.strategy = std::string(1000, 's');
+  const Summary longest = summarize(two_steps(), facts);
+  EXPECT_EQ(parse_summary(to_json(longest, "train"), "summary.json").strategy, facts.strategy);
+  facts.strategy += 's';
+  try {
+    parse_summary(to_json(summarize(two_steps(), facts), "train"), "summary.json");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "summary.json:4: strategy: a name of 1001 bytes; it has 1000 at most");
+  }
+}
+
 TEST(Summary, HasTheKeysOfTheContract) {
   const auto json = nlohmann::json::parse(to_json(summarize(two_steps(), run_facts()), "simulate"));
   EXPECT_EQ(json["schema"], "shardscope.simulate/1");
