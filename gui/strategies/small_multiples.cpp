@@ -126,7 +126,7 @@ QRectF SmallMultiples::cell(std::size_t row, QSize page) const {
   const double cell_width = static_cast<double>(page.width()) / columns;
   const int cell_height =
       std::clamp((page.height() - legend_height) / rows, least_height, most_height);
-  const auto at = static_cast<int>(row);
+  const auto at = static_cast<int>(places_[row]);
   return {at % columns * cell_width,
           static_cast<double>(legend_height + at / columns * cell_height), cell_width,
           static_cast<double>(cell_height)};
