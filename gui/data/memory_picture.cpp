@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gui/data/side_times.h"
+#include "gui/data/source_match.h"
 
 namespace shardscope::gui {
 namespace {
@@ -46,26 +47,30 @@ std::vector<FailedRequestMark> failed_requests(const Side& side, const MemorySou
   return marks;
 }
 
-std::optional<MemorySideCurve> side_curve(const Scenario& scenario, SideKind kind,
-                                          const MemoryPictureRequest& request) {
-  const Side* side = scenario.side(kind);
-  if (side == nullptr) return std::nullopt;
-  const std::vector<MemorySource> sources = memory_sources(*side);
+std::optional<MemorySource> chosen_source(const MemoryPictureRequest& request) {
+  if (!request.a) return std::nullopt;
+  const std::vector<MemorySource> sources = sources_to_choose(*request.a);
   if (sources.empty()) return std::nullopt;
-  MemorySideCurve curve{.source = sources[std::min(request.source, sources.size() - 1)]};
+  return sources[std::min(request.source, sources.size() - 1)];
+}
+
+MemorySideCurve side_curve(const Scenario& scenario, const MemorySource& source,
+                           const MemoryPictureRequest& request) {
+  const SideKind kind = source.side;
+  const Side& side = *scenario.side(kind);
+  MemorySideCurve curve{.source = source};
   const bool has_clock = curve.source.kind == MemorySource::Kind::rank ||
                          curve.source.kind == MemorySource::Kind::profiler_events;
   const TimeMap map =
       has_clock ? time_map(scenario, kind, curve.source.index, request.mode, request.a.get())
                 : TimeMap();
-  curve.levels = on_axis(memory_levels(*side, curve.source), map);
-  if (curve.levels.empty()) return std::nullopt;
+  curve.levels = on_axis(memory_levels(side, source), map);
   curve.begins = begins_of(curve.levels);
   curve.totals = shown_totals(curve.levels, request.shown);
   curve.reserved = figures_of(curve.levels, [](const MemoryLevel& l) { return l.reserved; });
   curve.active = figures_of(curve.levels, [](const MemoryLevel& l) { return l.active; });
   curve.peak = peak_level(curve.levels, all_bands, request.whole.begin, request.whole.end);
-  curve.failed = failed_requests(*side, curve.source, curve.levels);
+  curve.failed = failed_requests(side, source, curve.levels);
   return curve;
 }
 
@@ -75,7 +80,7 @@ void compare_sides(ScenarioCurves& curves, const MemoryPictureRequest& request) 
   curves.pairs_end = std::min(predicted.end, profiled.end);
   std::vector<std::int64_t> totals, selected;
   for (const PairedLevels::Row& row : curves.pairs.rows) {
-    const BandBytes difference = profiled_less_predicted(curves, row);
+    const BandBytes difference = predicted_less_profiled(curves, row);
     curves.pair_begins.push_back(row.begin);
     totals.push_back(difference.total(request.shown).count);
     if (request.selected) selected.push_back(difference[*request.selected].count);
@@ -94,13 +99,25 @@ void add_limits(ScenarioCurves& curves) {
   }
 }
 
-std::optional<ScenarioCurves> scenario_curves(const ScenarioPointer& scenario,
-                                              const MemoryPictureRequest& request,
-                                              const std::stop_token& stop) {
-  if (!scenario || stop.stop_requested()) return std::nullopt;
-  ScenarioCurves curves{.scenario = scenario,
-                        .predicted = side_curve(*scenario, SideKind::predicted, request),
-                        .profiled = side_curve(*scenario, SideKind::profiled, request)};
+/// The side's curve beside that of `wanted`.
+void add_side(ScenarioCurves& curves, SideKind kind, const std::optional<MemorySource>& wanted,
+              const MemoryPictureRequest& request) {
+  const Side* side = curves.scenario->side(kind);
+  if (side == nullptr) return;
+  const std::vector<MemorySource> sources = memory_sources(*side);
+  if (sources.empty()) return;
+  const auto source = matching_source(sources, wanted.value_or(sources.front()));
+  if (!source) return curves.unmatched.push_back(kind);
+  MemorySideCurve curve = side_curve(*curves.scenario, *source, request);
+  if (curve.levels.empty()) return;
+  (kind == SideKind::predicted ? curves.predicted : curves.profiled) = std::move(curve);
+}
+
+ScenarioCurves scenario_curves(const ScenarioPointer& scenario, const MemoryPictureRequest& request,
+                               const std::optional<MemorySource>& wanted) {
+  ScenarioCurves curves{.scenario = scenario};
+  for (const SideKind kind : {SideKind::predicted, SideKind::profiled})
+    add_side(curves, kind, wanted, request);
   const MemoryLevels none;
   curves.pairs = paired(curves.predicted ? curves.predicted->levels : none,
                         curves.profiled ? curves.profiled->levels : none);
@@ -123,6 +140,15 @@ Bytes highest_of(const ScenarioCurves& curves) {
   return {most};
 }
 
+using CurvesPointer = std::shared_ptr<const ScenarioCurves>;
+
+/// Curves of one scenario are then the same in both: A is what they are laid on and matched with.
+bool is_alike(MemoryPictureRequest a, const MemoryPictureRequest& b) {
+  a.b = b.b;
+  a.ghost = b.ghost;
+  return a == b;
+}
+
 void add_held(const ScenarioCurves& curves, BandSet& held) {
   for (const std::optional<MemorySideCurve>* side : {&curves.predicted, &curves.profiled}) {
     if (!*side) continue;
@@ -134,22 +160,31 @@ void add_held(const ScenarioCurves& curves, BandSet& held) {
 
 }  // namespace
 
-BandBytes profiled_less_predicted(const ScenarioCurves& curves, const PairedLevels::Row& row) {
+BandBytes predicted_less_profiled(const ScenarioCurves& curves, const PairedLevels::Row& row) {
   if (row.predicted == PairedLevels::none || row.profiled == PairedLevels::none) return {};
-  return curves.profiled->levels.levels[row.profiled].bytes -
-         curves.predicted->levels.levels[row.predicted].bytes;
+  return curves.predicted->levels.levels[row.predicted].bytes -
+         curves.profiled->levels.levels[row.profiled].bytes;
 }
 
-MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop) {
-  MemoryPicture picture{.shown = request.shown, .selected = request.selected};
-  picture.a = scenario_curves(request.a, request, stop);
-  picture.b = scenario_curves(request.b, request, stop);
-  picture.ghost = scenario_curves(request.ghost, request, stop);
-  for (const auto* curves : {&picture.a, &picture.b, &picture.ghost}) {
-    if (!*curves) continue;
-    picture.highest = std::max(picture.highest, highest_of(**curves));
-    if (curves != &picture.ghost) add_held(**curves, picture.held);
-  }
+MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop,
+                             const MemoryPicture& before) {
+  MemoryPicture picture{.request = request, .source = chosen_source(request)};
+  const auto curves_of = [&](const ScenarioPointer& scenario) -> CurvesPointer {
+    if (!scenario) return nullptr;
+    if (is_alike(request, before.request))
+      for (const CurvesPointer& known : {before.a, before.b, before.ghost})
+        if (known && known->scenario == scenario) return known;
+    if (stop.stop_requested()) return nullptr;
+    return std::make_shared<const ScenarioCurves>(
+        scenario_curves(scenario, request, picture.source));
+  };
+  picture.a = curves_of(request.a);
+  picture.b = curves_of(request.b);
+  picture.ghost = curves_of(request.ghost);
+  for (const CurvesPointer& curves : {picture.a, picture.b, picture.ghost})
+    if (curves) picture.highest = std::max(picture.highest, highest_of(*curves));
+  for (const CurvesPointer& curves : {picture.a, picture.b})
+    if (curves) add_held(*curves, picture.held);
   return picture;
 }
 

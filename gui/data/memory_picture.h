@@ -40,10 +40,12 @@ struct MemorySideCurve {
 struct ScenarioCurves {
   ScenarioPointer scenario;
   std::optional<MemorySideCurve> predicted, profiled;
+  /// Sides that have memory over time, but none of the rank or device that is shown.
+  std::vector<SideKind> unmatched;
   PairedLevels pairs;  ///< of one side alone, where there is one only
   std::vector<double> pair_begins;
   double pairs_end = 0;           ///< of what both sides have
-  Extremes difference;            ///< profiled less predicted of the shown bands, by pair
+  Extremes difference;            ///< predicted less profiled of the shown bands, by pair
   Extremes selected_difference;   ///< of one band
   std::optional<Bytes> capacity;  ///< of one device
   Bytes outside;                  ///< of the process, in no arena and no allocator
@@ -55,28 +57,33 @@ struct ScenarioCurves {
   bool empty() const { return !predicted && !profiled; }
 };
 
-struct MemoryPicture {
-  std::optional<ScenarioCurves> a, b, ghost;
-  BandSet shown = all_bands;
-  std::optional<std::size_t> selected;
-  Bytes highest;  ///< of all totals, reserved figures and arenas
-  BandSet held;   ///< bands that are ever more or less than 0
-
-  bool empty() const { return !a || a->empty(); }
-};
-
 struct MemoryPictureRequest {
   ScenarioPointer a, b, ghost;
   TimeMode mode = TimeMode::step;
   TimeRange whole;         ///< where peaks are looked for
-  std::size_t source = 0;  ///< of the profiled side's sources; a side that has fewer shows its last
+  std::size_t source = 0;  ///< of A's sources to choose; the other curves are those that match it
   BandSet shown = all_bands;
   std::optional<std::size_t> selected;
+  bool operator==(const MemoryPictureRequest&) const = default;
 };
 
-MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop = {});
+struct MemoryPicture {
+  MemoryPictureRequest request;
+  std::shared_ptr<const ScenarioCurves> a, b, ghost;  ///< null: there is none
+  std::optional<MemorySource> source;                 ///< that is shown; none: A has none
+  Bytes highest;  ///< of all totals, reserved figures and arenas
+  BandSet held;   ///< bands that are ever more or less than 0
+
+  BandSet shown() const { return request.shown; }
+  std::optional<std::size_t> selected() const { return request.selected; }
+  bool empty() const { return !a || a->empty(); }
+};
+
+/// `before`: curves of a picture that differs in other scenarios only are taken over.
+MemoryPicture memory_picture(const MemoryPictureRequest& request, std::stop_token stop = {},
+                             const MemoryPicture& before = {});
 
 /// Bytes of a pair of levels; 0 where a side has none.
-BandBytes profiled_less_predicted(const ScenarioCurves& curves, const PairedLevels::Row& row);
+BandBytes predicted_less_profiled(const ScenarioCurves& curves, const PairedLevels::Row& row);
 
 }  // namespace shardscope::gui

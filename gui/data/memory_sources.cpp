@@ -78,12 +78,15 @@ void add_profiler_sources(const Side& side, std::size_t rank, std::vector<Memory
   const std::string name = trace.rank ? fmt::format("rank {}", *trace.rank) : trace.file;
   for (std::size_t i = 0; i < trace.memory_devices.size(); ++i) {
     const MemoryDevice& device = trace.memory_devices[i];
-    sources.push_back(
-        {.side = side.kind,
-         .kind = Kind::profiler_events,
-         .index = rank,
-         .device = static_cast<std::int64_t>(i),
-         .label = device.type == 0 ? name + ", CPU" : fmt::format("{}, GPU {}", name, device.id)});
+    sources.push_back({.side = side.kind,
+                       .kind = Kind::profiler_events,
+                       .index = rank,
+                       .device = static_cast<std::int64_t>(i),
+                       .rank = trace.rank,
+                       .on = device,
+                       .label = device.type == host_device_type
+                                    ? name + ", CPU"
+                                    : fmt::format("{}, GPU {}", name, device.id)});
   }
 }
 
@@ -96,6 +99,7 @@ std::vector<MemorySource> memory_sources(const Side& side) {
       sources.push_back({.side = side.kind,
                          .kind = Kind::rank,
                          .index = i,
+                         .rank = side.ranks[i]->rank,
                          .label = fmt::format("rank {}", side.ranks[i]->rank)});
   for (std::size_t i = 0; i < side.snapshots.size(); ++i)
     for (const std::int64_t device : side.snapshots[i]->devices())
@@ -103,6 +107,7 @@ std::vector<MemorySource> memory_sources(const Side& side) {
                          .kind = Kind::snapshot,
                          .index = i,
                          .device = device,
+                         .on = MemoryDevice{.type = gpu_device_type, .id = device},
                          .label = fmt::format("{}, device {}", side.snapshots[i]->file, device)});
   for (std::size_t i = 0; i < side.timelines.size(); ++i)
     sources.push_back(

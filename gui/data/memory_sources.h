@@ -12,6 +12,10 @@
 
 namespace shardscope::gui {
 
+/// Of a MemoryDevice: c10's DeviceType::CPU and CUDA (c10/core/DeviceType.h).
+inline constexpr std::int64_t host_device_type = 0;
+inline constexpr std::int64_t gpu_device_type = 1;
+
 /// One curve of a side.
 struct MemorySource {
   enum class Kind : std::uint8_t {
@@ -24,7 +28,9 @@ struct MemorySource {
   Kind kind = Kind::rank;
   std::size_t index = 0;    ///< into the side's list of that kind
   std::int64_t device = 0;  ///< of a snapshot its ordinal; of [memory] events their place
-  std::string label;        ///< "rank 0", "snapshot.pickle, device 0"
+  std::optional<std::int64_t> rank = {};  ///< none: it does not say
+  std::optional<MemoryDevice> on = {};    ///< none: it does not say
+  std::string label;                      ///< "rank 0", "snapshot.pickle, device 0"
   bool operator==(const MemorySource&) const = default;
 };
 

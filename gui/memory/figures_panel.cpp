@@ -17,7 +17,7 @@
 namespace shardscope::gui {
 namespace {
 
-/// A bar from the middle, to the right where profiled is more.
+/// A bar from the middle, to the right where the figure is positive.
 class BarDelegate : public QStyledItemDelegate {
  public:
   using QStyledItemDelegate::QStyledItemDelegate;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gui/memory/bytes_text.h"
+#include "gui/memory/memory_rows.h"
 #include "gui/text.h"
 
 namespace shardscope::gui {
@@ -50,9 +51,9 @@ MemoryCanvas::MemoryCanvas(Workspace& workspace, QWidget* parent) : TimeCanvas(w
 }
 
 void MemoryCanvas::set_picture(std::shared_ptr<const MemoryPicture> picture) {
+  if (picture->a != picture_->a) level_.reset();
   picture_ = std::move(picture);
   layer_key_ = {};
-  level_.reset();
   QStringList peaks;
   if (!picture_->empty())
     for (const SideKind kind : {SideKind::predicted, SideKind::profiled})
@@ -217,10 +218,11 @@ MemoryCanvas::Layout MemoryCanvas::layout_for(QSize size) const {
     layout.difference = QRectF(left, size.height() - part - gap, width, part);
     height -= part + gap;
   }
-  const bool has_other =
-      look_.other == OtherScenario::below && picture_->b && !picture_->b->empty();
+  const bool has_other = look_.other == OtherScenario::below && picture_->b &&
+                         (!picture_->b->empty() || !picture_->b->unmatched.empty());
   if (has_other) {
-    const double part = (height - line) / 2;
+    // What has no curves is named only.
+    const double part = picture_->b->empty() ? 1 : (height - line) / 2;
     layout.other = QRectF(left, top + height - part, width, part);
     height -= part + line;
   }
@@ -238,7 +240,7 @@ MemoryPlot MemoryCanvas::plot_in(QRectF area, QSize size, double pixels, Bytes h
 
 void MemoryCanvas::draw_scenario(MemoryPainter& pen, const MemoryPlot& plot,
                                  const ScenarioCurves& curves) {
-  const BandSet shown = picture_->shown;
+  const BandSet shown = picture_->shown();
   if (curves.profiled) pen.draw_bands(plot, *curves.profiled, shown, SideKind::profiled);
   if (curves.predicted) {
     if (!curves.profiled) pen.draw_bands(plot, *curves.predicted, shown, SideKind::predicted);
@@ -285,11 +287,12 @@ void MemoryCanvas::draw_layer(QPainter& painter, QSize size, double pixels) {
   if (!layout.other.isEmpty()) {
     const MemoryPlot other = plot_in(layout.other, size, pixels, highest);
     painter.save();
-    pen.draw_scale(other);
+    if (!picture_->b->empty()) pen.draw_scale(other);
     const QRectF title(layout.other.left(), layout.other.top() - line, layout.other.width(), line);
     painter.setPen(theme.ink);
-    pen.draw_label(title, tr("B: %1").arg(text_of(picture_->b->scenario->label)),
-                   Qt::AlignLeft | Qt::AlignVCenter);
+    pen.draw_label(
+        title, tr("B: %1").arg(text_of(picture_->b->scenario->label)) + unmatched_text(*picture_),
+        Qt::AlignLeft | Qt::AlignVCenter);
     painter.setClipRect(layout.other);
     draw_scenario(pen, other, *picture_->b);
     painter.restore();
@@ -307,16 +310,16 @@ void MemoryCanvas::draw_differences(QPainter& painter, QRectF area, QSize size, 
   const QFontMetricsF metrics(painter.font());
   const QRectF labels(0, area.top(), area.left() - 6, area.height());
   pen.draw_label(labels, QStringLiteral("+") + rounded_bytes(most), Qt::AlignRight | Qt::AlignTop);
-  pen.draw_label(labels, tr("difference"), Qt::AlignRight | Qt::AlignVCenter);
+  pen.draw_label(labels, tr("pred. - prof."), Qt::AlignRight | Qt::AlignVCenter);
   pen.draw_label(labels, QStringLiteral("\u2212") + rounded_bytes(most),
                  Qt::AlignRight | Qt::AlignBottom);
   painter.setClipRect(area);
   pen.draw_difference(plot, *picture_->a);
   painter.setPen(theme.ink);
-  pen.draw_label(area, tr("+ profiled is more"), Qt::AlignRight | Qt::AlignTop);
-  pen.draw_label(area, tr("\u2212 profiled is less"), Qt::AlignRight | Qt::AlignBottom);
-  if (picture_->selected)
-    pen.draw_label(area, tr("line: %1").arg(text_of(band_name(*picture_->selected))),
+  pen.draw_label(area, tr("+ predicted is more"), Qt::AlignRight | Qt::AlignTop);
+  pen.draw_label(area, tr("\u2212 predicted is less"), Qt::AlignRight | Qt::AlignBottom);
+  if (picture_->selected())
+    pen.draw_label(area, tr("line: %1").arg(text_of(band_name(*picture_->selected()))),
                    Qt::AlignLeft | Qt::AlignTop);
   painter.restore();
 }

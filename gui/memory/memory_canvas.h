@@ -22,6 +22,7 @@ class MemoryCanvas : public TimeCanvas {
 
   void set_picture(std::shared_ptr<const MemoryPicture> picture);
   const MemoryPicture& picture() const { return *picture_; }
+  const std::shared_ptr<const MemoryPicture>& shared_picture() const { return picture_; }
   const MemoryLook& look() const { return look_; }
   void set_look(const MemoryLook& look);
 

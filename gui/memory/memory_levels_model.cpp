@@ -83,7 +83,7 @@ std::optional<Bytes> MemoryLevelsModel::figure(std::size_t row, int column) cons
   if (which == 1) return of(SideKind::profiled);
   const auto predicted = of(SideKind::predicted), profiled = of(SideKind::profiled);
   if (!predicted || !profiled) return std::nullopt;
-  return *profiled - *predicted;
+  return *predicted - *profiled;
 }
 
 QVariant MemoryLevelsModel::data(const QModelIndex& index, int role) const {
@@ -117,7 +117,7 @@ QVariant MemoryLevelsModel::headerData(int section, Qt::Orientation orientation,
   const auto group = static_cast<std::size_t>(place / figures_each);
   if (group > bands_.size()) return {};
   const QString name = group == 0 ? tr("total") : text_of(band_name(bands_[group - 1]));
-  const QStringList kinds{tr("predicted"), tr("profiled"), tr("difference")};
+  const QStringList kinds{tr("predicted"), tr("profiled"), tr("predicted - profiled")};
   return tr("%1 %2 (B)").arg(name, kinds[place % figures_each]);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/data/limit_labels.h"
 #include "gui/memory/bytes_text.h"
 #include "gui/text.h"
 
@@ -227,17 +228,28 @@ void MemoryPainter::draw_total(const MemoryPlot& plot, const MemorySideCurve& cu
       plot, columns, [&](std::uint32_t level) { return Bytes{curve.totals[level]}; }, pen);
 }
 
-void MemoryPainter::draw_level_line(const MemoryPlot& plot, Bytes bytes, const QString& text,
-                                    const QPen& pen) {
+void MemoryPainter::draw_limit_lines(const MemoryPlot& plot,
+                                     const std::vector<MemoryLimit>& limits) {
   const QFontMetricsF metrics(painter_.font());
-  const bool is_above = bytes.count > plot.bytes.end;
-  const double y = is_above ? plot.area.top() : plot.snapped(plot.y_of(bytes));
-  painter_.setPen(pen);
-  if (!is_above) painter_.drawLine(QPointF(plot.area.left(), y), QPointF(plot.area.right(), y));
-  const QString label = is_above ? text + QStringLiteral(" \u2191") : text;
+  std::vector<LimitLine> lines;
+  QStringList labels;
+  for (const MemoryLimit& limit : limits) {
+    const bool is_above = limit.bytes.count > plot.bytes.end;
+    const double y = is_above ? plot.area.top() : plot.snapped(plot.y_of(limit.bytes));
+    painter_.setPen(limit.pen);
+    if (!is_above) painter_.drawLine(QPointF(plot.area.left(), y), QPointF(plot.area.right(), y));
+    labels << (is_above ? limit.text + QStringLiteral(" \u2191") : limit.text);
+    lines.push_back({.y = y,
+                     .width = metrics.horizontalAdvance(labels.back()) + 1,
+                     .height = metrics.height()});
+  }
+  const QRectF& area = plot.area;
+  const auto places =
+      limit_label_places(lines, {area.left(), area.top(), area.width() - 6, area.height()});
   painter_.setPen(theme_.ink);
-  draw_label(QRectF(plot.area.left(), y + 1, plot.area.width() - 6, metrics.height()), label,
-             Qt::AlignRight | Qt::AlignTop);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    draw_label(QRectF(places[i].left, places[i].top, places[i].width, places[i].height),
+               labels[static_cast<qsizetype>(i)], Qt::AlignRight | Qt::AlignTop);
 }
 
 void MemoryPainter::draw_limits(const MemoryPlot& plot, const ScenarioCurves& curves) {
@@ -255,10 +267,16 @@ void MemoryPainter::draw_limits(const MemoryPlot& plot, const ScenarioCurves& cu
     line(side->reserved, Qt::DashLine);
     line(side->active, Qt::DotLine);
   }
+  std::vector<MemoryLimit> limits;
   if (curves.arena.count > 0)
-    draw_level_line(plot, curves.arena, QObject::tr("arena %1").arg(rounded_bytes(curves.arena)),
-                    hairline(theme_.faint_ink, Qt::DashDotLine));
-  if (!curves.capacity) return;
+    limits.push_back({.bytes = curves.arena,
+                      .text = QObject::tr("arena %1").arg(rounded_bytes(curves.arena)),
+                      .pen = hairline(theme_.faint_ink, Qt::DashDotLine)});
+  if (curves.capacity) limits.push_back(draw_capacity(plot, curves));
+  draw_limit_lines(plot, limits);
+}
+
+MemoryLimit MemoryPainter::draw_capacity(const MemoryPlot& plot, const ScenarioCurves& curves) {
   const QString text = QObject::tr("capacity %1").arg(rounded_bytes(*curves.capacity));
   const QString outside =
       curves.outside.count > 0
@@ -270,7 +288,7 @@ void MemoryPainter::draw_limits(const MemoryPlot& plot, const ScenarioCurves& cu
     painter_.fillRect(QRectF(plot.area.left(), top, plot.area.width(), plot.y_of(usable) - top),
                       theme_.hatch(theme_.grid));
   }
-  draw_level_line(plot, *curves.capacity, text + outside, QPen(theme_.ink, 2));
+  return {.bytes = *curves.capacity, .text = text + outside, .pen = QPen(theme_.ink, 2)};
 }
 
 void MemoryPainter::draw_failed_requests(const MemoryPlot& plot, const MemorySideCurve& curve) {

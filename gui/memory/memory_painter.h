@@ -37,6 +37,13 @@ struct MemoryPlot {
   double x_of_column(std::size_t column) const;
 };
 
+/// A line across a plot that something may reach.
+struct MemoryLimit {
+  Bytes bytes;
+  QString text;
+  QPen pen;
+};
+
 class MemoryPainter {
  public:
   MemoryPainter(QPainter& painter, const Theme& theme) : painter_(painter), theme_(theme) {}
@@ -55,7 +62,7 @@ class MemoryPainter {
   /// A flag at the peak of the bands that are shown, its label in the strip above the plot.
   void draw_peak(const MemoryPlot& plot, const ScenarioCurves& curves, SideKind kind, QRectF strip);
   void draw_failed_requests(const MemoryPlot& plot, const MemorySideCurve& curve);
-  /// Profiled less predicted around a zero line; `selected`: of one band, as a line.
+  /// Predicted less profiled around a zero line; `selected`: of one band, as a line.
   void draw_difference(const MemoryPlot& plot, const ScenarioCurves& curves);
   void draw_label(QRectF area, const QString& text, Qt::Alignment alignment);
 
@@ -70,7 +77,9 @@ class MemoryPainter {
   template <class Height>
   void draw_steps(const MemoryPlot& plot, const std::vector<BandColumn>& columns, Height height,
                   const QPen& pen);
-  void draw_level_line(const MemoryPlot& plot, Bytes bytes, const QString& text, const QPen& pen);
+  /// What is held outside of the allocator; the capacity's own line is returned.
+  MemoryLimit draw_capacity(const MemoryPlot& plot, const ScenarioCurves& curves);
+  void draw_limit_lines(const MemoryPlot& plot, const std::vector<MemoryLimit>& limits);
 
   QPainter& painter_;
   const Theme& theme_;

@@ -38,7 +38,7 @@ bool is_empty(const ReadOutRow& row) {
 
 std::vector<ReadOutRow> rows_at(const MemoryCanvas& canvas, double time) {
   const ScenarioCurves& curves = *canvas.picture().a;
-  const BandSet shown = canvas.picture().shown;
+  const BandSet shown = canvas.picture().shown();
   const MemoryLevel* predicted = shown_level(canvas, curves.predicted, time);
   const MemoryLevel* profiled = shown_level(canvas, curves.profiled, time);
   std::vector<ReadOutRow> rows;
@@ -63,24 +63,24 @@ QString text_of(const std::optional<Bytes>& bytes) {
   return bytes ? exact_bytes(*bytes) : QStringLiteral("\u2013");
 }
 
-/// Name, then what is there of predicted, profiled, difference, share; the header first.
+/// Name, then what is there of predicted, profiled, their difference, its share; the header first.
 std::vector<QStringList> cells_of(const std::vector<ReadOutRow>& rows,
                                   const ScenarioCurves& curves) {
   const bool has_both = curves.predicted && curves.profiled;
   QStringList header{QString()};
   if (curves.predicted) header << QObject::tr("\u25bd predicted");
   if (curves.profiled) header << QObject::tr("\u25bc profiled");
-  if (has_both) header << QObject::tr("difference") << QString();
+  if (has_both) header << QObject::tr("pred. - prof.") << QObject::tr("of profiled");
   std::vector<QStringList> cells{header};
   for (const ReadOutRow& row : rows) {
     QStringList line{row.name};
     if (curves.predicted) line << text_of(row.predicted);
     if (curves.profiled) line << text_of(row.profiled);
     const bool is_compared = row.predicted && row.profiled;
-    const Bytes difference = is_compared ? *row.profiled - *row.predicted : Bytes{};
+    const Bytes difference = is_compared ? *row.predicted - *row.profiled : Bytes{};
     if (has_both)
       line << (is_compared ? signed_bytes(difference) : QString())
-           << (is_compared ? signed_share(difference, *row.predicted) : QString());
+           << (is_compared ? signed_share(difference, *row.profiled) : QString());
     cells.push_back(line);
   }
   return cells;

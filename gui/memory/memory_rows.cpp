@@ -12,6 +12,10 @@ namespace {
 
 QString tr(const char* text) { return QCoreApplication::translate("memory_rows", text); }
 
+double share_of(Bytes part, Bytes of) {
+  return of.count == 0 ? 0 : static_cast<double>(part.count) / static_cast<double>(of.count);
+}
+
 CellsModel::Cell bytes_cell(Bytes bytes) {
   return {.text = exact_bytes(bytes),
           .number = static_cast<qlonglong>(bytes.count),
@@ -22,11 +26,13 @@ CellsModel::Cell difference_cell(Bytes bytes) {
   return {.text = signed_bytes(bytes), .number = static_cast<qlonglong>(bytes.count)};
 }
 
+CellsModel::Cell share_cell(Bytes difference, Bytes of) {
+  return {.text = signed_share(difference, of), .number = share_of(difference, of)};
+}
+
 CellsModel::Cell bar_cell(Bytes difference, Bytes largest) {
-  const double share = largest.count == 0 ? 0
-                                          : static_cast<double>(difference.count) /
-                                                static_cast<double>(largest.count);
-  return {.text = {}, .number = share, .tool_tip = signed_bytes(difference)};
+  return {
+      .text = {}, .number = share_of(difference, largest), .tool_tip = signed_bytes(difference)};
 }
 
 QString band_text(std::size_t band) {
@@ -40,31 +46,26 @@ BandBytes at_peak(const std::optional<MemorySideCurve>& curve) {
 CellsModel::Row peak_row(const QString& name, const ScenarioCurves& curves, Bytes predicted,
                          Bytes profiled, Bytes largest) {
   const bool has_both = curves.predicted && curves.profiled;
-  const Bytes difference = has_both ? profiled - predicted : Bytes{};
+  const Bytes difference = has_both ? predicted - profiled : Bytes{};
   const CellsModel::Cell none{.text = QStringLiteral("\u2013")};
   return {{.text = name},
           curves.predicted ? bytes_cell(predicted) : none,
           curves.profiled ? bytes_cell(profiled) : none,
           has_both ? difference_cell(difference) : none,
-          has_both ? CellsModel::Cell{.text = signed_share(difference, predicted),
-                                      .number = predicted.count == 0
-                                                    ? 0.0
-                                                    : static_cast<double>(difference.count) /
-                                                          static_cast<double>(predicted.count)}
-                   : none,
+          has_both ? share_cell(difference, profiled) : none,
           bar_cell(difference, largest)};
 }
 
 }  // namespace
 
 QStringList peak_header() {
-  return {tr("Category"), tr("\u25bd Predicted"), tr("\u25bc Profiled"), tr("Difference"),
-          tr("Share"),    tr("Less | more")};
+  return {tr("Category"),      tr("\u25bd Predicted"), tr("\u25bc Profiled"),
+          tr("Pred. - prof."), tr("Of profiled"),      tr("Predicted less | more")};
 }
 
 std::vector<CellsModel::Row> peak_rows(const ScenarioCurves& curves) {
   const BandBytes predicted = at_peak(curves.predicted), profiled = at_peak(curves.profiled);
-  const BandBytes difference = profiled - predicted;
+  const BandBytes difference = predicted - profiled;
   Bytes largest = Bytes{std::abs(difference.total().count)};
   for (const Bytes bytes : difference.by) largest = std::max(largest, Bytes{std::abs(bytes.count)});
   std::vector<CellsModel::Row> rows{
@@ -83,9 +84,23 @@ QString peak_text(const ScenarioCurves& curves) {
   if (!curves.predicted) return tr("Profiled peak: %1.").arg(rounded_bytes(profiled));
   if (predicted == profiled)
     return tr("At its peak each side holds %1: they agree to the byte.").arg(exact_bytes(profiled));
-  return tr("Each side at its own peak: %1 predicted, %2 profiled, %3 (%4).")
-      .arg(rounded_bytes(predicted), rounded_bytes(profiled), signed_bytes(profiled - predicted),
-           signed_share(profiled - predicted, predicted));
+  return tr("Each side at its own peak: %1 predicted, %2 profiled; predicted less profiled %3 (%4 "
+            "of profiled).")
+      .arg(rounded_bytes(predicted), rounded_bytes(profiled), signed_bytes(predicted - profiled),
+           signed_share(predicted - profiled, profiled));
+}
+
+QString unmatched_text(const MemoryPicture& picture) {
+  QString text;
+  const auto add = [&](const QString& name, const std::shared_ptr<const ScenarioCurves>& curves) {
+    if (!curves) return;
+    for (const SideKind side : curves->unmatched)
+      text += tr(" %1's %2 side has nothing of %3.")
+                  .arg(name, text_of(name_of(side)), text_of(picture.source->label));
+  };
+  add(tr("A"), picture.a);
+  add(tr("B"), picture.b);
+  return text;
 }
 
 QStringList change_header() {
@@ -117,7 +132,7 @@ QString change_text(const LiveChange& change) {
 }
 
 QStringList unit_header() {
-  return {tr("Category"), tr("Unit"), tr("A"), tr("B"), tr("B less A"), tr("Less | more")};
+  return {tr("Category"), tr("Unit"), tr("A"), tr("B"), tr("B less A"), tr("B less | more")};
 }
 
 std::vector<CellsModel::Row> unit_rows(const std::vector<HeldByUnit>& held) {

@@ -10,12 +10,16 @@
 
 namespace shardscope::gui {
 
-/// Category, predicted, profiled, difference, share, bar; the total first.
+/// Category, predicted, profiled, predicted less profiled, that as a share of profiled, bar; the
+/// total first.
 QStringList peak_header();
 constexpr int peak_bar_column = 5;
 std::vector<CellsModel::Row> peak_rows(const ScenarioCurves& curves);
 /// "profiled 45 MiB at ..., predicted ..."
 QString peak_text(const ScenarioCurves& curves);
+
+/// " B's profiled side has nothing of rank 1."; "" where every side has what is shown.
+QString unmatched_text(const MemoryPicture& picture);
 
 /// Change, category, unit, tensor, size, share.
 QStringList change_header();

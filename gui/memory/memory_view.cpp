@@ -10,6 +10,7 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include "gui/data/source_match.h"
 #include "gui/memory/band_legend.h"
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/figures_panel.h"
@@ -109,7 +110,6 @@ QAbstractItemModel* MemoryView::table() { return model_; }
 std::vector<Command> MemoryView::commands() { return canvas_->commands(); }
 
 void MemoryView::prepare() {
-  preparing_.request_stop();
   fill_sources();
   const MemoryPictureRequest request{
       .a = workspace().a(),
@@ -120,22 +120,22 @@ void MemoryView::prepare() {
       .source = static_cast<std::size_t>(std::max(0, source_->currentIndex())),
       .shown = legend_->shown(),
       .selected = selected_};
+  // A choice of A or B changes the axis, too: both are told.
+  if (request == prepared_) return;
+  prepared_ = request;
+  preparing_.request_stop();
   preparing_ = workspace().tasks().run(
       this,
-      [request](std::stop_token stop) {
-        return std::make_shared<const MemoryPicture>(memory_picture(request, stop));
+      [request, before = canvas_->shared_picture()](std::stop_token stop) {
+        return std::make_shared<const MemoryPicture>(memory_picture(request, stop, *before));
       },
       [this](const std::shared_ptr<const MemoryPicture>& picture) { show_picture(picture); });
 }
 
 void MemoryView::fill_sources() {
   QStringList labels;
-  const ScenarioPointer& a = workspace().a();
-  for (const SideKind kind : {SideKind::profiled, SideKind::predicted}) {
-    const Side* side = a ? a->side(kind) : nullptr;
-    if (side == nullptr || !labels.isEmpty()) continue;
-    for (const MemorySource& source : memory_sources(*side)) labels << text_of(source.label);
-  }
+  if (const ScenarioPointer& a = workspace().a())
+    for (const MemorySource& source : sources_to_choose(*a)) labels << text_of(source.label);
   QStringList shown;
   for (int i = 0; i < source_->count(); ++i) shown << source_->itemText(i);
   if (shown == labels) return;
@@ -144,14 +144,17 @@ void MemoryView::fill_sources() {
 }
 
 void MemoryView::show_picture(std::shared_ptr<const MemoryPicture> picture) {
+  const MemoryPicture& before = canvas_->picture();
+  const bool is_ghost_alone = picture->a && picture->a == before.a && picture->b == before.b;
   canvas_->set_picture(picture);
+  if (is_ghost_alone) return;
   legend_->set_held(picture->held);
-  other_->setEnabled(picture->b.has_value());
+  other_->setEnabled(picture->b != nullptr);
   model_->show(picture);
   if (picture->empty())
     peak_->show(tr("There is no memory over time."), {});
   else
-    peak_->show(peak_text(*picture->a), peak_rows(*picture->a));
+    peak_->show(peak_text(*picture->a) + unmatched_text(*picture), peak_rows(*picture->a));
   mark_selected_band();
   show_live();
   show_change();
@@ -168,7 +171,7 @@ std::optional<MemoryView::Instant> MemoryView::instant_at(SideKind side,
 }
 
 std::optional<MemoryView::Instant> MemoryView::peak_of(
-    const std::optional<ScenarioCurves>& curves) const {
+    const std::shared_ptr<const ScenarioCurves>& curves) const {
   if (!curves) return std::nullopt;
   for (const SideKind kind : {SideKind::profiled, SideKind::predicted})
     if (const auto& curve = curves->side(kind); curve && curve->peak)
@@ -243,12 +246,18 @@ void MemoryView::show_units() {
   const auto a = peak_of(canvas_->picture().a), b = peak_of(canvas_->picture().b);
   if (!a || !b)
     return units_->show(tr("Choose a second scenario as B for what one holds at its peak and the "
-                           "other does not."),
+                           "other does not.") +
+                            unmatched_text(canvas_->picture()),
                         {});
-  const QString heading =
-      tr("At their peaks A, %1, holds %2 and B, %3, holds %4.")
-          .arg(text_of(a->scenario->label), rounded_bytes(a->level.bytes.total()),
-               text_of(b->scenario->label), rounded_bytes(b->level.bytes.total()));
+  const auto name = [](const Instant& instant) {
+    return tr("%1 (%2, %3)")
+        .arg(text_of(instant.scenario->label), text_of(name_of(instant.source.side)),
+             text_of(instant.source.label));
+  };
+  const QString heading = tr("At their peaks A, %1, holds %2 and B, %3, holds %4.")
+                              .arg(name(*a), rounded_bytes(a->level.bytes.total()), name(*b),
+                                   rounded_bytes(b->level.bytes.total())) +
+                          unmatched_text(canvas_->picture());
   comparing_ = workspace().tasks().run(
       this,
       [a = *a, b = *b](std::stop_token) {

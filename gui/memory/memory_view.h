@@ -60,7 +60,7 @@ class MemoryView : public View {
   std::optional<std::size_t> band_of_row(int row) const;
   void mark_selected_band();
   std::optional<Instant> instant_at(SideKind side, std::optional<std::size_t> level) const;
-  std::optional<Instant> peak_of(const std::optional<ScenarioCurves>& curves) const;
+  std::optional<Instant> peak_of(const std::shared_ptr<const ScenarioCurves>& curves) const;
 
   MemoryCanvas* canvas_;
   BandLegend* legend_;
@@ -74,6 +74,7 @@ class MemoryView : public View {
   FiguresPanel* units_;
   MemoryLevelsModel* model_;
   std::optional<std::size_t> selected_;
+  std::optional<MemoryPictureRequest> prepared_;  ///< what was asked for last
   std::stop_source preparing_, listing_, changing_, comparing_;
   bool is_sharing_ = false;
   std::optional<double> a_, b_;  ///< cursors that the change is shown between

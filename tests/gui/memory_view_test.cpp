@@ -6,6 +6,7 @@
 #include <QClipboard>
 #include <QGuiApplication>
 #include <QLineEdit>
+#include <QSignalSpy>
 #include <QTableView>
 #include <QTest>
 #include <QToolButton>
@@ -214,16 +215,23 @@ TEST_F(MemoryViewTest, TheErrorAtThePeakIsByCategoryToTheByte) {
   EXPECT_EQ(model->row(0)[2].text, QStringLiteral("6,024 B"));
   EXPECT_EQ(model->row(1)[3].text, QStringLiteral("0 B")) << "parameters";
   EXPECT_EQ(model->row(2)[0].text, QStringLiteral("A activations"));
-  EXPECT_EQ(model->row(2)[3].text, QStringLiteral("+24 B"));
-  EXPECT_EQ(model->row(2)[4].text, QStringLiteral("+0.80%"));
+  EXPECT_EQ(model->row(2)[3].text, QStringLiteral("-24 B")) << "3,000 B less 3,024 B";
+  EXPECT_EQ(model->row(2)[4].text, QStringLiteral("-0.79%")) << "of 3,024 B";
+  EXPECT_EQ(model->row(0)[4].text, QStringLiteral("-0.40%")) << "24 of 6,024 B";
+  EXPECT_LT(model->row(2)[5].number.toDouble(), 0);
+  EXPECT_TRUE(view_.peak()->text().contains(
+      QStringLiteral("predicted less profiled -24 B (-0.40% of profiled)")))
+      << view_.peak()->text().toStdString();
 }
 
 TEST_F(MemoryViewTest, TheSelectedCategoryHasADifferenceOfItsOwn) {
   open(24);
-  EXPECT_EQ(canvas().picture().selected, std::nullopt);
+  EXPECT_EQ(canvas().picture().selected(), std::nullopt);
   view_.peak()->table()->selectRow(2);
   settle();
-  EXPECT_EQ(canvas().picture().selected, activations);
+  EXPECT_EQ(canvas().picture().selected(), activations);
+  const Extremes& own = canvas().picture().a->selected_difference;
+  EXPECT_EQ(own[own.over(0, own.size()).lowest], -24);
   EXPECT_EQ(view_.peak()->table()->currentIndex().row(), 2) << "it stays selected";
 }
 
@@ -231,7 +239,7 @@ TEST_F(MemoryViewTest, TheReadOutHasBothSidesToTheByte) {
   open(24);
   const QStringList lines = canvas().read_out(25'000);
   ASSERT_FALSE(lines.isEmpty());
-  EXPECT_TRUE(lines.contains(QStringLiteral("A activations\t3,000 B\t3,024 B\t+24 B\t+0.80%")))
+  EXPECT_TRUE(lines.contains(QStringLiteral("A activations\t3,000 B\t3,024 B\t-24 B\t-0.79%")))
       << lines.join(QLatin1Char('\n')).toStdString();
 }
 
@@ -258,8 +266,46 @@ TEST_F(MemoryViewTest, TheTableHasARowForEveryTimeAtWhichASideChanges) {
   EXPECT_EQ(table->headerData(3, Qt::Horizontal).toString(), QStringLiteral("total predicted (B)"));
   EXPECT_EQ(table->index(2, 3).data().toString(), QStringLiteral("6000"));
   EXPECT_EQ(table->index(2, 4).data().toString(), QStringLiteral("6024"));
-  EXPECT_EQ(table->index(2, 5).data().toString(), QStringLiteral("24"));
+  EXPECT_EQ(table->headerData(5, Qt::Horizontal).toString(),
+            QStringLiteral("total predicted - profiled (B)"));
+  EXPECT_EQ(table->index(2, 5).data().toString(), QStringLiteral("-24"));
   EXPECT_TRUE(table->index(4, 3).data().isNull()) << "the prediction has ended";
+}
+
+TEST_F(MemoryViewTest, AnotherGhostLeavesThePanelsAndTheLevel) {
+  open();
+  press(Qt::Key_P);
+  const auto a = canvas().picture().a;
+  const auto level = canvas().chosen_level();
+  QSignalSpy figures(view_.peak()->model(), &QAbstractItemModel::modelReset);
+  workspace_.set_ghost(memory_scenario("ghost", 5));
+  settle();
+  EXPECT_TRUE(canvas().picture().ghost);
+  EXPECT_EQ(canvas().picture().a, a);
+  EXPECT_EQ(canvas().chosen_level(), level);
+  EXPECT_EQ(figures.count(), 0);
+}
+
+TEST_F(MemoryViewTest, WhatHasNotChangedIsNotPreparedAgain) {
+  open();
+  ASSERT_TRUE(workspace_.tasks().idle());
+  Q_EMIT workspace_.axis_changed();
+  Q_EMIT workspace_.pair_changed();
+  EXPECT_TRUE(workspace_.tasks().idle());
+}
+
+TEST_F(MemoryViewTest, WhatBDoesNotHaveIsSaid) {
+  open();
+  auto other = std::make_shared<Scenario>(*memory_scenario("two"));
+  auto trace = std::make_shared<Trace>(*other->profiled->ranks.front());
+  trace->rank = 1;
+  other->profiled->ranks = {trace};
+  workspace_.add(other);
+  workspace_.set_b(other);
+  settle();
+  const QString said = QStringLiteral("B's profiled side has nothing of rank 0.");
+  EXPECT_TRUE(view_.peak()->text().contains(said)) << view_.peak()->text().toStdString();
+  EXPECT_TRUE(view_.units()->text().contains(said)) << view_.units()->text().toStdString();
 }
 
 TEST_F(MemoryViewTest, IsPaintedInEveryLook) {
