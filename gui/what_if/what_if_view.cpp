@@ -165,7 +165,7 @@ std::vector<Command> WhatIfView::commands() {
            .is_enabled = has_answer},
           {.group = group,
            .text = tr("Back to the run's own settings"),
-           .keys = {QKeySequence(Qt::CTRL | Qt::Key_0)},
+           .keys = {QKeySequence(Qt::CTRL | Qt::Key_Backspace)},
            .run = [this] { reset(); },
            .is_enabled = has_ground},
           {.group = group,

@@ -175,6 +175,7 @@ void MainWindow::make_bars() {
 void MainWindow::make_progress() {
   reading_ = new QLabel(this);
   progress_ = new QProgressBar(this);
+  progress_->setObjectName(QStringLiteral("opening_progress"));
   progress_->setMaximumWidth(180);
   progress_->setAccessibleName(tr("How much is read"));
   cancel_ = new QPushButton(tr("Cancel"), this);

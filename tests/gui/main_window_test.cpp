@@ -154,11 +154,12 @@ TEST(MainWindow, ClosesWhileItOpensAndAddsNothing) {
     window.show();
     QObject::connect(&window.workspace(), &Workspace::scenarios_changed, [&] { ++changes; });
     // Progress is told before what was read is handed over: whenever it comes, it is in mid-load.
-    QObject::connect(window.findChild<QProgressBar*>(), &QProgressBar::valueChanged, [&](int now) {
-      if (now <= 0 || is_closed) return;
-      is_closed = true;
-      window.close();
-    });
+    QObject::connect(window.findChild<QProgressBar*>(QStringLiteral("opening_progress")),
+                     &QProgressBar::valueChanged, [&](int now) {
+                       if (now <= 0 || is_closed) return;
+                       is_closed = true;
+                       window.close();
+                     });
     window.open(trace);
     ASSERT_TRUE(QTest::qWaitFor([&] { return is_closed; }, patience_ms));
     window.open(trace);  // in flight when the window is destroyed

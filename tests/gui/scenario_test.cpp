@@ -132,7 +132,8 @@ TEST_F(Sitting, EveryViewGoesIntoEveryFormat) {
       EXPECT_FALSE(content.isEmpty()) << file;
       EXPECT_TRUE(content.startsWith(signature)) << file;
       if (format == ExportFormat::csv) {
-        EXPECT_GE(content.count("\r\n"), 2) << file;  // a header and at least a row
+        // A header and at least a row; nothing can be tried out on a run without its job.
+        EXPECT_GE(content.count("\r\n"), file.stem() == "what_if" ? 1 : 2) << file;
       }
       if (format != ExportFormat::png) continue;
       const QImage image = QImage::fromData(content, "PNG");
