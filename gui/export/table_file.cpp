@@ -9,17 +9,6 @@
 namespace shardscope::gui {
 namespace {
 
-using Row = std::function<void(const QModelIndex& first, int depth)>;
-
-void for_each_row(const QAbstractItemModel& table, const QModelIndex& parent, int depth,
-                  const Row& row) {
-  for (int i = 0; i < table.rowCount(parent); ++i) {
-    const QModelIndex first = table.index(i, 0, parent);
-    row(first, depth);
-    if (table.hasChildren(first)) for_each_row(table, first, depth + 1, row);
-  }
-}
-
 QString header(const QAbstractItemModel& table, int column) {
   return table.headerData(column, Qt::Horizontal).toString();
 }
@@ -55,45 +44,83 @@ bool is_right(const QAbstractItemModel& table, int column) {
   return alignment.testFlag(Qt::AlignRight);
 }
 
+void add_csv_line(QString& text, int columns, const std::function<QString(int)>& cell) {
+  for (int column = 0; column < columns; ++column) {
+    if (column > 0) text += u',';
+    text += csv_field(cell(column));
+  }
+  text += QStringLiteral("\r\n");
+}
+
+void add_markdown_line(QString& text, int columns, const std::function<QString(int)>& cell) {
+  text += u'|';
+  for (int column = 0; column < columns; ++column)
+    text += u' ' + cell(column) + QStringLiteral(" |");
+  text += u'\n';
+}
+
+QString whole(TableText table) {
+  while (!table.at_end()) table.add_row();
+  return table.text();
+}
+
 }  // namespace
 
-QString csv_of(const QAbstractItemModel& table) {
-  const int columns = table.columnCount();
-  QString text;
-  const auto line = [&](const std::function<QString(int)>& cell) {
-    for (int column = 0; column < columns; ++column) {
-      if (column > 0) text += u',';
-      text += csv_field(cell(column));
-    }
-    text += QStringLiteral("\r\n");
-  };
-  line([&](int column) { return header(table, column); });
-  for_each_row(table, {}, 0, [&](const QModelIndex& first, int) {
-    line([&](int column) { return value_at(first.siblingAtColumn(column)); });
+TableText::TableText(const QAbstractItemModel& table, ExportFormat format)
+    : table_(table), format_(format), columns_(table.columnCount()), row_(table.index(0, 0)) {
+  add_header();
+}
+
+void TableText::add_header() {
+  if (format_ == ExportFormat::csv)
+    return add_csv_line(text_, columns_, [&](int column) { return header(table_, column); });
+  add_markdown_line(text_, columns_,
+                    [&](int column) { return markdown_cell(header(table_, column)); });
+  add_markdown_line(text_, columns_, [&](int column) {
+    return is_right(table_, column) ? QStringLiteral("--:") : QStringLiteral("---");
   });
-  return text;
+}
+
+void TableText::add_row() {
+  if (format_ == ExportFormat::csv) {
+    add_csv_line(text_, columns_,
+                 [&](int column) { return value_at(row_.siblingAtColumn(column)); });
+  } else {
+    add_markdown_line(text_, columns_, [&](int column) {
+      const QString indent = column == 0 ? QStringLiteral("&emsp;").repeated(depth_) : QString();
+      return indent + markdown_cell(text_at(row_.siblingAtColumn(column)));
+    });
+  }
+  step();
+}
+
+/// To the first child, else to the next row of the nearest parent that has one.
+void TableText::step() {
+  if (table_.rowCount(row_) > 0) {
+    row_ = table_.index(0, 0, row_);
+    ++depth_;
+    return;
+  }
+  for (; row_.isValid(); row_ = row_.parent(), --depth_) {
+    const QModelIndex parent = row_.parent();
+    const int next = row_.row() + 1;
+    if (next >= table_.rowCount(parent)) continue;
+    row_ = table_.index(next, 0, parent);
+    if (!parent.isValid()) top_row_ = next;
+    return;
+  }
+}
+
+double TableText::share() const {
+  return at_end() ? 1 : static_cast<double>(top_row_) / table_.rowCount();
+}
+
+QString csv_of(const QAbstractItemModel& table) {
+  return whole(TableText(table, ExportFormat::csv));
 }
 
 QString markdown_of(const QAbstractItemModel& table) {
-  const int columns = table.columnCount();
-  QString text;
-  const auto line = [&](const std::function<QString(int)>& cell) {
-    text += u'|';
-    for (int column = 0; column < columns; ++column)
-      text += u' ' + cell(column) + QStringLiteral(" |");
-    text += u'\n';
-  };
-  line([&](int column) { return markdown_cell(header(table, column)); });
-  line([&](int column) {
-    return is_right(table, column) ? QStringLiteral("--:") : QStringLiteral("---");
-  });
-  for_each_row(table, {}, 0, [&](const QModelIndex& first, int depth) {
-    line([&](int column) {
-      const QString indent = column == 0 ? QStringLiteral("&emsp;").repeated(depth) : QString();
-      return indent + markdown_cell(text_at(first.siblingAtColumn(column)));
-    });
-  });
-  return text;
+  return whole(TableText(table, ExportFormat::markdown));
 }
 
 }  // namespace shardscope::gui

@@ -2,15 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <QImage>
+#include <QPointer>
+#include <QProgressDialog>
+#include <QPushButton>
 #include <QStandardItemModel>
 #include <QTemporaryDir>
+#include <QTest>
 #include <QXmlStreamReader>
 #include <fstream>
 
 #include "core/error.h"
+#include "core/format/atomic_file.h"
 #include "gui/export/export_dialog.h"
 #include "gui/export/export_view.h"
 #include "gui/export/table_file.h"
+#include "gui/export/table_reader.h"
 #include "gui/export/write_views.h"
 #include "tests/gui/scenarios.h"
 
@@ -101,6 +107,24 @@ TEST_F(Export, AFullDiskIsOneLineAndLeavesNothing) {
   EXPECT_FALSE(told.contains('\n'));
 }
 
+TEST_F(Export, ATableIsReadBetweenEventsAndWrittenWhole) {
+  QString told;
+  export_to(view(), path("d.csv"), [&](const QString& line) { told = line; });
+  EXPECT_FALSE(fs::exists(path("d.csv")));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return !told.isEmpty(); }, patience_ms));
+  EXPECT_EQ(read_whole(path("d.csv")), csv_of(*view().table()).toStdString());
+}
+
+TEST_F(Export, CancelledNothingIsWritten) {
+  export_to(view(), path("d.csv"), [](const QString&) { FAIL(); });
+  const QPointer<QProgressDialog> progress = window.findChild<QProgressDialog*>("export_progress");
+  ASSERT_NE(progress, nullptr);
+  progress->findChild<QPushButton*>()->click();
+  ASSERT_TRUE(QTest::qWaitFor([&] { return progress == nullptr; }, patience_ms));
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  EXPECT_THAT(names_in(folder.path().toStdString()), UnorderedElementsAre());
+}
+
 TEST_F(Export, WhereAFolderIsMissingNothingIsLeft) {
   EXPECT_THROW(write_views(window, {.views = {"diagnostics"}, .output = path("none/x.png")}),
                Error);
@@ -114,6 +138,18 @@ TEST_F(Export, WhatCannotReplaceAFileLeavesItAsItWas) {
                   {.views = {"diagnostics"}, .output = path("x.csv"), .format = ExportFormat::csv}),
       Error);
   EXPECT_THAT(names_in(folder.path().toStdString()), UnorderedElementsAre("x.csv"));
+}
+
+TEST(TableReading, StopsWhereTheTableChangesMeanwhile) {
+  QStandardItemModel model(3, 1);
+  TableReader reader(model, ExportFormat::csv, nullptr);
+  int overtaken = 0;
+  QObject::connect(&reader, &TableReader::overtaken, [&] { ++overtaken; });
+  QObject::connect(&reader, &TableReader::finished, [](const QString&) { FAIL(); });
+  model.removeRow(1);
+  model.removeRow(1);
+  QCoreApplication::processEvents();
+  EXPECT_EQ(overtaken, 1);
 }
 
 /// Bytes (MiB) | Name, the second row with a child.
