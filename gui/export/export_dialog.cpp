@@ -1,6 +1,7 @@
 #include "gui/export/export_dialog.h"
 
 #include <QFileDialog>
+#include <QPointer>
 #include <QProgressDialog>
 #include <QStandardPaths>
 #include <cmath>
@@ -47,6 +48,9 @@ void read_and_write(View& view, ExportFormat format, const std::filesystem::path
   const QString file = QString::fromStdString(path.string());
   QProgressDialog* progress = make_progress(view, file);
   auto* reader = new TableReader(*view.table(), format, progress);
+  // At once: before the dialog goes, a last slice could still be read.
+  QObject::connect(progress, &QProgressDialog::canceled, &view,
+                   [reader = QPointer(reader)] { delete reader; });
   QObject::connect(reader, &TableReader::progressed, progress, [progress](double share) {
     progress->setValue(static_cast<int>(std::lround(share * (progress->maximum() - 1))));
   });

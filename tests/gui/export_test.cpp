@@ -108,6 +108,7 @@ TEST_F(Export, AFullDiskIsOneLineAndLeavesNothing) {
 }
 
 TEST_F(Export, ATableIsReadBetweenEventsAndWrittenWhole) {
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
   QString told;
   export_to(view(), path("d.csv"), [&](const QString& line) { told = line; });
   EXPECT_FALSE(fs::exists(path("d.csv")));
@@ -116,6 +117,7 @@ TEST_F(Export, ATableIsReadBetweenEventsAndWrittenWhole) {
 }
 
 TEST_F(Export, CancelledNothingIsWritten) {
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
   export_to(view(), path("d.csv"), [](const QString&) { FAIL(); });
   const QPointer<QProgressDialog> progress = window.findChild<QProgressDialog*>("export_progress");
   ASSERT_NE(progress, nullptr);
