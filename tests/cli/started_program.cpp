@@ -104,6 +104,13 @@ bool cares(pid_t process, int signal, SignalCare care) {
   return false;
 }
 
+bool has_ended(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("State:")) return line.find('Z') != std::string::npos;
+  return true;
+}
+
 std::vector<pid_t> processes_with(const std::string& word) {
   std::vector<pid_t> found;
   std::error_code ignored;

@@ -46,6 +46,8 @@ bool comes_true(const std::function<bool()>& holds);
 /// What a process does about a signal.
 enum class SignalCare { ignores, catches };
 bool cares(pid_t process, int signal, SignalCare care);
+/// Has it ended, also where nobody has waited for it yet.
+bool has_ended(pid_t process);
 
 /// Processes whose command line has `word`, by number.
 std::vector<pid_t> processes_with(const std::string& word);

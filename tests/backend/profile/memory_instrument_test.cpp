@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
+
 #include "backend/comm/single_communicator.h"
 #include "backend/executor/profiled_trace.h"
 #include "core/schedule_builder.h"
@@ -65,10 +68,10 @@ Trace window_of_two_steps(Executor& executor, std::vector<MemoryMark> before) {
 TEST(MemoryInstrument, ShowsTheResidentSizeOverTime) {
   const Schedule schedule = one_kernel();
   const auto world = make_single_communicator();
-  // Touched in the first step.
-  test::ScriptedDevice device([](const Kernel&, const KernelCall& call) {
-    auto* bytes = static_cast<std::byte*>(call.operands[0]);
-    for (std::int64_t at = 0; at < large.count; at += 4096) bytes[at] = std::byte{1};
+  // Not the arena's, whose huge pages are there from the start. Touched in the first step.
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(large.count);
+  test::ScriptedDevice device([&](const Kernel&, const KernelCall&) {
+    for (std::int64_t at = 0; at < large.count; at += 4096) memory[at] = std::byte{1};
   });
   Executor executor(schedule, device, *world, {.recorded_steps = 2});
   const Trace trace = window_of_two_steps(executor, {});
