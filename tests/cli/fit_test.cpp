@@ -18,10 +18,12 @@ std::string figure(const std::string& key, const std::string& value) {
          R"(", "origin": "assumed", "source": "a test", "date": "2026-11-21"},)";
 }
 
-std::string profile(const std::string& device) {
+/// `peak` and `memory_bandwidth` are of the device.
+std::string profile(const std::string& device, const std::string& peak,
+                    const std::string& bandwidth) {
   return R"({"schema": "shardscope.hardware/1", "name": "round numbers", "source": "made up", "device": ")" +
-         device + "\"," + figure("memory", "8 GB") + figure("peak", "100 GFLOP/s") +
-         figure("peak_bfloat16", "1000 TFLOP/s") + figure("memory_bandwidth", "10 GB/s") +
+         device + "\"," + figure("memory", "8 GB") + figure("peak", peak) +
+         figure("peak_bfloat16", "1000 TFLOP/s") + figure("memory_bandwidth", bandwidth) +
          figure("operation_overhead", "10 us") +
          R"("link": {"bandwidth": "100 GB/s", "latency": "0 us", "origin": "assumed", "source": "a test",
              "date": "2026-11-21"}})";
@@ -50,8 +52,9 @@ constexpr const char* trace_by_hand =
 class Fitting : public ::testing::Test {
  protected:
   Fitting() {
-    workplace_.write("cpu.json", profile("cpu"));
-    workplace_.write("gpu.json", profile("cuda"));
+    // So slow that a real run corrects it however busy this machine is.
+    workplace_.write("cpu.json", profile("cpu", "100 MFLOP/s", "10 MB/s"));
+    workplace_.write("gpu.json", profile("cuda", "100 GFLOP/s", "10 GB/s"));
     workplace_.write("trace.json", trace_by_hand);
   }
   static double factor(const Json& json, const std::string& name) {
