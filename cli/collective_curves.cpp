@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "sim/cost_model.h"
+#include "sim/cost/cost_model.h"
 
 namespace shardscope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 #include "traces/figure.h"
 
 namespace shardscope {

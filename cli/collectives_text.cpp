@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/table.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 namespace {

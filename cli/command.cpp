@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "cli/terminal.h"
-#include "core/format/nearest_word.h"
+#include "core/base/nearest_word.h"
 
 namespace shardscope {
 namespace {

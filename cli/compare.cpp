@@ -14,7 +14,7 @@
 #include "cli/traced_run.h"
 #include "cli/traced_run_report.h"
 #include "cli/verb.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "traces/figure.h"
 #include "traces/match/matched_trace.h"

@@ -9,7 +9,7 @@
 
 #include "cli/summary_text.h"
 #include "cli/table.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/compare.h"
 
 namespace shardscope {

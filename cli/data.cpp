@@ -11,8 +11,8 @@
 #include "cli/output_options.h"
 #include "cli/table.h"
 #include "cli/verb.h"
-#include "core/error.h"
-#include "core/grouped.h"
+#include "core/base/error.h"
+#include "core/base/grouped.h"
 
 namespace shardscope {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "backend/comm/nccl_communicator.h"
+#include "backend/comm/nccl/communicator.h"
 #include "backend/cuda/cuda_device.h"
-#include "core/precision.h"
+#include "core/base/precision.h"
 
 namespace shardscope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/run_folder.h"
 #include "traces/trace.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/figures.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "traces/chrome_reader.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/compare.h"
 #include "traces/differences.h"
 #include "traces/run_folder.h"

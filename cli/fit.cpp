@@ -17,7 +17,7 @@
 #include "cli/table.h"
 #include "cli/trace_observations.h"
 #include "cli/verb.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "sim/fit/fit.h"
 #include "traces/import/import.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cli/verb.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 
 namespace shardscope {

@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "core/error.h"
-#include "sim/builtin_profiles.h"
+#include "core/base/error.h"
+#include "sim/hardware/builtin_profiles.h"
 
 namespace shardscope {
 std::filesystem::path calibrated_profile_path(std::string_view device) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

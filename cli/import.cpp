@@ -12,7 +12,7 @@
 #include "cli/output_options.h"
 #include "cli/trace_input.h"
 #include "cli/verb.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "traces/chrome_writer.h"
 #include "traces/import/import.h"

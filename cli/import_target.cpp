@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 
 namespace shardscope {

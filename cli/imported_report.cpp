@@ -8,9 +8,9 @@
 
 #include "cli/summary_text.h"
 #include "cli/table.h"
-#include "core/format/utf8.h"
-#include "core/grouped.h"
-#include "core/quantities.h"
+#include "core/base/grouped.h"
+#include "core/base/quantities.h"
+#include "core/base/utf8.h"
 #include "traces/lower_median.h"
 
 namespace shardscope {

@@ -6,9 +6,9 @@
 #include <limits>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/native_abilities.h"
-#include "core/strategy.h"
+#include "core/base/error.h"
+#include "core/native/native_abilities.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 namespace {

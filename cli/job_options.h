@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

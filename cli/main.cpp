@@ -13,9 +13,9 @@
 #include "backend/launch/launcher.h"
 #include "cli/terminal.h"
 #include "cli/verb.h"
-#include "core/version.h"
-#include "core/error.h"
-#include "core/format/nearest_word.h"
+#include "core/base/error.h"
+#include "core/base/nearest_word.h"
+#include "core/base/version.h"
 
 namespace shardscope {
 namespace {

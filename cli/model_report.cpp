@@ -1,4 +1,7 @@
 #include "cli/model_report.h"
+#include "core/native/native_schedule.h"
+#include "core/native/zero_paper.h"
+#include "core/schedule/model_states.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "cli/scenario.h"
-#include "core/sharding/sharding_plan.h"
+#include "core/pytorch/plans/sharding_plan.h"
+#include "core/schedule/model_states.h"
 
 namespace shardscope {
 

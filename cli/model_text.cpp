@@ -8,8 +8,9 @@
 
 #include "cli/name_pattern.h"
 #include "cli/table.h"
-#include "core/grouped.h"
-#include "core/quantities.h"
+#include "core/base/grouped.h"
+#include "core/base/quantities.h"
+#include "core/schedule/model_states.h"
 
 namespace shardscope {
 namespace {

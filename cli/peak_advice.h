@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/runtime/training_setup.h"
-#include "core/schedule.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

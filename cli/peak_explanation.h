@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/terminal.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

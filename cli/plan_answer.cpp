@@ -13,8 +13,8 @@
 #include "cli/plan_larger.h"
 #include "cli/plan_plot.h"
 #include "cli/scenario.h"
-#include "core/error.h"
-#include "sim/cost_model.h"
+#include "core/base/error.h"
+#include "sim/cost/cost_model.h"
 #include "sim/planner/parallel.h"
 
 namespace shardscope {

@@ -5,7 +5,7 @@
 
 #include "cli/plan_compare.h"
 #include "cli/pytorch_prediction.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cli/pytorch_prediction.h"
 #include "cli/scenario.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -12,8 +12,8 @@
 #include "cli/place_options.h"
 #include "cli/pytorch_options.h"
 #include "cli/sharding_options.h"
-#include "core/sharding/runtime_request.h"
-#include "core/strategy.h"
+#include "core/pytorch/plans/runtime_request.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 

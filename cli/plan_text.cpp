@@ -8,8 +8,8 @@
 #include "cli/plan_plot.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
-#include "core/grouped.h"
-#include "core/schedule.h"
+#include "core/base/grouped.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 namespace {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "cli/scenario.h"
-#include "sim/hardware_profile.h"
-#include "sim/prediction.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/prediction/prediction.h"
 #include "traces/run_folder.h"
 
 namespace shardscope {

@@ -11,17 +11,17 @@
 #include <string_view>
 #include <thread>
 
-#include "backend/launch/time_limit.h"
+#include "backend/base/process_identity.h"
+#include "backend/base/time_limit.h"
 #include "backend/profile/job_notice.h"
 #include "backend/profile/window_request.h"
 #include "backend/train/stop_request.h"
-#include "backend/watch/process_identity.h"
 #include "cli/output_options.h"
 #include "cli/verb.h"
-#include "core/config/most_profiled_steps.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
+#include "core/native/most_profiled_steps.h"
 #include "traces/run_folder.h"
 
 namespace shardscope {

@@ -11,7 +11,7 @@
 #include "cli/name_pattern.h"
 #include "cli/peak_advice.h"
 #include "cli/table.h"
-#include "core/grouped.h"
+#include "core/base/grouped.h"
 
 namespace shardscope {
 namespace {

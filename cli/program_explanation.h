@@ -5,9 +5,9 @@
 #include <string>
 
 #include "cli/terminal.h"
-#include "core/peak_contents.h"
-#include "core/runtime/training_setup.h"
-#include "core/schedule.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+#include "core/schedule/peak_contents.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

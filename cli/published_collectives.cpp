@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/ranks.h"
+#include "core/base/ranks.h"
 
 namespace shardscope {
 namespace {

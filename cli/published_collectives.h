@@ -1,7 +1,7 @@
 // Collectives of stacks that are no DeepSpeed, on a schedule that DeepSpeed's ZeRO-1 makes.
 #pragma once
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cli/published_words.h"
-#include "sim/builtin_profiles.h"
+#include "sim/hardware/builtin_profiles.h"
 
 namespace shardscope {
 namespace {

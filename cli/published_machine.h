@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/published_row.h"
-#include "sim/cluster.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/cluster.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cli/published_words.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/huggingface.h"
 
 namespace shardscope {

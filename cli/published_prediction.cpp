@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "cli/published_collectives.h"
-#include "core/lower/pytorch/kernel_scratch.h"
-#include "core/runtime/recorded_schedule.h"
-#include "sim/band.h"
-#include "sim/cost_model.h"
+#include "core/pytorch/engine/kernel_scratch.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/cost/cost_model.h"
+#include "sim/engine/step_player.h"
+#include "sim/engine/step_program.h"
+#include "sim/engine/step_rows.h"
 #include "sim/kernels/fusion.h"
-#include "sim/step_player.h"
-#include "sim/step_program.h"
-#include "sim/step_rows.h"
+#include "sim/prediction/band.h"
 
 namespace shardscope {
 namespace {

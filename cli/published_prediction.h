@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/published_scenario.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/trace.h"
 
 namespace shardscope {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cli/published_words.h"
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "cli/published_machine.h"
 #include "cli/published_words.h"
-#include "core/runtime/requested_setup.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
 namespace {

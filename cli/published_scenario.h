@@ -8,9 +8,9 @@
 #include "cli/published_model.h"
 #include "cli/published_row.h"
 #include "cli/published_stack.h"
-#include "core/quantities.h"
-#include "core/runtime/training_setup.h"
-#include "sim/hardware_profile.h"
+#include "core/base/quantities.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

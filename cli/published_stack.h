@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "cli/published_row.h"
-#include "core/dtype.h"
-#include "core/lower/pytorch/models/make_module.h"
-#include "core/runtime/optimizer.h"
-#include "core/strategy.h"
+#include "core/base/dtype.h"
+#include "core/pytorch/engine/models/make_module.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/schedule/strategy.h"
 #include "sim/kernels/fusion.h"
 
 namespace shardscope {

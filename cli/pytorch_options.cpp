@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sim/planner/job_training.h"
 
 namespace shardscope {
@@ -84,8 +84,7 @@ void apply_attention(const PytorchOptions& options, const GpuKind& gpu,
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
-  const OptimizerRule rule = given.optimizer
-                                 ? chosen(optimizers, *given.optimizer, "--optimizer")
+  const OptimizerRule rule = given.optimizer ? chosen(optimizers, *given.optimizer, "--optimizer")
                              : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
                                                                         : OptimizerRule::adamw;
   planner::set_optimizer(job.optimizer, rule, optimizer);

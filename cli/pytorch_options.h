@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/job_options.h"
-#include "core/runtime/training_setup.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
 
 namespace shardscope {
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/error.h"
-#include "core/runtime/recorded_schedule.h"
+#include "core/base/error.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
 
 namespace shardscope {
 namespace {

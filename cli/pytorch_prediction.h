@@ -3,9 +3,9 @@
 
 #include "cli/prediction.h"
 #include "cli/pytorch_scenario.h"
-#include "core/lower/pytorch/kernel_scratch.h"
-#include "core/schedule.h"
-#include "sim/hardware_profile.h"
+#include "core/pytorch/engine/kernel_scratch.h"
+#include "core/schedule/schedule.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

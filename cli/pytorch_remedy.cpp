@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cli/pytorch_prediction.h"
-#include "core/runtime/requested_setup.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/pytorch_scenario.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "cli/scenario.h"
-#include "core/error.h"
-#include "core/refusal.h"
-#include "core/runtime/configured_setup.h"
-#include "core/runtime/requested_setup.h"
+#include "core/base/error.h"
+#include "core/base/refusal.h"
+#include "core/config/configured_setup.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
 namespace {

@@ -11,8 +11,8 @@
 #include "cli/sharding_options.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
-#include "core/runtime/training_setup.h"
-#include "core/strategy.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 

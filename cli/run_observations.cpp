@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cli/scenario.h"
-#include "core/config/job.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/native/job.h"
 #include "traces/chrome_reader.h"
 #include "traces/intervals.h"
 #include "traces/trace.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/fit/observations.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 #include "traces/run_folder.h"
 
 namespace shardscope {

@@ -7,10 +7,12 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_target.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/huggingface.h"
 #include "core/model/read_model.h"
 #include "core/model/trainable.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
 
 namespace shardscope {
 namespace {

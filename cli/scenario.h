@@ -8,12 +8,12 @@
 
 #include "cli/job_options.h"
 #include "cli/place_options.h"
-#include "core/config/job.h"
 #include "core/model/huggingface.h"
 #include "core/model/model.h"
-#include "core/schedule.h"
-#include "core/strategy.h"
-#include "core/target.h"
+#include "core/native/job.h"
+#include "core/schedule/schedule.h"
+#include "core/schedule/strategy.h"
+#include "core/schedule/target.h"
 
 namespace shardscope {
 

@@ -14,7 +14,7 @@
 #include "cli/schedule_report.h"
 #include "cli/sharding_options.h"
 #include "cli/verb.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/table.h"
-#include "core/grouped.h"
-#include "core/quantities.h"
+#include "core/base/grouped.h"
+#include "core/base/quantities.h"
 #include "traces/predicted_buffers.h"
 
 namespace shardscope {

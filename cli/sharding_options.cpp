@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/config/config_json.h"
+#include "core/base/error.h"
+#include "core/base/refusal.h"
 #include "core/config/config_plan.h"
-#include "core/error.h"
+#include "core/config/values/config_json.h"
 #include "core/model/huggingface.h"
-#include "core/refusal.h"
-#include "core/sharding/runtime_request.h"
+#include "core/pytorch/plans/runtime_request.h"
 
 namespace shardscope {
 namespace {

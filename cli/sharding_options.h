@@ -9,13 +9,13 @@
 
 #include "cli/job_options.h"
 #include "cli/place_options.h"
+#include "core/base/refusal.h"
 #include "core/config/config_file.h"
 #include "core/config/config_plan.h"
 #include "core/config/workers.h"
 #include "core/model/model.h"
-#include "core/refusal.h"
-#include "core/sharding/runtime_request.h"
-#include "core/sharding/sharding_plan.h"
+#include "core/pytorch/plans/runtime_request.h"
+#include "core/pytorch/plans/sharding_plan.h"
 
 namespace shardscope {
 

@@ -11,8 +11,8 @@
 
 #include "cli/name_pattern.h"
 #include "cli/table.h"
-#include "core/grouped.h"
-#include "core/quantities.h"
+#include "core/base/grouped.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/terminal.h"
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/summary.h"
 
 namespace shardscope {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 

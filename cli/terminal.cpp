@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/format/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/terminal.h"
-#include "core/error.h"
-#include "core/format/utf8.h"
-#include "core/quantities.h"
+#include "core/base/error.h"
+#include "core/base/quantities.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
 #include "traces/import/collective_names.h"
 #include "traces/import/collectives.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cli/output_options.h"
-#include "core/side_by_side.h"
-#include "core/strategy.h"
-#include "sim/prediction.h"
+#include "core/base/side_by_side.h"
+#include "core/schedule/strategy.h"
+#include "sim/prediction/prediction.h"
 #include "traces/import/import.h"
 #include "traces/match/match_errors.h"
 #include "traces/match/memory_match.h"

@@ -6,8 +6,8 @@
 
 #include "cli/summary_text.h"
 #include "cli/table.h"
-#include "core/grouped.h"
-#include "core/quantities.h"
+#include "core/base/grouped.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 namespace {

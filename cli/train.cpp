@@ -15,9 +15,9 @@
 #include "backend/cuda/cuda_probe.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
-#include "backend/launch/environment.h"
 #include "backend/launch/launcher.h"
 #include "backend/profile/job_notice.h"
+#include "backend/rendezvous/environment.h"
 #include "backend/train/train.h"
 #include "cli/device_choice.h"
 #include "cli/finished_run.h"
@@ -29,10 +29,10 @@
 #include "cli/summary_text.h"
 #include "cli/verb.h"
 #include "cli/what_fits.h"
-#include "core/config/most_profiled_steps.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/model/model_weights.h"
+#include "core/native/most_profiled_steps.h"
 
 namespace shardscope {
 namespace {

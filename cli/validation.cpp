@@ -10,7 +10,7 @@
 
 #include "cli/published_prediction.h"
 #include "cli/published_scenario.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/published_row.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/native/resolved_strategy.h"
 
 namespace shardscope {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/scenario.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/analysis.h"
 #include "traces/trace.h"
 

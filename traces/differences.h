@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/analysis.h"
 #include "traces/peer_waits.h"
 #include "traces/trace.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/differences.h"
 
 namespace shardscope {

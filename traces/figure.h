@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/trace.h"
 
 namespace shardscope {

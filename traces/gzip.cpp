@@ -8,8 +8,8 @@
 #include <limits>
 #include <new>
 
-#include "core/error.h"
-#include "core/quantities.h"
+#include "core/base/error.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/dtype.h"
-#include "core/schedule.h"
+#include "core/base/dtype.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

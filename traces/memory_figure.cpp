@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/analysis.h"
 #include "traces/figure.h"
 #include "traces/memory_frame.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/axis.h"
 #include "traces/svg.h"
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope::palette {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/trace.h"
 
 namespace shardscope {

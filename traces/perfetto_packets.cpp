@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "traces/trace.h"
 
 namespace shardscope {

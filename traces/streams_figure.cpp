@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/analysis.h"
 #include "traces/axis.h"
 #include "traces/figure.h"

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/collective_choice.h"
-#include "core/dtype.h"
-#include "core/quantities.h"
-#include "core/ranks.h"
-#include "core/schedule.h"
+#include "core/base/dtype.h"
+#include "core/base/quantities.h"
+#include "core/base/ranks.h"
+#include "core/schedule/collective_choice.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -11,7 +11,7 @@
 #include "backend/calibrate/kernel_timer.h"
 #include "backend/calibrate/rank_group.h"
 #include "backend/calibrate/step_timer.h"
-#include "backend/comm/nccl_tuning_log.h"
+#include "backend/comm/nccl/tuning_log.h"
 
 namespace shardscope {
 namespace {

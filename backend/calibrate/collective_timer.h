@@ -8,9 +8,9 @@
 
 #include "backend/calibrate/core_use.h"
 #include "backend/comm/collective_queue.h"
-#include "backend/communicator.h"
-#include "backend/device.h"
-#include "core/samples.h"
+#include "backend/comm/communicator.h"
+#include "backend/device/device.h"
+#include "core/schedule/samples.h"
 
 namespace shardscope {
 

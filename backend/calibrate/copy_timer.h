@@ -1,8 +1,8 @@
 // Times copies between the host's memory and a device's.
 #pragma once
 
-#include "backend/device_memory.h"
-#include "core/quantities.h"
+#include "backend/device/device_memory.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/kernel.h"
-#include "core/precision.h"
+#include "core/base/precision.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope {
 

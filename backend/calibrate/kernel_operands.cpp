@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 
 namespace shardscope {
 namespace {

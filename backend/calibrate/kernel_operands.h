@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "backend/device.h"
-#include "core/kernel.h"
-#include "core/quantities.h"
+#include "backend/device/device.h"
+#include "core/base/quantities.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope {
 
@@ -26,7 +26,7 @@ struct OperandSpec {
   Content content = Content::floats;
 };
 
-/// Operands in the kernel's order (core/kernel.h), without the workspace.
+/// Operands in the kernel's order (core/schedule/kernel.h), without the workspace.
 std::vector<OperandSpec> operand_specs(const Kernel& kernel);
 
 /// The operands of one kernel in memory of their own on the device, ready to run again and again.

@@ -3,8 +3,8 @@
 
 #include <span>
 
-#include "backend/communicator.h"
-#include "core/quantities.h"
+#include "backend/comm/communicator.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "backend/calibrate/rank_group.h"
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/executor/executor.h"
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 
 namespace shardscope {
 namespace {

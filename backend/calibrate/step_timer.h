@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "backend/calibrate/core_use.h"
-#include "backend/communicator.h"
-#include "backend/device.h"
-#include "core/samples.h"
-#include "core/schedule.h"
+#include "backend/comm/communicator.h"
+#include "backend/device/device.h"
+#include "core/schedule/samples.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 namespace shardscope {
 

@@ -1,6 +1,6 @@
 #include "backend/comm/private_arena.h"
 
-#include "backend/comm/memory_mapping.h"
+#include "backend/base/memory_mapping.h"
 
 namespace shardscope {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 
 namespace shardscope {
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
-#include "backend/device.h"
-#include "core/kernel.h"
+#include "backend/device/device.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::cpu {
 

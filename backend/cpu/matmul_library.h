@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "backend/device.h"
-#include "core/kernel.h"
+#include "backend/device/device.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::cpu {
 

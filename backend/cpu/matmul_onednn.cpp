@@ -9,7 +9,7 @@
 
 #include "backend/cpu/matmul_library.h"
 #include "backend/cpu/team.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::cpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "backend/cuda/shared_library.h"
+#include "backend/base/shared_library.h"
 
 namespace shardscope::cuda {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "backend/cuda/cublaslt_library.h"
 #include "backend/cuda/cuda_workspace.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::cuda {
 namespace {

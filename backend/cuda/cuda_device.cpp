@@ -15,7 +15,7 @@
 #include "backend/cuda/event_timeline.h"
 #include "backend/cuda/launch_kernels.h"
 #include "backend/cuda/stream_memory.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

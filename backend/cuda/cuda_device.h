@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backend/cuda/cuda_workspace.h"
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope {
 

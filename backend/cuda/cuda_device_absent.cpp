@@ -1,5 +1,5 @@
 #include "backend/cuda/cuda_device.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 

@@ -8,7 +8,7 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/cuda_device.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

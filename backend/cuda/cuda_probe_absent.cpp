@@ -1,6 +1,6 @@
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_probe.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/device_streams.h"
+#include "backend/device/device_streams.h"
 
 namespace shardscope::cuda {
 

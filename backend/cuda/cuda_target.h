@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/cuda/cuda_workspace.h"
-#include "core/target.h"
+#include "core/schedule/target.h"
 
 namespace shardscope {
 

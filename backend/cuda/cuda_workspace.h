@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "core/kernel.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope {
 

@@ -1,7 +1,7 @@
 #include <optional>
 
 #include "backend/cuda/cudnn_attention.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::cuda {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backend/cuda/cudnn_library.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::cuda {
 namespace {

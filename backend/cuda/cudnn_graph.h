@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope::cuda {
 

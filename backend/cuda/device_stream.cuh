@@ -4,9 +4,9 @@
 #include <cuda_runtime.h>
 
 #include "backend/cuda/check.h"
-#include "backend/cuda/simt.h"
-#include "backend/cuda/tensor_core.h"
-#include "core/kernel.h"
+#include "backend/cuda/kernels/simt.h"
+#include "backend/cuda/kernels/tensor_core.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::cuda {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "backend/cuda/cuda_streams.h"
-#include "backend/device_timeline.h"
+#include "backend/device/device_timeline.h"
 
 namespace shardscope::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::cuda {
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/check.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::cuda {
 namespace {

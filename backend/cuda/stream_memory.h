@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/cuda/cuda_streams.h"
-#include "backend/device_memory.h"
+#include "backend/device/device_memory.h"
 
 namespace shardscope::cuda {
 

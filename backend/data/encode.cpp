@@ -10,7 +10,7 @@
 
 #include "backend/data/llm_c_header.h"
 #include "backend/data/token_stream.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 
 namespace shardscope {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "backend/data/llm_c_header.h"
 #include "backend/data/mapped_file.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 
 namespace shardscope {

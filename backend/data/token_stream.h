@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

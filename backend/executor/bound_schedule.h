@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "backend/communicator.h"
-#include "core/schedule.h"
+#include "backend/comm/communicator.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

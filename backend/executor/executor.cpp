@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "backend/executor/probe_scopes.h"
 #include "backend/executor/resident_memory.h"
-#include "backend/profile/probe_scopes.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

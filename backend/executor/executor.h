@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "backend/comm/collective_queue.h"
-#include "backend/communicator.h"
-#include "backend/device.h"
+#include "backend/comm/communicator.h"
+#include "backend/device/device.h"
 #include "backend/executor/allocation_counter.h"
 #include "backend/executor/arena_guard.h"
 #include "backend/executor/bound_schedule.h"
 #include "backend/executor/live_bytes_counter.h"
 #include "backend/executor/memory_marks.h"
+#include "backend/executor/probe.h"
 #include "backend/executor/step_recorder.h"
 #include "backend/executor/stream_order.h"
-#include "backend/profile/probe.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

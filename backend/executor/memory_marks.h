@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/device_memory.h"
-#include "core/quantities.h"
+#include "backend/device/device_memory.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

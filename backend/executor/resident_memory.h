@@ -1,7 +1,7 @@
 // What the system says that this process holds.
 #pragma once
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

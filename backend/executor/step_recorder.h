@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/quantities.h"
-#include "core/schedule.h"
+#include "core/base/quantities.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

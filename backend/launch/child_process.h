@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/launch/environment.h"
-#include "backend/launch/file_descriptor.h"
+#include "backend/base/file_descriptor.h"
+#include "backend/rendezvous/environment.h"
 
 namespace shardscope {
 

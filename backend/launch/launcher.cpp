@@ -12,12 +12,12 @@
 
 #include <fmt/format.h>
 
+#include "backend/base/time_limit.h"
 #include "backend/launch/child_process.h"
-#include "backend/launch/environment.h"
 #include "backend/launch/rank_log.h"
-#include "backend/launch/tcp_store_server.h"
-#include "backend/launch/time_limit.h"
-#include "backend/watch/job_story.h"
+#include "backend/rendezvous/environment.h"
+#include "backend/rendezvous/tcp_store_server.h"
+#include "backend/watch/job_report.h"
 
 namespace shardscope {
 namespace {
@@ -112,7 +112,7 @@ Variables variables_of_rank(const Variables& ours, int rank, int ranks, int port
 /// The ranks of one launch, from their start to the end of the last one.
 class RunningJob {
  public:
-  RunningJob(const LaunchPlan& plan, int port) : plan_(plan), story_(port) {
+  RunningJob(const LaunchPlan& plan, int port) : plan_(plan), report_(port) {
     const Variables ours = process_variables();
     for (int rank = 0; rank < plan.ranks; ++rank) {
       RankLog log = plan.log_folder.empty()
@@ -222,8 +222,8 @@ class RunningJob {
   }
 
   void note_failure(Failure failure) {
-    if (failure.end.signal != 0) story_.tell_lost(failure.rank, text_of(failure.end));
-    failure.told = story_.failure_of(failure.rank);
+    if (failure.end.signal != 0) report_.tell_lost(failure.rank, text_of(failure.end));
+    failure.told = report_.failure_of(failure.rank);
     if (failure.told)
       ranks_[static_cast<std::size_t>(failure.rank)].log.write("shardscope: " + *failure.told +
                                                                "\n");
@@ -250,7 +250,7 @@ class RunningJob {
         next_step_ = TimeLimit(wait_for_verdict);
       } else if (next_step_.passed()) {
         // Who has not ended by itself then does not listen.
-        story_.verdict() ? kill_all() : take_down();
+        report_.verdict() ? kill_all() : take_down();
       }
     }
   }
@@ -274,7 +274,7 @@ class RunningJob {
   /// The one line about a job that failed.
   Error error_of(const Failure& failure) {
     const RankLog& log = ranks_[static_cast<std::size_t>(failure.rank)].log;
-    const std::optional<Verdict> verdict = story_.verdict();
+    const std::optional<Verdict> verdict = report_.verdict();
     const std::string last = log.last_line();
     Error::Parts parts{
         .where = fmt::format("rank {}", failure.rank),
@@ -294,7 +294,7 @@ class RunningJob {
   }
 
   const LaunchPlan& plan_;
-  JobStory story_;
+  JobReport report_;
   std::vector<Rank> ranks_;
   std::vector<pollfd> polls_;
   std::vector<Failure> failures_;  ///< in the order seen; not of ranks that we took down

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "backend/launch/file_descriptor.h"
+#include "backend/base/file_descriptor.h"
 
 namespace shardscope {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

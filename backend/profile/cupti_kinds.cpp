@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

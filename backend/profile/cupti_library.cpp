@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/shared_library.h"
+#include "backend/base/shared_library.h"
 
 namespace shardscope {
 namespace {

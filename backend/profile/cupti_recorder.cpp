@@ -16,7 +16,7 @@
 #include "backend/profile/cupti_records.h"
 #include "backend/profile/host_clock.h"
 #include "backend/profile/launch_links.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "backend/profile/device_recording.h"
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

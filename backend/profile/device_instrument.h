@@ -5,7 +5,7 @@
 
 #include "backend/profile/device_recording.h"
 #include "backend/profile/instrument.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

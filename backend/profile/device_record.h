@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

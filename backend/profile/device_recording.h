@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/executor/probe.h"
 #include "backend/profile/device_record.h"
-#include "backend/profile/probe.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

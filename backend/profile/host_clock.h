@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backend/profile/clock_offset.h"
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backend/profile/probe.h"
+#include "backend/executor/probe.h"
 #include "traces/trace.h"
 
 namespace shardscope {

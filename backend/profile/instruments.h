@@ -6,11 +6,11 @@
 #include <memory>
 #include <vector>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 #include "backend/executor/executor.h"
 #include "backend/executor/memory_marks.h"
 #include "backend/profile/instrument.h"
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

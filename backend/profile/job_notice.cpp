@@ -10,9 +10,9 @@
 
 #include <fmt/format.h>
 
+#include "backend/base/process_identity.h"
 #include "backend/profile/window_request.h"
-#include "backend/watch/process_identity.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "core/format/json_reader.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/profile/device_record.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

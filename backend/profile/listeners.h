@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "backend/profile/probe.h"
-#include "core/schedule.h"
+#include "backend/executor/probe.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "core/collective_choice.h"
-#include "core/schedule.h"
+#include "core/schedule/collective_choice.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

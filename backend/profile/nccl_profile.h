@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "backend/executor/probe.h"
 #include "backend/profile/instrument.h"
-#include "backend/profile/probe.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "traces/trace.h"
 
 namespace shardscope {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "backend/profile/probe.h"
-#include "core/schedule.h"
+#include "backend/executor/probe.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -9,7 +9,7 @@
 #include "backend/executor/executor.h"
 #include "backend/profile/instrument.h"
 #include "backend/profile/processor_meter.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "traces/operation_spans.h"
 
 namespace shardscope {

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 #include "backend/executor/executor.h"
 #include "backend/profile/instrument.h"
-#include "core/ranks.h"
+#include "core/base/ranks.h"
 
 namespace shardscope {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "backend/launch/file_descriptor.h"
+#include "backend/base/file_descriptor.h"
 
 struct perf_event_attr;
 struct perf_event_mmap_page;

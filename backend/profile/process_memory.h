@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/launch/file_descriptor.h"
-#include "core/quantities.h"
+#include "backend/base/file_descriptor.h"
+#include "core/base/quantities.h"
 #include "traces/trace.h"
 
 namespace shardscope {

@@ -29,13 +29,13 @@ Profiler::Profiler(const ProfilerPlace& place)
   if (place.environment.rank == 0) notice_.emplace(place.job.output, own_notice(place.job.steps));
 }
 
-void Profiler::add_wish(RankWishes& wishes) {
+void Profiler::add_request(StopRequests& requests) {
   if (!place_.signal.take()) return;
   if (notice_) request_ = take_request(place_.job.output);
   if (request_)
-    wishes.profile_steps = request_->steps;
+    requests.profile_steps = request_->steps;
   else
-    wishes.profile = true;
+    requests.profile = true;
 }
 
 bool Profiler::before_step(std::int64_t step) {
@@ -58,16 +58,16 @@ void Profiler::open(StepRange steps) {
   if (replays_) place_.executor.forget_graph();
 }
 
-void Profiler::after_step(std::int64_t step, const RankWishes& wishes) {
+void Profiler::after_step(std::int64_t step, const StopRequests& requests) {
   if (open_) recorded_[recorded_count_++] = place_.executor.recorder().last();
   if (open_ && step == open_->last) close(step);
-  if (wishes.profile || wishes.profile_steps > 0) answer(step, wishes);
+  if (requests.profile || requests.profile_steps > 0) answer(step, requests);
   collect_results(false);
 }
 
-void Profiler::answer(std::int64_t step, const RankWishes& wishes) {
-  const bool is_request = wishes.profile_steps > 0;
-  const int steps = is_request ? wishes.profile_steps : place_.job.profile.steps;
+void Profiler::answer(std::int64_t step, const StopRequests& requests) {
+  const bool is_request = requests.profile_steps > 0;
+  const int steps = is_request ? requests.profile_steps : place_.job.profile.steps;
   const std::optional<StepRange> window = schedule_.ask(step + 1, steps);
   if (!notice_) return;
   const std::string reason = window ? "" : why_none(step);

@@ -12,7 +12,7 @@
 
 #include "backend/executor/executor.h"
 #include "backend/executor/profiled_trace.h"
-#include "backend/launch/environment.h"
+#include "backend/executor/stop_requests.h"
 #include "backend/profile/instrument.h"
 #include "backend/profile/job_notice.h"
 #include "backend/profile/profile_signal.h"
@@ -20,9 +20,9 @@
 #include "backend/profile/window_request.h"
 #include "backend/profile/window_results.h"
 #include "backend/profile/window_schedule.h"
-#include "backend/train/rank_wishes.h"
+#include "backend/rendezvous/environment.h"
 #include "backend/watch/job_session.h"
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 
@@ -58,12 +58,12 @@ class Profiler {
   const ClockOffset& clock() const { return clock_.unix_minus_monotonic; }
 
   /// Did somebody ask this rank for a window since the last step?
-  void add_wish(RankWishes& wishes);
+  void add_request(StopRequests& requests);
   /// Before `step`: opens the window that begins with it. True where the executor is to time the
   /// step operation by operation; other steps of a window are timed by an instrument.
   bool before_step(std::int64_t step);
   /// After `step`, with what any rank asked for.
-  void after_step(std::int64_t step, const RankWishes& wishes);
+  void after_step(std::int64_t step, const StopRequests& requests);
   /// Closes what is open and waits until all windows' results are there.
   void finish();
 
@@ -73,7 +73,7 @@ class Profiler {
  private:
   void open(StepRange steps);
   void close(std::int64_t last_step);
-  void answer(std::int64_t step, const RankWishes& wishes);
+  void answer(std::int64_t step, const StopRequests& requests);
   /// Why no window begins after `step`.
   std::string why_none(std::int64_t step) const;
   Trace trace_of_window(StepRange steps);

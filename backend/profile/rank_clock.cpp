@@ -8,10 +8,10 @@
 
 #include <fmt/format.h>
 
+#include "backend/base/process_identity.h"
+#include "backend/base/time_limit.h"
 #include "backend/executor/step_recorder.h"
-#include "backend/launch/time_limit.h"
-#include "backend/watch/process_identity.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

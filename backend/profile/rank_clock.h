@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "backend/launch/environment.h"
-#include "backend/launch/tcp_store.h"
 #include "backend/profile/clock_offset.h"
+#include "backend/rendezvous/environment.h"
+#include "backend/rendezvous/tcp_store.h"
 
 namespace shardscope {
 

@@ -3,7 +3,7 @@
 
 #include "backend/profile/device_recording.h"
 #include "backend/profile/instrument.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "traces/trace.h"
 
 namespace shardscope {

@@ -12,14 +12,14 @@
 
 #include <fmt/format.h>
 
-#include "backend/launch/file_descriptor.h"
-#include "backend/launch/time_limit.h"
-#include "backend/watch/process_identity.h"
-#include "core/config/most_profiled_steps.h"
-#include "core/error.h"
+#include "backend/base/file_descriptor.h"
+#include "backend/base/process_identity.h"
+#include "backend/base/time_limit.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "core/format/json_reader.h"
+#include "core/native/most_profiled_steps.h"
 
 namespace shardscope {
 namespace {

@@ -8,8 +8,8 @@
 
 namespace shardscope {
 
-/// Somebody's wish for a window, left in the run folder as profile.request before the job is woken
-/// by SIGUSR1.
+/// Somebody's request for a window, left in the run folder as profile.request before the job is
+/// woken by SIGUSR1.
 struct WindowRequest {
   std::string id;  ///< of who asks, own_identity()
   int steps = 0;

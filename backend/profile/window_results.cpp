@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "backend/launch/time_limit.h"
+#include "backend/base/time_limit.h"
 #include "backend/profile/job_notice.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "traces/chrome_reader.h"

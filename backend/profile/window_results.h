@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/launch/environment.h"
 #include "backend/profile/window_schedule.h"
 #include "backend/profile/windows_done.h"
+#include "backend/rendezvous/environment.h"
 #include "backend/watch/job_session.h"
 #include "traces/differences.h"
 #include "traces/trace.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

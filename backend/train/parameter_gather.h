@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 #include "backend/executor/executor.h"
 #include "backend/train/parameter_storage.h"
 #include "core/model/model.h"

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "core/bfloat16.h"
-#include "core/units.h"
+#include "core/base/bfloat16.h"
+#include "core/native/units.h"
 
 namespace shardscope {
 

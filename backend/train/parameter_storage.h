@@ -8,7 +8,7 @@
 
 #include "backend/executor/executor.h"
 #include "core/model/model.h"
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 #include "backend/executor/executor.h"
 #include "core/model/model.h"
 

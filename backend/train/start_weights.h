@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend/executor/executor.h"
-#include "core/config/job.h"
 #include "core/model/model.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

@@ -11,14 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "backend/comm/gpu_place.h"
-#include "backend/comm/join_job.h"
-#include "backend/comm/make_communicator.h"
-#include "backend/comm/nccl_settings.h"
+#include "backend/comm/nccl/settings.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/executor/memory_marks.h"
 #include "backend/executor/profiled_trace.h"
+#include "backend/job/gpu_place.h"
+#include "backend/job/join_job.h"
+#include "backend/job/make_communicator.h"
 #include "backend/profile/instruments.h"
 #include "backend/profile/listeners.h"
 #include "backend/profile/nccl_profile.h"
@@ -30,7 +30,7 @@
 #include "backend/train/stop_request.h"
 #include "backend/train/trainer.h"
 #include "core/format/atomic_file.h"
-#include "core/model_flops.h"
+#include "core/schedule/model_flops.h"
 #include "traces/chrome_writer.h"
 #include "traces/summary.h"
 
@@ -142,7 +142,7 @@ class Run {
     bool stop = false;
     while (trainer_->steps_done() < job_.steps && !stop) {
       const Trainer::StepResult result = run_step();
-      stop = result.wishes.stop;
+      stop = result.requests.stop;
       progress_.show(result.metrics);
       if (metrics_) metrics_->append(to_json(result.metrics));
       tell_news();
@@ -193,11 +193,11 @@ class Run {
   }
 
   Trainer::StepResult run_step() {
-    RankWishes wishes{.stop = stop_request_.asked()};
-    profiler_->add_wish(wishes);
+    StopRequests requests{.stop = stop_request_.asked()};
+    profiler_->add_request(requests);
     const bool timed = profiler_->before_step(trainer_->steps_done() + 1);
-    const Trainer::StepResult result = trainer_->run_step(wishes, timed);
-    profiler_->after_step(trainer_->steps_done(), result.wishes);
+    const Trainer::StepResult result = trainer_->run_step(requests, timed);
+    profiler_->after_step(trainer_->steps_done(), result.requests);
     return result;
   }
 

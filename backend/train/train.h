@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "backend/launch/environment.h"
-#include "core/config/job.h"
-#include "core/error.h"
-#include "core/quantities.h"
+#include "backend/rendezvous/environment.h"
+#include "core/base/error.h"
+#include "core/base/quantities.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 

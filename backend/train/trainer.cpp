@@ -6,10 +6,12 @@
 #include <cmath>
 
 #include "backend/train/start_weights.h"
-#include "core/config/learning_rate.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/read_model.h"
 #include "core/model/trainable.h"
+#include "core/native/learning_rate.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
 
 namespace shardscope {
 namespace {
@@ -91,12 +93,12 @@ bool Trainer::is_timed(std::int64_t step) const {
          job_.steps - step < job_.profile_steps;
 }
 
-Trainer::StepResult Trainer::run_step(const RankWishes& wishes, bool timed) {
+Trainer::StepResult Trainer::run_step(const StopRequests& requests, bool timed) {
   const std::int64_t begin_ns = monotonic_ns();
   if (!first_step_ns_) first_step_ns_ = begin_ns;
   read_inputs();
-  // Summed over ranks: the loss, which the step starts at 0, and what they wish.
-  std::array<double, 2> loss{0, to_sum(wishes)};
+  // Summed over ranks: the loss, which the step starts at 0, and what they request.
+  std::array<double, 2> loss{0, to_sum(requests)};
   executor_.write<double>("loss", loss);
   const double rate = learning_rate(job_.learning_rate, steps_done_, job_.steps);
   ++steps_done_;
@@ -115,7 +117,7 @@ Trainer::StepResult Trainer::run_step(const RankWishes& wishes, bool timed) {
       .elapsed_s = seconds(end_ns - *first_step_ns_),
       .tokens_per_s = static_cast<double>(tokens_per_step()) / seconds(end_ns - begin_ns)};
   require_finite(metrics);
-  return {.metrics = metrics, .wishes = wishes_of_sum(loss[1])};
+  return {.metrics = metrics, .requests = requests_of_sum(loss[1])};
 }
 
 }  // namespace shardscope

@@ -6,16 +6,16 @@
 #include <span>
 #include <vector>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
-#include "backend/device.h"
+#include "backend/device/device.h"
 #include "backend/executor/executor.h"
-#include "backend/train/rank_wishes.h"
+#include "backend/executor/stop_requests.h"
 #include "backend/train/step_metrics.h"
-#include "core/config/job.h"
 #include "core/model/model.h"
-#include "core/schedule.h"
+#include "core/native/job.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 
@@ -30,12 +30,12 @@ class Trainer {
 
   struct StepResult {
     StepMetrics metrics;
-    RankWishes wishes;  ///< of any rank; the same on all
+    StopRequests requests;  ///< of any rank; the same on all
   };
   /// Runs the next step, timed operation by operation where asked for, and else where the run's
-  /// trace is to have it; `wishes` are this rank's. Throws Error (ExitCode::not_finite) if loss or
-  /// norm went bad.
-  StepResult run_step(const RankWishes& wishes = {}, bool timed = false);
+  /// trace is to have it; `requests` are this rank's. Throws Error (ExitCode::not_finite) if loss
+  /// or norm went bad.
+  StepResult run_step(const StopRequests& requests = {}, bool timed = false);
 
   const Model& model() const { return model_; }
   const Schedule& schedule() const { return schedule_; }

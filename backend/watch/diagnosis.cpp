@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "backend/launch/parse_integer.h"
+#include "backend/base/parse_integer.h"
 
 namespace shardscope {
 namespace {

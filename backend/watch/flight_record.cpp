@@ -4,7 +4,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "backend/launch/tcp_store_protocol.h"
+#include "backend/rendezvous/tcp_store_protocol.h"
 
 namespace shardscope {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/communicator.h"
-#include "core/dtype.h"
-#include "core/quantities.h"
+#include "backend/comm/communicator.h"
+#include "core/base/dtype.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

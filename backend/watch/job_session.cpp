@@ -1,6 +1,6 @@
 #include "backend/watch/job_session.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 

@@ -7,11 +7,11 @@
 
 #include <fmt/format.h>
 
-#include "backend/launch/time_limit.h"
+#include "backend/base/process_identity.h"
+#include "backend/base/time_limit.h"
 #include "backend/watch/flight_recorder.h"
-#include "backend/watch/process_identity.h"
 #include "backend/watch/watch_keys.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "backend/launch/environment.h"
-#include "backend/launch/tcp_store.h"
-#include "backend/launch/tcp_store_server.h"
+#include "backend/rendezvous/environment.h"
+#include "backend/rendezvous/tcp_store.h"
+#include "backend/rendezvous/tcp_store_server.h"
 
 namespace shardscope {
 

@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "backend/base/process_identity.h"
+#include "backend/base/time_limit.h"
 #include "backend/comm/queued_collectives.h"
-#include "backend/launch/time_limit.h"
 #include "backend/watch/flight_record.h"
-#include "backend/watch/process_identity.h"
 #include "backend/watch/watch_keys.h"
 #include "core/format/atomic_file.h"
 
@@ -171,7 +171,7 @@ std::optional<Trouble> Watchdog::own_trouble() {
 
 /// What has ended on the device, and what starts there; returns what failed.
 std::string Watchdog::follow_queue() {
-  const Deadman::Call call(deadman_, meeting_.deadline() + longest_end);
+  const CallTimeout::Call call(call_timeout_, meeting_.deadline() + longest_end);
   const std::lock_guard lock(mutex_);
   QueuedCollectives* queue = watched_ == nullptr ? nullptr : watched_->queued();
   if (queue == nullptr) return "";
@@ -279,7 +279,7 @@ void Watchdog::wait_for_records(const Verdict& verdict) {
 }
 
 void Watchdog::abort_communicators(const std::string& why) {
-  const Deadman::Call call(deadman_, longest_end);
+  const CallTimeout::Call call(call_timeout_, longest_end);
   const std::lock_guard lock(mutex_);
   if (watched_ == nullptr) return;
   if (QueuedCollectives* queue = watched_->queued()) queue->abort(why);

@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "backend/communicator.h"
-#include "backend/launch/time_limit.h"
-#include "backend/watch/deadman.h"
+#include "backend/base/time_limit.h"
+#include "backend/comm/communicator.h"
+#include "backend/watch/call_timeout.h"
 #include "backend/watch/diagnosis.h"
 #include "backend/watch/flight_recorder.h"
 #include "backend/watch/meeting.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 
@@ -91,7 +91,7 @@ class Watchdog {
   bool stopping_ = false;
   TimeLimit::Clock::time_point next_poll_{};
   TimeLimit end_{std::chrono::hours(24)};  ///< of this process, once there is trouble
-  Deadman deadman_{[this] { end_stuck_process(); }};
+  CallTimeout call_timeout_{[this] { end_stuck_process(); }};
   std::thread thread_;
 };
 

@@ -6,10 +6,10 @@
 #include <initializer_list>
 #include <vector>
 
-#include "core/config/config_value.h"
+#include "core/base/error.h"
 #include "core/config/deepspeed/hjson.h"
-#include "core/config/yaml_reader.h"
-#include "core/error.h"
+#include "core/config/values/config_value.h"
+#include "core/config/yaml/yaml_reader.h"
 #include "core/format/atomic_file.h"
 
 namespace shardscope {

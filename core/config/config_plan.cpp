@@ -10,10 +10,10 @@
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/deepspeed/deepspeed_config.h"
 #include "core/config/deepspeed/settings.h"
-#include "core/config/python_text.h"
+#include "core/format/python_text.h"
 #include "core/model/huggingface.h"
-#include "core/sharding/accelerate_fsdp2.h"
-#include "core/sharding/runtime_plans.h"
+#include "core/pytorch/plans/accelerate_fsdp2.h"
+#include "core/pytorch/plans/runtime_plans.h"
 
 namespace shardscope {
 namespace {

@@ -11,9 +11,9 @@
 #include "core/config/deepspeed/settings.h"
 #include "core/config/workers.h"
 #include "core/model/model.h"
-#include "core/sharding/fsdp1.h"
-#include "core/sharding/fsdp2.h"
-#include "core/sharding/sharding_plan.h"
+#include "core/pytorch/plans/fsdp1.h"
+#include "core/pytorch/plans/fsdp2.h"
+#include "core/pytorch/plans/sharding_plan.h"
 
 namespace shardscope {
 

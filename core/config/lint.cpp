@@ -8,7 +8,7 @@
 #include "core/config/accelerate/lint.h"
 #include "core/config/deepspeed/lint.h"
 #include "core/config/lint_model.h"
-#include "core/config/training_args_lint.h"
+#include "core/config/trainer/training_args_lint.h"
 
 namespace shardscope {
 namespace {

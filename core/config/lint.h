@@ -7,7 +7,7 @@
 
 #include "core/config/config_file.h"
 #include "core/config/config_plan.h"
-#include "core/config/finding.h"
+#include "core/config/values/finding.h"
 #include "core/config/workers.h"
 
 namespace shardscope {

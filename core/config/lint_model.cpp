@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/format/nearest_word.h"
-#include "core/refusal.h"
+#include "core/base/nearest_word.h"
+#include "core/base/refusal.h"
 
 namespace shardscope {
 namespace {

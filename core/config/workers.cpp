@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/config/accelerate/launch.h"
-#include "core/config/config_json.h"
 #include "core/config/deepspeed/hjson.h"
-#include "core/config/python_text.h"
-#include "core/config/training_args.h"
-#include "core/error.h"
+#include "core/config/trainer/training_args.h"
+#include "core/config/values/config_json.h"
 #include "core/format/atomic_file.h"
+#include "core/format/python_text.h"
 
 namespace shardscope {
 namespace {

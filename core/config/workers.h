@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/config/config_file.h"
-#include "core/config/config_value.h"
-#include "core/config/environment.h"
-#include "core/config/training_args.h"
+#include "core/config/trainer/training_args.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope {
 

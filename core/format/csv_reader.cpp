@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/utf8.h"
 #include "core/format/atomic_file.h"
-#include "core/format/utf8.h"
 
 namespace shardscope {
 namespace {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 
 namespace shardscope {
 

@@ -9,10 +9,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/base/nearest_word.h"
+#include "core/base/utf8.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_string.h"
-#include "core/format/nearest_word.h"
-#include "core/format/utf8.h"
 
 namespace shardscope {
 namespace {

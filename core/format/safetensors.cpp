@@ -16,10 +16,10 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "core/format/float_formats.h"
 #include "core/format/json_reader.h"
-#include "core/format/utf8.h"
 
 namespace shardscope {
 namespace {

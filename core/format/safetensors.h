@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/error.h"
+#include "core/base/dtype.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/quantities.h"
 #include "core/format/safetensors.h"
 #include "core/model/model.h"
-#include "core/quantities.h"
 
 namespace shardscope {
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

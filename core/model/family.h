@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 #include "core/model/config_fields.h"
 #include "core/model/config_reader.h"
 #include "core/model/model.h"

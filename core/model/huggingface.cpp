@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 #include "core/model/family.h"
 
 namespace shardscope {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/module_names.h"
 
 namespace shardscope {

@@ -8,8 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/quantities.h"
+#include "core/base/dtype.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
 
 namespace shardscope {

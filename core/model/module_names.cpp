@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "core/error.h"
-#include "core/format/utf8.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

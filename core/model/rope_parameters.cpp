@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

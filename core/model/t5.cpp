@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 #include "core/model/activations.h"
 #include "core/model/family.h"
 #include "core/model/modules.h"

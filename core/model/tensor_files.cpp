@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/utf8.h"
 #include "core/format/safetensors.h"
-#include "core/format/utf8.h"
 #include "core/model/module_names.h"
 
 namespace shardscope {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

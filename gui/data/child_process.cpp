@@ -17,7 +17,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 extern char** environ;
 

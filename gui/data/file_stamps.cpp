@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "core/format/json_reader.h"
 #include "gui/data/open_run.h"

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/format/nearest_word.h"
+#include "core/base/error.h"
+#include "core/base/nearest_word.h"
 #include "gui/data/scenario_labels.h"
 
 namespace shardscope::gui {

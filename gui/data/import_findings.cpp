@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/grouped.h"
+#include "core/base/grouped.h"
 
 namespace shardscope::gui {
 namespace {

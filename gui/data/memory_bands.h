@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/quantities.h"
-#include "core/schedule.h"
+#include "core/base/quantities.h"
+#include "core/schedule/schedule.h"
 #include "gui/data/time_map.h"
 
 namespace shardscope::gui {

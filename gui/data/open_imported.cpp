@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "gui/data/find_runs.h"
 #include "gui/data/import_findings.h"

@@ -10,9 +10,9 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/base/grouped.h"
 #include "core/format/is_there.h"
-#include "core/grouped.h"
 #include "traces/chrome_reader.h"
 #include "traces/import/memory_guard.h"
 

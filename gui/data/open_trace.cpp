@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "gui/data/open_run.h"
 

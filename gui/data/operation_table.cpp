@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "gui/data/unit_rows.h"
 #include "traces/analysis.h"
 #include "traces/difference_causes.h"

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "gui/data/child_process.h"
 #include "gui/data/open_run.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::gui {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope::gui {
 namespace {

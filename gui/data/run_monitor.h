@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope::gui {
 

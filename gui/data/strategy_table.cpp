@@ -1,7 +1,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "gui/data/strategy_rows.h"
 
 namespace shardscope::gui {

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "gui/data/unit_rows.h"
 #include "traces/analysis.h"
 #include "traces/match/match_errors.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "gui/data/verdict_memory.h"
 #include "gui/data/verdict_time.h"
 

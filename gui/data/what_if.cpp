@@ -4,14 +4,13 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "core/error.h"
-#include "core/samples.h"
+#include "core/base/error.h"
+#include "core/schedule/samples.h"
 #include "gui/data/trace_times.h"
-#include "sim/builtin_profiles.h"
+#include "sim/engine/step_player.h"
+#include "sim/hardware/builtin_profiles.h"
 #include "sim/planner/job_training.h"
 #include "sim/planner/trial.h"
-#include "sim/simulate.h"
-#include "sim/step_player.h"
 #include "traces/predicted_buffers.h"
 
 namespace shardscope::gui {
@@ -59,19 +58,17 @@ bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfGround& ground
 /// Step times of one schedule on other machines.
 class StepOn {
  public:
-  explicit StepOn(const Schedule& schedule) : schedule_(schedule) {
-    if (!schedule.program.empty()) program_ = step_program(schedule);
-  }
+  explicit StepOn(const Schedule& schedule)
+      : schedule_(schedule), program_(step_program(schedule)) {}
   Duration operator()(const HardwareProfile& machine) const {
-    if (!program_) return simulate(schedule_, machine).accounting.span;
     const CostModel costs(machine);
-    return play_until_steady(*program_, step_costs(schedule_, *program_, costs, machine))
+    return play_until_steady(program_, step_costs(schedule_, program_, costs, machine))
         .accounting.span;
   }
 
  private:
   const Schedule& schedule_;
-  std::optional<StepProgram> program_;
+  StepProgram program_;
 };
 
 std::int64_t largest_effect(const Sensitivity& row) {
@@ -100,8 +97,8 @@ WhatIf::SchedulePointer WhatIf::record(const WhatIfSettings& settings,
   training.length = settings.length;
   static const JsonValue no_config = JsonValue::parse("{}", "");
   const CostModel costs(machine);
-  const Target other_device;
   const bool own_device = machine.device == ground_->machine.device;
+  const Target other_device{.host = host_role(machine)};
   return std::make_shared<const Schedule>(planner::schedule_of(
       settings.choice, {.model = ground_->model,
                         .config = ground_->config ? *ground_->config : no_config,

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "gui/data/what_if_ground.h"
-#include "sim/prediction.h"
-#include "sim/scaled_profile.h"
-#include "sim/step_program.h"
+#include "sim/engine/step_program.h"
+#include "sim/hardware/scaled_profile.h"
+#include "sim/prediction/prediction.h"
 
 namespace shardscope::gui {
 

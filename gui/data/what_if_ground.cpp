@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "core/model/huggingface.h"
 #include "core/model/read_model.h"
 #include "core/model/trainable.h"
-#include "core/samples.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/samples.h"
 #include "sim/planner/enumerate.h"
 #include "traces/run_folder.h"
 
@@ -137,7 +139,7 @@ class GroundReader {
          .micro_batches = ground_->job.accumulate,
          .optimizer = ground_->job.optimizer,
          .clip = ground_->job.clip},
-        *side.ranks.front());
+        host_role(ground_->machine), *side.ranks.front());
     ground_->target = measured.target;
     ground_->measured_kernels = measured.kernels;
     if (!measured.is_complete)
@@ -199,9 +201,9 @@ WhatIfGroundPointer what_if_ground(const Scenario& scenario) {
 }
 
 MeasuredTarget measured_target(const Model& model, const Strategy& strategy,
-                               const Workload& workload, const Trace& predicted) {
+                               const Workload& workload, HostRole host, const Trace& predicted) {
   for (const bool joins : {false, true}) {
-    Target target{.workspace = {}, .fusions = {.linear_gelu = joins}};
+    Target target{.host = host, .workspace = {}, .fusions = {.linear_gelu = joins}};
     const Schedule schedule = native_schedule(model, strategy, workload, 0, target);
     if (!shows(predicted, schedule)) continue;
     const std::vector<KernelScratch> rows = scratch_of(schedule, predicted);

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
-#include "core/target.h"
+#include "core/native/job.h"
+#include "core/schedule/target.h"
 #include "gui/data/scenario.h"
 #include "gui/data/what_if_settings.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope::gui {
 
@@ -47,6 +47,6 @@ struct MeasuredTarget {
   bool is_complete = false;
 };
 MeasuredTarget measured_target(const Model& model, const Strategy& strategy,
-                               const Workload& workload, const Trace& predicted);
+                               const Workload& workload, HostRole host, const Trace& predicted);
 
 }  // namespace shardscope::gui

@@ -119,7 +119,7 @@ class CommandWriter {
 };
 
 /// As a POSIX shell takes it for one word.
-std::string quoted(const std::string& word) {
+std::string in_quotes(const std::string& word) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%";
   if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
@@ -170,7 +170,7 @@ Choice with_sharding(Choice choice, ShardingStrategy sharding) {
 
 std::string SimulateCommand::text() const {
   std::vector<std::string> words;
-  for (const std::string& argument : arguments) words.push_back(quoted(argument));
+  for (const std::string& argument : arguments) words.push_back(in_quotes(argument));
   return fmt::format("{}", fmt::join(words, " "));
 }
 

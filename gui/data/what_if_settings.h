@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
 #include "core/model/model.h"
+#include "core/native/job.h"
+#include "sim/hardware/scaled_profile.h"
 #include "sim/planner/choice.h"
-#include "sim/scaled_profile.h"
 
 namespace shardscope::gui {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/grouped.h"
+#include "core/base/grouped.h"
 #include "gui/diagnostics/identities.h"
 
 namespace shardscope::gui {

@@ -5,8 +5,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/view.h"
 #include "gui/diagnostics/findings_table.h"
-#include "gui/view.h"
 
 class QLabel;
 class QLineEdit;

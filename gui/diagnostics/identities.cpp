@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/grouped.h"
+#include "core/base/grouped.h"
 
 namespace shardscope::gui {
 namespace {

@@ -6,7 +6,7 @@
 #include <QStandardPaths>
 #include <cmath>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "gui/export/export_view.h"
 #include "gui/export/table_reader.h"

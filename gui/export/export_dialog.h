@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 

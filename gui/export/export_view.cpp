@@ -9,9 +9,9 @@
 #include <QSvgGenerator>
 #include <cmath>
 
-#include "core/version.h"
+#include "core/base/version.h"
+#include "gui/base/theme.h"
 #include "gui/export/table_file.h"
-#include "gui/theme.h"
 
 namespace shardscope::gui {
 namespace {

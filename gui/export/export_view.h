@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
+#include "gui/base/view.h"
 #include "gui/export/export_format.h"
-#include "gui/view.h"
 
 class QPainter;
 

@@ -4,7 +4,7 @@
 #include <QLocale>
 #include <functional>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 namespace {

@@ -8,8 +8,8 @@
 #include <QPixmap>
 #include <QToolButton>
 
-#include "gui/text.h"
-#include "gui/theme.h"
+#include "gui/base/text.h"
+#include "gui/base/theme.h"
 
 namespace shardscope::gui {
 namespace {

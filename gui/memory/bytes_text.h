@@ -3,7 +3,7 @@
 
 #include <QString>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope::gui {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 

@@ -11,8 +11,8 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "gui/theme.h"
-#include "gui/view.h"
+#include "gui/base/theme.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <stop_token>
 
+#include "gui/base/workspace.h"
 #include "gui/data/live_set.h"
-#include "gui/workspace.h"
 
 class QLabel;
 class QLineEdit;

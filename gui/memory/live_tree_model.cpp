@@ -1,8 +1,8 @@
 #include "gui/memory/live_tree_model.h"
 
+#include "gui/base/text.h"
+#include "gui/base/view.h"
 #include "gui/memory/bytes_text.h"
-#include "gui/text.h"
-#include "gui/view.h"
 
 namespace shardscope::gui {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/base/text.h"
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/memory_rows.h"
-#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {

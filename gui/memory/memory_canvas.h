@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "gui/base/time_canvas.h"
 #include "gui/data/memory_picture.h"
 #include "gui/memory/memory_painter.h"
-#include "gui/time_canvas.h"
 
 namespace shardscope::gui {
 

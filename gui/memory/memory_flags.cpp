@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/base/text.h"
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/memory_painter.h"
-#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "gui/text.h"
-#include "gui/view.h"
+#include "gui/base/text.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gui/base/text.h"
 #include "gui/data/limit_labels.h"
 #include "gui/memory/bytes_text.h"
-#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {

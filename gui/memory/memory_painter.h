@@ -6,9 +6,9 @@
 #include <QRectF>
 #include <vector>
 
+#include "gui/base/theme.h"
 #include "gui/data/memory_picture.h"
 #include "gui/data/time_scale.h"
-#include "gui/theme.h"
 #include "traces/axis.h"
 
 namespace shardscope::gui {

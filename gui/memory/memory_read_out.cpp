@@ -4,9 +4,9 @@
 #include <QObject>
 #include <algorithm>
 
+#include "gui/base/text.h"
 #include "gui/memory/bytes_text.h"
 #include "gui/memory/memory_canvas.h"
-#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "gui/base/text.h"
 #include "gui/memory/bytes_text.h"
-#include "gui/text.h"
 
 namespace shardscope::gui {
 namespace {

@@ -10,6 +10,7 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include "gui/base/text.h"
 #include "gui/data/source_match.h"
 #include "gui/memory/band_legend.h"
 #include "gui/memory/bytes_text.h"
@@ -18,7 +19,6 @@
 #include "gui/memory/memory_canvas.h"
 #include "gui/memory/memory_levels_model.h"
 #include "gui/memory/memory_rows.h"
-#include "gui/text.h"
 
 namespace shardscope::gui {
 MemoryView::MemoryView(Workspace& workspace, QWidget* parent)

@@ -5,8 +5,8 @@
 #include <optional>
 #include <stop_token>
 
+#include "gui/base/view.h"
 #include "gui/data/memory_picture.h"
-#include "gui/view.h"
 
 class QComboBox;
 class QHBoxLayout;

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/theme.h"
 #include "gui/data/label_places.h"
 #include "gui/data/round_ticks.h"
-#include "gui/theme.h"
 
 namespace shardscope::gui {
 namespace {

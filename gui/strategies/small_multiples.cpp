@@ -12,7 +12,7 @@
 #include <numeric>
 #include <utility>
 
-#include "gui/theme.h"
+#include "gui/base/theme.h"
 
 namespace shardscope::gui {
 namespace {

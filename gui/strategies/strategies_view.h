@@ -5,8 +5,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/view.h"
 #include "gui/data/strategy_rows.h"
-#include "gui/view.h"
 
 class QSplitter;
 

@@ -3,8 +3,8 @@
 #include <QPainter>
 #include <cmath>
 
+#include "gui/base/theme.h"
 #include "gui/table/column_table_model.h"
-#include "gui/theme.h"
 
 namespace shardscope::gui {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/view.h"
 #include "gui/data/row_filter.h"
-#include "gui/view.h"
 
 namespace shardscope::gui {
 namespace {

@@ -8,9 +8,9 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/tasks.h"
 #include "gui/data/column_table.h"
 #include "gui/data/sort_rows.h"
-#include "gui/tasks.h"
 
 namespace shardscope::gui {
 

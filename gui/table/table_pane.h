@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gui/command.h"
+#include "gui/base/command.h"
 #include "gui/data/column_table.h"
 #include "gui/table/table_text.h"
 

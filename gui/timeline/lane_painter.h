@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "gui/base/theme.h"
 #include "gui/data/coverage.h"
 #include "gui/data/span_lanes.h"
-#include "gui/theme.h"
 
 namespace shardscope::gui {
 

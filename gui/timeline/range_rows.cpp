@@ -3,7 +3,7 @@
 #include <QCoreApplication>
 #include <array>
 
-#include "gui/text.h"
+#include "gui/base/text.h"
 
 namespace shardscope::gui {
 namespace {

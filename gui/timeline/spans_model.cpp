@@ -4,9 +4,9 @@
 #include <limits>
 #include <utility>
 
-#include "gui/text.h"
+#include "gui/base/text.h"
+#include "gui/base/view.h"
 #include "gui/timeline/range_figures.h"
-#include "gui/view.h"
 
 namespace shardscope::gui {
 void SpansModel::show(std::shared_ptr<const TimelineData> data, TimeRange range) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 

@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "gui/time_canvas.h"
+#include "gui/base/time_canvas.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_data.h"
 #include "gui/timeline/timeline_frame.h"

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/quantities.h"
-#include "gui/text.h"
+#include "core/base/quantities.h"
+#include "gui/base/text.h"
 #include "gui/timeline/lane_painter.h"
 #include "gui/timeline/range_figures.h"
 

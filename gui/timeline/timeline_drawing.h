@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "gui/base/theme.h"
+#include "gui/base/workspace.h"
 #include "gui/data/time_scale.h"
-#include "gui/theme.h"
 #include "gui/timeline/span_details.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_rows.h"
-#include "gui/workspace.h"
 
 class QPainter;
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "gui/base/text.h"
 #include "gui/data/pixel_edges.h"
 #include "gui/data/time_ticks.h"
-#include "gui/text.h"
 #include "gui/timeline/lane_painter.h"
 
 namespace shardscope::gui {

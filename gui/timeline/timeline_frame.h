@@ -6,8 +6,8 @@
 #include <QSize>
 #include <vector>
 
+#include "gui/base/theme.h"
 #include "gui/data/time_range.h"
-#include "gui/theme.h"
 #include "gui/timeline/timeline_data.h"
 #include "gui/timeline/timeline_rows.h"
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/theme.h"
 #include "gui/data/pixel_edges.h"
-#include "gui/theme.h"
 #include "gui/timeline/lane_painter.h"
 
 namespace shardscope::gui {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "gui/base/workspace.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_data.h"
-#include "gui/workspace.h"
 
 namespace shardscope::gui {
 

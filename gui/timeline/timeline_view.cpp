@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gui/theme.h"
+#include "gui/base/theme.h"
 #include "gui/timeline/range_rows.h"
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"

@@ -6,10 +6,10 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/view.h"
 #include "gui/timeline/range_figures.h"
 #include "gui/timeline/span_search.h"
 #include "gui/timeline/timeline_data.h"
-#include "gui/view.h"
 
 class QComboBox;
 class QLabel;

@@ -7,8 +7,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/view.h"
 #include "gui/data/unit_rows.h"
-#include "gui/view.h"
 
 class QComboBox;
 class QLabel;

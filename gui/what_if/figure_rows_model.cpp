@@ -4,8 +4,8 @@
 #include <QPalette>
 #include <utility>
 
-#include "gui/theme.h"
-#include "gui/view.h"
+#include "gui/base/theme.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 namespace {

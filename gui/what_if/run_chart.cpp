@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "gui/theme.h"
+#include "gui/base/theme.h"
 
 namespace shardscope::gui {
 namespace {

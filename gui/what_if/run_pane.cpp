@@ -8,7 +8,7 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "gui/data/open_run.h"
 #include "gui/what_if/run_chart.h"

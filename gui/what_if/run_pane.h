@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "gui/base/workspace.h"
 #include "gui/what_if/run_process.h"
-#include "gui/workspace.h"
 
 class QLabel;
 class QPlainTextEdit;

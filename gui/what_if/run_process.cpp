@@ -4,7 +4,7 @@
 #include <QFileInfo>
 #include <QStandardPaths>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/run_folder.h"
 
 namespace shardscope::gui {

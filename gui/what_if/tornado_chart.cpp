@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "gui/theme.h"
+#include "gui/base/theme.h"
 
 namespace shardscope::gui {
 namespace {

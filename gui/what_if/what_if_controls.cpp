@@ -9,7 +9,7 @@
 #include <array>
 
 #include "gui/what_if/factor_slider.h"
-#include "sim/builtin_profiles.h"
+#include "sim/hardware/builtin_profiles.h"
 #include "sim/planner/enumerate.h"
 
 namespace shardscope::gui {

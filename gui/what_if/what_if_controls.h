@@ -5,7 +5,7 @@
 #include <array>
 
 #include "gui/data/what_if_settings.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 class QComboBox;
 class QFormLayout;

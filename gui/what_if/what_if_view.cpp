@@ -13,10 +13,10 @@
 #include <QVBoxLayout>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "gui/base/theme.h"
 #include "gui/data/verdict.h"
-#include "gui/theme.h"
 #include "gui/what_if/figure_rows_model.h"
 #include "gui/what_if/run_pane.h"
 #include "gui/what_if/tornado_chart.h"

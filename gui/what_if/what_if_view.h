@@ -6,8 +6,8 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/view.h"
 #include "gui/data/what_if.h"
-#include "gui/view.h"
 
 class QBoxLayout;
 class QLabel;

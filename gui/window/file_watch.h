@@ -8,9 +8,9 @@
 #include <stop_token>
 #include <vector>
 
+#include "gui/base/tasks.h"
+#include "gui/base/workspace.h"
 #include "gui/data/file_stamps.h"
-#include "gui/tasks.h"
-#include "gui/workspace.h"
 
 namespace shardscope::gui {
 

@@ -4,7 +4,7 @@
 #include <QDialog>
 #include <vector>
 
-#include "gui/command.h"
+#include "gui/base/command.h"
 
 namespace shardscope::gui {
 

@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "gui/base/theme.h"
 #include "gui/data/find_scenario.h"
-#include "gui/theme.h"
 #include "gui/window/make_views.h"
 #include "gui/window/menus.h"
 #include "gui/window/message_banner.h"

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "gui/command.h"
-#include "gui/view.h"
+#include "gui/base/command.h"
+#include "gui/base/view.h"
+#include "gui/base/workspace.h"
 #include "gui/window/window_settings.h"
-#include "gui/workspace.h"
 
 class QLabel;
 class QProgressBar;

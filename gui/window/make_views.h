@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 
 namespace shardscope::gui {
 

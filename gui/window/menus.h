@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "gui/command.h"
+#include "gui/base/command.h"
 
 class QMainWindow;
 

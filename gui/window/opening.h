@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "gui/workspace.h"
+#include "gui/base/workspace.h"
 
 namespace shardscope::gui {
 

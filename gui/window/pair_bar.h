@@ -3,7 +3,7 @@
 
 #include <QToolBar>
 
-#include "gui/workspace.h"
+#include "gui/base/workspace.h"
 
 class QComboBox;
 

@@ -7,9 +7,9 @@
 #include <set>
 #include <vector>
 
-#include "gui/command.h"
+#include "gui/base/command.h"
+#include "gui/base/workspace.h"
 #include "gui/window/file_watch.h"
-#include "gui/workspace.h"
 
 namespace shardscope::gui {
 

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
 #include "core/format/json_string.h"

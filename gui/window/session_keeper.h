@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "gui/command.h"
+#include "gui/base/command.h"
+#include "gui/base/workspace.h"
 #include "gui/window/session.h"
-#include "gui/workspace.h"
 
 class QMainWindow;
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 #include "gui/window/view_pane.h"
 
 class QDockWidget;

@@ -3,7 +3,7 @@
 
 #include <QSplitter>
 
-#include "gui/view.h"
+#include "gui/base/view.h"
 
 class QAbstractItemView;
 

@@ -5,8 +5,8 @@
 #include <QStatusBar>
 #include <iterator>
 
-#include "core/error.h"
-#include "core/version.h"
+#include "core/base/error.h"
+#include "core/base/version.h"
 #include "gui/export/export_dialog.h"
 #include "gui/window/command_palette.h"
 #include "gui/window/key_sheet.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/format/nearest_word.h"
+#include "core/base/error.h"
+#include "core/base/nearest_word.h"
 
 namespace shardscope {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "sim/allocator/allocator_statistics.h"
 #include "sim/allocator/device_events.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "sim/allocator/allocator_settings.h"
 #include "sim/allocator/allocator_statistics.h"
 #include "sim/allocator/allocator_trace.h"

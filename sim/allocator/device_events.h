@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/host_program.h"
-#include "core/quantities.h"
-#include "core/schedule.h"
+#include "core/base/quantities.h"
+#include "core/schedule/host_program.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 
@@ -38,6 +38,11 @@ class DeviceEvents {
   /// The host issues an operation, or runs an operator that issues nothing.
   virtual void launch(DeviceStream, OperationId) {}
   virtual void dispatch() {}
+  /// The host issues an operation and runs it to its end.
+  virtual void run(DeviceStream stream, OperationId operation) {
+    launch(stream, operation);
+    wait(stream);
+  }
   /// Since the start; always 0 where there is no clock.
   virtual Duration host_time() const { return {}; }
   /// Records an event behind all that has been issued to `stream`.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sim/collectives/nccl_search.h"
 
 namespace shardscope {

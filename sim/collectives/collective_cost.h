@@ -3,11 +3,11 @@
 
 #include <string_view>
 
-#include "core/quantities.h"
-#include "core/ranks.h"
-#include "core/schedule.h"
+#include "core/base/quantities.h"
+#include "core/base/ranks.h"
+#include "core/schedule/schedule.h"
 #include "sim/collectives/link_use.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
-#include "sim/collective_time.h"
+#include "core/base/error.h"
+#include "sim/collectives/collective_time.h"
 #include "sim/collectives/placement.h"
 
 namespace shardscope {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "sim/collectives/collective_cost.h"
-#include "sim/rate_table.h"
+#include "sim/hardware/rate_table.h"
 
 namespace shardscope {
 

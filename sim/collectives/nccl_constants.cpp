@@ -6,7 +6,7 @@
 
 #include "core/format/json_reader.h"
 #include "sim/collectives/nccl_constants_text.h"
-#include "sim/figure_json.h"
+#include "sim/hardware/figure_json.h"
 
 namespace shardscope {
 namespace {

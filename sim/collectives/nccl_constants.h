@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cluster.h"
-#include "sim/provenance.h"
+#include "sim/hardware/cluster.h"
+#include "sim/hardware/provenance.h"
 
 namespace shardscope {
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <optional>
 
-#include "core/quantities.h"
-#include "core/schedule.h"
+#include "core/base/quantities.h"
+#include "core/schedule/schedule.h"
 #include "sim/collectives/nccl_constants.h"
 
 namespace shardscope {

@@ -3,7 +3,7 @@
 
 #include "sim/collectives/nccl_model.h"
 #include "sim/collectives/placement.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

@@ -1,7 +1,7 @@
 // Placement: how a group's ranks sit on the nodes of a cluster.
 #pragma once
 
-#include "core/ranks.h"
+#include "core/base/ranks.h"
 
 namespace shardscope {
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <map>
 
-#include "core/error.h"
-#include "sim/cost_model.h"
+#include "core/base/error.h"
+#include "sim/cost/cost_model.h"
 #include "sim/fit/fit_links.h"
 #include "sim/fit/held_out.h"
 

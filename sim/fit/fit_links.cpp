@@ -6,7 +6,7 @@
 #include <numeric>
 #include <optional>
 
-#include "sim/cost_model.h"
+#include "sim/cost/cost_model.h"
 
 namespace shardscope {
 namespace {

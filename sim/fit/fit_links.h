@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/fit/observations.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace shardscope {
 

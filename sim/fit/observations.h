@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "core/device_work.h"
-#include "core/dtype.h"
-#include "core/kernel.h"
-#include "core/quantities.h"
-#include "core/schedule.h"
+#include "core/base/dtype.h"
+#include "core/base/quantities.h"
+#include "core/schedule/device_work.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

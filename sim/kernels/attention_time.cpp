@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sim/kernels/memory_time.h"
 
 namespace shardscope {

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/clock_and_power.h"
-#include "core/device_work.h"
+#include "core/base/clock_and_power.h"
+#include "core/base/quantities.h"
 #include "core/format/json_reader.h"
-#include "core/quantities.h"
-#include "sim/provenance.h"
+#include "core/schedule/device_work.h"
+#include "sim/hardware/provenance.h"
 
 namespace shardscope {
 

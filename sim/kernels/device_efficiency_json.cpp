@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "sim/builtin_efficiencies.h"
-#include "sim/figure_json.h"
+#include "sim/hardware/figure_json.h"
+#include "sim/kernels/builtin_efficiencies.h"
 #include "sim/kernels/device_efficiency.h"
 
 namespace shardscope {

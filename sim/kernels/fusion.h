@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

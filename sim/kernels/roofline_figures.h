@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/clock_and_power.h"
-#include "core/quantities.h"
+#include "core/base/clock_and_power.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

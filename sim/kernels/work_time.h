@@ -1,7 +1,7 @@
 // Time of any kernel on a GPU from its data sheet.
 #pragma once
 
-#include "core/device_work.h"
+#include "core/schedule/device_work.h"
 #include "sim/kernels/device_efficiency.h"
 #include "sim/kernels/roofline_figures.h"
 

@@ -4,7 +4,10 @@
 #include <map>
 #include <type_traits>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/native/zero_paper.h"
+#include "core/schedule/model_states.h"
+#include "sim/engine/clock_options.h"
 #include "sim/planner/parallel.h"
 #include "sim/planner/plain_step.h"
 

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/native/resolved_strategy.h"
 
 namespace shardscope::planner {
 namespace {

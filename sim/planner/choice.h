@@ -5,10 +5,10 @@
 #include <string>
 
 #include "core/model/model.h"
-#include "core/runtime/requested_setup.h"
-#include "core/runtime/training_setup.h"
-#include "core/sharding/runtime_request.h"
-#include "core/strategy.h"
+#include "core/pytorch/plans/runtime_request.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope::planner {
 
@@ -63,7 +63,7 @@ struct Training {
   eager::TrainingSettings loop;
   eager::SessionSettings session;
   eager::ModelSettings model;
-  /// The loop and Accelerator.prepare are accelerate's (core/runtime/configured_setup.h), so that
+  /// The loop and Accelerator.prepare are accelerate's (core/config/configured_setup.h), so that
   /// its file of the same choice leads to the same figures.
   bool through_accelerate = false;
 };

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/error.h"
-#include "core/native_abilities.h"
+#include "core/base/error.h"
+#include "core/native/native_abilities.h"
 
 namespace shardscope::planner {
 namespace {

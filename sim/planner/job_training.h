@@ -1,9 +1,9 @@
 // What a job says of the training that all of its choices have in common.
 #pragma once
 
-#include "core/config/job.h"
-#include "core/runtime/optimizer.h"
-#include "sim/hardware_profile.h"
+#include "core/native/job.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "sim/hardware/hardware_profile.h"
 #include "sim/planner/choice.h"
 
 namespace shardscope::planner {

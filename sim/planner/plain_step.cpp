@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "core/runtime/recorded_schedule.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/allocator/block_sizes.h"
-#include "sim/simulate_program.h"
+#include "sim/engine/clock_options.h"
 
 namespace shardscope::planner {
 namespace {
@@ -44,7 +44,7 @@ Bytes activations_of_program(const Schedule& schedule) {
   Bytes live, highest;
   for (const HostAction& action : schedule.program.actions) {
     const bool allocates = action.kind == HostActionKind::allocate;
-    if (action.kind == HostActionKind::launch &&
+    if (issues_operation(action.kind) &&
         schedule.operations[action.subject].phase == Phase::optimizer)
       break;
     if (!allocates && action.kind != HostActionKind::free) continue;
@@ -67,11 +67,11 @@ Bytes activations_of_operations(const Schedule& schedule) {
 }
 
 Duration host_time(const Schedule& schedule, const Ground& ground) {
-  const DeviceClockOptions clock = clock_options(ground.profile);
+  const DeviceClockOptions clock = clock_options(schedule, ground.profile);
   Duration sum;
   for (const HostAction& action : schedule.program.actions) {
     if (action.kind == HostActionKind::dispatch) sum += clock.dispatch;
-    if (action.kind != HostActionKind::launch) continue;
+    if (!issues_operation(action.kind)) continue;
     const Operation& op = schedule.operations[action.subject];
     if (op.phase == Phase::optimizer) break;
     if (op.phase != Phase::init) sum += clock.launch;
@@ -101,7 +101,7 @@ PlainStep plain_step(const Choice& choice, const Ground& ground) {
   const Schedule schedule = native ? native_alone(choice, ground) : recorded_once(choice, ground);
   const std::vector<Duration> times = operation_times(schedule, ground.costs);
   PlainStep result{.compute = {},
-                   .host = host_time(schedule, ground),
+                   .host = native ? Duration{} : host_time(schedule, ground),
                    .activations = native ? activations_of_operations(schedule)
                                          : activations_of_program(schedule)};
   for (std::size_t i = 0; i < times.size(); ++i)

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sim/planner/bounds.h"
 #include "sim/planner/parallel.h"
 

@@ -5,10 +5,11 @@
 #include <span>
 #include <utility>
 
+#include "core/native/native_schedule.h"
 #include "sim/allocator/block_sizes.h"
-#include "sim/outside_memory.h"
-#include "sim/step_player.h"
-#include "sim/step_rows.h"
+#include "sim/engine/step_player.h"
+#include "sim/engine/step_rows.h"
+#include "sim/prediction/outside_memory.h"
 
 namespace shardscope::planner {
 namespace {
@@ -46,18 +47,17 @@ Choice told(Choice choice) {
 }
 
 Bytes outside_of(const Schedule& schedule, const Ground& ground) {
-  return schedule.program.empty() ? Bytes{} : outside_bytes(schedule, ground.profile);
+  return schedule.memory == MemorySource::arena ? Bytes{} : outside_bytes(schedule, ground.profile);
 }
 
+/// `micro_batches`: more than the schedule has; 0: as many.
 Accounting time_of(const Schedule& schedule, const Ground& ground, int micro_batches) {
-  if (schedule.program.empty()) return simulate(schedule, ground.profile).accounting;
   const StepProgram program = step_program(schedule, micro_batches);
   const StepCosts costs = step_costs(schedule, program, ground.costs, ground.profile);
   return play_until_steady(program, costs).accounting;
 }
 
-Bytes highest_reserved(const Schedule& schedule, const Simulation& simulation) {
-  if (schedule.program.empty()) return arena_layout(schedule).size;
+Bytes highest_reserved(const Simulation& simulation) {
   Bytes highest;
   for (const SimulatedStep& step : simulation.steps)
     highest = std::max(highest, step.memory.peak_reserved);
@@ -72,7 +72,7 @@ Schedule schedule_of(const Choice& choice, const Ground& ground, Steps steps) {
 }
 
 Bytes allocated_peak(const Schedule& schedule) {
-  if (schedule.program.empty()) return arena_layout(schedule).size;
+  if (schedule.memory == MemorySource::arena) return arena_layout(schedule).size;
   Bytes live, highest;
   for (const HostAction& action : schedule.program.actions) {
     const bool allocates = action.kind == HostActionKind::allocate;
@@ -87,8 +87,10 @@ Bytes allocated_peak(const Schedule& schedule) {
 }
 
 Trial try_out(const Choice& choice, const Ground& ground) {
-  const Schedule schedule = schedule_of(told(choice), ground, trial_steps(choice.runtime));
-  return {.time = time_of(schedule, ground, choice.micro_batches),
+  const Choice recorded = told(choice);
+  const Schedule schedule = schedule_of(recorded, ground, trial_steps(choice.runtime));
+  const bool has_all = recorded.micro_batches == choice.micro_batches;
+  return {.time = time_of(schedule, ground, has_all ? 0 : choice.micro_batches),
           .allocated = allocated_peak(schedule),
           .outside = outside_of(schedule, ground)};
 }
@@ -101,7 +103,7 @@ Rehearsal rehearse(const Choice& choice, const Ground& ground) {
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
   result.simulation = simulate(result.schedule, ground.profile, allocator);
-  result.reserved = highest_reserved(result.schedule, result.simulation);
+  result.reserved = highest_reserved(result.simulation);
   result.fits = !result.simulation.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside <= memory);
   return result;

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "core/format/json_reader.h"
-#include "core/runtime/recorded_schedule.h"
-#include "sim/cost_model.h"
-#include "sim/hardware_profile.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/cost/cost_model.h"
+#include "sim/engine/simulate.h"
+#include "sim/hardware/hardware_profile.h"
 #include "sim/planner/choice.h"
-#include "sim/simulate.h"
 
 namespace shardscope::planner {
 

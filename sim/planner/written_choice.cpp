@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/config/config_json.h"
-#include "core/config/yaml_writer.h"
+#include "core/config/values/config_json.h"
+#include "core/config/yaml/yaml_writer.h"
 
 namespace shardscope::planner {
 namespace {

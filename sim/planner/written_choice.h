@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/config/convert/convert.h"
-#include "core/config/job.h"
+#include "core/native/job.h"
 #include "sim/planner/choice.h"
 
 namespace shardscope::planner {

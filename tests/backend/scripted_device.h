@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::test {
 

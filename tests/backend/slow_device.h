@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::test {
 

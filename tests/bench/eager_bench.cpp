@@ -3,12 +3,12 @@
 // by the optimizer's state.
 #include <benchmark/benchmark.h>
 
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
-#include "core/runtime/fsdp1/fully_sharded.h"
-#include "core/runtime/optimizer.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/models/make_module.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/fsdp1/fully_sharded.h"
 #include "tests/bench/llama3_configs.h"
 
 namespace shardscope {

@@ -18,11 +18,13 @@
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "core/error.h"
-#include "core/kernel.h"
+#include "core/base/error.h"
+#include "core/base/precision.h"
 #include "core/model/read_model.h"
-#include "core/precision.h"
-#include "core/schedule.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 namespace {

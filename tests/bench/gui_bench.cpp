@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "gui/base/theme.h"
 #include "gui/data/open_scenarios.h"
-#include "gui/theme.h"
 #include "gui/timeline/timeline_canvas.h"
 #include "gui/timeline/timeline_view.h"
 

@@ -9,7 +9,7 @@
 
 #include "core/model/read_model.h"
 #include "gui/data/what_if.h"
-#include "sim/builtin_profiles.h"
+#include "sim/hardware/builtin_profiles.h"
 
 namespace shardscope::gui {
 namespace {

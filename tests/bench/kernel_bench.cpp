@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_device.h"
-#include "core/kernel.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope {
 namespace {

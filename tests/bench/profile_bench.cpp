@@ -12,18 +12,20 @@
 #include <string>
 #include <vector>
 
-#include "backend/comm/make_communicator.h"
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/executor/executor.h"
 #include "backend/executor/profiled_trace.h"
+#include "backend/job/make_communicator.h"
 #include "backend/profile/memory_instrument.h"
 #include "backend/profile/operation_counters.h"
 #include "backend/profile/peer_waits.h"
 #include "core/format/json_reader.h"
 #include "core/model/huggingface.h"
-#include "core/schedule.h"
-#include "core/strategy.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule.h"
+#include "core/schedule/strategy.h"
 #include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope {

@@ -5,11 +5,12 @@
 #include <array>
 
 #include "core/model/huggingface.h"
-#include "core/runtime/recorded_schedule.h"
-#include "sim/cost_model.h"
-#include "sim/program_player.h"
-#include "sim/simulate.h"
-#include "sim/simulate_program.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/cost/cost_model.h"
+#include "sim/engine/program_player.h"
+#include "sim/engine/simulate.h"
+#include "sim/engine/clock_options.h"
+#include "sim/engine/timed_device.h"
 #include "tests/bench/llama3_configs.h"
 
 namespace shardscope {
@@ -55,10 +56,12 @@ void play(benchmark::State& state, std::string_view text) {
   const Schedule schedule = Training(text).recorded();
   const HardwareProfile profile = find_hardware_profile("h100_sxm", "bench");
   for (auto _ : state) {
-    const std::vector<Duration> times = operation_times(schedule, CostModel(profile));
-    TimedDevice device(schedule, times, clock_options(profile));
+    const StepCosts costs{.times = operation_times(schedule, CostModel(profile)),
+                          .uses = {},
+                          .clock = clock_options(schedule, profile)};
+    TimedDevice device(schedule, costs);
     CachingAllocator allocator({}, {.total = 1024_GiB}, device);
-    ProgramPlayer player({.schedule = schedule, .allocator = allocator, .device = device});
+    ProgramPlayer player({.schedule = schedule, .allocator = &allocator, .device = device});
     player.play_until(schedule.steps.back().actions.end);
     device.finish();
     benchmark::DoNotOptimize(device.last_end());

@@ -3,9 +3,11 @@
 #include <benchmark/benchmark.h>
 
 #include "core/model/huggingface.h"
-#include "core/schedule.h"
-#include "sim/hardware_profile.h"
-#include "sim/simulate.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule.h"
+#include "sim/engine/simulate.h"
+#include "sim/hardware/hardware_profile.h"
 #include "tests/bench/llama3_configs.h"
 
 namespace shardscope {

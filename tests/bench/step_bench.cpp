@@ -4,9 +4,9 @@
 #include <benchmark/benchmark.h>
 
 #include "core/model/huggingface.h"
-#include "core/runtime/recorded_schedule.h"
-#include "core/runtime/requested_setup.h"
-#include "sim/step_player.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/engine/step_player.h"
 #include "tests/bench/llama3_configs.h"
 
 namespace shardscope {

@@ -11,9 +11,9 @@
 #include <string>
 #include <thread>
 
+#include "backend/base/process_identity.h"
 #include "backend/profile/job_notice.h"
 #include "backend/profile/window_request.h"
-#include "backend/watch/process_identity.h"
 #include "tests/cli/started_program.h"
 
 namespace shardscope::testing {

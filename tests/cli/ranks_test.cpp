@@ -7,7 +7,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "backend/launch/tcp_store_server.h"
+#include "backend/rendezvous/tcp_store_server.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/cli/started_program.h"
 

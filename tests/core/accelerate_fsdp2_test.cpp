@@ -1,4 +1,4 @@
-#include "core/sharding/accelerate_fsdp2.h"
+#include "core/pytorch/plans/accelerate_fsdp2.h"
 
 #include <gtest/gtest.h>
 

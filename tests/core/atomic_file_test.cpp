@@ -8,7 +8,7 @@
 
 #include <csignal>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 
 #include <cmath>
 #include <limits>

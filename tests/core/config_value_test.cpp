@@ -1,9 +1,9 @@
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 
 #include <gtest/gtest.h>
 
-#include "core/config/config_json.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/config_json.h"
 
 namespace shardscope {
 namespace {

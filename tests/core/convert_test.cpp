@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/config/config_json.h"
-#include "core/config/yaml_writer.h"
+#include "core/config/values/config_json.h"
+#include "core/config/yaml/yaml_writer.h"
 
 namespace shardscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/sharding/ddp_buckets.h"
+#include "core/pytorch/plans/ddp_buckets.h"
 
 #include <gtest/gtest.h>
 

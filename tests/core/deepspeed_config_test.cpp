@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "core/config/config_json.h"
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/deepspeed/batch_sizes.h"
 #include "core/config/deepspeed/settings.h"
 #include "core/config/deepspeed/trainer_autos.h"
-#include "core/config/training_args.h"
-#include "core/refusal.h"
+#include "core/config/trainer/training_args.h"
+#include "core/config/values/config_json.h"
 
 namespace shardscope {
 namespace {

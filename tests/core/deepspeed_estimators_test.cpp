@@ -1,8 +1,8 @@
-#include "core/sharding/deepspeed_estimators.h"
+#include "core/pytorch/plans/deepspeed_estimators.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/core/module_rows.h"
 
 namespace shardscope {

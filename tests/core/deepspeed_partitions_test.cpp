@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "core/refusal.h"
-#include "core/sharding/deepspeed_flat_groups.h"
-#include "core/sharding/deepspeed_zero3.h"
+#include "core/base/refusal.h"
+#include "core/pytorch/plans/deepspeed_flat_groups.h"
+#include "core/pytorch/plans/deepspeed_zero3.h"
 #include "tests/core/module_rows.h"
 
 namespace shardscope {

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/runtime/deepspeed/engine.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/runtimes/deepspeed/engine.h"
 
 namespace shardscope::eager {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/device_work.h"
+#include "core/schedule/device_work.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/dtype.h"
+#include "core/base/dtype.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

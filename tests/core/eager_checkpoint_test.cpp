@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/checkpoint.h"
-#include "core/lower/pytorch/engine.h"
+#include "core/base/error.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/checkpoint.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
 #include "tests/core/operator_log.h"
 
 namespace shardscope::eager {

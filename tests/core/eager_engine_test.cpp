@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/aten/views.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/lower/pytorch/multi_grad_hook.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/multi_grad_hook.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
 #include "tests/core/operator_log.h"
 
 namespace shardscope::eager {

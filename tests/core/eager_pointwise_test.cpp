@@ -1,11 +1,11 @@
 // Expected strides and dtypes: torch 2.15 on the CPU, the expression in each comment.
 #include <gtest/gtest.h>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/iterator.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/aten/views.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/iterator.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
 #include "tests/core/operator_log.h"
 
 namespace shardscope::eager {

@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/view_rules.h"
-#include "core/lower/pytorch/aten/views.h"
+#include "core/base/error.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/view_rules.h"
+#include "core/pytorch/engine/views.h"
 #include "tests/core/operator_log.h"
 
 namespace shardscope::eager {

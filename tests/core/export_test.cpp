@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/model/read_model.h"
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/module_tree.h"
 #include "tests/core/complaint.h"
 
 namespace shardscope {

@@ -1,4 +1,4 @@
-#include "core/sharding/flat_parameter.h"
+#include "core/pytorch/plans/flat_parameter.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/fsdp1/fully_sharded.h"
-#include "core/runtime/process_group.h"
+#include "core/pytorch/runtimes/common/process_group.h"
+#include "core/pytorch/runtimes/fsdp1/fully_sharded.h"
 
 namespace shardscope::eager {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/sharding/fsdp1.h"
+#include "core/pytorch/plans/fsdp1.h"
 #include "tests/core/module_rows.h"
 
 namespace shardscope {

@@ -5,10 +5,10 @@
 
 #include <map>
 
-#include "core/lower/pytorch/checkpoint.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/fsdp1/clip.h"
-#include "core/runtime/fsdp1/state_dict.h"
+#include "core/pytorch/engine/checkpoint.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/runtimes/fsdp1/clip.h"
+#include "core/pytorch/runtimes/fsdp1/state_dict.h"
 #include "tests/core/fsdp1_chain.h"
 
 namespace shardscope::eager {

@@ -1,11 +1,11 @@
-#include "core/sharding/fsdp1.h"
+#include "core/pytorch/plans/fsdp1.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 #include "tests/core/module_rows.h"
 
 namespace shardscope {

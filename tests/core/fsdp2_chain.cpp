@@ -1,9 +1,9 @@
 #include "tests/core/fsdp2_chain.h"
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/engine.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/reductions.h"
 
 namespace shardscope::eager {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/fsdp2/fully_shard.h"
 
 namespace shardscope::eager {
 

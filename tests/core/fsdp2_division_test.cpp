@@ -1,4 +1,4 @@
-#include "core/runtime/fsdp2/division.h"
+#include "core/pytorch/runtimes/fsdp2/division.h"
 
 #include <gtest/gtest.h>
 

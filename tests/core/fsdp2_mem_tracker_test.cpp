@@ -5,12 +5,12 @@
 
 #include <memory>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/fsdp2/mem_tracker.h"
-#include "core/runtime/fsdp2/sharding_propagation.h"
-#include "core/runtime/optimizer.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/fsdp2/mem_tracker.h"
+#include "core/pytorch/runtimes/fsdp2/sharding_propagation.h"
 #include "tests/core/fsdp2_chain.h"
 
 namespace shardscope::eager {

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/ddp/distributed_data_parallel.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
 #include "tests/core/fsdp2_chain.h"
 
 namespace shardscope::eager {

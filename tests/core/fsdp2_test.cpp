@@ -1,11 +1,11 @@
-#include "core/sharding/fsdp2.h"
+#include "core/pytorch/plans/fsdp2.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "core/sharding/fsdp2_shard.h"
+#include "core/pytorch/plans/fsdp2_shard.h"
 #include "tests/core/module_rows.h"
 
 namespace shardscope {

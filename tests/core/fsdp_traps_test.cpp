@@ -66,13 +66,13 @@
 #include <map>
 #include <set>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/checkpoint.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/ddp/distributed_data_parallel.h"
-#include "core/runtime/fsdp2/clip_grad_norm.h"
-#include "core/runtime/optimizer.h"
+#include "core/pytorch/engine/checkpoint.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
+#include "core/pytorch/runtimes/fsdp2/clip_grad_norm.h"
 #include "tests/core/fsdp1_chain.h"
 #include "tests/core/fsdp2_chain.h"
 

@@ -1,13 +1,13 @@
 // Recorded: torch 2.15's torch.amp.GradScaler("cpu") around AdamW of one parameter.
-#include "core/runtime/grad_scaler.h"
+#include "core/pytorch/runtimes/common/grad_scaler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/engine.h"
+#include "core/base/error.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
 #include "tests/core/operator_log.h"
 
 namespace shardscope::eager {

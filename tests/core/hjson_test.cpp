@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 #include "tests/core/complaint.h"
 
 namespace shardscope {

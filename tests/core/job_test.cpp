@@ -1,4 +1,4 @@
-#include "core/config/job.h"
+#include "core/native/job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

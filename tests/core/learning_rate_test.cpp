@@ -1,4 +1,4 @@
-#include "core/config/learning_rate.h"
+#include "core/native/learning_rate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The head and the loss chunk by chunk: how many rows, in which order, and what is alive meanwhile.
-#include "core/lower/logits_chunks.h"
+#include "core/native/logits_chunks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "core/model_flops.h"
-#include "core/schedule.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/model_flops.h"
+#include "core/schedule/schedule.h"
 #include "tests/core/small_models.h"
 
 namespace shardscope {

@@ -1,4 +1,4 @@
-#include "core/sharding/model_size.h"
+#include "core/pytorch/plans/model_size.h"
 
 #include <gtest/gtest.h>
 

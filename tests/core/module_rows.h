@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/module_tree.h"
 
 namespace shardscope::testing {
 

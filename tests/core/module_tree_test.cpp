@@ -1,4 +1,4 @@
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/module_tree.h"
 
 #include <gtest/gtest.h>
 

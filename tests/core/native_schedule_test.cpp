@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "core/error.h"
-#include "core/native_abilities.h"
-#include "core/schedule.h"
-#include "core/units.h"
+#include "core/base/error.h"
+#include "core/native/native_abilities.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/native/units.h"
+#include "core/schedule/schedule.h"
 #include "tests/core/small_models.h"
 
 namespace shardscope {

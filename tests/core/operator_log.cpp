@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/lower/pytorch/aten/dispatch.h"
+#include "core/pytorch/engine/dispatch.h"
 
 namespace shardscope::eager {
 

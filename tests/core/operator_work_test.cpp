@@ -1,13 +1,13 @@
-#include "core/runtime/operator_work.h"
+#include "core/pytorch/runtimes/record/operator_work.h"
 
 #include <gtest/gtest.h>
 
-#include "core/lower/pytorch/aten/attention.h"
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/lower/pytorch/aten/foreach.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/runtime/schedule_recorder.h"
+#include "core/pytorch/engine/aten/attention.h"
+#include "core/pytorch/engine/aten/foreach.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
 
 namespace shardscope::eager {
 namespace {

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/runtime/optimizer.h"
+#include "core/base/error.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
 #include "tests/core/operator_log.h"
 
 namespace shardscope::eager {

@@ -1,5 +1,5 @@
 // Precision: what each element type costs, in the schedule and in single kernels.
-#include "core/precision.h"
+#include "core/base/precision.h"
 
 #include <algorithm>
 #include <map>
@@ -8,8 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/kernel.h"
-#include "core/schedule.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/kernel.h"
+#include "core/schedule/schedule.h"
 #include "tests/core/complaint.h"
 #include "tests/core/small_models.h"
 

@@ -1,4 +1,4 @@
-#include "core/runtime/process_group.h"
+#include "core/pytorch/runtimes/common/process_group.h"
 
 #include <gtest/gtest.h>
 

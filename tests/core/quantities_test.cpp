@@ -1,10 +1,10 @@
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/clock_and_power.h"
-#include "core/error.h"
+#include "core/base/clock_and_power.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/ranks.h"
+#include "core/base/ranks.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/recorded_schedule.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
 
 namespace shardscope::testing {
 

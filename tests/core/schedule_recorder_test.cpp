@@ -1,14 +1,14 @@
-#include "core/runtime/schedule_recorder.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/views.h"
-#include "core/runtime/collectives.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/views.h"
+#include "core/pytorch/runtimes/common/collectives.h"
 #include "tests/core/recorded_training.h"
 
 namespace shardscope::eager {

@@ -1,14 +1,14 @@
-#include "core/config/training_args.h"
+#include "core/config/trainer/training_args.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
-#include "core/config/config_json.h"
-#include "core/config/training_args_lint.h"
-#include "core/config/training_args_words.h"
-#include "core/refusal.h"
+#include "core/config/trainer/training_args_lint.h"
+#include "core/config/trainer/training_args_words.h"
+#include "core/config/values/config_json.h"
 
 namespace shardscope {
 namespace {

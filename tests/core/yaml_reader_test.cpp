@@ -1,11 +1,11 @@
-#include "core/config/yaml_reader.h"
+#include "core/config/yaml/yaml_reader.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 #include "tests/core/complaint.h"
 
 namespace shardscope {

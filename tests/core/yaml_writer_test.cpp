@@ -1,9 +1,9 @@
 // YAML that yaml.safe_dump of PyYAML 6.0.3 wrote and what reads back.
-#include "core/config/yaml_writer.h"
+#include "core/config/yaml/yaml_writer.h"
 
 #include <gtest/gtest.h>
 
-#include "core/config/yaml_reader.h"
+#include "core/config/yaml/yaml_reader.h"
 
 namespace shardscope {
 namespace {

@@ -1,11 +1,14 @@
-#include "core/zero_paper.h"
+#include "core/native/zero_paper.h"
 
 #include <string>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "core/native_abilities.h"
+#include "core/native/native_abilities.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/model_states.h"
 #include "tests/core/small_models.h"
 
 namespace shardscope {

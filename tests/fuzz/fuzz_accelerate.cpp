@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/lint.h"
 #include "core/config/accelerate/to_fsdp2.h"
-#include "core/config/yaml_reader.h"
-#include "core/config/yaml_writer.h"
-#include "core/refusal.h"
+#include "core/config/yaml/yaml_reader.h"
+#include "core/config/yaml/yaml_writer.h"
 
 namespace {
 

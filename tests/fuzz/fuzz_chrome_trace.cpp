@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/memory_file.h"
 #include "traces/chrome_reader.h"
 

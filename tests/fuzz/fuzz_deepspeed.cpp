@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include "core/config/config_json.h"
+#include "core/base/error.h"
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/deepspeed/deepspeed_config.h"
 #include "core/config/deepspeed/lint.h"
-#include "core/config/python_arithmetic.h"
-#include "core/error.h"
+#include "core/config/values/config_json.h"
+#include "core/config/values/python_arithmetic.h"
 
 namespace {
 

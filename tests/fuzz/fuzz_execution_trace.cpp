@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/memory_file.h"
 #include "traces/import/execution_trace.h"
 

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
 #include "sim/collectives/collective_model.h"
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 namespace {
 

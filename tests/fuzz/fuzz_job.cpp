@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/config/job.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/native/job.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
 
 namespace {

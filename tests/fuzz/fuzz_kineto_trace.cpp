@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/memory_file.h"
 #include "traces/import/import.h"
 #include "traces/import/imported_spans.h"

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/quantities.h"
+#include "core/base/error.h"
+#include "core/base/quantities.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/safetensors.h"
 #include "tests/fuzz/memory_file.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backend/data/token_stream.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace {

@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
-#include "core/config/config_json.h"
-#include "core/config/training_args.h"
-#include "core/config/training_args_lint.h"
-#include "core/error.h"
+#include "core/config/trainer/training_args.h"
+#include "core/config/trainer/training_args_lint.h"
+#include "core/config/values/config_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shardscope;

@@ -11,13 +11,13 @@
 #include <QXmlStreamReader>
 #include <fstream>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "gui/app/write_views.h"
 #include "gui/export/export_dialog.h"
 #include "gui/export/export_view.h"
 #include "gui/export/table_file.h"
 #include "gui/export/table_reader.h"
-#include "gui/export/write_views.h"
 #include "tests/gui/scenarios.h"
 
 namespace shardscope::gui {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/trace.h"
 
 namespace shardscope::testing {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <map>
 
-#include "gui/export/write_views.h"
+#include "gui/app/write_views.h"
 #include "gui/strategies/strategies_view.h"
 #include "gui/table/table_pane.h"
 #include "gui/timeline/text_rows_model.h"

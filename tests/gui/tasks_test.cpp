@@ -1,4 +1,4 @@
-#include "gui/tasks.h"
+#include "gui/base/tasks.h"
 
 #include <gtest/gtest.h>
 

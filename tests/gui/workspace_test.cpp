@@ -1,4 +1,4 @@
-#include "gui/workspace.h"
+#include "gui/base/workspace.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <optional>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sim/allocator/caching_allocator.h"
 #include "tests/recordings/allocator.h"
 #include "tests/recordings/json_difference.h"

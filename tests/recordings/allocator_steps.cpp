@@ -3,9 +3,9 @@
 #include <map>
 #include <optional>
 
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/schedule_recorder.h"
-#include "sim/program_player.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
+#include "sim/engine/program_player.h"
 #include "tests/recordings/allocator.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recorded_step.h"
@@ -84,7 +84,7 @@ class StepRun final : private eager::ProgramListener {
                                                      1073741824.0)}},
                    events()),
         recorder_({.blas_workspaces = workspaces}),
-        player_({.schedule = recorder_.schedule(), .allocator = allocator_, .device = events()}),
+        player_({.schedule = recorder_.schedule(), .allocator = &allocator_, .device = events()}),
         frames_(session_) {
     if (settings.at("trace").get<bool>() && workspaces) allocator_.keep_trace();
     session_.observe(frames_.before());

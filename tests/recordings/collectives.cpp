@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/collectives_summary.h"
 #include "tests/recordings/recorded_file.h"
 #include "tests/recordings/recorded_outcome.h"

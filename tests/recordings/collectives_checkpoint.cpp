@@ -4,7 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "core/lower/pytorch/checkpoint.h"
+#include "core/pytorch/engine/checkpoint.h"
 
 namespace shardscope::recordings {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/lower/pytorch/module.h"
+#include "core/pytorch/engine/module.h"
 
 namespace shardscope::recordings {
 

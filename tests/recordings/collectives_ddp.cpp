@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/runtime/collectives.h"
-#include "core/runtime/ddp/distributed_data_parallel.h"
-#include "core/runtime/ddp/zero_redundancy_optimizer.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/runtimes/common/collectives.h"
+#include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
+#include "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h"
 #include "tests/recordings/collectives.h"
 #include "tests/recordings/collectives_checkpoint.h"
 #include "tests/recordings/collectives_log.h"

@@ -2,7 +2,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "core/runtime/deepspeed/engine.h"
+#include "core/pytorch/runtimes/deepspeed/engine.h"
 #include "tests/recordings/collectives.h"
 #include "tests/recordings/collectives_log.h"
 #include "tests/recordings/collectives_models.h"

@@ -5,10 +5,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/runtime/fsdp1/clip.h"
-#include "core/runtime/fsdp1/optimizer_state.h"
-#include "core/runtime/fsdp1/state_dict.h"
-#include "core/runtime/fsdp1/summon.h"
+#include "core/pytorch/runtimes/fsdp1/clip.h"
+#include "core/pytorch/runtimes/fsdp1/optimizer_state.h"
+#include "core/pytorch/runtimes/fsdp1/state_dict.h"
+#include "core/pytorch/runtimes/fsdp1/summon.h"
 #include "tests/recordings/collectives.h"
 #include "tests/recordings/collectives_checkpoint.h"
 #include "tests/recordings/collectives_loop.h"

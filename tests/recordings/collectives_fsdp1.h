@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/runtime/fsdp1/fully_sharded.h"
-#include "core/sharding/fsdp1.h"
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/fsdp1.h"
+#include "core/pytorch/plans/module_tree.h"
+#include "core/pytorch/runtimes/fsdp1/fully_sharded.h"
 #include "tests/recordings/collectives_log.h"
 
 namespace shardscope::recordings {

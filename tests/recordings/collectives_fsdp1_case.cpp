@@ -2,7 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/collectives_fsdp1.h"
 #include "tests/recordings/fsdp1_case.h"
 

@@ -3,11 +3,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
-#include "core/runtime/fsdp2/clip_grad_norm.h"
-#include "core/runtime/fsdp2/fully_shard.h"
-#include "core/runtime/fsdp2/state_dict.h"
-#include "core/runtime/optimizer.h"
+#include "core/base/error.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/fsdp2/clip_grad_norm.h"
+#include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/fsdp2/state_dict.h"
 #include "tests/recordings/collectives.h"
 #include "tests/recordings/collectives_checkpoint.h"
 #include "tests/recordings/collectives_log.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/lower/pytorch/session.h"
-#include "core/runtime/process_group.h"
+#include "core/pytorch/engine/session.h"
+#include "core/pytorch/runtimes/common/process_group.h"
 
 namespace shardscope::recordings {
 

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/engine.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
 #include "tests/recordings/collectives_models.h"
 
 namespace shardscope::recordings {

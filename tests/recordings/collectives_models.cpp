@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/aten/views.h"
-#include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/make_module.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
 
 namespace shardscope::recordings {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/lower/pytorch/module.h"
+#include "core/pytorch/engine/module.h"
 #include "tests/recordings/collectives_log.h"
 
 namespace shardscope::recordings {

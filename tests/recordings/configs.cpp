@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recorded_file.h"
 #include "tests/recordings/recordings.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/finding.h"
+#include "core/config/values/finding.h"
 
 namespace shardscope::recordings {
 

@@ -7,7 +7,7 @@
 #include "core/config/deepspeed/accelerate_prepare.h"
 #include "core/config/deepspeed/deepspeed_config.h"
 #include "core/config/deepspeed/trainer_autos.h"
-#include "core/config/training_args.h"
+#include "core/config/trainer/training_args.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_plain.h"
 #include "tests/recordings/configs_stage.h"

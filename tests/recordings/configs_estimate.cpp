@@ -6,8 +6,8 @@
 
 #include "core/model/family.h"
 #include "core/model/huggingface.h"
-#include "core/sharding/deepspeed_estimators.h"
-#include "core/sharding/model_size.h"
+#include "core/pytorch/plans/deepspeed_estimators.h"
+#include "core/pytorch/plans/model_size.h"
 #include "tests/recordings/configs.h"
 
 namespace shardscope::recordings {

@@ -1,9 +1,9 @@
 // What lint must say where the real tools refuse or warn.
 #include <algorithm>
 
-#include "core/config/config_json.h"
 #include "core/config/deepspeed/lint.h"
-#include "core/config/training_args_lint.h"
+#include "core/config/trainer/training_args_lint.h"
+#include "core/config/values/config_json.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_launch.h"
 #include "tests/recordings/configs_models.h"

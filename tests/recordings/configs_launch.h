@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/config/environment.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope::recordings {
 

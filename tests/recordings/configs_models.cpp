@@ -1,6 +1,6 @@
 #include "tests/recordings/configs_models.h"
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/huggingface.h"
 
 namespace shardscope::recordings {

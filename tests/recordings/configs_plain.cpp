@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/config/python_text.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::recordings {
 

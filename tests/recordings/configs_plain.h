@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope::recordings {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 
 namespace shardscope::recordings {
 

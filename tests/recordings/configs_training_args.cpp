@@ -5,9 +5,9 @@
 
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
 #include "core/config/accelerate/launch.h"
-#include "core/config/trainer.h"
-#include "core/config/training_args.h"
-#include "core/config/training_args_words.h"
+#include "core/config/trainer/trainer.h"
+#include "core/config/trainer/training_args.h"
+#include "core/config/trainer/training_args_words.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_launch.h"
 #include "tests/recordings/configs_models.h"

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/questionnaire.h"
 #include "core/config/accelerate/to_fsdp2.h"
-#include "core/config/yaml_reader.h"
-#include "core/config/yaml_writer.h"
-#include "core/refusal.h"
+#include "core/config/yaml/yaml_reader.h"
+#include "core/config/yaml/yaml_writer.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_plain.h"
 

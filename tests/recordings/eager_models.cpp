@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/format/json_reader.h"
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/models/make_module.h"
 #include "core/model/huggingface.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/models/make_module.h"
+#include "core/pytorch/engine/reductions.h"
 #include "tests/recordings/recorded_models.h"
 
 namespace shardscope::recordings {

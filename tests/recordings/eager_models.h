@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/lower/pytorch/module.h"
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/engine/module.h"
+#include "core/pytorch/plans/module_tree.h"
 
 namespace shardscope::recordings {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/recorded_file.h"
 
 namespace shardscope::recordings {

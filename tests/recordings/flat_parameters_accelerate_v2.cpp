@@ -4,13 +4,13 @@
 #include <set>
 #include <string>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
 #include "core/config/accelerate/wrapped_modules.h"
-#include "core/config/config_json.h"
+#include "core/config/values/config_json.h"
 #include "core/format/json_reader.h"
 #include "core/model/huggingface.h"
-#include "core/refusal.h"
-#include "core/sharding/accelerate_fsdp2.h"
+#include "core/pytorch/plans/accelerate_fsdp2.h"
 #include "tests/recordings/flat_parameters.h"
 #include "tests/recordings/flat_parameters_fsdp2.h"
 #include "tests/recordings/recorded_models.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/ddp/distributed_data_parallel.h"
-#include "core/sharding/ddp_buckets.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/plans/ddp_buckets.h"
+#include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
 #include "tests/recordings/eager_models.h"
 #include "tests/recordings/flat_parameters.h"
 #include "tests/recordings/recorded_models.h"

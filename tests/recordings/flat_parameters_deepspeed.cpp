@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "core/refusal.h"
-#include "core/sharding/deepspeed_flat_groups.h"
-#include "core/sharding/deepspeed_zero3.h"
+#include "core/base/refusal.h"
+#include "core/pytorch/plans/deepspeed_flat_groups.h"
+#include "core/pytorch/plans/deepspeed_zero3.h"
 #include "tests/recordings/flat_parameters.h"
 #include "tests/recordings/recorded_models.h"
 #include "tests/recordings/recorded_outcome.h"

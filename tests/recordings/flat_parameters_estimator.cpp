@@ -1,7 +1,7 @@
 // estimator.json: DeepSpeed's memory estimators.
 #include <nlohmann/json.hpp>
 
-#include "core/sharding/deepspeed_estimators.h"
+#include "core/pytorch/plans/deepspeed_estimators.h"
 #include "tests/recordings/flat_parameters.h"
 #include "tests/recordings/recorded_models.h"
 #include "tests/recordings/recorded_outcome.h"

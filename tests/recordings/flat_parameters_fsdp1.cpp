@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 #include "tests/recordings/flat_parameters.h"
 #include "tests/recordings/fsdp1_case.h"
 #include "tests/recordings/json_difference.h"

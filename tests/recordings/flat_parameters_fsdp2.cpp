@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "core/sharding/fsdp2_shard.h"
+#include "core/pytorch/plans/fsdp2_shard.h"
 #include "tests/recordings/flat_parameters.h"
 #include "tests/recordings/flat_parameters_traffic.h"
 #include "tests/recordings/recorded_models.h"

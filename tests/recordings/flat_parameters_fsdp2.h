@@ -4,8 +4,8 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/sharding/fsdp2.h"
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/fsdp2.h"
+#include "core/pytorch/plans/module_tree.h"
 #include "tests/recordings/recordings.h"
 
 namespace shardscope::recordings {

@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/lower/pytorch/engine.h"
-#include "core/runtime/fsdp2/fully_shard.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/runtimes/fsdp2/fully_shard.h"
 #include "tests/recordings/eager_models.h"
 
 namespace shardscope::recordings {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/sharding/fsdp2.h"
+#include "core/pytorch/plans/fsdp2.h"
 
 namespace shardscope::recordings {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
-#include "core/config/config_json.h"
+#include "core/config/values/config_json.h"
 #include "core/model/family.h"
 #include "core/model/huggingface.h"
 #include "tests/recordings/recorded_models.h"

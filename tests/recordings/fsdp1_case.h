@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/sharding/fsdp1.h"
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/fsdp1.h"
+#include "core/pytorch/plans/module_tree.h"
 
 namespace shardscope::recordings {
 

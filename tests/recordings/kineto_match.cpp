@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "core/runtime/recorded_schedule.h"
-#include "core/runtime/run_settings.h"
-#include "sim/hardware_profile.h"
-#include "sim/simulate.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "core/pytorch/runtimes/training/run_settings.h"
+#include "sim/engine/simulate.h"
+#include "sim/hardware/hardware_profile.h"
 #include "traces/match/match.h"
 
 namespace shardscope::recordings {

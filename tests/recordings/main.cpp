@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/ops_device.h"
 #include "tests/recordings/recordings.h"
 

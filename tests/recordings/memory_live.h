@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/lower/pytorch/observer.h"
+#include "core/pytorch/engine/observer.h"
 
 namespace shardscope::recordings {
 

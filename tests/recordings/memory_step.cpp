@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/runtime/fsdp2/mem_tracker.h"
-#include "core/runtime/fsdp2/sharding_propagation.h"
-#include "core/runtime/mem_tracker.h"
+#include "core/pytorch/runtimes/common/mem_tracker.h"
+#include "core/pytorch/runtimes/fsdp2/mem_tracker.h"
+#include "core/pytorch/runtimes/fsdp2/sharding_propagation.h"
 #include "tests/recordings/memory.h"
 #include "tests/recordings/memory_live.h"
 #include "tests/recordings/recorded_step.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "core/lower/pytorch/engine.h"
-#include "core/lower/pytorch/module.h"
-#include "core/lower/pytorch/session.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/module.h"
+#include "core/pytorch/engine/session.h"
 
 namespace shardscope::recordings {
 namespace {

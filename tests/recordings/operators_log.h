@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/lower/pytorch/autograd.h"
-#include "core/lower/pytorch/observer.h"
+#include "core/pytorch/engine/autograd.h"
+#include "core/pytorch/engine/observer.h"
 
 namespace shardscope::recordings {
 

@@ -3,15 +3,15 @@
 #include <set>
 
 #include "core/format/json_reader.h"
-#include "core/lower/pytorch/aten/copies.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/reductions.h"
-#include "core/lower/pytorch/aten/views.h"
-#include "core/lower/pytorch/autocast.h"
-#include "core/lower/pytorch/engine.h"
-#include "core/lower/pytorch/models/make_module.h"
-#include "core/lower/pytorch/models/masks.h"
 #include "core/model/huggingface.h"
+#include "core/pytorch/engine/autocast.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/models/make_module.h"
+#include "core/pytorch/engine/models/masks.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
 #include "tests/recordings/operators.h"
 #include "tests/recordings/operators_log.h"
 

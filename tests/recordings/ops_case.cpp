@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/recorded_file.h"
 
 namespace shardscope::recordings {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/device.h"
-#include "core/kernel.h"
+#include "backend/device/device.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::recordings {
 

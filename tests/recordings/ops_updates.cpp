@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/config/learning_rate.h"
-#include "core/error.h"
+#include "core/base/error.h"
+#include "core/native/learning_rate.h"
 #include "tests/recordings/ops_case.h"
 #include "tests/recordings/ops_device.h"
 

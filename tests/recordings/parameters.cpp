@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/checkpoint_files.h"
 #include "core/model/config_text.h"
 #include "core/model/huggingface.h"

@@ -8,7 +8,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
   std::string out(1, quote);
   for (const char c : text) {
@@ -24,7 +24,7 @@ std::string python_text(const Json& value, bool is_inside) {
   if (value.is_null()) return "None";
   if (value.is_string()) {
     const auto text = value.get<std::string>();
-    return is_inside ? quoted(text) : text;
+    return is_inside ? in_quotes(text) : text;
   }
   if (!value.is_array()) return value.dump();
   std::string out = "(";

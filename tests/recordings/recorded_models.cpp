@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/family.h"
 #include "tests/recordings/recorded_file.h"
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "core/dtype.h"
-#include "core/sharding/module_tree.h"
+#include "core/base/dtype.h"
+#include "core/pytorch/plans/module_tree.h"
 
 namespace shardscope::recordings {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 #include "tests/recordings/json_difference.h"
 
 namespace shardscope::recordings {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/huggingface.h"
 #include "tests/recordings/deepspeed_case.h"
 #include "tests/recordings/fsdp1_case.h"

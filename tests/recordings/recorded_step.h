@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/lower/pytorch/session.h"
 #include "core/model/model.h"
-#include "core/runtime/training_run.h"
+#include "core/pytorch/engine/session.h"
+#include "core/pytorch/runtimes/training/training_run.h"
 
 namespace shardscope::recordings {
 

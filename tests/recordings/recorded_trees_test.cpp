@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/model/huggingface.h"
-#include "core/sharding/module_tree.h"
+#include "core/pytorch/plans/module_tree.h"
 #include "tests/recordings/recorded_file.h"
 #include "tests/recordings/recorded_models.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "tests/recordings/json_difference.h"
 #include "tests/recordings/recordings.h"

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/recordings/trace_figures.h"
 #include "traces/import/memory_timeline.h"
 

@@ -5,11 +5,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/train/save_model.h"
 #include "backend/train/train.h"
 #include "backend/train/trainer.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/model_weights.h"
 #include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"

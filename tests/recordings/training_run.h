@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/native/job.h"
 #include "tests/recordings/training_variant.h"
 
 namespace shardscope::recordings {

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "core/strategy.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope::recordings {
 

@@ -2,8 +2,8 @@
 
 #include "core/config/config_file.h"
 #include "core/config/config_plan.h"
+#include "core/config/configured_setup.h"
 #include "core/model/huggingface.h"
-#include "core/runtime/configured_setup.h"
 
 namespace shardscope::testing {
 namespace {

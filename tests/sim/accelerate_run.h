@@ -8,7 +8,7 @@
 
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
-#include "core/runtime/training_setup.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
 
 namespace shardscope::testing {
 

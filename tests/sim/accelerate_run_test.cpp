@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/runtime/recorded_schedule.h"
-#include "sim/program_player.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/engine/program_player.h"
 #include "tests/sim/accelerate_run.h"
 
 namespace shardscope {
@@ -21,7 +21,7 @@ Peaks played(const JsonValue& row) {
   const Schedule schedule = eager::recorded_schedule(run.model, run.config, run.setup);
   InstantDevice device;
   CachingAllocator allocator({}, {.total = Bytes{80LL << 30}}, device);
-  ProgramPlayer player({.schedule = schedule, .allocator = allocator, .device = device});
+  ProgramPlayer player({.schedule = schedule, .allocator = &allocator, .device = device});
   Peaks peaks;
   for (const Step& step : schedule.steps) {
     player.play_until(step.actions.begin);

@@ -1,4 +1,4 @@
-#include "sim/band.h"
+#include "sim/prediction/band.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

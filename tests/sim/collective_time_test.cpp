@@ -1,4 +1,4 @@
-#include "sim/collective_time.h"
+#include "sim/collectives/collective_time.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "sim/cost_model.h"
+#include "sim/cost/cost_model.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 
-#include "core/error.h"
-#include "sim/simulate.h"
+#include "core/base/error.h"
+#include "sim/engine/clock_options.h"
 
 namespace shardscope {
 namespace {

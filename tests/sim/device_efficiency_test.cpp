@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/error.h"
-#include "sim/builtin_efficiencies.h"
+#include "core/base/error.h"
+#include "sim/kernels/builtin_efficiencies.h"
 #include "sim/kernels/matmul_time.h"
 #include "sim/kernels/work_time.h"
 

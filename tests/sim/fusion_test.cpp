@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-#include "core/lower/pytorch/aten/dispatch.h"
-#include "core/lower/pytorch/aten/matmul.h"
-#include "core/lower/pytorch/aten/pointwise.h"
-#include "core/lower/pytorch/aten/softmax.h"
-#include "core/lower/pytorch/aten/views.h"
-#include "core/runtime/schedule_recorder.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/aten/softmax.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/views.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
 
 namespace shardscope::eager {
 namespace {

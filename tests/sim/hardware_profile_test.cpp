@@ -1,4 +1,4 @@
-#include "sim/hardware_profile.h"
+#include "sim/hardware/hardware_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

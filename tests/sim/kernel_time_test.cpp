@@ -2,7 +2,7 @@
 // TFLOP/s, 100 GB/s.
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "sim/kernels/attention_time.h"
 #include "sim/kernels/matmul_time.h"
 #include "sim/kernels/memory_time.h"

@@ -5,6 +5,7 @@
 namespace shardscope::testing {
 
 ProgramByHand::ProgramByHand() {
+  schedule_.memory = MemorySource::caching_allocator;
   schedule_.names.emplace_back("operation");
   schedule_.program.lanes.push_back({.name = "compute", .stream = Stream::compute});
   schedule_.groups = {{"shard", {0, 1}}, {"replicate", {0, 2}}};

@@ -1,10 +1,10 @@
-#include "sim/program_player.h"
+#include "sim/engine/program_player.h"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 
-#include "sim/timed_device.h"
+#include "sim/engine/timed_device.h"
 #include "tests/sim/program_by_hand.h"
 
 namespace shardscope {
@@ -18,10 +18,10 @@ class Played {
  public:
   explicit Played(Schedule schedule, Bytes memory = 80_GiB)
       : schedule_(std::move(schedule)),
-        times_(times_of(schedule_)),
-        device(schedule_, times_, {.launch = 1_us}),
+        costs_{.times = times_of(schedule_), .uses = {}, .clock = {.launch = 1_us}},
+        device(schedule_, costs_),
         allocator({}, {.total = memory}, device),
-        player({.schedule = schedule_, .allocator = allocator, .device = device}) {
+        player({.schedule = schedule_, .allocator = &allocator, .device = device}) {
     player.play_until(static_cast<std::uint32_t>(schedule_.program.actions.size()));
   }
 
@@ -32,7 +32,7 @@ class Played {
     return times;
   }
   Schedule schedule_;
-  std::vector<Duration> times_;
+  StepCosts costs_;
 
  public:
   TimedDevice device;
@@ -73,7 +73,7 @@ TEST(ProgramPlayer, ARateLimiterBlocksTheHost) {
   Played played(program.finish());
   EXPECT_EQ(played.device.host_time(), 52_us);
   played.device.finish();
-  EXPECT_EQ(played.device.starts()[2], 101_us);
+  EXPECT_EQ(played.device.times().start[2], 101_us);
 }
 
 TEST(ProgramPlayer, StopsAtTheRequestThatFails) {
@@ -120,7 +120,7 @@ TEST(ProgramPlayer, CategoriesAddUpToWhatIsAllocated) {
   const Schedule schedule = program.finish();
   InstantDevice device;
   CachingAllocator allocator({}, {}, device);
-  ProgramPlayer player({.schedule = schedule, .allocator = allocator, .device = device});
+  ProgramPlayer player({.schedule = schedule, .allocator = &allocator, .device = device});
   Sums sums(allocator);
   player.watch(sums);
   EXPECT_TRUE(player.play_until(5));

@@ -1,4 +1,4 @@
-#include "sim/rate_table.h"
+#include "sim/hardware/rate_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // The clusters that are built in: figures that contradict each other are typing errors.
 #include <gtest/gtest.h>
 
-#include "sim/builtin_profiles.h"
 #include "sim/collectives/collective_model.h"
+#include "sim/hardware/builtin_profiles.h"
 
 namespace shardscope {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tests/sim/naive_device.h"
 #include "traces/analysis.h"
 #include "traces/schedule_trace.h"
 
@@ -76,7 +77,7 @@ DeviceStream stream_of(const Schedule& schedule, std::uint8_t lane) {
   return device_stream(schedule.program.lanes[lane], lane);
 }
 
-void play_rows(const Schedule& schedule, TimedDevice& device) {
+void play_rows(const Schedule& schedule, NaiveDevice& device) {
   std::vector<DeviceEvent> events(schedule.program.events);
   for (const HostAction& action : schedule.program.actions) {
     const DeviceStream stream = stream_of(schedule, action.lane);
@@ -91,7 +92,7 @@ void play_rows(const Schedule& schedule, TimedDevice& device) {
   device.finish();
 }
 
-Trace trace_of(const Schedule& schedule, const TimedDevice& device) {
+Trace trace_of(const Schedule& schedule, const NaiveDevice& device) {
   Trace trace;
   for (const Lane& lane : schedule.program.lanes)
     trace.tracks.push_back({.name = lane.name, .stream = lane.stream});
@@ -112,7 +113,7 @@ StepTimes repeated_on_device(const Schedule& schedule, const Step& step,
                              int repetitions) {
   Repeater repeater(schedule, step, costs);
   for (int i = 0; i < repetitions; ++i) repeater.repeat();
-  TimedDevice device(repeater.schedule(), repeater.costs().times, clock);
+  NaiveDevice device(repeater.schedule(), repeater.costs().times, clock);
   device.share_links(repeater.costs().uses);
   play_rows(repeater.schedule(), device);
   StepTimes result;

@@ -1,10 +1,10 @@
-// The oracle of the compact step: the rows of a step played again and again on a TimedDevice.
+// The oracle of the compact step: the rows of a step played again and again on a NaiveDevice.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "sim/step_player.h"
+#include "sim/engine/step_player.h"
 
 namespace shardscope::testing {
 

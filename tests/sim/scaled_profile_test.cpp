@@ -1,4 +1,4 @@
-#include "sim/scaled_profile.h"
+#include "sim/hardware/scaled_profile.h"
 
 #include <gtest/gtest.h>
 

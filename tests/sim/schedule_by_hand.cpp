@@ -4,6 +4,10 @@
 
 #include <utility>
 
+#include "core/native/issue_order.h"
+#include "sim/engine/program_player.h"
+#include "sim/engine/timed_device.h"
+
 namespace shardscope::testing {
 
 OperationId ScheduleByHand::add(const Op& op) {
@@ -45,15 +49,28 @@ OperationId ScheduleByHand::reduce_scatter(Duration time, std::vector<OperationI
               .after = std::move(after)});
 }
 
-Timeline ScheduleByHand::play(const EngineOptions& options) const {
-  return shardscope::play(schedule_, times_, options);
+OperationMoments ScheduleByHand::play(const MachineByHand& machine, int repetitions) const {
+  Schedule schedule = schedule_;
+  issue_in_order(schedule, machine.host);
+  const StepCosts costs{.times = times_,
+                        .uses = {},
+                        .clock = {.launch = machine.issue_overhead, .sharing = machine.sharing},
+                        .straggling = machine.straggling};
+  TimedDevice device(schedule, costs);
+  ProgramPlayer player({.schedule = schedule, .allocator = nullptr, .device = device});
+  for (int i = 0; i < repetitions; ++i) {
+    player.go_back_to(0);
+    player.play_until(static_cast<std::uint32_t>(schedule.program.actions.size()));
+  }
+  device.finish();
+  return device.times();
 }
 
-std::string text_of(const Timeline& timeline) {
+std::string text_of(const OperationMoments& times) {
   std::string text;
-  for (std::size_t i = 0; i < timeline.start.size(); ++i)
-    text += fmt::format("{}{:g}-{:g}", i == 0 ? "" : " ", timeline.start[i].seconds() * 1e6,
-                        timeline.end[i].seconds() * 1e6);
+  for (std::size_t i = 0; i < times.start.size(); ++i)
+    text += fmt::format("{}{:g}-{:g}", i == 0 ? "" : " ", times.start[i].seconds() * 1e6,
+                        times.end[i].seconds() * 1e6);
   return text;
 }
 

@@ -4,10 +4,17 @@
 #include <string>
 #include <vector>
 
-#include "core/schedule.h"
-#include "sim/engine.h"
+#include "core/schedule/schedule.h"
+#include "sim/engine/event_engine.h"
 
 namespace shardscope::testing {
+
+struct MachineByHand {
+  HostRole host = HostRole::issues;
+  Duration issue_overhead;
+  SharingRules sharing;
+  std::vector<StragglingSample> straggling;
+};
 
 class ScheduleByHand {
  public:
@@ -25,7 +32,8 @@ class ScheduleByHand {
 
   const Schedule& schedule() const { return schedule_; }
   Schedule& schedule() { return schedule_; }
-  Timeline play(const EngineOptions& options) const;
+  /// Its operations issued in order, so many times one after the other: moments of the last one.
+  OperationMoments play(const MachineByHand& machine, int repetitions = 1) const;
 
  private:
   Schedule schedule_;
@@ -33,6 +41,6 @@ class ScheduleByHand {
 };
 
 /// "0-10 10-14 ...": start and end of every operation in us.
-std::string text_of(const Timeline& timeline);
+std::string text_of(const OperationMoments& times);
 
 }  // namespace shardscope::testing

@@ -1,9 +1,8 @@
 // Trainings under PyTorch's runtimes, played on a machine.
-#include "sim/simulate_program.h"
-
 #include <gtest/gtest.h>
 
-#include "sim/program_player.h"
+#include "sim/engine/program_player.h"
+#include "sim/engine/simulate.h"
 #include "tests/core/recorded_training.h"
 #include "tests/sim/program_by_hand.h"
 
@@ -99,7 +98,7 @@ TEST_P(EveryTraining, NothingStartsBeforeWhatItIsAfterHasEnded) {
 
 AllocatorStatistics statistics_on(const Schedule& schedule, DeviceEvents& device) {
   CachingAllocator allocator({}, {}, device);
-  ProgramPlayer player({.schedule = schedule, .allocator = allocator, .device = device});
+  ProgramPlayer player({.schedule = schedule, .allocator = &allocator, .device = device});
   player.play_until(schedule.steps.back().actions.end);
   return allocator.statistics();
 }

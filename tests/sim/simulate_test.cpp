@@ -1,13 +1,15 @@
 // Properties of whole simulations that hold for every schedule and machine.
-#include "sim/simulate.h"
+#include "sim/engine/simulate.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "core/schedule.h"
-#include "sim/cost_model.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule.h"
+#include "sim/cost/cost_model.h"
 #include "tests/core/small_models.h"
 #include "traces/schedule_trace.h"
 

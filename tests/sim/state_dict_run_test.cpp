@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "core/runtime/fsdp1/state_dict.h"
-#include "core/runtime/fsdp2/state_dict.h"
-#include "core/runtime/recorded_schedule.h"
-#include "sim/program_player.h"
+#include "core/pytorch/runtimes/fsdp1/state_dict.h"
+#include "core/pytorch/runtimes/fsdp2/state_dict.h"
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/engine/program_player.h"
 #include "tests/sim/accelerate_run.h"
 
 namespace shardscope {
@@ -111,7 +111,7 @@ std::vector<Row> played(const JsonValue& row) {
   const Schedule schedule = with_state_dicts(row);
   InstantDevice device;
   CachingAllocator allocator({}, {.total = Bytes{80LL << 30}}, device);
-  ProgramPlayer player({.schedule = schedule, .allocator = allocator, .device = device});
+  ProgramPlayer player({.schedule = schedule, .allocator = &allocator, .device = device});
   std::vector<Row> rows;
   for (const Step& step : schedule.steps) {
     if (step.label != "save" && step.label != "load") continue;

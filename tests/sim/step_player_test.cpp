@@ -1,12 +1,12 @@
 // The compact step against TimedDevice, its oracle, and against times worked out by hand.
-#include "sim/step_player.h"
+#include "sim/engine/step_player.h"
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
-#include "sim/cost_model.h"
-#include "sim/simulate.h"
-#include "sim/step_rows.h"
+#include "core/base/error.h"
+#include "sim/cost/cost_model.h"
+#include "sim/engine/simulate.h"
+#include "sim/engine/step_rows.h"
 #include "tests/core/recorded_training.h"
 #include "tests/sim/program_by_hand.h"
 #include "tests/sim/repeated_step.h"

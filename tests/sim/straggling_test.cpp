@@ -1,5 +1,5 @@
 // Waits worked out by hand.
-#include "sim/straggling.h"
+#include "sim/engine/straggling.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/timed_device.h"
+#include "sim/engine/timed_device.h"
 
 #include <gtest/gtest.h>
 
@@ -21,47 +21,54 @@ Schedule three_operations(OperationKind second = OperationKind::compute) {
   program.launch(0, 0);
   return program.finish();
 }
-const std::vector<Duration> times{10_us, 20_us, 30_us};
+/// Operations of 10, 20 and 30 us.
+StepCosts costs_with(const DeviceClockOptions& clock, std::vector<LinkUse> uses = {}) {
+  return {.times = {10_us, 20_us, 30_us}, .uses = std::move(uses), .clock = clock};
+}
 constexpr OperationId first{0}, second{1}, third{2};
 
 TEST(TimedDevice, AnOperationStartsWhenTheHostHasIssuedIt) {
   const Schedule schedule = three_operations();
-  TimedDevice device(schedule, times, {.launch = 4_us, .dispatch = 1_us});
+  const StepCosts costs = costs_with({.launch = 4_us, .dispatch = 1_us});
+  TimedDevice device(schedule, costs);
   device.dispatch();
   device.launch(compute, first);
   device.launch(side, second);
   device.finish();
-  EXPECT_EQ(device.starts()[0], 5_us);
-  EXPECT_EQ(device.starts()[1], 9_us);
+  EXPECT_EQ(device.times().start[0], 5_us);
+  EXPECT_EQ(device.times().start[1], 9_us);
   EXPECT_EQ(device.host_time(), 9_us);
 }
 
 TEST(TimedDevice, AStreamRunsOneAfterTheOther) {
   const Schedule schedule = three_operations();
-  TimedDevice device(schedule, times, {});
+  const StepCosts costs = costs_with({});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);
   device.launch(compute, second);
   device.finish();
-  EXPECT_EQ(device.starts()[1], 10_us);
+  EXPECT_EQ(device.times().start[1], 10_us);
   EXPECT_EQ(device.last_end(), 30_us);
 }
 
 TEST(TimedDevice, AnEventHoldsUpOnlyWhatComesAfterTheWait) {
   const Schedule schedule = three_operations();
-  TimedDevice device(schedule, times, {});
+  const StepCosts costs = costs_with({});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);
   const DeviceEvent event = device.record(compute);
   device.launch(side, second);  // before the wait: at once
   device.stream_waits(side, event);
   device.launch(compute, third);  // after the event: no part of it
   device.finish();
-  EXPECT_EQ(device.starts()[1], 0_us);
-  EXPECT_EQ(device.starts()[2], 10_us);
+  EXPECT_EQ(device.times().start[1], 0_us);
+  EXPECT_EQ(device.times().start[2], 10_us);
 }
 
 TEST(TimedDevice, TheHostIsHeldUpUntilAnEvent) {
   const Schedule schedule = three_operations();
-  TimedDevice device(schedule, times, {.launch = 1_us});
+  const StepCosts costs = costs_with({.launch = 1_us});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);  // 1 to 11 us
   const DeviceEvent event = device.record(compute);
   device.launch(compute, second);
@@ -75,7 +82,8 @@ TEST(TimedDevice, TheHostIsHeldUpUntilAnEvent) {
 
 TEST(TimedDevice, AnEventIsDoneOnceTheHostsClockIsThere) {
   const Schedule schedule = three_operations();
-  TimedDevice device(schedule, times, {.dispatch = 5_us});
+  const StepCosts costs = costs_with({.dispatch = 5_us});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);
   const DeviceEvent event = device.record(compute);
   EXPECT_FALSE(device.done(event));
@@ -89,21 +97,23 @@ TEST(TimedDevice, AnEventIsDoneOnceTheHostsClockIsThere) {
 // us, the collective too.
 TEST(TimedDevice, ComputeIsSlowedWhileACollectiveRuns) {
   const Schedule schedule = three_operations(OperationKind::all_gather);
-  TimedDevice device(schedule, times, {.sharing = {.compute_slowdown = 2}});
+  const StepCosts costs = costs_with({.sharing = {.compute_slowdown = 2}});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);
   device.launch(side, second);
   device.launch(compute, third);
   device.finish();
-  EXPECT_EQ(device.ends()[0], 20_us);
-  EXPECT_EQ(device.ends()[1], 20_us);
-  EXPECT_EQ(device.ends()[2], 50_us);
+  EXPECT_EQ(device.times().end[0], 20_us);
+  EXPECT_EQ(device.times().end[1], 20_us);
+  EXPECT_EQ(device.times().end[2], 50_us);
 }
 
 // Looking at the device in the middle must not change what happens: at 5 us, 2.5 us of compute are
 // done.
 TEST(TimedDevice, LookingChangesNothing) {
   const Schedule schedule = three_operations(OperationKind::all_gather);
-  TimedDevice device(schedule, times, {.dispatch = 5_us, .sharing = {.compute_slowdown = 2}});
+  const StepCosts costs = costs_with({.dispatch = 5_us, .sharing = {.compute_slowdown = 2}});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);
   const DeviceEvent event = device.record(compute);
   device.launch(side, second);
@@ -112,7 +122,7 @@ TEST(TimedDevice, LookingChangesNothing) {
     EXPECT_FALSE(device.done(event));
   }
   device.finish();
-  EXPECT_EQ(device.ends()[0], 20_us);
+  EXPECT_EQ(device.times().end[0], 20_us);
 }
 
 TEST(TimedDevice, CollectivesOfOneChannelRunInTheOrderOfIssue) {
@@ -122,13 +132,14 @@ TEST(TimedDevice, CollectivesOfOneChannelRunInTheOrderOfIssue) {
   program.launch(0, 0, OperationKind::all_gather);
   program.launch(0, 0, OperationKind::reduce_scatter);
   const Schedule schedule = program.finish();
-  TimedDevice device(schedule, times, {});
+  const StepCosts costs = costs_with({});
+  TimedDevice device(schedule, costs);
   device.launch(compute, first);
   device.stream_waits(side, device.record(compute));
   device.launch(side, second);              // from 10 us on, when compute has ended
   device.launch(pool_stream(1, 0), third);  // could start at once, but was issued later
   device.finish();
-  EXPECT_EQ(device.starts()[2], 30_us);
+  EXPECT_EQ(device.times().start[2], 30_us);
 }
 
 /// A reduction of 20 us in one communicator and one of 30 us in another, launched side by side.
@@ -144,11 +155,12 @@ Schedule two_communicators() {
 TEST(TimedDevice, CommunicatorsWaitForEachOtherOnlyWhereAllShareOneChannel) {
   const Schedule schedule = two_communicators();
   for (const bool apart : {false, true}) {
-    TimedDevice device(schedule, times, {.sharing = {.communicators_apart = apart}});
+    const StepCosts costs = costs_with({.sharing = {.communicators_apart = apart}});
+    TimedDevice device(schedule, costs);
     device.launch(compute, second);
     device.launch(side, third);
     device.finish();
-    EXPECT_EQ(device.starts()[2], apart ? 0_us : 20_us);
+    EXPECT_EQ(device.times().start[2], apart ? 0_us : 20_us);
   }
 }
 
@@ -156,14 +168,14 @@ TEST(TimedDevice, CommunicatorsWaitForEachOtherOnlyWhereAllShareOneChannel) {
 // us 20 are done then, and the last 10 run alone.
 TEST(TimedDevice, CollectivesOfSeveralCommunicatorsShareTheLinks) {
   const Schedule schedule = two_communicators();
-  const std::vector<LinkUse> uses{{}, {.within = 0.1, .across = 0.75}, {.across = 0.75}};
-  TimedDevice device(schedule, times, {.sharing = {.communicators_apart = true}});
-  device.share_links(uses);
+  const StepCosts costs = costs_with({.sharing = {.communicators_apart = true}},
+                                     {{}, {.within = 0.1, .across = 0.75}, {.across = 0.75}});
+  TimedDevice device(schedule, costs);
   device.launch(compute, second);
   device.launch(side, third);
   device.finish();
-  EXPECT_EQ(device.ends()[1], 30_us);
-  EXPECT_EQ(device.ends()[2], 40_us);
+  EXPECT_EQ(device.times().end[1], 30_us);
+  EXPECT_EQ(device.times().end[2], 40_us);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@ namespace {
 
 using Graph = std::map<std::string, std::set<std::string>>;
 
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
+
 /// Depth-first search that notes the path back to a node it is still inside of.
 class CircleSearch {
  public:
@@ -59,13 +61,14 @@ std::vector<std::string> header_circles(const std::vector<SourceFile>& files) {
   return CircleSearch(graph).circles();
 }
 
-std::vector<std::string> room_circles(const std::vector<SourceFile>& files) {
+std::vector<std::string> folder_circles(const std::vector<SourceFile>& files) {
   Graph graph;
   for (const SourceFile& file : files) {
     if (file.room() == "tests") continue;
     for (const Include& include : file.includes) {
-      const std::string room = include.target.substr(0, include.target.find('/'));
-      if (include.quoted && room != file.room()) graph[file.room()].insert(room);
+      const std::string folder = folder_of(include.target);
+      if (include.quoted && folder != folder_of(file.path))
+        graph[folder_of(file.path)].insert(folder);
     }
   }
   return CircleSearch(graph).circles();

@@ -12,8 +12,8 @@ namespace shardscope::structure {
 /// from its first file.
 std::vector<std::string> header_circles(const std::vector<SourceFile>& files);
 
-/// The same among rooms ("core -> sim -> core"), by what any of their files includes. `tests` is
-/// above all and left out.
-std::vector<std::string> room_circles(const std::vector<SourceFile>& files);
+/// The same among folders ("core/base -> core/format -> core/base"), by what any of their files
+/// includes. `tests` is above all others and left out.
+std::vector<std::string> folder_circles(const std::vector<SourceFile>& files);
 
 }  // namespace shardscope::structure

@@ -26,12 +26,19 @@ TEST(IncludeCircles, FindsThreeHeadersInACircleBehindAnEntry) {
               ElementsAre("core/b.h -> core/c.h -> core/d.h -> core/b.h"));
 }
 
-TEST(IncludeCircles, FindsRoomsInACircleThroughDifferentFiles) {
-  EXPECT_THAT(
-      room_circles({parse_source("core/a.cpp", "#include \"sim/b.h\"\n"),
-                    parse_source("sim/b.h", ""), parse_source("sim/c.h", "#include \"core/d.h\"\n"),
-                    parse_source("core/d.h", "")}),
-      ElementsAre("core -> sim -> core"));
+TEST(IncludeCircles, FindsFoldersInACircleThroughDifferentFiles) {
+  EXPECT_THAT(folder_circles({parse_source("sim/engine/a.cpp", "#include \"sim/cost/b.h\"\n"),
+                              parse_source("sim/cost/b.h", ""),
+                              parse_source("sim/cost/c.h", "#include \"sim/engine/d.h\"\n"),
+                              parse_source("sim/engine/d.h", "")}),
+              ElementsAre("sim/cost -> sim/engine -> sim/cost"));
+}
+
+TEST(IncludeCircles, AFolderAndOneInsideItAreTwo) {
+  EXPECT_THAT(folder_circles({parse_source("sim/a.h", "#include \"sim/cost/b.h\"\n"),
+                              parse_source("sim/cost/b.h", "#include \"sim/c.h\"\n"),
+                              parse_source("sim/c.h", "")}),
+              ElementsAre("sim -> sim/cost -> sim"));
 }
 
 }  // namespace

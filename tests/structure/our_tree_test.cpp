@@ -30,7 +30,7 @@ TEST(OurTree, KeepsTheIncludeRules) { expect_none(include_breaches(our_tree()));
 
 TEST(OurTree, HasNoCircleOfHeaders) { expect_none(header_circles(our_tree())); }
 
-TEST(OurTree, HasNoCircleOfRooms) { expect_none(room_circles(our_tree())); }
+TEST(OurTree, HasNoCircleOfFolders) { expect_none(folder_circles(our_tree())); }
 
 TEST(OurTree, HasOneTypeOfAName) { expect_none(repeated_types(our_tree())); }
 

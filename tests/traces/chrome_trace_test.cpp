@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "tests/traces/sample_traces.h"
 #include "traces/chrome_reader.h"
@@ -281,8 +281,8 @@ TEST(ChromeTrace, RefusesAForeignTraceInOneLine) {
 // Differences of two ranks' must fit.
 TEST(ChromeTrace, RefusesABaseTimeOfAnotherAge) {
   Trace trace = empty_trace();
-  for (const std::int64_t base : {std::numeric_limits<std::int64_t>::min(),
-                                  std::numeric_limits<std::int64_t>::max()}) {
+  for (const std::int64_t base :
+       {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()}) {
     trace.base_ns = base;
     EXPECT_THAT(error_of([&] { parse_chrome_trace(chrome_trace_json(trace), "t"); }),
                 HasSubstr("baseTimeNanoseconds"));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/traces/snapshot_text.h"
 #include "tests/traces/string_input.h"
 #include "traces/import/memory_curve_figure.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/traces/sqlite_text.h"
 #include "traces/import/device_activity.h"
 #include "traces/import/import.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/traces/sample_traces.h"
 
 namespace shardscope {

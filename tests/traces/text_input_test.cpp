@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/traces/string_input.h"
 
 namespace shardscope {

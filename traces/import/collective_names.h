@@ -4,8 +4,8 @@
 #include <optional>
 #include <string_view>
 
-#include "core/dtype.h"
-#include "core/schedule.h"
+#include "core/base/dtype.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.h"
-#include "core/schedule.h"
+#include "core/base/dtype.h"
+#include "core/schedule/schedule.h"
 #include "traces/import/imported_trace.h"
 
 namespace shardscope {
@@ -17,7 +17,7 @@ struct ImportedCollective {
   std::uint32_t event = 0;  ///< the kernel; without a device the host's operator
   std::string name;         ///< of that event
   std::optional<OperationKind> kind;
-  std::string group;  ///< name of the process group
+  std::string group;        ///< name of the process group
   std::string group_ranks;  ///< as the trace writes them: "[0, 1]"
   std::optional<std::int64_t> group_size;
   std::optional<std::int64_t> sequence;  ///< among the calls of its group

@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "core/error.h"
-#include "core/quantities.h"
+#include "core/base/error.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "traces/gzip.h"
 #include "traces/import/json_scanner.h"

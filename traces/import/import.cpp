@@ -13,7 +13,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/gzip.h"
 #include "traces/import/memory_guard.h"
 #include "traces/import/memory_snapshot_reader.h"

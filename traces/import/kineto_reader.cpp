@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/json_reader.h"
 #include "traces/import/classification.h"
 #include "traces/import/decimal_time.h"

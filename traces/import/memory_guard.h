@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "core/error.h"
-#include "core/quantities.h"
+#include "core/base/error.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

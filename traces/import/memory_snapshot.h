@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/import/event_column.h"
 #include "traces/import/imported_trace.h"
 

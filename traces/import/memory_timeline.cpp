@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/import/held_sum.h"
 #include "traces/import/number_rows.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 #include "traces/import/event_column.h"
 #include "traces/import/imported_trace.h"
 #include "traces/import/text_input.h"

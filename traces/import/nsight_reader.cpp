@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/import/classification.h"
 #include "traces/import/name_table.h"
 #include "traces/import/nsight_memory.h"

@@ -1,4 +1,4 @@
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/import/nsight_reader.h"
 
 namespace shardscope {

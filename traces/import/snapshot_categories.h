@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/schedule.h"
+#include "core/schedule/schedule.h"
 #include "traces/import/memory_snapshot.h"
 #include "traces/import/snapshot_owners.h"
 

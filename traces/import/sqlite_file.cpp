@@ -7,7 +7,7 @@
 #include <memory>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

@@ -14,7 +14,7 @@
 #include <new>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "traces/gzip.h"
 
 namespace shardscope {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/quantities.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 

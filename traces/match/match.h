@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/strategy.h"
+#include "core/schedule/strategy.h"
 #include "traces/import/imported_trace.h"
 #include "traces/match/pair_counts.h"
 #include "traces/match/profiled_steps.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "core/side_by_side.h"
+#include "core/base/side_by_side.h"
 #include "traces/match/match.h"
 
 namespace shardscope {

@@ -8,7 +8,7 @@
 
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/kernels/tile.h"
-#include "core/kernel.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
 

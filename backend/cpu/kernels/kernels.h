@@ -1,5 +1,5 @@
-// Every kernel of this instruction set; operands as core/kernel.h lists them. Results do not depend
-// on `threads`.
+// Every kernel of this instruction set; operands as core/schedule/kernel.h lists them. Results do
+// not depend on `threads`.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"

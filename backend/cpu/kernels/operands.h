@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend/cpu/kernels/isa.h"
-#include "backend/device.h"
-#include "core/bfloat16.h"
+#include "backend/device/device.h"
+#include "core/base/bfloat16.h"
 
 namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
 

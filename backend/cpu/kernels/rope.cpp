@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/operands.h"
 #include "backend/cpu/kernels/simd.h"
 #include "backend/cpu/team.h"
-#include "core/rope.h"
+#include "core/model/rope.h"
 
 namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
 namespace {

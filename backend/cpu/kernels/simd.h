@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/isa.h"
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 
 #ifdef __AVX512F__
 #include <immintrin.h>

@@ -1,8 +1,8 @@
 // Where the rows of queries, keys and values of causal attention lie.
 #pragma once
 
-#include "backend/cuda/simt.h"
-#include "core/kernel.h"
+#include "backend/cuda/kernels/simt.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::cuda {
 

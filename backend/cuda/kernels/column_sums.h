@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/operands.h"
-#include "backend/cuda/simt.h"
+#include "backend/cuda/kernels/simt.h"
 
 namespace shardscope::cuda {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/kernels/simt.h"
 #include "backend/cuda/kernels/vectors.h"
-#include "backend/cuda/simt.h"
 
 namespace shardscope::cuda {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/kernels/simt.h"
 #include "backend/cuda/kernels/vectors.h"
-#include "backend/cuda/simt.h"
 
 namespace shardscope::cuda {
 

@@ -7,8 +7,8 @@
 
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/kernels/simt.h"
 #include "backend/cuda/kernels/vectors.h"
-#include "backend/cuda/simt.h"
 
 namespace shardscope::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::cuda {
 

@@ -4,8 +4,8 @@
 
 #include "backend/cuda/kernels/attention_shape.h"
 #include "backend/cuda/kernels/operands.h"
-#include "backend/cuda/tensor_core.h"
-#include "core/kernel.h"
+#include "backend/cuda/kernels/tensor_core.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::cuda {
 

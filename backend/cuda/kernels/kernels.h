@@ -1,4 +1,4 @@
-// Every kernel of the CUDA device by its kind; operands as core/kernel.h lists them.
+// Every kernel of the CUDA device by its kind; operands as core/schedule/kernel.h lists them.
 #pragma once
 
 #include "backend/cuda/kernels/attention.h"

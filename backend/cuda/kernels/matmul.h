@@ -5,7 +5,7 @@
 #include "backend/cuda/kernels/column_sums.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/operands.h"
-#include "backend/cuda/simt.h"
+#include "backend/cuda/kernels/simt.h"
 
 namespace shardscope::cuda {
 

@@ -4,8 +4,8 @@
 
 #include "backend/cuda/kernels/column_sums.h"
 #include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/kernels/simt.h"
 #include "backend/cuda/kernels/vectors.h"
-#include "backend/cuda/simt.h"
 
 namespace shardscope::cuda {
 

@@ -1,9 +1,9 @@
 // Typed access to the operands of a call, and to the elements of either dtype.
 #pragma once
 
-#include "backend/cuda/simt.h"
-#include "backend/device.h"
-#include "core/bfloat16.h"
+#include "backend/cuda/kernels/simt.h"
+#include "backend/device/device.h"
+#include "core/base/bfloat16.h"
 
 namespace shardscope::cuda {
 

@@ -5,8 +5,8 @@
 
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/operands.h"
-#include "backend/cuda/simt.h"
-#include "core/rope.h"
+#include "backend/cuda/kernels/simt.h"
+#include "core/model/rope.h"
 
 namespace shardscope::cuda {
 

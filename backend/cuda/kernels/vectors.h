@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/kernels/operands.h"
-#include "backend/cuda/simt.h"
+#include "backend/cuda/kernels/simt.h"
 
 namespace shardscope::cuda {
 

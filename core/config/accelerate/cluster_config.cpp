@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "core/config/config_json.h"
-#include "core/config/python_text.h"
-#include "core/config/yaml_reader.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/config_json.h"
+#include "core/config/yaml/yaml_reader.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

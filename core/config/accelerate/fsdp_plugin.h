@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_value.h"
-#include "core/config/environment.h"
-#include "core/sharding/module_tree.h"
-#include "core/sharding/wrapping.h"
-#include "core/strategy.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
+#include "core/pytorch/plans/module_tree.h"
+#include "core/pytorch/plans/wrapping.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope::accelerate {
 

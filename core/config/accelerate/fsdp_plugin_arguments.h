@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/config/accelerate/fsdp_plugin.h"
-#include "core/config/config_value.h"
-#include "core/config/environment.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope::accelerate {
 

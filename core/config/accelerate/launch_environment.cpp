@@ -7,8 +7,8 @@
 #include <span>
 
 #include "core/config/accelerate/python_rules.h"
-#include "core/config/python_arithmetic.h"
-#include "core/config/python_text.h"
+#include "core/config/values/python_arithmetic.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope::accelerate {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/cluster_config.h"
 #include "core/config/accelerate/launch_flags.h"
-#include "core/config/environment.h"
-#include "core/refusal.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope::accelerate {
 

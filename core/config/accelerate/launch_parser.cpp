@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/launch_flags.h"
-#include "core/config/python_arithmetic.h"
-#include "core/config/python_number.h"
-#include "core/config/python_text.h"
-#include "core/refusal.h"
+#include "core/config/values/python_arithmetic.h"
+#include "core/config/values/python_number.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/config/accelerate/lint_rules.h"
-#include "core/config/python_text.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/config/accelerate/resolve.h"
-#include "core/config/finding.h"
+#include "core/config/values/finding.h"
 
 namespace shardscope::accelerate {
 

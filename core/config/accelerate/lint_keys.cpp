@@ -6,8 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "core/base/nearest_word.h"
 #include "core/config/accelerate/lint_rules.h"
-#include "core/format/nearest_word.h"
 
 namespace shardscope::accelerate {
 namespace {

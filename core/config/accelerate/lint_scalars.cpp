@@ -3,10 +3,10 @@
 
 #include <array>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/lint_rules.h"
-#include "core/config/python_number.h"
-#include "core/config/python_text.h"
-#include "core/refusal.h"
+#include "core/config/values/python_number.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

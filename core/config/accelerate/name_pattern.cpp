@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/format/utf8.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/base/utf8.h"
 
 namespace shardscope::accelerate {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/python_rules.h"
-#include "core/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_value.h"
-#include "core/config/environment.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope::accelerate {
 

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/python_rules.h"
 #include "core/config/accelerate/wrapped_modules.h"
 #include "core/config/deepspeed/accelerate_plugin.h"
 #include "core/config/deepspeed/accelerate_prepare.h"
-#include "core/config/python_arithmetic.h"
-#include "core/config/python_text.h"
-#include "core/refusal.h"
+#include "core/config/values/python_arithmetic.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "core/config/accelerate/fsdp_plugin.h"
 #include "core/config/accelerate/parallelism.h"
-#include "core/config/config_value.h"
 #include "core/config/deepspeed/model_widths.h"
-#include "core/config/environment.h"
-#include "core/sharding/module_tree.h"
-#include "core/sharding/transformers_facts.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
+#include "core/pytorch/plans/module_tree.h"
+#include "core/pytorch/plans/transformers_facts.h"
 
 namespace shardscope::accelerate {
 

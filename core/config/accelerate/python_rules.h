@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/config/config_value.h"
-#include "core/config/environment.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope::accelerate {
 

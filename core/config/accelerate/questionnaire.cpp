@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/config/python_number.h"
-#include "core/config/python_text.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/python_number.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {

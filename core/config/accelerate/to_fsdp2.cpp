@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 
 namespace shardscope::accelerate {
 namespace {

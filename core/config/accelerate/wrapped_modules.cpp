@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/base/refusal.h"
 #include "core/config/accelerate/name_pattern.h"
-#include "core/refusal.h"
-#include "core/sharding/accelerate_fsdp2.h"
+#include "core/pytorch/plans/accelerate_fsdp2.h"
 
 namespace shardscope::accelerate {
 namespace {

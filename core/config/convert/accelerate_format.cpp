@@ -7,7 +7,7 @@
 
 #include "core/config/convert/convert.h"
 #include "core/config/convert/formats.h"
-#include "core/config/python_text.h"
+#include "core/format/python_text.h"
 
 namespace shardscope {
 namespace {

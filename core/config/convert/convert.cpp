@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "core/config/config_json.h"
+#include "core/base/error.h"
 #include "core/config/convert/formats.h"
-#include "core/config/yaml_writer.h"
-#include "core/error.h"
+#include "core/config/values/config_json.h"
+#include "core/config/yaml/yaml_writer.h"
 
 namespace shardscope {
 namespace {

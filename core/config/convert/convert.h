@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_value.h"
 #include "core/config/convert/portable_strategy.h"
+#include "core/config/values/config_value.h"
 #include "core/config/workers.h"
 
 namespace shardscope {

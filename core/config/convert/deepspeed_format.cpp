@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/error.h"
 #include "core/config/convert/convert.h"
 #include "core/config/convert/formats.h"
-#include "core/error.h"
 
 namespace shardscope {
 namespace {

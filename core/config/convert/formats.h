@@ -1,8 +1,8 @@
 // The writers behind `written`, one per tool.
 #pragma once
 
-#include "core/config/config_value.h"
 #include "core/config/convert/portable_strategy.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_value.h"
-#include "core/config/offload_device.h"
-#include "core/strategy.h"
+#include "core/config/values/config_value.h"
+#include "core/schedule/offload_device.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/config/accelerate/fsdp_plugin.h"
 #include "core/config/convert/convert.h"
 #include "core/config/deepspeed/accelerate_plugin.h"
-#include "core/config/python_text.h"
-#include "core/error.h"
+#include "core/format/python_text.h"
 
 namespace shardscope {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_value.h"
 #include "core/config/deepspeed/hf_config.h"
-#include "core/config/environment.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/environment.h"
 
 namespace shardscope {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/config/python_arithmetic.h"
-#include "core/config/python_number.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/python_arithmetic.h"
+#include "core/config/values/python_number.h"
 
 namespace shardscope {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/config/python_arithmetic.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/python_arithmetic.h"
 
 namespace shardscope {
 namespace {

@@ -1,7 +1,7 @@
 // The three batch sizes of DeepSpeed, of which each follows from the others.
 #pragma once
 
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

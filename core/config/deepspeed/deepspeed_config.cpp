@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/base64.h"
 #include "core/config/deepspeed/batch_sizes.h"
 #include "core/config/deepspeed/hf_config.h"
@@ -15,9 +16,8 @@
 #include "core/config/deepspeed/precision_config.h"
 #include "core/config/deepspeed/removed_keys.h"
 #include "core/config/deepspeed/zero_config.h"
-#include "core/config/python_arithmetic.h"
-#include "core/config/python_text.h"
-#include "core/refusal.h"
+#include "core/config/values/python_arithmetic.h"
+#include "core/format/python_text.h"
 
 namespace shardscope {
 namespace {

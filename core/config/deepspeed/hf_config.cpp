@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "core/config/config_json.h"
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/base64.h"
-#include "core/refusal.h"
+#include "core/config/values/config_json.h"
 
 namespace shardscope {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/hjson_text.h"
-#include "core/config/python_number.h"
-#include "core/refusal.h"
+#include "core/config/values/python_number.h"
 
 namespace shardscope {
 namespace {

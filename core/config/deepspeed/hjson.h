@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 #include "core/format/json_reader.h"
 
 namespace shardscope {

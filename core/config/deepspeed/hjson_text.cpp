@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
 
 namespace shardscope {
 namespace {

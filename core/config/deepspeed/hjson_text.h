@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/config_value.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

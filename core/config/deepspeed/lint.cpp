@@ -4,10 +4,10 @@
 
 #include <charconv>
 
-#include "core/config/config_json.h"
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/hjson.h"
 #include "core/config/deepspeed/lint_rules.h"
-#include "core/refusal.h"
+#include "core/config/values/config_json.h"
 
 namespace shardscope {
 namespace {

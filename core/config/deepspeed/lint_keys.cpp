@@ -5,10 +5,10 @@
 #include <array>
 #include <optional>
 
+#include "core/base/nearest_word.h"
 #include "core/config/deepspeed/known_keys.h"
 #include "core/config/deepspeed/lint_rules.h"
 #include "core/config/deepspeed/removed_keys.h"
-#include "core/format/nearest_word.h"
 
 namespace shardscope {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "core/config/config_value.h"
 #include "core/config/deepspeed/lint.h"
-#include "core/config/finding_list.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/finding_list.h"
 
 namespace shardscope {
 

@@ -1,10 +1,10 @@
 // Settings of a DeepSpeed configuration that contradict one another or the run.
 #include <fmt/format.h>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/batch_sizes.h"
 #include "core/config/deepspeed/lint_rules.h"
-#include "core/config/python_arithmetic.h"
-#include "core/refusal.h"
+#include "core/config/values/python_arithmetic.h"
 
 namespace shardscope {
 namespace {

@@ -5,12 +5,12 @@
 #include <array>
 #include <charconv>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/deepspeed_config.h"
 #include "core/config/deepspeed/lint_rules.h"
 #include "core/config/deepspeed/precision_config.h"
 #include "core/config/deepspeed/removed_keys.h"
 #include "core/config/deepspeed/zero_config.h"
-#include "core/refusal.h"
 
 namespace shardscope {
 namespace {

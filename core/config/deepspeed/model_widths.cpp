@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/base/refusal.h"
 #include "core/model/family.h"
-#include "core/refusal.h"
 
 namespace shardscope {
 namespace {

@@ -4,10 +4,10 @@
 #include <array>
 #include <string>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/hf_config.h"
 #include "core/config/deepspeed/other_models.h"
-#include "core/config/python_text.h"
-#include "core/refusal.h"
+#include "core/format/python_text.h"
 
 namespace shardscope {
 namespace {

@@ -2,7 +2,7 @@
 // refused.
 #pragma once
 
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

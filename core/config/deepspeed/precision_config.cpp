@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/pydantic_model.h"
-#include "core/config/python_number.h"
-#include "core/refusal.h"
+#include "core/config/values/python_number.h"
 
 namespace shardscope {
 namespace {

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <string>
 
-#include "core/config/python_number.h"
-#include "core/config/python_text.h"
-#include "core/format/utf8.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/base/utf8.h"
+#include "core/config/values/python_number.h"
+#include "core/format/python_text.h"
 
 namespace shardscope {
 namespace {

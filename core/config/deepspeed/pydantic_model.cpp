@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/nearest_word.h"
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/pydantic_fields.h"
-#include "core/format/nearest_word.h"
-#include "core/refusal.h"
 
 namespace shardscope {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 
 namespace shardscope {
 namespace {

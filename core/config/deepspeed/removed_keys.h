@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-#include "core/config/config_value.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

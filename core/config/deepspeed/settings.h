@@ -1,67 +1,10 @@
-// A DeepSpeed configuration as a schedule needs it: typed, every default in it.
+// What a DeepSpeed configuration asks of its runtime.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
 #include "core/config/deepspeed/deepspeed_config.h"
-#include "core/config/offload_device.h"
-#include "core/dtype.h"
+#include "core/pytorch/runtimes/deepspeed/settings.h"
 
 namespace shardscope {
-
-/// offload_optimizer or offload_param.
-struct DeepSpeedOffload {
-  OffloadDevice device = OffloadDevice::none;
-  std::string nvme_path;  ///< empty: none
-  bool pin_memory = true;
-  double ratio = 1;  ///< share of the optimizer states that are offloaded; stage 3, optimizer only
-  bool operator==(const DeepSpeedOffload&) const = default;
-};
-
-/// Sizes are elements, as DeepSpeed counts them.
-struct DeepSpeedSettings {
-  int stage = 0;
-  std::int64_t reduce_bucket_elements = 500'000'000;
-  std::int64_t allgather_bucket_elements = 500'000'000;
-  bool overlap_comm = false;
-  bool contiguous_gradients = true;
-  bool reduce_scatter = true;
-  bool round_robin_gradients = false;
-  bool multi_rank_all_reduce = true;  ///< use_multi_rank_bucket_allreduce
-  bool parameter_alignment = false;
-
-  // Stage 3.
-  std::int64_t prefetch_bucket_elements = 50'000'000;
-  std::int64_t param_persistence_elements = 100'000;
-  std::int64_t model_persistence_elements = 0;
-  std::int64_t max_live_elements = 1'000'000'000;
-  std::int64_t max_reuse_elements = 1'000'000'000;
-  std::int64_t sub_group_elements = 1'000'000'000;
-
-  // ZeRO++.
-  std::int64_t hpz_partition_size = 1;  ///< ranks that share a second copy of the parameters
-  bool quantized_weights = false;
-  bool quantized_nontrainable_weights = false;
-  bool quantized_gradients = false;
-
-  DeepSpeedOffload offload_optimizer;
-  DeepSpeedOffload offload_param;
-
-  Dtype precision = Dtype::float32;          ///< of parameters and activations in compute
-  bool masters_in_precision = false;         ///< master weights and gradients stay in it
-  std::optional<Dtype> communication_dtype;  ///< of gradients on the wire; absent: precision
-  std::optional<Dtype> accumulation_dtype;   ///< data_types.grad_accum_dtype
-  bool immediate_gradients = false;          ///< bf16.immediate_grad_update
-
-  std::int64_t train_batch_size = 0;
-  std::int64_t micro_batch_size = 0;  ///< per rank
-  std::int64_t accumulation_steps = 1;
-  double gradient_clipping = 1;  ///< norm; 0: none
-
-  bool operator==(const DeepSpeedSettings&) const = default;
-};
 
 /// Throws Error where a value passes DeepSpeed's own checks and is no number all the same
 /// ("gradient_clipping": "auto").

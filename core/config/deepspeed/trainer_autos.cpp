@@ -7,8 +7,8 @@
 #include <cmath>
 #include <utility>
 
-#include "core/config/python_arithmetic.h"
-#include "core/refusal.h"
+#include "core/base/refusal.h"
+#include "core/config/values/python_arithmetic.h"
 
 namespace shardscope {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_value.h"
 #include "core/config/deepspeed/hf_config.h"
 #include "core/config/deepspeed/model_widths.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

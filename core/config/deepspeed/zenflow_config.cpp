@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 
 namespace shardscope {
 namespace {

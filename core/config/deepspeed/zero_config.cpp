@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/base/refusal.h"
 #include "core/config/deepspeed/zenflow_config.h"
-#include "core/refusal.h"
 
 namespace shardscope {
 namespace {

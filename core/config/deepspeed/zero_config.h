@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/config/config_value.h"
 #include "core/config/deepspeed/pydantic_model.h"
+#include "core/config/values/config_value.h"
 
 namespace shardscope {
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "core/config/python_text.h"
-#include "core/format/utf8.h"
+#include "core/base/utf8.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::yaml {
 namespace {

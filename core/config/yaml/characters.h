@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 
 namespace shardscope::yaml {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/refusal.h"
+#include "core/base/refusal.h"
 
 namespace shardscope::yaml {
 

@@ -6,11 +6,11 @@
 #include <array>
 #include <cmath>
 
-#include "core/config/python_number.h"
-#include "core/config/python_text.h"
+#include "core/base/refusal.h"
+#include "core/config/values/python_number.h"
 #include "core/config/yaml/document.h"
 #include "core/config/yaml/patterns.h"
-#include "core/refusal.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::yaml {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "core/base/utf8.h"
 #include "core/config/yaml/characters.h"
-#include "core/format/utf8.h"
 
 namespace shardscope::yaml {
 namespace {

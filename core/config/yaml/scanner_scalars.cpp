@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/utf8.h"
 #include "core/config/yaml/scanner.h"
-#include "core/format/utf8.h"
 
 namespace shardscope::yaml {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <charconv>
 
+#include "core/base/utf8.h"
 #include "core/config/yaml/scanner.h"
-#include "core/format/utf8.h"
 
 namespace shardscope::yaml {
 namespace {

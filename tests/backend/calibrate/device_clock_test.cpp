@@ -4,8 +4,10 @@
 #include "backend/calibrate/collective_timer.h"
 #include "backend/calibrate/kernel_timer.h"
 #include "backend/calibrate/step_timer.h"
-#include "backend/comm/single_communicator.h"
-#include "core/schedule.h"
+#include "backend/comm/single/communicator.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule.h"
 #include "tests/backend/slow_device.h"
 #include "tests/core/small_models.h"
 

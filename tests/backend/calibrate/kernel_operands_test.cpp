@@ -8,9 +8,11 @@
 
 #include "backend/calibrate/kernel_grid.h"
 #include "backend/calibrate/kernel_timer.h"
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/cpu/cpu_device.h"
-#include "core/schedule.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule.h"
 #include "tests/core/small_models.h"
 
 namespace shardscope {

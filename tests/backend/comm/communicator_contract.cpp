@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "core/bfloat16.h"
-#include "core/error.h"
+#include "core/base/bfloat16.h"
+#include "core/base/error.h"
 
 namespace shardscope::testing {
 namespace {

@@ -1,9 +1,9 @@
-// The contract of backend/communicator.h as checks that run on every implementation.
+// The contract of backend/comm/communicator.h as checks that run on every implementation.
 #pragma once
 
 #include <span>
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 
 namespace shardscope::testing {
 

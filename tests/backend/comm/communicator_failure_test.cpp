@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/comm/make_communicator.h"
+#include "backend/job/make_communicator.h"
 #include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope::testing {

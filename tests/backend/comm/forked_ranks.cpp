@@ -8,8 +8,8 @@
 #include <ostream>
 #include <stdexcept>
 
-#include "backend/launch/file_descriptor.h"
-#include "backend/launch/tcp_store_server.h"
+#include "backend/base/file_descriptor.h"
+#include "backend/rendezvous/tcp_store_server.h"
 
 namespace shardscope::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/launch/environment.h"
-#include "core/error.h"
+#include "backend/rendezvous/environment.h"
+#include "core/base/error.h"
 
 namespace shardscope::testing {
 

@@ -1,4 +1,4 @@
-#include "backend/comm/gpu_place.h"
+#include "backend/job/gpu_place.h"
 
 #include <chrono>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backend/launch/tcp_store_server.h"
+#include "backend/rendezvous/tcp_store_server.h"
 
 namespace shardscope {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "backend/communicator.h"
-#include "backend/device_memory.h"
+#include "backend/comm/communicator.h"
+#include "backend/device/device_memory.h"
 
 namespace shardscope::testing {
 

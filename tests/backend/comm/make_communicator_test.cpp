@@ -1,9 +1,9 @@
-#include "backend/comm/make_communicator.h"
+#include "backend/job/make_communicator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

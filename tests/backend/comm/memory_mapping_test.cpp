@@ -1,4 +1,4 @@
-#include "backend/comm/memory_mapping.h"
+#include "backend/base/memory_mapping.h"
 
 #include <gtest/gtest.h>
 

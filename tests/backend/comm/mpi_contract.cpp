@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <exception>
 
-#include "backend/comm/make_communicator.h"
-#include "backend/launch/environment.h"
-#include "core/error.h"
+#include "backend/job/make_communicator.h"
+#include "backend/rendezvous/environment.h"
+#include "core/base/error.h"
 #include "tests/backend/comm/communicator_contract.h"
 
 int main() {

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/comm/queued_collectives.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/backend/comm/communicator_contract.h"
 #include "tests/backend/comm/nccl_contract.h"
 #include "tests/backend/comm/stand_in_ranks.h"

@@ -10,10 +10,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "backend/comm/join_job.h"
-#include "backend/comm/nccl_communicator.h"
-#include "backend/comm/nccl_settings.h"
+#include "backend/comm/nccl/communicator.h"
+#include "backend/comm/nccl/settings.h"
 #include "backend/cuda/cuda_device.h"
+#include "backend/job/join_job.h"
 #include "tests/backend/comm/communicator_contract.h"
 #include "tests/backend/comm/host_view_communicator.h"
 

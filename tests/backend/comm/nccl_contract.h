@@ -1,7 +1,7 @@
 // The communicator contract over whatever NCCL is loaded, on whatever GPU there is.
 #pragma once
 
-#include "backend/launch/environment.h"
+#include "backend/rendezvous/environment.h"
 
 namespace shardscope::testing {
 

@@ -1,5 +1,5 @@
 // NCCL itself, as far as it goes without a GPU.
-#include "backend/comm/nccl_library.h"
+#include "backend/comm/nccl/library.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "backend/comm/nccl_settings.h"
+#include "backend/comm/nccl/settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Lines as NCCL 2.28 and later print them (src/enqueue.cc), with the prefix of its debug output.
-#include "backend/comm/nccl_tuning_log.h"
+#include "backend/comm/nccl/tuning_log.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "backend/comm/byte_range.h"
-#include "core/bfloat16.h"
-#include "core/error.h"
+#include "core/base/bfloat16.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

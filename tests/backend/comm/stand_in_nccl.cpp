@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 #include "tests/backend/comm/stand_in_nccl_profiler.h"
 #include "tests/backend/comm/stand_in_nccl_region.h"
 #include "tests/backend/cuda/stand_in_device.h"

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "backend/comm/make_communicator.h"
 #include "backend/cuda/cuda_device.h"
+#include "backend/job/make_communicator.h"
 #include "tests/backend/cuda/stand_in_device.h"
 #include "tests/backend/cuda/stand_in_teacher.h"
 

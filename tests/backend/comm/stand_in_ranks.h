@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/communicator.h"
-#include "backend/device.h"
-#include "core/config/job.h"
+#include "backend/comm/communicator.h"
+#include "backend/device/device.h"
+#include "core/native/job.h"
 #include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope::test {

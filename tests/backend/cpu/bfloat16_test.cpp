@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 #include "tests/backend/cpu/guarded_call.h"
 
 namespace shardscope::test {
@@ -258,7 +258,8 @@ TEST(Bfloat16Kernels, CrossEntropy) {
       .kind = KernelKind::cross_entropy, .rows = rows, .out = classes, .scale = 256};
   expect_rounded({.kernel = kernel,
                   .operands = {std::vector<std::int32_t>{0, 300, -100, 17, 5},
-                               element(rows * classes, 1), std::vector<double>{0},
+                               element(rows * classes, 1),
+                               std::vector<double>{0},
                                {}},
                   .outputs = {1, 2}});
 }

@@ -11,7 +11,7 @@
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/backend/cuda/device_copies.h"
 #include "tests/backend/cuda/emulated_device.h"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backend/cpu/kernel_table.h"
-#include "backend/device.h"
-#include "core/kernel.h"
+#include "backend/device/device.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::test {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 #include "tests/backend/cpu/guarded_call.h"
 
 namespace shardscope::test {

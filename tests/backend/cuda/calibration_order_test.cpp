@@ -6,10 +6,10 @@
 
 #include "backend/calibrate/copy_timer.h"
 #include "backend/calibrate/kernel_timer.h"
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_probe.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/backend/cuda/stand_in_device.h"
 #include "tests/backend/cuda/stand_in_teacher.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/device_memory.h"
+#include "backend/device/device_memory.h"
 
 namespace shardscope::test {
 

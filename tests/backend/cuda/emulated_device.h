@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::test {
 

@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
-#include "backend/cuda/simt.h"
-#include "backend/cuda/tensor_core.h"
-#include "core/kernel.h"
+#include "backend/cuda/kernels/simt.h"
+#include "backend/cuda/kernels/tensor_core.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::test {
 
@@ -53,7 +53,7 @@ class EmulatedThread {
     return old;
   }
 
-  // What backend/cuda/tensor_core.h asks for.
+  // What backend/cuda/kernels/tensor_core.h asks for.
   cuda::Matrices load_matrices(const Bfloat16* row) { return load(row, Together::load); }
   cuda::Matrices load_transposed_matrices(const Bfloat16* row) {
     return load(row, Together::load_transposed);

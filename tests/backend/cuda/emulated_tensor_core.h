@@ -1,12 +1,12 @@
 // The tensor core instructions of a warp, from the registers of all its lanes. Layouts as in the
 // PTX ISA, sections "Matrix fragments for mma.m16n8k16" and "ldmatrix", written down anew here: the
-// kernels' own idea of them (backend/cuda/tensor_core.h) is what is tested.
+// kernels' own idea of them (backend/cuda/kernels/tensor_core.h) is what is tested.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "backend/cuda/tensor_core.h"
+#include "backend/cuda/kernels/tensor_core.h"
 
 namespace shardscope::test {
 

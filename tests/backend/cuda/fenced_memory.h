@@ -2,7 +2,7 @@
 // they run, the emulated kernels. A host access ends the process.
 #pragma once
 
-#include "backend/device_memory.h"
+#include "backend/device/device_memory.h"
 
 namespace shardscope::test {
 

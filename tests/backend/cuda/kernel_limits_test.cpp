@@ -10,7 +10,9 @@
 
 #include "backend/cuda/cuda_target.h"
 #include "core/model/read_model.h"
-#include "core/schedule.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule.h"
 #include "tests/backend/cuda/kernel_report.h"
 #include "tests/backend/cuda/launch_record.h"
 

@@ -6,8 +6,8 @@
 #include <typeinfo>
 #include <vector>
 
-#include "backend/cuda/simt.h"
-#include "core/schedule.h"
+#include "backend/cuda/kernels/simt.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope::test {
 

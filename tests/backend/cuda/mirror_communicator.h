@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "backend/communicator.h"
-#include "backend/device_memory.h"
+#include "backend/comm/communicator.h"
+#include "backend/device/device_memory.h"
 
 namespace shardscope::test {
 

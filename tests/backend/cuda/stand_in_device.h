@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/cuda/simt.h"
+#include "backend/cuda/kernels/simt.h"
 #include "tests/backend/cuda/fenced_memory.h"
 
 namespace shardscope::test {

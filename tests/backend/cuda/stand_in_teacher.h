@@ -1,9 +1,9 @@
 // What the stand-in for a GPU has to know of our kernels to run them by emulation.
 #pragma once
 
-#include "backend/device.h"
-#include "core/config/job.h"
-#include "core/kernel.h"
+#include "backend/device/device.h"
+#include "core/native/job.h"
+#include "core/schedule/kernel.h"
 
 namespace shardscope::test {
 

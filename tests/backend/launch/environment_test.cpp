@@ -1,9 +1,9 @@
-#include "backend/launch/environment.h"
+#include "backend/rendezvous/environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

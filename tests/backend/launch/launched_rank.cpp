@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "backend/launch/environment.h"
-#include "backend/launch/tcp_store.h"
+#include "backend/rendezvous/environment.h"
+#include "backend/rendezvous/tcp_store.h"
 
 namespace {
 

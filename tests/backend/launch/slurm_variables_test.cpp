@@ -1,4 +1,4 @@
-#include "backend/launch/slurm_variables.h"
+#include "backend/rendezvous/slurm_variables.h"
 
 #include <gtest/gtest.h>
 

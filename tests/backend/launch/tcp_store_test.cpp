@@ -1,4 +1,4 @@
-#include "backend/launch/tcp_store.h"
+#include "backend/rendezvous/tcp_store.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,8 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/launch/tcp_store_server.h"
-#include "core/error.h"
+#include "backend/rendezvous/tcp_store_server.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 namespace {

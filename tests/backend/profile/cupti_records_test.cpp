@@ -9,7 +9,7 @@
 
 #include "backend/cuda/cuda_device.h"
 #include "backend/profile/cupti_recorder.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/backend/profile/activity_buffer.h"
 
 namespace shardscope {

@@ -12,8 +12,8 @@
 #include "backend/executor/executor.h"
 #include "backend/executor/profiled_trace.h"
 #include "backend/profile/peer_waits.h"
-#include "core/error.h"
-#include "core/schedule_builder.h"
+#include "core/base/error.h"
+#include "core/schedule/schedule_builder.h"
 #include "tests/backend/scripted_device.h"
 
 namespace shardscope::test {

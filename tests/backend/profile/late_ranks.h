@@ -1,7 +1,7 @@
 // A job in which it is known who comes late to a collective.
 #pragma once
 
-#include "backend/communicator.h"
+#include "backend/comm/communicator.h"
 
 namespace shardscope::test {
 

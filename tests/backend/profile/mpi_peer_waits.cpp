@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "backend/comm/make_communicator.h"
-#include "backend/launch/environment.h"
+#include "backend/job/make_communicator.h"
+#include "backend/rendezvous/environment.h"
 #include "tests/backend/profile/late_ranks.h"
 
 int main() {

@@ -12,11 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/executor/executor.h"
-#include "backend/profile/probe_scopes.h"
-#include "core/error.h"
-#include "core/schedule_builder.h"
+#include "backend/executor/probe_scopes.h"
+#include "core/base/error.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
+#include "core/schedule/schedule_builder.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"

@@ -10,10 +10,10 @@
 #include <chrono>
 #include <thread>
 
-#include "backend/comm/memory_mapping.h"
-#include "backend/comm/single_communicator.h"
+#include "backend/base/memory_mapping.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/executor/profiled_trace.h"
-#include "core/schedule_builder.h"
+#include "core/schedule/schedule_builder.h"
 #include "tests/backend/scripted_device.h"
 
 namespace shardscope {

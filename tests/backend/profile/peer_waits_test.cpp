@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "backend/comm/make_communicator.h"
+#include "backend/job/make_communicator.h"
 #include "tests/backend/comm/forked_ranks.h"
 #include "tests/backend/profile/late_ranks.h"
 

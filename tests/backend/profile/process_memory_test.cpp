@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/comm/memory_mapping.h"
+#include "backend/base/memory_mapping.h"
 
 namespace shardscope {
 namespace {

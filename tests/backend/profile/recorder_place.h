@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::test {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/profile/device_instrument.h"
-#include "core/schedule_builder.h"
+#include "core/schedule/schedule_builder.h"
 #include "traces/compare.h"
 #include "traces/launches.h"
 #include "traces/schedule_trace.h"

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <string>
 
-#include "backend/watch/process_identity.h"
-#include "core/error.h"
+#include "backend/base/process_identity.h"
+#include "core/base/error.h"
 #include "tests/backend/train/temporary_folder.h"
 
 namespace shardscope {

@@ -5,9 +5,9 @@
 
 #include <vector>
 
+#include "backend/executor/stop_requests.h"
 #include "backend/profile/rank_clock.h"
-#include "backend/train/rank_wishes.h"
-#include "core/config/most_profiled_steps.h"
+#include "core/native/most_profiled_steps.h"
 
 namespace shardscope {
 namespace {
@@ -63,18 +63,18 @@ TEST(WindowSchedule, HasNoneBehindTheLastStep) {
   EXPECT_FALSE(schedule.ask(11, 5));
 }
 
-TEST(RankWishes, AddUpExactlyOverAMillionRanks) {
+TEST(StopRequests, AddUpExactlyOverAMillionRanks) {
   double sum = to_sum({.stop = false, .profile = true, .profile_steps = most_profiled_steps});
   for (int rank = 1; rank < 1 << 20; ++rank) sum += to_sum({.stop = true, .profile = true});
-  EXPECT_EQ(wishes_of_sum(sum), (RankWishes{true, true, most_profiled_steps}));
+  EXPECT_EQ(requests_of_sum(sum), (StopRequests{true, true, most_profiled_steps}));
   EXPECT_EQ(sum - to_sum({.stop = true}), sum - 1) << "no digit is lost";
 }
 
-TEST(RankWishes, AreApart) {
+TEST(StopRequests, AreApart) {
   EXPECT_EQ(to_sum({}), 0);
-  EXPECT_EQ(wishes_of_sum(to_sum({.stop = true}) * 3), (RankWishes{.stop = true}));
-  EXPECT_EQ(wishes_of_sum(to_sum({.profile = true}) * 3), (RankWishes{.profile = true}));
-  EXPECT_EQ(wishes_of_sum(to_sum({.profile_steps = 7})), (RankWishes{.profile_steps = 7}));
+  EXPECT_EQ(requests_of_sum(to_sum({.stop = true}) * 3), (StopRequests{.stop = true}));
+  EXPECT_EQ(requests_of_sum(to_sum({.profile = true}) * 3), (StopRequests{.profile = true}));
+  EXPECT_EQ(requests_of_sum(to_sum({.profile_steps = 7})), (StopRequests{.profile_steps = 7}));
 }
 
 TEST(RankClock, TakesTheShortestRoundTripForItsMiddle) {

@@ -9,7 +9,7 @@
 #include "backend/data/llm_c_header.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/backend/train/temporary_folder.h"
 
 namespace shardscope {

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/executor/executor.h"
 #include "backend/executor/profiled_trace.h"
-#include "core/schedule_builder.h"
+#include "core/schedule/schedule_builder.h"
 #include "tests/backend/slow_device.h"
 #include "traces/analysis.h"
 

@@ -7,11 +7,13 @@
 #include <memory>
 #include <vector>
 
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_target.h"
 #include "backend/train/trainer.h"
+#include "core/native/native_schedule.h"
+#include "core/native/resolved_strategy.h"
 #include "tests/backend/cuda/emulated_device.h"
 #include "tests/backend/train/tiny_models.h"
 #include "tests/backend/train/training_fixture.h"

@@ -5,10 +5,10 @@
 #include <array>
 #include <cmath>
 
-#include "backend/comm/single_communicator.h"
+#include "backend/comm/single/communicator.h"
 #include "backend/executor/profiled_trace.h"
-#include "core/error.h"
-#include "core/schedule_builder.h"
+#include "core/base/error.h"
+#include "core/schedule/schedule_builder.h"
 #include "tests/backend/scripted_device.h"
 #include "traces/analysis.h"
 

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/model/huggingface.h"
-#include "core/schedule_builder.h"
+#include "core/native/native_schedule.h"
+#include "core/schedule/schedule_builder.h"
 #include "tests/backend/train/tiny_models.h"
 
 namespace shardscope {

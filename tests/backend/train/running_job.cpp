@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "backend/launch/time_limit.h"
+#include "backend/base/time_limit.h"
 #include "backend/train/train.h"
 
 namespace shardscope::testing {

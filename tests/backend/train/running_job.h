@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/native/job.h"
 #include "tests/backend/comm/forked_ranks.h"
 
 namespace shardscope::testing {

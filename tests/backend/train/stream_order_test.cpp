@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/schedule_builder.h"
+#include "core/schedule/schedule_builder.h"
 
 namespace shardscope {
 namespace {

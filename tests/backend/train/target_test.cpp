@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/comm/make_communicator.h"
 #include "backend/cpu/cpu_device.h"
+#include "backend/job/make_communicator.h"
 #include "backend/train/line_file.h"
 #include "backend/train/trainer.h"
 #include "core/format/atomic_file.h"
@@ -45,8 +45,8 @@ class TargetTest : public TrainingFixture {
     const auto outcomes = testing::run_ranks(job.ranks, [&](const Environment& environment) {
       const std::unique_ptr<Device> device = make_device();
       test::TargetedDevice targeted(*device, choice.fusions, choice.logits);
-      const std::unique_ptr<Communicator> world = make_communicator(
-          job.communicator, environment, std::chrono::seconds(30), device.get());
+      const std::unique_ptr<Communicator> world =
+          make_communicator(job.communicator, environment, std::chrono::seconds(30), device.get());
       create_folder(job.output);
       Trainer trainer(job, *world, targeted);
       LineFile metrics(job.output / ("metrics.jsonl" + suffix(environment.rank)));

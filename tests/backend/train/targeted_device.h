@@ -1,7 +1,7 @@
 // A device whose schedules are made for another target than its own.
 #pragma once
 
-#include "backend/device.h"
+#include "backend/device/device.h"
 
 namespace shardscope::test {
 

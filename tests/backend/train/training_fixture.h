@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/config/job.h"
+#include "core/native/job.h"
 #include "tests/backend/train/temporary_folder.h"
 
 namespace shardscope {

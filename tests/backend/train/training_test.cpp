@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "backend/train/train.h"
-#include "core/bfloat16.h"
+#include "core/base/bfloat16.h"
 #include "core/model/model_weights.h"
 #include "core/model/read_model.h"
 #include "tests/backend/comm/forked_ranks.h"

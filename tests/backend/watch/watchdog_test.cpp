@@ -11,10 +11,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/comm/join_job.h"
-#include "backend/comm/make_communicator.h"
 #include "backend/comm/queued_collectives.h"
-#include "backend/comm/watched_communicator.h"
+#include "backend/job/join_job.h"
+#include "backend/job/make_communicator.h"
+#include "backend/job/watched_communicator.h"
 #include "core/format/atomic_file.h"
 #include "tests/backend/comm/forked_ranks.h"
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <future>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::gui {
 namespace {

@@ -1,9 +1,9 @@
-#include "gui/command_line.h"
+#include "gui/app/command_line.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace shardscope::gui {
 namespace {

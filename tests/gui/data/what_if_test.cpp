@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/config/job.h"
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "core/native/job.h"
 #include "gui/data/open_run.h"
-#include "sim/prediction.h"
+#include "sim/prediction/prediction.h"
 
 namespace shardscope::gui {
 namespace {
@@ -30,7 +30,7 @@ std::filesystem::path program() {
   return std::filesystem::exists(built) ? built : std::filesystem::path();
 }
 
-std::string quoted(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
+std::string in_quotes(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
 /// A folder of this test alone.
 class Folder {
@@ -58,7 +58,7 @@ int run(const std::string& command) { return std::system(command.c_str()); }
 
 /// What `simulate` answers, and the run folder that it leaves.
 Summary simulated(const std::string& options, const std::filesystem::path& json) {
-  EXPECT_EQ(run(quoted(program()) + " simulate " + options + " --quiet --json > " + quoted(json)),
+  EXPECT_EQ(run(in_quotes(program()) + " simulate " + options + " --quiet --json > " + in_quotes(json)),
             0);
   return read_summary(json);
 }
@@ -79,8 +79,8 @@ class WhatIfOfTheDemo : public ::testing::Test {
   void SetUp() override {
     if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
     write_atomically(folder_ / "machine.json", cpu_profile());
-    before_ = simulated("--job " + quoted(examples / "demo/job.json") + " --cluster " +
-                            quoted(folder_ / "machine.json") + " -o " + quoted(folder_ / "run"),
+    before_ = simulated("--job " + in_quotes(examples / "demo/job.json") + " --cluster " +
+                            in_quotes(folder_ / "machine.json") + " -o " + in_quotes(folder_ / "run"),
                         folder_ / "before.json");
     scenario_ = open_run(folder_ / "run");
     what_if_ = std::make_unique<WhatIf>(what_if_ground(*scenario_));
@@ -211,8 +211,8 @@ TEST_P(WhatIfOfPytorch, StartsWithTheFiguresOfSimulate) {
   if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
   const Folder folder;
   const Summary before =
-      simulated(GetParam().options + " --model " + quoted(examples / "models/gpt2") +
-                    " --seq 256 --cluster a100_80gb -o " + quoted(folder / "run"),
+      simulated(GetParam().options + " --model " + in_quotes(examples / "models/gpt2") +
+                    " --seq 256 --cluster a100_80gb -o " + in_quotes(folder / "run"),
                 folder / "before.json");
   WhatIf what_if(what_if_ground(*open_run(folder / "run")));
   const WhatIfAnswer answer = what_if.answer(what_if.ground().start, true, {});

@@ -8,9 +8,9 @@
 #include <set>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/huggingface.h"
-#include "core/native_abilities.h"
+#include "core/native/native_abilities.h"
 
 namespace shardscope::planner {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/model/huggingface.h"
 #include "sim/planner/bounds.h"
 

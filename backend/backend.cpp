@@ -1,1 +1,0 @@
-// Anchor of the library until its parts stand.

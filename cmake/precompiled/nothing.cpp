@@ -1,0 +1,1 @@
+// A target needs a source, also one that only precompiles headers.

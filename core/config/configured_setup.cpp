@@ -1,0 +1,213 @@
+#include "core/config/configured_setup.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/config/accelerate/python_rules.h"
+#include "core/config/accelerate/wrapped_modules.h"
+#include "core/format/python_text.h"
+
+namespace shardscope::eager {
+namespace {
+
+using accelerate::Checkpointed;
+using accelerate::FsdpPlugin;
+
+std::string mixed_precision(const Workers& workers) {
+  return lower_of(variable(workers.environment, "ACCELERATE_MIXED_PRECISION", "no"));
+}
+
+std::optional<Dtype> compute_dtype(std::string_view precision) {
+  if (precision == "bf16") return Dtype::bfloat16;
+  if (precision == "fp16") return Dtype::float16;
+  return std::nullopt;
+}
+
+Error not_modelled(std::string where, std::string what, std::string way_out) {
+  return Error({.where = std::move(where),
+                .what = std::move(what) + " is not predicted",
+                .way_out = std::move(way_out)});
+}
+
+void refuse_unknown(const Workers& workers) {
+  if (mixed_precision(workers) == "fp8")
+    throw not_modelled("mixed_precision", "fp8", "give bf16, which needs more memory");
+  if (lower_of(variable(workers.environment, "ACCELERATE_USE_MEGATRON_LM", "false")) == "true")
+    throw not_modelled("distributed_type", "MEGATRON_LM", "use FSDP or DEEPSPEED");
+  for (const char* axis : {"TP", "CP", "SP"}) {
+    const std::string size =
+        variable(workers.environment, fmt::format("PARALLELISM_CONFIG_{}_SIZE", axis), "1");
+    if (size != "1" && !size.empty())
+      throw not_modelled(fmt::format("parallelism_config_{}_size", lower_of(axis)),
+                         "parallelism inside a layer or a sequence", "set it to 1");
+  }
+}
+
+std::vector<std::string> names_of(const ModuleTree& tree, const Checkpointed& checkpointed) {
+  std::vector<std::string> names;
+  for (const std::int32_t module : checkpointed.modules)
+    names.push_back(tree.modules[static_cast<std::size_t>(module)].name);
+  return names;
+}
+
+void set_elements(TreeParameter& parameter, std::int64_t elements) { parameter.shape = {elements}; }
+
+/// The tree as policies find it once the units are there: sizes are those of this rank's shards,
+/// which one FlatParameter in the unit's module holds, or, with use_orig_params, the parameters
+/// themselves.
+ModuleTree sharded_tree(ModuleTree tree, const Fsdp1Settings& settings, int rank) {
+  const Fsdp1Plan plan = plan_fsdp1(tree, settings, rank);
+  for (const Fsdp1Unit& unit : plan.units) {
+    for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+      const auto part = part_of(unit.flat, i, unit.shard_of(rank));
+      const bool keeps = settings.use_original_parameters && part;
+      set_elements(tree.parameters[static_cast<std::size_t>(unit.parameters[i].source)],
+                   keeps ? part->elements : 0);
+    }
+    if (settings.use_original_parameters || unit.parameters.empty()) continue;
+    const auto module = find_module(tree, 0, unit.module);
+    TreeParameter flat{.name = unit.module + "._flat_param"};
+    set_elements(flat, unit.flat.shard_elements);
+    tree.modules[static_cast<std::size_t>(module.value_or(0))].parameters.push_back(
+        static_cast<std::int32_t>(tree.parameters.size()));
+    tree.parameters.push_back(std::move(flat));
+  }
+  return tree;
+}
+
+/// Sets a training up, stage by stage.
+class Setup {
+ public:
+  Setup(const ConfiguredModel& model, const Workers& workers, const ReadFile& read_file)
+      : model_(model), workers_(workers), read_file_(read_file) {}
+
+  TrainingSetup make() {
+    refuse_unknown(workers_);
+    setup_.world = static_cast<int>(workers_.world);
+    setup_.rank = model_.rank;
+    setup_.loop.syncs_once = true;  // Accelerator.accumulate: no_sync
+    setup_.loop.divides_in_backward = true;
+    setup_.loop.micro_batches = static_cast<int>(accelerate::integer_variable(
+        workers_.environment, {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}, 1));
+    setup_.loop.scales_loss = mixed() == Dtype::float16 && !workers_.uses_deepspeed();
+    note_compilation();
+    if (workers_.uses_deepspeed())
+      to_deepspeed();
+    else if (!workers_.uses_fsdp())
+      to_ddp();
+    else
+      to_fsdp(fsdp_plugin(model_, workers_));
+    return std::move(setup_);
+  }
+
+ private:
+  const ModuleTree& tree() const { return model_.prepared.tree; }
+  std::optional<Dtype> mixed() const { return compute_dtype(mixed_precision(workers_)); }
+
+  void note_compilation() {
+    const std::string backend = variable(workers_.environment, "ACCELERATE_DYNAMO_BACKEND", "NO");
+    if (backend.empty() || upper_of(backend) == "NO") return;
+    // Those that only trace leave the kernels eager.
+    setup_.compiled = upper_of(backend) == "INDUCTOR";
+    setup_.assumed.push_back(fmt::format(
+        "torch.compile (dynamo_backend {}) {}", backend,
+        setup_.compiled ? "makes one kernel of what lies between products; memory is as of eager "
+                          "PyTorch, whose temporaries are others"
+                        : "is left out: the operators are eager PyTorch's"));
+  }
+
+  void to_ddp() {
+    setup_.forward_autocast = mixed();
+    if (workers_.world > 1) setup_.runtime = ddp::Options{};
+  }
+
+  void to_deepspeed() {
+    DeepSpeedSettings settings = deepspeed_settings(model_, workers_, read_file_);
+    setup_.loop.micro_batches = static_cast<int>(settings.accumulation_steps);
+    setup_.loop.clips = settings.gradient_clipping > 0;
+    if (settings.micro_batch_size > 0) setup_.loop.batch = settings.micro_batch_size;
+    setup_.made_on = Device::cpu;
+    setup_.trainable_dtype = settings.precision;  // as the engine casts it on the host
+    setup_.runtime = DeepSpeedSetup{std::move(settings)};
+  }
+
+  void to_fsdp(const FsdpPlugin& plugin) {
+    if (plugin.activation_checkpointing_offload)
+      throw not_modelled("fsdp_activation_checkpointing_offload",
+                         "moving checkpoints to the host's memory", "set it to false");
+    if (mixed()) setup_.trainable_dtype = Dtype::float32;
+    setup_.made_on = Device::cpu;
+    if (plugin.offload_params) setup_.loop.optimizer.implementation = OptimizerImplementation::loop;
+    plugin.is_version(1) ? to_fsdp1(plugin) : to_fsdp2(plugin);
+  }
+
+  void to_fsdp1(const FsdpPlugin& plugin) {
+    setup_.forward_autocast = mixed();
+    Fsdp1Setup fsdp{.units = fsdp1_settings(model_, workers_, plugin),
+                    .options = {.backward_prefetch = fsdp1::BackwardPrefetch::none,
+                                .forward_prefetch = plugin.forward_prefetch.value_or(false),
+                                .limit_all_gathers = plugin.limit_all_gathers,
+                                .use_original_parameters = plugin.use_orig_params.value_or(false),
+                                .offload_parameters = plugin.offload_params,
+                                .sync_module_states = plugin.sync_module_states.value_or(false)}};
+    if (plugin.backward_prefetch)
+      fsdp.options.backward_prefetch = *plugin.backward_prefetch == "BACKWARD_POST"
+                                           ? fsdp1::BackwardPrefetch::post
+                                           : fsdp1::BackwardPrefetch::pre;
+    if (const auto dtype = mixed())
+      fsdp.options.precision = {.parameters = dtype, .reduction = dtype, .buffers = dtype};
+    if (plugin.activation_checkpointing)
+      setup_.checkpointing.modules = names_of(
+          tree(),
+          accelerate::checkpoint_like_fsdp1(plugin, sharded_tree(tree(), fsdp.units, setup_.rank)));
+    setup_.runtime = std::move(fsdp);
+  }
+
+  void to_fsdp2(const FsdpPlugin& plugin) {
+    Checkpointed checkpointed;
+    if (plugin.activation_checkpointing) {
+      checkpointed = accelerate::checkpoint_like_fsdp2(plugin, tree());
+      setup_.checkpointing = {.modules = names_of(tree(), checkpointed),
+                              .options = {.preserve_rng_state = false}};
+    }
+    const Fsdp2Mesh mesh = fsdp2_mesh(workers_);
+    Fsdp2Setup fsdp{.mesh = mesh.replicas > 1 ? std::vector{mesh.replicas, mesh.shards}
+                                              : std::vector{mesh.shards}};
+    for (accelerate::FullyShardCall& call :
+         accelerate::fully_shard_calls(plugin, model_.prepared, checkpointed)) {
+      for (std::string& name : call.modules)
+        if (name == "(root)") name.clear();
+      fsdp.calls.push_back({std::move(call.modules), call.reshard_after_forward});
+    }
+    if (const auto dtype = mixed())
+      fsdp.mixed_precision = {.param_dtype = dtype, .reduce_dtype = dtype, .output_dtype = dtype};
+    if (plugin.offload_params) fsdp.offload = fsdp2::CpuOffloadPolicy{};
+    if (plugin.cpu_ram_efficient_loading) {
+      setup_.made_on = Device::meta;
+      setup_.loads_from_rank_0 = true;
+    } else if (plugin.ignored_modules) {
+      // Efficient loading makes new parameters, so that none of those named is ignored.
+      for (const std::int32_t module :
+           accelerate::matching_modules(tree(), *plugin.ignored_modules, checkpointed))
+        for (const std::int32_t p : accelerate::parameters_below(tree(), module))
+          fsdp.ignored_parameters.push_back(tree().parameters[static_cast<std::size_t>(p)].name);
+    }
+    setup_.runtime = std::move(fsdp);
+  }
+
+  const ConfiguredModel& model_;
+  const Workers& workers_;
+  const ReadFile& read_file_;
+  TrainingSetup setup_;
+};
+
+}  // namespace
+
+TrainingSetup configured_setup(const ConfiguredModel& model, const Workers& workers,
+                               const ReadFile& read_file) {
+  return Setup(model, workers, read_file).make();
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,292 @@
+#include "core/native/backward.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+class BackwardBuilder {
+ public:
+  BackwardBuilder(OperatorGraph& graph, const Model& model, Dtype gradient_dtype)
+      : graph_(graph),
+        model_(model),
+        gradient_dtype_(gradient_dtype),
+        needs_gradient_(graph.values.size(), false),
+        gradient_(graph.values.size()),
+        covered_(graph.values.size()),
+        gelu_of_(graph.values.size()),
+        parameter_gradient_(model.parameters.size()) {}
+
+  void build() {
+    for (const auto* operators : {&graph_.forward, &graph_.loss})
+      for (const Operator& op : *operators) mark_needs(op);
+    derive_head();
+    for (auto op = graph_.forward.rbegin(); op != graph_.forward.rend(); ++op) derive(*op);
+  }
+
+ private:
+  bool trainable(ValueId value) const {
+    return value && model_.parameters[graph_.values[value.value].parameter.value].trainable;
+  }
+  bool needs(ValueId value) const { return value && needs_gradient_[value.value]; }
+
+  void mark_needs(const Operator& op) {
+    bool any = false;
+    for (const GraphOperand& operand : op.operands) {
+      if (!operand.value || operand.access == Access::write) continue;
+      const bool is_parameter = graph_.values[operand.value.value].role == ValueRole::parameter;
+      any = any || (is_parameter ? trainable(operand.value) : needs(operand.value));
+    }
+    for (const GraphOperand& operand : op.operands)
+      if (operand.value && operand.access != Access::read)
+        needs_gradient_[operand.value.value] = any;
+    if (op.kernel.has_gelu) gelu_of_[op.operands[4].value.value] = op.operands[5].value;
+  }
+
+  ValueId add_value(std::string name, ValueRole role, Bytes bytes, ParameterId parameter) {
+    graph_.values.push_back({std::move(name), role, bytes, parameter});
+    gradient_.emplace_back();
+    covered_.emplace_back();
+    gelu_of_.emplace_back();
+    needs_gradient_.push_back(false);
+    return ValueId::of(graph_.values.size() - 1);
+  }
+  ValueId gradient_of_parameter(ValueId parameter) {
+    if (!trainable(parameter)) return {};
+    const Value value = graph_.values[parameter.value];
+    ValueId& gradient = parameter_gradient_[value.parameter.value];
+    if (!gradient) {
+      const std::int64_t elements = model_.parameters[value.parameter.value].elements();
+      gradient = add_value(value.name, ValueRole::parameter_gradient,
+                           bytes_of(elements, gradient_dtype_), value.parameter);
+    }
+    return gradient;
+  }
+  /// The gradient of a part of an activation, in the order of parts; `fresh` tells whether this is
+  /// the part's first contribution.
+  ValueId gradient_of(const GraphOperand& part, bool& fresh) {
+    const std::uint32_t of = part.value.value;
+    fresh = !gradient_[of] || part.offset >= covered_[of];
+    if (!gradient_[of]) {
+      const ValueId created = add_value("d." + graph_.values[of].name, ValueRole::gradient,
+                                        graph_.values[of].bytes, {});
+      gradient_[of] = created;
+    }
+    if (fresh) covered_[of] = part.offset + part.bytes;
+    return gradient_[of];
+  }
+  /// From here on all of `storage` is the gradient of `value`.
+  void set_gradient(ValueId value, ValueId storage) {
+    gradient_[value.value] = storage;
+    covered_[value.value] = graph_.values[value.value].bytes;
+  }
+
+  GraphOperand whole(ValueId value, Access access) const {
+    if (!value) return {};
+    return {value, {}, graph_.values[value.value].bytes, access};
+  }
+  GraphOperand read(ValueId value) const { return whole(value, Access::read); }
+  GraphOperand write(ValueId value) const { return whole(value, Access::write); }
+  GraphOperand update(ValueId value) const { return whole(value, Access::read_write); }
+  /// The same part of another value of the same shape.
+  static GraphOperand same_part(const GraphOperand& part, ValueId value, Access access) {
+    return {value, part.offset, part.bytes, access};
+  }
+
+  bool is_parameter_gradient(const GraphOperand& operand) const {
+    return operand.value &&
+           graph_.values[operand.value.value].role == ValueRole::parameter_gradient;
+  }
+
+  void emit(const Operator& of, Kernel kernel, std::vector<GraphOperand> operands) {
+    for (const GraphOperand& operand : operands)
+      if (is_parameter_gradient(operand)) kernel.gradient_dtype = gradient_dtype_;
+    into_->push_back({of.name, kernel, of.place, std::move(operands), {}, Phase::backward});
+  }
+
+  void derive(const Operator& op) {
+    switch (op.kernel.kind) {
+      case KernelKind::linear_forward:
+        return derive_linear(op);
+      case KernelKind::norm_forward:
+        return derive_norm(op);
+      case KernelKind::attention_forward:
+        return derive_attention(op);
+      case KernelKind::rope_forward:
+        return derive_rope(op);
+      case KernelKind::gelu_forward:
+        return derive_gelu(op);
+      case KernelKind::swiglu_forward:
+        return derive_swiglu(op);
+      case KernelKind::embedding_forward:
+        return derive_embedding(op);
+      default:
+        throw Error({.where = op.name,
+                     .what = "no backward is known for " + std::string(name_of(op.kernel.kind)),
+                     .code = ExitCode::outside});
+    }
+  }
+
+  /// Behind each chunk's loss the chunk's gradients: the loss leaves the gradient of the logits in
+  /// their place, where the next chunk's logits may lie then.
+  void derive_head() {
+    const std::vector<Operator> forward = std::exchange(graph_.loss, {});
+    into_ = &graph_.loss;
+    const Operator* head = nullptr;
+    for (const Operator& op : forward) {
+      graph_.loss.push_back(op);
+      if (op.kernel.kind == KernelKind::linear_forward) head = &op;
+      if (op.kernel.kind != KernelKind::cross_entropy) continue;
+      const ValueId logits = op.operands[1].value;
+      if (needs(logits)) set_gradient(logits, logits);
+      derive_linear(*head);
+    }
+    into_ = &graph_.backward;
+  }
+
+  void derive_linear(const Operator& op) {
+    const GraphOperand& x = op.operands[0];
+    const ValueId weight = op.operands[1].value;
+    const ValueId bias = op.operands[2].value;
+    const ValueId residual = op.operands[3].value;
+    const ValueId y = op.operands[op.kernel.has_gelu ? 5 : 4].value;
+    if (!needs(y)) return;
+    const ValueId dy = gradient_[y.value];
+    Kernel kernel = op.kernel;
+    kernel.has_residual = false;
+    kernel.has_gelu = false;
+    if (trainable(weight) || trainable(bias)) {
+      kernel.kind = KernelKind::linear_backward_weight;
+      kernel.has_weight_gradient = trainable(weight);
+      kernel.has_bias = trainable(bias);
+      const ValueId dweight = gradient_of_parameter(weight);
+      const ValueId dbias = gradient_of_parameter(bias);
+      emit(op, kernel, {x, read(dy), write(dweight), write(dbias)});
+    }
+    if (needs(x.value)) {
+      // Where x is a gelu's, its gradient goes through that at once.
+      const ValueId h = gelu_of_[x.value.value];
+      GraphOperand of = x;
+      if (h) of.value = h;
+      bool fresh = true;
+      const ValueId dx = gradient_of(of, fresh);
+      kernel.kind = KernelKind::linear_backward_input;
+      kernel.has_weight_gradient = true;
+      kernel.has_bias = false;
+      kernel.has_gelu = h.valid();
+      kernel.accumulate_input = !fresh;
+      std::vector<GraphOperand> operands{
+          read(dy), read(weight), same_part(x, dx, fresh ? Access::write : Access::read_write)};
+      if (h) operands.push_back(read(h));
+      emit(op, kernel, std::move(operands));
+    }
+    // The branch has read dy; from here on the same storage is the gradient of what was added to
+    // it.
+    if (needs(residual)) set_gradient(residual, dy);
+  }
+
+  void derive_norm(const Operator& op) {
+    const ValueId x = op.operands[0].value;
+    const ValueId weight = op.operands[1].value;
+    const ValueId bias = op.operands[2].value;
+    const ValueId y = op.operands[3].value;
+    if (!needs(y)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::norm_backward;
+    kernel.has_bias = trainable(bias);
+    kernel.has_weight_gradient = trainable(weight);
+    GraphOperand dx;
+    if (needs(x)) {
+      bool fresh = true;
+      const ValueId gradient = gradient_of(op.operands[0], fresh);
+      kernel.accumulate_input = !fresh;
+      dx = fresh ? write(gradient) : update(gradient);
+    }
+    const ValueId dweight = gradient_of_parameter(weight);
+    const ValueId dbias = gradient_of_parameter(bias);
+    emit(op, kernel,
+         {read(gradient_[y.value]), read(x), read(weight), read(op.operands[4].value),
+          read(op.operands[5].value), dx, write(dweight), write(dbias)});
+  }
+
+  void derive_attention(const Operator& op) {
+    const GraphOperand& q = op.operands[0];
+    const GraphOperand& k = op.operands[1];
+    const GraphOperand& v = op.operands[2];
+    const ValueId y = op.operands[3].value;
+    if (!needs(y)) return;
+    bool fresh = true;
+    const ValueId dq = gradient_of(q, fresh);
+    const ValueId dk = gradient_of(k, fresh);
+    const ValueId dv = gradient_of(v, fresh);
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::attention_backward;
+    emit(op, kernel,
+         {read(gradient_[y.value]), q, k, v, read(y), read(op.operands[4].value),
+          same_part(q, dq, Access::write), same_part(k, dk, Access::write),
+          same_part(v, dv, Access::write)});
+  }
+
+  void derive_rope(const Operator& op) {
+    const GraphOperand& q = op.operands[1];
+    const GraphOperand& k = op.operands[2];
+    if (!needs(q.value)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::rope_backward;
+    emit(op, kernel,
+         {op.operands[0], same_part(q, gradient_[q.value.value], Access::read_write),
+          same_part(k, gradient_[k.value.value], Access::read_write)});
+  }
+
+  void derive_gelu(const Operator& op) {
+    const ValueId h = op.operands[0].value;
+    const ValueId y = op.operands[1].value;
+    if (!needs(y)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::gelu_backward;
+    emit(op, kernel, {read(h), update(gradient_[y.value])});
+    set_gradient(h, gradient_[y.value]);
+  }
+
+  void derive_swiglu(const Operator& op) {
+    const ValueId gate = op.operands[0].value;
+    const ValueId up = op.operands[1].value;
+    const ValueId y = op.operands[2].value;
+    if (!needs(y)) return;
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::swiglu_backward;
+    emit(op, kernel, {read(gradient_[y.value]), update(gate), update(up)});
+    set_gradient(gate, gate);
+    set_gradient(up, up);
+  }
+
+  void derive_embedding(const Operator& op) {
+    const ValueId x = op.operands[3].value;
+    if (!needs(x)) return;
+    const ValueId dwte = gradient_of_parameter(op.operands[1].value);
+    const ValueId dwpe = gradient_of_parameter(op.operands[2].value);
+    Kernel kernel = op.kernel;
+    kernel.kind = KernelKind::embedding_backward;
+    emit(op, kernel, {op.operands[0], read(gradient_[x.value]), write(dwte), write(dwpe)});
+  }
+
+  OperatorGraph& graph_;
+  const Model& model_;
+  Dtype gradient_dtype_;
+  std::vector<Operator>* into_ = &graph_.backward;
+  std::vector<bool> needs_gradient_;         // by forward value
+  std::vector<ValueId> gradient_;            // by value: the storage of its gradient so far
+  std::vector<Bytes> covered_;               // by value: up to where its gradient is written
+  std::vector<ValueId> gelu_of_;             // by value: what it is the gelu of, where joined
+  std::vector<ValueId> parameter_gradient_;  // by parameter
+};
+
+}  // namespace
+
+void differentiate(OperatorGraph& graph, const Model& model, Dtype gradient_dtype) {
+  BackwardBuilder(graph, model, gradient_dtype).build();
+}
+
+}  // namespace shardscope

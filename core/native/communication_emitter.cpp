@@ -1,0 +1,110 @@
+#include "core/native/communication_emitter.h"
+
+#include <string>
+#include <utility>
+
+namespace shardscope {
+
+void CommunicationEmitter::gather(const StepPlace& place) {
+  const Unit& unit = step_.unit(place.unit);
+  UnitState& unit_state = state(place.unit);
+  unit_state.unsharded =
+      builder_.add_buffer(named("unsharded_parameters", unit), MemoryCategory::parameters,
+                          bytes_of(unit.padded_elements, step_.dtypes.compute), place.unit);
+  builder_.add_collective(
+      label_at(place, named("all_gather", unit), OperationKind::all_gather, Stream::unshard),
+      gather_of(unit, step_.groups.shard, step_.dtypes.compute),
+      {builder_.whole(unit_state.parameters, Access::read),
+       builder_.whole(unit_state.unsharded, Access::write)});
+}
+
+void CommunicationEmitter::begin_gradients(const StepPlace& place) {
+  const Unit& unit = step_.unit(place.unit);
+  UnitState& unit_state = state(place.unit);
+  unit_state.written.assign(unit.slots.size(), false);
+  unit_state.unsharded_gradients = builder_.add_buffer(
+      named(step_.sharding.gradients ? "unsharded_gradients" : "gradients", unit),
+      MemoryCategory::gradients, bytes_of(unit.padded_elements, step_.dtypes.gradients),
+      place.unit);
+  if (!step_.sharding.gradients) unit_state.gradients = unit_state.unsharded_gradients;
+}
+
+void CommunicationEmitter::reduce(const StepPlace& place) {
+  if (step_.sharding.gradients)
+    reduce_scatter_to_shard(place);
+  else if (step_.groups.world)
+    reduce_in_place(place);
+}
+
+OperationId CommunicationEmitter::reduce(const StepPlace& place, OperationKind kind,
+                                         const Collective& collective,
+                                         const std::vector<Operand>& operands) {
+  return builder_.add_collective(
+      label_at(place, named(name_of(kind), step_.unit(place.unit)), kind, Stream::reduce),
+      collective, operands);
+}
+
+/// ZeRO-1 sums the part whose optimizer states this rank holds; without sharding all of it.
+void CommunicationEmitter::reduce_in_place(const StepPlace& place) {
+  const Unit& unit = step_.unit(place.unit);
+  const BufferId gradients = state(place.unit).gradients;
+  const Dtype dtype = step_.dtypes.gradients;
+  if (step_.sharding.optimizer_states) {
+    reduce(place, OperationKind::reduce_scatter,
+           reduction(step_.groups.shard, unit.padded_elements, unit.shard_elements, dtype),
+           {builder_.whole(gradients, Access::read),
+            own_part(gradients, unit, step_.shard.index, dtype, Access::write)});
+  } else {
+    reduce(place, OperationKind::all_reduce,
+           reduction(step_.groups.world, unit.padded_elements, unit.padded_elements, dtype),
+           {builder_.whole(gradients, Access::read_write)});
+  }
+}
+
+void CommunicationEmitter::reduce_scatter_to_shard(const StepPlace& place) {
+  const Unit& unit = step_.unit(place.unit);
+  UnitState& unit_state = state(place.unit);
+  const Dtype dtype = step_.dtypes.gradients;
+  const BufferId unsharded = std::exchange(unit_state.unsharded_gradients, {});
+  const bool first = !unit_state.gradients;
+  const BufferId shard = builder_.add_buffer(named(first ? "gradients" : "reduced_gradients", unit),
+                                             MemoryCategory::gradients,
+                                             bytes_of(unit.shard_elements, dtype), place.unit);
+  if (first) unit_state.gradients = shard;
+  OperationId last =
+      reduce(place, OperationKind::reduce_scatter,
+             reduction(step_.groups.shard, unit.padded_elements, unit.shard_elements, dtype),
+             {builder_.whole(unsharded, Access::read), builder_.whole(shard, Access::write)});
+  if (step_.sharding.replicas)
+    last =
+        reduce(place, OperationKind::all_reduce,
+               reduction(step_.groups.replicate, unit.shard_elements, unit.shard_elements, dtype),
+               {builder_.whole(shard, Access::read_write)});
+  in_flight_.push_back({last, first ? BufferId{} : shard});
+}
+
+void CommunicationEmitter::await_reduction(const StepPlace& place) {
+  const InFlight done = in_flight_.front();
+  in_flight_.pop_front();
+  const Unit& unit = step_.unit(place.unit);
+  builder_.add_wait(label_at(place, named("wait", unit), OperationKind::host), {done.last});
+  if (!done.to_add) return;
+  builder_.add_kernel(
+      label_at(place, named("add", unit)),
+      {.kind = KernelKind::add, .dtype = step_.dtypes.gradients, .elements = unit.shard_elements},
+      {builder_.whole(done.to_add, Access::read),
+       builder_.whole(state(place.unit).gradients, Access::read_write),
+       {}});
+}
+
+void CommunicationEmitter::reduce_loss() {
+  if (!step_.groups.world) return;
+  builder_.add_collective({.name = "all_reduce:loss",
+                           .kind = OperationKind::all_reduce,
+                           .stream = Stream::reduce,
+                           .phase = Phase::other},
+                          reduction(step_.groups.world, 2, 2, Dtype::float64),
+                          {builder_.whole(storage_.loss, Access::read_write)});
+}
+
+}  // namespace shardscope

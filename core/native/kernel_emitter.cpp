@@ -1,0 +1,158 @@
+#include "core/native/kernel_emitter.h"
+
+#include <utility>
+
+namespace shardscope {
+namespace {
+
+bool is_of_micro_batch(ValueRole role) {
+  return role == ValueRole::activation || role == ValueRole::gradient;
+}
+
+std::size_t slot_index(const Unit& unit, ParameterId parameter) {
+  return static_cast<std::size_t>(&slot_of(unit, parameter) - unit.slots.data());
+}
+
+}  // namespace
+
+ScheduleBuilder::Label label_at(const StepPlace& place, std::string name, OperationKind kind,
+                                Stream stream) {
+  return {.name = std::move(name),
+          .kind = kind,
+          .stream = stream,
+          .phase = place.phase,
+          .micro_batch = place.micro_batch,
+          .unit = place.unit};
+}
+
+KernelEmitter::KernelEmitter(const NativeStep& step, NativeStorage& storage,
+                             ScheduleBuilder& builder)
+    : step_(step), storage_(storage), builder_(builder), values_(step.graph.values.size()) {}
+
+void KernelEmitter::emit_setup() {
+  for (const Operator& op : step_.graph.setup) {
+    const ValueId table = op.operands[0].value;
+    const Value& value = step_.graph.values[table.value];
+    values_[table.value] = builder_.add_buffer(value.name, MemoryCategory::inputs, value.bytes, {},
+                                               ScheduleBuilder::Life::persistent);
+    emit(op, {.unit = UnitId::of(0), .phase = Phase::init});
+  }
+}
+
+void KernelEmitter::emit(const Operator& op, const StepPlace& place) {
+  Kernel kernel = op.kernel;
+  settle_accumulation(op, kernel, place);
+  std::vector<Operand> operands;
+  operands.reserve(op.operands.size() + 1);
+  for (const GraphOperand& one : op.operands) operands.push_back(operand(one, place));
+  operands.push_back(workspace(kernel));
+  std::string name = op.name + " " + std::string(name_of(kernel.kind));
+  if (op.recomputed) name += " again";
+  builder_.add_kernel(label_at(place, std::move(name)), kernel, operands);
+}
+
+Operand KernelEmitter::workspace(const Kernel& kernel) {
+  const Bytes bytes = step_.target.workspace ? step_.target.workspace(kernel) : Bytes{};
+  if (bytes.count == 0) return {};
+  const BufferId scratch = builder_.add_buffer("workspace", MemoryCategory::workspace, bytes);
+  return builder_.whole(scratch, Access::read_write);
+}
+
+Operand KernelEmitter::operand(const GraphOperand& operand, const StepPlace& place) {
+  if (!operand.value) return {};
+  const Value& value = step_.graph.values[operand.value.value];
+  Operand base;
+  switch (value.role) {
+    case ValueRole::input:
+      base = {.buffer = value.name == "tokens" ? storage_.tokens : storage_.targets,
+              .offset = value.bytes * place.micro_batch};
+      break;
+    case ValueRole::loss:
+      base.buffer = storage_.loss;
+      break;
+    case ValueRole::table:
+      base.buffer = values_[operand.value.value];
+      break;
+    case ValueRole::parameter:
+    case ValueRole::parameter_gradient:
+      base = parameter_operand(value, place);
+      break;
+    case ValueRole::activation:
+    case ValueRole::gradient:
+      base.buffer = buffer_of_value(operand.value, place.unit);
+      break;
+  }
+  return {base.buffer, base.offset + operand.offset, operand.bytes, operand.access};
+}
+
+Operand KernelEmitter::parameter_operand(const Value& value, const StepPlace& place) const {
+  const UnitState& state = storage_.units[place.unit.value];
+  const std::int64_t elements = slot_of(step_.unit(place.unit), value.parameter).offset;
+  if (value.role == ValueRole::parameter_gradient)
+    return {.buffer = state.unsharded_gradients,
+            .offset = bytes_of(elements, step_.dtypes.gradients)};
+  return {.buffer = step_.sharding.parameters ? state.unsharded : state.parameters,
+          .offset = bytes_of(elements, step_.dtypes.compute)};
+}
+
+BufferId KernelEmitter::buffer_of_value(ValueId id, UnitId unit) {
+  BufferId& buffer = values_[id.value];
+  if (buffer) return buffer;
+  const Value& value = step_.graph.values[id.value];
+  const auto category = value.role == ValueRole::activation ? MemoryCategory::activations
+                                                            : MemoryCategory::temporaries;
+  buffer = builder_.add_buffer(value.name, category, value.bytes, unit);
+  return buffer;
+}
+
+void KernelEmitter::forget_values() {
+  for (std::size_t v = 0; v < values_.size(); ++v)
+    if (is_of_micro_batch(step_.graph.values[v].role)) values_[v] = {};
+}
+
+/// Decides whether a kernel adds to the parameter gradients it writes. Where it adds to one and
+/// would be the first to write another (GPT-2's tied embedding and its positions), the other is
+/// cleared first.
+void KernelEmitter::settle_accumulation(const Operator& op, Kernel& kernel,
+                                        const StepPlace& place) {
+  std::vector<ParameterId> fresh;
+  bool adds = false;
+  for (const GraphOperand& operand : op.operands) {
+    if (!operand.value) continue;
+    const Value& value = step_.graph.values[operand.value.value];
+    if (value.role != ValueRole::parameter_gradient) continue;
+    std::vector<bool>& written = storage_.units[place.unit.value].written;
+    const std::size_t slot = slot_index(step_.unit(place.unit), value.parameter);
+    if (written[slot])
+      adds = true;
+    else
+      fresh.push_back(value.parameter);
+    written[slot] = true;
+  }
+  kernel.accumulate = adds;
+  if (!adds) return;
+  for (const ParameterId parameter : fresh) clear_gradient(place, parameter);
+}
+
+void KernelEmitter::clear_gradient(const StepPlace& place, ParameterId id) {
+  const Parameter& parameter = step_.model.parameters[id.value];
+  const Dtype dtype = step_.dtypes.gradients;
+  const ScheduleBuilder::Elements all{dtype, slot_of(step_.unit(place.unit), id).offset,
+                                      parameter.elements()};
+  const BufferId gradients = storage_.units[place.unit.value].unsharded_gradients;
+  builder_.add_kernel(label_at(place, parameter.name + " clear gradient"),
+                      {.kind = KernelKind::fill_zero, .dtype = dtype, .elements = all.count},
+                      {ScheduleBuilder::part(gradients, all, Access::write), {}});
+}
+
+void KernelEmitter::clear_unwritten_gradients(const StepPlace& place) {
+  const Unit& unit = step_.unit(place.unit);
+  const UnitState& state = storage_.units[place.unit.value];
+  for (std::size_t slot = 0; slot < unit.slots.size(); ++slot) {
+    const ParameterId parameter = unit.slots[slot].parameter;
+    if (!state.written[slot] && step_.model.parameters[parameter.value].trainable)
+      clear_gradient(place, parameter);
+  }
+}
+
+}  // namespace shardscope

@@ -1,0 +1,138 @@
+// The native runtime's rules, pass by pass: units, visits of them in forward and backward, gathers
+// and reductions, the optimizer, streams.
+#include "core/native/native_schedule.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/native/communication_emitter.h"
+#include "core/native/issue_order.h"
+#include "core/native/kernel_emitter.h"
+#include "core/native/native_step.h"
+#include "core/native/optimizer.h"
+#include "core/native/step_plan.h"
+#include "core/native/visits.h"
+#include "core/schedule/schedule_builder.h"
+
+namespace shardscope {
+namespace {
+
+Schedule empty_schedule(const NativeStep& step, int rank) {
+  Schedule schedule;
+  schedule.strategy = step.strategy;
+  schedule.workload = step.workload;
+  schedule.rank = rank;
+  schedule.world = step.strategy.mesh.world();
+  schedule.units = step.plan.units;
+  return schedule;
+}
+
+void zero_loss(const NativeStorage& storage, ScheduleBuilder& builder) {
+  builder.add_kernel({.name = "zero loss", .phase = Phase::zero_grad},
+                     {.kind = KernelKind::fill_zero, .elements = 2},
+                     {ScheduleBuilder::part(storage.loss, {.count = 2}, Access::write), {}});
+}
+
+/// What emits the actions of a step.
+struct Emitters {
+  const std::vector<Visit>& visits;
+  KernelEmitter& kernels;
+  CommunicationEmitter& communication;
+  NativeStorage& storage;
+};
+
+void emit(const StepAction& action, const Emitters& to) {
+  const StepPlace place{action.unit, action.micro_batch, action.phase};
+  switch (action.kind) {
+    case StepAction::Kind::compute:
+      for (std::uint32_t i = action.operators.begin; i < action.operators.end; ++i)
+        to.kernels.emit(*to.visits[action.visit].operators[i], place);
+      return;
+    case StepAction::Kind::gather:
+      return to.communication.gather(place);
+    case StepAction::Kind::release:
+      to.storage.units[action.unit.value].unsharded = {};
+      return;
+    case StepAction::Kind::begin_gradients:
+      return to.communication.begin_gradients(place);
+    case StepAction::Kind::reduce:
+      to.kernels.clear_unwritten_gradients(place);
+      return to.communication.reduce(place);
+    case StepAction::Kind::await_reduction:
+      return to.communication.await_reduction(place);
+  }
+}
+
+void emit_visits(const NativeStep& step, const Emitters& to) {
+  std::vector<StepAction> actions =
+      with_reductions(compute_actions(to.visits), to.visits, step.graph,
+                      {.gradients_sharded = step.sharding.gradients,
+                       .every_micro_batch = step.strategy.reduce_every_micro_batch,
+                       .micro_batches = step.workload.micro_batches});
+  if (step.sharding.parameters) actions = with_gathers(actions, to.visits, step.strategy.prefetch);
+  int micro_batch = 0;
+  for (const StepAction& action : actions) {
+    if (action.kind == StepAction::Kind::compute &&
+        std::exchange(micro_batch, action.micro_batch) != action.micro_batch)
+      to.kernels.forget_values();
+    emit(action, to);
+  }
+}
+
+void check_workload(const Workload& workload) {
+  const auto positive = [](std::int64_t n, const char* option) {
+    if (n > 0) return;
+    throw Error({.where = option,
+                 .what = "must be positive, got " + std::to_string(n),
+                 .way_out = "give at least 1"});
+  };
+  positive(workload.batch, "--batch");
+  positive(workload.length, "--seq");
+  positive(workload.micro_batches, "--accumulate");
+  constexpr std::int64_t most_rows = std::int64_t{1} << 31;
+  if (workload.batch > most_rows / workload.length || workload.micro_batches > 4096) {
+    throw Error({.where = "--batch",
+                 .what = std::to_string(workload.batch) + " sequences of " +
+                         std::to_string(workload.length) + " tokens in " +
+                         std::to_string(workload.micro_batches) +
+                         " micro-batches are more than one step can hold",
+                 .way_out = "give at most 2^31 tokens a micro-batch and 4096 micro-batches"});
+  }
+}
+
+}  // namespace
+
+Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
+                         int rank, const Target& target) {
+  check_workload(workload);
+  if (rank < 0 || rank >= strategy.mesh.world()) {
+    throw Error({.where = "--rank",
+                 .what = "rank " + std::to_string(rank) + " is not in a world of " +
+                         std::to_string(strategy.mesh.world()),
+                 .way_out = "give 0 to " + std::to_string(strategy.mesh.world() - 1)});
+  }
+  NativeStep step = native_step(model, strategy, workload, rank, target);
+  ScheduleBuilder builder(empty_schedule(step, rank));
+  step.groups = add_groups(step, rank, builder);
+  NativeStorage storage = add_storage(step, builder);
+  KernelEmitter kernels(step, storage, builder);
+  CommunicationEmitter communication(step, storage, builder);
+
+  kernels.emit_setup();
+  const auto first = static_cast<std::uint32_t>(builder.schedule().operations.size());
+  zero_loss(storage, builder);
+  const std::vector<Visit> visits = visits_of(step.graph, step.plan, workload.micro_batches);
+  emit_visits(step, {visits, kernels, communication, storage});
+  communication.reduce_loss();
+  add_optimizer(step, storage, builder);
+
+  Schedule schedule = builder.finish();
+  const auto end = static_cast<std::uint32_t>(schedule.operations.size());
+  schedule.steps = {{.label = "steady", .operations = {first, end}}};
+  issue_in_order(schedule, target.host);
+  return schedule;
+}
+
+}  // namespace shardscope

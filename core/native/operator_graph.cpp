@@ -1,0 +1,18 @@
+#include "core/native/operator_graph.h"
+
+#include "core/native/backward.h"
+#include "core/native/lower.h"
+
+namespace shardscope {
+
+OperatorGraph lower(const Model& model, const BatchShape& shape, Implementation implementation) {
+  switch (implementation) {
+    case Implementation::native:
+      break;
+  }
+  OperatorGraph graph = lower_native_forward(model, shape);
+  differentiate(graph, model, shape.dtypes.gradients);
+  return graph;
+}
+
+}  // namespace shardscope

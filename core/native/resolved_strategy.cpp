@@ -1,0 +1,78 @@
+#include "core/native/resolved_strategy.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/native/native_abilities.h"
+
+namespace shardscope {
+namespace {
+
+Mesh implied_mesh(ShardingStrategy sharding, int world) {
+  return sharding == ShardingStrategy::no_shard ? Mesh{.replicate = world} : Mesh{.shard = world};
+}
+
+void check_mesh(const Strategy& strategy, int world, std::string_view where) {
+  const auto fail = [&](std::string what, std::string way_out) {
+    throw Error(
+        {.where = std::string(where), .what = std::move(what), .way_out = std::move(way_out)});
+  };
+  const Mesh& mesh = strategy.mesh;
+  if (mesh.pipeline < 1 || mesh.replicate < 1 || mesh.shard < 1)
+    fail("a mesh axis must be positive, got " + text_of(mesh),
+         "give for example replicate=2,shard=2");
+  if (static_cast<std::int64_t>(mesh.pipeline) * mesh.replicate * mesh.shard != world)
+    fail("mesh " + text_of(mesh) + " is not " + std::to_string(world) + " ranks",
+         "make the axes multiply to the world size");
+  if (mesh.pipeline != 1) fail("the native runtime has no pipeline", "drop the pipeline axis");
+  const std::string name(name_of(strategy.sharding));
+  if (strategy.sharding == ShardingStrategy::no_shard && mesh.shard != 1)
+    fail("no_shard has nothing to shard over " + std::to_string(mesh.shard) + " ranks",
+         "give replicate=" + std::to_string(world));
+  const bool hybrid = strategy.sharding == ShardingStrategy::hybrid_shard;
+  if (hybrid && (mesh.shard < 2 || mesh.replicate < 2))
+    fail("hybrid_shard needs at least 2 replicas of at least 2 shards, got " + text_of(mesh),
+         "give for example --mesh replicate=2,shard=2 on 4 ranks, or use full_shard");
+  if (!hybrid && strategy.sharding != ShardingStrategy::no_shard && mesh.replicate != 1)
+    fail(name + " shards over all ranks, got " + text_of(mesh),
+         "use hybrid_shard, or drop the replicate axis");
+}
+
+}  // namespace
+
+Strategy resolved(Strategy strategy, int world, std::string_view where) {
+  if (world < 1) {
+    throw Error({.where = std::string(where),
+                 .what = "a world of " + std::to_string(world) + " ranks cannot be",
+                 .way_out = "give at least 1"});
+  }
+  if (strategy.runtime != Runtime::native) {
+    throw Error({.where = std::string(where),
+                 .what = "runtime " + std::string(name_of(strategy.runtime)) +
+                         " is not modelled by this version",
+                 .way_out = "use --runtime native"});
+  }
+  const auto& runnable = native_abilities().strategies;
+  if (std::find(runnable.begin(), runnable.end(), strategy.sharding) == runnable.end()) {
+    throw Error({.where = std::string(where),
+                 .what = "the native runtime cannot run " + std::string(name_of(strategy.sharding)),
+                 .way_out = "use one of " + names_of(runnable)});
+  }
+  if (strategy.mesh == Mesh{}) strategy.mesh = implied_mesh(strategy.sharding, world);
+  check_mesh(strategy, world, where);
+  const bool keeps_whole_gradients = strategy.sharding == ShardingStrategy::no_shard ||
+                                     strategy.sharding == ShardingStrategy::zero1;
+  if (strategy.reduce_every_micro_batch && keeps_whole_gradients) {
+    throw Error(
+        {.where = std::string(where),
+         .what = std::string(name_of(strategy.sharding)) +
+                 " keeps whole gradients and reduces them once a step",
+         .way_out =
+             "drop reduce_every_micro_batch, or use shard_grad_op, full_shard or hybrid_shard"});
+  }
+  return strategy;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,135 @@
+#include "core/native/units.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+bool inside(const std::string& name, const std::string& module) {
+  return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
+}
+
+std::string class_of(const Model& model, const std::string& module) {
+  for (const Module& m : model.modules)
+    if (m.name == module) return m.class_name;
+  return {};
+}
+
+/// Block of each parameter; -1 for those of the root.
+std::vector<int> blocks_of_parameters(const Model& model) {
+  std::vector<int> block_of(model.parameters.size(), -1);
+  const auto& blocks = model.decoder->blocks;
+  for (std::size_t p = 0; p < model.parameters.size(); ++p)
+    for (std::size_t b = 0; b < blocks.size() && block_of[p] < 0; ++b)
+      if (inside(model.parameters[p].name, blocks[b].module)) block_of[p] = static_cast<int>(b);
+  return block_of;
+}
+
+std::vector<std::int64_t> elements_of_blocks(const Model& model, const std::vector<int>& block_of) {
+  std::vector<std::int64_t> elements(model.decoder->blocks.size(), 0);
+  for (std::size_t p = 0; p < block_of.size(); ++p)
+    if (block_of[p] >= 0)
+      elements[static_cast<std::size_t>(block_of[p])] += model.parameters[p].elements();
+  return elements;
+}
+
+/// Neighbouring blocks that form one unit each, as (first, last) pairs.
+std::vector<std::pair<int, int>> block_ranges(const Wrap& wrap,
+                                              const std::vector<std::int64_t>& elements) {
+  std::vector<std::pair<int, int>> ranges;
+  if (wrap.policy == WrapPolicy::none) return ranges;
+  const std::int64_t enough = wrap.policy == WrapPolicy::size ? wrap.min_elements : 0;
+  std::int64_t sum = 0;
+  bool open = false;
+  for (int b = 0; b < static_cast<int>(elements.size()); ++b) {
+    if (!open) ranges.emplace_back(b, b), sum = 0;
+    ranges.back().second = b;
+    sum += elements[static_cast<std::size_t>(b)];
+    open = sum < enough;
+  }
+  return ranges;
+}
+
+void lay_out(Unit& unit, const Model& model, const Strategy& strategy) {
+  std::int64_t offset = 0;
+  for (FlatSlot& slot : unit.slots) {
+    slot.elements = model.parameters[slot.parameter.value].elements();
+    slot.offset = offset;
+    unit.elements += slot.elements;
+    offset = round_up(offset + slot.elements, piece_elements);
+  }
+  const std::int64_t ranks = strategy.mesh.replicate * strategy.mesh.shard;
+  unit.unpadded_elements = offset;
+  unit.padded_elements = round_up(offset, piece_elements * ranks);
+  unit.shard_elements = unit.padded_elements / strategy.mesh.shard;
+  for (int shard = 0; shard < strategy.mesh.shard; ++shard) {
+    const std::int64_t end = (shard + 1) * unit.shard_elements;
+    unit.padding_elements_by_rank.push_back(
+        std::clamp<std::int64_t>(end - offset, 0, unit.shard_elements));
+  }
+}
+
+}  // namespace
+
+UnitPlan plan_units(const Model& model, const Strategy& strategy) {
+  if (!model.decoder) {
+    throw Error({.where = model.class_name,
+                 .what = "the native runtime cannot run this model: " + model.why_no_decoder,
+                 .way_out = "give a GPT2LMHeadModel or LlamaForCausalLM"});
+  }
+  const auto& blocks = model.decoder->blocks;
+  const std::vector<int> block_of = blocks_of_parameters(model);
+  const auto ranges = block_ranges(strategy.wrap, elements_of_blocks(model, block_of));
+
+  UnitPlan plan;
+  plan.unit_of_block.assign(blocks.size(), UnitId::of(0));
+  plan.units.push_back({.class_name = class_of(model, "")});
+  for (const auto& [first, last] : ranges) {
+    const std::string& name = blocks[static_cast<std::size_t>(first)].module;
+    const bool one = first == last;
+    plan.units.push_back(
+        {.name = one ? name : name + ".." + blocks[static_cast<std::size_t>(last)].module,
+         .class_name = class_of(model, name)});
+    for (int b = first; b <= last; ++b)
+      plan.unit_of_block[static_cast<std::size_t>(b)] = UnitId::of(plan.units.size() - 1);
+  }
+  for (std::size_t p = 0; p < model.parameters.size(); ++p) {
+    const UnitId unit =
+        block_of[p] < 0 ? UnitId::of(0) : plan.unit_of_block[static_cast<std::size_t>(block_of[p])];
+    plan.units[unit.value].slots.push_back({ParameterId::of(p)});
+  }
+  for (Unit& unit : plan.units) lay_out(unit, model, strategy);
+  return plan;
+}
+
+ShardPosition shard_position(const Strategy& strategy, int rank) {
+  return {rank % strategy.mesh.shard, strategy.mesh.shard};
+}
+
+std::vector<Slice> slices_in(const Model& model, const Unit& unit, std::int64_t first,
+                             std::int64_t elements, std::int64_t first_piece) {
+  std::vector<Slice> slices;
+  for (const FlatSlot& slot : unit.slots) {
+    const Parameter& parameter = model.parameters[slot.parameter.value];
+    const std::int64_t begin = std::max(slot.offset, first);
+    const std::int64_t end = std::min(slot.offset + slot.elements, first + elements);
+    if (!parameter.trainable || begin >= end) continue;
+    slices.push_back({.parameter = slot.parameter,
+                      .offset = begin - first,
+                      .elements = end - begin,
+                      .parameter_offset = begin - slot.offset,
+                      .piece = first_piece + (begin - first) / piece_elements,
+                      .decay = parameter.shape.size() >= 2});
+  }
+  return slices;
+}
+
+}  // namespace shardscope

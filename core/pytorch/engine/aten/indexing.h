@@ -1,0 +1,31 @@
+// Operators that read or write by indices.
+#pragma once
+
+#include <cstdint>
+
+#include "core/pytorch/engine/autograd.h"
+#include "core/pytorch/engine/tensor.h"
+
+namespace shardscope::eager {
+
+/// torch.nn.functional.embedding.
+Tensor embedding(Session& s, Tensor weight, Tensor indices);
+/// torch.gather of what requires no gradient.
+Tensor gather(Session& s, Tensor self, int dim, Tensor index);
+/// self[indices...]: the first dimensions, one index tensor each.
+Tensor index(Session& s, Tensor self, Tensors indices);
+Tensor index_select(Session& s, Tensor self, int dim, Tensor index);
+/// self[indices...] = values, of what requires no gradient.
+Tensor index_put_(Session& s, Tensor self, Tensors indices, Tensor values);
+/// self.index_add_(0, index, source).
+Tensor index_add_(Session& s, Tensor self, Tensor index, Tensor source);
+/// self.scatter_add_(0, index, source), of what requires no gradient.
+Tensor scatter_add_(Session& s, Tensor self, Tensor index, Tensor source);
+/// torch.nonzero, whose result has as many rows as the values say.
+Tensor nonzero(Session& s, Tensor self, std::int64_t rows);
+/// torch.nn.functional.one_hot, which looks at the values first.
+Tensor one_hot(Session& s, Tensor self, std::int64_t classes);
+/// torch.repeat_interleave by a number.
+Tensor repeat_interleave(Session& s, Tensor self, std::int64_t repeats, int dim);
+
+}  // namespace shardscope::eager

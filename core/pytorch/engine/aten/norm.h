@@ -1,0 +1,13 @@
+// Layer normalisation, as one operator of its own.
+#pragma once
+
+#include "core/pytorch/engine/autograd.h"
+#include "core/pytorch/engine/tensor.h"
+
+namespace shardscope::eager {
+
+/// torch.nn.functional.layer_norm over the last dimensions, as many as `weight` has; `bias` may be
+/// None. Runs in float32 under autocast on cuda.
+Tensor layer_norm(Session& s, Tensor input, Tensor weight, Tensor bias = {});
+
+}  // namespace shardscope::eager

@@ -1,0 +1,242 @@
+#include "core/pytorch/engine/kernel_scratch.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace shardscope::eager {
+namespace {
+
+std::int64_t bytes_of_elements(const TensorImpl& tensor) {
+  return tensor.layout.sizes.product() * size_of(tensor.layout.dtype).count;
+}
+
+bool contiguous(const TensorImpl& tensor) {
+  std::int64_t expected = 1;
+  for (int i = tensor.layout.sizes.size() - 1; i >= 0; --i) {
+    if (tensor.layout.sizes[i] == 1) continue;
+    if (tensor.layout.strides[i] != expected) return false;
+    expected *= tensor.layout.sizes[i];
+  }
+  return true;
+}
+
+/// tensor.contiguous() inside a kernel's wrapper.
+void copy_if_strided(const TensorImpl& tensor, ScratchPlan& plan) {
+  if (!contiguous(tensor)) plan.take(bytes_of_elements(tensor));
+}
+
+/// Workspace of cuBLAS and of products without bias that go through cuBLASLt: around each product.
+/// Source: ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize: ":4096:2:16:8", on sm_90 and
+/// later 32 MiB.
+void product_workspace(const OperatorCall&, const KernelDevice& device, ScratchPlan& plan) {
+  constexpr std::int64_t ampere = 2 * 4096 * 1024 + 8 * 16 * 1024;
+  constexpr std::int64_t hopper = 33'554'432;
+  if (!device.blas_workspaces) return;
+  plan.outputs();
+  plan.take(device.compute_capability >= 90 ? hopper : ampere);
+}
+
+/// A bias of one dimension is added by cuBLASLt's epilogue, which has a workspace of its own size
+/// (CUBLASLT_WORKSPACE_SIZE, 1024 KiB). Source: ATen/native/cuda/Blas.cpp, addmm_out_cuda_impl.
+void addmm_workspace(const OperatorCall& call, const KernelDevice& device, ScratchPlan& plan) {
+  constexpr std::int64_t epilogue = 1'048'576;
+  const TensorImpl& bias = *call.inputs[0];
+  const Dims& columns = call.inputs[2]->layout.sizes;
+  const bool in_epilogue = bias.layout.sizes.size() == 1 && contiguous(bias) &&
+                           bias.layout.sizes[0] == columns[1] && columns[0] > 1 && columns[1] > 1;
+  if (!in_epilogue) return product_workspace(call, device, plan);
+  if (!device.blas_workspaces) return;
+  plan.outputs();
+  plan.take(epilogue);
+}
+
+/// Source: ATen/native/cuda/ForeachReduceOp.cu: offsets of the tensors' chunks, one partial result
+/// a chunk.
+void foreach_norm_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  constexpr std::int64_t chunk_elements = 65'536;
+  std::int64_t chunks = 0;
+  for (const TensorImpl* tensor : call.inputs)
+    chunks += (tensor->layout.sizes.product() + chunk_elements - 1) / chunk_elements;
+  const auto tensors = static_cast<std::int64_t>(call.inputs.size());
+  const int offsets = plan.take((tensors + 1) * 8);
+  const int partial = plan.take(chunks * 4);
+  plan.outputs();
+  plan.give_back(partial);
+  plan.give_back(offsets);
+}
+
+std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+/// Temporary storage of cub::DeviceScan on sm_90: a status and a value for each tile and 32 more,
+/// what is scanned first, and room to align both. As seen for 1 to 2^20 elements.
+std::int64_t scan_state_bytes(std::int64_t elements, std::int64_t element_bytes) {
+  const std::int64_t tile = element_bytes == 8 ? 896 : 1920;
+  const std::int64_t tiles = (elements + tile - 1) / tile;
+  return round_up((tiles + 32) * 2 * element_bytes, 256) + 256 + 255;
+}
+
+/// Source: ATen/native/cuda/ScanKernels.cu. One row is scanned by CUB, whose tiles need their
+/// state.
+void cumsum_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  const TensorImpl& in = *call.inputs[0];
+  const TensorImpl& out = *call.outputs[0];
+  plan.outputs();
+  if (in.layout.dtype != out.layout.dtype) plan.take(bytes_of_elements(out));
+  const std::int64_t elements = out.layout.sizes.product();
+  if (elements != out.layout.sizes.back()) return;
+  plan.take(scan_state_bytes(elements, size_of(out.layout.dtype).count));
+}
+
+// Wrappers that make their inputs contiguous, before or after the outputs are allocated.
+void copies_before(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  for (const TensorImpl* tensor : call.inputs) copy_if_strided(*tensor, plan);
+  plan.outputs();
+}
+
+void copies_after(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  plan.outputs();
+  for (const TensorImpl* tensor : call.inputs) copy_if_strided(*tensor, plan);
+}
+
+/// weight.index_select(0, indices.reshape(-1)).
+void embedding_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  copy_if_strided(*call.inputs[1], plan);
+  plan.outputs();
+}
+
+/// The indices are made contiguous before the gradient.
+void embedding_backward_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  copy_if_strided(*call.inputs[1], plan);
+  copy_if_strided(*call.inputs[0], plan);
+  plan.outputs();
+}
+
+/// Bytes of a chunk that one block of the copying kernels below works on.
+constexpr std::int64_t bytes_a_block = 2048;
+
+std::int64_t blocks_of(std::int64_t bytes) { return (bytes + bytes_a_block - 1) / bytes_a_block; }
+
+/// Addresses, sizes and offsets of the splits, and which block works on which. Source:
+/// ATen/native/cuda/TensorShape.cu, split_with_sizes_copy_out_cuda_contiguous_no_cast. The outputs
+/// are (ranks, elements of a shard).
+void copy_out_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  std::int64_t entries = 1;
+  for (const TensorImpl* split : call.outputs)
+    entries += 4 + blocks_of(split->layout.sizes.back() * size_of(split->layout.dtype).count);
+  plan.take(entries * 8);
+}
+
+/// The same for copies into the buffer to be reduced: TensorShape.cu, _chunk_cat_out_cuda.
+void chunk_cat_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  const std::int64_t ranks = call.outputs[0]->layout.sizes[0];
+  std::int64_t entries = 2;
+  for (const TensorImpl* gradient : call.inputs) {
+    const Dims& sizes = gradient->layout.sizes;
+    const std::int64_t rows = (sizes[0] + ranks - 1) / ranks;
+    const std::int64_t elements = sizes[0] == 0 ? 0 : rows * (sizes.product() / sizes[0]);
+    entries += 6 + blocks_of(elements * size_of(call.outputs[0]->layout.dtype).count);
+  }
+  plan.take(entries * 8);
+}
+
+/// number ** tensor: the number becomes a float64 tensor on the device, once the output is there.
+void number_scratch(const OperatorCall&, const KernelDevice&, ScratchPlan& plan) {
+  plan.outputs();
+  plan.take(size_of(Dtype::float64).count);
+}
+
+/// self.abs() == inf. Source: ATen/native/TensorCompare.cpp.
+void isinf_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  plan.take(bytes_of_elements(*call.inputs[0]));
+  plan.outputs();
+}
+
+/// Operands of another dtype than the result are converted first. Source:
+/// ATen/native/TensorCompare.cpp, where_self_out.
+void where_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  const Dtype result = call.outputs[0]->layout.dtype;
+  for (const TensorImpl* operand : call.inputs.subspan(1))
+    if (operand->layout.dtype != result)
+      plan.take(operand->layout.sizes.product() * size_of(result).count);
+  plan.outputs();
+}
+
+struct Row {
+  std::string_view name;
+  ScratchRule rule;
+};
+
+constexpr Row rows[] = {
+    {"aten._foreach_norm.Scalar", foreach_norm_scratch},
+    {"aten._log_softmax.default", copies_after},
+    {"aten._log_softmax_backward_data.default", copies_after},
+    {"aten._scaled_dot_product_efficient_attention.default", efficient_forward_scratch},
+    {"aten._scaled_dot_product_efficient_attention_backward.default", efficient_backward_scratch},
+    {"aten._scaled_dot_product_flash_attention.default", flash_forward_scratch},
+    {"aten._scaled_dot_product_flash_attention_backward.default", flash_backward_scratch},
+    {"aten._softmax.default", copies_after},
+    {"aten._softmax_backward_data.default", copies_after},
+    {"aten.addmm.default", addmm_workspace},
+    {"aten.all.default", reduction_scratch},
+    {"aten.all.dim", reduction_scratch},
+    {"aten.amax.default", reduction_scratch},
+    {"aten.any.default", reduction_scratch},
+    {"aten.any.dim", reduction_scratch},
+    {"aten.baddbmm.default", product_workspace},
+    {"aten.bmm.default", product_workspace},
+    {"aten.cumsum.default", cumsum_scratch},
+    {"aten.embedding.default", embedding_scratch},
+    {"aten.embedding_dense_backward.default", embedding_backward_scratch},
+    {"aten.isinf.default", isinf_scratch},
+    {"aten.linalg_vector_norm.default", reduction_scratch},
+    {"aten.max.default", reduction_scratch},
+    {"aten.mean.default", reduction_scratch},
+    {"aten.mean.dim", reduction_scratch},
+    {"aten.mm.default", product_workspace},
+    {"aten.native_layer_norm.default", copies_before},
+    {"aten.native_layer_norm_backward.default", copies_before},
+    {"aten.pow.Scalar", number_scratch},
+    {"aten.sum.default", reduction_scratch},
+    {"aten.sum.dim_IntList", reduction_scratch},
+    {"aten.where.self", where_scratch},
+    {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},
+    {"fsdp.split_with_sizes_copy.default", copy_out_scratch},
+};
+
+}  // namespace
+
+KernelDevice kernel_device(int compute_capability) {
+  constexpr int a100_multiprocessors = 108, h100_multiprocessors = 132;
+  return {.compute_capability = compute_capability,
+          .multiprocessors = compute_capability < 90 ? a100_multiprocessors : h100_multiprocessors};
+}
+
+int ScratchPlan::take(std::int64_t bytes) {
+  if (bytes == 0) return nothing;
+  const int piece = pieces_++;
+  add({Kind::take, bytes});
+  held_ |= 1u << piece;
+  return piece;
+}
+
+void ScratchPlan::outputs() { add({Kind::outputs, 0}); }
+
+void ScratchPlan::give_back(int piece) {
+  if (piece == nothing || (held_ & 1u << piece) == 0) return;
+  add({Kind::give_back, piece});
+  held_ &= ~(1u << piece);
+}
+
+void ScratchPlan::finish() {
+  for (int piece = pieces_ - 1; piece >= 0; --piece) give_back(piece);
+}
+
+ScratchRule scratch_rule_of(std::string_view operator_name) {
+  const auto row = std::lower_bound(std::begin(rows), std::end(rows), operator_name,
+                                    [](const Row& r, std::string_view n) { return r.name < n; });
+  return row != std::end(rows) && row->name == operator_name ? row->rule : nullptr;
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,338 @@
+// Llama's forwards and those of its relatives: mistral, mixtral, qwen2, qwen3, gemma2, phi3.
+// Source: transformers 5.23, models/*/modeling_*.py.
+#include <array>
+#include <tuple>
+#include <utility>
+
+#include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/attention_interface.h"
+#include "core/pytorch/engine/models/heads.h"
+#include "core/pytorch/engine/models/layers.h"
+#include "core/pytorch/engine/models/masks.h"
+#include "core/pytorch/engine/models/rotary.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+constexpr double any_factor = 0.5;
+
+struct AttentionShape {
+  std::int64_t heads = 0, kv_heads = 0, head_size = 0;
+  double dropout = 0;
+  bool soft_cap = false;
+};
+
+AttentionShape attention_shape(const ModelConfig& config) {
+  AttentionShape shape;
+  shape.heads = config.integer("num_attention_heads");
+  shape.kv_heads = config.find_integer("num_key_value_heads").value_or(shape.heads);
+  shape.head_size =
+      config.find_integer("head_dim").value_or(config.integer("hidden_size") / shape.heads);
+  shape.dropout = config.find_number("attention_dropout").value_or(0);
+  shape.soft_cap = !config.lacks("attn_logit_softcapping");
+  return shape;
+}
+
+/// A projection of the hidden states as heads, with a norm of each head where the family has one.
+Tensor projected(Session& s, Module& module, const Tensor& hidden, const char* projection,
+                 const char* norm, std::int64_t head_size) {
+  Tensor states = call_one(s, module.child(projection), {hidden});
+  states = view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, head_size});
+  if (norm && has_child(module, norm)) states = call_one(s, module.child(norm), {states});
+  return transpose(s, std::move(states), 1, 2);
+}
+
+struct Projections {
+  Tensor query, key, value;
+  Tensor fused;  ///< where they were cut from: a local variable of forward's
+};
+
+/// Phi-3's fused projection, cut by slices.
+Projections cut_projections(Session& s, Module& module, const Tensor& hidden,
+                            const AttentionShape& shape) {
+  const Tensor fused = call_one(s, module.child("qkv_proj"), {hidden});
+  const std::int64_t query_end = shape.heads * shape.head_size;
+  const std::int64_t key_end = query_end + shape.kv_heads * shape.head_size;
+  const auto as_heads = [&](const Tensor& states) {
+    return transpose(s, view(s, states, {hidden.size(0), hidden.size(1), -1, shape.head_size}), 1,
+                     2);
+  };
+  Tensor query = slice(s, fused, -1, 0, query_end);
+  Tensor key = slice(s, fused, -1, query_end, key_end);
+  Tensor value = slice(s, fused, -1, key_end);
+  query = as_heads(query);
+  key = as_heads(key);
+  value = as_heads(value);
+  return {std::move(query), std::move(key), std::move(value), fused};
+}
+
+Projections project(Session& s, Module& module, const Tensor& hidden, const AttentionShape& shape) {
+  if (has_child(module, "qkv_proj")) return cut_projections(s, module, hidden, shape);
+  Projections out;
+  out.query = projected(s, module, hidden, "q_proj", "q_norm", shape.head_size);
+  out.key = projected(s, module, hidden, "k_proj", "k_norm", shape.head_size);
+  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
+  return out;
+}
+
+/// {hidden states, mask, cos, sin}.
+Module::Forward attention(const Context& context, const Module& owner) {
+  const AttentionShape shape = attention_shape(context->config);
+  const std::size_t layer = layer_number(owner.name);
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor& hidden = arguments[0];
+    Projections states = project(s, module, hidden, shape);
+    const LetGo let_go{states.query, states.key, states.value, states.fused};
+    const auto turn = has_child(module, "qkv_proj") ? apply_partial_rotary : apply_rotary;
+    std::tie(states.query, states.key) =
+        turn(s, states.query, states.key, arguments[2], arguments[3]);
+    std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
+    AttentionResult result = attend(s, context,
+                                    {.query = states.query,
+                                     .key = states.key,
+                                     .value = states.value,
+                                     .mask = arguments[1],
+                                     .dropout = module.training ? shape.dropout : 0,
+                                     .groups = shape.heads / shape.kv_heads,
+                                     .soft_cap = shape.soft_cap});
+    Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
+    result.output.reset();
+    output = call_one(s, module.child("o_proj"), {output});
+    return {std::move(output), std::move(result.weights)};
+  };
+}
+
+Module::Forward gated_feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor gate = call_one(s, module.child("gate_proj"), {arguments[0]});
+    gate = call_one(s, module.child("act_fn"), {std::move(gate)});
+    Tensor up = call_one(s, module.child("up_proj"), {arguments[0]});
+    return {call_one(s, module.child("down_proj"), {mul(s, std::move(gate), std::move(up))})};
+  };
+}
+
+/// Phi3MLP.
+Module::Forward fused_feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor up = call_one(s, module.child("gate_up_proj"), {arguments[0]});
+    const Tensor gate = [&] {
+      Tensors parts = chunk(s, up, 2, -1);
+      up = std::move(parts[1]);
+      return parts[0];
+    }();
+    up = mul(s, up, call_one(s, module.child("activation_fn"), {gate}));
+    return {call_one(s, module.child("down_proj"), {up})};
+  };
+}
+
+/// `hidden, weights = self.self_attn(hidden_states=hidden, ...)` of a layer.
+std::pair<Tensor, Tensor> self_attention(Session& s, Module& layer, const Tensor& hidden,
+                                         const Arguments& arguments) {
+  Tensors attended = call(s, layer.child("self_attn"),
+                          {{hidden, arguments[1], arguments[2], arguments[3], arguments[4]}, 0});
+  return {std::move(attended[0]), std::move(attended[1])};
+}
+
+/// {hidden states, mask, cos, sin, position ids}.
+Module::Forward layer(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor weights;
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
+    hidden = add(s, residual, hidden);
+    residual = hidden;
+    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = add(s, residual, hidden);
+    return {std::move(hidden)};
+  };
+}
+
+/// Gemma2DecoderLayer: norms before and after each part.
+Module::Forward layer_of_four_norms(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor weights;
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
+    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    hidden = add(s, residual, hidden);
+    residual = hidden;
+    hidden = call_one(s, module.child("pre_feedforward_layernorm"), {hidden});
+    hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = call_one(s, module.child("post_feedforward_layernorm"), {hidden});
+    hidden = add(s, residual, hidden);
+    return {std::move(hidden)};
+  };
+}
+
+/// Phi3DecoderLayer: dropout before each sum.
+Module::Forward layer_with_dropout(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor weights;
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
+    hidden = add(s, residual, call_one(s, module.child("resid_attn_dropout"), {hidden}));
+    residual = hidden;
+    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = add(s, residual, call_one(s, module.child("resid_mlp_dropout"), {hidden}));
+    return {std::move(hidden)};
+  };
+}
+
+/// Masks for full and for sliding layers; None: masked by the kernel, or not needed.
+struct LayerMasks {
+  Tensor full, sliding;
+};
+
+/// Which masks a model makes, in their order: those of its layer_types, both where the family
+/// always does, or one kind for all layers.
+LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
+  const ModelConfig& config = context->config;
+  const auto window = config.find_integer("sliding_window");
+  const auto types = config.find("layer_types");
+  LayerMasks masks;
+  if (!types) {
+    request.sliding_window = window;
+    masks.full = create_causal_mask(s, context, request);
+    return masks;
+  }
+  masks.full = create_causal_mask(s, context, request);
+  bool slides = config.text("model_type") == "gemma2";
+  for (std::size_t i = 0; i < types->size(); ++i)
+    slides = slides || (*types)[i].string() == "sliding_attention";
+  if (!slides) return masks;
+  request.sliding_window = window;
+  masks.sliding = create_causal_mask(s, context, request);
+  return masks;
+}
+
+/// {input ids, attention mask}.
+Module::Forward base(const Context& context, const Module&) {
+  return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const bool cache_first = module.class_name == "MixtralModel";
+    if (cache_first) start_cache(s, context);
+    const Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
+    if (!cache_first) start_cache(s, context);
+    const std::int64_t tokens = embeddings.size(1);
+    Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
+    positions = unsqueeze(s, positions, 0);
+    const LayerMasks masks = make_masks(
+        s, context,
+        {.embeddings = embeddings, .attention_mask = arguments[1], .position_ids = positions});
+    Tensor hidden = embeddings;
+    const Tensors turns = call(s, module.child("rotary_emb"), {hidden, positions});
+    std::size_t i = 0;
+    for (const Module::Child& layer : module.child("layers").children) {
+      const bool slides = context->config.layer_type(i++) == "sliding_attention";
+      hidden = call_one(
+          s, *layer.module,
+          {{hidden, slides ? masks.sliding : masks.full, turns[0], turns[1], positions}, 1});
+    }
+    hidden = call_one(s, module.child("norm"), {hidden});
+    Tensors outputs = with_cache(context, std::move(hidden));
+    const Tensors logits = std::exchange(context->router_logits, {});
+    outputs.insert(outputs.end(), logits.begin(), logits.end());
+    return outputs;
+  };
+}
+
+/// Gemma2RMSNorm: in float32, by 1 + weight.
+Module::Forward gemma_norm(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor output;
+    {
+      const Tensor x = to(s, arguments[0], Dtype::float32);
+      output = mul(s, x, rsqrt(s, add(s, mean(s, pow(s, x, 2), {-1}, true), 1e-6)));
+    }
+    output = mul(s, output, add(s, to(s, module.parameter("weight"), Dtype::float32), 1.0));
+    return {type_as(s, output, arguments[0])};
+  };
+}
+
+/// Gemma2TextScaledWordEmbedding.
+Module::Forward scaled_embedding(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor& weight = module.parameter("weight");
+    Tensor embedded = embedding(s, weight, arguments[0]);
+    return {mul(s, std::move(embedded), to(s, module.buffer("embed_scale"), weight.dtype()))};
+  };
+}
+
+constexpr ClassForward table[] = {
+    {"Gemma2Attention", attention},
+    {"Gemma2DecoderLayer", layer_of_four_norms},
+    {"Gemma2ForCausalLM", causal_language_forward},
+    {"Gemma2ForSequenceClassification", generic_classification_forward},
+    {"Gemma2ForTokenClassification", generic_token_forward},
+    {"Gemma2MLP", gated_feed_forward},
+    {"Gemma2Model", base},
+    {"Gemma2RMSNorm", gemma_norm},
+    {"Gemma2RotaryEmbedding", rotary_embedding_forward},
+    {"Gemma2TextScaledWordEmbedding", scaled_embedding},
+    {"LlamaAttention", attention},
+    {"LlamaDecoderLayer", layer},
+    {"LlamaForCausalLM", causal_language_forward},
+    {"LlamaForSequenceClassification", generic_classification_forward},
+    {"LlamaForTokenClassification", generic_token_forward},
+    {"LlamaMLP", gated_feed_forward},
+    {"LlamaModel", base},
+    {"LlamaRMSNorm", rms_norm_forward},
+    {"LlamaRotaryEmbedding", rotary_embedding_forward},
+    {"MistralAttention", attention},
+    {"MistralDecoderLayer", layer},
+    {"MistralForCausalLM", causal_language_forward},
+    {"MistralForSequenceClassification", generic_classification_forward},
+    {"MistralForTokenClassification", generic_token_forward},
+    {"MistralMLP", gated_feed_forward},
+    {"MistralModel", base},
+    {"MistralRMSNorm", rms_norm_forward},
+    {"MistralRotaryEmbedding", rotary_embedding_forward},
+    {"MixtralAttention", attention},
+    {"MixtralDecoderLayer", layer},
+    {"MixtralForSequenceClassification", generic_classification_forward},
+    {"MixtralForTokenClassification", generic_token_forward},
+    {"MixtralModel", base},
+    {"MixtralRMSNorm", rms_norm_forward},
+    {"MixtralRotaryEmbedding", rotary_embedding_forward},
+    {"Phi3Attention", attention},
+    {"Phi3DecoderLayer", layer_with_dropout},
+    {"Phi3ForCausalLM", causal_language_forward},
+    {"Phi3ForSequenceClassification", generic_classification_forward},
+    {"Phi3ForTokenClassification", generic_token_forward},
+    {"Phi3MLP", fused_feed_forward},
+    {"Phi3Model", base},
+    {"Phi3RMSNorm", rms_norm_forward},
+    {"Phi3RotaryEmbedding", rotary_embedding_forward},
+    {"Qwen2Attention", attention},
+    {"Qwen2DecoderLayer", layer},
+    {"Qwen2ForCausalLM", causal_language_forward},
+    {"Qwen2ForSequenceClassification", generic_classification_forward},
+    {"Qwen2ForTokenClassification", generic_token_forward},
+    {"Qwen2MLP", gated_feed_forward},
+    {"Qwen2Model", base},
+    {"Qwen2RMSNorm", rms_norm_forward},
+    {"Qwen2RotaryEmbedding", rotary_embedding_forward},
+    {"Qwen3Attention", attention},
+    {"Qwen3DecoderLayer", layer},
+    {"Qwen3ForCausalLM", causal_language_forward},
+    {"Qwen3ForSequenceClassification", generic_classification_forward},
+    {"Qwen3ForTokenClassification", generic_token_forward},
+    {"Qwen3MLP", gated_feed_forward},
+    {"Qwen3Model", base},
+    {"Qwen3RMSNorm", rms_norm_forward},
+    {"Qwen3RotaryEmbedding", rotary_embedding_forward},
+};
+
+}  // namespace
+
+std::span<const ClassForward> gated_decoder_forwards() { return table; }
+
+}  // namespace shardscope::eager

@@ -1,0 +1,179 @@
+#include "core/pytorch/engine/models/heads.h"
+
+#include "core/base/error.h"
+#include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/loss.h"
+#include "core/pytorch/engine/aten/padding.h"
+#include "core/pytorch/engine/aten/selection.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/layers.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+constexpr double any_factor = 0.5;
+
+/// The child that is the base model: the first one. OPT's heads call its decoder past it.
+Module& base_of(Module& module) {
+  Module& base = *module.children.front().module;
+  return base.class_name == "OPTModel" ? base.child("decoder") : base;
+}
+
+using ClassificationLoss = Tensor (*)(Session& s, const Tensor& logits, const Tensor& labels);
+
+/// ForSequenceClassificationLoss: for one class a sequence it calls the function, not a module.
+Tensor generic_classification_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  if (logits.size(-1) == 1 || labels.is_floating_point())
+    return classification_loss(s, logits, labels);
+  Tensor flat = view(s, logits, {-1, logits.size(-1)});
+  Tensor target = view(s, labels, {-1});
+  return cross_entropy(s, flat, target);
+}
+
+/// The logits of every sequence's last token that is no padding, and what the head's forward has
+/// names for on the way.
+struct Pooled {
+  Tensor kept, places, last, logits;
+};
+
+Pooled pooled_logits(Session& s, const Tensor& logits, const Tensor& input_ids,
+                     std::optional<std::int64_t> padding) {
+  const Device device = logits.device();
+  const std::int64_t batch = input_ids.size(0);
+  if (!padding && batch != 1)
+    throw Error({.where = "config.json: pad_token_id",
+                 .what = "sequences are classified by their last token that is no padding",
+                 .way_out = "set pad_token_id, or take batches of one sequence"});
+  if (!padding) {
+    const Tensor rows = arange(s, batch, {Dtype::int64, device});
+    return {.logits = index(s, select(s, logits, 1, -1), {rows})};
+  }
+  Pooled pooled;
+  pooled.kept = to(s, compare(s, Comparison::ne, input_ids, *padding), Dtype::int32);
+  pooled.places = arange(s, input_ids.size(-1), {Dtype::int32, device});
+  pooled.last = argmax(s, mul(s, pooled.places, pooled.kept));
+  pooled.logits = index(s, logits, {arange(s, batch, {Dtype::int64, device}), pooled.last});
+  return pooled;
+}
+
+Module::Forward classifier(const Context& context, ClassificationLoss loss_of) {
+  const auto padding = context->config.find_integer("pad_token_id");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const RootArguments given(arguments);
+    const Tensors base = call(s, base_of(module), {{given.input_ids, given.attention_mask}, 1});
+    const Tensor logits = call_one(s, module.child("score"), {base[0]});
+    const Pooled pooled = pooled_logits(s, logits, given.input_ids, padding);
+    Tensor loss;
+    if (given.labels) loss = loss_of(s, pooled.logits, given.labels);
+    return root_outputs(std::move(loss), pooled.logits, base);
+  };
+}
+
+/// The flat logits and labels of all tokens. ForTokenClassification upcasts the logits.
+Tensor generic_token_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  Tensor flat = view(s, logits, {-1, logits.size(-1)});
+  Tensor target = view(s, labels, {-1});
+  return cross_entropy(s, to(s, std::move(flat), Dtype::float32), std::move(target));
+}
+
+Module::Forward token_classifier(ClassificationLoss loss_of) {
+  return [loss_of](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const RootArguments given(arguments);
+    const Tensors base = call(s, base_of(module), {{given.input_ids, given.attention_mask}, 1});
+    const Tensor hidden = call_one(s, module.child("dropout"), {base[0]});
+    Tensor logits = call_one(s, *module.children.back().module, {hidden});
+    Tensor loss;
+    if (given.labels) loss = loss_of(s, logits, given.labels);
+    return root_outputs(std::move(loss), std::move(logits), base);
+  };
+}
+
+}  // namespace
+
+RootArguments::RootArguments(const Arguments& arguments)
+    : input_ids(arguments[0]), attention_mask(arguments[1]), labels(arguments[2]) {}
+
+Tensors root_outputs(Tensor loss, Tensor logits, const Tensors& base_outputs) {
+  Tensors outputs{std::move(loss), std::move(logits)};
+  outputs.insert(outputs.end(), base_outputs.begin() + 1, base_outputs.end());
+  return outputs;
+}
+
+Tensor classification_loss(Session& s, const Tensor& logits, const Tensor& labels) {
+  // One label is a regression; index labels of several classes are one class each.
+  if (logits.size(-1) == 1) {
+    Tensor input = squeeze(s, logits);
+    Tensor target = squeeze(s, labels);
+    return call_loss_module(s, LossModule::mean_squared_error, input, target);
+  }
+  if (labels.is_floating_point())
+    return call_loss_module(s, LossModule::binary_cross_entropy, logits, labels);
+  Tensor flat = view(s, logits, {-1, logits.size(-1)});
+  Tensor target = view(s, labels, {-1});
+  return call_loss_module(s, LossModule::cross_entropy, flat, target);
+}
+
+Tensor causal_language_loss(Session& s, Tensor logits, const Tensor& labels) {
+  const LetGo let_go{logits};
+  const std::int64_t vocabulary = logits.size(-1);
+  logits = to(s, logits, Dtype::float32);
+  // `labels` is bound to the padded ones until the loss is there.
+  const Tensor padded = pad_last(s, labels, 1);
+  Tensor targets = contiguous(s, slice(s, padded, -1, 1));
+  logits = view(s, logits, {-1, vocabulary});
+  targets = view(s, targets, {-1});
+  return cross_entropy(s, logits, targets);
+}
+
+Module::Forward sequence_classification_forward(const Context& context, const Module&) {
+  return classifier(context, classification_loss);
+}
+
+Module::Forward unflattened_classification_forward(const Context& context, const Module&) {
+  return classifier(context, [](Session& s, const Tensor& logits, const Tensor& labels) {
+    if (logits.size(-1) == 1 || labels.is_floating_point())
+      return classification_loss(s, logits, labels);
+    return call_loss_module(s, LossModule::cross_entropy, logits, labels);
+  });
+}
+
+Module::Forward generic_classification_forward(const Context& context, const Module&) {
+  return classifier(context, generic_classification_loss);
+}
+
+Module::Forward token_classification_forward(const Context&, const Module&) {
+  return token_classifier([](Session& s, const Tensor& logits, const Tensor& labels) {
+    Tensor flat = view(s, logits, {-1, logits.size(-1)});
+    Tensor target = view(s, labels, {-1});
+    return call_loss_module(s, LossModule::cross_entropy, flat, target);
+  });
+}
+
+Module::Forward generic_token_forward(const Context&, const Module&) {
+  return token_classifier(generic_token_loss);
+}
+
+Module::Forward causal_language_forward(const Context& context, const Module&) {
+  return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const RootArguments given(arguments);
+    const Tensors base = call(s, base_of(module), {given.input_ids, given.attention_mask});
+    Tensor logits;
+    {
+      // slice_logits_to_keep keeps all.
+      const Tensor hidden = alias(s, base[0]);
+      logits = call_one(s, module.child("lm_head"), {hidden});
+    }
+    if (!context->config.lacks("final_logit_softcapping")) {
+      logits = div(s, logits, any_factor);
+      logits = tanh(s, logits);
+      logits = mul(s, logits, any_factor);
+    }
+    Tensor loss;
+    if (given.labels) loss = causal_language_loss(s, logits, given.labels);
+    return root_outputs(std::move(loss), std::move(logits), base);
+  };
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,51 @@
+// Hugging Face models as transformers 5.23 runs them, on the symbolic engine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+#include "core/pytorch/engine/module.h"
+
+namespace shardscope::eager {
+
+/// attn_implementation.
+enum class AttentionImplementation : std::uint8_t { eager, sdpa };
+/// experts_implementation: all experts in one launch, or a loop over them.
+enum class ExpertsImplementation : std::uint8_t { grouped_mm, loop };
+
+/// What the router sent to an expert.
+struct ExpertShare {
+  std::int64_t expert;
+  std::int64_t tokens;
+};
+/// Of the experts that were hit, in their order.
+using ExpertShares = std::vector<ExpertShare>;
+
+/// How a model is run, and what its host code reads of values that are not modelled here.
+struct ModelSettings {
+  AttentionImplementation attention = AttentionImplementation::sdpa;
+  ExpertsImplementation experts = ExpertsImplementation::grouped_mm;
+  bool use_cache = false;
+  bool dropout = true;  ///< false: as if the config's probabilities were 0
+  /// Whether an attention mask that is given masks anything.
+  bool masks_something = true;
+  /// Of the loop over experts: by layer; missing: every expert gets its even share.
+  std::vector<ExpertShares> routing;
+  /// The question whether several sequences are packed into one, whose answer is no; empty: as
+  /// transformers asks it (masking_utils.py, find_packed_sequence_indices).
+  std::function<void(Session&, Tensor position_ids)> ask_packed;
+};
+
+/// The model's tree of modules with fresh parameters and buffers on the session's device, in train
+/// mode. The root takes {input ids, attention mask, labels}, the last two None where there are
+/// none, and returns {loss, logits, whatever else its output object holds}; loss None without
+/// labels. `config` is the config.json that `model` was made from. Error for a class that is not
+/// ported.
+std::shared_ptr<Module> make_module(Session& s, const Model& model, const JsonValue& config,
+                                    const ModelSettings& settings);
+
+}  // namespace shardscope::eager

@@ -1,0 +1,177 @@
+// Mixtral's experts. Source: transformers 5.23, models/mixtral/modeling_mixtral.py and
+// integrations/moe.py.
+#include <algorithm>
+
+#include "core/pytorch/engine/aten/grouped_mm.h"
+#include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/aten/selection.h"
+#include "core/pytorch/engine/aten/softmax.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/context.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+/// MixtralTopKRouter: {logits, scores, indices}.
+Module::Forward router(const Context& context, const Module&) {
+  const std::int64_t chosen = context->config.integer("num_experts_per_tok");
+  const bool recorded = context->config.flag("output_router_logits");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor& weight = module.parameter("weight");
+    const Tensor hidden = reshape(s, arguments[0], {-1, weight.size(1)});
+    Tensor logits = linear(s, hidden, weight);
+    if (recorded) context->router_logits.push_back(logits);
+    const Tensor probabilities = softmax(s, to(s, logits, Dtype::float32), -1);
+    auto [scores, indices] = topk(s, probabilities, chosen);
+    scores = div_(s, scores, sum(s, scores, {-1}, true));
+    return {std::move(logits), std::move(scores), std::move(indices)};
+  };
+}
+
+/// MixtralSparseMoeBlock.
+Module::Forward block(const Context& context, const Module&) {
+  const bool jitters = context->config.find_number("router_jitter_noise").value_or(0) > 0;
+  return [jitters](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Dims sizes = arguments[0].sizes();
+    Tensor hidden = arguments[0];
+    if (jitters && module.training) hidden = mul_(s, hidden, uniform_(s, empty_like(s, hidden)));
+    hidden = view(s, hidden, {-1, sizes[-1]});
+    const Tensors routed = call(s, module.child("gate"), {hidden});
+    hidden = call_one(s, module.child("experts"), {hidden, routed[2], routed[1]});
+    return {reshape(s, hidden, sizes)};
+  };
+}
+
+/// _default_apply_gate.
+Tensor gated(Session& s, Module& module, const Tensor& fused) {
+  const Tensors parts = chunk(s, fused, 2, -1);
+  return mul(s, call_one(s, module.child("act_fn"), {parts[0]}), parts[1]);
+}
+
+Tensor grouped_linear(Session& s, const Tensor& input, const Tensor& weight,
+                      const Tensor& offsets) {
+  Tensor transposed = transpose(s, weight, -2, -1);
+  return grouped_mm(s, to(s, input, weight.dtype()), std::move(transposed), offsets);
+}
+
+/// self[index] = values: leading dimensions of one element are taken off the values first.
+void assign(Session& s, const Tensor& self, const Tensor& places, Tensor values) {
+  if (values.size(0) == 1) values = view(s, std::move(values), {});
+  index_put_(s, self, {places}, std::move(values));
+}
+
+/// grouped_mm_experts_forward.
+Tensors run_grouped(Session& s, Module& module, const Arguments& arguments) {
+  const Tensor& hidden = arguments[0];
+  const std::int64_t tokens = hidden.size(0), chosen = arguments[1].size(-1);
+  const Tensor& fused_weights = module.parameter("gate_up_proj");
+  const Tensor weights = reshape(s, arguments[2], {-1});
+  const Tensor experts = reshape(s, arguments[1], {-1});
+  const auto [sorted, order] = sort(s, experts);
+  const Tensor selected = index(s, hidden, {floor_divide(s, order, chosen)});
+  const Tensor selected_weights = index(s, weights, {order});
+  const bool on_cpu = s.settings.device == Device::cpu;
+  const Tensor counted = to(s, sorted, on_cpu ? Dtype::float32 : Dtype::int32);
+  const Tensor counts = histc(s, counted, fused_weights.size(0));
+  const Tensor offsets = cumsum(s, counts, 0, Dtype::int32);
+  Tensor out = grouped_linear(s, selected, fused_weights, offsets);
+  out = gated(s, module, out);
+  out = grouped_linear(s, out, module.parameter("down_proj"), offsets);
+  Tensor weighted = mul(s, out, unsqueeze(s, selected_weights, -1));
+  const Tensor inverse = empty_like(s, order);
+  assign(s, inverse, order, arange(s, order.size(0), like(order)));
+  weighted = index(s, weighted, {inverse});
+  const Tensor total = sum(s, view(s, weighted, {tokens, chosen, hidden.size(-1)}), {1});
+  return {to(s, total, hidden.dtype())};
+}
+
+/// As many experts as can be hit, with equal shares.
+ExpertShares even_shares(std::int64_t experts, std::int64_t pairs) {
+  const std::int64_t hit = std::min(experts, pairs);
+  ExpertShares shares;
+  for (std::int64_t i = 0; i < hit; ++i)
+    shares.push_back({.expert = i, .tokens = pairs / hit + (i < pairs % hit ? 1 : 0)});
+  return shares;
+}
+
+/// What an iteration over the experts binds; the names keep the last ones.
+struct LoopNames {
+  Tensor place, token, state, gate, up, current;
+};
+
+/// One turn of the loop of MixtralExperts.forward; indexing by a tensor reads it back.
+void run_expert(Session& s, Module& module, const Arguments& arguments, const Tensor& mask,
+                const Tensor& expert, const ExpertShare& share, LoopNames& names,
+                const Tensor& total) {
+  const auto chosen_by = [&](const Tensor& stack) {
+    item(s, expert);
+    return select(s, stack, 0, share.expert);
+  };
+  item(s, compare(s, Comparison::eq, expert, module.parameter("gate_up_proj").size(0)));
+  {
+    Tensors places = unbind(s, nonzero(s, chosen_by(mask), share.tokens), 1);
+    names.place = std::move(places[0]);
+    names.token = std::move(places[1]);
+  }
+  names.state = index(s, arguments[0], {names.token});
+  {
+    Tensors parts =
+        chunk(s, linear(s, names.state, chosen_by(module.parameter("gate_up_proj"))), 2, -1);
+    names.gate = std::move(parts[0]);
+    names.up = std::move(parts[1]);
+  }
+  names.current = mul(s, call_one(s, module.child("act_fn"), {names.gate}), names.up);
+  names.current = linear(s, names.current, chosen_by(module.parameter("down_proj")));
+  names.current =
+      mul(s, names.current, index(s, unsqueeze(s, arguments[2], -1), {names.token, names.place}));
+  index_add_(s, total, names.token, to(s, names.current, total.dtype()));
+}
+
+Tensors run_loop(Session& s, Module& module, const Arguments& arguments,
+                 const ExpertShares& shares) {
+  const std::int64_t experts = module.parameter("gate_up_proj").size(0);
+  const Tensor total = zeros_like(s, arguments[0]);
+  Tensor mask, hit;
+  {
+    const NoGrad no_grad(s);
+    mask = one_hot(s, arguments[1], experts + 1);
+    mask = permute(s, mask, {2, 1, 0});
+    hit = nonzero(s, compare(s, Comparison::gt, sum(s, mask, {-1, -2}), 0),
+                  static_cast<std::int64_t>(shares.size()));
+  }
+  LoopNames names;
+  const Tensors rows = unbind(s, hit, 0);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    run_expert(s, module, arguments, mask, select(s, rows[i], 0, 0), shares[i], names, total);
+  return {total};
+}
+
+/// {hidden states, indices, scores}.
+Module::Forward experts(const Context& context, const Module& owner) {
+  const std::size_t layer = layer_number(owner.name);
+  return [context, layer](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    if (context->settings.experts == ExpertsImplementation::grouped_mm)
+      return run_grouped(s, module, arguments);
+    const auto& routing = context->settings.routing;
+    return run_loop(s, module, arguments,
+                    layer < routing.size() ? routing[layer]
+                                           : even_shares(module.parameter("gate_up_proj").size(0),
+                                                         arguments[1].numel()));
+  };
+}
+
+constexpr ClassForward table[] = {
+    {"MixtralExperts", experts},
+    {"MixtralSparseMoeBlock", block},
+    {"MixtralTopKRouter", router},
+};
+
+}  // namespace
+
+std::span<const ClassForward> mixtral_forwards() { return table; }
+
+}  // namespace shardscope::eager

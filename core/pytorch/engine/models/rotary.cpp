@@ -1,0 +1,83 @@
+#include "core/pytorch/engine/models/rotary.h"
+
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+/// dynamic_frequency_update, modeling_rope_utils.py, of sequences that fit: two questions.
+void ask_dynamic(Session& s, const Tensor& positions) {
+  const Tensor length = add(s, max(s, positions), 1);
+  item(s, compare(s, Comparison::gt, length, 1));
+  item(s, compare(s, Comparison::lt, length, 1));
+}
+
+bool is_dynamic(const ModelConfig& config) {
+  const auto parameters = config.find("rope_parameters");
+  const auto type = parameters ? parameters->find("rope_type") : std::nullopt;
+  return type && type->string() == "dynamic";
+}
+
+}  // namespace
+
+Module::Forward rotary_embedding_forward(const Context& context, const Module&) {
+  return [dynamic = is_dynamic(context->config)](Session& s, Module& module,
+                                                 const Arguments& arguments) -> Tensors {
+    const NoGrad no_grad(s);
+    if (dynamic) ask_dynamic(s, arguments[1]);
+    const Dtype dtype = arguments[0].dtype();
+    Tensor frequencies =
+        mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), module.buffer("inv_freq"));
+    Tensor angles = cat(s, {frequencies, frequencies}, -1);
+    Tensor cosines = mul(s, cos(s, angles), 1.0);
+    Tensor sines = mul(s, sin(s, angles), 1.0);
+    const LetGo locals(frequencies, angles, cosines, sines);
+    Tensor cast_cosines = to(s, cosines, dtype);
+    Tensor cast_sines = to(s, sines, dtype);
+    return {std::move(cast_cosines), std::move(cast_sines)};
+  };
+}
+
+Tensor rotate_half(Session& s, const Tensor& x) {
+  const std::int64_t half = x.size(-1) / 2;
+  const Tensor first = slice(s, x, -1, 0, half);
+  const Tensor second = slice(s, x, -1, half);
+  return cat(s, {neg(s, second), first}, -1);
+}
+
+std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                       const Tensor& cos, const Tensor& sin) {
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  const auto turned = [&](const Tensor& x) {
+    Tensor kept = mul(s, x, cosines);
+    return add(s, std::move(kept), mul(s, rotate_half(s, x), sines));
+  };
+  Tensor turned_query = turned(query);
+  Tensor turned_key = turned(key);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                               const Tensor& cos, const Tensor& sin) {
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  const std::int64_t turned_size = cosines.size(-1);
+  const Tensor query_part = indexed_slice(s, query, -1, 0, turned_size);
+  const Tensor query_rest = indexed_slice(s, query, -1, turned_size);
+  const Tensor key_part = indexed_slice(s, key, -1, 0, turned_size);
+  const Tensor key_rest = indexed_slice(s, key, -1, turned_size);
+  const auto turned = [&](const Tensor& part, const Tensor& rest) {
+    Tensor kept = mul(s, part, cosines);
+    const Tensor sum = add(s, std::move(kept), mul(s, rotate_half(s, part), sines));
+    return cat(s, {sum, rest}, -1);
+  };
+  Tensor turned_query = turned(query_part, query_rest);
+  Tensor turned_key = turned(key_part, key_rest);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,22 @@
+// Rotary position embeddings.
+#pragma once
+
+#include <utility>
+
+#include "core/pytorch/engine/models/context.h"
+
+namespace shardscope::eager {
+
+/// LlamaRotaryEmbedding and its relatives: {hidden states, position ids} to {cos, sin}.
+Module::Forward rotary_embedding_forward(const Context& context, const Module& module);
+
+/// apply_rotary_pos_emb of modeling_llama.py: query and key (B, H, T, D), cos and sin (B, T, D).
+std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                       const Tensor& cos, const Tensor& sin);
+/// modeling_phi3.py's: of the first of the head's dimensions, the rest passed by.
+std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                               const Tensor& cos, const Tensor& sin);
+/// rotate_half: the halves of the last dimension swapped, one negated.
+Tensor rotate_half(Session& s, const Tensor& x);
+
+}  // namespace shardscope::eager

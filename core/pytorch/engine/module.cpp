@@ -1,0 +1,139 @@
+#include "core/pytorch/engine/module.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace shardscope::eager {
+namespace {
+
+[[noreturn]] void refuse(const Module& module, std::string_view what, std::string_view own_name) {
+  throw Error({.where = module.name,
+               .what = fmt::format("{} has no {} \"{}\"", module.class_name, what, own_name),
+               .way_out = {}});
+}
+
+Tensor& find(Module& module, std::vector<Module::NamedTensor>& tensors, std::string_view what,
+             std::string_view own_name) {
+  for (Module::NamedTensor& tensor : tensors)
+    if (tensor.name == own_name) return tensor.tensor;
+  refuse(module, what, own_name);
+}
+
+std::string joined(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+/// Each module of the tree once, with the name by which it is met first.
+void visit(Module& module, const std::string& name, std::vector<Module*>& seen,
+           const std::function<void(Module&, const std::string&)>& each) {
+  if (std::find(seen.begin(), seen.end(), &module) != seen.end()) return;
+  seen.push_back(&module);
+  each(module, name);
+  for (const Module::Child& child : module.children)
+    if (child.module) visit(*child.module, joined(name, child.name), seen, each);
+}
+
+}  // namespace
+
+Module& Module::child(std::string_view own_name) const {
+  for (const Child& entry : children)
+    if (entry.name == own_name) return *entry.module;
+  refuse(*this, "module", own_name);
+}
+
+Tensor& Module::parameter(std::string_view own_name) {
+  return find(*this, parameters, "parameter", own_name);
+}
+
+Tensor& Module::buffer(std::string_view own_name) {
+  return find(*this, buffers, "buffer", own_name);
+}
+
+namespace {
+
+/// A module is current while its pre-hooks and forward run, also where they end by an exception.
+class Entered {
+ public:
+  Entered(Session& s, Module& module) : s_(s) { s_.modules.push_back(&module); }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  ~Entered() { s_.modules.pop_back(); }
+
+ private:
+  Session& s_;
+};
+
+Tensors run_forward(Session& s, Module& module, Arguments& arguments) {
+  const Entered entered(s, module);
+  const auto pre_hooks = module.forward_pre_hooks;
+  for (const Module::PreHook& hook : pre_hooks) hook(s, module, arguments);
+  return module.forward(s, module, arguments);
+}
+
+Tensors run_to_the_end(Session& s, Module& module, Arguments& arguments) {
+  try {
+    return run_forward(s, module, arguments);
+  } catch (...) {
+    Tensors none;
+    for (const Module::ForwardHook& hook : module.always_forward_hooks)
+      hook(s, module, arguments, none);
+    throw;
+  }
+}
+
+}  // namespace
+
+Tensors call(Session& s, Module& module, Arguments arguments) {
+  // _wrapped_call_impl's frame holds what the caller gave, whatever the hooks make of it.
+  const Tensors given = module.forward_pre_hooks.empty() ? Tensors() : arguments.tensors;
+  Arguments actual = std::move(arguments);
+  Tensors outputs = run_to_the_end(s, module, actual);
+  for (const Module::ForwardHook& hook : module.always_forward_hooks)
+    hook(s, module, actual, outputs);
+  const auto hooks = module.forward_hooks;
+  for (const Module::ForwardHook& hook : hooks) hook(s, module, actual, outputs);
+  return outputs;
+}
+
+Tensor call_one(Session& s, Module& module, Arguments arguments) {
+  return std::move(call(s, module, std::move(arguments)).front());
+}
+
+std::vector<Module*> modules_of(Module& root) {
+  std::vector<Module*> modules;
+  visit(root, "", modules, [](Module&, const std::string&) {});
+  return modules;
+}
+
+std::vector<NamedParameter> named_parameters_of(Module& root) {
+  std::vector<NamedParameter> named;
+  std::vector<Module*> seen;
+  visit(root, "", seen, [&](Module& module, const std::string& name) {
+    for (std::size_t i = 0; i < module.parameters.size(); ++i) {
+      const Tensor& tensor = module.parameters[i].tensor;
+      const auto same = [&](const NamedParameter& other) { return other.tensor().is(tensor); };
+      if (tensor.defined() && module.parameters[i].registered &&
+          std::none_of(named.begin(), named.end(), same))
+        named.push_back({joined(name, module.parameters[i].name), &module, i});
+    }
+  });
+  return named;
+}
+
+std::vector<std::pair<std::string, Tensor>> named_buffers_of(Module& root) {
+  std::vector<std::pair<std::string, Tensor>> named;
+  std::vector<Module*> seen;
+  visit(root, "", seen, [&](Module& module, const std::string& name) {
+    for (const Module::NamedTensor& buffer : module.buffers) {
+      const auto same = [&](const auto& other) { return other.second.is(buffer.tensor); };
+      if (buffer.tensor.defined() && std::none_of(named.begin(), named.end(), same))
+        named.emplace_back(joined(name, buffer.name), buffer.tensor);
+    }
+  });
+  return named;
+}
+
+}  // namespace shardscope::eager

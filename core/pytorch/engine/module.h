@@ -1,0 +1,88 @@
+// torch.nn.Module: a tree of modules with parameters, a forward and hooks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/pytorch/engine/autograd.h"
+
+namespace shardscope::eager {
+
+/// What a module is called with: tensors, None among them, in the order of Python's pytree
+/// (positional ones, then keyword ones, tuples flattened). Which is which is the callee's to know.
+struct Arguments {
+  Tensors tensors;
+  /// How many are positional; -1: all of them.
+  int positional = -1;
+
+  Arguments() = default;
+  Arguments(std::initializer_list<Tensor> all) : tensors(all) {}
+  Arguments(Tensors all, int positional_count)
+      : tensors(std::move(all)), positional(positional_count) {}
+  const Tensor& operator[](std::size_t i) const { return tensors[i]; }
+};
+
+class Module {
+ public:
+  using Forward = std::function<Tensors(Session&, Module&, const Arguments&)>;
+  /// May change the arguments.
+  using PreHook = std::function<void(Session&, Module&, Arguments&)>;
+  /// May change the outputs.
+  using ForwardHook = std::function<void(Session&, Module&, const Arguments&, Tensors& outputs)>;
+  struct NamedTensor {
+    std::string name;  ///< own: "weight"
+    Tensor tensor;     ///< None: registered without
+    bool persistent = true;
+    /// False: a plain attribute, which is no parameter of the module.
+    bool registered = true;
+  };
+  struct Child {
+    std::string name;
+    std::shared_ptr<Module> module;
+  };
+
+  std::string name;  ///< full: "model.layers.0.mlp"; "" is the root
+  std::string class_name;
+  /// In named_modules() order of the model as it was made; -1: a wrapper.
+  int index = -1;
+  bool training = true;
+  std::vector<NamedTensor> parameters;  ///< own
+  std::vector<NamedTensor> buffers;     ///< own
+  std::vector<Child> children;
+  Forward forward;
+
+  std::vector<PreHook> forward_pre_hooks;
+  /// register_module_forward_hook(always_call=True): before the others, and without outputs where
+  /// the forward ends by an exception.
+  std::vector<ForwardHook> always_forward_hooks;
+  std::vector<ForwardHook> forward_hooks;
+
+  /// By own name; Error if there is none.
+  Module& child(std::string_view own_name) const;
+  Tensor& parameter(std::string_view own_name);
+  Tensor& buffer(std::string_view own_name);
+};
+
+/// nn.Module._call_impl: hooks and forward. Arguments live until it returns.
+Tensors call(Session& s, Module& module, Arguments arguments);
+/// The first output of it.
+Tensor call_one(Session& s, Module& module, Arguments arguments);
+
+struct NamedParameter {
+  std::string name;  ///< full
+  Module* module;
+  std::size_t place;  ///< in module->parameters
+  Tensor& tensor() const { return module->parameters[place].tensor; }
+};
+/// modules(): depth first, each once.
+std::vector<Module*> modules_of(Module& root);
+/// named_parameters(): a shared one once, by its first name.
+std::vector<NamedParameter> named_parameters_of(Module& root);
+/// named_buffers(): as tensors with full names.
+std::vector<std::pair<std::string, Tensor>> named_buffers_of(Module& root);
+
+}  // namespace shardscope::eager

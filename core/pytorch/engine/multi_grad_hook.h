@@ -1,0 +1,35 @@
+// torch.autograd.graph.register_multi_grad_hook.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/pytorch/engine/autograd.h"
+
+namespace shardscope::eager {
+
+/// Its hooks, to be removed when they have served: until then they and the tensors keep each other.
+class MultiGradHandle {
+ public:
+  struct Entry {
+    Tensor tensor;
+    HookHandle handle;
+  };
+  MultiGradHandle() = default;
+  explicit MultiGradHandle(std::vector<Entry> entries) : entries_(std::move(entries)) {}
+  void remove();
+
+ private:
+  std::vector<Entry> entries_;
+};
+
+/// Mode "all": called once all gradients that this backward makes are there; None for the others.
+using MultiGradHook = std::function<void(Session&, const Tensors& gradients)>;
+MultiGradHandle register_multi_grad_hook_all(Session& s, const Tensors& tensors,
+                                             MultiGradHook hook);
+/// Mode "any": called with the first of them.
+using FirstGradHook = std::function<void(Session&, const Tensor& gradient)>;
+MultiGradHandle register_multi_grad_hook_any(Session& s, const Tensors& tensors,
+                                             FirstGradHook hook);
+
+}  // namespace shardscope::eager

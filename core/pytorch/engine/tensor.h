@@ -1,0 +1,149 @@
+// A tensor without values: what PyTorch's host code knows of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/pytorch/engine/dims.h"
+#include "core/pytorch/engine/reference.h"
+#include "core/pytorch/engine/storage.h"
+
+namespace shardscope::eager {
+
+class Node;
+class Tensor;
+class TensorImpl;
+
+/// torch.Tensor.register_hook: may replace the gradient by returning another.
+using TensorHook = std::function<Tensor(Session&, const Tensor& gradient)>;
+/// torch.Tensor.register_post_accumulate_grad_hook: given the leaf.
+using PostAccumulateHook = std::function<void(Session&, const Tensor& leaf)>;
+
+/// A counted handle: a copy is one more reference, as a Python name is. No handle: None.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(Ref<TensorImpl> impl);
+  Tensor(const Tensor&);
+  Tensor(Tensor&&) noexcept;
+  Tensor& operator=(const Tensor&);
+  Tensor& operator=(Tensor&&) noexcept;
+  ~Tensor();
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  explicit operator bool() const { return defined(); }
+  bool is(const Tensor& other) const { return impl_ == other.impl_; }
+  void reset() { impl_.reset(); }
+  TensorImpl* impl() const { return impl_.get(); }
+  TensorImpl* operator->() const { return impl_.get(); }
+
+  Dtype dtype() const;
+  Device device() const;
+  const Dims& sizes() const;
+  const Dims& strides() const;
+  std::int64_t size(int dim) const;  ///< negative: from the end
+  int dim() const;
+  std::int64_t numel() const;
+  Bytes bytes() const;  ///< elements times element size
+  bool requires_grad() const;
+  bool is_leaf() const;
+  bool is_contiguous() const;
+  bool is_floating_point() const;
+  const Storage& storage() const;
+  const Ref<Node>& grad_fn() const;
+  const Tensor& grad() const;
+  /// Python's `t.grad = g`.
+  void set_grad(Tensor gradient) const;
+  /// requires_grad_(), of a leaf.
+  void set_requires_grad(bool on) const;
+  /// Python's `t.grad_dtype = dtype`, of a leaf: what arriving gradients are cast to; none: they
+  /// stay as they are. Unset: the leaf's own dtype.
+  void set_grad_dtype(std::optional<Dtype> dtype) const;
+  /// Python's `t.data = other`: this tensor's sizes, dtype and storage become other's.
+  void set_data(const Tensor& other) const;
+
+ private:
+  Ref<TensorImpl> impl_;
+};
+
+/// What autograd keeps with a tensor that has hooks, or is a leaf in a graph.
+struct AutogradExtras {
+  std::vector<std::pair<std::uint64_t, TensorHook>> hooks;  ///< of a leaf
+  std::vector<std::pair<std::uint64_t, PostAccumulateHook>> post_accumulate_hooks;
+  Node* grad_accumulator = nullptr;  ///< not counted; cleared when that node goes
+  bool has_grad_dtype = false;
+  std::optional<Dtype> grad_dtype;
+};
+
+/// As c10::TensorImpl with its AutogradMeta.
+class TensorImpl : public Counted {
+ public:
+  struct Layout {
+    Dtype dtype = Dtype::float32;
+    Dims sizes;
+    Dims strides;
+    std::int64_t offset = 0;  ///< in elements
+  };
+  TensorImpl(Storage storage, Layout layout);
+
+  Storage storage;
+  Layout layout;
+  bool requires_grad_flag = false;  ///< of a leaf
+  bool wrapped_number = false;      ///< a Python number: takes no part in type promotion
+  bool is_view = false;
+  std::uint32_t output_number = 0;  ///< of grad_fn
+  std::uint32_t version = 0;        ///< counts in-place writes
+  Ref<Node> grad_fn;
+  Tensor grad;
+  std::unique_ptr<AutogradExtras> extras;
+
+  bool requires_grad() const { return requires_grad_flag || grad_fn; }
+  bool is_leaf() const { return !grad_fn; }
+  AutogradExtras& with_extras();
+
+ private:
+  friend class Ref<TensorImpl>;
+  ~TensorImpl();
+  void release_last();
+};
+
+/// A position among a tensor's or a node's hooks, to remove one again.
+struct HookHandle {
+  std::uint64_t id = 0;
+};
+
+/// torch.Tensor.register_hook.
+HookHandle register_hook(Session& s, const Tensor& tensor, TensorHook hook);
+HookHandle register_post_accumulate_grad_hook(Session& s, const Tensor& leaf,
+                                              PostAccumulateHook hook);
+void remove_hook(const Tensor& tensor, HookHandle handle);
+
+/// Let go of an operator's arguments when it returns, as Python does with temporaries, not at the
+/// end of the caller's full expression as C++ would: `const LetGo let_go{self, other};` first in
+/// each operator that takes its tensors by value. So nested calls live as in Python.
+class LetGo {
+ public:
+  template <class... T>
+  explicit LetGo(T&... arguments) : LetGo(std::array<Tensor*, sizeof...(T)>{&arguments...}) {}
+  LetGo(const LetGo&) = delete;
+  LetGo& operator=(const LetGo&) = delete;
+  ~LetGo() {
+    for (int i = 0; i < count_; ++i) tensors_[static_cast<std::size_t>(i)]->reset();
+  }
+
+ private:
+  template <std::size_t n>
+  explicit LetGo(const std::array<Tensor*, n>& tensors) : count_(static_cast<int>(n)) {
+    static_assert(n <= 8);
+    std::copy(tensors.begin(), tensors.end(), tensors_.begin());
+  }
+
+  std::array<Tensor*, 8> tensors_{};
+  int count_;
+};
+
+}  // namespace shardscope::eager

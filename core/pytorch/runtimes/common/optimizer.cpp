@@ -1,0 +1,58 @@
+#include "core/pytorch/runtimes/common/optimizer.h"
+
+#include <algorithm>
+
+#include "core/pytorch/engine/aten/foreach.h"
+#include "core/pytorch/runtimes/common/optimizer_group.h"
+#include "core/pytorch/runtimes/common/record_function.h"
+
+namespace shardscope::eager {
+
+ParameterOptimizer::ParameterOptimizer(Tensors parameters, const OptimizerSettings& settings)
+    : parameters_(std::move(parameters)), settings_(settings), states_(parameters_.size()) {}
+
+std::vector<ParameterOptimizer::Group> ParameterOptimizer::groups() const {
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& parameter = parameters_[i];
+    if (!parameter.grad()) continue;
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return g.parameters[0].dtype() == parameter.dtype() &&
+             g.parameters[0].device() == parameter.device();
+    });
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{});
+    group->places.push_back(i);
+    group->parameters.push_back(parameter);
+    group->gradients.push_back(parameter.grad());
+  }
+  return groups;
+}
+
+void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
+  const RecordFunction profiled(s);
+  const NoGrad no_grad(s);
+  if (settings_.rule != OptimizerRule::sgd) make_adam_states(s);
+  for (Group& group : groups()) {
+    if (settings_.rule == OptimizerRule::sgd)
+      sgd(s, group, scaling);
+    else
+      adam(s, group, scaling);
+  }
+}
+
+void ParameterOptimizer::zero_grad(Session& s, bool set_to_none) {
+  const RecordFunction profiled(s);
+  if (set_to_none) {
+    for (const Tensor& parameter : parameters_) parameter.set_grad({});
+    return;
+  }
+  const NoGrad no_grad(s);
+  for (const Group& group : groups()) {
+    if (settings_.implementation == OptimizerImplementation::loop)
+      for (const Tensor& gradient : group.gradients) zero_(s, gradient);
+    else
+      foreach_in_place(s, foreach_zero_, {&group.gradients});
+  }
+}
+
+}  // namespace shardscope::eager

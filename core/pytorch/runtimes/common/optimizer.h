@@ -1,0 +1,75 @@
+// torch.optim's Adam, AdamW and SGD, with the temporaries that each implementation makes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/pytorch/engine/autograd.h"
+
+namespace shardscope::eager {
+
+enum class OptimizerRule : std::uint8_t { adamw, adam, sgd };
+/// foreach is PyTorch's default on CUDA, loop on the CPU.
+enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
+
+/// Only what decides which operators run; learning rates do not.
+struct OptimizerSettings {
+  OptimizerRule rule = OptimizerRule::adamw;
+  OptimizerImplementation implementation = OptimizerImplementation::foreach;
+  bool weight_decay = true;
+  bool amsgrad = false;  ///< of adam and adamw
+  /// Of adam and adamw with foreach or fused: steps are counted on the device, nothing is read
+  /// back.
+  bool capturable = false;
+  bool momentum = false;  ///< of sgd
+  bool nesterov = false;  ///< of sgd
+  bool operator==(const OptimizerSettings&) const = default;
+};
+
+/// What a GradScaler gives a fused optimizer, as tensors on the device; None: no scaler.
+struct FusedScaling {
+  Tensor scale;
+  Tensor found_inf;
+};
+
+/// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15.
+class ParameterOptimizer {
+ public:
+  ParameterOptimizer(Tensors parameters, const OptimizerSettings& settings);
+
+  /// `scaling` is for fused ones.
+  void step(Session& s, const FusedScaling& scaling = {});
+  void zero_grad(Session& s, bool set_to_none = true);
+
+  /// State of one parameter: none before the first step in which it has a gradient.
+  struct State {
+    Tensor step;             ///< on the CPU; fused or capturable: on the device
+    Tensor first_moment;     ///< exp_avg; of sgd its momentum
+    Tensor second_moment;    ///< exp_avg_sq
+    Tensor greatest_moment;  ///< max_exp_avg_sq
+  };
+  const Tensors& parameters() const { return parameters_; }
+  const OptimizerSettings& settings() const { return settings_; }
+  const std::vector<State>& states() const { return states_; }
+
+ private:
+  struct Group;  // the parameters of one dtype and device that have a gradient
+  std::vector<Group> groups() const;
+  void make_adam_states(Session& s);
+  void adam(Session& s, Group& group, const FusedScaling& scaling);
+  void adam_foreach(Session& s, Group& group);
+  void adam_foreach_update(Session& s, Group& group, const Tensors& steps);
+  void adam_foreach_update_captured(Session& s, Group& group, const Tensors& steps);
+  void adam_fused(Session& s, Group& group, const FusedScaling& scaling);
+  void adam_loop(Session& s, Group& group);
+  void sgd(Session& s, Group& group, const FusedScaling& scaling);
+  void sgd_foreach(Session& s, Group& group);
+  void sgd_fused(Session& s, Group& group, const FusedScaling& scaling);
+  void sgd_loop(Session& s, Group& group);
+
+  Tensors parameters_;
+  OptimizerSettings settings_;
+  std::vector<State> states_;  // by parameter
+};
+
+}  // namespace shardscope::eager

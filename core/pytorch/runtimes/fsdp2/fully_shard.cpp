@@ -1,0 +1,311 @@
+#include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <set>
+
+#include "core/base/refusal.h"
+#include "core/pytorch/engine/copies.h"
+
+namespace shardscope::eager::fsdp2 {
+namespace {
+
+bool contains(const std::vector<Module*>& modules, const Module& module) {
+  return std::find(modules.begin(), modules.end(), &module) != modules.end();
+}
+
+void refuse_containers(const Module& module) {
+  if (module.class_name != "ModuleList" && module.class_name != "ModuleDict") return;
+  throw Refusal("ValueError",
+                {.where = module.name,
+                 .what = "fully_shard does not support containers that do not implement forward",
+                 .way_out = "call it on each of its modules"});
+}
+
+/// torch.distributed.utils._get_root_modules: those that lie in no other of the list.
+std::vector<Module*> without_nested(const std::vector<Module*>& modules) {
+  std::vector<Module*> roots;
+  for (Module* module : modules) {
+    const bool nested = std::any_of(modules.begin(), modules.end(), [&](Module* other) {
+      return other != module && contains(modules_of(*other), *module);
+    });
+    if (!nested && !contains(roots, *module)) roots.push_back(module);
+  }
+  return roots;
+}
+
+/// _get_managed_modules: depth first, children before their module, without what nested calls took.
+class ManagedModules {
+ public:
+  ManagedModules(const FullySharded& sharded, const std::vector<Module*>& roots)
+      : sharded_(sharded), roots_(roots) {
+    for (Module* root : roots) visit(*root);
+  }
+  const std::vector<Module*>& modules() const { return modules_; }
+
+ private:
+  void visit(Module& module) {
+    if (!contains(roots_, module) && sharded_.state_of(module)) return;
+    visited_.insert(&module);
+    for (const Module::Child& child : module.children)
+      if (child.module && !visited_.contains(child.module.get())) visit(*child.module);
+    modules_.push_back(&module);
+  }
+
+  const FullySharded& sharded_;
+  const std::vector<Module*>& roots_;
+  std::set<const Module*> visited_;
+  std::vector<Module*> modules_;
+};
+
+/// _get_managed_states: each parameter once.
+std::vector<NamedParameter> managed_parameters(const std::vector<Module*>& modules,
+                                               const Options& options) {
+  std::vector<NamedParameter> managed;
+  std::set<const TensorImpl*> seen;
+  for (Module* module : modules)
+    for (std::size_t i = 0; i < module->parameters.size(); ++i) {
+      const Module::NamedTensor& own = module->parameters[i];
+      if (!own.tensor.defined() || (options.ignored && options.ignored(own.tensor))) continue;
+      if (own.tensor.dim() == 0)
+        throw Refusal("ValueError", {.where = own.name,
+                                     .what = "fully_shard doesn't support scalar parameters",
+                                     .way_out = "make it a 1D tensor with one element"});
+      if (seen.insert(own.tensor.impl()).second)
+        managed.push_back({.name = own.name, .module = module, .place = i});
+    }
+  return managed;
+}
+
+/// _get_param_module_infos: every place below `modules` where a parameter is registered.
+ParameterPlaces places_of(const std::vector<Module*>& modules, const Tensor& parameter) {
+  ParameterPlaces found;
+  std::set<const Module*> seen;
+  for (Module* root : modules)
+    for (Module* module : modules_of(*root)) {
+      if (!seen.insert(module).second) continue;
+      for (std::size_t i = 0; i < module->parameters.size(); ++i)
+        if (module->parameters[i].tensor.is(parameter))
+          found.places.push_back({.module = module, .slot = i});
+    }
+  return found;
+}
+
+void move_to_device(Session& s, const Tensor& tensor) {
+  if (!tensor.defined() || tensor.device() == s.settings.device || tensor.device() == Device::meta)
+    return;
+  tensor.set_data(to(s, tensor, {.device = s.settings.device}));
+}
+
+}  // namespace
+
+MeshInfoRef FullySharded::mesh(const std::vector<int>& shape) {
+  const std::vector<const ProcessGroup*> dims = groups_.mesh(shape);
+  return std::make_shared<MeshInfo>(
+      MeshInfo{.shard = dims.back(), .replicate = dims.size() > 1 ? dims.front() : nullptr});
+}
+
+MeshInfoRef FullySharded::post_forward_mesh(const ReshardAfterForward& reshard,
+                                            const MeshInfoRef& mesh) {
+  if (!reshard) return mesh;
+  if (const bool* on = std::get_if<bool>(&*reshard)) return *on ? mesh : nullptr;
+  const ProcessGroup& shard = *mesh->shard;
+  const int ranks = std::get<int>(*reshard);
+  if (ranks < 1 || ranks > shard.size() || shard.size() % ranks != 0)
+    throw Refusal("ValueError",
+                  {.where = "reshard_after_forward",
+                   .what = fmt::format("{} is no factor of {} ranks", ranks, shard.size()),
+                   .way_out = "give a divisor, true or false"});
+  if (ranks == 1) return nullptr;
+  if (ranks == shard.size()) return mesh;
+  const auto count = static_cast<std::size_t>(ranks);
+  const auto first = static_cast<std::size_t>(shard.rank) / count * count;
+  return std::make_shared<MeshInfo>(
+      MeshInfo{.shard = &groups_.add(shard.ranks.part(first, count))});
+}
+
+State& FullySharded::fully_shard(const std::vector<Module*>& modules, const Options& options) {
+  for (const Module* module : modules) refuse_containers(*module);
+  const std::vector<Module*> roots = without_nested(modules);
+  const ManagedModules managed(*this, roots);
+  const std::vector<NamedParameter> parameters = managed_parameters(managed.modules(), options);
+  Tensors originals;  // alive until this returns, as the caller's lists in Python
+  for (const NamedParameter& parameter : parameters) {
+    originals.push_back(parameter.tensor());
+    move_to_device(s_, originals.back());
+  }
+  for (const Module* module : managed.modules())
+    for (const Module::NamedTensor& buffer : module->buffers) move_to_device(s_, buffer.tensor);
+
+  auto comm = std::make_shared<CommContext>(watchers_);
+  states_.push_back(
+      std::make_unique<State>(roots, options.mixed_precision, !options.reshard_after_forward, comm,
+                              [this](const Module& module) { return state_of(module); }));
+  State& state = *states_.back();
+  for (const Module* module : roots) state_of_[module] = &state;
+  if (!parameters.empty()) state.set_group(group_of(roots, parameters, options, std::move(comm)));
+  return state;
+}
+
+std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*>& modules,
+                                                       const std::vector<NamedParameter>& named,
+                                                       const Options& options,
+                                                       std::shared_ptr<CommContext> comm) {
+  const MeshInfoRef post_forward = post_forward_mesh(options.reshard_after_forward, options.mesh);
+  Parameters parameters;
+  for (const NamedParameter& parameter : named) {
+    const Tensor& original = parameter.tensor();
+    int dim = options.shard_dim ? options.shard_dim(original) : 0;
+    if (dim < 0) dim += original.dim();
+    const int ranks = options.mesh->shard->size();
+    if (dim > 0 && original.size(dim) % ranks != 0)
+      throw Refusal("NotImplementedError",
+                    {.where = parameter.name,
+                     .what = fmt::format("FSDP does not support uneven sharding on dim {}: {} over "
+                                         "{} ranks",
+                                         dim, original.size(dim), ranks),
+                     .way_out = "shard it along dimension 0"});
+    const Tensor kept = original;
+    parameters.push_back(
+        std::make_unique<Parameter>(s_, kept, places_of(modules, kept),
+                                    Parameter::Settings{.mesh = options.mesh,
+                                                        .post_forward_mesh = post_forward,
+                                                        .mixed_precision = options.mixed_precision,
+                                                        .offload = options.offload,
+                                                        .shard_dim = dim}));
+  }
+  return std::make_unique<ParameterGroup>(s_, modules, std::move(parameters), options.mesh,
+                                          post_forward, std::move(comm));
+}
+
+State* FullySharded::state_of(const Module& module) const {
+  const auto at = state_of_.find(&module);
+  return at == state_of_.end() ? nullptr : at->second;
+}
+
+const Parameter* FullySharded::parameter_of(const Tensor& sharded) const {
+  for (const auto& state : states_) {
+    if (!state->group()) continue;
+    for (const auto& parameter : state->group()->parameters())
+      if (parameter->sharded_param().is(sharded)) return parameter.get();
+  }
+  return nullptr;
+}
+
+void FullySharded::reset_sharded_params() {
+  for (const auto& state : states_) {
+    if (!state->group()) continue;
+    for (const auto& parameter : state->group()->parameters()) parameter->reset_sharded_param(s_);
+  }
+}
+
+State& FullySharded::state_at(Module& module) const {
+  if (State* state = state_of(module)) return *state;
+  throw Refusal("ValueError", {.where = module.name,
+                               .what = "it is no FSDPModule",
+                               .way_out = "call fully_shard on it first"});
+}
+
+void FullySharded::for_each_group(Module& module,
+                                  const std::function<void(State&, ParameterGroup&)>& visit) {
+  for (Module* each : modules_of(module))
+    if (State* state = state_of(*each); state && state->group()) visit(*state, *state->group());
+}
+
+void FullySharded::set(Module& module, const std::function<void(GroupSwitches&)>& change) {
+  for_each_group(module, [&](State&, ParameterGroup& group) { change(group.switches); });
+}
+
+void FullySharded::set_requires_gradient_sync(Module& module, bool on) {
+  set(module, [on](GroupSwitches& switches) {
+    switches.reduce_grads = on;
+    switches.all_reduce_grads = on;
+  });
+}
+
+void FullySharded::set_requires_all_reduce(Module& module, bool on) {
+  set(module, [on](GroupSwitches& switches) { switches.all_reduce_grads = on; });
+}
+
+void FullySharded::set_is_last_backward(Module& module, bool on) {
+  state_at(module).set_is_last_backward(on);
+}
+
+void FullySharded::set_reshard_after_forward(Module& module, bool on) {
+  for (Module* each : modules_of(module))
+    if (State* state = state_of(*each)) {
+      state->choose_reshard();
+      if (ParameterGroup* group = state->group())
+        group->set_post_forward_mesh(on ? group->mesh_ref() : nullptr);
+    }
+}
+
+void FullySharded::set_keep_unsharded_storage(Module& module, bool on) {
+  for_each_group(module, [on](State&, ParameterGroup& group) {
+    for (const auto& parameter : group.parameters()) parameter->set_keep_unsharded_storage(on);
+  });
+}
+
+void FullySharded::set_separate_reduce_scatter_group(Module& module, bool on) {
+  std::vector<const ProcessGroup*> made;  // one for each set of ranks
+  for_each_group(module, [&](State&, ParameterGroup& group) {
+    MeshInfo& mesh = *group.mesh_ref();
+    if (!on) {
+      mesh.reduce_scatter = nullptr;
+      return;
+    }
+    const auto known = std::find_if(made.begin(), made.end(), [&](const ProcessGroup* candidate) {
+      return candidate->ranks == mesh.shard->ranks;
+    });
+    if (known != made.end()) {
+      mesh.reduce_scatter = *known;
+      return;
+    }
+    if (!mesh.reduce_scatter) mesh.reduce_scatter = &groups_.add(mesh.shard->ranks);
+    made.push_back(mesh.reduce_scatter);
+  });
+}
+
+void FullySharded::set_forward_prefetch(Module& module, const std::vector<Module*>& targets) {
+  auto& list = state_at(module).forward_prefetch;
+  list.clear();
+  for (Module* target : targets) list.push_back(&state_at(*target));
+}
+
+void FullySharded::set_backward_prefetch(Module& module, const std::vector<Module*>& targets) {
+  auto& list = state_at(module).backward_prefetch;
+  list.clear();
+  for (Module* target : targets) list.push_back(&state_at(*target));
+}
+
+void FullySharded::set_unshard_in_backward(Module& module, bool on) {
+  if (ParameterGroup* group = state_at(module).group()) group->switches.unshard_in_backward = on;
+}
+
+void FullySharded::set_gradient_divide_factor(Module& module, double factor) {
+  if (ParameterGroup* group = state_at(module).group())
+    group->switches.gradient_divide_factor = factor;
+}
+
+void FullySharded::set_force_sum_reduction_for_comms(Module& module, bool on) {
+  if (ParameterGroup* group = state_at(module).group())
+    group->switches.force_sum_reduction_for_comms = on;
+}
+
+void FullySharded::unshard(Module& module, bool asynchronous) {
+  ParameterGroup* group = state_at(module).group();
+  if (!group) return;
+  group->lazy_init(s_);
+  group->unshard(s_, asynchronous);
+  if (!asynchronous) group->wait_for_unshard(s_);
+}
+
+void FullySharded::wait_for_unshard(Module& module) {
+  if (ParameterGroup* group = state_at(module).group()) group->wait_for_unshard(s_);
+}
+
+void FullySharded::reshard(Module& module) {
+  if (ParameterGroup* group = state_at(module).group()) group->reshard(s_);
+}
+
+}  // namespace shardscope::eager::fsdp2

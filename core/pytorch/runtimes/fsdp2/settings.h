@@ -1,0 +1,55 @@
+// What fully_shard and the set_* methods of its modules choose.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "core/base/dtype.h"
+#include "core/pytorch/engine/tensor.h"
+#include "core/pytorch/runtimes/common/process_group.h"
+
+namespace shardscope::eager::fsdp2 {
+
+/// FSDPMeshInfo; with `replicate`, HSDPMeshInfo.
+struct MeshInfo {
+  const ProcessGroup* shard = nullptr;
+  const ProcessGroup* replicate = nullptr;       ///< null: not HSDP
+  const ProcessGroup* reduce_scatter = nullptr;  ///< set_separate_reduce_scatter_group; null: shard
+};
+using MeshInfoRef = std::shared_ptr<MeshInfo>;
+
+/// MixedPrecisionPolicy.
+struct MixedPrecisionPolicy {
+  std::optional<Dtype> param_dtype = {};
+  std::optional<Dtype> reduce_dtype = {};
+  std::optional<Dtype> output_dtype = {};
+  bool cast_forward_inputs = true;
+};
+
+/// CPUOffloadPolicy; absent where it is given as an optional: OffloadPolicy.
+struct CpuOffloadPolicy {
+  bool pin_memory = true;
+};
+
+/// Absent: True, but False for the root.
+using ReshardAfterForward = std::optional<std::variant<bool, int>>;
+
+/// Arguments of fully_shard.
+struct Options {
+  MeshInfoRef mesh;
+  ReshardAfterForward reshard_after_forward = {};
+  MixedPrecisionPolicy mixed_precision = {};
+  std::optional<CpuOffloadPolicy> offload = {};
+  /// shard_placement_fn: the dimension that a parameter is cut along; empty: 0 for all.
+  std::function<int(const Tensor& parameter)> shard_dim = {};
+  /// ignored_params: whether a parameter is left alone; empty: none is.
+  std::function<bool(const Tensor& parameter)> ignored = {};
+};
+
+enum class TrainingState : std::uint8_t { forward, pre_backward, post_backward, idle };
+enum class ShardedState : std::uint8_t { sharded, sharded_post_forward, unsharded };
+
+}  // namespace shardscope::eager::fsdp2

@@ -1,0 +1,34 @@
+// What an operator of PyTorch's asks of a device, from its call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/pytorch/engine/observer.h"
+#include "core/schedule/device_work.h"
+
+namespace shardscope::eager {
+
+/// What of an operator its name and kind alone tell.
+struct OperatorTrait {
+  WorkKind kind = WorkKind::pointwise;
+  int launches = 1;
+  int lists = 0;    ///< of multi_tensor: lists of tensors given
+  int written = 0;  ///< of multi_tensor: of these, how many are changed in place
+  AttentionLibrary library = AttentionLibrary::none;
+};
+OperatorTrait trait_of(const Operator& op);
+
+/// Bytes that a kernel touches of a tensor: no more than there is, where it is expanded.
+std::int64_t bytes_touched(const TensorImpl& tensor);
+
+/// Inputs, from the first, that a call without outputs changes in place.
+std::size_t changed_inputs(const OperatorCall& call, const OperatorTrait& trait);
+
+/// Shapes from the call's tensors; launches as ATen issues them (torch 2.15: multi_tensor_apply in
+/// ATen/native/cuda/MultiTensorApply.cuh, the sorted embedding_dense_backward, matrix products and
+/// most others in one). Bytes: every operand once, no more of an expanded one than there is, and of
+/// what is indexed as much as comes out.
+DeviceWork work_of(const OperatorCall& call, const OperatorTrait& trait);
+
+}  // namespace shardscope::eager

@@ -1,0 +1,86 @@
+#include "core/pytorch/runtimes/training/recorded_schedule.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+namespace shardscope::eager {
+namespace {
+
+/// Tensors that a runtime keeps beside the model's, where it has an engine of its own.
+void name_held(ScheduleRecorder& recorder, TrainingRun& run) {
+  const deepspeed::Engine* engine = run.model().engine();
+  if (engine == nullptr) return;
+  for (const deepspeed::HeldTensor& held : engine->held())
+    recorder.name_buffer(held.tensor, held.category, held.name);
+}
+
+void begin_phase_after(ScheduleRecorder& recorder, TrainingRun& run, Moment moment,
+                       int micro_batch) {
+  const TrainingSettings& settings = run.loop().settings();
+  const bool last = micro_batch + 1 == settings.micro_batches;
+  name_held(recorder, run);
+  if (moment == Moment::start) recorder.begin_phase(Phase::forward, 0);
+  if (moment == Moment::loss) recorder.begin_phase(Phase::backward, micro_batch);
+  if (moment == Moment::backward && !last) recorder.begin_phase(Phase::forward, micro_batch + 1);
+  if (moment == Moment::backward && last) {
+    recorder.note_gradients(run.model().parameters());
+    recorder.begin_phase(settings.clips ? Phase::clip : Phase::optimizer, 0);
+  }
+  if (moment == Moment::clip) recorder.begin_phase(Phase::optimizer, 0);
+  if (moment == Moment::step) {
+    for (const Tensor& state : run.loop().optimizer_states())
+      recorder.name_buffer(state, MemoryCategory::optimizer_states, "optimizer states");
+    recorder.begin_phase(Phase::zero_grad, 0);
+  }
+}
+
+/// Communicators in the order in which they were made: the world's, then those of a mesh.
+void name_groups(ScheduleRecorder& recorder, const ProcessGroups& groups) {
+  for (const ProcessGroup& group : groups.all())
+    recorder.name_group(group, group.id == 0 ? "world" : fmt::format("group {}", group.id));
+}
+
+/// With the third iteration of a static graph.
+constexpr std::array static_graph_steps{"1", "2", "3", "steady"};
+
+}  // namespace
+
+std::span<const char* const> steps_until_steady(const TrainingSetup& setup) {
+  const auto* ddp = std::get_if<ddp::Options>(&setup.runtime);
+  if (ddp != nullptr && ddp->buckets.static_graph) return static_graph_steps;
+  return training_steps;
+}
+
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
+                  std::span<const char* const> steps) {
+  name_groups(recorder, run.groups());
+  recorder.name_model(run.model().module());
+  for (const Tensor& input : run.loop().inputs())
+    recorder.name_buffer(input, MemoryCategory::inputs, "batch");
+  for (const char* label : steps) {
+    recorder.begin_step(label);
+    run.loop().iteration([&](Moment moment, int micro_batch) {
+      begin_phase_after(recorder, run, moment, micro_batch);
+    });
+  }
+  recorder.end_step();
+}
+
+Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
+                           const TrainingSetup& setup, const KernelDevice& device,
+                           std::span<const char* const> steps) {
+  ScheduleRecorder recorder(device, setup.session.device);
+  Session session(setup.session);
+  session.observe(recorder);
+  TrainingRun run(session, model, config, setup);
+  record_steps(recorder, run, steps);
+  Schedule schedule = recorder.finish();
+  schedule.rank = setup.rank;
+  schedule.world = setup.world;
+  schedule.assumed = setup.assumed;
+  return schedule;
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,30 @@
+// The schedule of a training under PyTorch: set-up, the first two steps and the one that repeats.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
+#include "core/pytorch/runtimes/training/training_run.h"
+#include "core/schedule/schedule.h"
+
+namespace shardscope::eager {
+
+/// The first iterations of a loop, of which the third one repeats.
+inline constexpr std::array training_steps{"1", "2", "steady"};
+
+/// The iterations up to the one that repeats. DDP rebuilds its buckets in the second one, of a
+/// static graph, whose first backward only counts, in the third.
+std::span<const char* const> steps_until_steady(const TrainingSetup& setup);
+
+/// Plays the training on a session of its own and writes it down. Strategy and workload of the
+/// schedule are the caller's to fill in. Throws as TrainingRun does.
+Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
+                           const TrainingSetup& setup, const KernelDevice& device = {},
+                           std::span<const char* const> steps = training_steps);
+
+/// Runs an iteration of the loop for every step.
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
+                  std::span<const char* const> steps = training_steps);
+
+}  // namespace shardscope::eager

@@ -1,0 +1,129 @@
+#include "core/pytorch/runtimes/training/requested_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/error.h"
+
+namespace shardscope::eager {
+namespace {
+
+Fsdp1Setup fsdp1_setup(const shardscope::Model& model, const RuntimeRequest& request) {
+  const auto dtype = compute_dtype(request.precision);
+  return {.units = fsdp1_settings(model, request),
+          .options = {.use_original_parameters = request.use_original_parameters,
+                      .precision = {.parameters = dtype, .reduction = dtype}}};
+}
+
+fsdp2::ReshardAfterForward reshard_of(const shardscope::ReshardAfterForward& given) {
+  if (!given) return std::nullopt;
+  if (const bool* on = std::get_if<bool>(&*given)) return *on;
+  return static_cast<int>(std::get<std::int64_t>(*given));
+}
+
+Fsdp2Setup fsdp2_setup(const shardscope::Model& model, const RuntimeRequest& request) {
+  const ModuleTree tree = tree_of(model);
+  Fsdp2Setup setup;
+  for (const FullyShardCall& call : fully_shard_calls(model, request)) {
+    setup.mesh = call.mesh.replicas > 1 ? std::vector{call.mesh.replicas, call.mesh.shards}
+                                        : std::vector{call.mesh.shards};
+    setup.mixed_precision = {.param_dtype = call.precision.parameters,
+                             .reduce_dtype = call.precision.reduction,
+                             .output_dtype = call.precision.output};
+    Fsdp2Setup::Call& made =
+        setup.calls.emplace_back(Fsdp2Setup::Call{{}, reshard_of(call.reshard_after_forward)});
+    for (const std::int32_t module : call.modules)
+      made.modules.push_back(tree.modules[static_cast<std::size_t>(module)].name);
+  }
+  return setup;
+}
+
+DeepSpeedSetup deepspeed_setup(const RuntimeRequest& request) {
+  const Dtype precision = request.precision == TrainingPrecision::bf16
+                              ? Dtype::bfloat16
+                              : compute_dtype(request.precision).value_or(Dtype::float32);
+  return {{.stage = zero_stage(request), .precision = precision}};
+}
+
+RuntimeSetup runtime_of(const shardscope::Model& model, const RuntimeRequest& request) {
+  switch (request.runtime) {
+    case Runtime::fsdp1:
+      return fsdp1_setup(model, request);
+    case Runtime::fsdp2:
+      return fsdp2_setup(model, request);
+    case Runtime::ddp:
+      return ddp::Options{};
+    case Runtime::deepspeed:
+      return deepspeed_setup(request);
+    case Runtime::native:
+      break;
+  }
+  throw Error({.where = "--runtime", .what = "native training is no training under PyTorch"});
+}
+
+bool is_block(const shardscope::Model& model, const shardscope::Module& module) {
+  const std::string number = module.name.substr(module.name.rfind('.') + 1);
+  const bool numbered = number.find_first_not_of("0123456789") == std::string::npos;
+  const auto& classes = model.no_split_classes;
+  return numbered && !number.empty() && module.same_as.empty() &&
+         std::find(classes.begin(), classes.end(), module.class_name) != classes.end();
+}
+
+/// torchtitan's per-operator policy: what attention returns, and every second aten.mm of a block.
+/// Each block counts with a copy of its own. Source: torchtitan, parallelize_llama.py,
+/// _get_custom_policy.
+std::function<bool(const Operator&)> every_second_product() {
+  return [products = 0](const Operator& op) mutable {
+    if (op.name == "aten.mm.default") return ++products % 2 == 1;
+    return op.kind == OperatorKind::attention;
+  };
+}
+
+}  // namespace
+
+TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeRequest& request) {
+  TrainingSetup setup{.world = request.world,
+                      .rank = request.rank,
+                      .runtime = runtime_of(model, request),
+                      .trainable_dtype = parameter_dtype(request.precision)};
+  setup.loop.scales_loss =
+      request.precision == TrainingPrecision::fp16_mixed && request.runtime != Runtime::deepspeed;
+  if (request.runtime == Runtime::ddp)
+    setup.loop.autocast = compute_dtype(request.precision);
+  else
+    setup.made_on = Device::cpu;
+  // from_pretrained loads in it, so that no other dtype comes to the device.
+  if (const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime))
+    setup.trainable_dtype = zero->settings.precision;
+  return setup;
+}
+
+CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where) {
+  if (text == "none") return {};
+  if (text == "full") return {.every = 1};
+  if (text == "selective") return {.every = 1, .selective = true};
+  constexpr std::string_view prefix = "every:";
+  int every = 0;
+  if (text.starts_with(prefix)) {
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + prefix.size(), end, every);
+    if (read.ec == std::errc() && read.ptr == end && every >= 1) return {.every = every};
+  }
+  throw Error({.where = std::string(where),
+               .what = fmt::format("\"{}\" is none of none, full, every:K, selective", text),
+               .way_out = "every:2 checkpoints every second block"});
+}
+
+CheckpointSetup checkpointing_of(const shardscope::Model& model, const CheckpointChoice& choice) {
+  CheckpointSetup setup;
+  int number = 0;
+  for (const shardscope::Module& module : model.modules)
+    if (choice.every > 0 && is_block(model, module) && number++ % choice.every == 0)
+      setup.modules.push_back(module.name);
+  if (choice.selective) setup.options.saves = every_second_product();
+  return setup;
+}
+
+}  // namespace shardscope::eager

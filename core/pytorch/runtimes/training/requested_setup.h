@@ -1,0 +1,26 @@
+// A training under a runtime that the command line asks for, without a configuration file.
+#pragma once
+
+#include <string_view>
+
+#include "core/pytorch/plans/runtime_request.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+
+namespace shardscope::eager {
+
+/// What the runtime is told at its own defaults. Loop, session and model settings are the caller's,
+/// but for autocast. Throws Error where the runtime has no such strategy or units.
+TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeRequest& request);
+
+/// --checkpointing: which blocks, and what of them is kept.
+struct CheckpointChoice {
+  int every = 0;           ///< k: every k-th block from the first on; 0: none
+  bool selective = false;  ///< what attention and every second aten.mm return is kept
+  bool operator==(const CheckpointChoice&) const = default;
+};
+/// "none", "full", "every:K", "selective"; throws Error naming `where`.
+CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where);
+/// Blocks are the numbered modules among the classes that the model is not to be split below.
+CheckpointSetup checkpointing_of(const shardscope::Model& model, const CheckpointChoice& choice);
+
+}  // namespace shardscope::eager

@@ -1,0 +1,131 @@
+#include "core/pytorch/runtimes/training/training_loop.h"
+
+#include "core/pytorch/engine/aten/loss.h"
+#include "core/pytorch/engine/autocast.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+
+TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const TrainingSettings& settings)
+    : s_(s),
+      model_(model),
+      settings_(settings),
+      optimizer_(model.parameters(), settings.optimizer) {
+  if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
+  const Like tokens{Dtype::int64, s.settings.device};
+  for (int i = 0; i < 2 * settings.micro_batches; ++i)
+    inputs_.push_back(zeros(s, {settings.batch, settings.length}, tokens));
+}
+
+void TrainingLoop::iteration(const Probe& probe) {
+  probe(Moment::start, 0);
+  for (int i = 0; i < settings_.micro_batches; ++i) micro_batch(i, probe);
+  update(probe);
+}
+
+void TrainingLoop::update(const Probe& probe) {
+  const int last = settings_.micro_batches - 1;
+  if (deepspeed::Engine* engine = model_.engine()) {
+    engine->step();
+    probe(Moment::step, last);
+    probe(Moment::zero_grad, last);
+    return;
+  }
+  if (settings_.clips) {
+    if (scaler_) scaler_->unscale(s_, optimizer_);
+    model_.clip(s_);
+    probe(Moment::clip, last);
+  }
+  if (scaler_) {
+    scaler_->step(s_, optimizer_);
+    scaler_->update(s_);
+  } else {
+    optimizer_.step(s_);
+  }
+  probe(Moment::step, last);
+  optimizer_.zero_grad(s_, settings_.zero_grad_to_none);
+  probe(Moment::zero_grad, last);
+}
+
+Tensors TrainingLoop::forward(Arguments batch) {
+  if (deepspeed::Engine* engine = model_.engine()) return engine->forward(std::move(batch));
+  return call(s_, model_.module(), std::move(batch));
+}
+
+void TrainingLoop::backward() {
+  if (deepspeed::Engine* engine = model_.engine()) return engine->backward(loss_);
+  const Tensor loss =
+      settings_.divides_in_backward ? div(s_, loss_, settings_.micro_batches) : loss_;
+  eager::backward(s_, scaler_ ? scaler_->scale(s_, loss) : loss);
+}
+
+Tensors TrainingLoop::optimizer_states() const {
+  Tensors states;
+  const auto add = [&](const ParameterOptimizer& optimizer) {
+    for (const ParameterOptimizer::State& state : optimizer.states())
+      for (const Tensor& tensor :
+           {state.step, state.first_moment, state.second_moment, state.greatest_moment})
+        if (tensor) states.push_back(tensor);
+  };
+  add(optimizer_);
+  if (const deepspeed::Engine* engine = model_.engine())
+    for (const ParameterOptimizer& group : engine->master_optimizer().groups()) add(group);
+  return states;
+}
+
+void TrainingLoop::micro_batch(int number, const Probe& probe) {
+  const bool last = number == settings_.micro_batches - 1;
+  const std::shared_ptr<void> scope =
+      settings_.syncs_once && !last ? model_.without_sync(s_) : nullptr;
+  {
+    std::optional<Autocast> autocast;
+    if (settings_.autocast) autocast.emplace(s_, *settings_.autocast);
+    probe(Moment::micro_batch, number);
+    forward_and_loss(number, probe);
+  }
+  probe(Moment::loss, number);
+  backward();
+  if (settings_.metric_losses > 0) measure(number);
+  probe(Moment::backward, number);
+  if (!settings_.holds_logits) loss_.reset();
+  // Ends a micro-batch: only after the last one is there a step.
+  if (deepspeed::Engine* engine = model_.engine(); engine && !last) engine->step();
+}
+
+Tensor TrainingLoop::loss_after_model(const Tensor& labels) {
+  Tensor rows = to(s_, view(s_, logits_, {-1, logits_.size(-1)}), Dtype::float32);
+  return cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
+}
+
+void TrainingLoop::measure(int number) {
+  const NoGrad no_grad(s_);
+  for (int i = 0; i < settings_.metric_losses; ++i)
+    loss_after_model(inputs_[2 * static_cast<std::size_t>(number) + 1]);
+  if (!settings_.holds_logits) logits_.reset();
+}
+
+void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
+  const auto place = 2 * static_cast<std::size_t>(number);
+  const Tensor& ids = inputs_[place];
+  const Tensor& labels = inputs_[place + 1];
+  if (settings_.loss == LossPlace::in_model) {
+    Tensors outputs = forward({ids, Tensor(), labels});
+    loss_ = outputs[0];
+    model_loss_ = settings_.holds_logits ? outputs[0] : Tensor();
+    logits_ = settings_.holds_logits ? outputs[1] : Tensor();
+    outputs.clear();
+    probe(Moment::forward, number);
+  } else {
+    logits_ = forward({ids, Tensor(), Tensor()})[1];
+    probe(Moment::forward, number);
+    loss_ = loss_after_model(labels);
+    if (!settings_.holds_logits && settings_.metric_losses == 0) logits_.reset();
+  }
+  if (settings_.micro_batches > 1 && !model_.engine() && !settings_.divides_in_backward)
+    loss_ = div(s_, loss_, settings_.micro_batches);
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,95 @@
+// Training iterations on the eager engine: forward, loss, backward, clipping, optimizer, zero_grad.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/training/parallel_model.h"
+
+namespace shardscope::eager {
+
+/// Where the loss is computed: by the model, which is given the labels, or by cross_entropy of its
+/// logits in fp32 after it.
+enum class LossPlace : std::uint8_t { in_model, after_model };
+
+struct TrainingSettings {
+  std::int64_t batch = 1;  ///< sequences in a micro-batch
+  std::int64_t length = 128;
+  int micro_batches = 1;  ///< a model with an engine: its accumulation steps
+  /// Gradients of all micro-batches but the last are not communicated.
+  bool syncs_once = false;
+  LossPlace loss = LossPlace::in_model;
+  /// The loss over micro-batches is a tensor beside the loss, even of one micro-batch:
+  /// Accelerator.backward.
+  bool divides_in_backward = false;
+  /// A variable holds logits and loss until the next forward has returned.
+  bool holds_logits = false;
+  /// Losses of the logits after the backward, without gradients: metrics of a trainer. Composer's
+  /// LanguageCrossEntropy and LanguagePerplexity are two. Only with the loss after the model.
+  int metric_losses = 0;
+  std::optional<Dtype> autocast = {};  ///< around forward and loss
+  /// A GradScaler, as float16 needs; an engine has its own.
+  bool scales_loss = false;
+  bool clips = false;
+  OptimizerSettings optimizer = {};
+  bool zero_grad_to_none = true;
+};
+
+/// Points of an iteration at which a caller may look at what there is.
+enum class Moment : std::uint8_t {
+  start,
+  micro_batch,  ///< its forward begins, under the runtime's and autocast's scopes
+  forward,      ///< its end; with the loss in the model both at once
+  loss,         ///< after the loss
+  backward,     ///< after it
+  clip,         ///< after it, where there is clipping
+  step,         ///< after it
+  zero_grad,    ///< after it
+};
+
+class TrainingLoop {
+ public:
+  /// Called at each moment; `micro_batch` counts from 0.
+  using Probe = std::function<void(Moment moment, int micro_batch)>;
+
+  /// Makes the optimizer and the batches. The model must outlive the loop.
+  TrainingLoop(Session& s, ParallelModel& model, const TrainingSettings& settings);
+
+  void iteration(const Probe& probe);
+  /// The function that loops returns: its variables go.
+  void finish() {
+    logits_.reset();
+    loss_.reset();
+    model_loss_.reset();
+  }
+  /// State of the optimizer, wherever it lives; none before the first step.
+  Tensors optimizer_states() const;
+  const TrainingSettings& settings() const { return settings_; }
+  /// The batches' storages: token ids and labels of each micro-batch.
+  const Tensors& inputs() const { return inputs_; }
+
+ private:
+  void micro_batch(int number, const Probe& probe);
+  Tensors forward(Arguments batch);
+  void backward();
+  void update(const Probe& probe);
+  void forward_and_loss(int number, const Probe& probe);
+  Tensor loss_after_model(const Tensor& labels);
+  void measure(int number);
+
+  Session& s_;
+  ParallelModel& model_;
+  TrainingSettings settings_;
+  ParameterOptimizer optimizer_;
+  std::optional<GradScaler> scaler_;
+  Tensors inputs_;
+  Tensor logits_, loss_;  // the loop's variables
+  Tensor model_loss_;     // of the model's output, which a variable holds
+};
+
+}  // namespace shardscope::eager

@@ -1,0 +1,280 @@
+#include "core/pytorch/runtimes/training/training_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/pytorch/engine/autocast.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/plans/module_tree.h"
+#include "core/pytorch/runtimes/common/collectives.h"
+#include "core/pytorch/runtimes/fsdp1/meta_modules.h"
+
+namespace shardscope::eager {
+namespace {
+
+std::string joined(const std::string& prefix, const std::string& name) {
+  return prefix.empty() ? name : prefix + "." + name;
+}
+
+/// apply_activation_checkpointing: modules below a module before it.
+void checkpoint_below(Module& module, const std::set<std::string>& names,
+                      const CheckpointOptions& options) {
+  for (Module::Child& child : module.children) {
+    checkpoint_below(*child.module, names, options);
+    if (names.contains(child.module->name) && child.module->class_name != "CheckpointWrapper")
+      child.module = checkpoint_wrapper(child.module, options);
+  }
+}
+
+void add_checkpoints(Module& root, const CheckpointSetup& setup) {
+  checkpoint_below(root, {setup.modules.begin(), setup.modules.end()}, setup.options);
+}
+
+/// model.forward = convert_outputs_to_fp32(autocast(model.forward)). Source: accelerate 1.15.0
+/// accelerator.py, prepare_model; utils/operations.py, ConvertOutputsToFp32.
+void add_autocast(Module& root, Dtype dtype) {
+  root.forward = [dtype, forward = std::move(root.forward)](Session& s, Module& me,
+                                                            const Arguments& arguments) {
+    Tensors outputs;
+    {
+      const Autocast autocast(s, dtype);
+      outputs = forward(s, me, arguments);
+    }
+    for (Tensor& output : outputs)
+      if (output && (output.dtype() == Dtype::bfloat16 || output.dtype() == Dtype::float16))
+        output = to(s, output, Dtype::float32);
+    return outputs;
+  };
+}
+
+void add_names(Module& module, const std::string& name, std::map<std::string, Module*>& found) {
+  found.emplace(name, &module);
+  for (const Module::Child& child : module.children)
+    add_names(*child.module, joined(name, child.name), found);
+}
+
+Module* module_named(const std::map<std::string, Module*>& modules, const std::string& name) {
+  const auto found = modules.find(name);
+  if (found != modules.end()) return found->second;
+  throw Error({.where = "fully_shard",
+               .what = "the model has no module \"" + name + "\"",
+               .way_out = "`shardscope model --modules` lists them"});
+}
+
+/// What a runtime is built from, on the module as it was made.
+struct Building {
+  Session& s;
+  const shardscope::Model& described;
+  const TrainingSetup& setup;
+  ProcessGroups& groups;
+  std::shared_ptr<Module> module;
+
+  void checkpoint() { add_checkpoints(*module, setup.checkpointing); }
+};
+
+std::unique_ptr<ParallelModel> build(Building& b, const PlainSetup&) {
+  b.checkpoint();
+  return plain_model(std::move(b.module));
+}
+
+std::unique_ptr<ParallelModel> build(Building& b, const ddp::Options& options) {
+  b.checkpoint();
+  return ddp_model(b.s, std::move(b.module), b.groups.world(), options);
+}
+
+fsdp1::Groups groups_of(ProcessGroups& groups, const Fsdp1Settings& units) {
+  const bool hybrid = units.strategy == ShardingStrategy::hybrid_shard ||
+                      units.strategy == ShardingStrategy::hybrid_shard_zero2;
+  fsdp1::Groups result{.world = &groups.world(), .all = &groups.world()};
+  if (units.mesh) {
+    const auto made = groups.mesh({units.mesh->replicate, units.mesh->shard});
+    result.all = made[0];
+    result.shard = made[1];
+    result.replicas = made[0];
+    result.of_mesh = true;
+  } else if (hybrid) {
+    // Nodes of ranks_per_node, as _init_utils.py's _get_default_group splits them.
+    const int shard = std::min(units.ranks_per_node, units.world);
+    const auto made = groups.mesh({units.world / shard, shard});
+    result.shard = made[1];
+    result.replicas = made[0];
+  }
+  return result;
+}
+
+std::unique_ptr<ParallelModel> build(Building& b, const Fsdp1Setup& setup) {
+  // A plan names modules as if none were checkpointed.
+  Fsdp1Plan plan = plan_fsdp1(tree_of(b.described), setup.units, b.setup.rank);
+  fsdp1::check_meta_modules(*b.module);
+  b.checkpoint();
+  return fsdp1_model(b.s, {.module = std::move(b.module),
+                           .plan = std::move(plan),
+                           .options = setup.options,
+                           .groups = groups_of(b.groups, setup.units)});
+}
+
+std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
+  std::set<const TensorImpl*> ignored;
+  for (const NamedParameter& p : named_parameters_of(*b.module))
+    if (std::find(setup.ignored_parameters.begin(), setup.ignored_parameters.end(), p.name) !=
+        setup.ignored_parameters.end())
+      ignored.insert(p.tensor().impl());
+  b.checkpoint();
+  std::map<std::string, Module*> modules;
+  add_names(*b.module, "", modules);
+  std::vector<FullyShardStep> steps;
+  for (const Fsdp2Setup::Call& call : setup.calls) {
+    FullyShardStep step{.modules = {},
+                        .options = {.reshard_after_forward = call.reshard_after_forward,
+                                    .mixed_precision = setup.mixed_precision,
+                                    .offload = setup.offload}};
+    if (!ignored.empty())
+      step.options.ignored = [ignored](const Tensor& p) { return ignored.contains(p.impl()); };
+    for (const std::string& name : call.modules)
+      step.modules.push_back(module_named(modules, name));
+    steps.push_back(std::move(step));
+  }
+  return fsdp2_model(b.s, std::move(b.module), b.groups, setup.mesh, std::move(steps));
+}
+
+void move_to_device(Session& s, const Tensor& tensor) {
+  if (tensor && tensor.device() == Device::cpu)
+    tensor.set_data(to(s, tensor, {.device = s.settings.device}));
+}
+
+/// Module.to(device); under zero.Init parameters follow one by one, as they are partitioned.
+std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
+  const NoGrad no_grad(b.s);
+  for (Module* module : modules_of(*b.module)) {
+    for (const Module::NamedTensor& own : module->parameters)
+      if (setup.settings.stage < 3) move_to_device(b.s, own.tensor);
+    for (const Module::NamedTensor& own : module->buffers) move_to_device(b.s, own.tensor);
+  }
+  b.checkpoint();
+  return deepspeed_model(b.s, std::move(b.module), b.groups, setup.settings,
+                         b.setup.loop.optimizer);
+}
+
+/// Elements of the parameters before they were cut, by name.
+std::map<std::string, std::int64_t> whole_elements(const shardscope::Model& model) {
+  std::map<std::string, std::int64_t> result;
+  for (const Parameter& parameter : model.parameters)
+    result.emplace(parameter.name, elements_of(parameter.shape));
+  return result;
+}
+
+/// torch.nn.Module.to_empty: children first. A DTensor stays the parameter that it is; a plain one
+/// is replaced where it is registered, so that tied ones are tied no more.
+void to_empty(Session& s, Module& module, bool distributed) {
+  const auto fresh = [&](const Tensor& tensor) {
+    return allocate_strided(s, {tensor.dtype(), s.settings.device}, tensor.sizes(),
+                            tensor.strides());
+  };
+  for (const Module::Child& child : module.children) to_empty(s, *child.module, distributed);
+  for (Module::NamedTensor& own : module.parameters) {
+    if (!own.tensor) continue;
+    if (distributed) {
+      own.tensor.set_data(fresh(own.tensor));
+      continue;
+    }
+    const bool trainable = own.tensor.requires_grad();
+    own.tensor = fresh(own.tensor);
+    own.tensor.set_requires_grad(trainable);
+  }
+  for (Module::NamedTensor& own : module.buffers)
+    if (own.tensor) own.tensor = fresh(own.tensor);
+}
+
+/// Every parameter whole on the device, sent by rank 0, and its shard beside it; then the buffers.
+/// Source: accelerate 1.15.0 utils/fsdp_utils.py, fsdp2_load_full_state_dict.
+void load_from_rank_0(Session& s, Module& root, const shardscope::Model& described,
+                      const ProcessGroup& world) {
+  const std::map<std::string, std::int64_t> whole = whole_elements(described);
+  for (const NamedParameter& p : named_parameters_of(root)) {
+    const Like kind{p.tensor().dtype(), s.settings.device};
+    std::string name = p.name;
+    for (const std::string_view wrapper = "_checkpoint_wrapped_module.";
+         name.find(wrapper) != std::string::npos;)
+      name.erase(name.find(wrapper), wrapper.size());
+    const Tensor full = empty(s, {whole.at(name)}, kind);
+    broadcast(s, world, full, 0);
+    p.tensor().set_data(allocate_strided(s, kind, p.tensor().sizes(), p.tensor().strides()));
+  }
+  for (Module* module : modules_of(root))
+    for (Module::NamedTensor& own : module->buffers)
+      if (own.tensor)
+        own.tensor = allocate_strided(s, {own.tensor.dtype(), s.settings.device},
+                                      own.tensor.sizes(), own.tensor.strides());
+}
+
+void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& described,
+                    const TrainingSetup& setup, const ProcessGroup& world) {
+  const NoGrad no_grad(s);
+  if (setup.loads_from_rank_0) return load_from_rank_0(s, model.module(), described, world);
+  fsdp2::FullySharded* sharded = model.fully_sharded();
+  to_empty(s, model.module(), sharded != nullptr);
+  if (sharded) sharded->reset_sharded_params();
+}
+
+shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {
+  for (Parameter& parameter : model.parameters)
+    if (dtype && parameter.trainable) parameter.dtype = *dtype;
+  return model;
+}
+
+SessionSettings settings_of_maker(const TrainingSetup& setup) {
+  SessionSettings settings = setup.session;
+  settings.device = setup.made_on;
+  return settings;
+}
+
+/// The host's program is written down micro-batch by micro-batch, some 30 KiB for each parameter;
+/// and a matrix of attention scores still has to be counted in 64 bits.
+constexpr std::int64_t max_visits_of_parameters = std::int64_t{1} << 17;
+constexpr std::int64_t max_tokens = std::int64_t{1} << 30;
+constexpr std::int64_t max_length = std::int64_t{1} << 22;
+
+void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
+  const auto most = max_visits_of_parameters / static_cast<std::int64_t>(parameters + 1);
+  if (loop.micro_batches > 1 && loop.micro_batches > most)
+    throw Error({.where = "--accumulate",
+                 .what = fmt::format(
+                     "{} micro-batches of {} parameters are more than the {} that are played",
+                     loop.micro_batches, parameters, most),
+                 .way_out = "give fewer: memory is the same from 3 on"});
+  if (loop.length > max_length || loop.batch > max_tokens / loop.length)
+    throw Error({.where = "--batch and --seq",
+                 .what = fmt::format("{} sequences of {} tokens are more than {} of {} at most",
+                                     loop.batch, loop.length, max_tokens, max_length),
+                 .way_out = "give what one rank has in one micro-batch"});
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
+                         const TrainingSetup& setup)
+    : groups_(setup.world, setup.rank) {
+  check_bounds(setup.loop, given.parameters.size());
+  const shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
+  const bool elsewhere = setup.made_on != s.settings.device;
+  if (elsewhere) maker_ = std::make_unique<Session>(settings_of_maker(setup));
+  Session& maker = elsewhere ? *maker_ : s;
+  Building building{.s = s,
+                    .described = model,
+                    .setup = setup,
+                    .groups = groups_,
+                    .module = make_module(maker, model, config, setup.model)};
+  if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
+  model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
+  if (setup.made_on == Device::meta) fill_from_meta(s, *model_, model, setup, groups_.world());
+  loop_ = std::make_unique<TrainingLoop>(s, *model_, setup.loop);
+}
+
+TrainingRun::~TrainingRun() = default;
+
+}  // namespace shardscope::eager

@@ -1,0 +1,35 @@
+// A training under PyTorch's runtimes, ready to play iterations on the eager engine.
+#pragma once
+
+#include <memory>
+
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+
+namespace shardscope::eager {
+
+/// The model under its runtime, optimizer and batches.
+class TrainingRun {
+ public:
+  /// Observers of `s`, which setup.session made, see everything from the model's creation on.
+  /// `config` is the config.json that `model` was made from. Throws Refusal where the real library
+  /// raises, and Error for a model whose forward is not known.
+  TrainingRun(Session& s, const shardscope::Model& model, const JsonValue& config,
+              const TrainingSetup& setup);
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+  ~TrainingRun();
+
+  ParallelModel& model() { return *model_; }
+  TrainingLoop& loop() { return *loop_; }
+  const ProcessGroups& groups() const { return groups_; }
+
+ private:
+  std::unique_ptr<Session> maker_;  ///< where the model was made, if not on the device
+  ProcessGroups groups_;
+  std::unique_ptr<ParallelModel> model_;
+  std::unique_ptr<TrainingLoop> loop_;
+};
+
+}  // namespace shardscope::eager

@@ -1,0 +1,77 @@
+// A training under PyTorch with everything decided: what runtime, model and loop are told.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/pytorch/engine/checkpoint.h"
+#include "core/pytorch/engine/models/make_module.h"
+#include "core/pytorch/engine/session.h"
+#include "core/pytorch/plans/fsdp1.h"
+#include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
+#include "core/pytorch/runtimes/deepspeed/settings.h"
+#include "core/pytorch/runtimes/fsdp1/settings.h"
+#include "core/pytorch/runtimes/fsdp2/settings.h"
+#include "core/pytorch/runtimes/training/training_loop.h"
+
+namespace shardscope::eager {
+
+/// The model alone, on one device.
+struct PlainSetup {};
+
+struct Fsdp1Setup {
+  Fsdp1Settings units;
+  fsdp1::Options options;
+};
+
+struct Fsdp2Setup {
+  struct Call {
+    /// As named_modules() lists them, checkpointing's wrappers among them; "" is the root.
+    std::vector<std::string> modules;
+    fsdp2::ReshardAfterForward reshard_after_forward;
+  };
+  std::vector<int> mesh;  ///< {shards} or {replicas, shards}
+  std::vector<Call> calls;
+  fsdp2::MixedPrecisionPolicy mixed_precision;
+  std::optional<fsdp2::CpuOffloadPolicy> offload;
+  std::vector<std::string> ignored_parameters;  ///< by first name
+};
+
+struct DeepSpeedSetup {
+  DeepSpeedSettings settings;
+};
+
+using RuntimeSetup = std::variant<PlainSetup, ddp::Options, Fsdp1Setup, Fsdp2Setup, DeepSpeedSetup>;
+
+/// Modules that get wrappers of activation checkpointing, by name in the model.
+struct CheckpointSetup {
+  std::vector<std::string> modules;
+  CheckpointOptions options;
+};
+
+struct TrainingSetup {
+  int world = 1;
+  int rank = 0;
+  RuntimeSetup runtime;
+  /// Of parameters that train; absent: as the model has them.
+  std::optional<Dtype> trainable_dtype = {};
+  /// Where the model is made: there already, moved by the runtime, or empty until it is sharded.
+  Device made_on = Device::cuda;
+  /// Of a model made on meta: weights come from rank 0, one whole parameter after the other.
+  bool loads_from_rank_0 = false;
+  CheckpointSetup checkpointing;
+  /// Around the model's own forward, whose outputs then become float32: what accelerate's
+  /// prepare_model does under mixed precision.
+  std::optional<Dtype> forward_autocast = {};
+  SessionSettings session;
+  ModelSettings model;
+  TrainingSettings loop;
+  /// torch.compile with a backend that makes kernels of its own. What is recorded is eager.
+  bool compiled = false;
+  std::vector<std::string> assumed;  ///< what nobody said, and what is left out
+};
+
+}  // namespace shardscope::eager

@@ -1,0 +1,131 @@
+#include "core/schedule/device_work.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
+namespace shardscope {
+namespace {
+
+constexpr int work_kind_count = static_cast<int>(WorkKind::attention_backward) + 1;
+
+constexpr std::array<std::string_view, work_kind_count> kind_names{"pointwise",
+                                                                   "reduction",
+                                                                   "norm_forward",
+                                                                   "norm_backward",
+                                                                   "softmax",
+                                                                   "random",
+                                                                   "gather",
+                                                                   "scatter",
+                                                                   "copy",
+                                                                   "fill",
+                                                                   "multi_tensor",
+                                                                   "matmul",
+                                                                   "attention_forward",
+                                                                   "attention_backward"};
+
+constexpr std::array<std::string_view, 7> library_names{"none",   "flash",  "efficient", "cudnn",
+                                                        "flash1", "triton", "flash3"};
+
+/// By KernelKind.
+constexpr std::array<WorkKind, kernel_kind_count> work_kinds{
+    WorkKind::gather,              // embedding_forward
+    WorkKind::scatter,             // embedding_backward
+    WorkKind::norm_forward,        // norm_forward
+    WorkKind::norm_backward,       // norm_backward
+    WorkKind::matmul,              // linear_forward
+    WorkKind::matmul,              // linear_backward_input
+    WorkKind::matmul,              // linear_backward_weight
+    WorkKind::pointwise,           // rope_table
+    WorkKind::pointwise,           // rope_forward
+    WorkKind::pointwise,           // rope_backward
+    WorkKind::attention_forward,   // attention_forward
+    WorkKind::attention_backward,  // attention_backward
+    WorkKind::pointwise,           // gelu_forward
+    WorkKind::pointwise,           // gelu_backward
+    WorkKind::pointwise,           // swiglu_forward
+    WorkKind::pointwise,           // swiglu_backward
+    WorkKind::softmax,             // cross_entropy
+    WorkKind::reduction,           // count_targets
+    WorkKind::reduction,           // sum_of_squares
+    WorkKind::reduction,           // clip_coefficient
+    WorkKind::multi_tensor,        // adamw
+    WorkKind::multi_tensor,        // sgd
+    WorkKind::pointwise,           // add
+    WorkKind::fill,                // fill_zero
+};
+
+/// y [rows, out] = x [rows, in] W and the products of its backward, as rows x columns over depth.
+MatmulShape matmul_of(const Kernel& k) {
+  if (k.kind == KernelKind::linear_backward_input)
+    return {.batch = 1, .m = k.rows, .n = k.in, .k = k.out};
+  if (k.kind == KernelKind::linear_backward_weight)
+    return {.batch = 1, .m = k.out, .n = k.in, .k = k.rows};
+  return {.batch = 1, .m = k.rows, .n = k.out, .k = k.in};
+}
+
+AttentionShape attention_of(const Kernel& k) {
+  return {.batch = k.batch,
+          .heads = k.heads,
+          .kv_heads = k.kv_heads,
+          .queries = k.length,
+          .keys = k.length,
+          .head_dim = k.head_dim,
+          .library = AttentionLibrary::flash,
+          .causal = true};
+}
+
+/// FNV-1a, by words.
+class Mixer {
+ public:
+  void add(std::initializer_list<std::int64_t> words) {
+    for (const std::int64_t word : words) {
+      value_ = (value_ ^ static_cast<std::uint64_t>(word)) * 0x100000001b3ull;
+      value_ ^= value_ >> 29;
+    }
+  }
+  std::size_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325ull;
+};
+
+}  // namespace
+
+std::string_view name_of(WorkKind kind) { return kind_names[static_cast<std::size_t>(kind)]; }
+
+std::string_view name_of(AttentionLibrary library) {
+  return library_names[static_cast<std::size_t>(library)];
+}
+
+std::size_t DeviceWorkHash::operator()(const DeviceWork& w) const {
+  Mixer mixer;
+  mixer.add({static_cast<std::int64_t>(w.kind), static_cast<std::int64_t>(w.dtype), w.launches,
+             w.tensors, w.bytes.count, w.flops.count});
+  mixer.add({w.matmul.batch, w.matmul.m, w.matmul.n, w.matmul.k});
+  mixer.add({w.attention.batch, w.attention.heads, w.attention.queries, w.attention.keys,
+             w.attention.head_dim, w.attention.causal});
+  return mixer.value();
+}
+
+Flops attention_flops(const AttentionShape& shape, bool backward) {
+  std::int64_t scores = shape.queries * shape.keys;
+  if (shape.causal) {
+    const std::int64_t seeing = std::min(shape.queries, shape.keys);
+    scores = seeing * (shape.keys - seeing) + seeing * (seeing + 1) / 2;
+  }
+  return {scores * shape.batch * shape.heads * 2 * shape.head_dim * (backward ? 5 : 2)};
+}
+
+DeviceWork device_work(const Kernel& kernel) {
+  DeviceWork work{.kind = work_kinds[static_cast<std::size_t>(kernel.kind)],
+                  .dtype = kernel.dtype,
+                  .bytes = bytes_of(kernel),
+                  .flops = flops_of(kernel)};
+  if (work.kind == WorkKind::matmul) work.matmul = matmul_of(kernel);
+  if (work.kind == WorkKind::attention_forward || work.kind == WorkKind::attention_backward)
+    work.attention = attention_of(kernel);
+  return work;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,146 @@
+#include "sim/cost/cost_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "sim/cost/distinct_operations.h"
+#include "sim/kernels/memory_time.h"
+#include "sim/kernels/work_time.h"
+
+namespace shardscope {
+namespace {
+
+std::size_t index_of(KernelKind kind) { return static_cast<std::size_t>(kind); }
+
+/// A profile's own peak, where it has one, goes before that of its data sheet.
+FlopRate device_peak(const HardwareProfile& profile, Dtype dtype) {
+  if (dtype == Dtype::float16) return profile.gpu->float16.value_or(profile.gpu->float32);
+  return peak_of(profile, dtype);
+}
+
+RooflineFigures roofline_figures(const HardwareProfile& profile, Dtype dtype) {
+  return {.multiprocessors = profile.gpu->multiprocessors,
+          .peak = device_peak(profile, dtype),
+          .memory_bandwidth = profile.memory_bandwidth,
+          .power_limit = profile.gpu->power_limit};
+}
+
+}  // namespace
+
+CostModel::CostModel(const HardwareProfile& profile) : profile_(profile), collectives_(profile) {
+  for (const KernelSample& sample : profile.kernels) {
+    samples_[index_of(sample.kernel.kind)].push_back({cost_key(sample.kernel), sample.time});
+    rates_[index_of(sample.kernel.kind)][sample.kernel.dtype].add(sample);
+  }
+}
+
+const KernelSample* CostModel::sample_of(const Kernel& kernel) const {
+  const std::vector<KernelSample>& samples = samples_[index_of(kernel.kind)];
+  const auto found = std::ranges::find(samples, cost_key(kernel), &KernelSample::kernel);
+  return found == samples.end() ? nullptr : &*found;
+}
+
+const RateTable& CostModel::rates_of(const Kernel& kernel) const {
+  static const RateTable none;
+  const std::map<Dtype, RateTable>& by_dtype = rates_[index_of(kernel.kind)];
+  const auto own = by_dtype.find(kernel.dtype);
+  if (own != by_dtype.end() && !own->second.empty()) return own->second;
+  for (const auto& [dtype, rates] : by_dtype)
+    if (!rates.empty()) return rates;
+  return none;
+}
+
+bool CostModel::borrows(const Kernel& kernel) const {
+  if (sample_of(kernel) != nullptr) return false;
+  const RateTable& rates = rates_of(kernel);
+  if (rates.empty()) return kernel.dtype == Dtype::bfloat16 && !profile_.peak_bfloat16;
+  const auto own = rates_[index_of(kernel.kind)].find(kernel.dtype);
+  return own == rates_[index_of(kernel.kind)].end() || &own->second != &rates;
+}
+
+Duration CostModel::kernel_time(const Kernel& kernel) const {
+  if (const KernelSample* sample = sample_of(kernel)) return sample->time;
+  const RateTable& rates = rates_of(kernel);
+  if (rates.empty()) return work_time(device_work(kernel));
+  return Duration::from_seconds(work_of(kernel) / rates.rate_at(rate_point(kernel)));
+}
+
+Duration CostModel::work_time(const DeviceWork& work) const {
+  if (profile_.gpu)
+    return shardscope::work_time(work, roofline_figures(profile_, work.dtype),
+                                 efficiency_of(profile_.compute_capability));
+  return std::max(work.flops / peak_of(profile_, work.dtype),
+                  work.bytes / profile_.memory_bandwidth);
+}
+
+Duration CostModel::copy_time(Bytes read_and_written) const {
+  if (profile_.gpu)
+    return moving_time(WorkKind::copy, read_and_written, roofline_figures(profile_, Dtype::float32),
+                       efficiency_of(profile_.compute_capability));
+  return read_and_written / profile_.memory_bandwidth;
+}
+
+Bytes payload_of(const Collective& collective) {
+  return bytes_of(std::max(collective.elements_in, collective.elements_out), collective.dtype);
+}
+
+std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float32}) {
+    const auto borrowed = std::ranges::count_if(schedule.kernels, [&](const Kernel& kernel) {
+      return kernel.dtype == dtype && model.borrows(kernel);
+    });
+    if (borrowed == 0) continue;
+    return {
+        fmt::format("rates of {} kernels as measured or stated in another dtype (calibrate with "
+                    "--precision {} measures them)",
+                    name_of(dtype), name_of(schedule.strategy.precision))};
+  }
+  return {};
+}
+
+Duration operation_time(const Schedule& schedule, const Operation& op, const CostModel& model) {
+  if (is_collective(op.kind)) {
+    const Collective& collective = schedule.collectives[op.detail];
+    return model.collective_time(op.kind, payload_of(collective),
+                                 schedule.groups[collective.group.value]);
+  }
+  if (op.kind == OperationKind::copy) return model.copy_time(op.bytes);
+  if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) return {};
+  if (op.detail != Operation::no_kernel) return model.kernel_time(schedule.kernels[op.detail]);
+  if (op.work != Operation::no_work) return model.work_time(schedule.works[op.work]);
+  return model.work_time({.dtype = op.dtype, .bytes = op.bytes, .flops = op.flops});
+}
+
+LinkUse link_use(const Schedule& schedule, const Operation& op, const CostModel& model) {
+  if (!is_collective(op.kind)) return {};
+  const Collective& collective = schedule.collectives[op.detail];
+  return model.collectives()
+      .cost(op.kind, payload_of(collective), schedule.groups[collective.group.value].ranks)
+      .use;
+}
+
+std::vector<LinkUse> link_uses(const Schedule& schedule, const CostModel& model) {
+  std::vector<LinkUse> uses;
+  uses.reserve(schedule.operations.size());
+  for (const Operation& op : schedule.operations) uses.push_back(link_use(schedule, op, model));
+  return uses;
+}
+
+std::vector<Duration> operation_times(const Schedule& schedule, const CostModel& model) {
+  const DistinctOperations distinct =
+      distinct_operations(schedule, {0, static_cast<std::uint32_t>(schedule.operations.size())});
+  std::vector<Duration> by_class;
+  by_class.reserve(distinct.examples.size());
+  for (const OperationId example : distinct.examples)
+    by_class.push_back(operation_time(schedule, schedule.at(example), model));
+  std::vector<Duration> times;
+  times.reserve(distinct.class_of.size());
+  for (const std::uint32_t of : distinct.class_of) times.push_back(by_class[of]);
+  return times;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,47 @@
+#include "sim/engine/clock_options.h"
+
+#include <algorithm>
+
+#include "sim/kernels/device_efficiency.h"
+
+namespace shardscope {
+namespace {
+
+/// Kernels have the multiprocessors that the collective's channels leave them.
+double compute_slowdown(const HardwareProfile& profile) {
+  if (!profile.gpu || profile.provenance.contains("contention")) return profile.compute_slowdown;
+  const double all = profile.gpu->multiprocessors;
+  const double taken = efficiency_of(profile.compute_capability).sharing.multiprocessors;
+  return all / std::max(1.0, all - taken);
+}
+
+bool is_native(const Schedule& schedule) { return schedule.memory == MemorySource::arena; }
+
+}  // namespace
+
+SharingRules sharing_rules(const HardwareProfile& profile) {
+  return {.collectives_serial = profile.collectives_serial,
+          .communicators_apart = profile.node.has_value(),
+          .compute_slowdown = compute_slowdown(profile),
+          .collective_slowdown = profile.collective_slowdown};
+}
+
+DeviceClockOptions clock_options(const Schedule& schedule, const HardwareProfile& profile) {
+  SharingRules sharing = sharing_rules(profile);
+  if (is_native(schedule)) {
+    sharing.communicators_apart = false;
+    return {.launch = profile.graph_operation_overhead.value_or(profile.operation_overhead),
+            .sharing = sharing};
+  }
+  const HostCosts host = profile.host.value_or(HostCosts{
+      .operation = profile.operation_overhead, .view = {profile.operation_overhead.ns / 4}});
+  return {.launch = host.operation, .dispatch = host.view, .sharing = sharing};
+}
+
+std::vector<StragglingSample> straggling_of(const Schedule& schedule,
+                                            const HardwareProfile& profile) {
+  const bool meets = is_native(schedule) && host_role(profile) == HostRole::computes;
+  return meets ? profile.straggling : std::vector<StragglingSample>{};
+}
+
+}  // namespace shardscope

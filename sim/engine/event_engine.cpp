@@ -1,0 +1,353 @@
+#include "sim/engine/event_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+using Kind = LaneItem::Kind;
+
+constexpr std::size_t compute_bit = 1, communication_bit = 2, copy_bit = 4;
+
+}  // namespace
+
+EventEngine::EventEngine(const StepCosts& costs, std::size_t groups)
+    : costs_(costs),
+      straggles_(!costs.straggling.empty()),
+      sharing_(costs.clock.sharing),
+      straggling_(costs.straggling),
+      by_group_(costs.clock.sharing.communicators_apart),
+      channels_(by_group_ ? groups : 1) {}
+
+EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int repetitions)
+    : EventEngine(costs, program.collectives_of_group.size()) {
+  repetitions_ = static_cast<std::size_t>(repetitions);
+  segments_ = program.segments.size();
+  events_ = program.events;
+  collectives_ = program.collectives;
+  collectives_of_group_ = program.collectives_of_group;
+  event_ns_.assign(events_ * repetitions_, never_ns);
+  issued_from_.reserve(segments_ * repetitions_);
+  ends_.resize(repetitions_);
+  for (const IndexRange& range : program.lanes)
+    add_lane(std::span(program.items).subspan(range.begin, range.size()));
+}
+
+EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded)
+    : EventEngine(costs, groups) {
+  recorded_ = &recorded;
+  grows_ = true;
+  ends_.resize(1);
+}
+
+void EventEngine::add_lane(std::span<const LaneItem> items) {
+  LaneState lane{.items = items.data(), .count = static_cast<std::uint32_t>(items.size())};
+  for (std::uint32_t i = 0; i < lane.count; ++i)
+    if (items[i].kind == Kind::operation) lane.last_operation = i;
+  lanes_.push_back(lane);
+  next_ns_.push_back(never_ns);
+}
+
+// The host.
+
+void EventEngine::issue_segment(std::int64_t host_ns) {
+  issued_from_.push_back(host_ns);
+  if (straggles_) straggle_ns_.push_back(straggling_.wait().ns);
+  settled_ = false;
+}
+
+void EventEngine::issue(std::uint8_t lane, LaneItem item, std::int64_t host_ns) {
+  item.segment = static_cast<std::uint32_t>(issued_from_.size());
+  if (item.share == Share::collective) item.turn = item.turn_in_group = channel_of(item).issued++;
+  while (lanes_.size() <= lane) add_lane({});
+  grown_.resize(lanes_.size());
+  grown_[lane].push_back(item);
+  lanes_[lane].items = grown_[lane].data();
+  lanes_[lane].count = static_cast<std::uint32_t>(grown_[lane].size());
+  if (item.kind == Kind::operation) recorded_->issued[item.subject] = {host_ns};
+  issue_segment(host_ns);
+}
+
+std::uint32_t EventEngine::new_event() {
+  event_ns_.push_back(never_ns);
+  return static_cast<std::uint32_t>(event_ns_.size() - 1);
+}
+
+void EventEngine::settle() {
+  if (std::exchange(settled_, true)) return;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (lanes_[lane].waits_for_host) pass(lane);
+}
+
+void EventEngine::run_until(std::int64_t limit_ns) {
+  settle();
+  while (advance(limit_ns)) {
+  }
+}
+
+bool EventEngine::run_until_happened(std::size_t event) {
+  settle();
+  while (!has_happened(event))
+    if (!advance(never_ns - 1)) return false;
+  return true;
+}
+
+void EventEngine::finish() {
+  run_until(never_ns - 1);
+  const bool all =
+      std::ranges::all_of(lanes_, [](const LaneState& lane) { return lane.state == State::ended; });
+  if (!grows_ && !all)
+    throw Error(
+        {.where = "simulation", .what = "operations wait for operations that wait for them"});
+}
+
+Accounting EventEngine::accounting(std::size_t repetition) const {
+  const BusyNs& at_end = ends_[repetition].busy;
+  const BusyNs at_begin = repetition == 0 ? BusyNs{} : ends_[repetition - 1].busy;
+  Accounting sum;
+  for (std::size_t busy = 0; busy < at_end.size(); ++busy) {
+    const Duration time{at_end[busy] - at_begin[busy]};
+    sum.span += time;
+    if (busy & compute_bit)
+      sum.compute += time;
+    else if (busy & communication_bit)
+      sum.exposed_communication += time;
+    else if (busy & copy_bit)
+      sum.exposed_copy += time;
+    else
+      sum.idle += time;
+    if (busy & communication_bit) sum.communication += time;
+    if ((busy & compute_bit) && (busy & communication_bit)) sum.overlap += time;
+  }
+  return sum;
+}
+
+// Lanes.
+
+/// Up to the next operation, or to what the lane has to wait for.
+void EventEngine::pass(std::size_t index) {
+  LaneState& lane = lanes_[index];
+  lane.waits_for = no_event;
+  lane.waits_for_host = lane.waits_for_turn = false;
+  lane.state = State::blocked;
+  next_ns_[index] = never_ns;
+  while (true) {
+    if (lane.at == lane.count) {
+      if (grows_) {
+        lane.waits_for_host = true;
+        return;
+      }
+      lane.at = 0;
+      if (++lane.repetition == repetitions_) {
+        lane.state = State::ended;
+        return;
+      }
+    }
+    const LaneItem& item = lane.items[lane.at];
+    lane.waits_for_host = segment_of(lane, item) >= issued_from_.size();
+    if (lane.waits_for_host) return;
+    if (item.kind == Kind::operation) return get_ready(index, item);
+    const bool previous = item.kind == Kind::wait_previous;
+    ++lane.at;
+    if (previous && lane.repetition == 0) continue;
+    const std::size_t event = (lane.repetition - (previous ? 1 : 0)) * events_ + item.subject;
+    if (item.kind == Kind::record) {
+      record(event, lane.free_ns);
+    } else {
+      if (event_ns_[event] == never_ns) {
+        --lane.at;
+        lane.waits_for = event;
+        return;
+      }
+      lane.free_ns = std::max(lane.free_ns, event_ns_[event]);
+    }
+  }
+}
+
+void EventEngine::record(std::size_t event, std::int64_t ns) {
+  event_ns_[event] = ns;
+  for (std::size_t other = 0; other < lanes_.size(); ++other)
+    if (lanes_[other].waits_for == event) pass(other);
+}
+
+/// Counted over all repetitions.
+std::uint64_t EventEngine::turn_of(const LaneState& lane, const LaneItem& item) const {
+  if (grows_) return item.turn;
+  return by_group_ ? lane.repetition * std::uint64_t{collectives_of_group_[item.group]} +
+                         item.turn_in_group
+                   : lane.repetition * std::uint64_t{collectives_} + item.turn;
+}
+
+LinkUse EventEngine::use_of(const LaneItem& item) const {
+  const bool uses = item.share == Share::collective && !costs_.uses.empty();
+  return uses ? costs_.uses[item.subject] : LinkUse{};
+}
+
+/// When the last rank has come to an operation.
+std::int64_t EventEngine::ranks_there_ns(const LaneState& lane, const LaneItem& item) const {
+  if (!straggles_ || item.share != Share::collective) return 0;
+  return issued_ns(lane, item) + straggle_ns_[segment_of(lane, item)];
+}
+
+void EventEngine::get_ready(std::size_t index, const LaneItem& item) {
+  LaneState& lane = lanes_[index];
+  const std::int64_t issued = issued_ns(lane, item);
+  std::int64_t ready_ns = std::max(lane.free_ns, issued);
+  if (takes_turns(item)) {
+    const Channel& channel = channel_of(item);
+    lane.waits_for_turn = channel.turn != turn_of(lane, item);
+    if (lane.waits_for_turn) return;
+    ready_ns = std::max(ready_ns, channel.free_ns);
+  }
+  // Ranks meet where the thread that computes has to wait for a collective.
+  if (straggles_ && item.on_host && lane.free_ns > issued) straggling_.meet();
+  lane.state = State::ready;
+  lane.share = item.share;
+  next_ns_[index] = ready_ns;
+}
+
+void EventEngine::start(std::size_t index) {
+  LaneState& lane = lanes_[index];
+  if (lane.state == State::awaits_ranks) {
+    --awaiting_;
+    return run(index);
+  }
+  lane.start_ns = now_ns_;
+  const std::int64_t there_ns = ranks_there_ns(lane, lane.items[lane.at]);
+  if (there_ns <= now_ns_) return run(index);
+  ++awaiting_;
+  lane.state = State::awaits_ranks;
+  next_ns_[index] = there_ns;
+}
+
+void EventEngine::run(std::size_t index) {
+  LaneState& lane = lanes_[index];
+  const LaneItem& item = lane.items[lane.at];
+  lane.state = State::runs;
+  lane.since_ns = now_ns_;
+  lane.left_ns = static_cast<double>(time_ns(item));
+  sharing_.begin(lane.share, use_of(item));
+  copies_ += item.copies;
+  started_.push_back(index);
+}
+
+/// The end as it is when nothing else starts or ends before.
+void EventEngine::set_pace(std::size_t index) {
+  LaneState& lane = lanes_[index];
+  lane.slowdown = sharing_.slowdown(lane.share);
+  next_ns_[index] = lane.since_ns + remaining_ns(lane.left_ns, lane.slowdown);
+}
+
+void EventEngine::change_pace(std::size_t index) {
+  LaneState& lane = lanes_[index];
+  lane.left_ns -= static_cast<double>(now_ns_ - lane.since_ns) / lane.slowdown;
+  lane.since_ns = now_ns_;
+  set_pace(index);
+}
+
+void EventEngine::note_times(const LaneState& lane, const LaneItem& item, std::int64_t end_ns) {
+  if (straggles_ && lane.share == Share::compute) straggling_.computed({end_ns - lane.start_ns});
+  if (recorded_ == nullptr) return;
+  recorded_->start[item.subject] = {lane.start_ns};
+  recorded_->end[item.subject] = {end_ns};
+}
+
+void EventEngine::end(std::size_t index) {
+  LaneState& lane = lanes_[index];
+  const LaneItem& item = lane.items[lane.at];
+  sharing_.end(lane.share, use_of(item));
+  copies_ -= item.copies;
+  lane.free_ns = last_end_ns_ = now_ns_;
+  note_times(lane, item, now_ns_);
+  if (lane.at == lane.last_operation && now_ns_ >= ends_[lane.repetition].ns)
+    ends_[lane.repetition] = {now_ns_, busy_ns_};
+  ++lane.at;
+  const bool passes_turn = takes_turns(item);
+  if (passes_turn) {
+    Channel& channel = channel_of(item);
+    ++channel.turn;
+    channel.free_ns = now_ns_;
+  }
+  pass(index);
+  if (!passes_turn) return;
+  for (std::size_t other = 0; other < lanes_.size(); ++other)
+    if (lanes_[other].waits_for_turn) pass(other);
+}
+
+// The clock.
+
+void EventEngine::go_to(std::int64_t next_ns) {
+  const bool communicates = sharing_.runs(Share::collective) || awaiting_ > 0;
+  const std::size_t busy = (sharing_.runs(Share::compute) ? compute_bit : 0) |
+                           (communicates ? communication_bit : 0) | (copies_ > 0 ? copy_bit : 0);
+  busy_ns_[busy] += next_ns - now_ns_;
+  now_ns_ = next_ns;
+}
+
+/// While nothing else happens, operations of the first lane follow each other.
+void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
+  LaneState& lane = lanes_[index];
+  std::int64_t end_ns = next_ns_[index];
+  while (end_ns < bound_ns && lane.at + 1 < lane.count) {
+    const LaneItem& next = lane.items[lane.at + 1];
+    const bool follows = next.kind == Kind::operation && next.share == lane.share &&
+                         segment_of(lane, next) < issued_from_.size() &&
+                         issued_ns(lane, next) <= end_ns;
+    if (!follows) break;
+    note_times(lane, lane.items[lane.at], end_ns);
+    ++lane.at;
+    lane.start_ns = lane.since_ns = end_ns;
+    lane.left_ns = static_cast<double>(time_ns(next));
+    end_ns += remaining_ns(lane.left_ns, lane.slowdown);
+  }
+  next_ns_[index] = end_ns;
+}
+
+/// To the next moment up to the limit at which anything starts or ends: whether there is one.
+bool EventEngine::advance(std::int64_t limit_ns) {
+  if (lanes_.empty()) return false;
+  std::size_t first = 0;
+  std::int64_t second_ns = never_ns;
+  for (std::size_t lane = 1; lane < lanes_.size(); ++lane) {
+    if (next_ns_[lane] < next_ns_[first]) {
+      second_ns = next_ns_[first];
+      first = lane;
+    } else {
+      second_ns = std::min(second_ns, next_ns_[lane]);
+    }
+  }
+  if (next_ns_[first] > limit_ns) return false;
+  if (lanes_[first].state == State::runs && lanes_[first].share == Share::compute)
+    run_ahead(first, std::min(second_ns, limit_ns + 1));
+  const std::int64_t next_ns = std::min(next_ns_[first], second_ns);
+  if (next_ns > limit_ns) return false;
+  happen(next_ns);
+  return true;
+}
+
+void EventEngine::happen(std::int64_t next_ns) {
+  go_to(next_ns);
+  const bool computed = sharing_.runs(Share::compute);
+  const bool communicated = sharing_.runs(Share::collective);
+  const double links = sharing_.links();
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (lanes_[lane].state == State::runs && next_ns_[lane] == now_ns_) end(lane);
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const State state = lanes_[lane].state;
+    if ((state == State::ready || state == State::awaits_ranks) && next_ns_[lane] <= now_ns_)
+      start(lane);
+  }
+  // Once all have started: what starts at the same moment slows each other from the beginning.
+  for (const std::size_t lane : started_) set_pace(lane);
+  started_.clear();
+  if (sharing_.runs(Share::compute) == computed &&
+      sharing_.runs(Share::collective) == communicated && sharing_.links() == links)
+    return;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (lanes_[lane].state == State::runs) change_pace(lane);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,190 @@
+// EventEngine: when the operations of a host program start and end on a device. The one simulation
+// of streams, links, contention and straggling ranks; who drives it is the host.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "core/base/quantities.h"
+#include "core/schedule/samples.h"
+#include "sim/engine/sharing.h"
+#include "sim/engine/step_program.h"
+#include "sim/engine/straggling.h"
+#include "traces/trace.h"
+
+namespace shardscope {
+
+/// How long the host takes, and how operations share the device.
+struct DeviceClockOptions {
+  Duration launch;    ///< of the host, before an operation is on its stream
+  Duration dispatch;  ///< of the host, for an operator that issues nothing
+  SharingRules sharing;
+};
+
+/// What a step costs on a machine.
+struct StepCosts {
+  std::vector<Duration> times;  ///< by `LaneItem::subject` of operations, alone
+  std::vector<LinkUse> uses;    ///< alike: the links that collectives keep busy; none: no matter
+  DeviceClockOptions clock;
+  /// Of ranks whose host computes (sim/engine/straggling.h); none: they are always in step.
+  std::vector<StragglingSample> straggling = {};
+};
+
+/// Moments of operations, by `LaneItem::subject`.
+struct OperationMoments {
+  static constexpr Duration not_started{-1};
+  explicit OperationMoments(std::size_t count)
+      : issued(count, not_started), start(count, not_started), end(count, not_started) {}
+  std::vector<Duration> issued;  ///< the host reached it
+  std::vector<Duration> start;
+  std::vector<Duration> end;
+};
+
+/// Lanes of operations that the host has issued, and the events that they record and wait for.
+///
+/// An operation starts when the host has issued it, what is before it on its lane has ended, the
+/// events that its lane waits for have happened, and no earlier collective holds the channel. While
+/// operations share the device each advances at 1 / its slowdown; rates change at the exact moment
+/// that one starts or ends, and ends are rounded up to whole nanoseconds, so that the same input
+/// gives the same times on every machine. A collective begins for all ranks when the last of them
+/// has come, so that it is longer by as much as that one straggles.
+///
+/// The host's work comes in segments, each issued at one moment: a `LaneItem` says which segment it
+/// is of and how much the host had done in it before. The engine looks at the device only when the
+/// host asks.
+class EventEngine {
+ public:
+  static constexpr std::int64_t never_ns = std::numeric_limits<std::int64_t>::max();
+
+  /// Repetitions of a program, one after the other. All of it must outlive the engine.
+  EventEngine(const StepProgram& program, const StepCosts& costs, int repetitions);
+  /// A program that grows while it is played, of collectives in `groups` communicators. `recorded`
+  /// gets the moments of its operations.
+  EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded);
+
+  /// The host begins the next segment of its work at this moment.
+  void issue_segment(std::int64_t host_ns);
+  /// The same with one item in it: of a program that grows.
+  void issue(std::uint8_t lane, LaneItem item, std::int64_t host_ns);
+  std::uint32_t new_event();
+
+  /// Lets happen what happens up to a moment, or until an event has happened: whether it has.
+  void run_until(std::int64_t limit_ns);
+  bool run_until_happened(std::size_t event);
+  /// Lets everything happen that was issued. Throws Error where a program that does not grow is
+  /// not at its end.
+  void finish();
+
+  bool has_happened(std::size_t event) const { return event_ns_[event] != never_ns; }
+  std::int64_t event_ns(std::size_t event) const { return event_ns_[event]; }
+  std::int64_t last_end_ns() const { return last_end_ns_; }
+
+  /// What ranks have computed so far makes none of them late.
+  void meet() { straggling_.meet(); }
+
+  /// When the last operation of a repetition ended.
+  std::int64_t end_ns(std::size_t repetition) const { return ends_[repetition].ns; }
+  /// Of a repetition, from the end of the one before to its own.
+  Accounting accounting(std::size_t repetition) const;
+
+ private:
+  enum class State : std::uint8_t { blocked, ready, awaits_ranks, runs, ended };
+  static constexpr std::size_t no_event = ~std::size_t{0};
+  /// What is busy, as bits of an index into a table of times.
+  using BusyNs = std::array<std::int64_t, 8>;
+
+  struct LaneState {
+    const LaneItem* items = nullptr;
+    std::uint32_t count = 0;
+    std::uint32_t at = 0;
+    std::uint32_t last_operation = ~std::uint32_t{0};
+    std::uint32_t repetition = 0;
+    State state = State::blocked;
+    Share share = Share::alone;  // of the operation at hand
+    bool waits_for_host = true;
+    bool waits_for_turn = false;
+    std::size_t waits_for = no_event;
+    std::int64_t free_ns = 0;   // when all before `at` has ended
+    std::int64_t start_ns = 0;  // of the operation at hand
+    std::int64_t since_ns = 0;  // since when `left_ns` counts
+    double left_ns = 0;         // at full speed
+    double slowdown = 1;
+  };
+  struct Ended {
+    std::int64_t ns = 0;
+    BusyNs busy{};
+  };
+  /// Collectives that run one after the other.
+  struct Channel {
+    std::uint64_t turn = 0;
+    std::int64_t free_ns = 0;
+    std::uint32_t issued = 0;  // of a program that grows
+  };
+
+  EventEngine(const StepCosts& costs, std::size_t groups);
+  void add_lane(std::span<const LaneItem> items);
+  std::size_t segment_of(const LaneState& lane, const LaneItem& item) const {
+    return lane.repetition * segments_ + item.segment;
+  }
+  std::int64_t issued_ns(const LaneState& lane, const LaneItem& item) const {
+    return issued_from_[segment_of(lane, item)] + item.launches * costs_.clock.launch.ns +
+           item.dispatches * costs_.clock.dispatch.ns;
+  }
+  std::int64_t ranks_there_ns(const LaneState& lane, const LaneItem& item) const;
+  std::int64_t time_ns(const LaneItem& item) const { return costs_.times[item.subject].ns; }
+  LinkUse use_of(const LaneItem& item) const;
+  bool takes_turns(const LaneItem& item) const {
+    return item.share == Share::collective && costs_.clock.sharing.collectives_serial;
+  }
+  Channel& channel_of(const LaneItem& item) { return channels_[by_group_ ? item.group : 0]; }
+  std::uint64_t turn_of(const LaneState& lane, const LaneItem& item) const;
+
+  void settle();
+  void record(std::size_t event, std::int64_t ns);
+  void pass(std::size_t index);
+  void get_ready(std::size_t index, const LaneItem& item);
+  void start(std::size_t index);
+  void run(std::size_t index);
+  void set_pace(std::size_t index);
+  void change_pace(std::size_t index);
+  void end(std::size_t index);
+  void note_times(const LaneState& lane, const LaneItem& item, std::int64_t end_ns);
+  void go_to(std::int64_t next_ns);
+  void run_ahead(std::size_t index, std::int64_t bound_ns);
+  bool advance(std::int64_t limit_ns);
+  void happen(std::int64_t next_ns);
+
+  const StepCosts& costs_;
+  OperationMoments* recorded_ = nullptr;
+  bool grows_ = false;
+  bool straggles_ = false;
+  std::size_t repetitions_ = 1;
+  std::size_t segments_ = 0;  // of a repetition; 0: the program grows
+  std::size_t events_ = 0;    // of a repetition
+  std::size_t collectives_ = 0;
+  std::span<const std::uint32_t> collectives_of_group_;
+  Sharing sharing_;
+  Straggling straggling_;
+  bool by_group_;
+  std::vector<Channel> channels_;
+  std::vector<LaneState> lanes_;
+  std::vector<std::vector<LaneItem>> grown_;  // by lane, of a program that grows
+  std::vector<std::int64_t> next_ns_;         // by lane: end of what runs, start of what is ready
+  std::vector<std::int64_t> event_ns_;        // by repetition, event
+  std::vector<std::int64_t> issued_from_;     // by repetition, segment of the host's work
+  std::vector<std::int64_t> straggle_ns_;     // alike: how late the last rank comes; or none
+  std::vector<Ended> ends_;                   // by repetition
+  std::int64_t now_ns_ = 0;
+  std::int64_t last_end_ns_ = 0;
+  std::vector<std::size_t> started_;  // lanes, at this moment
+  bool settled_ = true;  // no lane has got anything from the host that it has not looked at
+  int copies_ = 0;
+  int awaiting_ = 0;  // collectives whose last rank is on its way
+  BusyNs busy_ns_{};
+};
+
+}  // namespace shardscope

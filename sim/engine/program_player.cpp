@@ -1,0 +1,108 @@
+#include "sim/engine/program_player.h"
+
+#include <utility>
+
+namespace shardscope {
+
+MemoryMoment ProgramPlayer::figures() const {
+  const AllocatorStatistics& now = setting_.allocator->statistics();
+  return {.allocated = live_,
+          .active = {now.active_bytes.current},
+          .reserved = {now.reserved_bytes.current}};
+}
+
+bool ProgramPlayer::play_until(std::uint32_t end) {
+  const HostProgram& program = setting_.schedule.program;
+  blocks_.resize(setting_.schedule.buffers.size());
+  block_bytes_.resize(blocks_.size());
+  events_.resize(program.events);
+  while (next_ < end && !failed_) act(program.actions[next_++]);
+  return !failed_;
+}
+
+void ProgramPlayer::unwind() {
+  const auto& actions = setting_.schedule.program.actions;
+  blocks_.resize(setting_.schedule.buffers.size());
+  for (; next_ < actions.size(); ++next_)
+    if (actions[next_].kind == HostActionKind::free) free(actions[next_]);
+}
+
+DeviceStream ProgramPlayer::stream(std::uint8_t lane) {
+  const std::vector<Lane>& lanes = setting_.schedule.program.lanes;
+  while (streams_.size() <= lane)
+    streams_.push_back(device_stream(lanes[streams_.size()], streams_.size()));
+  return streams_[lane];
+}
+
+void ProgramPlayer::act(const HostAction& action) {
+  DeviceEvents& device = setting_.device;
+  switch (action.kind) {
+    case HostActionKind::launch:
+      launched_ = OperationId{action.subject};
+      return device.launch(stream(action.lane), launched_);
+    case HostActionKind::run:
+      launched_ = OperationId{action.subject};
+      return device.run(stream(action.lane), launched_);
+    case HostActionKind::dispatch:
+      return device.dispatch();
+    case HostActionKind::allocate:
+      return allocate(action);
+    case HostActionKind::free:
+      return free(action);
+    case HostActionKind::record_stream:
+      if (const auto& block = blocks_[action.subject])
+        setting_.allocator->record_stream(*block, stream(action.lane));
+      return;
+    case HostActionKind::record_event:
+      events_[action.subject] = device.record(stream(action.lane));
+      return;
+    case HostActionKind::wait_event:
+      return device.stream_waits(stream(action.lane), events_[action.subject]);
+    case HostActionKind::host_wait:
+      return device.wait(events_[action.subject]);
+    case HostActionKind::host_sync:
+      return device.wait(stream(action.lane));
+    case HostActionKind::empty_cache:
+      if (setting_.allocator != nullptr) setting_.allocator->empty_cache();
+      return;
+    case HostActionKind::mark:
+      return;
+  }
+}
+
+void ProgramPlayer::allocate(const HostAction& action) {
+  if (setting_.allocator == nullptr) return;
+  const Buffer& buffer = setting_.schedule.buffers[action.subject];
+  turn(true);
+  const auto block = setting_.allocator->allocate(buffer.bytes, stream(action.lane));
+  if (!block) return fail(action);
+  blocks_[action.subject] = block;
+  const std::int64_t bytes = setting_.allocator->size_of(*block).count;
+  block_bytes_[action.subject] = bytes;
+  live_[buffer.category].count += bytes;
+}
+
+void ProgramPlayer::free(const HostAction& action) {
+  const auto block = std::exchange(blocks_[action.subject], std::nullopt);
+  if (!block) return;
+  turn(false);
+  setting_.allocator->free(*block);
+  live_[setting_.schedule.buffers[action.subject].category].count -= block_bytes_[action.subject];
+}
+
+void ProgramPlayer::turn(bool rises) {
+  if (std::exchange(rising_, rises) != rises && watcher_ != nullptr)
+    watcher_->on_turn(figures(), launched_);
+}
+
+/// The operator that asked lets go of what it has got since the last one was issued.
+void ProgramPlayer::fail(const HostAction& action) {
+  const auto& actions = setting_.schedule.program.actions;
+  const std::uint32_t at = next_ - 1;
+  failed_ = {
+      .action = at, .buffer = BufferId{action.subject}, .failure = *setting_.allocator->failure()};
+  for (std::uint32_t i = at; i-- > 0 && actions[i].kind == HostActionKind::allocate;)
+    free(actions[i]);
+}
+
+}  // namespace shardscope

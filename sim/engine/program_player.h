@@ -1,0 +1,82 @@
+// ProgramPlayer: goes through a schedule's host program with a device, and with a caching allocator
+// where one is asked for.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/schedule/schedule.h"
+#include "sim/allocator/caching_allocator.h"
+
+namespace shardscope {
+
+/// A request of the program that failed: PyTorch raises torch.OutOfMemoryError there.
+struct FailedRequest {
+  std::uint32_t action = 0;
+  BufferId buffer;
+  OutOfMemory failure;
+};
+
+/// Figures of memory at a moment: what a profiler's counters show.
+struct MemoryMoment {
+  CategoryBytes allocated;  ///< in blocks, as the allocator counts
+  Bytes active;
+  Bytes reserved;
+  bool operator==(const MemoryMoment&) const = default;
+};
+
+class ProgramPlayer {
+ public:
+  struct Setting {
+    const Schedule& schedule;     ///< may still grow
+    CachingAllocator* allocator;  ///< null: requests for memory are passed over
+    DeviceEvents& device;
+  };
+  /// All of it must outlive the player.
+  explicit ProgramPlayer(const Setting& setting) : setting_(setting) {}
+
+  /// Called where memory turns from rising to falling or back: between two calls it only does one
+  /// of both.
+  class Watcher {
+   public:
+    virtual ~Watcher() = default;
+    /// `operation` is the last one that was issued.
+    virtual void on_turn(const MemoryMoment& figures, OperationId operation) = 0;
+  };
+  void watch(Watcher& watcher) { watcher_ = &watcher; }
+
+  /// Goes on up to action `end`. Stops for good at a request that fails; whether it got there.
+  bool play_until(std::uint32_t end);
+  /// The next action is this one, of a step that repeats.
+  void go_back_to(std::uint32_t action) { next_ = action; }
+  /// After a request that failed: what the program lets go of from there on, as the error passes
+  /// through it.
+  void unwind();
+
+  const std::optional<FailedRequest>& failed() const { return failed_; }
+  MemoryMoment figures() const;
+  std::uint32_t next_action() const { return next_; }
+
+ private:
+  void act(const HostAction& action);
+  void allocate(const HostAction& action);
+  void free(const HostAction& action);
+  void fail(const HostAction& action);
+  void turn(bool rises);
+  DeviceStream stream(std::uint8_t lane);
+
+  Setting setting_;
+  Watcher* watcher_ = nullptr;
+  std::vector<DeviceStream> streams_;                 // by lane
+  std::vector<std::optional<MemoryBlockId>> blocks_;  // by buffer
+  std::vector<std::int64_t> block_bytes_;             // by buffer
+  std::vector<DeviceEvent> events_;
+  CategoryBytes live_;
+  OperationId launched_;
+  std::uint32_t next_ = 0;
+  bool rising_ = false;
+  std::optional<FailedRequest> failed_;
+};
+
+}  // namespace shardscope

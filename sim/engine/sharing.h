@@ -1,0 +1,69 @@
+// How operations that run at once slow each other: one rule for everything that plays a schedule.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "core/schedule/schedule.h"
+#include "sim/collectives/link_use.h"
+
+namespace shardscope {
+
+struct SharingRules {
+  /// Collectives run one after the other, in issue order.
+  bool collectives_serial = true;
+  /// Only those of one communicator do, as NCCL's; others run beside them and share the links.
+  bool communicators_apart = false;
+  double compute_slowdown = 1;     ///< factor on compute while a collective runs, at least 1
+  double collective_slowdown = 1;  ///< factor on a collective while compute runs, at least 1
+  bool operator==(const SharingRules&) const = default;
+};
+
+/// What an operation shares: the compute units, the links, or nothing (a copy engine, the host).
+enum class Share : std::uint8_t { compute, collective, alone };
+inline constexpr std::size_t share_count = 3;
+Share share_of(OperationKind kind);
+
+/// Whose turn a collective waits for: its communicator's number, or 0 where all share one channel.
+std::uint32_t channel_of(const Schedule& schedule, const Operation& op, const SharingRules& rules);
+
+/// What runs at a moment.
+class Sharing {
+ public:
+  explicit Sharing(const SharingRules& rules) : rules_(rules) {}
+
+  /// `use`: of a collective.
+  void begin(Share share, const LinkUse& use = {}) {
+    ++running_[static_cast<std::size_t>(share)];
+    links_ = links_ + use;
+  }
+  void end(Share share, const LinkUse& use = {}) {
+    --running_[static_cast<std::size_t>(share)];
+    links_ = runs(Share::collective) ? links_ - use : LinkUse{};
+  }
+  bool runs(Share share) const { return running_[static_cast<std::size_t>(share)] > 0; }
+
+  /// The factor on the time of an operation that runs now.
+  double slowdown(Share share) const {
+    if (share == Share::compute && runs(Share::collective)) return rules_.compute_slowdown;
+    if (share != Share::collective) return 1;
+    const double compute = runs(Share::compute) ? rules_.collective_slowdown : 1;
+    return compute * link_slowdown(links_);
+  }
+  /// All that the slowdowns depend on, as far as it changes them: equal values, equal slowdowns.
+  double links() const { return link_slowdown(links_); }
+
+ private:
+  SharingRules rules_;
+  std::array<int, share_count> running_{};
+  LinkUse links_;  ///< of all collectives that run
+};
+
+/// Whole nanoseconds that `left_ns` at full speed still take. A millionth of a nanosecond is
+/// rounding, not work.
+inline std::int64_t remaining_ns(double left_ns, double slowdown) {
+  return static_cast<std::int64_t>(std::ceil(left_ns * slowdown - 1e-6));
+}
+
+}  // namespace shardscope

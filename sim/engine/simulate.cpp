@@ -1,0 +1,242 @@
+#include "sim/engine/simulate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/cost/cost_model.h"
+#include "sim/engine/clock_options.h"
+#include "sim/engine/program_player.h"
+#include "sim/engine/timed_device.h"
+#include "traces/analysis.h"
+#include "traces/schedule_trace.h"
+
+namespace shardscope {
+namespace {
+
+StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  return {.times = operation_times(schedule, model),
+          .uses = link_uses(schedule, model),
+          .clock = clock_options(schedule, profile),
+          .straggling = straggling_of(schedule, profile)};
+}
+
+DeviceCapacity memory_of(const HardwareProfile& profile, const AllocatorChoice& choice) {
+  if (choice.memory) return *choice.memory;
+  constexpr Bytes endless{1ll << 60};
+  return {.total = profile.memory > Bytes{} ? profile.memory : endless};
+}
+
+/// Plays the steps and keeps what becomes of them.
+class Run final : private ProgramPlayer::Watcher {
+ public:
+  Run(const Schedule& schedule, const HardwareProfile& profile, const AllocatorChoice& choice)
+      : schedule_(schedule),
+        has_arena_(schedule.memory == MemorySource::arena),
+        costs_(costs_of(schedule, profile)),
+        device_(schedule, costs_),
+        allocator_(choice.settings, memory_of(profile, choice), device_),
+        player_({.schedule = schedule,
+                 .allocator = has_arena_ ? nullptr : &allocator_,
+                 .device = device_}),
+        runs_on_host_(schedule.operations.size(), false) {
+    player_.watch(*this);
+    for (const HostAction& action : schedule.program.actions)
+      if (action.kind == HostActionKind::run) runs_on_host_[action.subject] = true;
+  }
+
+  Simulation play() {
+    player_.play_until(schedule_.steps.empty() ? 0 : schedule_.steps.front().actions.begin);
+    if (player_.failed()) note_failure("setup");
+    come_to_rest();
+    if (!costs_.straggling.empty()) play_unseen(schedule_.steps.front());
+    in_setup_ = false;
+    for (const Step& step : schedule_.steps) play(step);
+    device_.finish();
+    fill_trace();
+    fill_steps();
+    return std::move(result_);
+  }
+
+ private:
+  /// What follows begins when everything before has ended.
+  void come_to_rest() {
+    device_.finish();
+    base_ = std::max(device_.last_end(), device_.host_time());
+    device_.host_waits_until(base_);
+  }
+
+  /// Where ranks straggle, a step begins with what the one before has left of it.
+  void play_unseen(const Step& step) {
+    device_.meet();
+    player_.play_until(step.actions.end);
+    come_to_rest();
+    player_.go_back_to(step.actions.begin);
+  }
+
+  void on_turn(const MemoryMoment& figures, OperationId operation) override {
+    if (in_setup_) return;
+    note_peak(result_.steps.back().memory, figures.allocated, operation);
+    samples_.push_back({.time = device_.host_time() - base_,
+                        .operation = operation,
+                        .live = figures.allocated,
+                        .active = figures.active,
+                        .reserved = figures.reserved});
+  }
+
+  void note_peak(StepMemory& memory, const CategoryBytes& live, OperationId operation) {
+    if (const Bytes total = live.total(); total > highest_) {
+      highest_ = total;
+      memory.at_peak = live;
+      memory.at_operation = operation;
+    }
+    for (const MemoryCategory c : memory_categories)
+      memory.maximum[c] = std::max(memory.maximum[c], live[c]);
+  }
+
+  void play(const Step& step) {
+    result_.steps.push_back({.label = step.label});
+    if (player_.failed()) return;
+    highest_ = {};
+    if (has_arena_) {
+      player_.play_until(step.actions.end);
+      return add_memory_of_arena(step);
+    }
+    allocator_.reset_peaks();
+    const std::int64_t retries = allocator_.statistics().retries;
+    on_turn(player_.figures(), {});
+    player_.play_until(step.actions.end);
+    on_turn(player_.figures(), {});
+    const AllocatorStatistics& now = allocator_.statistics();
+    StepMemory& memory = result_.steps.back().memory;
+    memory.peak_allocated = {now.allocated_bytes.peak};
+    memory.peak_active = {now.active_bytes.peak};
+    memory.peak_reserved = {now.reserved_bytes.peak};
+    memory.retries = now.retries - retries;
+    if (player_.failed()) note_failure(step.label);
+  }
+
+  /// It changes when the host reaches an operation: what that allocates included, what earlier ones
+  /// freed gone. Between steps what no operation allocates is left.
+  void add_memory_of_arena(const Step& step) {
+    device_.finish();
+    StepMemory& memory = result_.steps.back().memory;
+    const std::vector<CategoryBytes> live = live_bytes(schedule_);
+    const CategoryBytes resting = resting_bytes(schedule_);
+    note_peak(memory, resting, {});
+    CategoryBytes before = resting;
+    for (std::uint32_t op = step.operations.begin; op < step.operations.end; ++op) {
+      if (live[op] == before) continue;
+      before = live[op];
+      note_peak(memory, before, OperationId{op});
+      samples_.push_back({.time = reached(op), .operation = OperationId{op}, .live = before});
+    }
+    samples_.push_back({.time = device_.last_end() - base_, .live = resting});
+    memory.peak_allocated = memory.peak_active = highest_;
+    memory.peak_reserved = arena_layout(schedule_).size;
+  }
+
+  /// When the host allocates for an operation: before it issues it, or runs it itself.
+  Duration reached(std::uint32_t op) const {
+    const OperationMoments& times = device_.times();
+    return (runs_on_host_[op] ? times.start[op] : times.issued[op]) - base_;
+  }
+
+  void note_failure(const std::string& step) {
+    const FailedRequest& failed = *player_.failed();
+    const Buffer& buffer = schedule_.at(failed.buffer);
+    result_.out_of_memory = RunsOutOfMemory{.step = step,
+                                            .operation = buffer.allocated_by,
+                                            .name = std::string(schedule_.name(buffer)),
+                                            .requested = failed.failure.requested,
+                                            .at_failure = failed.failure.statistics,
+                                            .message = message_of(failed.failure)};
+  }
+
+  /// Tracks of the lanes, in their order, then of a host that waits for the device.
+  void add_tracks(Trace& trace) const {
+    trace.tracks.clear();
+    for (const Lane& lane : schedule_.program.lanes)
+      trace.tracks.push_back({.name = lane.name, .stream = lane.stream});
+    if (!has_arena_) trace.tracks.push_back({.name = "host", .stream = Stream::host});
+  }
+
+  void fill_trace() {
+    Trace& trace = result_.trace = start_trace(schedule_, TraceKind::predicted);
+    add_tracks(trace);
+    add_spans(trace);
+    if (!has_arena_) add_host(trace);
+    trace.memory = std::move(samples_);
+  }
+
+  void add_spans(Trace& trace) const {
+    const OperationMoments& times = device_.times();
+    for (const HostAction& action : schedule_.program.actions) {
+      if (!issues_operation(action.kind)) continue;
+      const Operation& op = schedule_.operations[action.subject];
+      const Duration start = times.start[action.subject];
+      if (op.phase == Phase::init || start == OperationMoments::not_started) continue;
+      trace.spans.push_back({.start = start - base_,
+                             .duration = times.end[action.subject] - start,
+                             .name = op.name,
+                             .track = action.lane,
+                             .span_class = span_class_of(op.kind),
+                             .operation = OperationId{action.subject},
+                             .step = op.step + 1});
+    }
+  }
+
+  void add_host(Trace& trace) const {
+    const auto track = static_cast<std::uint16_t>(trace.tracks.size() - 1);
+    const auto name = static_cast<std::uint32_t>(trace.names.size());
+    trace.names.emplace_back("host waits for the device");
+    for (const TimedDevice::HostWait& wait : device_.host_waits())
+      if (wait.begin >= base_)
+        trace.spans.push_back({.start = wait.begin - base_,
+                               .duration = wait.end - wait.begin,
+                               .name = name,
+                               .track = track,
+                               .span_class = SpanClass::host});
+  }
+
+  void fill_steps() {
+    Duration begin;
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const IndexRange operations = schedule_.steps[i].operations;
+      Duration end = begin;
+      for (std::uint32_t op = operations.begin; op < operations.end; ++op)
+        end = std::max(end, device_.times().end[op] - base_);
+      SimulatedStep& step = result_.steps[i];
+      step.window = {.begin = begin, .end = end};
+      step.accounting = account(result_.trace, step.window);
+      begin = end;
+    }
+    if (!result_.steps.empty()) result_.accounting = result_.steps.back().accounting;
+  }
+
+  const Schedule& schedule_;
+  bool has_arena_;
+  StepCosts costs_;
+  TimedDevice device_;
+  CachingAllocator allocator_;
+  ProgramPlayer player_;
+  std::vector<bool> runs_on_host_;  ///< by operation
+  Simulation result_;
+  std::vector<MemorySample> samples_;
+  Duration base_;
+  Bytes highest_;
+  bool in_setup_ = true;
+};
+
+}  // namespace
+
+Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
+                    const AllocatorChoice& allocator) {
+  Simulation simulation = Run(schedule, profile, allocator).play();
+  simulation.trace.device = fmt::format("{}: {}", profile.device, profile.name);
+  return simulation;
+}
+
+}  // namespace shardscope

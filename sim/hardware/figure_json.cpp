@@ -1,0 +1,44 @@
+#include "sim/hardware/figure_json.h"
+
+namespace shardscope {
+
+std::string read_text(const JsonValue& value) {
+  std::string text = value.string();
+  if (text.empty()) throw value.error("must not be empty");
+  return text;
+}
+
+Provenance read_provenance(const JsonValue& figure) {
+  constexpr double largest_spread = 10;
+  const std::optional<JsonValue> spread = figure.find("spread");
+  return {.origin = read_name(
+              figure.at("origin"),
+              {Origin::measured, Origin::vendor, Origin::published, Origin::assumed}, "origin"),
+          .source = read_text(figure.at("source")),
+          .date = read_text(figure.at("date")),
+          .spread = spread ? spread->number(0, largest_spread) : 0};
+}
+
+std::string json_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+std::string provenance_json(const HardwareProfile& profile, std::string_view key) {
+  const auto found = profile.provenance.find(key);
+  const Provenance provenance = found == profile.provenance.end() ? Provenance{} : found->second;
+  std::string text =
+      fmt::format("\"origin\": \"{}\", \"source\": {}, \"date\": {}", name_of(provenance.origin),
+                  json_text(provenance.source), json_text(provenance.date));
+  if (provenance.spread > 0) text += fmt::format(", \"spread\": {}", provenance.spread);
+  return text;
+}
+
+}  // namespace shardscope

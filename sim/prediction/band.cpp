@@ -1,0 +1,158 @@
+#include "sim/prediction/band.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include "sim/collectives/placement.h"
+#include "sim/cost/cost_model.h"
+#include "sim/kernels/device_efficiency.h"
+
+namespace shardscope {
+namespace {
+
+std::size_t index_of(CostGroup group) { return static_cast<std::size_t>(group); }
+
+Duration scaled(Duration time, double factor) {
+  return Duration::from_seconds(time.seconds() * factor);
+}
+
+double difference(Duration moved, Duration time) {
+  return time.ns > 0 ? (moved.seconds() - time.seconds()) / time.seconds() : 0;
+}
+
+CostGroup group_of(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::matmul:
+      return CostGroup::products;
+    case WorkKind::attention_forward:
+    case WorkKind::attention_backward:
+      return CostGroup::attention;
+    default:
+      return CostGroup::memory;
+  }
+}
+
+/// Of figures whose file states no spread.
+double usual_spread(Origin origin) {
+  switch (origin) {
+    case Origin::measured:
+      return 0.03;
+    case Origin::vendor:
+    case Origin::published:
+      return 0.08;
+    case Origin::assumed:
+      return 0.25;
+  }
+  return 0;
+}
+
+double spread_of(const Provenance& provenance) {
+  return provenance.spread > 0 ? provenance.spread : usual_spread(provenance.origin);
+}
+
+/// Of the first of the figures that the profile has.
+double spread_of(const HardwareProfile& profile, std::initializer_list<std::string_view> figures) {
+  for (const std::string_view figure : figures)
+    if (const auto found = profile.provenance.find(figure); found != profile.provenance.end())
+      return spread_of(found->second);
+  return usual_spread(Origin::assumed);
+}
+
+/// What predictions are off by where all constants are right. Of machines that were measured: what
+/// is left of `./dev bench regret`; of data sheets: of published runs that no constant was fitted
+/// to.
+constexpr double model_spread_measured = 0.04;
+constexpr double model_spread_of_data_sheets = 0.025;
+
+}  // namespace
+
+CostGroup cost_group(const Schedule& schedule, const Operation& op,
+                     const HardwareProfile& profile) {
+  if (is_collective(op.kind)) {
+    const Group& group = schedule.groups[schedule.collectives[op.detail].group.value];
+    const int in_node = std::max(1, profile.ranks_per_node);
+    const bool crosses = profile.ranks_per_node > 0 && place(group.ranks, in_node).nodes > 1;
+    return crosses ? CostGroup::network : CostGroup::links;
+  }
+  const bool computes = op.kind == OperationKind::compute || op.kind == OperationKind::optimizer;
+  if (!computes) return CostGroup::memory;
+  if (op.detail != Operation::no_kernel)
+    return group_of(device_work(schedule.kernels[op.detail]).kind);
+  if (op.work != Operation::no_work) return group_of(schedule.works[op.work].kind);
+  return op.flops.count > 0 ? CostGroup::products : CostGroup::memory;
+}
+
+CostSpreads spreads_of(const HardwareProfile& profile) {
+  CostSpreads spreads;
+  const auto set = [&](CostGroup group, double spread) {
+    spreads.of_group[index_of(group)] = spread;
+  };
+  set(CostGroup::links, spread_of(profile, {"collectives", "link", "node"}));
+  set(CostGroup::network, spread_of(profile, {"collectives", "network", "interconnect"}));
+  set(CostGroup::host, spread_of(profile, {"host", "operation_overhead"}));
+  if (!profile.kernels.empty()) {
+    const double measured = spread_of(profile, {"kernels"});
+    for (const CostGroup group : {CostGroup::products, CostGroup::attention, CostGroup::memory})
+      set(group, measured);
+    spreads.of_model = model_spread_measured;
+    return spreads;
+  }
+  const DeviceEfficiency& device = efficiency_of(profile.compute_capability);
+  set(CostGroup::products, spread_of(device.matmul.provenance));
+  set(CostGroup::memory, spread_of(device.memory.provenance));
+  for (const AttentionEfficiency& row : device.attention)
+    set(CostGroup::attention,
+        std::max(spreads.of_group[index_of(CostGroup::attention)], spread_of(row.provenance)));
+  spreads.of_model = model_spread_of_data_sheets;
+  return spreads;
+}
+
+std::string_view name_of(CostGroup group) {
+  constexpr std::array<std::string_view, cost_group_count> names{
+      "matrix products", "attention", "memory traffic", "links", "network", "host"};
+  return names[index_of(group)];
+}
+
+StepTimeBand step_time_band(const ScaledStep& step, const CostSpreads& spreads) {
+  GroupValues factors;
+  factors.fill(1);
+  const Duration time = step(factors);
+  double squares = spreads.of_model * spreads.of_model;
+  for (std::size_t group = 0; group < cost_group_count; ++group) {
+    if (spreads.of_group[group] <= 0) continue;
+    factors[group] = 1 + spreads.of_group[group];
+    const double moves = difference(step(factors), time);
+    factors[group] = 1;
+    squares += moves * moves;
+  }
+  constexpr double deviations_of_ninety_percent = 1.645;
+  const double factor = std::exp(deviations_of_ninety_percent * std::sqrt(squares));
+  return {.low_factor = 1 / factor, .high_factor = factor};
+}
+
+StepTimeBand step_time_band(const Schedule& schedule, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  const CostSpreads spreads = spreads_of(profile);
+  const StepProgram program = step_program(schedule);
+  const StepCosts costs = step_costs(schedule, program, model, profile);
+  return step_time_band(scaled_step(schedule, program, costs, profile), spreads);
+}
+
+ScaledStep scaled_step(const Schedule& schedule, const StepProgram& program, const StepCosts& costs,
+                       const HardwareProfile& profile) {
+  std::vector<CostGroup> groups;
+  for (const OperationId example : program.examples)
+    groups.push_back(cost_group(schedule, schedule.at(example), profile));
+  return [&program, costs, groups](const GroupValues& factors) {
+    StepCosts moved = costs;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      moved.times[i] = scaled(costs.times[i], factors[index_of(groups[i])]);
+    const double host = factors[index_of(CostGroup::host)];
+    moved.clock.launch = scaled(costs.clock.launch, host);
+    moved.clock.dispatch = scaled(costs.clock.dispatch, host);
+    return play(program, moved).accounting.span;
+  };
+}
+
+}  // namespace shardscope

@@ -1,0 +1,68 @@
+// The band of a predicted step time: what it may be, as the constants it follows from are
+// uncertain.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/schedule/schedule.h"
+#include "sim/engine/step_player.h"
+#include "sim/engine/step_program.h"
+#include "sim/hardware/hardware_profile.h"
+
+namespace shardscope {
+
+/// Costs that are wrong together, because the same constants of a machine make them.
+enum class CostGroup : std::uint8_t {
+  products,   ///< matrix products: peak, clocks, tiles
+  attention,  ///< fused attention
+  memory,     ///< kernels that move data: bandwidth and the shares of it
+  links,      ///< collectives within a node
+  network,    ///< collectives between nodes
+  host        ///< Python, dispatch and launches
+};
+inline constexpr std::size_t cost_group_count = 6;
+std::string_view name_of(CostGroup group);
+
+/// One number a group.
+using GroupValues = std::array<double, cost_group_count>;
+
+/// Relative standard deviations: of each group's costs, and of the model itself, which leaves out
+/// what it does not know of.
+struct CostSpreads {
+  GroupValues of_group{};
+  double of_model = 0;
+};
+
+/// As the profile's figures state them (`spread`, docs/hardware_profile.md).
+CostSpreads spreads_of(const HardwareProfile& profile);
+
+/// Which constants an operation's time follows from.
+CostGroup cost_group(const Schedule& schedule, const Operation& op, const HardwareProfile& profile);
+
+/// Factors on a step time: nine of ten measurements are expected between the two products.
+struct StepTimeBand {
+  double low_factor = 1, high_factor = 1;
+};
+
+/// A step's time where the costs of every group are multiplied by its factor.
+using ScaledStep = std::function<Duration(const GroupValues& factors)>;
+
+/// Moves every group by its spread, one after the other, and adds up the squares of what comes of
+/// it and of the model's own spread: sigma, relative. The factors are exp(+-1.645 sigma), which
+/// hold 90% of a log-normal distribution. Example: a group with spread 10% makes 60 of 100 ms, the
+/// model's spread is 8%: sigma = sqrt(0.06^2 + 0.08^2) = 0.1, factors 0.848 and 1.179.
+StepTimeBand step_time_band(const ScaledStep& step, const CostSpreads& spreads);
+
+/// The band of a schedule's repeating step on this machine.
+StepTimeBand step_time_band(const Schedule& schedule, const HardwareProfile& profile);
+
+/// Of a schedule's step program.
+ScaledStep scaled_step(const Schedule& schedule, const StepProgram& program, const StepCosts& costs,
+                       const HardwareProfile& profile);
+
+}  // namespace shardscope

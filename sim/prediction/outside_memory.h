@@ -1,0 +1,18 @@
+// What a training process takes of a device beside PyTorch's allocator.
+#pragma once
+
+#include <vector>
+
+#include "core/schedule/schedule.h"
+#include "sim/hardware/hardware_profile.h"
+#include "traces/summary.h"
+
+namespace shardscope {
+
+/// CUDA context, NCCL's buffers and library workspaces, as the profile has them.
+std::vector<OutsideItem> outside_items(const Schedule& schedule, const HardwareProfile& profile);
+
+/// The sum of them.
+Bytes outside_bytes(const Schedule& schedule, const HardwareProfile& profile);
+
+}  // namespace shardscope

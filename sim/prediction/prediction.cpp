@@ -1,0 +1,130 @@
+#include "sim/prediction/prediction.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/schedule/model_flops.h"
+#include "sim/cost/collective_rows.h"
+#include "sim/cost/cost_model.h"
+#include "sim/engine/simulate.h"
+#include "sim/kernels/fusion.h"
+#include "sim/prediction/band.h"
+#include "sim/prediction/outside_memory.h"
+
+namespace shardscope {
+namespace {
+
+MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Bytes outside) {
+  return {.peak_allocated = memory.peak_allocated,
+          .peak_active = memory.peak_active,
+          .peak_reserved = memory.peak_reserved,
+          .outside = outside,
+          .at_operation = memory.at_operation
+                              ? std::string(schedule.name(schedule.at(memory.at_operation)))
+                              : std::string(),
+          .at_peak = memory.at_peak,
+          .maximum = memory.maximum};
+}
+
+OutOfMemorySummary failure_of(const Schedule& schedule, const RunsOutOfMemory& failure,
+                              Bytes device) {
+  const AllocatorStatistics& at = failure.at_failure;
+  OutOfMemorySummary result{.step = failure.step,
+                            .operation = failure.name,
+                            .requested = failure.requested,
+                            .allocated = {at.allocated_bytes.current},
+                            .active = {at.active_bytes.current},
+                            .reserved = {at.reserved_bytes.current},
+                            .message = failure.message};
+  result.free = std::max(Bytes{}, device - result.reserved);
+  if (!failure.operation) return result;
+  const Operation& op = schedule.at(failure.operation);
+  if (op.unit) result.unit = schedule.units[op.unit.value].name;
+  if (op.owner) result.module = schedule.owners[op.owner.value];
+  return result;
+}
+
+/// Steps that were reached. One that fails has no end.
+std::vector<StepFacts> steps_of(const Schedule& schedule, const Simulation& simulation,
+                                Bytes outside) {
+  std::vector<StepFacts> steps;
+  for (const SimulatedStep& step : simulation.steps) {
+    steps.push_back({.label = step.label,
+                     .window = step.window,
+                     .memory = memory_of(schedule, step.memory, outside)});
+    if (simulation.out_of_memory && simulation.out_of_memory->step == step.label) break;
+  }
+  return steps;
+}
+
+RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
+                  const HardwareProfile& profile) {
+  RunFacts facts;
+  facts.strategy = run.strategy;
+  facts.runtime = run.runtime;
+  facts.precision = run.precision;
+  if (profile.memory.count > 0) facts.device_memory = profile.memory;
+  facts.assumed = schedule.assumed;
+  facts.tokens_per_step = run.tokens_per_step;
+  facts.model_flops = model_flops(schedule);
+  facts.peak = peak_of(profile, run.compute);
+  facts.mfu_formula = mfu_formula;
+  facts.collectives = collective_rows(schedule, profile);
+  return facts;
+}
+
+void set_band(const Schedule& schedule, const HardwareProfile& profile, RunFacts& facts) {
+  const StepTimeBand band = step_time_band(schedule, profile);
+  facts.low_factor = band.low_factor;
+  facts.high_factor = band.high_factor;
+}
+
+/// One arena, whose size follows from the schedule alone.
+Prediction predict_arena(Schedule schedule, const PredictedRun& run,
+                         const HardwareProfile& profile) {
+  RunFacts facts = facts_of(schedule, run, profile);
+  for (std::string& text : assumptions(schedule, profile)) facts.assumed.push_back(std::move(text));
+  facts.arena = arena_layout(schedule).size;
+  if (run.with_band) set_band(schedule, profile, facts);
+  Prediction result{.schedule = std::move(schedule)};
+  result.trace = simulate(result.schedule, profile).trace;
+  result.summary = summarize(result.trace, facts);
+  return result;
+}
+
+Prediction predict_program(Schedule schedule, const PredictedRun& run,
+                           const HardwareProfile& profile) {
+  RunFacts facts = facts_of(schedule, run, profile);
+  facts.outside_items = outside_items(schedule, profile);
+  facts.outside = outside_bytes(schedule, profile);
+  AllocatorChoice allocator;
+  if (facts.device_memory)
+    allocator.memory = DeviceCapacity{.total = *facts.device_memory, .outside = facts.outside};
+  Prediction result{.schedule = std::move(schedule)};
+  if (run.compiled)
+    result.schedule = with_kernels(std::move(result.schedule), {.fusion = KernelFusion::compiled});
+  Simulation simulation = simulate(result.schedule, profile, allocator);
+  facts.steps = steps_of(result.schedule, simulation, facts.outside);
+  if (simulation.out_of_memory) {
+    const Bytes left = facts.device_memory.value_or(Bytes{}) - facts.outside;
+    facts.out_of_memory = failure_of(result.schedule, *simulation.out_of_memory, left);
+    if (simulation.out_of_memory->operation)
+      result.out_of_memory_at = simulation.out_of_memory->operation;
+  } else if (run.with_band) {
+    set_band(result.schedule, profile, facts);
+  }
+  result.trace = std::move(simulation.trace);
+  result.summary = summarize(result.trace, facts);
+  return result;
+}
+
+}  // namespace
+
+Prediction predict(Schedule schedule, const PredictedRun& run, const HardwareProfile& profile) {
+  return schedule.memory == MemorySource::arena
+             ? predict_arena(std::move(schedule), run, profile)
+             : predict_program(std::move(schedule), run, profile);
+}
+
+}  // namespace shardscope
