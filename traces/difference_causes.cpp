@@ -25,7 +25,7 @@ struct Case {
 
   Duration extra_duration() const { return real.duration - plan.duration; }
   Duration extra_gap() const { return real.gap - plan.gap; }
-  bool is_slower() const { return difference.extra() > Duration{}; }
+  bool is_slower() const { return difference.difference() < Duration{}; }
   /// It began late more than it took long.
   bool began_late() const { return is_slower() && extra_gap() > extra_duration(); }
   bool took_long() const { return is_slower() && !began_late(); }

@@ -78,9 +78,9 @@ void add_largest(const DifferenceEvidence& evidence, const Runs& plans, const Ru
                  Differences& result) {
   std::vector<OperationDifference> ranked = result.operations;
   std::ranges::stable_sort(ranked, std::greater<>(),
-                           [](const auto& one) { return std::abs(one.extra().ns); });
+                           [](const auto& one) { return std::abs(one.difference().ns); });
   for (OperationDifference& one : ranked) {
-    if (result.largest.size() == shown || one.extra() == Duration{}) break;
+    if (result.largest.size() == shown || one.difference() == Duration{}) break;
     one.cause = cause_of(one, plans.at(one.operation), reals.at(one.operation), evidence);
     result.largest.push_back(std::move(one));
   }

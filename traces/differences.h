@@ -51,8 +51,7 @@ struct OperationDifference {
     return {{duration.predicted.value + gap.predicted.value},
             {duration.profiled.value + gap.profiled.value}};
   }
-  /// profiled - predicted
-  Duration extra() const { return total().profiled.value - total().predicted.value; }
+  Duration difference() const { return shardscope::difference(total()); }
 };
 
 /// How one rank spent its profiled steps.
@@ -77,7 +76,7 @@ struct Differences {
   std::vector<OperationDifference> operations;  ///< ascending by id; empty without a prediction
   std::size_t only_predicted = 0;               ///< operations that did not run in these steps
   std::size_t only_profiled = 0;                ///< that ran and were not predicted
-  std::vector<OperationDifference> largest;     ///< five at most, the largest |extra()| first
+  std::vector<OperationDifference> largest;     ///< five at most, the largest |difference()| first
   RecordingFacts recording;                     ///< of the rank that is compared
   CategoryBytes at_peak;                        ///< its live bytes when they were most
 };

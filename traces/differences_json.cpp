@@ -57,7 +57,7 @@ Json to_value(const OperationDifference& one) {
           {"profiled_gap_ns", one.gap.profiled.value.ns},
           {"predicted_bytes", one.bytes.predicted.value.count},
           {"profiled_bytes", one.bytes.profiled.value.count},
-          {"difference_ns", one.extra().ns}};
+          {"difference_ns", one.difference().ns}};
 }
 
 Json with_cause(const OperationDifference& one) {

@@ -134,10 +134,10 @@ std::string largest_text(const Differences& differences) {
   std::vector<std::vector<std::string>> rows{
       {fmt::format("largest differences of rank {}'s {} operations", rank,
                    differences.operations.size()),
-       "predicted", "profiled", "profiled - predicted", "likely cause"}};
+       "predicted", "profiled", "predicted - profiled", "likely cause"}};
   for (const OperationDifference& one : differences.largest) {
     rows.push_back({one.name, rounded_text(one.total().predicted.value),
-                    rounded_text(one.total().profiled.value), signed_text(one.extra()),
+                    rounded_text(one.total().profiled.value), signed_text(one.difference()),
                     cause_text(one.cause)});
   }
   return columns(rows);

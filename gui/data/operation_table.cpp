@@ -32,8 +32,8 @@ struct OperationRow {
 
   const RunFigures& any() const { return profiled.run != nullptr ? profiled : predicted; }
   bool has_both() const { return predicted.run != nullptr && profiled.run != nullptr; }
-  /// profiled - predicted, the gap before it included, as causes are found by.
-  Duration extra() const { return profiled.run->total() - predicted.run->total(); }
+  /// predicted - profiled, the gap before it included, as causes are found by.
+  Duration difference() const { return predicted.run->total() - profiled.run->total(); }
 };
 
 /// One trace with its typical runs.
@@ -103,9 +103,9 @@ void explain(std::vector<OperationRow>& rows, const ComparedTraces& traces,
              const std::stop_token& stop) {
   std::vector<OperationRow*> differing;
   for (OperationRow& row : rows)
-    if (row.has_both() && row.extra() != Duration{}) differing.push_back(&row);
+    if (row.has_both() && row.difference() != Duration{}) differing.push_back(&row);
   std::stable_sort(differing.begin(), differing.end(), [](const auto* a, const auto* b) {
-    return std::abs(a->extra().ns) > std::abs(b->extra().ns);
+    return std::abs(a->difference().ns) > std::abs(b->difference().ns);
   });
   const std::size_t spans = std::max<std::size_t>(1, traces.profiled->spans.size());
   differing.resize(std::min({differing.size(), most_explained, 1 + most_looked_at / spans}));

@@ -74,7 +74,7 @@ TEST(Differences, RanksByTimeWithTheGapBeforeIt) {
   const auto one = largest({{compute, 0, 100}, {compute, 100, 200}},
                            {trace_of({{compute, 0, 105}, {compute, 135, 225}})});
   EXPECT_EQ(one.name, "compute.1");
-  EXPECT_EQ(one.extra(), 20_us);
+  EXPECT_EQ(one.difference(), 0_us - 20_us) << "predicted - profiled";
   EXPECT_EQ(one.gap.profiled.value, 30_us);
   EXPECT_EQ(one.duration.profiled.value, 90_us);
 }
@@ -98,7 +98,7 @@ TEST(Differences, SayWhoseOperationsTheyAre) {
       trace_of({{compute, 0, 105}, {compute, 105, 115}}, TraceKind::profiled, 3)};
   const std::string text = to_text(find_differences(&plan, real));
   EXPECT_THAT(text, HasSubstr("largest differences of rank 3's 2 operations"));
-  EXPECT_THAT(text, HasSubstr("profiled - predicted"));
+  EXPECT_THAT(text, HasSubstr("predicted - profiled"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("only profiled")));
 }
 
@@ -123,7 +123,7 @@ TEST(Differences, SayWhichTracesAreMissing) {
 
 TEST(Differences, CountsTheGapFromTheStepsBegin) {
   const auto one = largest({{compute, 0, 100}}, {trace_of({{compute, 40, 140}})});
-  EXPECT_EQ(one.extra(), 40_us);
+  EXPECT_EQ(one.difference(), 0_us - 40_us);
 }
 
 TEST(Differences, ShowsFiveAtMostAndNoneThatAgrees) {
@@ -290,11 +290,11 @@ TEST(Differences, TextAndJsonSayTheSame) {
   const Differences differences = find_differences(&plan, real);
   const std::string text = to_text(differences);
   EXPECT_THAT(text, HasSubstr("gather.0"));
-  EXPECT_THAT(text, HasSubstr("+30.0 us"));
+  EXPECT_THAT(text, HasSubstr("-30.0 us"));
   EXPECT_THAT(text, HasSubstr("bandwidth: 20.0 GB/s"));
   const auto json = nlohmann::json::parse(to_json(differences));
   EXPECT_EQ(json["schema"], "shardscope.comparison/1");
-  EXPECT_EQ(json["largest"][0]["difference_ns"], 30000);
+  EXPECT_EQ(json["largest"][0]["difference_ns"], -30000);
   EXPECT_EQ(json["largest"][0]["cause"], "bandwidth");
   EXPECT_EQ(json["operations"][0]["profiled_ns"], 50000);
 }
