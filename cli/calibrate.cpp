@@ -25,7 +25,6 @@
 #include "backend/job/make_communicator.h"
 #include "backend/launch/launcher.h"
 #include "backend/rendezvous/environment.h"
-#include "cli/collective_curves.h"
 #include "cli/device_choice.h"
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
@@ -37,6 +36,7 @@
 #include "core/native/native_abilities.h"
 #include "core/native/native_schedule.h"
 #include "core/native/resolved_strategy.h"
+#include "sim/cost/collective_curves.h"
 #include "sim/hardware/hardware_profile.h"
 #include "traces/figure.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cli/name_pattern.h"
-#include "cli/peak_advice.h"
 #include "cli/table.h"
 #include "core/base/grouped.h"
+#include "sim/planner/peak_advice.h"
 
 namespace shardscope {
 namespace {

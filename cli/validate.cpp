@@ -8,12 +8,12 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/output_options.h"
-#include "cli/published_machine.h"
-#include "cli/validation.h"
 #include "cli/validation_report.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 #include "core/format/csv_reader.h"
+#include "sim/validate/published_machine.h"
+#include "sim/validate/validation.h"
 
 namespace shardscope {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/terminal.h"
-#include "cli/validation.h"
+#include "sim/validate/validation.h"
 
 namespace shardscope {
 

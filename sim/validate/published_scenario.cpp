@@ -1,4 +1,4 @@
-#include "cli/published_scenario.h"
+#include "sim/validate/published_scenario.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/published_machine.h"
-#include "cli/published_words.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/validate/published_machine.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/published_machine.h"
+#include "sim/validate/published_machine.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/published_words.h"
 #include "sim/hardware/builtin_profiles.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope {
 namespace {

@@ -1,5 +1,5 @@
 // Which setting is named for what holds memory.
-#include "cli/peak_advice.h"
+#include "sim/planner/peak_advice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

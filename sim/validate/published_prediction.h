@@ -1,8 +1,8 @@
 // The step time of a published run, predicted.
 #pragma once
 
-#include "cli/published_scenario.h"
 #include "core/base/quantities.h"
+#include "sim/validate/published_scenario.h"
 #include "traces/trace.h"
 
 namespace shardscope {

@@ -1,4 +1,4 @@
-#include "cli/published_row.h"
+#include "sim/validate/published_row.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/published_words.h"
 #include "core/base/utf8.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/peak_advice.h"
+#include "sim/planner/peak_advice.h"
 
 #include <algorithm>
 #include <variant>

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/published_row.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
+#include "sim/validate/published_row.h"
 
 namespace shardscope {
 

@@ -1,5 +1,5 @@
 // Collectives of stacks that shard optimizer states otherwise than DeepSpeed.
-#include "cli/published_collectives.h"
+#include "sim/validate/published_collectives.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/published_row.h"
 #include "core/base/dtype.h"
 #include "core/pytorch/engine/models/make_module.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/schedule/strategy.h"
 #include "sim/kernels/fusion.h"
+#include "sim/validate/published_row.h"
 
 namespace shardscope {
 

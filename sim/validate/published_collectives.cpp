@@ -1,4 +1,4 @@
-#include "cli/published_collectives.h"
+#include "sim/validate/published_collectives.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "cli/published_words.h"
+#include "sim/validate/published_words.h"
 
 #include <algorithm>
 #include <charconv>

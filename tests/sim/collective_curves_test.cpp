@@ -1,4 +1,4 @@
-#include "cli/collective_curves.h"
+#include "sim/cost/collective_curves.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/published_row.h"
 #include "core/base/quantities.h"
+#include "sim/validate/published_row.h"
 
 namespace shardscope {
 

@@ -1,4 +1,4 @@
-#include "cli/published_model.h"
+#include "sim/validate/published_model.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <string_view>
 
-#include "cli/published_words.h"
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope {
 namespace {

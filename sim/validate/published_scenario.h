@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/published_model.h"
-#include "cli/published_row.h"
-#include "cli/published_stack.h"
 #include "core/base/quantities.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
 #include "sim/hardware/hardware_profile.h"
+#include "sim/validate/published_model.h"
+#include "sim/validate/published_row.h"
+#include "sim/validate/published_stack.h"
 
 namespace shardscope {
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/validation.h"
+#include "sim/validate/validation.h"
 
 namespace shardscope::testing {
 namespace {

@@ -1,11 +1,10 @@
-#include "cli/published_prediction.h"
+#include "sim/validate/published_prediction.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
-#include "cli/published_collectives.h"
 #include "core/pytorch/engine/kernel_scratch.h"
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/cost/cost_model.h"
@@ -14,6 +13,7 @@
 #include "sim/engine/step_rows.h"
 #include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
+#include "sim/validate/published_collectives.h"
 
 namespace shardscope {
 namespace {

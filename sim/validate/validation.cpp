@@ -1,4 +1,4 @@
-#include "cli/validation.h"
+#include "sim/validate/validation.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "cli/published_prediction.h"
-#include "cli/published_scenario.h"
 #include "core/base/error.h"
+#include "sim/validate/published_prediction.h"
+#include "sim/validate/published_scenario.h"
 
 namespace shardscope {
 namespace {

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/published_machine.h"
-#include "cli/published_stack.h"
-#include "cli/published_words.h"
+#include "sim/validate/published_machine.h"
+#include "sim/validate/published_stack.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope::testing {
 namespace {

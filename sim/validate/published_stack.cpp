@@ -1,9 +1,9 @@
-#include "cli/published_stack.h"
+#include "sim/validate/published_stack.h"
 
 #include <algorithm>
 #include <array>
 
-#include "cli/published_words.h"
+#include "sim/validate/published_words.h"
 
 namespace shardscope {
 namespace {

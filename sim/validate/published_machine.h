@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/published_row.h"
 #include "sim/hardware/cluster.h"
 #include "sim/hardware/hardware_profile.h"
+#include "sim/validate/published_row.h"
 
 namespace shardscope {
 
