@@ -346,6 +346,7 @@ AllocationCounts Executor::allocations() const {
 
 MemoryFacts Executor::memory() const {
   MemoryFacts facts = facts_;
+  give_back_free_heap();
   facts.pss_after = proportional_set_size();
   facts.outside = std::max(heap_in_use() - facts_.outside, Bytes{});
   return facts;

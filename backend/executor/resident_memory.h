@@ -12,4 +12,8 @@ Bytes proportional_set_size();
 /// Bytes that this process has from the heap now (glibc mallinfo2: in use, and mapped ones).
 Bytes heap_in_use();
 
+/// Gives pages of the heap that nothing uses back to the system. How many it keeps otherwise
+/// depends on the order of earlier calls.
+void give_back_free_heap();
+
 }  // namespace shardscope
