@@ -27,9 +27,9 @@
 #include "backend/rendezvous/environment.h"
 #include "cli/device_choice.h"
 #include "cli/hardware_choice.h"
+#include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/own_arguments.h"
-#include "cli/scenario.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
@@ -113,7 +113,7 @@ CalibrationPlan plan_of(const CalibrateOptions& options, const Job& job,
   Job alone = job;
   alone.strategy.sharding = ShardingStrategy::no_shard;
   alone.strategy.mesh = {};
-  Scenario scenario = scenario_of(alone, 1, 0);
+  NativeScenario scenario = native_scenario_of(alone, 1, 0);
   const Target target = device.target();
   CalibrationPlan plan{.precision = precision, .grid = !options.model_only};
   for (const Strategy& strategy : strategies_for(job.strategy, environment.world))

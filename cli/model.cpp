@@ -37,7 +37,8 @@ bool asks_for_shards(const ModelCommand& command) {
 /// By the native runtime's rules, or the model alone where it cannot run the model and nothing was
 /// asked of it.
 ModelReport native_report(const ModelCommand& command) {
-  Scenario scenario = resolve_scenario(command.job, command.place, command.model_options());
+  NativeScenario scenario =
+      resolve_native_scenario(command.job, command.place, command.model_options());
   if (scenario.model.decoder) return report_native(std::move(scenario));
   if (!asks_for_shards(command))
     return report_model(std::move(scenario.model), scenario.workload.optimizer, {});

@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Model states do not depend on the sequence, so that the shortest one shows them.
-Schedule smallest_schedule(const Scenario& scenario) {
+Schedule smallest_schedule(const NativeScenario& scenario) {
   Workload workload = scenario.workload;
   workload.batch = 1;
   workload.length = 1;
@@ -43,7 +43,7 @@ Strategy unsharded(Precision precision) {
   return {.sharding = ShardingStrategy::no_shard, .precision = precision};
 }
 
-ShardingPlan native_plan(const Scenario& scenario) {
+ShardingPlan native_plan(const NativeScenario& scenario) {
   const Schedule schedule = smallest_schedule(scenario);
   const Strategy& strategy = scenario.strategy;
   const Optimizer& optimizer = scenario.workload.optimizer;
@@ -180,7 +180,7 @@ void add_plan(const ShardingPlan& plan, Json& json) {
 
 }  // namespace
 
-ModelReport report_native(Scenario scenario) {
+ModelReport report_native(NativeScenario scenario) {
   ShardingPlan plan = native_plan(scenario);
   return {.model = std::move(scenario.model),
           .whole = plan.whole,

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario.h"
+#include "cli/native_scenario.h"
 #include "core/pytorch/plans/sharding_plan.h"
 #include "core/schedule/model_states.h"
 
@@ -19,7 +19,7 @@ struct ModelReport {
 };
 
 /// The native runtime's units and bytes. Throws Error where it cannot run the model.
-ModelReport report_native(Scenario scenario);
+ModelReport report_native(NativeScenario scenario);
 
 /// The model alone: float32 throughout with the optimizer's states, on one device.
 ModelReport report_model(Model model, const Optimizer& optimizer, std::vector<std::string> assumed);

@@ -11,7 +11,7 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/plan_answer.h"
-#include "cli/plan_ground.h"
+#include "cli/plan_inputs.h"
 #include "cli/plan_json.h"
 #include "cli/plan_options.h"
 #include "cli/plan_plot.h"
@@ -72,7 +72,7 @@ class StopOnInterrupt {
 
 /// The answer, the chosen file and the picture.
 void leave_in(const std::filesystem::path& folder, const PlanAnswer& answer,
-              const PlanGround& ground, const std::string& json,
+              const PlanInputs& inputs, const std::string& json,
               const std::optional<planner::WrittenChoice>& chosen) {
   create_folder(folder);
   write_atomically(folder / "plan.json", json + "\n");
@@ -80,10 +80,10 @@ void leave_in(const std::filesystem::path& folder, const PlanAnswer& answer,
   write_atomically(folder / chosen->file, chosen->text);
   create_folder(folder / "figures");
   const std::string title = fmt::format(
-      "{} on {} ranks of {}, {} tokens a step", ground.model.class_name, ground.question.world,
-      ground.hardware.profile.name, ground.question.tokens_per_batch);
+      "{} on {} ranks of {}, {} tokens a step", inputs.model.class_name, inputs.question.world,
+      inputs.hardware.profile.name, inputs.question.tokens_per_batch);
   write_atomically(folder / "figures" / "plan.svg",
-                   pareto_figure(pareto_points(answer), ground.hardware.profile.memory, title));
+                   pareto_figure(pareto_points(answer), inputs.hardware.profile.memory, title));
 }
 
 ExitCode code_of(const PlanAnswer& answer) {
@@ -92,24 +92,24 @@ ExitCode code_of(const PlanAnswer& answer) {
 }
 
 ExitCode run_plan(const PlanOptions& options) {
-  const PlanGround ground = resolve_plan(options);
+  const PlanInputs inputs = resolve_plan(options);
   PlanAnswer answer;
   {
     const StopOnInterrupt stop;
     ProgressLine line(error_is_terminal() && !options.output.quiet);
-    answer = plan(ground, options,
+    answer = plan(inputs, options,
                   {.report = [&](const planner::Progress& progress) { line.update(progress); },
                    .stop = stop.token()});
   }
   std::optional<planner::WrittenChoice> chosen;
   if (!answer.candidates.empty())
-    chosen = planner::written(answer.candidates[answer.chosen].choice, written_from(ground));
-  const std::string json = plan_json(answer, ground, options, chosen);
-  if (!options.output.json) note_assumptions(options.output, ground.assumed);
+    chosen = planner::written(answer.candidates[answer.chosen].choice, written_from(inputs));
+  const std::string json = plan_json(answer, inputs, options, chosen);
+  if (!options.output.json) note_assumptions(options.output, inputs.assumed);
   print(options.output.json ? json + "\n"
-                            : plan_text(answer, ground, options, options.output.painter()));
+                            : plan_text(answer, inputs, options, options.output.painter()));
   if (options.folder) {
-    leave_in(*options.folder, answer, ground, json, chosen);
+    leave_in(*options.folder, answer, inputs, json, chosen);
     options.output.note(fmt::format("left in {}", *options.folder));
     if (chosen && !options.output.json) options.output.note(written_text(*chosen));
   } else if (chosen && !options.output.json) {

@@ -8,11 +8,11 @@
 #include <set>
 #include <utility>
 
+#include "cli/native_scenario.h"
 #include "cli/plan_compare.h"
 #include "cli/plan_given.h"
 #include "cli/plan_larger.h"
 #include "cli/plan_plot.h"
-#include "cli/scenario.h"
 #include "core/base/error.h"
 #include "sim/cost/cost_model.h"
 #include "sim/planner/parallel.h"
@@ -48,18 +48,18 @@ std::string kind_of(const Choice& choice) {
 /// Builds the answer from what the search found.
 class Planning {
  public:
-  Planning(const PlanGround& ground, const PlanOptions& options, const PlanProgress& progress)
-      : ground_(ground),
+  Planning(const PlanInputs& inputs, const PlanOptions& options, const PlanProgress& progress)
+      : inputs_(inputs),
         options_(options),
         progress_(progress),
         objective_(options.asked_objective()),
-        costs_(ground.hardware.profile),
-        native_(native_target(ground.job, {.kind = ground.hardware.profile.device,
-                                           .threads = ground.hardware.profile.threads_per_rank})),
-        planning_{.model = ground.model,
-                  .config = ground.config,
-                  .training = ground.question.training,
-                  .profile = ground.hardware.profile,
+        costs_(inputs.hardware.profile),
+        native_(native_target(inputs.job, {.kind = inputs.hardware.profile.device,
+                                           .threads = inputs.hardware.profile.threads_per_rank})),
+        planning_{.model = inputs.model,
+                  .config = inputs.config,
+                  .training = inputs.question.training,
+                  .profile = inputs.hardware.profile,
                   .costs = costs_,
                   .native_target = native_.target} {}
 
@@ -74,12 +74,12 @@ class Planning {
     explain_places();
     choose();
     add_losers();
-    if (ground_.given) set_given();
+    if (inputs_.given) set_given();
     if (offloads_ && !answer_.candidates.empty())
       answer_.remarks.emplace_back(
           "nothing fits without offload, and the time of the host's own update is not in these");
     if (answer_.candidates.empty() && !answer_.interrupted)
-      answer_.advice = advice_where_nothing_fits(ground_, choices_, others_, planning_);
+      answer_.advice = advice_where_nothing_fits(inputs_, choices_, others_, planning_);
     else if (!answer_.candidates.empty() && !stopped())
       add_remarks();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -94,7 +94,7 @@ class Planning {
 
   /// All ranks; where costs count, also half of them and so on, as long as they share the batch.
   std::vector<int> worlds() const {
-    std::vector<int> result{ground_.question.world};
+    std::vector<int> result{inputs_.question.world};
     while (objective_ == PlanObjective::cost && result.back() % 2 == 0)
       result.push_back(result.back() / 2);
     return result;
@@ -105,7 +105,7 @@ class Planning {
   enum class Memory : std::uint8_t { device, host };
 
   void search_on(int world, Memory memory) {
-    planner::Enumeration all = choices_of(ground_, options_, world);
+    planner::Enumeration all = choices_of(inputs_, options_, world);
     const bool offloads = memory == Memory::host;
     const std::size_t put_off = std::erase_if(all.choices, [&](const Choice& choice) {
       return (choice.offload != planner::Offload::none) != offloads;
@@ -135,7 +135,7 @@ class Planning {
   }
 
   Candidate candidate_of(const Choice& choice) const {
-    Candidate candidate{.choice = choice, .summary = summary_of(choice, ground_, planning_)};
+    Candidate candidate{.choice = choice, .summary = summary_of(choice, inputs_, planning_)};
     candidate.gpu_hours = gpu_hours_of(candidate.summary);
     return candidate;
   }
@@ -148,7 +148,7 @@ class Planning {
     });
     for (const Candidate& candidate : answer_.candidates)
       if (!candidate.summary.fits)
-        answer_.losers.push_back(
+        answer_.rejected.push_back(
             {planner::strategy_text(candidate.choice),
              fmt::format("{}: its tensors would fit, but not in what the caching allocator holds",
                          settings_text(candidate.choice))});
@@ -181,10 +181,10 @@ class Planning {
     std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice); });
     for (const double share : {0.7, 0.45, 0.25}) {
       if (stopped()) break;
-      HardwareProfile smaller = ground_.hardware.profile;
+      HardwareProfile smaller = inputs_.hardware.profile;
       smaller.memory = {static_cast<std::int64_t>(share * static_cast<double>(best.count))};
-      planner::Ground planning{planning_.model, planning_.config, planning_.training,
-                               smaller,         planning_.costs,  planning_.native_target};
+      planner::TrialInputs planning{planning_.model, planning_.config, planning_.training,
+                                    smaller,         planning_.costs,  planning_.native_target};
       const planner::SearchResult found =
           planner::search(plain, planning, {.places = 1, .stop = progress_.stop});
       answer_.simulated += found.simulated;
@@ -243,7 +243,7 @@ class Planning {
   enum class Objection : std::uint8_t { none, beyond_the_file, small_margin };
   Objection objection_to(const Candidate& candidate) const {
     if (has_small_margin(candidate.summary)) return Objection::small_margin;
-    return memory_beyond_the_file(candidate.choice, written_from(ground_)).empty()
+    return memory_beyond_the_file(candidate.choice, written_from(inputs_)).empty()
                ? Objection::none
                : Objection::beyond_the_file;
   }
@@ -252,7 +252,7 @@ class Planning {
     if (has_small_margin(candidate.summary))
       return fmt::format("it has {} to spare", rounded_text(margin_of(candidate.summary)));
     return fmt::format("no file says \"{}\"",
-                       memory_beyond_the_file(candidate.choice, written_from(ground_)));
+                       memory_beyond_the_file(candidate.choice, written_from(inputs_)));
   }
 
   /// Of those that cannot be told apart the first with the least against it.
@@ -288,7 +288,7 @@ class Planning {
     std::optional<Duration> last;
     if (answer_.best_few > 0) last = answer_.candidates[answer_.best_few - 1].summary.step_time;
     for (const std::string& kind : order)
-      answer_.losers.push_back({kind, planner::why(*best[kind], planning_, last)});
+      answer_.rejected.push_back({kind, planner::why(*best[kind], planning_, last)});
   }
 
   /// Of a device's memory; less than that is lost to whatever else starts there.
@@ -302,25 +302,25 @@ class Planning {
           "the first has {} to spare: its tensors take {}, the rest is held by the caching "
           "allocator, and whatever else runs on the device makes it fail",
           rounded_text(margin), rounded_text(best.memory.peak_allocated)));
-    for (std::string& remark : remarks_on(answer_.candidates.front(), ground_, planning_))
+    for (std::string& remark : remarks_on(answer_.candidates.front(), inputs_, planning_))
       answer_.remarks.push_back(std::move(remark));
   }
 
   void set_given() {
-    answer_.given = place_of_given(ground_, choices_, planning_, progress_);
+    answer_.given = place_of_given(inputs_, choices_, planning_, progress_);
     if (!answer_.given->refused.empty()) return;
     for (const Candidate& candidate : answer_.candidates)
       answer_.given->faster_choices +=
           candidate.summary.step_time < answer_.given->summary.step_time ? 1 : 0;
   }
 
-  const PlanGround& ground_;
+  const PlanInputs& inputs_;
   const PlanOptions& options_;
   const PlanProgress& progress_;
   PlanObjective objective_;
   CostModel costs_;
   NativeTarget native_;
-  planner::Ground planning_;
+  planner::TrialInputs planning_;
   std::vector<Choice> choices_;
   std::vector<Outcome> others_;
   std::vector<std::size_t> ranked_;  // indices of choices_
@@ -330,9 +330,9 @@ class Planning {
 
 }  // namespace
 
-PlanAnswer plan(const PlanGround& ground, const PlanOptions& options,
+PlanAnswer plan(const PlanInputs& inputs, const PlanOptions& options,
                 const PlanProgress& progress) {
-  return Planning(ground, options, progress).run();
+  return Planning(inputs, options, progress).run();
 }
 
 }  // namespace shardscope

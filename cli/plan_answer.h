@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/plan_ground.h"
+#include "cli/plan_inputs.h"
 #include "cli/plan_summary.h"
 #include "sim/planner/search.h"
 #include "traces/summary.h"
@@ -26,7 +26,7 @@ struct Candidate {
 };
 
 /// The best of one runtime's strategy, or why there is none.
-struct Loser {
+struct Rejected {
   std::string strategy;  ///< "fsdp2 full_shard"
   std::string why;
 };
@@ -47,7 +47,7 @@ struct PlanAnswer {
   std::size_t best_few = 0;           ///< of the candidates: the places asked for
   std::size_t chosen = 0;             ///< of the candidates: the one that is written
   std::string why_not_first;          ///< where that is not the first
-  std::vector<Loser> losers;          ///< in the order of enumeration
+  std::vector<Rejected> rejected;     ///< in the order of enumeration
   std::vector<planner::Dropped> dropped;
   std::vector<std::string> remarks;  ///< what turns out other than is usually said
   std::vector<std::string> advice;   ///< where nothing fits: how far off, and what would do
@@ -62,6 +62,6 @@ struct PlanProgress {
   std::stop_token stop;
 };
 
-PlanAnswer plan(const PlanGround& ground, const PlanOptions& options, const PlanProgress& progress);
+PlanAnswer plan(const PlanInputs& inputs, const PlanOptions& options, const PlanProgress& progress);
 
 }  // namespace shardscope

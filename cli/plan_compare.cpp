@@ -40,14 +40,14 @@ std::string signed_memory(const Summary& best, const Summary& other) {
 
 /// What changed choices are predicted on.
 struct Place {
-  const PlanGround& ground;
-  const planner::Ground& planning;
+  const PlanInputs& inputs;
+  const planner::TrialInputs& planning;
 };
 
 /// The prediction of a changed choice; none where it does not fit or cannot be.
 std::optional<Summary> fitting(const Choice& choice, const Place& on) {
   try {
-    Summary summary = summary_of(choice, on.ground, on.planning);
+    Summary summary = summary_of(choice, on.inputs, on.planning);
     if (summary.fits) return summary;
   } catch (const Error&) {
     // The runtime has no such choice: there is nothing to remark on.
@@ -61,18 +61,18 @@ Choice with(Choice choice, S sharding, Mesh mesh) {
   return choice;
 }
 
-bool asked(const PlanGround& ground, Runtime runtime) {
-  const auto& runtimes = ground.question.runtimes;
+bool asked(const PlanInputs& inputs, Runtime runtime) {
+  const auto& runtimes = inputs.question.runtimes;
   return std::find(runtimes.begin(), runtimes.end(), runtime) != runtimes.end();
 }
 
 /// The best's settings under a runtime that shards, its own if it does.
-std::optional<Choice> sharded_like(const Choice& best, const PlanGround& ground) {
+std::optional<Choice> sharded_like(const Choice& best, const PlanInputs& inputs) {
   Choice choice = best;
   if (best.runtime == Runtime::ddp) {
     const Runtime others[] = {Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
     const auto* found = std::find_if(std::begin(others), std::end(others),
-                                     [&](Runtime runtime) { return asked(ground, runtime); });
+                                     [&](Runtime runtime) { return asked(inputs, runtime); });
     if (found == std::end(others)) return std::nullopt;
     choice.runtime = *found;
     choice.prefetch = Prefetch::pre;
@@ -100,7 +100,7 @@ std::optional<std::string> stage_3_beside_stage_2(const Choice& full, const Plac
 
 /// Gathering inside a node only, across several nodes.
 std::optional<std::string> hybrid_beside_full(const Choice& full, const Place& on) {
-  const int node = ranks_per_node(on.ground), world = full.mesh.world();
+  const int node = ranks_per_node(on.inputs), world = full.mesh.world();
   if (world <= node || world % node != 0 || node < 2) return std::nullopt;
   const auto whole = fitting(full, on);
   const Choice nodes = with(full, S::hybrid_shard, {.replicate = world / node, .shard = node});
@@ -114,7 +114,7 @@ std::optional<std::string> hybrid_beside_full(const Choice& full, const Place& o
 }
 
 std::optional<std::string> ddp_beside_full(const Choice& full, const Place& on) {
-  if (!asked(on.ground, Runtime::ddp) || full.mesh.world() < 2 || full.offload != Offload::none)
+  if (!asked(on.inputs, Runtime::ddp) || full.mesh.world() < 2 || full.offload != Offload::none)
     return std::nullopt;
   Choice ddp = with(full, S::no_shard, {.replicate = full.mesh.world()});
   ddp.runtime = Runtime::ddp;
@@ -238,11 +238,11 @@ bool cannot_be_told_apart(const Summary& a, const Summary& b) {
   return a.step_time_low <= b.step_time_high && b.step_time_low <= a.step_time_high;
 }
 
-std::vector<std::string> remarks_on(const Candidate& best, const PlanGround& ground,
-                                    const planner::Ground& planning) {
+std::vector<std::string> remarks_on(const Candidate& best, const PlanInputs& inputs,
+                                    const planner::TrialInputs& planning) {
   std::vector<std::string> remarks;
-  const Place on{ground, planning};
-  const auto full = sharded_like(best.choice, ground);
+  const Place on{inputs, planning};
+  const auto full = sharded_like(best.choice, inputs);
   if (!full || best.choice.mesh.world() < 2) return remarks;
   for (const auto& remark : {ddp_beside_full(*full, on), stage_3_beside_stage_2(*full, on),
                              hybrid_beside_full(*full, on)})

@@ -18,8 +18,8 @@ bool cannot_be_told_apart(const Summary& a, const Summary& b);
 
 /// ZeRO-3 beside ZeRO-2, a hybrid beside full sharding across nodes, DDP beside sharding: each is
 /// predicted with the best's other settings.
-std::vector<std::string> remarks_on(const Candidate& best, const PlanGround& ground,
-                                    const planner::Ground& planning);
+std::vector<std::string> remarks_on(const Candidate& best, const PlanInputs& inputs,
+                                    const planner::TrialInputs& planning);
 
 /// What one has to change to get from one choice to the other, in the words of the runtime's file;
 /// another runtime counts as one change.

@@ -101,8 +101,8 @@ std::vector<Choice> neighbours(const Choice& given, const std::vector<Choice>& c
 }
 
 /// The fastest of those that fit; by the search, which drops most of them unsimulated.
-std::optional<Choice> fastest(const std::vector<Choice>& choices, const planner::Ground& planning,
-                              const PlanProgress& progress) {
+std::optional<Choice> fastest(const std::vector<Choice>& choices,
+                              const planner::TrialInputs& planning, const PlanProgress& progress) {
   if (choices.empty()) return std::nullopt;
   const planner::SearchResult found =
       planner::search(choices, planning, {.places = 1, .stop = progress.stop});
@@ -132,12 +132,12 @@ Choice choice_of(const PytorchScenario& scenario) {
   return choice;
 }
 
-GivenFile place_of_given(const PlanGround& ground, const std::vector<Choice>& choices,
-                         const planner::Ground& planning, const PlanProgress& progress) {
-  const Choice given = choice_of(*ground.given);
-  GivenFile result{.name = ground.given_name, .strategy = planner::text_of(given)};
+GivenFile place_of_given(const PlanInputs& inputs, const std::vector<Choice>& choices,
+                         const planner::TrialInputs& planning, const PlanProgress& progress) {
+  const Choice given = choice_of(*inputs.given);
+  GivenFile result{.name = inputs.given_name, .strategy = planner::text_of(given)};
   try {
-    result.summary = predict(*ground.given, ground.hardware.profile).summary;
+    result.summary = predict(*inputs.given, inputs.hardware.profile).summary;
   } catch (const Error& error) {
     result.refused = error.what();
     return result;
@@ -146,7 +146,7 @@ GivenFile place_of_given(const PlanGround& ground, const std::vector<Choice>& ch
     if (progress.stop.stop_requested()) break;
     const auto found = fastest(neighbours(given, choices, changes), planning, progress);
     if (!found) continue;
-    Summary summary = summary_of(*found, ground, planning);
+    Summary summary = summary_of(*found, inputs, planning);
     if (!is_better(summary, result.summary)) continue;
     result.changes = changes_between(given, *found);
     result.changed = Candidate{.choice = *found, .summary = std::move(summary)};

@@ -13,7 +13,7 @@ planner::Choice choice_of(const PytorchScenario& scenario);
 
 /// Predicts the file's run, and looks for the fewest settings (one, then two) that change it into
 /// one of `choices` that fits, or that is faster than it by more than a percent.
-GivenFile place_of_given(const PlanGround& ground, const std::vector<planner::Choice>& choices,
-                         const planner::Ground& planning, const PlanProgress& progress);
+GivenFile place_of_given(const PlanInputs& inputs, const std::vector<planner::Choice>& choices,
+                         const planner::TrialInputs& planning, const PlanProgress& progress);
 
 }  // namespace shardscope

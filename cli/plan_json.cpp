@@ -65,20 +65,20 @@ Json given_json(const GivenFile& given) {
 
 }  // namespace
 
-std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
+std::string plan_json(const PlanAnswer& answer, const PlanInputs& inputs,
                       const PlanOptions& options,
                       const std::optional<planner::WrittenChoice>& chosen) {
   Json json{{"schema", "shardscope.plan/1"},
             {"objective", name_of(options.asked_objective())},
-            {"world", ground.question.world},
-            {"tokens_per_batch", ground.question.tokens_per_batch}};
-  Json candidates = Json::array(), pareto = Json::array(), losers = Json::array();
+            {"world", inputs.question.world},
+            {"tokens_per_batch", inputs.question.tokens_per_batch}};
+  Json candidates = Json::array(), pareto = Json::array(), rejected = Json::array();
   for (const Candidate& candidate : answer.candidates) {
     candidates.push_back(candidate_json(candidate, options));
     if (candidate.on_front) pareto.push_back(candidate.place);
   }
-  for (const Loser& loser : answer.losers)
-    losers.push_back({{"strategy", loser.strategy}, {"why", loser.why}});
+  for (const Rejected& one : answer.rejected)
+    rejected.push_back({{"strategy", one.strategy}, {"why", one.why}});
   Json dropped = Json::array();
   for (const planner::Dropped& drop : answer.dropped)
     dropped.push_back({{"strategy", drop.strategy}, {"why", drop.why}});
@@ -93,14 +93,14 @@ std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
                       {"losses", losses_json(chosen->losses)}};
   json["pareto"] = std::move(pareto);
   json["given"] = answer.given ? given_json(*answer.given) : Json();
-  json["losers"] = std::move(losers);
+  json["losers"] = std::move(rejected);
   json["dropped"] = std::move(dropped);
   json["remarks"] = answer.remarks;
   json["advice"] = answer.advice;
   json["choices"] = answer.choices;
   json["simulated"] = answer.simulated;
   json["interrupted"] = answer.interrupted;
-  json["assumed"] = ground.assumed;
+  json["assumed"] = inputs.assumed;
   json["elapsed_s"] = answer.elapsed_s;
   constexpr int indent = 2;
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

@@ -10,7 +10,7 @@
 namespace shardscope {
 
 /// `chosen`: the best one's file, where there is a best.
-std::string plan_json(const PlanAnswer& answer, const PlanGround& ground,
+std::string plan_json(const PlanAnswer& answer, const PlanInputs& inputs,
                       const PlanOptions& options,
                       const std::optional<planner::WrittenChoice>& chosen);
 

@@ -29,12 +29,12 @@ bool is_frugal(const Choice& choice) {
 }
 
 /// Something that fits on `factor` times as many ranks, each with as many sequences as now.
-std::optional<std::string> on_more_ranks(const PlanGround& ground, const planner::Ground& planning,
-                                         int factor) {
-  planner::Question question = ground.question;
+std::optional<std::string> on_more_ranks(const PlanInputs& inputs,
+                                         const planner::TrialInputs& planning, int factor) {
+  planner::Question question = inputs.question;
   question.world *= factor;
   question.tokens_per_batch *= factor;
-  std::vector<Choice> choices = planner::enumerate(ground.model, question).choices;
+  std::vector<Choice> choices = planner::enumerate(inputs.model, question).choices;
   std::erase_if(choices, [](const Choice& choice) { return !is_frugal(choice); });
   if (choices.empty()) return std::nullopt;
   const planner::SearchResult found =
@@ -43,18 +43,18 @@ std::optional<std::string> on_more_ranks(const PlanGround& ground, const planner
   const planner::Ranked& best = found.ranked.front();
   return fmt::format("--world {} would do: {} needs {}", question.world,
                      planner::text_of(choices[best.choice]),
-                     rounded_text(best.rehearsal.reserved + best.rehearsal.outside));
+                     rounded_text(best.full.reserved + best.full.outside));
 }
 
 }  // namespace
 
-std::vector<std::string> advice_where_nothing_fits(const PlanGround& ground,
+std::vector<std::string> advice_where_nothing_fits(const PlanInputs& inputs,
                                                    const std::vector<Choice>& choices,
                                                    const std::vector<Outcome>& outcomes,
-                                                   const planner::Ground& planning) {
+                                                   const planner::TrialInputs& planning) {
   std::vector<std::string> advice;
   if (const Outcome* least = nearest(outcomes)) {
-    const Bytes device = ground.hardware.profile.memory;
+    const Bytes device = inputs.hardware.profile.memory;
     advice.push_back(fmt::format("nearest: {} needs {} of the {} that a device has: {} too much",
                                  planner::text_of(choices[least->choice]),
                                  rounded_text(least->memory), rounded_text(device),
@@ -66,14 +66,14 @@ std::vector<std::string> advice_where_nothing_fits(const PlanGround& ground,
     return advice;
   }
   for (int doubling = 1; doubling <= most_doublings; ++doubling)
-    if (const auto line = on_more_ranks(ground, planning, 1 << doubling)) {
+    if (const auto line = on_more_ranks(inputs, planning, 1 << doubling)) {
       advice.push_back(*line);
       return advice;
     }
   advice.push_back(
       fmt::format("up to --world {} nothing fits: a smaller model, a shorter --seq, or "
                   "devices with more memory",
-                  ground.question.world << most_doublings));
+                  inputs.question.world << most_doublings));
   return advice;
 }
 

@@ -28,12 +28,12 @@ void restate(Summary& summary, const Accounting& time, double more) {
 
 }  // namespace
 
-Summary summary_of(const planner::Choice& choice, const PlanGround& ground,
-                   const planner::Ground& planning) {
-  if (choice.micro_batches <= most_played) return predict(choice, ground).summary;
+Summary summary_of(const planner::Choice& choice, const PlanInputs& inputs,
+                   const planner::TrialInputs& planning) {
+  if (choice.micro_batches <= most_played) return predict(choice, inputs).summary;
   planner::Choice few = choice;
   few.micro_batches = played;
-  Summary summary = predict(few, ground).summary;
+  Summary summary = predict(few, inputs).summary;
   if (summary.fits)
     restate(summary, planner::try_out(choice, planning).time,
             static_cast<double>(choice.micro_batches) / played);

@@ -1,7 +1,7 @@
 // The figures of one choice, whatever the number of its micro-batches.
 #pragma once
 
-#include "cli/plan_ground.h"
+#include "cli/plan_inputs.h"
 #include "sim/planner/trial.h"
 #include "traces/summary.h"
 
@@ -10,8 +10,8 @@ namespace shardscope {
 /// As `simulate` predicts it. Of more than 8 micro-batches three are played with the allocator,
 /// from which on memory is the same, and the time is the trial's, which is made of three as well.
 /// Throws as prediction does.
-Summary summary_of(const planner::Choice& choice, const PlanGround& ground,
-                   const planner::Ground& planning);
+Summary summary_of(const planner::Choice& choice, const PlanInputs& inputs,
+                   const planner::TrialInputs& planning);
 
 /// reserved (or of native the arena) and what lies outside, at the highest step.
 Bytes needed_memory(const Summary& summary);

@@ -18,16 +18,16 @@ std::string counted(std::int64_t number, std::string_view what) {
   return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
 }
 
-std::string headline(const PlanGround& ground) {
-  const planner::Question& question = ground.question;
+std::string headline(const PlanInputs& inputs) {
+  const planner::Question& question = inputs.question;
   const std::int64_t length = question.training.length;
   return fmt::format("{}, {} parameters, on {}: {} tokens a step, {} of {} for each rank",
-                     ground.model.class_name, grouped(ground.model.parameter_elements()),
+                     inputs.model.class_name, grouped(inputs.model.parameter_elements()),
                      counted(question.world, "rank"), grouped(question.tokens_per_batch),
                      counted(question.tokens_per_batch / length / question.world, "sequence"),
                      length) +
-         fmt::format("\nhardware: {} ({})", ground.hardware.profile.name,
-                     ground.hardware.profile.source);
+         fmt::format("\nhardware: {} ({})", inputs.hardware.profile.name,
+                     inputs.hardware.profile.source);
 }
 
 std::string effort(const PlanAnswer& answer) {
@@ -126,9 +126,9 @@ std::string why_text(const PlanAnswer& answer) {
     const Candidate& candidate = answer.candidates[i];
     text += fmt::format("  {:<30}  {}\n", planner::strategy_text(candidate.choice), candidate.why);
   }
-  for (const Loser& loser : answer.losers)
-    text += fmt::format("  {:<30}  {}\n", loser.strategy, loser.why);
-  return answer.best_few > 1 || !answer.losers.empty() ? text + "\n" : std::string();
+  for (const Rejected& one : answer.rejected)
+    text += fmt::format("  {:<30}  {}\n", one.strategy, one.why);
+  return answer.best_few > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
 }
 
 /// "ddp zero1, full_shard": what one runtime lacks for one reason stands in one line.
@@ -229,9 +229,9 @@ std::string nothing_fits_text(const PlanAnswer& answer, const Painter& painter) 
 
 }  // namespace
 
-std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
+std::string plan_text(const PlanAnswer& answer, const PlanInputs& inputs,
                       const PlanOptions& options, const Painter& painter) {
-  std::string text = painter(Paint::bold, headline(ground)) + "\n" + effort(answer) + "\n\n";
+  std::string text = painter(Paint::bold, headline(inputs)) + "\n" + effort(answer) + "\n\n";
   if (answer.candidates.empty()) {
     text += nothing_fits_text(answer, painter) + "\n" + why_text(answer) + dropped_text(answer);
     return answer.given ? text + given_text(answer, painter) : text;

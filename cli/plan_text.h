@@ -10,7 +10,7 @@
 namespace shardscope {
 
 /// Everything; `price` is --price-per-gpu-hour's.
-std::string plan_text(const PlanAnswer& answer, const PlanGround& ground,
+std::string plan_text(const PlanAnswer& answer, const PlanInputs& inputs,
                       const PlanOptions& options, const Painter& painter);
 
 /// What the chosen one's file leaves to the script.

@@ -6,7 +6,7 @@
 
 namespace shardscope {
 
-Prediction predict(const Scenario& scenario, const HardwareProfile& profile) {
+Prediction predict(const NativeScenario& scenario, const HardwareProfile& profile) {
   const Strategy& strategy = scenario.strategy;
   return predict(
       schedule_of(scenario, {.kind = profile.device, .threads = profile.threads_per_rank}),

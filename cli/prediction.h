@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "cli/scenario.h"
+#include "cli/native_scenario.h"
 #include "sim/hardware/hardware_profile.h"
 #include "sim/prediction/prediction.h"
 #include "traces/run_folder.h"
@@ -11,7 +11,7 @@
 namespace shardscope {
 
 /// Simulates the scenario's rank.
-Prediction predict(const Scenario& scenario, const HardwareProfile& profile);
+Prediction predict(const NativeScenario& scenario, const HardwareProfile& profile);
 
 /// Leaves summary, trace and buffers in the run folder's predicted/.
 void write_prediction(const Prediction& prediction, std::string_view verb, const RunFolder& folder);

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "cli/scenario.h"
+#include "cli/native_scenario.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
 #include "core/config/configured_setup.h"

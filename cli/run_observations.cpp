@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/scenario.h"
+#include "cli/native_scenario.h"
 #include "core/base/error.h"
 #include "core/native/job.h"
 #include "traces/chrome_reader.h"
@@ -41,7 +41,7 @@ Run read_run_of(const RunFolder& folder, const HardwareProfile& profile) {
                  .what = fmt::format("ran on {}, and the profile {} is of {}", job.device,
                                      profile.name, profile.device),
                  .way_out = "give the profile of that device with --cluster"});
-  Run run{.schedule = schedule_of(scenario_of(job, job.ranks, 0),
+  Run run{.schedule = schedule_of(native_scenario_of(job, job.ranks, 0),
                                   {.kind = job.device, .threads = job.threads})};
   for (int rank = 0; rank < job.ranks && std::filesystem::exists(folder.trace(rank), ignored);
        ++rank)

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/pytorch_options.h"
 #include "cli/pytorch_prediction.h"
 #include "cli/pytorch_scenario.h"
-#include "cli/scenario.h"
 #include "cli/schedule_report.h"
 #include "cli/sharding_options.h"
 #include "cli/verb.h"
@@ -34,7 +34,7 @@ std::ptrdiff_t collectives_of(const Schedule& schedule) {
                        [](const Operation& op) { return is_collective(op.kind); });
 }
 
-std::string headline(const Scenario& scenario, const Schedule& schedule) {
+std::string headline(const NativeScenario& scenario, const Schedule& schedule) {
   return fmt::format(
       "{} on {} ranks, mesh {}; rank {}\nbatch {} x {} tokens, {} micro-batch{}: {} operations, {} "
       "of them collectives",
@@ -87,7 +87,7 @@ ExitCode run_pytorch(const ScheduleOptions& options) {
 ExitCode run_schedule(const ScheduleOptions& options) {
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
-  const Scenario scenario = resolve_scenario(options.job, options.place);
+  const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   const Schedule schedule =
       schedule_of(scenario, {.kind = parse_device(options.device.value_or("cpu"))});
   show(options, schedule, headline(scenario, schedule), scenario.assumed, schedule_table);

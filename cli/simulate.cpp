@@ -7,6 +7,7 @@
 #include "cli/collectives_text.h"
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
+#include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/peak_explanation.h"
 #include "cli/prediction.h"
@@ -15,7 +16,6 @@
 #include "cli/pytorch_prediction.h"
 #include "cli/pytorch_remedy.h"
 #include "cli/pytorch_scenario.h"
-#include "cli/scenario.h"
 #include "cli/sharding_options.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
@@ -38,7 +38,7 @@ std::string hardware_line(const HardwareChoice& hardware) {
   return fmt::format("\nhardware: {} ({})", hardware.profile.name, hardware.profile.source);
 }
 
-std::string headline(const Scenario& scenario, const HardwareChoice& hardware) {
+std::string headline(const NativeScenario& scenario, const HardwareChoice& hardware) {
   const Precision precision = scenario.strategy.precision;
   const std::string in =
       precision == Precision::fp32 ? std::string() : fmt::format(", {}", name_of(precision));
@@ -124,7 +124,7 @@ ExitCode run_simulate(const SimulateOptions& options) {
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
   const HardwareChoice hardware = require_hardware(options.cluster);
-  const Scenario scenario = resolve_scenario(options.job, options.place);
+  const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   const Prediction prediction = predict(scenario, hardware.profile);
   if (options.folder)
     leave_in({*options.folder}, prediction, scenario.job, scenario.world, hardware.profile);

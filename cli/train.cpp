@@ -22,10 +22,10 @@
 #include "cli/device_choice.h"
 #include "cli/finished_run.h"
 #include "cli/hardware_choice.h"
+#include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/own_arguments.h"
 #include "cli/prediction.h"
-#include "cli/scenario.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
 #include "cli/what_fits.h"
@@ -133,7 +133,7 @@ int threads_per_rank(const Job& job, const Environment& environment) {
 }
 
 /// Everything that a rank would find wrong, found before any is started.
-void check_data(const Scenario& scenario) {
+void check_data(const NativeScenario& scenario) {
   const Job& job = scenario.job;
   const TokenStream tokens = TokenStream::open(job.data, job.token_format);
   require_usable(tokens,
@@ -199,7 +199,7 @@ RoomForArena gpu_room(int index) {
 }
 
 /// Before the first step, and before older results are taken away.
-void check_memory(const Scenario& scenario, const Environment& environment, int ranks_here) {
+void check_memory(const NativeScenario& scenario, const Environment& environment, int ranks_here) {
   const bool on_gpu = scenario.job.device == "cuda";
   require_fit(scenario, {.kind = scenario.job.device},
               on_gpu ? gpu_room(environment.local_rank) : host_room(ranks_here));
@@ -216,7 +216,7 @@ void check_device(const Job& job) {
 }
 
 /// Weights that are missing or damaged; found before older results are taken away.
-void check_weights(const Scenario& scenario) {
+void check_weights(const NativeScenario& scenario) {
   if (scenario.job.weights == StartWeights::pretrained)
     ModelWeights(scenario.job.model, scenario.model);
 }
@@ -237,7 +237,7 @@ std::vector<std::string> mismatches(const HardwareProfile& profile, int ranks, i
 std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const ResolvedJob& resolved,
                                         const Environment& environment) {
   const Job& job = resolved.job;
-  Scenario scenario = scenario_of(job, job.ranks, 0);
+  NativeScenario scenario = native_scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
   const bool started_here = environment.started_by == StartedBy::user;
   const int ranks_here = started_here ? job.ranks : environment.local_world;

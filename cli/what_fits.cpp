@@ -11,22 +11,22 @@
 namespace shardscope {
 namespace {
 
-Bytes arena_of(const Scenario& scenario, const DeviceKind& device) {
+Bytes arena_of(const NativeScenario& scenario, const DeviceKind& device) {
   return arena_layout(schedule_of(scenario, device)).size;
 }
 
-Scenario with_batch(Scenario scenario, std::int64_t batch) {
+NativeScenario with_batch(NativeScenario scenario, std::int64_t batch) {
   scenario.workload.batch = batch;
   return scenario;
 }
 
-Scenario with_checkpointing(Scenario scenario) {
+NativeScenario with_checkpointing(NativeScenario scenario) {
   scenario.strategy.checkpointing = Checkpointing::full;
   return scenario;
 }
 
 /// Arenas grow with the micro-batch, so that the largest that fits is found by halving.
-std::optional<std::int64_t> largest_batch(const Scenario& scenario, const DeviceKind& device,
+std::optional<std::int64_t> largest_batch(const NativeScenario& scenario, const DeviceKind& device,
                                           Bytes available) {
   std::int64_t fits = 0, too_large = scenario.workload.batch;
   while (too_large - fits > 1) {
@@ -37,12 +37,12 @@ std::optional<std::int64_t> largest_batch(const Scenario& scenario, const Device
 }
 
 /// The native strategies that shard more than the scenario's, on their usual mesh.
-std::vector<Scenario> sharded_more(const Scenario& scenario) {
-  std::vector<Scenario> result;
+std::vector<NativeScenario> sharded_more(const NativeScenario& scenario) {
+  std::vector<NativeScenario> result;
   if (scenario.world == 1) return result;
   for (const ShardingStrategy sharding :
        {ShardingStrategy::zero1, ShardingStrategy::shard_grad_op, ShardingStrategy::full_shard}) {
-    Scenario other = scenario;
+    NativeScenario other = scenario;
     other.strategy.sharding = sharding;
     other.strategy.mesh = {};
     other.strategy = resolved(other.strategy, scenario.world, "--strategy");
@@ -53,22 +53,22 @@ std::vector<Scenario> sharded_more(const Scenario& scenario) {
 
 }  // namespace
 
-std::vector<FittingChange> what_fits(const Scenario& scenario, const DeviceKind& device,
+std::vector<FittingChange> what_fits(const NativeScenario& scenario, const DeviceKind& device,
                                      Bytes available) {
   std::vector<FittingChange> fits;
-  const auto add_if_it_fits = [&](std::string option, const Scenario& changed) {
+  const auto add_if_it_fits = [&](std::string option, const NativeScenario& changed) {
     const Bytes arena = arena_of(changed, device);
     if (arena <= available) fits.push_back({std::move(option), arena});
     return arena <= available;
   };
-  const auto add_largest_batch = [&](const Scenario& changed, std::string_view also) {
+  const auto add_largest_batch = [&](const NativeScenario& changed, std::string_view also) {
     if (const auto batch = largest_batch(changed, device, available))
       add_if_it_fits(fmt::format("--batch {}{}", *batch, also), with_batch(changed, *batch));
   };
   add_largest_batch(scenario, "");
   const bool checkpoints = scenario.strategy.checkpointing == Checkpointing::full;
   if (!checkpoints) add_if_it_fits("--checkpointing full", with_checkpointing(scenario));
-  for (const Scenario& other : sharded_more(scenario))
+  for (const NativeScenario& other : sharded_more(scenario))
     if (add_if_it_fits(fmt::format("--strategy {}", name_of(other.strategy.sharding)), other))
       break;
   if (fits.empty() && !checkpoints)
@@ -76,7 +76,8 @@ std::vector<FittingChange> what_fits(const Scenario& scenario, const DeviceKind&
   return fits;
 }
 
-void require_fit(const Scenario& scenario, const DeviceKind& device, const RoomForArena& room) {
+void require_fit(const NativeScenario& scenario, const DeviceKind& device,
+                 const RoomForArena& room) {
   const Bytes arena = arena_of(scenario, device);
   if (arena <= room.available) return;
   std::vector<std::string> ways;

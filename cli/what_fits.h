@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/scenario.h"
+#include "cli/native_scenario.h"
 #include "core/base/quantities.h"
 
 namespace shardscope {
@@ -18,7 +18,7 @@ struct FittingChange {
 
 /// Alone and in this order: the largest micro-batch, checkpointing, the first strategy that shards
 /// more; last the largest micro-batch with checkpointing, where neither alone is enough.
-std::vector<FittingChange> what_fits(const Scenario& scenario, const DeviceKind& device,
+std::vector<FittingChange> what_fits(const NativeScenario& scenario, const DeviceKind& device,
                                      Bytes available);
 
 /// Error (ExitCode::no) with the numbers and the way out unless `arena` is within `available`.
@@ -28,6 +28,7 @@ struct RoomForArena {
   std::string room;
   Bytes available;
 };
-void require_fit(const Scenario& scenario, const DeviceKind& device, const RoomForArena& room);
+void require_fit(const NativeScenario& scenario, const DeviceKind& device,
+                 const RoomForArena& room);
 
 }  // namespace shardscope

@@ -48,8 +48,8 @@ ScenarioPointer scenario_of(const WhatIfSettings& settings, Prediction predictio
 }
 
 /// Whether the scratch of all of its kernels is known: `train` knows it, the GUI has the run's.
-bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfGround& ground) {
-  const auto& known = ground.measured_kernels;
+bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfInputs& inputs) {
+  const auto& known = inputs.measured_kernels;
   return std::any_of(schedule.kernels.begin(), schedule.kernels.end(), [&](const Kernel& kernel) {
     return std::find(known.begin(), known.end(), cost_key(kernel)) == known.end();
   });
@@ -78,34 +78,34 @@ std::int64_t largest_effect(const Sensitivity& row) {
 }  // namespace
 
 HardwareProfile WhatIf::machine(const WhatIfSettings& settings) const {
-  if (settings.cluster.empty()) return scaled(ground_->machine, settings.scales);
+  if (settings.cluster.empty()) return scaled(inputs_->machine, settings.scales);
   return scaled(find_hardware_profile(settings.cluster, "machine"), settings.scales);
 }
 
 WhatIf::SchedulePointer WhatIf::record(const WhatIfSettings& settings,
                                        const HardwareProfile& machine) const {
   const bool native = settings.choice.runtime == Runtime::native;
-  if (!native && !ground_->config)
-    throw Error({.where = ground_->job.model.string(),
+  if (!native && !inputs_->config)
+    throw Error({.where = inputs_->job.model.string(),
                  .what = "PyTorch's operators follow from a model's config.json, and there is "
                          "none"});
   if (!native && machine.device != "cuda")
     throw Error({.where = machine.name,
                  .what = "no machine of GPUs, which PyTorch's runtimes are predicted on",
                  .way_out = "choose one of the ready clusters as machine"});
-  planner::Training training = planner::training_of(ground_->job, machine);
+  planner::Training training = planner::training_of(inputs_->job, machine);
   training.length = settings.length;
   static const JsonValue no_config = JsonValue::parse("{}", "");
   const CostModel costs(machine);
-  const bool own_device = machine.device == ground_->machine.device;
+  const bool own_device = machine.device == inputs_->machine.device;
   const Target other_device{.host = host_role(machine)};
   return std::make_shared<const Schedule>(planner::schedule_of(
-      settings.choice, {.model = ground_->model,
-                        .config = ground_->config ? *ground_->config : no_config,
+      settings.choice, {.model = inputs_->model,
+                        .config = inputs_->config ? *inputs_->config : no_config,
                         .training = training,
                         .profile = machine,
                         .costs = costs,
-                        .native_target = own_device ? ground_->target : other_device}));
+                        .native_target = own_device ? inputs_->target : other_device}));
 }
 
 WhatIf::Found WhatIf::schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine) {
@@ -136,7 +136,7 @@ WhatIfAnswer WhatIf::answer(const WhatIfSettings& settings, bool with_band,
     answer.was_cached = found.was_there;
     if (stop.stop_requested()) return answer;
     if (settings.choice.runtime == Runtime::native &&
-        has_unmeasured_kernels(*found.schedule, *ground_))
+        has_unmeasured_kernels(*found.schedule, *inputs_))
       answer.notes.emplace_back("scratch of matrix products that the run had not is not counted");
     answer.scenario =
         scenario_of(settings, predict(*found.schedule, run_of(settings, with_band), profile));

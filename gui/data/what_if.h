@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "gui/data/what_if_ground.h"
+#include "gui/data/what_if_inputs.h"
 #include "sim/engine/step_program.h"
 #include "sim/hardware/scaled_profile.h"
 #include "sim/prediction/prediction.h"
@@ -34,13 +34,13 @@ struct Sensitivity {
 };
 inline constexpr double sensitivity_factor = 1.2;  ///< times, and divided by
 
-/// Asks a run's ground. Thread-safe; schedules that were recorded last are kept, so that only what
-/// changed is computed again.
+/// Predicts changes of a run. Thread-safe; schedules that were recorded last are kept, so that only
+/// what changed is computed again.
 class WhatIf {
  public:
-  explicit WhatIf(WhatIfGroundPointer ground) : ground_(std::move(ground)) {}
+  explicit WhatIf(WhatIfInputsPointer inputs) : inputs_(std::move(inputs)) {}
 
-  const WhatIfGround& ground() const { return *ground_; }
+  const WhatIfInputs& inputs() const { return *inputs_; }
   /// The machine of these settings. Throws Error where no profile has the name.
   HardwareProfile machine(const WhatIfSettings& settings) const;
 
@@ -69,7 +69,7 @@ class WhatIf {
   Found schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine);
   SchedulePointer record(const WhatIfSettings& settings, const HardwareProfile& machine) const;
 
-  WhatIfGroundPointer ground_;
+  WhatIfInputsPointer inputs_;
   std::mutex mutex_;
   std::list<std::pair<Key, SchedulePointer>> kept_;  ///< the one used last in front
 };

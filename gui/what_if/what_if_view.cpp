@@ -49,24 +49,24 @@ QTableView* figures_table(QAbstractItemModel* model, QWidget* parent) {
   return table;
 }
 
-planner::WrittenFrom written_from(const WhatIfGround& ground, const Job& job,
+planner::WrittenFrom written_from(const WhatIfInputs& inputs, const Job& job,
                                   const HardwareProfile& machine, int world) {
   const int node = machine.ranks_per_node > 0 ? machine.ranks_per_node : world;
-  return {.job = job, .model = ground.model, .ranks_per_node = node};
+  return {.job = job, .model = inputs.model, .ranks_per_node = node};
 }
 
 /// The run's job with the settings that the choice does not have.
-Job job_of(const WhatIfGround& ground, const WhatIfSettings& settings) {
-  Job job = ground.job;
+Job job_of(const WhatIfInputs& inputs, const WhatIfSettings& settings) {
+  Job job = inputs.job;
   job.seq = settings.length;
   job.output.clear();
   return job;
 }
 
 planner::WrittenChoice file_of(const WhatIf& what_if, const WhatIfSettings& settings) {
-  const WhatIfGround& ground = what_if.ground();
-  const Job job = job_of(ground, settings);
-  return planner::written(settings.choice, written_from(ground, job, what_if.machine(settings),
+  const WhatIfInputs& inputs = what_if.inputs();
+  const Job job = job_of(inputs, settings);
+  return planner::written(settings.choice, written_from(inputs, job, what_if.machine(settings),
                                                         settings.choice.mesh.world()));
 }
 
@@ -84,8 +84,8 @@ WhatIfView::WhatIfView(Workspace& workspace, QWidget* parent)
       run_pane_(new RunPane(workspace, this)) {
   make_layout();
   connect(controls_, &WhatIfControls::changed, this, &WhatIfView::ask);
-  connect(&workspace, &Workspace::pair_changed, this, &WhatIfView::read_ground);
-  read_ground();
+  connect(&workspace, &Workspace::pair_changed, this, &WhatIfView::read_inputs);
+  read_inputs();
 }
 
 WhatIfView::~WhatIfView() {
@@ -187,9 +187,9 @@ std::vector<Command> WhatIfView::commands() {
            .is_enabled = has_ground}};
 }
 
-void WhatIfView::read_ground() {
+void WhatIfView::read_inputs() {
   const ScenarioPointer a = workspace().a();
-  // A scenario that was pinned here is looked at on the ground that it was made on.
+  // A scenario that was pinned here is shown with the inputs that it was made from.
   if ((a && a == grounded_on_) || (a && a->path.empty() && what_if_)) return;
   grounded_on_ = a;
   reading_.request_stop();
@@ -201,39 +201,39 @@ void WhatIfView::read_ground() {
   reading_ = workspace().tasks().run(
       this,
       [a](const std::stop_token& stop) {
-        Ground ground;
+        LoadedInputs inputs;
         try {
-          ground.what_if = std::make_shared<WhatIf>(what_if_ground(*a));
-          ground.before = ground.what_if->answer(ground.what_if->ground().start, true, stop);
-          ground.refusal = ground.before.refusal;
+          inputs.what_if = std::make_shared<WhatIf>(what_if_inputs(*a));
+          inputs.before = inputs.what_if->answer(inputs.what_if->inputs().start, true, stop);
+          inputs.refusal = inputs.before.refusal;
         } catch (const Error& error) {
-          ground.refusal = error.what();
+          inputs.refusal = error.what();
         }
-        return ground;
+        return inputs;
       },
-      [this](const Ground& ground) { take(ground); });
+      [this](const LoadedInputs& inputs) { take(inputs); });
 }
 
-void WhatIfView::take(const Ground& ground) {
-  what_if_ = ground.what_if;
+void WhatIfView::take(const LoadedInputs& inputs) {
+  what_if_ = inputs.what_if;
   before_.reset();
   answer_.reset();
-  if (ground.before.scenario) before_ = ground.before;
+  if (inputs.before.scenario) before_ = inputs.before;
   controls_->setEnabled(what_if_ != nullptr);
   for (QPushButton* button : {pin_, write_, reset_, run_}) button->setEnabled(what_if_ != nullptr);
   tornado_->show({});
   workspace().set_ghost(nullptr);
   if (what_if_) {
     controls_->set_settings(start());
-    show(ground.before);
+    show(inputs.before);
     rest();
   } else {
     show_figures();
   }
-  tell(QString::fromStdString(ground.refusal));
+  tell(QString::fromStdString(inputs.refusal));
 }
 
-WhatIfSettings WhatIfView::start() const { return what_if_->ground().start; }
+WhatIfSettings WhatIfView::start() const { return what_if_->inputs().start; }
 
 void WhatIfView::ask() {
   if (!what_if_) return;
@@ -286,9 +286,9 @@ void WhatIfView::show_figures() {
 }
 
 void WhatIfView::show_command() {
-  const WhatIfGround& ground = what_if_->ground();
+  const WhatIfInputs& inputs = what_if_->inputs();
   QStringList notes;
-  for (const std::string& note : ground.notes) notes << QString::fromStdString(note);
+  for (const std::string& note : inputs.notes) notes << QString::fromStdString(note);
   for (const std::string& note : answer_->notes) notes << QString::fromStdString(note);
   command_->clear();
   run_->setEnabled(answer_->settings.choice.runtime == Runtime::native);
@@ -300,11 +300,11 @@ void WhatIfView::show_command() {
     controls_->show_machine(what_if_->machine(answer_->settings));
     const bool turned = answer_->settings.scales != MachineScales{};
     const SimulateCommand command = simulate_command(
-        answer_->settings, {.job = ground.folder / "job.json",
+        answer_->settings, {.job = inputs.folder / "job.json",
                             .hardware = turned ? std::filesystem::path("hardware.json")
-                                               : ground.folder / "hardware.json",
-                            .run_job = ground.job,
-                            .model = ground.model});
+                                               : inputs.folder / "hardware.json",
+                            .run_job = inputs.job,
+                            .model = inputs.model});
     command_->setText(QString::fromStdString(command.text()));
     command_->setCursorPosition(0);
     for (const std::string& what : command.unsaid)
@@ -405,14 +405,14 @@ void WhatIfView::write_file(const QString& path, const std::string& text, const 
 void WhatIfView::start_run() {
   if (!answer_ || answer_->settings.choice.runtime != Runtime::native) return;
   try {
-    const WhatIfGround& ground = what_if_->ground();
+    const WhatIfInputs& inputs = what_if_->inputs();
     run_pane_->ask_and_start({.job_text = file_of(*what_if_, answer_->settings).text,
                               .ranks = answer_->settings.choice.mesh.world(),
-                              .steps = ground.job.steps,
-                              .machine = ground.machine.device == "cpu"
-                                             ? ground.folder / "hardware.json"
+                              .steps = inputs.job.steps,
+                              .machine = inputs.machine.device == "cpu"
+                                             ? inputs.folder / "hardware.json"
                                              : std::filesystem::path(),
-                              .folder = ground.folder.parent_path() / "what_if"});
+                              .folder = inputs.folder.parent_path() / "what_if"});
   } catch (const Error& error) {
     tell(QString::fromUtf8(error.what()));
   }

@@ -52,7 +52,7 @@ class WhatIfView : public View {
   void start_run();
 
  private:
-  struct Ground {
+  struct LoadedInputs {
     std::shared_ptr<WhatIf> what_if;
     WhatIfAnswer before;
     std::string refusal;
@@ -65,8 +65,8 @@ class WhatIfView : public View {
   void make_layout();
   QWidget* make_answers();
   QBoxLayout* make_buttons();
-  void read_ground();
-  void take(const Ground& ground);
+  void read_inputs();
+  void take(const LoadedInputs& inputs);
   void ask();
   void begin_asking();
   void show(WhatIfAnswer answer);

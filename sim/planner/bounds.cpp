@@ -71,14 +71,14 @@ bool shards_parameters(S sharding) {
 
 class ShardingBounder {
  public:
-  ShardingBounder(const Choice& choice, const Ground& ground)
+  ShardingBounder(const Choice& choice, const TrialInputs& inputs)
       : choice_(choice),
-        ground_(ground),
+        inputs_(inputs),
         shards_(group_of(1, choice.mesh.shard)),
         replicas_(group_of(choice.mesh.shard, choice.mesh.replicate)),
         world_(group_of(1, choice.mesh.world())),
         dtype_(compute_dtype(choice.precision).value_or(parameter_dtype(choice.precision))) {
-    for (const Parameter& parameter : ground.model.parameters) {
+    for (const Parameter& parameter : inputs.model.parameters) {
       elements_ += parameter.elements();
       if (parameter.trainable) trainable_ += parameter.elements();
     }
@@ -106,26 +106,26 @@ class ShardingBounder {
 
  private:
   ShardingPlan plan() const {
-    RuntimeRequest request = runtime_request(choice_, ground_.model);
-    request.optimizer = ground_.training.optimizer;
-    return plan_of(ground_.model, request);
+    RuntimeRequest request = runtime_request(choice_, inputs_.model);
+    request.optimizer = inputs_.training.optimizer;
+    return plan_of(inputs_.model, request);
   }
 
   Duration time(OperationKind kind, std::int64_t elements, Dtype dtype, const Group& group) const {
-    return ground_.costs.collective_time(kind, bytes_of(elements, dtype), group);
+    return inputs_.costs.collective_time(kind, bytes_of(elements, dtype), group);
   }
 
   Duration read_once(const ModelStates& states) const {
     return (states.parameters + states.gradients + states.optimizer_states) /
-           ground_.profile.memory_bandwidth;
+           inputs_.profile.memory_bandwidth;
   }
 
   /// The ZeRO paper's forms, without padding. A sum over the world is a scatter at least.
   void native(ShardingBounds& result) const {
-    const Precision precision = native_strategy(choice_, ground_.model).precision;
+    const Precision precision = native_strategy(choice_, inputs_.model).precision;
     const Dtype gradients = dtypes_of(precision).gradients;
     result.states = zero_paper_states(trainable_, choice_.sharding, choice_.mesh.shard,
-                                      ground_.training.optimizer, precision, gradients);
+                                      inputs_.training.optimizer, precision, gradients);
     const bool hybrid = choice_.mesh.shard > 1 && choice_.mesh.replicate > 1;
     Communication& once = result.once.communication;
     once.reductions =
@@ -139,7 +139,7 @@ class ShardingBounder {
 
   /// Read once and written once: what a copy of so many elements takes at least.
   Duration copied(std::int64_t elements) const {
-    return ground_.costs.copy_time(bytes_of(2 * elements, dtype_));
+    return inputs_.costs.copy_time(bytes_of(2 * elements, dtype_));
   }
 
   /// A gather and a reduction of each unit. Where units are gathered again in the backward, the two
@@ -205,7 +205,7 @@ class ShardingBounder {
   /// Each further micro-batch adds its gradients to those there are: two read, one written.
   void keep_gradients(Dtype dtype, ShardingBounds& result) const {
     result.kept_gradients = bytes_of(trainable_, dtype);
-    result.further.copies = result.kept_gradients * 3 / ground_.profile.memory_bandwidth;
+    result.further.copies = result.kept_gradients * 3 / inputs_.profile.memory_bandwidth;
   }
 
   void ddp(ShardingBounds& result) const {
@@ -240,11 +240,11 @@ class ShardingBounder {
     result.states.gradients = {};
     if (choice_.offload != Offload::none) result.states.optimizer_states = {};
     if (choice_.offload == Offload::all) result.states.parameters = {};
-    result.update = result.states.optimizer_states / ground_.profile.memory_bandwidth;
+    result.update = result.states.optimizer_states / inputs_.profile.memory_bandwidth;
   }
 
   const Choice& choice_;
-  const Ground& ground_;
+  const TrialInputs& inputs_;
   Group shards_, replicas_, world_;
   Dtype dtype_;
   std::int64_t elements_ = 0, trainable_ = 0;
@@ -271,11 +271,11 @@ PerStep of_step(const ShardingBounds& sharding, int micro_batches) {
       .copies = sum([](const PerStep& p) { return p.copies; })};
 }
 
-Bounds combined(const Choice& choice, const Ground& ground, const PlainStep& plain,
+Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep& plain,
                 const ShardingBounds& sharding) {
   const PerStep step = of_step(sharding, choice.micro_batches);
   const Duration compute = plain.compute * choice.micro_batches + step.copies + sharding.update;
-  const SharingRules rules = sharing_rules(ground.profile);
+  const SharingRules rules = sharing_rules(inputs.profile);
   const Duration communication = communication_time(step.communication, rules.collectives_serial);
   const Duration exposed = std::min(step.exposed, communication);
   const double slowed = 1 - 1 / rules.compute_slowdown;
@@ -284,7 +284,7 @@ Bounds combined(const Choice& choice, const Ground& ground, const PlainStep& pla
   const Bytes between = states.parameters + states.optimizer_states;
   const Bytes kept = choice.micro_batches > 1 ? sharding.kept_gradients : Bytes{};
   const bool native = choice.runtime == Runtime::native;
-  const Bytes outside = native ? Bytes{} : ground.profile.context_memory.value_or(Bytes{});
+  const Bytes outside = native ? Bytes{} : inputs.profile.context_memory.value_or(Bytes{});
   return {.time = std::max(
               {compute + exposed + beside, communication, plain.host * choice.micro_batches}),
           .memory = outside + between +
@@ -314,7 +314,7 @@ class Table {
 
 }  // namespace
 
-std::vector<Bounds> bounds_of(std::span<const Choice> choices, const Ground& ground,
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
                               unsigned threads) {
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
@@ -331,16 +331,16 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const Ground& gro
     }
   };
   plain.fill(threads, [&](std::size_t i) {
-    return or_nothing([&] { return plain_step(choices[i], ground); });
+    return or_nothing([&] { return plain_step(choices[i], inputs); });
   });
   shardings.fill(threads, [&](std::size_t i) {
-    return or_nothing([&] { return ShardingBounder(choices[i], ground).bounds(); });
+    return or_nothing([&] { return ShardingBounder(choices[i], inputs).bounds(); });
   });
   std::vector<Bounds> result;
   result.reserve(choices.size());
   for (const Choice& choice : choices)
     result.push_back(
-        combined(choice, ground, plain.at(plain_key(choice)), shardings.at(sharding_key(choice))));
+        combined(choice, inputs, plain.at(plain_key(choice)), shardings.at(sharding_key(choice))));
   return result;
 }
 

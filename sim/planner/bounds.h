@@ -24,7 +24,7 @@ struct Bounds {
 ///   time >= C; time >= launches x launch time: the host
 ///   memory >= P + OS + the most that activations and temporaries take in that forward and backward
 ///   memory >= P + G + OS
-std::vector<Bounds> bounds_of(std::span<const Choice> choices, const Ground& ground,
+std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
                               unsigned threads);
 
 }  // namespace shardscope::planner

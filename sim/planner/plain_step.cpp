@@ -19,8 +19,8 @@ bool counts(MemoryCategory category) {
   return category == MemoryCategory::activations || category == MemoryCategory::temporaries;
 }
 
-Schedule recorded_once(const Choice& choice, const Ground& ground) {
-  eager::TrainingSetup setup = training_setup(choice, ground.model, ground.training);
+Schedule recorded_once(const Choice& choice, const TrialInputs& inputs) {
+  eager::TrainingSetup setup = training_setup(choice, inputs.model, inputs.training);
   setup.runtime = eager::PlainSetup{};
   setup.world = 1;
   setup.made_on = eager::Device::cuda;
@@ -28,16 +28,16 @@ Schedule recorded_once(const Choice& choice, const Ground& ground) {
   setup.loop.micro_batches = 1;
   setup.loop.clips = false;
   constexpr std::array once{"once"};
-  return eager::recorded_schedule(ground.model, ground.config, setup,
+  return eager::recorded_schedule(inputs.model, inputs.config, setup,
                                   eager::kernel_device(setup.session.compute_capability), once);
 }
 
-Schedule native_alone(Choice choice, const Ground& ground) {
+Schedule native_alone(Choice choice, const TrialInputs& inputs) {
   choice.sharding = ShardingStrategy::no_shard;
   choice.mesh = {};
   choice.micro_batches = 1;
   choice.reduces_every_micro_batch = false;
-  return schedule_of(choice, ground);
+  return schedule_of(choice, inputs);
 }
 
 Bytes activations_of_program(const Schedule& schedule) {
@@ -66,8 +66,8 @@ Bytes activations_of_operations(const Schedule& schedule) {
   return highest;
 }
 
-Duration host_time(const Schedule& schedule, const Ground& ground) {
-  const DeviceClockOptions clock = clock_options(schedule, ground.profile);
+Duration host_time(const Schedule& schedule, const TrialInputs& inputs) {
+  const DeviceClockOptions clock = clock_options(schedule, inputs.profile);
   Duration sum;
   for (const HostAction& action : schedule.program.actions) {
     if (action.kind == HostActionKind::dispatch) sum += clock.dispatch;
@@ -96,12 +96,12 @@ PlainKey plain_key(const Choice& choice) {
   return key;
 }
 
-PlainStep plain_step(const Choice& choice, const Ground& ground) {
+PlainStep plain_step(const Choice& choice, const TrialInputs& inputs) {
   const bool native = choice.runtime == Runtime::native;
-  const Schedule schedule = native ? native_alone(choice, ground) : recorded_once(choice, ground);
-  const std::vector<Duration> times = operation_times(schedule, ground.costs);
+  const Schedule schedule = native ? native_alone(choice, inputs) : recorded_once(choice, inputs);
+  const std::vector<Duration> times = operation_times(schedule, inputs.costs);
   PlainStep result{.compute = {},
-                   .host = native ? Duration{} : host_time(schedule, ground),
+                   .host = native ? Duration{} : host_time(schedule, inputs),
                    .activations = native ? activations_of_operations(schedule)
                                          : activations_of_program(schedule)};
   for (std::size_t i = 0; i < times.size(); ++i)

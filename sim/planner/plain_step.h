@@ -27,6 +27,6 @@ struct PlainStep {
   Bytes activations;  ///< with temporaries, at the highest, in blocks of 512 bytes
 };
 /// `choice` is any one of the key.
-PlainStep plain_step(const Choice& choice, const Ground& ground);
+PlainStep plain_step(const Choice& choice, const TrialInputs& inputs);
 
 }  // namespace shardscope::planner

@@ -24,14 +24,15 @@ constexpr std::size_t batch_size = 24;
 struct Contender {
   std::size_t choice = 0;
   Trial trial;
-  std::optional<Rehearsal> rehearsal = {};
+  std::optional<FullSimulation> full = {};
 };
 
 class Search {
  public:
-  Search(const std::vector<Choice>& choices, const Ground& ground, const SearchOptions& options)
+  Search(const std::vector<Choice>& choices, const TrialInputs& inputs,
+         const SearchOptions& options)
       : choices_(choices),
-        ground_(ground),
+        inputs_(inputs),
         options_(options),
         outcomes_(choices.size()),
         settled_(choices.size(), false) {
@@ -52,7 +53,7 @@ class Search {
 
  private:
   bool by_memory() const { return options_.objective == Objective::memory; }
-  Bytes capacity() const { return ground_.profile.memory; }
+  Bytes capacity() const { return inputs_.profile.memory; }
   bool exceeds(Bytes memory) const { return capacity() > Bytes{} && memory > capacity(); }
 
   /// What is sought is the smallest of these.
@@ -77,7 +78,7 @@ class Search {
 
   void bound() {
     bounds_.resize(choices_.size());
-    if (options_.screen) bounds_ = bounds_of(choices_, ground_, options_.threads);
+    if (options_.screen) bounds_ = bounds_of(choices_, inputs_, options_.threads);
     order_.resize(choices_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
@@ -147,7 +148,7 @@ class Search {
     std::vector<Trial> trials(batch.size());
     for_each_index(batch.size(), options_.threads, [&](std::size_t i) {
       try {
-        trials[i] = try_out(choices_[batch[i]], ground_);
+        trials[i] = try_out(choices_[batch[i]], inputs_);
       } catch (const Error& error) {
         outcomes_[batch[i]].reason = Reason::refused;
         outcomes_[batch[i]].text = error.what();
@@ -177,14 +178,14 @@ class Search {
     const std::vector<std::size_t> places = leaders();
     for_each_index(places.size(), options_.threads, [&](std::size_t i) {
       Contender& contender = contenders_[places[i]];
-      if (!contender.rehearsal)
-        contender.rehearsal.emplace(rehearse(choices_[contender.choice], ground_));
+      if (!contender.full)
+        contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
     });
-    const auto does_not_fit = [](const Contender& c) { return c.rehearsal && !c.rehearsal->fits; };
+    const auto does_not_fit = [](const Contender& c) { return c.full && !c.full->fits; };
     for (const Contender& contender : contenders_)
       if (does_not_fit(contender))
         lose(contender.choice, Reason::out_of_memory, contender.trial.time.span,
-             contender.rehearsal->reserved + contender.rehearsal->outside);
+             contender.full->reserved + contender.full->outside);
     return std::erase_if(contenders_, does_not_fit) == 0;
   }
 
@@ -192,10 +193,9 @@ class Search {
     std::vector<bool> ranked(choices_.size(), false);
     for (const std::size_t place : leaders()) {
       Contender& contender = contenders_[place];
-      if (!contender.rehearsal) continue;  // stopped before
+      if (!contender.full) continue;  // stopped before
       ranked[contender.choice] = true;
-      result_.ranked.push_back(
-          {contender.choice, contender.trial, std::move(*contender.rehearsal)});
+      result_.ranked.push_back({contender.choice, contender.trial, std::move(*contender.full)});
     }
     for (const Contender& contender : contenders_)
       lose(contender.choice, by_memory() ? Reason::larger : Reason::slower,
@@ -215,8 +215,8 @@ class Search {
   void add_wanted() {
     for (const std::size_t choice : options_.wanted) {
       try {
-        result_.wanted.push_back(
-            {choice, try_out(choices_[choice], ground_), rehearse(choices_[choice], ground_)});
+        result_.wanted.push_back({choice, try_out(choices_[choice], inputs_),
+                                  simulate_fully(choices_[choice], inputs_)});
       } catch (const Error&) {
         continue;  // its outcome says why
       }
@@ -247,7 +247,7 @@ class Search {
   }
 
   const std::vector<Choice>& choices_;
-  const Ground& ground_;
+  const TrialInputs& inputs_;
   const SearchOptions& options_;
   std::vector<std::size_t> kinds_;  // by choice
   std::vector<Bounds> bounds_;
@@ -260,12 +260,12 @@ class Search {
 
 }  // namespace
 
-SearchResult search(const std::vector<Choice>& choices, const Ground& ground,
+SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options) {
-  return Search(choices, ground, options).run();
+  return Search(choices, inputs, options).run();
 }
 
-std::string why(const Outcome& outcome, const Ground& ground, std::optional<Duration> last) {
+std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last) {
   const std::string time = rounded_text(outcome.time);
   const std::string against =
       last ? fmt::format("; the last place takes {}", rounded_text(*last)) : "";
@@ -280,11 +280,11 @@ std::string why(const Outcome& outcome, const Ground& ground, std::optional<Dura
       return fmt::format("needs {}", rounded_text(outcome.memory));
     case Reason::out_of_memory:
       // What a run holds when it fails says little of what it needs.
-      if (outcome.memory.count / 50 < (outcome.memory - ground.profile.memory).count)
+      if (outcome.memory.count / 50 < (outcome.memory - inputs.profile.memory).count)
         return fmt::format("out of memory: needs at least {} of the {} there are",
-                           rounded_text(outcome.memory), rounded_text(ground.profile.memory));
+                           rounded_text(outcome.memory), rounded_text(inputs.profile.memory));
       return fmt::format("out of memory: the {} there are do not suffice",
-                         rounded_text(ground.profile.memory));
+                         rounded_text(inputs.profile.memory));
     case Reason::refused:
       return outcome.text;
     case Reason::not_reached:

@@ -61,7 +61,7 @@ struct Outcome {
 struct Ranked {
   std::size_t choice = 0;
   Trial trial;
-  Rehearsal rehearsal;
+  FullSimulation full;
 };
 
 struct SearchResult {
@@ -74,11 +74,11 @@ struct SearchResult {
 };
 
 /// Ranks `choices`, of which those that need more memory than the device has are left out.
-SearchResult search(const std::vector<Choice>& choices, const Ground& ground,
+SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options);
 
 /// One line on why a choice is not ranked. `last` is the step time of the last place, if there is
 /// one. "out of memory: needs at least 91.4 GiB of the 79.1 GiB there are".
-std::string why(const Outcome& outcome, const Ground& ground, std::optional<Duration> last);
+std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last);
 
 }  // namespace shardscope::planner

@@ -16,19 +16,19 @@ namespace {
 
 using Steps = std::span<const char* const>;
 
-Schedule recorded(const Choice& choice, const Ground& ground, Steps steps) {
-  const eager::TrainingSetup setup = training_setup(choice, ground.model, ground.training);
+Schedule recorded(const Choice& choice, const TrialInputs& inputs, Steps steps) {
+  const eager::TrainingSetup setup = training_setup(choice, inputs.model, inputs.training);
   Schedule schedule =
-      eager::recorded_schedule(ground.model, ground.config, setup,
+      eager::recorded_schedule(inputs.model, inputs.config, setup,
                                eager::kernel_device(setup.session.compute_capability), steps);
   schedule.strategy.runtime = choice.runtime;
-  schedule.workload = native_workload(choice, ground.training);
+  schedule.workload = native_workload(choice, inputs.training);
   return schedule;
 }
 
-Schedule native(const Choice& choice, const Ground& ground) {
-  return native_schedule(ground.model, native_strategy(choice, ground.model),
-                         native_workload(choice, ground.training), 0, ground.native_target);
+Schedule native(const Choice& choice, const TrialInputs& inputs) {
+  return native_schedule(inputs.model, native_strategy(choice, inputs.model),
+                         native_workload(choice, inputs.training), 0, inputs.native_target);
 }
 
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
@@ -46,14 +46,14 @@ Choice told(Choice choice) {
   return choice;
 }
 
-Bytes outside_of(const Schedule& schedule, const Ground& ground) {
-  return schedule.memory == MemorySource::arena ? Bytes{} : outside_bytes(schedule, ground.profile);
+Bytes outside_of(const Schedule& schedule, const TrialInputs& inputs) {
+  return schedule.memory == MemorySource::arena ? Bytes{} : outside_bytes(schedule, inputs.profile);
 }
 
 /// `micro_batches`: more than the schedule has; 0: as many.
-Accounting time_of(const Schedule& schedule, const Ground& ground, int micro_batches) {
+Accounting time_of(const Schedule& schedule, const TrialInputs& inputs, int micro_batches) {
   const StepProgram program = step_program(schedule, micro_batches);
-  const StepCosts costs = step_costs(schedule, program, ground.costs, ground.profile);
+  const StepCosts costs = step_costs(schedule, program, inputs.costs, inputs.profile);
   return play_until_steady(program, costs).accounting;
 }
 
@@ -66,9 +66,9 @@ Bytes highest_reserved(const Simulation& simulation) {
 
 }  // namespace
 
-Schedule schedule_of(const Choice& choice, const Ground& ground, Steps steps) {
-  return choice.runtime == Runtime::native ? native(choice, ground)
-                                           : recorded(choice, ground, steps);
+Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps) {
+  return choice.runtime == Runtime::native ? native(choice, inputs)
+                                           : recorded(choice, inputs, steps);
 }
 
 Bytes allocated_peak(const Schedule& schedule) {
@@ -86,23 +86,23 @@ Bytes allocated_peak(const Schedule& schedule) {
   return highest;
 }
 
-Trial try_out(const Choice& choice, const Ground& ground) {
+Trial try_out(const Choice& choice, const TrialInputs& inputs) {
   const Choice recorded = told(choice);
-  const Schedule schedule = schedule_of(recorded, ground, trial_steps(choice.runtime));
+  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(choice.runtime));
   const bool has_all = recorded.micro_batches == choice.micro_batches;
-  return {.time = time_of(schedule, ground, has_all ? 0 : choice.micro_batches),
+  return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
           .allocated = allocated_peak(schedule),
-          .outside = outside_of(schedule, ground)};
+          .outside = outside_of(schedule, inputs)};
 }
 
-Rehearsal rehearse(const Choice& choice, const Ground& ground) {
-  Rehearsal result{.schedule = schedule_of(told(choice), ground), .simulation = {}};
-  result.outside = outside_of(result.schedule, ground);
-  const Bytes memory = ground.profile.memory;
+FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
+  FullSimulation result{.schedule = schedule_of(told(choice), inputs), .simulation = {}};
+  result.outside = outside_of(result.schedule, inputs);
+  const Bytes memory = inputs.profile.memory;
   AllocatorChoice allocator;
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
-  result.simulation = simulate(result.schedule, ground.profile, allocator);
+  result.simulation = simulate(result.schedule, inputs.profile, allocator);
   result.reserved = highest_reserved(result.simulation);
   result.fits = !result.simulation.out_of_memory &&
                 (memory == Bytes{} || result.reserved + result.outside <= memory);

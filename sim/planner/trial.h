@@ -15,7 +15,7 @@
 namespace shardscope::planner {
 
 /// What all trials have in common. Everything must outlive them.
-struct Ground {
+struct TrialInputs {
   const Model& model;
   const JsonValue& config;  ///< the config.json that the model was made from
   const Training& training;
@@ -27,7 +27,7 @@ struct Ground {
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
 /// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see
 /// recorded_schedule.
-Schedule schedule_of(const Choice& choice, const Ground& ground,
+Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
                      std::span<const char* const> steps = eager::training_steps);
 
 /// Of the native runtime: the arena. Else what tensors take at the highest, in blocks of 512 bytes,
@@ -43,18 +43,18 @@ struct Trial {
 
 /// Plays the steady step without the allocator. Of many micro-batches three are recorded, and the
 /// one in the middle stands for those like it. Throws as `schedule_of` does.
-Trial try_out(const Choice& choice, const Ground& ground);
+Trial try_out(const Choice& choice, const TrialInputs& inputs);
 
 /// A schedule played with the allocator, on the memory that the device has beside what lies
 /// outside. Of many micro-batches it has three: memory is the same from there on, the step's time
 /// is the trial's.
-struct Rehearsal {
+struct FullSimulation {
   Schedule schedule;
   Simulation simulation;
   Bytes reserved;  ///< at the highest; of the native runtime its arena
   Bytes outside;
   bool fits = true;
 };
-Rehearsal rehearse(const Choice& choice, const Ground& ground);
+FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs);
 
 }  // namespace shardscope::planner

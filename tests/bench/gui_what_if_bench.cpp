@@ -14,8 +14,8 @@
 namespace shardscope::gui {
 namespace {
 
-WhatIfGround ground_of(const char* model, HardwareProfile machine) {
-  WhatIfGround ground{.label = model,
+WhatIfInputs inputs_of(const char* model, HardwareProfile machine) {
+  WhatIfInputs inputs{.label = model,
                       .folder = {},
                       .job = {},
                       .model = {},
@@ -26,35 +26,35 @@ WhatIfGround ground_of(const char* model, HardwareProfile machine) {
                       .start = {},
                       .predicted = {},
                       .notes = {}};
-  ground.job.model = std::filesystem::path(SOURCE_ROOT) / model;
-  ground.model = read_model(ground.job.model);
-  ground.config = JsonValue::read_file(ground.job.model / "config.json", DuplicateKeys::last_wins);
-  return ground;
+  inputs.job.model = std::filesystem::path(SOURCE_ROOT) / model;
+  inputs.model = read_model(inputs.job.model);
+  inputs.config = JsonValue::read_file(inputs.job.model / "config.json", DuplicateKeys::last_wins);
+  return inputs;
 }
 
 /// The demo's model on the CPU, natively.
-WhatIfGround demo() {
-  WhatIfGround ground = ground_of(
+WhatIfInputs demo() {
+  WhatIfInputs inputs = inputs_of(
       "examples/demo/model",
       read_hardware_profile(std::filesystem::path(SOURCE_ROOT) / "tests/gui/two_ranks.json"));
-  ground.start.choice = {.mesh = {.shard = 2},
+  inputs.start.choice = {.mesh = {.shard = 2},
                          .prefetch = planner::Prefetch::both,
                          .batch = 4,
                          .precision = TrainingPrecision::fp32};
-  ground.start.length = 256;
-  return ground;
+  inputs.start.length = 256;
+  return inputs;
 }
 
 /// Llama-3-8B on two nodes of H100.
-WhatIfGround llama() {
-  WhatIfGround ground =
-      ground_of("examples/models/llama_3_8b", find_hardware_profile("h100_sxm", "bench"));
-  ground.start.choice = {.runtime = Runtime::fsdp2,
+WhatIfInputs llama() {
+  WhatIfInputs inputs =
+      inputs_of("examples/models/llama_3_8b", find_hardware_profile("h100_sxm", "bench"));
+  inputs.start.choice = {.runtime = Runtime::fsdp2,
                          .mesh = {.shard = 16},
                          .prefetch = planner::Prefetch::pre,
                          .checkpointing = {.every = 1}};
-  ground.start.length = 4096;
-  return ground;
+  inputs.start.length = 4096;
+  return inputs;
 }
 
 void check(const WhatIfAnswer& answer, bool was_cached) {
@@ -63,8 +63,8 @@ void check(const WhatIfAnswer& answer, bool was_cached) {
 }
 
 /// Another strategy: nothing is kept.
-void what_if_strategy(benchmark::State& state, WhatIfGround (*ground)()) {
-  const auto start = std::make_shared<const WhatIfGround>(ground());
+void what_if_strategy(benchmark::State& state, WhatIfInputs (*inputs)()) {
+  const auto start = std::make_shared<const WhatIfInputs>(inputs());
   for (auto _ : state) {
     WhatIf what_if(start);
     check(what_if.answer(start->start, false, {}), false);
@@ -74,8 +74,8 @@ BENCHMARK_CAPTURE(what_if_strategy, demo, demo)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(what_if_strategy, llama_3_8b_fsdp2_x16, llama)->Unit(benchmark::kMillisecond);
 
 /// Figures of the machine alone: the schedule is kept.
-void what_if_machine(benchmark::State& state, WhatIfGround (*ground)()) {
-  const auto start = std::make_shared<const WhatIfGround>(ground());
+void what_if_machine(benchmark::State& state, WhatIfInputs (*inputs)()) {
+  const auto start = std::make_shared<const WhatIfInputs>(inputs());
   WhatIf what_if(start);
   WhatIfSettings settings = start->start;
   check(what_if.answer(settings, false, {}), false);

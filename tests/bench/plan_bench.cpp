@@ -22,16 +22,16 @@ void plan_llama3_8b(benchmark::State& state) {
       .world = 64,
       .tokens_per_batch = state.range(0) * 64 * 4096,
       .training = {.length = 4096}};
-  const Ground ground{.model = model,
-                      .config = config,
-                      .training = question.training,
-                      .profile = profile,
-                      .costs = costs,
-                      .native_target = target};
+  const TrialInputs inputs{.model = model,
+                           .config = config,
+                           .training = question.training,
+                           .profile = profile,
+                           .costs = costs,
+                           .native_target = target};
   std::size_t choices = 0, simulated = 0;
   for (auto _ : state) {
     const Enumeration all = enumerate(model, question);
-    const SearchResult result = search(all.choices, ground, {});
+    const SearchResult result = search(all.choices, inputs, {});
     choices = all.choices.size();
     simulated = result.simulated;
   }

@@ -124,7 +124,7 @@ TEST_F(WhatIfViewTest, APinnedPredictionIsAScenario) {
   const ScenarioPointer pinned = workspace_.scenarios().back();
   EXPECT_EQ(pinned->label.substr(0, 15), "native zero1 x2");
   EXPECT_EQ(pinned->predicted->summary->strategy, "zero1");
-  workspace_.set_a(pinned);  // the ground stays the run
+  workspace_.set_a(pinned);  // the inputs stay those of the run
   settle();
   EXPECT_EQ(view_.answer()->settings.choice.sharding, ShardingStrategy::zero1);
 }

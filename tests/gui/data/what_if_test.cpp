@@ -58,8 +58,9 @@ int run(const std::string& command) { return std::system(command.c_str()); }
 
 /// What `simulate` answers, and the run folder that it leaves.
 Summary simulated(const std::string& options, const std::filesystem::path& json) {
-  EXPECT_EQ(run(in_quotes(program()) + " simulate " + options + " --quiet --json > " + in_quotes(json)),
-            0);
+  EXPECT_EQ(
+      run(in_quotes(program()) + " simulate " + options + " --quiet --json > " + in_quotes(json)),
+      0);
   return read_summary(json);
 }
 
@@ -79,11 +80,12 @@ class WhatIfOfTheDemo : public ::testing::Test {
   void SetUp() override {
     if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
     write_atomically(folder_ / "machine.json", cpu_profile());
-    before_ = simulated("--job " + in_quotes(examples / "demo/job.json") + " --cluster " +
-                            in_quotes(folder_ / "machine.json") + " -o " + in_quotes(folder_ / "run"),
-                        folder_ / "before.json");
+    before_ =
+        simulated("--job " + in_quotes(examples / "demo/job.json") + " --cluster " +
+                      in_quotes(folder_ / "machine.json") + " -o " + in_quotes(folder_ / "run"),
+                  folder_ / "before.json");
     scenario_ = open_run(folder_ / "run");
-    what_if_ = std::make_unique<WhatIf>(what_if_ground(*scenario_));
+    what_if_ = std::make_unique<WhatIf>(what_if_inputs(*scenario_));
   }
 
   Folder folder_;
@@ -104,8 +106,8 @@ void expect_same_figures(const Summary& summary, const Summary& expected) {
 }
 
 TEST_F(WhatIfOfTheDemo, StartsWithTheFiguresOfSimulate) {
-  EXPECT_THAT(what_if_->ground().notes, IsEmpty());
-  const WhatIfAnswer answer = what_if_->answer(what_if_->ground().start, true, {});
+  EXPECT_THAT(what_if_->inputs().notes, IsEmpty());
+  const WhatIfAnswer answer = what_if_->answer(what_if_->inputs().start, true, {});
   ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
   expect_same_figures(*answer.scenario->predicted->summary, before_);
 }
@@ -114,11 +116,11 @@ TEST_F(WhatIfOfTheDemo, StartsWithTheFiguresOfSimulate) {
 Summary told_by_the_command_line(const WhatIf& what_if, const WhatIfSettings& settings,
                                  const Folder& folder) {
   write_atomically(folder / "turned.json", to_json(what_if.machine(settings)));
-  const WhatIfGround& ground = what_if.ground();
-  SimulateCommand line = simulate_command(settings, {.job = ground.folder / "job.json",
+  const WhatIfInputs& inputs = what_if.inputs();
+  SimulateCommand line = simulate_command(settings, {.job = inputs.folder / "job.json",
                                                      .hardware = folder / "turned.json",
-                                                     .run_job = ground.job,
-                                                     .model = ground.model});
+                                                     .run_job = inputs.job,
+                                                     .model = inputs.model});
   EXPECT_THAT(line.unsaid, IsEmpty());
   EXPECT_EQ(line.arguments[1], "simulate");
   line.arguments.erase(line.arguments.begin(), line.arguments.begin() + 2);
@@ -126,7 +128,7 @@ Summary told_by_the_command_line(const WhatIf& what_if, const WhatIfSettings& se
 }
 
 TEST_F(WhatIfOfTheDemo, TheCommandLineGivesTheSameFigures) {
-  WhatIfSettings settings = what_if_->ground().start;
+  WhatIfSettings settings = what_if_->inputs().start;
   settings.choice = with_sharding(settings.choice, ShardingStrategy::zero1);
   settings.choice.blocks_per_unit = 2;
   settings.choice.checkpointing.every = 1;
@@ -138,7 +140,7 @@ TEST_F(WhatIfOfTheDemo, TheCommandLineGivesTheSameFigures) {
 }
 
 TEST_F(WhatIfOfTheDemo, ScratchThatTheRunHadNotIsSaidToBeMissing) {
-  WhatIfSettings settings = what_if_->ground().start;
+  WhatIfSettings settings = what_if_->inputs().start;
   EXPECT_THAT(what_if_->answer(settings, false, {}).notes, IsEmpty());
   settings.choice.batch += 1;
   EXPECT_THAT(what_if_->answer(settings, false, {}).notes,
@@ -146,7 +148,7 @@ TEST_F(WhatIfOfTheDemo, ScratchThatTheRunHadNotIsSaidToBeMissing) {
 }
 
 TEST_F(WhatIfOfTheDemo, WhereOnlyTheMachineChangesTheScheduleIsKept) {
-  WhatIfSettings settings = what_if_->ground().start;
+  WhatIfSettings settings = what_if_->inputs().start;
   EXPECT_FALSE(what_if_->answer(settings, false, {}).was_cached);
   settings.scales.flop_rate = 2;
   const WhatIfAnswer faster = what_if_->answer(settings, false, {});
@@ -159,14 +161,14 @@ TEST_F(WhatIfOfTheDemo, WhereOnlyTheMachineChangesTheScheduleIsKept) {
 TEST_F(WhatIfOfTheDemo, WhatIsStoppedHasNeitherScenarioNorRefusal) {
   std::stop_source stop;
   stop.request_stop();
-  const WhatIfAnswer answer = what_if_->answer(what_if_->ground().start, true, stop.get_token());
+  const WhatIfAnswer answer = what_if_->answer(what_if_->inputs().start, true, stop.get_token());
   EXPECT_EQ(answer.scenario, nullptr);
   EXPECT_EQ(answer.refusal, "");
-  EXPECT_THAT(what_if_->sensitivity(what_if_->ground().start, stop.get_token()), IsEmpty());
+  EXPECT_THAT(what_if_->sensitivity(what_if_->inputs().start, stop.get_token()), IsEmpty());
 }
 
 TEST_F(WhatIfOfTheDemo, SensitivityIsWhatTheTurnedMachineSays) {
-  const WhatIfSettings start = what_if_->ground().start;
+  const WhatIfSettings start = what_if_->inputs().start;
   const std::vector<Sensitivity> rows = what_if_->sensitivity(start, {});
   ASSERT_EQ(rows.size(), machine_figures.size() - 1);  // memory's size takes no time
   // Two ranks of a small model on one host compute more than anything else.
@@ -181,7 +183,7 @@ TEST_F(WhatIfOfTheDemo, SensitivityIsWhatTheTurnedMachineSays) {
 }
 
 TEST_F(WhatIfOfTheDemo, WhatTheModelCannotDoIsOneLine) {
-  WhatIfSettings settings = what_if_->ground().start;
+  WhatIfSettings settings = what_if_->inputs().start;
   settings.length = 100'000;
   const WhatIfAnswer answer = what_if_->answer(settings, false, {});
   EXPECT_EQ(answer.scenario, nullptr);
@@ -190,7 +192,7 @@ TEST_F(WhatIfOfTheDemo, WhatTheModelCannotDoIsOneLine) {
 }
 
 TEST_F(WhatIfOfTheDemo, OnACpuPyTorchIsRefusedUntilAClusterIsChosen) {
-  WhatIfSettings settings = what_if_->ground().start;
+  WhatIfSettings settings = what_if_->inputs().start;
   settings.choice = under(settings.choice, Runtime::fsdp2);
   EXPECT_THAT(what_if_->answer(settings, false, {}).refusal, HasSubstr("no machine of GPUs"));
   settings.cluster = "h100_sxm";
@@ -214,8 +216,8 @@ TEST_P(WhatIfOfPytorch, StartsWithTheFiguresOfSimulate) {
       simulated(GetParam().options + " --model " + in_quotes(examples / "models/gpt2") +
                     " --seq 256 --cluster a100_80gb -o " + in_quotes(folder / "run"),
                 folder / "before.json");
-  WhatIf what_if(what_if_ground(*open_run(folder / "run")));
-  const WhatIfAnswer answer = what_if.answer(what_if.ground().start, true, {});
+  WhatIf what_if(what_if_inputs(*open_run(folder / "run")));
+  const WhatIfAnswer answer = what_if.answer(what_if.inputs().start, true, {});
   ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
   expect_same_figures(*answer.scenario->predicted->summary, before);
 }
@@ -308,10 +310,10 @@ TEST(FiguresBeside, DifferencesHaveASignAndAShare) {
   EXPECT_EQ(row_of(rows, "    gradients"), nullptr);
 }
 
-TEST(WhatIfGround, ATraceWithoutARunIsNoGround) {
+TEST(WhatIfInputs, ATraceWithoutARunHasNoInputs) {
   Scenario scenario{.label = "kineto.json"};
   try {
-    what_if_ground(scenario);
+    what_if_inputs(scenario);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("open a run folder"));

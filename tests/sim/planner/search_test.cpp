@@ -78,7 +78,7 @@ class EverySearch : public ::testing::TestWithParam<Case> {
   }
 
   SearchResult searched(const SearchOptions& options) const {
-    return search(choices_, ground_, options);
+    return search(choices_, inputs_, options);
   }
 
   JsonValue config_;
@@ -88,12 +88,12 @@ class EverySearch : public ::testing::TestWithParam<Case> {
   Question question_;
   std::vector<Choice> choices_;
   Target target_;
-  Ground ground_{.model = model_,
-                 .config = config_,
-                 .training = question_.training,
-                 .profile = profile_,
-                 .costs = costs_,
-                 .native_target = target_};
+  TrialInputs inputs_{.model = model_,
+                      .config = config_,
+                      .training = question_.training,
+                      .profile = profile_,
+                      .costs = costs_,
+                      .native_target = target_};
 };
 
 std::vector<std::size_t> places_of(const SearchResult& result) {
@@ -104,13 +104,13 @@ std::vector<std::size_t> places_of(const SearchResult& result) {
 
 // Each choice is tried out; it takes no less than its bounds say.
 TEST_P(EverySearch, NoChoiceFallsBelowItsBounds) {
-  const std::vector<Bounds> bounds = bounds_of(choices_, ground_, 0);
+  const std::vector<Bounds> bounds = bounds_of(choices_, inputs_, 0);
   double tightness = 0;
   int tried = 0;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     Trial trial;
     try {
-      trial = try_out(choices_[i], ground_);
+      trial = try_out(choices_[i], inputs_);
     } catch (const Error&) {
       continue;
     }

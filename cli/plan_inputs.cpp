@@ -1,4 +1,4 @@
-#include "cli/plan_ground.h"
+#include "cli/plan_inputs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/native_scenario.h"
 #include "cli/pytorch_prediction.h"
-#include "cli/scenario.h"
 #include "core/base/error.h"
 
 namespace shardscope {
@@ -53,30 +53,30 @@ class Resolver {
         hardware_(require_hardware(options.cluster)),
         runtimes_(runtimes_of(options, hardware_.profile)) {}
 
-  PlanGround resolve() {
-    PlanGround ground = only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
-    ground.question.runtimes = runtimes_;
-    ground.question.tokens_per_batch = *options_.job.tokens_per_batch;
-    planner::sequences_per_rank(ground.question);
-    set_precisions(ground);
-    if (options_.has_file()) set_given(ground);
-    assume(ground);
-    return ground;
+  PlanInputs resolve() {
+    PlanInputs inputs = only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
+    inputs.question.runtimes = runtimes_;
+    inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
+    planner::sequences_per_rank(inputs.question);
+    set_precisions(inputs);
+    if (options_.has_file()) set_given(inputs);
+    assume(inputs);
+    return inputs;
   }
 
  private:
-  PlanGround of_native() {
+  PlanInputs of_native() {
     const Job job = job_of(job_options());
-    PlanGround ground{.hardware = hardware_,
+    PlanInputs inputs{.hardware = hardware_,
                       .job = job,
                       .model = trained_model(job),
                       .config = JsonValue::parse("{}", "")};
-    ground.question.world = world_without_file();
-    fill_training(ground);
-    return ground;
+    inputs.question.world = world_without_file();
+    fill_training(inputs);
+    return inputs;
   }
 
-  PlanGround of_pytorch() {
+  PlanInputs of_pytorch() {
     JobOptions job = job_options();
     PlaceOptions place = options_.place;
     ShardingOptions sharding = options_.sharding;
@@ -93,18 +93,18 @@ class Resolver {
       job.seq = usual_seq(scenario.model);
       scenario = resolve(job, sharding, place);
     }
-    PlanGround ground{.hardware = hardware_,
+    PlanInputs inputs{.hardware = hardware_,
                       .job = scenario.job,
                       .model = scenario.model,
                       .config = scenario.config};
-    ground.question.world = scenario.setup.world;
-    ground.question.training = {.loop = scenario.setup.loop,
+    inputs.question.world = scenario.setup.world;
+    inputs.question.training = {.loop = scenario.setup.loop,
                                 .session = scenario.setup.session,
                                 .model = scenario.setup.model,
                                 .through_accelerate = true};
-    if (options_.has_file()) ground.given = std::move(scenario);
-    fill_training(ground);
-    return ground;
+    if (options_.has_file()) inputs.given = std::move(scenario);
+    fill_training(inputs);
+    return inputs;
   }
 
   JobOptions job_options() const { return shared_options(options_); }
@@ -133,21 +133,21 @@ class Resolver {
     return world;
   }
 
-  void fill_training(PlanGround& ground) const {
-    if (!options_.job.seq) ground.job.seq = usual_seq(ground.model);
-    planner::Training& training = ground.question.training;
-    training.length = ground.job.seq;
-    training.optimizer = ground.job.optimizer;
-    training.clip = ground.job.clip;
+  void fill_training(PlanInputs& inputs) const {
+    if (!options_.job.seq) inputs.job.seq = usual_seq(inputs.model);
+    planner::Training& training = inputs.question.training;
+    training.length = inputs.job.seq;
+    training.optimizer = inputs.job.optimizer;
+    training.clip = inputs.job.clip;
   }
 
   /// Those asked for, else the file's, else those that keep float32 weights.
-  void set_precisions(PlanGround& ground) {
-    std::vector<TrainingPrecision>& precisions = ground.question.precisions;
+  void set_precisions(PlanInputs& inputs) {
+    std::vector<TrainingPrecision>& precisions = inputs.question.precisions;
     precisions = options_.asked_precisions();
     if (!precisions.empty()) return;
-    if (ground.given) {
-      precisions = {precision_of(*ground.given)};
+    if (inputs.given) {
+      precisions = {precision_of(*inputs.given)};
     } else if (hardware_.profile.device == "cpu") {
       precisions = {TrainingPrecision::fp32};
     } else {
@@ -156,7 +156,7 @@ class Resolver {
     std::vector<std::string_view> names;
     for (const TrainingPrecision precision : precisions) names.push_back(name_of(precision));
     assumed_.push_back(fmt::format("precision {}{} (--precision)", fmt::join(names, " and "),
-                                   ground.given ? ", as the file has it" : ""));
+                                   inputs.given ? ", as the file has it" : ""));
   }
 
   static TrainingPrecision precision_of(const PytorchScenario& given) {
@@ -167,11 +167,11 @@ class Resolver {
   }
 
   /// The file's run with the plan's tokens: its own micro-batch where it says one.
-  void set_given(PlanGround& ground) {
-    const std::int64_t sequences = planner::sequences_per_rank(ground.question);
-    const PytorchScenario& file = *ground.given;
+  void set_given(PlanInputs& inputs) {
+    const std::int64_t sequences = planner::sequences_per_rank(inputs.question);
+    const PytorchScenario& file = *inputs.given;
     JobOptions job = job_options();
-    job.seq = ground.job.seq;
+    job.seq = inputs.job.seq;
     if (options_.sharding.deepspeed) job.precision = options_.job.precision;
     job.tokens_per_batch = options_.job.tokens_per_batch;
     const std::int64_t micro_batches = file.setup.loop.micro_batches;
@@ -180,28 +180,28 @@ class Resolver {
     if (const auto* zero = std::get_if<eager::DeepSpeedSetup>(&file.setup.runtime);
         zero && zero->settings.micro_batch_size > 0 && !options_.job.batch)
       job.batch = zero->settings.micro_batch_size;
-    ground.given = resolve(job, options_.sharding, options_.place);
-    ground.given_name =
+    inputs.given = resolve(job, options_.sharding, options_.place);
+    inputs.given_name =
         options_.sharding.accelerate ? *options_.sharding.accelerate : *options_.sharding.deepspeed;
     if (!options_.job.batch)
       assumed_.push_back(fmt::format("{} is run with micro-batches of {} sequence{} (--batch)",
-                                     ground.given_name, *job.batch, *job.batch == 1 ? "" : "s"));
+                                     inputs.given_name, *job.batch, *job.batch == 1 ? "" : "s"));
   }
 
-  void assume(PlanGround& ground) {
+  void assume(PlanInputs& inputs) {
     if (!options_.job.seq)
-      assumed_.push_back(fmt::format("sequences of {} tokens (--seq)", ground.job.seq));
+      assumed_.push_back(fmt::format("sequences of {} tokens (--seq)", inputs.job.seq));
     if (!options_.job.optimizer) assumed_.emplace_back("optimizer adamw (--optimizer)");
-    if (!options_.job.clip && ground.job.clip > 0)
+    if (!options_.job.clip && inputs.job.clip > 0)
       assumed_.push_back(
-          fmt::format("gradients are clipped to a norm of {} (--clip)", ground.job.clip));
-    if (!options_.pytorch.dropout && ground.model.dropout > 0 && !only_native(runtimes_))
+          fmt::format("gradients are clipped to a norm of {} (--clip)", inputs.job.clip));
+    if (!options_.pytorch.dropout && inputs.model.dropout > 0 && !only_native(runtimes_))
       assumed_.push_back(
-          fmt::format("dropout up to {} as the config says (--dropout)", ground.model.dropout));
-    if (ground.given)
-      for (const std::string& text : ground.given->setup.assumed) assumed_.push_back(text);
-    for (const std::string& text : ground.model.assumed) assumed_.push_back(text);
-    ground.assumed = std::move(assumed_);
+          fmt::format("dropout up to {} as the config says (--dropout)", inputs.model.dropout));
+    if (inputs.given)
+      for (const std::string& text : inputs.given->setup.assumed) assumed_.push_back(text);
+    for (const std::string& text : inputs.model.assumed) assumed_.push_back(text);
+    inputs.assumed = std::move(assumed_);
   }
 
   const PlanOptions& options_;
@@ -210,12 +210,12 @@ class Resolver {
   std::vector<std::string> assumed_;
 };
 
-void drop_precisions(const PlanGround& ground, const PlanOptions& options,
+void drop_precisions(const PlanInputs& inputs, const PlanOptions& options,
                      planner::Enumeration& all) {
   if (options.job.precision) return;
   for (const TrainingPrecision precision :
        {TrainingPrecision::bf16, TrainingPrecision::fp16_mixed}) {
-    const auto& asked = ground.question.precisions;
+    const auto& asked = inputs.question.precisions;
     if (std::find(asked.begin(), asked.end(), precision) == asked.end())
       all.dropped.push_back({std::string(name_of(precision)),
                              precision == TrainingPrecision::bf16
@@ -225,18 +225,18 @@ void drop_precisions(const PlanGround& ground, const PlanOptions& options,
   }
 }
 
-Prediction predict_native(const planner::Choice& choice, const PlanGround& ground) {
-  Scenario scenario{.job = ground.job,
-                    .model = ground.model,
-                    .strategy = planner::native_strategy(choice, ground.model),
-                    .workload = planner::native_workload(choice, ground.question.training),
-                    .world = choice.mesh.world()};
-  return predict(scenario, ground.hardware.profile);
+Prediction predict_native(const planner::Choice& choice, const PlanInputs& inputs) {
+  NativeScenario scenario{.job = inputs.job,
+                          .model = inputs.model,
+                          .strategy = planner::native_strategy(choice, inputs.model),
+                          .workload = planner::native_workload(choice, inputs.question.training),
+                          .world = choice.mesh.world()};
+  return predict(scenario, inputs.hardware.profile);
 }
 
 }  // namespace
 
-PlanGround resolve_plan(const PlanOptions& options) {
+PlanInputs resolve_plan(const PlanOptions& options) {
   if (!options.job.model)
     throw Error({.where = "--model",
                  .what = "no model was given",
@@ -250,11 +250,11 @@ PlanGround resolve_plan(const PlanOptions& options) {
   return Resolver(options).resolve();
 }
 
-planner::Enumeration choices_of(const PlanGround& ground, const PlanOptions& options, int world) {
-  planner::Question question = ground.question;
+planner::Enumeration choices_of(const PlanInputs& inputs, const PlanOptions& options, int world) {
+  planner::Question question = inputs.question;
   question.world = world;
-  planner::Enumeration all = planner::enumerate(ground.model, question);
-  drop_precisions(ground, options, all);
+  planner::Enumeration all = planner::enumerate(inputs.model, question);
+  drop_precisions(inputs, options, all);
   const std::vector<ShardingStrategy> asked = options.asked_strategies();
   if (!asked.empty())
     std::erase_if(all.choices, [&](const planner::Choice& choice) {
@@ -270,27 +270,27 @@ planner::Enumeration choices_of(const PlanGround& ground, const PlanOptions& opt
   return all;
 }
 
-Prediction predict(const planner::Choice& choice, const PlanGround& ground) {
-  if (choice.runtime == Runtime::native) return predict_native(choice, ground);
+Prediction predict(const planner::Choice& choice, const PlanInputs& inputs) {
+  if (choice.runtime == Runtime::native) return predict_native(choice, inputs);
   PytorchScenario scenario{
-      .job = ground.job,
-      .model = ground.model,
-      .config = ground.config,
-      .setup = planner::training_setup(choice, ground.model, ground.question.training)};
+      .job = inputs.job,
+      .model = inputs.model,
+      .config = inputs.config,
+      .setup = planner::training_setup(choice, inputs.model, inputs.question.training)};
   scenario.runtime = choice.runtime;
   scenario.strategy = name_of(choice.sharding);
   scenario.precision = name_of(choice.precision);
   scenario.mesh = text_of(choice.mesh);
-  return predict(scenario, ground.hardware.profile);
+  return predict(scenario, inputs.hardware.profile);
 }
 
-int ranks_per_node(const PlanGround& ground) {
-  const int per_node = ground.hardware.profile.ranks_per_node;
-  return per_node > 0 ? per_node : ground.question.world;
+int ranks_per_node(const PlanInputs& inputs) {
+  const int per_node = inputs.hardware.profile.ranks_per_node;
+  return per_node > 0 ? per_node : inputs.question.world;
 }
 
-planner::WrittenFrom written_from(const PlanGround& ground) {
-  return {.job = ground.job, .model = ground.model, .ranks_per_node = ranks_per_node(ground)};
+planner::WrittenFrom written_from(const PlanInputs& inputs) {
+  return {.job = inputs.job, .model = inputs.model, .ranks_per_node = ranks_per_node(inputs)};
 }
 
 }  // namespace shardscope

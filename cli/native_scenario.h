@@ -17,7 +17,7 @@
 
 namespace shardscope {
 
-struct Scenario {
+struct NativeScenario {
   Job job;
   Model model;        ///< with the job's parameters frozen
   Strategy strategy;  ///< resolved for `world`
@@ -29,11 +29,12 @@ struct Scenario {
 
 /// Reads the model and checks everything that can be checked without a machine. Throws Error naming
 /// option or key.
-Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
-                          const ModelOptions& model = {});
+NativeScenario resolve_native_scenario(const JobOptions& options, const PlaceOptions& place,
+                                       const ModelOptions& model = {});
 
 /// The same of a job that is complete, on `world` ranks.
-Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& model = {});
+NativeScenario native_scenario_of(const Job& job, int world, int rank,
+                                  const ModelOptions& model = {});
 
 /// The job's model, what the job does not train frozen. Throws Error where it names none.
 Model trained_model(const Job& job, const ModelOptions& options = {});
@@ -56,9 +57,9 @@ struct NativeTarget {
 NativeTarget native_target(const Job& job, const DeviceKind& device);
 
 /// The schedule of the scenario's rank, with the scratch that the device's kernels want.
-Schedule schedule_of(const Scenario& scenario, const DeviceKind& device);
+Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device);
 
 /// Tokens of one step of the whole job.
-std::int64_t tokens_per_step(const Scenario& scenario);
+std::int64_t tokens_per_step(const NativeScenario& scenario);
 
 }  // namespace shardscope

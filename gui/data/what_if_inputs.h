@@ -17,7 +17,7 @@
 
 namespace shardscope::gui {
 
-struct WhatIfGround {
+struct WhatIfInputs {
   std::string label;             ///< of the scenario
   std::filesystem::path folder;  ///< the run's
   Job job;
@@ -31,11 +31,11 @@ struct WhatIfGround {
   std::optional<Duration> predicted;  ///< the run's own prediction of its step
   std::vector<std::string> notes;     ///< what had to be assumed, for people
 };
-using WhatIfGroundPointer = std::shared_ptr<const WhatIfGround>;
+using WhatIfInputsPointer = std::shared_ptr<const WhatIfInputs>;
 
 /// Reads job.json, hardware.json and the model that the run folder names. Throws Error where the
 /// scenario is no run of ours, or one of them is missing.
-WhatIfGroundPointer what_if_ground(const Scenario& scenario);
+WhatIfInputsPointer what_if_inputs(const Scenario& scenario);
 
 /// The scratch that a run's device wanted for its kernels, as the run's predicted trace shows it:
 /// of kernels that the run had not, none. Which neighbouring operators the device ran as one kernel

@@ -1,4 +1,4 @@
-#include "cli/scenario.h"
+#include "cli/native_scenario.h"
 
 #include <fmt/format.h>
 
@@ -50,8 +50,10 @@ Model trained_model(const Job& job, const ModelOptions& options) {
   return model;
 }
 
-Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& options) {
-  Scenario scenario{.job = job, .model = trained_model(job, options), .world = world, .rank = rank};
+NativeScenario native_scenario_of(const Job& job, int world, int rank,
+                                  const ModelOptions& options) {
+  NativeScenario scenario{
+      .job = job, .model = trained_model(job, options), .world = world, .rank = rank};
   scenario.strategy = resolved(job.strategy, world, "strategy");
   scenario.workload = {.batch = job.batch,
                        .length = job.seq,
@@ -61,14 +63,14 @@ Scenario scenario_of(const Job& job, int world, int rank, const ModelOptions& op
   return scenario;
 }
 
-Scenario resolve_scenario(const JobOptions& options, const PlaceOptions& place,
-                          const ModelOptions& model) {
+NativeScenario resolve_native_scenario(const JobOptions& options, const PlaceOptions& place,
+                                       const ModelOptions& model) {
   Job job = job_of(options);
   std::vector<std::string> assumed = assumptions(options, job);
   const int world = world_of(options, place, job, assumed);
   const int rank = checked(place.rank.value_or(0), "--rank", 0, world - 1);
   apply_tokens_per_batch(options, world, job);
-  Scenario scenario = scenario_of(job, world, rank, model);
+  NativeScenario scenario = native_scenario_of(job, world, rank, model);
   scenario.assumed = std::move(assumed);
   const std::vector<std::string>& of_model = scenario.model.assumed;
   scenario.assumed.insert(scenario.assumed.end(), of_model.begin(), of_model.end());
@@ -89,7 +91,7 @@ NativeTarget native_target(const Job& job, const DeviceKind& device) {
   return {.device = cpu, .target = cpu->target()};
 }
 
-Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
+Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
   const NativeTarget native = native_target(scenario.job, device);
   Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
                                       scenario.rank, native.target);
@@ -98,7 +100,7 @@ Schedule schedule_of(const Scenario& scenario, const DeviceKind& device) {
   return schedule;
 }
 
-std::int64_t tokens_per_step(const Scenario& scenario) {
+std::int64_t tokens_per_step(const NativeScenario& scenario) {
   return scenario.workload.batch * scenario.workload.length * scenario.workload.micro_batches *
          scenario.world;
 }

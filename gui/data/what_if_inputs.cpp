@@ -1,4 +1,4 @@
-#include "gui/data/what_if_ground.h"
+#include "gui/data/what_if_inputs.h"
 
 #include <fmt/format.h>
 
@@ -62,48 +62,48 @@ int blocks_per_unit(const Wrap& wrap, const Model& model, std::vector<std::strin
   return blocks;
 }
 
-class GroundReader {
+class WhatIfInputsReader {
  public:
-  GroundReader(const Scenario& scenario, const Summary& summary)
-      : scenario_(scenario), summary_(summary), ground_(std::make_shared<WhatIfGround>()) {}
+  WhatIfInputsReader(const Scenario& scenario, const Summary& summary)
+      : scenario_(scenario), summary_(summary), inputs_(std::make_shared<WhatIfInputs>()) {}
 
-  WhatIfGroundPointer read() {
+  WhatIfInputsPointer read() {
     const RunFolder folder{scenario_.path};
-    ground_->label = scenario_.label;
-    ground_->folder = scenario_.path;
-    ground_->job = read_job(required(folder.job()));
-    ground_->machine = read_hardware_profile(required(folder.hardware()));
+    inputs_->label = scenario_.label;
+    inputs_->folder = scenario_.path;
+    inputs_->job = read_job(required(folder.job()));
+    inputs_->machine = read_hardware_profile(required(folder.hardware()));
     read_model_of_job();
     set_start();
     if (const Side* side = scenario_.side(SideKind::predicted)) read_prediction(*side);
-    return ground_;
+    return inputs_;
   }
 
  private:
   void read_model_of_job() {
-    const std::filesystem::path& path = ground_->job.model;
-    ground_->model = read_model(required(path));
-    freeze_all_but(ground_->model, ground_->job.trainable);
+    const std::filesystem::path& path = inputs_->job.model;
+    inputs_->model = read_model(required(path));
+    freeze_all_but(inputs_->model, inputs_->job.trainable);
     const std::filesystem::path config = config_path(path);
     if (config.extension() != ".json" || !is_there(config)) return;
     JsonValue value = JsonValue::read_file(config, DuplicateKeys::last_wins);
-    if (value.is_object() && value.has("model_type")) ground_->config = std::move(value);
+    if (value.is_object() && value.has("model_type")) inputs_->config = std::move(value);
   }
 
   void set_start() {
-    WhatIfSettings& start = ground_->start;
+    WhatIfSettings& start = inputs_->start;
     Choice& choice = start.choice;
-    const Strategy& strategy = ground_->job.strategy;
+    const Strategy& strategy = inputs_->job.strategy;
     choice.runtime = parse_runtime(summary_.runtime, "runtime");
     choice.sharding = parse_sharding_strategy(summary_.strategy, "strategy");
-    choice.batch = ground_->job.batch;
-    choice.micro_batches = ground_->job.accumulate;
-    choice.precision = precision_of(summary_.precision, ground_->notes);
-    start.length = ground_->job.seq;
+    choice.batch = inputs_->job.batch;
+    choice.micro_batches = inputs_->job.accumulate;
+    choice.precision = precision_of(summary_.precision, inputs_->notes);
+    start.length = inputs_->job.seq;
     if (choice.runtime == Runtime::native) {
       const Strategy resolved_one = resolved(strategy, summary_.world, "strategy");
       choice.mesh = resolved_one.mesh;
-      choice.blocks_per_unit = blocks_per_unit(strategy.wrap, ground_->model, ground_->notes);
+      choice.blocks_per_unit = blocks_per_unit(strategy.wrap, inputs_->model, inputs_->notes);
       choice.prefetch = strategy.prefetch ? Prefetch::both : Prefetch::none;
       choice.checkpointing.every = strategy.checkpointing == Checkpointing::full ? 1 : 0;
       choice.reduces_every_micro_batch = strategy.reduce_every_micro_batch;
@@ -115,7 +115,7 @@ class GroundReader {
   /// A run folder has the native runtime's settings; of others only what its summary says.
   void set_pytorch_start(Choice& choice) {
     const int node = std::max(
-        1, ground_->machine.ranks_per_node > 0 ? ground_->machine.ranks_per_node : summary_.world);
+        1, inputs_->machine.ranks_per_node > 0 ? inputs_->machine.ranks_per_node : summary_.world);
     choice.mesh = {.shard = std::min(node, summary_.world)};
     choice = on_ranks(choice, summary_.world);
     // `simulate --runtime deepspeed` leaves overlap_comm off, as a configuration that says nothing.
@@ -123,33 +123,33 @@ class GroundReader {
                           ? Prefetch::none
                           : planner::prefetches_of(choice.runtime, choice.sharding, 1).front();
     choice.reduces_every_micro_batch = choice.runtime != Runtime::deepspeed;
-    ground_->notes.push_back(
+    inputs_->notes.push_back(
         fmt::format("the run folder does not say whether {} checkpoints, offloads or prefetches "
                     "otherwise than usual: taken as usual",
                     name_of(choice.runtime)));
   }
 
   void read_prediction(const Side& side) {
-    if (side.summary) ground_->predicted = side.summary->step_time;
-    if (ground_->start.choice.runtime != Runtime::native || !side.has_trace()) return;
+    if (side.summary) inputs_->predicted = side.summary->step_time;
+    if (inputs_->start.choice.runtime != Runtime::native || !side.has_trace()) return;
     const MeasuredTarget measured = measured_target(
-        ground_->model, planner::native_strategy(ground_->start.choice, ground_->model),
-        {.batch = ground_->job.batch,
-         .length = ground_->job.seq,
-         .micro_batches = ground_->job.accumulate,
-         .optimizer = ground_->job.optimizer,
-         .clip = ground_->job.clip},
-        host_role(ground_->machine), *side.ranks.front());
-    ground_->target = measured.target;
-    ground_->measured_kernels = measured.kernels;
+        inputs_->model, planner::native_strategy(inputs_->start.choice, inputs_->model),
+        {.batch = inputs_->job.batch,
+         .length = inputs_->job.seq,
+         .micro_batches = inputs_->job.accumulate,
+         .optimizer = inputs_->job.optimizer,
+         .clip = inputs_->job.clip},
+        host_role(inputs_->machine), *side.ranks.front());
+    inputs_->target = measured.target;
+    inputs_->measured_kernels = measured.kernels;
     if (!measured.is_complete)
-      ground_->notes.emplace_back(
+      inputs_->notes.emplace_back(
           "scratch of matrix products not counted: the predicted trace shows another schedule");
   }
 
   const Scenario& scenario_;
   const Summary& summary_;
-  std::shared_ptr<WhatIfGround> ground_;
+  std::shared_ptr<WhatIfInputs> inputs_;
 };
 
 bool shows(const Trace& trace, const Schedule& schedule) {
@@ -189,7 +189,7 @@ std::vector<KernelScratch> scratch_of(const Schedule& schedule, const Trace& tra
 
 }  // namespace
 
-WhatIfGroundPointer what_if_ground(const Scenario& scenario) {
+WhatIfInputsPointer what_if_inputs(const Scenario& scenario) {
   const Summary* summary = scenario.predicted && scenario.predicted->summary
                                ? &*scenario.predicted->summary
                                : scenario.summary();
@@ -197,7 +197,7 @@ WhatIfGroundPointer what_if_ground(const Scenario& scenario) {
     throw no_ground(scenario.label,
                     "What-if starts from a run's job and machine, and this trace "
                     "has neither");
-  return GroundReader(scenario, *summary).read();
+  return WhatIfInputsReader(scenario, *summary).read();
 }
 
 MeasuredTarget measured_target(const Model& model, const Strategy& strategy,

@@ -19,7 +19,7 @@
 
 namespace shardscope {
 
-struct PlanGround {
+struct PlanInputs {
   HardwareChoice hardware;
   Job job;
   Model model;
@@ -31,19 +31,19 @@ struct PlanGround {
 };
 
 /// Throws Error naming option, key or file.
-PlanGround resolve_plan(const PlanOptions& options);
+PlanInputs resolve_plan(const PlanOptions& options);
 
 /// What the question leaves open on `world` ranks and --strategy does not rule out, and what was
 /// not asked for.
-planner::Enumeration choices_of(const PlanGround& ground, const PlanOptions& options, int world);
+planner::Enumeration choices_of(const PlanInputs& inputs, const PlanOptions& options, int world);
 
 /// As `simulate` predicts it.
-Prediction predict(const planner::Choice& choice, const PlanGround& ground);
+Prediction predict(const planner::Choice& choice, const PlanInputs& inputs);
 
 /// Devices of one node.
-int ranks_per_node(const PlanGround& ground);
+int ranks_per_node(const PlanInputs& inputs);
 
 /// For the file of one of its choices.
-planner::WrittenFrom written_from(const PlanGround& ground);
+planner::WrittenFrom written_from(const PlanInputs& inputs);
 
 }  // namespace shardscope
