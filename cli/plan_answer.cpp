@@ -61,7 +61,8 @@ class Planning {
                   .training = inputs.question.training,
                   .profile = inputs.hardware.profile,
                   .costs = costs_,
-                  .native_target = native_.target} {}
+                  .native_target = native_.target,
+                  .allocator = inputs.allocator} {}
 
   PlanAnswer run() {
     const auto start = std::chrono::steady_clock::now();
@@ -183,8 +184,9 @@ class Planning {
       if (stopped()) break;
       HardwareProfile smaller = inputs_.hardware.profile;
       smaller.memory = {static_cast<std::int64_t>(share * static_cast<double>(best.count))};
-      planner::TrialInputs planning{planning_.model, planning_.config, planning_.training,
-                                    smaller,         planning_.costs,  planning_.native_target};
+      planner::TrialInputs planning{
+          planning_.model, planning_.config,        planning_.training, smaller,
+          planning_.costs, planning_.native_target, planning_.allocator};
       const planner::SearchResult found =
           planner::search(plain, planning, {.places = 1, .stop = progress_.stop});
       answer_.simulated += found.simulated;

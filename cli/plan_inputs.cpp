@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/allocator_option.h"
 #include "cli/native_scenario.h"
 #include "cli/pytorch_prediction.h"
 #include "core/base/error.h"
@@ -60,6 +61,7 @@ class Resolver {
     planner::sequences_per_rank(inputs.question);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);
+    set_allocator(inputs);
     assume(inputs);
     return inputs;
   }
@@ -188,6 +190,13 @@ class Resolver {
                                      inputs.given_name, *job.batch, *job.batch == 1 ? "" : "s"));
   }
 
+  void set_allocator(PlanInputs& inputs) {
+    if (only_native(runtimes_) && !options_.has_file())
+      return options_.pytorch.refuse_under_native();
+    inputs.allocator = allocator_settings(options_.pytorch.allocator, assumed_);
+    if (inputs.given) inputs.given->allocator = inputs.allocator;
+  }
+
   void assume(PlanInputs& inputs) {
     if (!options_.job.seq)
       assumed_.push_back(fmt::format("sequences of {} tokens (--seq)", inputs.job.seq));
@@ -281,6 +290,7 @@ Prediction predict(const planner::Choice& choice, const PlanInputs& inputs) {
   scenario.strategy = name_of(choice.sharding);
   scenario.precision = name_of(choice.precision);
   scenario.mesh = text_of(choice.mesh);
+  scenario.allocator = inputs.allocator;
   return predict(scenario, inputs.hardware.profile);
 }
 

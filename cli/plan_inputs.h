@@ -27,6 +27,7 @@ struct PlanInputs {
   planner::Question question;
   std::optional<PytorchScenario> given;  ///< of --accelerate or --deepspeed
   std::string given_name;                ///< the file's
+  AllocatorSettings allocator;           ///< of PyTorch's runtimes
   std::vector<std::string> assumed;
 };
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cli/allocator_option.h"
 #include "core/base/error.h"
 
 namespace shardscope {
@@ -104,6 +105,7 @@ void declare_plan_options(Command& command, PlanOptions& options) {
   declare_training(command, options);
   declare_space(command, options);
   declare_pytorch_options(command, options.pytorch);
+  declare_allocator_option(command, options.pytorch.allocator);
   command.heading("Where");
   command.option("--cluster", options.cluster,
                  {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});

@@ -110,12 +110,13 @@ void PytorchOptions::refuse_under_native() const {
       {optimizer_implementation.has_value(), "--optimizer-implementation"},
       {transformers && *transformers != "5", "--transformers"},
       {dropout && *dropout != "off", "--dropout"},
-      {loss && *loss != "outside", "--loss"}};
+      {loss && *loss != "outside", "--loss"},
+      {allocator.has_value(), "--allocator"}};
   for (const auto& [is_given, name] : foreign)
     if (is_given)
       throw Error({.where = std::string(name),
-                   .what = "the native runtime runs its own operators, without dropout and with "
-                           "the loss after the model",
+                   .what = "the native runtime runs its own operators in its own arena, without "
+                           "dropout and with the loss after the model",
                    .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
 }
 

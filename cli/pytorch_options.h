@@ -13,6 +13,7 @@ namespace shardscope {
 struct PytorchOptions {
   std::optional<std::string> pytorch, transformers, attention, optimizer_implementation, dropout,
       loss;
+  std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 
   /// Throws Error naming an option that the native runtime has one value of.
   void refuse_under_native() const;

@@ -52,7 +52,8 @@ Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profi
                               .compute = compute_dtype_of(scenario),
                               .tokens_per_step = loop.batch * loop.length * loop.micro_batches *
                                                  scenario.setup.world,
-                              .compiled = scenario.setup.compiled},
+                              .compiled = scenario.setup.compiled,
+                              .allocator = scenario.allocator},
                  profile);
 }
 

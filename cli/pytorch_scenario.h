@@ -13,6 +13,7 @@
 #include "core/model/model.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
 #include "core/schedule/strategy.h"
+#include "sim/allocator/allocator_settings.h"
 
 namespace shardscope {
 
@@ -33,6 +34,7 @@ struct PytorchScenario {
   std::string strategy;   ///< "full_shard"
   std::string precision;  ///< "bf16_mixed"
   std::string mesh;
+  AllocatorSettings allocator;
   std::vector<std::string> assumed;
 };
 

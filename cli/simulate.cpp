@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/allocator_option.h"
 #include "cli/collectives_text.h"
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
@@ -100,11 +101,12 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
 
 ExitCode run_pytorch(const SimulateOptions& options) {
   const HardwareChoice hardware = require_hardware(options.cluster);
-  const PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
-                                                             .sharding = options.sharding,
-                                                             .pytorch = options.pytorch,
-                                                             .place = options.place,
-                                                             .gpu = gpu_of(hardware.profile)});
+  PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
+                                                       .sharding = options.sharding,
+                                                       .pytorch = options.pytorch,
+                                                       .place = options.place,
+                                                       .gpu = gpu_of(hardware.profile)});
+  scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
   const Prediction prediction = predict(scenario, hardware.profile);
   if (options.folder)
     leave_in({*options.folder}, prediction, scenario.job, scenario.setup.world, hardware.profile);
@@ -149,6 +151,7 @@ void declare_simulate(Command& command) {
   declare_job_options(command, options->job);
   declare_sharding_options(command, options->sharding);
   declare_pytorch_options(command, options->pytorch);
+  declare_allocator_option(command, options->pytorch.allocator);
   declare_place_options(command, options->place);
   command.option("--cluster", options->cluster,
                  {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});
@@ -167,6 +170,10 @@ void declare_simulate(Command& command) {
                     {"shardscope simulate --runtime fsdp2 --model examples/models/llama_3_8b "
                      "--world 16 --seq 4096 --precision bf16_mixed --cluster h100_sxm --explain",
                      "what lives at the peak, whose it is, and which setting would free it"},
+                    {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
+                     "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm "
+                     "--allocator expandable_segments:True",
+                     "the same with other settings of the caching allocator"},
                     {"shardscope simulate --job job.json --strategy zero1 --explain",
                      "what lives at the peak of a job under ZeRO-1"},
                     {"shardscope simulate --job job.json -o runs/predicted --json",

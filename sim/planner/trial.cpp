@@ -99,7 +99,7 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
   FullSimulation result{.schedule = schedule_of(told(choice), inputs), .simulation = {}};
   result.outside = outside_of(result.schedule, inputs);
   const Bytes memory = inputs.profile.memory;
-  AllocatorChoice allocator;
+  AllocatorChoice allocator{.settings = inputs.allocator};
   if (memory > Bytes{})
     allocator.memory = DeviceCapacity{.total = memory, .outside = result.outside};
   result.simulation = simulate(result.schedule, inputs.profile, allocator);

@@ -7,6 +7,7 @@
 
 #include "core/format/json_reader.h"
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
+#include "sim/allocator/allocator_settings.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate.h"
 #include "sim/hardware/hardware_profile.h"
@@ -21,7 +22,8 @@ struct TrialInputs {
   const Training& training;
   const HardwareProfile& profile;
   const CostModel& costs;
-  const Target& native_target;  ///< what the native runtime's device asks of its schedules
+  const Target& native_target;       ///< what the native runtime's device asks of its schedules
+  AllocatorSettings allocator = {};  ///< of PyTorch's runtimes
 };
 
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,

@@ -98,7 +98,7 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
   RunFacts facts = facts_of(schedule, run, profile);
   facts.outside_items = outside_items(schedule, profile);
   facts.outside = outside_bytes(schedule, profile);
-  AllocatorChoice allocator;
+  AllocatorChoice allocator{.settings = run.allocator};
   if (facts.device_memory)
     allocator.memory = DeviceCapacity{.total = *facts.device_memory, .outside = facts.outside};
   Prediction result{.schedule = std::move(schedule)};

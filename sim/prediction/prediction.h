@@ -7,6 +7,7 @@
 
 #include "core/base/dtype.h"
 #include "core/schedule/schedule.h"
+#include "sim/allocator/allocator_settings.h"
 #include "sim/hardware/hardware_profile.h"
 #include "traces/summary.h"
 #include "traces/trace.h"
@@ -21,6 +22,7 @@ struct PredictedRun {
   Dtype compute = Dtype::float32;    ///< whose peak MFU is a share of
   std::int64_t tokens_per_step = 0;  ///< of the whole job
   bool compiled = false;             ///< torch.compile with a backend that makes kernels of its own
+  AllocatorSettings allocator = {};  ///< of schedules whose memory comes from it
   /// Costs several plays of the step more; without it the step time has no band.
   bool with_band = true;
 };

@@ -53,6 +53,39 @@ class Pytorch : public ::testing::Test {
   Workplace workplace_;
 };
 
+// Of 79.1 GiB a fifth is 15.8 GiB, and the run allocates 25.4 GiB.
+TEST_F(Pytorch, AllocatorSettingsCountInTheOrderThatPytorchHas) {
+  const std::string run = "simulate --accelerate " +
+                          (source_root / "examples/configs/fsdp_v1.yaml").string() + " --model " +
+                          (source_root / "examples/models/qwen2_5_0_5b").string() +
+                          " --batch 4 --seq 2048 --cluster h100_sxm";
+  const std::string a_fifth = "per_process_memory_fraction:0.2";
+  EXPECT_TRUE(answer(run)["fits"]);
+  EXPECT_FALSE(answer(run + " --allocator " + a_fifth, 1)["fits"]);
+
+  setenv("PYTORCH_CUDA_ALLOC_CONF", a_fifth.c_str(), 1);
+  const Json by_variable = answer(run, 1);
+  EXPECT_FALSE(by_variable["fits"]);
+  EXPECT_THAT(by_variable["assumed"].dump(), HasSubstr("PYTORCH_CUDA_ALLOC_CONF"));
+  EXPECT_TRUE(answer(run + " --allocator per_process_memory_fraction:1.0")["fits"]);
+  setenv("PYTORCH_ALLOC_CONF", "per_process_memory_fraction:1.0", 1);
+  EXPECT_TRUE(answer(run)["fits"]);
+  unsetenv("PYTORCH_ALLOC_CONF");
+  unsetenv("PYTORCH_CUDA_ALLOC_CONF");
+}
+
+TEST_F(Pytorch, ABadAllocatorSettingIsRefusedByName) {
+  const std::string model = " --model " + (source_root / "examples/models/gpt2").string();
+  const Outcome unknown = workplace_.run("simulate --runtime ddp --world 8 --cluster h100_sxm" +
+                                         model + " --allocator expandable_segment:True");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.errors, AllOf(HasSubstr("--allocator"), HasSubstr("expandable_segments")));
+  const Outcome native = workplace_.run("simulate --world 8 --cluster h100_sxm" + model +
+                                        " --allocator expandable_segments:True");
+  EXPECT_EQ(native.code, 2);
+  EXPECT_THAT(native.errors, HasSubstr("native"));
+}
+
 // What the real accelerate allocated, at the peak of steps 1, 2 and the one that repeats.
 TEST_F(Pytorch, SimulateAllocatesWhatRealRunsDid) {
   const Json all = read(recordings / "recorded.json");
