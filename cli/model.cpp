@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/model_estimate.h"
 #include "cli/model_report.h"
 #include "cli/model_text.h"
 #include "cli/output_options.h"
@@ -19,7 +20,7 @@ struct ModelCommand {
   ShardingOptions sharding;
   PlaceOptions place;
   OutputOptions output;
-  std::optional<std::string> transformers;
+  std::optional<std::string> transformers, estimate;
   bool modules = false;
 
   ModelOptions model_options() const {
@@ -63,8 +64,34 @@ ModelReport runtime_report(const ModelCommand& command) {
           .assumed = std::move(assumed)};
 }
 
+/// One node unless --ranks-per-node says otherwise.
+EstimatorCluster estimator_cluster(const ModelCommand& command) {
+  const std::int64_t world = command.place.world.value_or(1);
+  const std::int64_t per_node = command.sharding.ranks_per_node.value_or(world);
+  if (world < 1 || world > 1 << 20 || per_node < 1 || world % per_node != 0)
+    throw Error({.where = "--world",
+                 .what = fmt::format("{} ranks are no whole nodes of {}", world, per_node),
+                 .way_out = "give a multiple of --ranks-per-node"});
+  return {.gpus_per_node = static_cast<int>(per_node), .nodes = static_cast<int>(world / per_node)};
+}
+
+ExitCode run_estimate(const ModelCommand& command) {
+  const EstimateTool tool = estimate_tool_of(*command.estimate);
+  ModelOptions as_loaded = command.model_options();
+  as_loaded.dtype = Dtype::float32;
+  const Job job = job_of(command.job);
+  const EstimateQuestion question{.tool = tool,
+                                  .name = command.job.model.value_or(job.model.string()),
+                                  .model = trained_model(job, as_loaded),
+                                  .cluster = estimator_cluster(command)};
+  print(command.output.json ? estimate_json(question)
+                            : estimate_text(question, command.output.painter()));
+  return ExitCode::done;
+}
+
 ExitCode run_model(ModelCommand options) {
   if (options.model) options.job.model = options.model;
+  if (options.estimate) return run_estimate(options);
   const ModelReport answer =
       options.sharding.other_than_native() ? runtime_report(options) : native_report(options);
   if (options.output.json) {
@@ -90,6 +117,10 @@ void declare_model(Command& command) {
   declare_place_options(command, options->place);
   declare_output_options(command, options->output);
   command.flag("--modules", options->modules, "lists the module tree too");
+  command.option(
+      "--estimate", options->estimate,
+      {"accelerate|deepspeed",
+       "prints the memory that `accelerate estimate-memory` or DeepSpeed's estimators state"});
   command.examples(
       {{"shardscope model examples/models/gpt2", "parameters, and what one rank holds of them"},
        {"shardscope model examples/models/gpt2 --strategy full_shard --world 8 --wrap "
@@ -100,6 +131,8 @@ void declare_model(Command& command) {
        {"shardscope model examples/models/bert_base_uncased --runtime deepspeed --strategy zero1 "
         "--world 8",
         "the same by DeepSpeed's rules, at its defaults"},
+       {"shardscope model examples/models/gpt2 --estimate deepspeed --world 8",
+        "what DeepSpeed estimates for ZeRO-2 and ZeRO-3 on one node of 8 GPUs"},
        {"shardscope model examples/models/gpt2 --json | jq .totals", "the same for scripts"}});
   command.action([options] { return run_model(*options); });
 }
