@@ -9,8 +9,8 @@ namespace shardscope {
 void declare_allocator_option(Command& command, std::optional<std::string>& allocator) {
   command.option("--allocator", allocator,
                  {"SETTINGS",
-                  "of the caching allocator, as in \"expandable_segments:True\"; unless given, "
-                  "those of PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF"});
+                  "settings of the caching allocator, such as \"expandable_segments:True\" "
+                  "(default: PYTORCH_ALLOC_CONF, else PYTORCH_CUDA_ALLOC_CONF)"});
 }
 
 AllocatorSettings allocator_settings(const std::optional<std::string>& allocator,

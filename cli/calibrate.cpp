@@ -395,22 +395,22 @@ void declare_calibrate(Command& command) {
   declare_native_only(command);
   command.heading("Where");
   command.option("--ranks", options->ranks,
-                 {"N", "processes that measure at once, as many as will train; 1 unless given"});
+                 {"N", "processes that measure at once; use as many as will train (default: 1)"});
   command.option("--threads", options->threads,
-                 {"N", "compute threads of a rank; cores / ranks unless given"});
+                 {"N", "compute threads of a rank (default: cores / ranks)"});
   command.option("--device", options->device,
-                 {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
+                 {"auto|cpu|cuda", "default: auto, a GPU if there is one, else the CPU"});
   command.flag("--model-only", options->model_only,
-               "kernels and collectives of the model alone, not over sizes");
+               "measures only the kernels and collectives of the model");
   command.option("-o", options->file,
-                 {"FILE", "the profile; unless given, where predictions look for it"});
+                 {"FILE", "profile to write (default: where predictions look for it)"});
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope calibrate --ranks 2",
         "kernels and collectives over sizes, two processes at once"},
        {"shardscope calibrate --ranks 2 --model examples/models/gpt2 --batch 8 --seq 256 -o "
         "hardware.json",
-        "measures what training this model will run, too"}});
+        "also measures what the training of this model runs"}});
   command.action([options] { return run_calibrate(*options); });
 }
 

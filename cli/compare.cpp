@@ -151,13 +151,12 @@ void declare_compare(Command& command) {
   command.positionals("RUN", options->folders, "run folders of train or simulate -o");
   command.heading("Comparison");
   command.option("--tolerance", options->tolerance,
-                 {"SHARE", "exit 1 where step time or peak is off by more; 0.15 is 15%"});
+                 {"SHARE", "exits with 1 if step time or peak is off by more; 0.15 is 15%"});
   command.flag("--median", options->median,
-               "of several runs of a strategy, the one with the median step time");
-  command.option("-o", options->output_folder,
-                 {"PATH",
-                  "leaves strategies.svg in this folder, with --trace streams.svg and the "
-                  "prediction that was made"});
+               "takes the run with the median step time of each strategy");
+  command.option(
+      "-o", options->output_folder,
+      {"PATH", "folder for strategies.svg; with --trace for streams.svg and the prediction"});
   command.heading("A run of PyTorch beside its prediction");
   command.options("--trace", options->traced.traces,
                   {"FILE...",
@@ -165,20 +164,20 @@ void declare_compare(Command& command) {
                    "folder; memory snapshots with them"});
   command.option("--predicted", options->traced.predicted,
                  {"RUN",
-                  "run folder of simulate -o, or the settings.json of the run; unless "
-                  "given, the one beside the traces"});
+                  "run folder of simulate -o, or the settings.json of the run (default: the one "
+                  "beside the traces)"});
   command.option("--cluster", options->traced.cluster,
-                 {"FILE|NAME", "hardware profile whose times a settings.json is predicted with"});
+                 {"FILE|NAME", "hardware profile to predict a settings.json with"});
   declare_output_options(command, options->output);
   command.examples({{"shardscope compare runs/demo/full_shard", "one run in full"},
                     {"shardscope compare runs/demo/* -o figures --tolerance 0.15",
                      "every strategy of the demo, a picture, and exit 1 if a prediction is off by "
                      "more than 15%"},
                     {"shardscope compare --trace theirs/ --json",
-                     "a traced PyTorch run, of all its ranks, beside what its settings.json "
-                     "foretells: what matched, how sure, errors by unit and category"},
+                     "compares all ranks of a PyTorch run with the prediction for its "
+                     "settings.json: matches, how sure they are, errors by unit and category"},
                     {"shardscope compare --predicted runs/predicted --trace rank*.pt.trace.json.gz",
-                     "the same against a run folder that simulate -o left"}});
+                     "the same with a run folder of simulate -o"}});
   command.action([options] { return run_compare(*options); });
 }
 

@@ -37,9 +37,9 @@ void declare_config_options(Command& command, ConfigOptions& options) {
       "as JSON");
   command.option("--format", options.format,
                  {"NAME",
-                  "accelerate, deepspeed, training-arguments, fsdp-config; by its keys "
-                  "unless given"});
-  command.option("--world", options.world, {"N", "ranks in all, where the file does not say"});
+                  "accelerate, deepspeed, training-arguments, fsdp-config (default: by the keys of "
+                  "the file)"});
+  command.option("--world", options.world, {"N", "number of ranks, if the file does not say"});
   command.option("--ranks-per-node", options.ranks_per_node, {"N", "ranks of a node"});
 }
 

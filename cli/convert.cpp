@@ -57,16 +57,16 @@ void declare_convert(Command& command) {
   declare_config_options(command, options->config);
   command.option("--to", options->to,
                  {"FORMAT", "accelerate-v1, accelerate-v2 (accelerate), deepspeed"});
-  command.option("-o", options->output_path, {"FILE", "instead of standard output"});
+  command.option("-o", options->output_path, {"FILE", "output file (default: standard output)"});
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope convert examples/configs/fsdp_v1.yaml --to accelerate-v2",
         "the same training under FSDP2; what is lost goes to standard error"},
        {"shardscope convert examples/configs/fsdp_v1.yaml --to deepspeed -o ds_config.json",
-        "as ZeRO, in a file"},
+        "the same training as ZeRO, written to a file"},
        {"shardscope convert examples/configs/zero3_auto.json --to accelerate-v1 --world 16 "
         "--ranks-per-node 8",
-        "as FSDP1 on 2 nodes of 8"}});
+        "the same training as FSDP1 on 2 nodes of 8 GPUs"}});
   command.action([options] { return run_convert(*options); });
 }
 

@@ -71,10 +71,10 @@ void declare_data(Command& command) {
   command.heading("What is written");
   command.option("-o", options->file, {"FILE", "the token file"});
   command.option("--format", options->format,
-                 {"uint16|llm_c", "nanoGPT's bare uint16, unless given, or llm.c's .bin"});
+                 {"uint16|llm_c", "default: uint16, nanoGPT's format; llm_c: llm.c's .bin"});
   declare_output_options(command, options->output);
   command.examples({{"shardscope data encode /usr/share/common-licenses -o licences.bin",
-                     "every byte of a folder's files as a token, for the key data of a job"},
+                     "writes every byte of the files as a token, for the key `data` of a job"},
                     {"shardscope data encode a.txt b.txt -o tokens.bin --format llm_c",
                      "the same with llm.c's header"}});
   command.action([options] { return run_data(*options); });

@@ -169,16 +169,14 @@ void declare_fit(Command& command) {
                       "archive or a folder");
   command.heading("Fit");
   command.option("--cluster", options->cluster,
-                 {"FILE|NAME",
-                  "the profile to correct; unless given, what the run was predicted "
-                  "with"});
-  command.option("-o", options->file, {"FILE", "where the corrected profile goes; else nowhere"});
+                 {"FILE|NAME", "profile to correct (default: the one that predicted the run)"});
+  command.option("-o", options->file,
+                 {"FILE", "file for the corrected profile (default: none is written)"});
   declare_output_options(command, options->output);
-  command.examples(
-      {{"shardscope fit runs/demo/full_shard -o fitted.json",
-        "corrects the profile that predicted this run by what it took, and says by how much"},
-       {"shardscope fit rank0.json.gz rank1.json.gz --cluster h100_sxm -o ours.json",
-        "corrects a data sheet's figures by two ranks' traces of PyTorch"}});
+  command.examples({{"shardscope fit runs/demo/full_shard -o fitted.json",
+                     "corrects the profile that predicted this run, and says by how much"},
+                    {"shardscope fit rank0.json.gz rank1.json.gz --cluster h100_sxm -o ours.json",
+                     "corrects a data sheet's figures with PyTorch traces of two ranks"}});
   command.action([options] { return run_fit(*options); });
 }
 

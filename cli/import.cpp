@@ -109,7 +109,7 @@ void declare_import(Command& command) {
       "traces of PyTorch's profiler or Nsight Systems, memory snapshots and timelines: "
       "files, archives or folders, one rank or more");
   command.heading("Import");
-  command.option("-o", options->folder, {"PATH", "the run folder; imported if not given"});
+  command.option("-o", options->folder, {"PATH", "run folder (default: imported)"});
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope import rank*.json.gz -o runs/theirs",

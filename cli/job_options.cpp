@@ -71,20 +71,21 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option("--tokens-per-batch", options.tokens_per_batch,
                  {"N", "tokens of a step of all ranks; sets K"});
   command.option("--optimizer", options.optimizer,
-                 {"adamw|sgd", "its other settings come from the job"});
+                 {"adamw|sgd", "default: adamw; other optimizer settings come from the job"});
   command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
-  command.option("--seed", options.seed, {"N", "of the start weights"});
+  command.option("--seed", options.seed, {"N", "seed of the initial weights"});
   command.option("--precision", options.precision,
                  {"fp32|bf16|bf16_mixed", "element types of compute, master copy and states"});
 
   command.heading("How");
   command.option("--strategy", options.strategy, {"NAME", names_of(native_abilities().strategies)});
-  command.option("--mesh", options.mesh, {"AXES", "replicate=2,shard=4; what hybrid_shard needs"});
+  command.option("--mesh", options.mesh,
+                 {"AXES", "such as replicate=2,shard=4; hybrid_shard needs it"});
   command.option("--wrap", options.wrap, {"POLICY", "transformer, size:N (elements), none"});
   command.option("--prefetch", options.prefetch,
-                 {"on|off", "gathers the next unit while one computes"});
+                 {"on|off", "gathers the next unit while the current one computes"});
   command.option("--checkpointing", options.checkpointing,
-                 {"none|full", "full runs each block again for its backward"});
+                 {"none|full", "full: each block is computed again in its backward"});
 }
 
 void declare_native_training(Command& command) {

@@ -126,15 +126,15 @@ void declare_lint(Command& command) {
   const auto options = std::make_shared<LintCommand>();
   declare_config_options(command, options->config);
   command.option("--model", options->model,
-                 {"PATH", "what it is for: adds the rules that need a model"});
+                 {"PATH", "the model to train; adds the rules that need a model"});
   command.option("--transformers", options->transformers,
-                 {"4|5", "whose layout the model has; 5 unless given"});
+                 {"4|5", "version whose layout the model has (default: 5)"});
   command.flag("--rules", options->rules, "lists every rule");
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope lint examples/configs/fsdp_v1.yaml", "the file alone"},
        {"shardscope lint examples/configs/fsdp_v1.yaml --model examples/models/gpt2",
-        "and what becomes of that model"},
+        "with the rules that need the model"},
        {"shardscope lint examples/configs/zero3_auto.json --world 16 --ranks-per-node 8 --json",
         "for scripts; exit code 1 where an error was found"},
        {"shardscope lint --rules", "every rule in one line"}});

@@ -112,7 +112,7 @@ void declare_model(Command& command) {
   declare_job_options(command, options->job);
   declare_native_training(command);
   command.option("--transformers", options->transformers,
-                 {"4|5", "whose layout the model has; 5 unless given"});
+                 {"4|5", "version whose layout the model has (default: 5)"});
   declare_sharding_options(command, options->sharding);
   declare_place_options(command, options->place);
   declare_output_options(command, options->output);
@@ -122,12 +122,12 @@ void declare_model(Command& command) {
       {"accelerate|deepspeed",
        "prints the memory that `accelerate estimate-memory` or DeepSpeed's estimators state"});
   command.examples(
-      {{"shardscope model examples/models/gpt2", "parameters, and what one rank holds of them"},
+      {{"shardscope model examples/models/gpt2", "parameters, and the part that one rank holds"},
        {"shardscope model examples/models/gpt2 --strategy full_shard --world 8 --wrap "
         "size:20000000",
         "units, shards and padding on 8 ranks"},
        {"shardscope model examples/models/qwen2_5_0_5b --accelerate examples/configs/fsdp_v1.yaml",
-        "what `accelerate launch` with that file makes of it"},
+        "units and shards of `accelerate launch` with that file"},
        {"shardscope model examples/models/bert_base_uncased --runtime deepspeed --strategy zero1 "
         "--world 8",
         "the same by DeepSpeed's rules, at its defaults"},

@@ -19,10 +19,10 @@ void note_assumptions(const OutputOptions& options, const std::vector<std::strin
 
 void declare_output_options(Command& command, OutputOptions& options) {
   command.heading("All verbs");
-  command.flag("--json", options.json, "one JSON object on standard output, nothing else there");
-  command.flag("--quiet", options.quiet, "no progress and no notes on standard error");
+  command.flag("--json", options.json, "prints one JSON object on standard output");
+  command.flag("--quiet", options.quiet, "prints no progress and no notes on standard error");
   command.option("--color", options.color,
-                 {"auto|always|never", "auto: on a terminal, unless NO_COLOR is set"});
+                 {"auto|always|never", "auto: colors on a terminal, unless NO_COLOR is set"});
 }
 
 }  // namespace shardscope

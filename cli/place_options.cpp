@@ -4,8 +4,8 @@ namespace shardscope {
 
 void declare_place_options(Command& command, PlaceOptions& options) {
   command.heading("Where");
-  command.option("--world", options.world, {"N", "ranks in all"});
-  command.option("--rank", options.rank, {"R", "the rank that is shown; 0 unless given"});
+  command.option("--world", options.world, {"N", "number of ranks"});
+  command.option("--rank", options.rank, {"R", "rank to show (default: 0)"});
 }
 
 }  // namespace shardscope

@@ -149,10 +149,10 @@ class Planning {
     });
     for (const Candidate& candidate : answer_.candidates)
       if (!candidate.summary.fits)
-        answer_.rejected.push_back(
-            {planner::strategy_text(candidate.choice),
-             fmt::format("{}: its tensors would fit, but not in what the caching allocator holds",
-                         settings_text(candidate.choice))});
+        answer_.rejected.push_back({planner::strategy_text(candidate.choice),
+                                    fmt::format("{}: the tensors fit, but the caching allocator "
+                                                "would reserve more than the device has",
+                                                settings_text(candidate.choice))});
     std::erase_if(answer_.candidates, [](const Candidate& c) { return !c.summary.fits; });
     std::stable_sort(answer_.candidates.begin(), answer_.candidates.end(),
                      [&](const Candidate& a, const Candidate& b) { return key_of(a) < key_of(b); });
@@ -301,8 +301,8 @@ class Planning {
     const Bytes margin = margin_of(best);
     if (has_small_margin(best))
       answer_.remarks.push_back(fmt::format(
-          "the first has {} to spare: its tensors take {}, the rest is held by the caching "
-          "allocator, and whatever else runs on the device makes it fail",
+          "place 1 has only {} to spare, so it is likely to run out of memory if anything else "
+          "uses the device; its tensors take {}, the caching allocator holds the rest",
           rounded_text(margin), rounded_text(best.memory.peak_allocated)));
     for (std::string& remark : remarks_on(answer_.candidates.front(), inputs_, planning_))
       answer_.remarks.push_back(std::move(remark));

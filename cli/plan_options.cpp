@@ -17,38 +17,42 @@ void declare_training(Command& command, PlanOptions& options) {
   command.heading("What is trained");
   command.option("--model", job.model, {"PATH", "Hugging Face folder or config.json"});
   command.option("--tokens-per-batch", job.tokens_per_batch,
-                 {"N", "tokens of one optimizer step, of all ranks together"});
-  command.option("--seq", job.seq, {"T", "tokens of a sequence; up to 2048 unless given"});
+                 {"N", "tokens of one optimizer step, summed over all ranks"});
+  command.option("--seq", job.seq,
+                 {"T", "tokens of a sequence (default: 2048, or what the model allows)"});
   command.option("--optimizer", job.optimizer, {"adamw|adam|sgd", "adamw unless given"});
   command.option("--clip", job.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
-  command.option("--precision", job.precision,
-                 {"LIST",
-                  "fp32, bf16, bf16_mixed, fp16_mixed; unless given the file's, or fp32 "
-                  "and bf16_mixed"});
+  command.option(
+      "--precision", job.precision,
+      {"LIST", "fp32, bf16, bf16_mixed, fp16_mixed (default: the file's, or fp32 and bf16_mixed)"});
 }
 
 void declare_space(Command& command, PlanOptions& options) {
   command.heading("What is compared");
-  command.option("--runtime", options.runtimes,
-                 {"LIST",
-                  "native, fsdp1, fsdp2, ddp, deepspeed; unless given those of PyTorch on "
-                  "GPUs, native on CPUs"});
+  command.option(
+      "--runtime", options.runtimes,
+      {"LIST",
+       "native, fsdp1, fsdp2, ddp, deepspeed (default: on GPUs all but native, on CPUs native)"});
   command.option("--strategy", options.job.strategy,
                  {"LIST",
-                  "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, "
-                  "hybrid_shard_zero2; all unless given"});
+                  "no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2 "
+                  "(default: all)"});
   command.option("--accelerate", options.sharding.accelerate,
-                 {"FILE", "the file that you have: where it stands, and its smallest mend"});
-  command.option("--deepspeed", options.sharding.deepspeed, {"FILE", "the same of DeepSpeed's"});
-  command.option("--batch", options.job.batch,
-                 {"B", "micro-batch of that file's run; all sequences of a rank unless given"});
+                 {"FILE",
+                  "your accelerate file: its place among the strategies, and the smallest change "
+                  "that improves it"});
+  command.option("--deepspeed", options.sharding.deepspeed,
+                 {"FILE", "your DeepSpeed file, in the same way"});
+  command.option(
+      "--batch", options.job.batch,
+      {"B", "sequences of a micro-batch in that file's run (default: all sequences of a rank)"});
   command.option("--objective", options.objective,
                  {"time|memory|cost",
-                  "what the best is best at; time unless given. cost: GPU-hours "
-                  "for the same tokens, on as many or fewer ranks"});
+                  "what is minimised (default: time). cost: GPU-hours for the same tokens, on at "
+                  "most as many ranks"});
   command.option("--price-per-gpu-hour", options.price,
-                 {"P", "says costs in that currency beside GPU-hours"});
-  command.option("--places", options.places, {"N", "how many are ranked; 5 unless given"});
+                 {"P", "price of one GPU for an hour; costs are shown in this currency too"});
+  command.option("--places", options.places, {"N", "strategies to rank (default: 5)"});
 }
 
 template <class Parse>
@@ -107,28 +111,29 @@ void declare_plan_options(Command& command, PlanOptions& options) {
   declare_pytorch_options(command, options.pytorch);
   declare_allocator_option(command, options.pytorch.allocator);
   command.heading("Where");
-  command.option("--cluster", options.cluster,
-                 {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});
+  command.option(
+      "--cluster", options.cluster,
+      {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
   command.option("--world", options.place.world,
-                 {"N", "ranks in all; unless given the file's, or one node"});
+                 {"N", "number of ranks (default: the file's, or one node)"});
   command.option("--ranks-per-node", options.sharding.ranks_per_node,
-                 {"N", "for the file; the cluster's unless given"});
+                 {"N", "ranks of a node in the file's run (default: the cluster's)"});
   declare_output_options(command, options.output);
   command.option("-o", options.folder,
-                 {"PATH", "leaves the chosen configuration, the answer and a picture there"});
+                 {"PATH", "folder for the chosen configuration, the answer and a picture"});
   command.examples(
       {{"shardscope plan --model examples/models/qwen2_5_0_5b --cluster h100_sxm "
         "--tokens-per-batch 262144 --seq 2048 --accelerate examples/configs/fsdp_v1.yaml",
-        "every way to train it, where that file stands, and its smallest mend"},
+        "ranks all strategies, and says how to improve that file"},
        {"shardscope plan --model examples/models/llama_3_8b --cluster h100_sxm --world 16 "
         "--tokens-per-batch 524288 --seq 4096 -o plans/llama",
-        "the best for two nodes, written as a file for accelerate or DeepSpeed"},
+        "writes the best strategy for two nodes as a file for accelerate or DeepSpeed"},
        {"shardscope plan --model examples/demo/model --runtime native --world 2 "
         "--tokens-per-batch 2048 --seq 128",
-        "what `train` can run on this machine, which was calibrated"},
+        "ranks what `train` can run on this machine after calibrate"},
        {"shardscope plan --model examples/models/gpt2 --cluster h100_sxm --tokens-per-batch "
         "524288 --seq 1024 --objective cost --price-per-gpu-hour 2.5",
-        "the cheapest, on as many GPUs as pay off"}});
+        "finds the cheapest strategy and number of GPUs"}});
 }
 
 }  // namespace shardscope

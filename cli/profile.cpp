@@ -227,18 +227,17 @@ ExitCode run_profile(const ProfileCommand& options) {
 
 void declare_profile(Command& command) {
   const auto options = std::make_shared<ProfileCommand>();
-  command.positional("RUN", options->folder, "run folder of a job that runs");
+  command.positional("RUN", options->folder, "run folder of the running job");
   command.heading("Window");
-  command.option("--steps", options->steps, {"N", "steps that are measured; 5 unless given"});
+  command.option("--steps", options->steps, {"N", "steps to measure (default: 5)"});
   command.option(
       "--timeout", options->timeout_s,
-      {"S", "longest wait for the results after the last step, in seconds; 300 unless given"});
+      {"S", "longest wait for the results after the last step, in seconds (default: 300)"});
   declare_output_options(command, options->output);
-  command.examples(
-      {{"shardscope profile runs/full_shard",
-        "the next five steps of the job, measured operation by operation and laid beside the "
-        "prediction"},
-       {"kill -USR1 PID", "the same by a signal to the launcher or to any rank"}});
+  command.examples({{"shardscope profile runs/full_shard",
+                     "measures the next five steps, operation by operation, and compares them with "
+                     "the prediction"},
+                    {"kill -USR1 PID", "the same with a signal to the launcher or to any rank"}});
   command.action([options] { return run_profile(*options); });
 }
 

@@ -123,20 +123,20 @@ void PytorchOptions::refuse_under_native() const {
 void declare_pytorch_options(Command& command, PytorchOptions& options) {
   command.heading("How PyTorch runs it (with --runtime, --accelerate or --deepspeed)");
   command.option("--pytorch", options.pytorch,
-                 {"VERSION", "whose operators and rules; 2.15, which is the only one known"});
+                 {"VERSION", "version whose operators and rules are used; only 2.15 is known"});
   command.option("--transformers", options.transformers,
-                 {"4|5", "whose layout the model has; 5 unless given"});
+                 {"4|5", "version whose layout the model has (default: 5)"});
   command.option("--attention", options.attention,
                  {"NAME",
-                  "eager, or the kernel that PyTorch may choose first: math, efficient, "
-                  "flash, cudnn; cudnn unless given"});
+                  "eager, or the first kernel that PyTorch may choose: math, efficient, flash, "
+                  "cudnn (default: cudnn)"});
   command.option("--optimizer-implementation", options.optimizer_implementation,
-                 {"foreach|fused|loop", "foreach unless given, PyTorch's default on GPUs"});
-  command.option("--dropout", options.dropout, {"on|off", "on: as the config says"});
+                 {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
+  command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
   command.option("--loss", options.loss,
                  {"model|outside",
-                  "labels given to the model, or cross-entropy after it; model "
-                  "unless given"});
+                  "model: the model computes the loss from labels. outside: cross-entropy after "
+                  "the model (default: model)"});
 }
 
 void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,

@@ -173,23 +173,22 @@ void declare_report(Command& command) {
       "--definitions", options->definitions,
       {"own|hta|hta_exact|trace_lens", "whose rules tell compute, communication and copies"});
   command.option("--rules", options->rules,
-                 {"FILE", "rules of your own for events and memory, as --print-rules shows them"});
+                 {"FILE", "your rules for events and memory, in the format of --print-rules"});
   command.flag("--print-rules", options->print_rules,
-               "the rules that would hold, as JSON to edit, and nothing else");
+               "prints only the rules, as JSON that can be edited");
   command.option(
       "--kernel-gap", options->kernel_gap,
-      {"TIME", "idle time shorter than this lies between two kernels; 30 us if not given"});
-  command.option(
-      "-o", options->output_path,
-      {"PATH",
-       "leaves the report there: .txt, .json, .html, .svg of the streams or of memory over time, "
-       "or the spans for Perfetto: .pftrace"});
+      {"TIME", "shorter idle time counts as the gap between two kernels (default: 30 us)"});
+  command.option("-o", options->output_path,
+                 {"PATH",
+                  "file for the report: .txt, .json, .html, .svg (streams or memory over time), "
+                  ".pftrace (for Perfetto)"});
   declare_output_options(command, options->output);
   command.examples({{"shardscope report trace.json.gz", "span = compute + exposed + idle, by rank"},
                     {"shardscope report ranks/ --definitions hta -o report.html",
-                     "all ranks of a folder by HolisticTraceAnalysis' rules, as a page"},
+                     "all ranks of a folder as one page, by the rules of HolisticTraceAnalysis"},
                     {"shardscope report memory.pickle -o memory.svg",
-                     "peaks of memory and whose they are, and a picture of it over time"},
+                     "peaks of memory, their owners, and a picture of memory over time"},
                     {"shardscope report runs/a -o a.pftrace", "a run for ui.perfetto.dev"}});
   command.action([options] { return run_report(*options); });
 }

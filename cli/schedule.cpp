@@ -104,17 +104,17 @@ void declare_schedule(Command& command) {
   declare_pytorch_options(command, options->pytorch);
   declare_place_options(command, options->place);
   command.option("--device", options->device,
-                 {"cpu|cuda", "whose kernels' scratch is counted; cpu unless given"});
+                 {"cpu|cuda", "device whose kernels' scratch is counted (default: cpu)"});
   declare_output_options(command, options->output);
-  command.flag("--collectives", options->collectives, "only those");
+  command.flag("--collectives", options->collectives, "prints only the collectives");
   command.examples({{"shardscope schedule --model examples/models/gpt2 --strategy full_shard "
                      "--world 8 --batch 4 --seq 1024",
                      "every operation of one steady step"},
                     {"shardscope schedule --runtime fsdp1 --model examples/models/gpt2 --world 8 "
                      "--collectives",
-                     "what FSDP1 sends, in the order in which PyTorch's host issues it"},
+                     "collectives of FSDP1, in the order in which PyTorch's host issues them"},
                     {"shardscope schedule --job job.json --collectives",
-                     "what travels between the ranks of a job"}});
+                     "collectives between the ranks of a job"}});
   command.action([options] { return run_schedule(*options); });
 }
 

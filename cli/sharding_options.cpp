@@ -164,9 +164,9 @@ bool ShardingOptions::other_than_native() const {
 void declare_sharding_options(Command& command, ShardingOptions& options) {
   command.heading("Whose rules");
   command.option("--runtime", options.runtime,
-                 {"NAME", "native, fsdp1, fsdp2, ddp, deepspeed; native unless given"});
+                 {"NAME", "native, fsdp1, fsdp2, ddp, deepspeed (default: native)"});
   command.option("--accelerate", options.accelerate,
-                 {"FILE", "a file of accelerate: what `accelerate launch` with it would do"});
+                 {"FILE", "predicts what `accelerate launch` does with this file"});
   command.option("--deepspeed", options.deepspeed, {"FILE", "DeepSpeed's JSON"});
   command.option("--training-arguments", options.training_arguments,
                  {"FILE", "transformers' TrainingArguments as JSON"});
@@ -174,9 +174,9 @@ void declare_sharding_options(Command& command, ShardingOptions& options) {
                  {"WORDS", "as the Trainer's --fsdp: \"full_shard auto_wrap offload\""});
   command.option("--fsdp-config", options.fsdp_config, {"FILE", "as the Trainer's --fsdp_config"});
   command.option("--ranks-per-node", options.ranks_per_node,
-                 {"N", "over which a hybrid shards; up to 8 unless given"});
+                 {"N", "ranks over which a hybrid shards (default: up to 8)"});
   command.flag("--use-orig-params", options.use_orig_params,
-               "FSDP1 keeps the original parameters, aligned");
+               "FSDP1 keeps the original parameters, with alignment");
 }
 
 Error refused(const ConfigFile& file, const Refusal& refusal) {

@@ -79,7 +79,8 @@ std::string failure_text(const PytorchScenario& scenario, const Prediction& pred
   const auto remedy = find_remedy(scenario, profile);
   text += remedy ? fmt::format("it fits with {}: {} reserved\n", remedy->setting,
                                rounded_text(remedy->reserved))
-                 : "no single setting that is known makes it fit: more ranks, or a smaller model\n";
+                 : "No single change makes it fit. Combine checkpointing with offload, use more "
+                   "ranks, or try `shardscope plan`.\n";
   return text;
 }
 
@@ -153,14 +154,14 @@ void declare_simulate(Command& command) {
   declare_pytorch_options(command, options->pytorch);
   declare_allocator_option(command, options->pytorch.allocator);
   declare_place_options(command, options->place);
-  command.option("--cluster", options->cluster,
-                 {"FILE|NAME", "hardware profile; unless given, what calibrate measured here"});
+  command.option(
+      "--cluster", options->cluster,
+      {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,
-               "shows what lives at the peak instead, until when, and what would free it, and what "
-               "collectives cost");
-  command.option("-o", options->folder,
-                 {"PATH", "leaves summary, trace and pictures in a run folder"});
+               "shows what is alive at the peak, until when, which setting frees it, and the cost "
+               "of collectives");
+  command.option("-o", options->folder, {"PATH", "run folder for summary, trace and pictures"});
   command.examples({{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
                      "1024 --cluster h100_sxm",
                      "full_shard on one node of eight GPUs"},
@@ -169,13 +170,13 @@ void declare_simulate(Command& command) {
                      "time and memory of that file's run, by PyTorch's own rules"},
                     {"shardscope simulate --runtime fsdp2 --model examples/models/llama_3_8b "
                      "--world 16 --seq 4096 --precision bf16_mixed --cluster h100_sxm --explain",
-                     "what lives at the peak, whose it is, and which setting would free it"},
+                     "shows what is alive at the peak, its owner, and which setting frees it"},
                     {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
                      "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm "
                      "--allocator expandable_segments:True",
                      "the same with other settings of the caching allocator"},
                     {"shardscope simulate --job job.json --strategy zero1 --explain",
-                     "what lives at the peak of a job under ZeRO-1"},
+                     "shows what is alive at the peak of a job under ZeRO-1"},
                     {"shardscope simulate --job job.json -o runs/predicted --json",
                      "the figures for scripts, the pictures in a folder"}});
   command.action([options] { return run_simulate(*options); });

@@ -361,20 +361,23 @@ void declare_training_options(Command& command, TrainCommand& options) {
   command.option("--steps", options.job.steps, {"N", "optimizer steps"});
   command.options("--data", options.data, {"PATH...", "text files, folders or token files"});
   command.option("--threads", options.threads,
-                 {"N", "compute threads per rank; cores / ranks unless given"});
+                 {"N", "compute threads of a rank (default: cores / ranks)"});
   command.option("--communicator", options.communicator,
-                 {"auto|shared_memory|mpi|nccl", "auto unless given"});
+                 {"auto|shared_memory|mpi|nccl", "default: auto"});
   command.option("--device", options.device,
-                 {"auto|cpu|cuda", "auto unless given: a GPU that is there, else the CPU"});
+                 {"auto|cpu|cuda", "default: auto, a GPU if there is one, else the CPU"});
   command.option(
       "--cluster", options.cluster,
-      {"FILE", "hardware profile of the prediction; unless given, what calibrate measured here"});
+      {"FILE",
+       "hardware profile for the prediction (default: the result of calibrate on this machine)"});
   command.option("--profile-steps", options.profile_steps,
-                 {"N", "last steps whose operations are timed for the trace; 10 unless given"});
-  command.option("--profile", options.profile,
-                 {"START[:STEPS[:EVERY]]",
-                  "measures everything in STEPS steps from START on, again every EVERY steps"});
-  command.flag("--check", options.check, "canaries, poison and counted allocations in every step");
+                 {"N", "last steps whose operations are timed for the trace (default: 10)"});
+  command.option(
+      "--profile", options.profile,
+      {"START[:STEPS[:EVERY]]",
+       "opens a profiling window of STEPS steps at step START, and again every EVERY steps"});
+  command.flag("--check", options.check,
+               "checks memory in every step: canaries, poison and counted allocations");
 }
 
 }  // namespace
@@ -386,17 +389,17 @@ void declare_train(Command& command) {
   declare_native_only(command);
   declare_training_options(command, *options);
   declare_output_options(command, options->output);
-  command.option("-o", options->folder, {"PATH", "run folder; runs/<job> unless given"});
+  command.option("-o", options->folder, {"PATH", "run folder (default: runs/<job>)"});
   command.examples(
       {{"shardscope train job.json --ranks 2",
         "two processes on this host; predicts first if calibrate ran here"},
        {"shardscope train job.json --ranks 2 --strategy zero1 --steps 20 -o runs/zero1",
         "the same job otherwise"},
        {"mpirun -n 4 shardscope train job.json --strategy full_shard",
-        "ranks that mpirun or srun starts"},
+        "mpirun or srun starts the ranks"},
        {"torchrun --nproc-per-node 4 --no-python shardscope train job.json",
-        "ranks that torchrun starts, or whoever sets its variables; exit code 4 and "
-        "flight.<rank>.json where one is lost"},
+        "torchrun starts the ranks; if one is lost, the exit code is 4 and flight.<rank>.json says "
+        "why"},
        {"shardscope train --model gpt2/ --data text/ --batch 2 --seq 128 --steps 10",
         "without a job file"}});
   command.action([options] { return run_train(*options); });

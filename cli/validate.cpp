@@ -95,17 +95,18 @@ ExitCode run_validate(const ValidateOptions& options) {
 
 void declare_validate(Command& command) {
   const auto options = std::make_shared<ValidateOptions>();
-  command.positional("FILE", options->file, "a CSV of measured runs, columns by their names");
+  command.positional("FILE", options->file, "CSV of measured runs; columns are found by name");
   command.heading("Which");
   command.option("--row", options->row,
-                 {"N", "this row alone, and what had to be assumed of it; 1 is the first"});
-  command.flag("--rows", options->every_row, "a line for every row, before the errors by source");
-  command.option("-o", options->report, {"PATH", "leaves the JSON there, too"});
+                 {"N", "only this row, with its assumptions; 1 is the first"});
+  command.flag("--rows", options->every_row,
+               "prints a line for every row before the errors by source");
+  command.option("-o", options->report, {"PATH", "also writes the JSON to this file"});
   declare_output_options(command, options->output);
   command.examples(
       {{"shardscope validate runs.csv",
         "errors by source: mean, median, worst, order, coverage of the bands"},
-       {"shardscope validate runs.csv --row 12", "one run, with all that its row does not say"}});
+       {"shardscope validate runs.csv --row 12", "one run, with everything that was assumed"}});
   command.action([options] { return run_validate(*options); });
 }
 

@@ -123,7 +123,7 @@ std::string cause_of_stuck(const Reports& reports, int rank, double seconds) {
         theirs->doing->bytes != mine->doing->bytes)
       return fmt::format("ranks {} and {} make different calls", rank, other);
   }
-  return fmt::format("all ranks came, and nothing moved within {} s", seconds);
+  return fmt::format("all ranks entered the call, but no data moved within {} s", seconds);
 }
 
 Verdict judge_late(const Trouble& trouble, const Reports& reports, double seconds) {

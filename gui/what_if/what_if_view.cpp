@@ -277,7 +277,7 @@ void WhatIfView::show_figures() {
   write_->setEnabled(has_both);
   if (!has_both) return sentence_->clear();
   if (answer_->settings == start())
-    return sentence_->setText(tr("As the run is: %1. Turn something.")
+    return sentence_->setText(tr("The run as it is: %1. Change a setting.")
                                   .arg(QString::fromStdString(label_of(answer_->settings))));
   const Verdict verdict =
       compared(strategy_row(before_->scenario), strategy_row(answer_->scenario));

@@ -87,7 +87,7 @@ TEST(NcclFailure, ADeviceThatHangsEndsAllRanksAfterTheDeadline) {
   for (const RankOutcome& outcome : outcomes) {
     EXPECT_EQ(outcome.exit_code, 4);
     EXPECT_THAT(outcome.message,
-                AllOf(HasSubstr("nothing moved within 3 s"), HasSubstr("all_reduce of 1024 B")));
+                AllOf(HasSubstr("no data moved within 3 s"), HasSubstr("all_reduce of 1024 B")));
   }
 }
 

@@ -71,7 +71,7 @@ TEST(Judge, SilenceIsBlamedFirst) {
 TEST(Judge, AllInOneCallMeansThatNothingMoves) {
   const Verdict verdict = late({waits(7), waits(7), waits(7), waits(7)});
   EXPECT_THAT(verdict.late, IsEmpty());
-  EXPECT_EQ(verdict.cause, "all ranks came, and nothing moved within 5 s");
+  EXPECT_EQ(verdict.cause, "all ranks entered the call, but no data moved within 5 s");
 }
 
 TEST(Judge, DifferentCallsAreToldApart) {
