@@ -9,9 +9,9 @@
 #include "cli/summary_text.h"
 #include "cli/table.h"
 #include "core/base/grouped.h"
+#include "core/base/median.h"
 #include "core/base/quantities.h"
 #include "core/base/utf8.h"
-#include "traces/lower_median.h"
 
 namespace shardscope {
 namespace {

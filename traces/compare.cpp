@@ -1,4 +1,5 @@
 #include "traces/compare.h"
+#include "core/base/median.h"
 
 #include <algorithm>
 #include <map>
@@ -16,13 +17,6 @@ struct OperationRuns {
   std::vector<Duration> starts;  ///< since the step's begin, one per step
   std::vector<Duration> durations;
 };
-
-/// The lower median of values in any order; not of none.
-Duration median(std::vector<Duration> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Every operation's executions, by id.
 std::map<OperationId, OperationRuns> runs_by_operation(const Trace& trace,
@@ -68,8 +62,9 @@ OperationComparison compare_operation(OperationId id, const Side& predicted, con
   const OperationRuns& predicted_runs = predicted.runs.at(id);
   const OperationRuns& profiled_runs = profiled.runs.at(id);
   OperationComparison result{.id = id};
-  result.duration = {{median(predicted_runs.durations)}, {median(profiled_runs.durations)}};
-  result.start = {{median(predicted_runs.starts)}, {median(profiled_runs.starts)}};
+  result.duration = {{lower_median(predicted_runs.durations)},
+                     {lower_median(profiled_runs.durations)}};
+  result.start = {{lower_median(predicted_runs.starts)}, {lower_median(profiled_runs.starts)}};
   const OperationFacts* of_profiled = profiled.facts.find(id);
   if (of_profiled != nullptr) result.bytes.profiled.value = of_profiled->bytes;
   const OperationFacts* of_predicted = predicted.facts.find(id);

@@ -1,4 +1,5 @@
 #include "traces/difference_causes.h"
+#include "core/base/median.h"
 
 #include <fmt/format.h>
 
@@ -194,9 +195,7 @@ double median_clock(const Trace& trace) {
     if (cycles && time > 0)
       rates.push_back(static_cast<double>(*cycles) / static_cast<double>(time));
   }
-  if (rates.empty()) return 0;
-  std::ranges::sort(rates);
-  return rates[(rates.size() - 1) / 2];
+  return lower_median(std::move(rates));
 }
 
 std::vector<OperationSpans> spans_of(const std::vector<const Trace*>& traces) {

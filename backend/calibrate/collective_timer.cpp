@@ -10,6 +10,7 @@
 
 #include "backend/calibrate/kernel_operands.h"
 #include "backend/calibrate/rank_group.h"
+#include "core/base/median.h"
 
 namespace shardscope {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/calibrate/rank_group.h"
+#include "core/base/median.h"
 
 namespace shardscope {
 namespace {

@@ -17,15 +17,6 @@ Duration mean_over_ranks(Communicator& world, Duration mine) {
   return Duration::from_seconds(mean_over_ranks(world, mine.seconds()));
 }
 
-Duration median(std::span<const Duration> times) {
-  if (times.empty()) return {};
-  std::vector<Duration> sorted(times.begin(), times.end());
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t middle = sorted.size() / 2;
-  if (sorted.size() % 2 == 1) return sorted[middle];
-  return {(sorted[middle - 1].ns + sorted[middle].ns) / 2};
-}
-
 Duration monotonic_now() {
   return {std::chrono::duration_cast<std::chrono::nanoseconds>(
               std::chrono::steady_clock::now().time_since_epoch())

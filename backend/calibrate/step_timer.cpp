@@ -8,6 +8,7 @@
 #include "backend/comm/single/communicator.h"
 #include "backend/executor/executor.h"
 #include "core/base/bfloat16.h"
+#include "core/base/median.h"
 
 namespace shardscope {
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/base/median.h"
 #include "sim/cost/cost_model.h"
 #include "sim/fit/fit_links.h"
 #include "sim/fit/held_out.h"
@@ -288,7 +289,7 @@ class Fitter {
 
   void fit_launches() {
     if (run_.launches.empty()) return;
-    const Duration is = median_of(run_.launches);
+    const Duration is = median(run_.launches);
     const Duration was = before_.operation_overhead;
     report("operation_overhead", was, is, was.ns > 0 ? is.seconds() / was.seconds() : 1,
            run_.launches.size());

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "core/base/median.h"
 #include "sim/fit/observations.h"
 
 namespace shardscope {
@@ -32,14 +33,6 @@ class Parting {
   std::set<int> steps_;
 };
 
-/// The middle one of times that are not empty; the mean of the two middle ones of an even number.
-inline Duration median_of(std::vector<Duration> times) {
-  std::ranges::sort(times);
-  const std::size_t middle = times.size() / 2;
-  if (times.size() % 2 == 1) return times[middle];
-  return {(times[middle - 1].ns + times[middle].ns) / 2};
-}
-
 /// One subject's calls in a part: none where it was not called there.
 struct Median {
   Duration time;
@@ -54,7 +47,7 @@ std::vector<Median> medians(const Observed<Subject>& observed, const Parting& pa
     if (parting.is_in(part, timing.step)) times[timing.subject].push_back(timing.time);
   std::vector<Median> result(times.size());
   for (std::size_t i = 0; i < times.size(); ++i)
-    if (!times[i].empty()) result[i] = {median_of(times[i]), times[i].size()};
+    if (!times[i].empty()) result[i] = {median(times[i]), times[i].size()};
   return result;
 }
 

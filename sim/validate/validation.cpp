@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/median.h"
 #include "sim/validate/published_prediction.h"
 #include "sim/validate/published_scenario.h"
 
@@ -38,12 +39,6 @@ std::optional<double> kendall_tau(std::span<const ValidatedRow* const> rows) {
     }
   if (pairs == 0) return std::nullopt;
   return static_cast<double>(agreement) / static_cast<double>(pairs);
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 ErrorStatistics statistics(std::string source, std::span<const ValidatedRow* const> rows) {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/median.h"
 #include "tests/traces/match_samples.h"
-#include "traces/lower_median.h"
 #include "traces/match/match_errors.h"
 #include "traces/match/matched_trace.h"
 #include "traces/match/memory_match.h"

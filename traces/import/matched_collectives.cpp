@@ -1,4 +1,5 @@
 #include "traces/import/matched_collectives.h"
+#include "core/base/median.h"
 
 #include <fmt/format.h>
 
@@ -24,12 +25,6 @@ std::int64_t sum(std::int64_t a, std::int64_t b) {
 std::int64_t difference(std::int64_t a, std::int64_t b) {
   return b == std::numeric_limits<std::int64_t>::min() ? std::numeric_limits<std::int64_t>::max()
                                                        : sum(a, -b);
-}
-
-std::int64_t median(std::vector<std::int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 bool is_between_two(const ImportedCollective& call) {
@@ -225,7 +220,7 @@ class Matching {
           if (set.contains(rank) || !ranks_[rank].are_transfers) continue;
           const std::vector<std::int64_t> differences = differences_of(rank, set);
           if (differences.empty()) continue;
-          result_.ranks[rank].clock_offset = {median(differences)};
+          result_.ranks[rank].clock_offset = {lower_median(differences)};
           set.insert(rank);
           is_found = true;
         }

@@ -3,14 +3,14 @@
 #include <map>
 #include <utility>
 
-#include "traces/lower_median.h"
+#include "core/base/median.h"
 
 namespace shardscope {
 namespace {
 
 using Times = std::vector<SideBySide<Duration>>;  // one a step
 
-SideBySide<Duration> median(const Times& times) {
+SideBySide<Duration> lower_medians(const Times& times) {
   std::vector<Duration> predicted, profiled;
   for (const SideBySide<Duration>& time : times) {
     predicted.push_back(time.predicted.value);
@@ -65,7 +65,8 @@ class Sums {
       }
     }
     for (const auto& [key, times] : units) {
-      UnitErrors unit{.compute = median(times.first), .communication = median(times.second)};
+      UnitErrors unit{.compute = lower_medians(times.first),
+                      .communication = lower_medians(times.second)};
       if (key.first != SIZE_MAX) unit.unit = key.second;
       errors.by_unit.push_back(std::move(unit));
     }
@@ -92,7 +93,7 @@ class Sums {
   SideBySide<Duration> of(SideBySide<Duration> Step::*what) const {
     Times times;
     for (const Step& step : steps_) times.push_back(step.*what);
-    return median(times);
+    return lower_medians(times);
   }
 
   std::vector<Step> steps_;

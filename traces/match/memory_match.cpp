@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/median.h"
 #include "traces/analysis.h"
 #include "traces/import/memory_activity.h"
-#include "traces/lower_median.h"
 
 namespace shardscope {
 namespace {

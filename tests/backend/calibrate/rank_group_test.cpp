@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "core/base/median.h"
+
 namespace shardscope {
 namespace {
 
