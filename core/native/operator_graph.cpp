@@ -5,11 +5,7 @@
 
 namespace shardscope {
 
-OperatorGraph lower(const Model& model, const BatchShape& shape, Implementation implementation) {
-  switch (implementation) {
-    case Implementation::native:
-      break;
-  }
+OperatorGraph lower(const Model& model, const BatchShape& shape) {
   OperatorGraph graph = lower_native_forward(model, shape);
   differentiate(graph, model, shape.dtypes.gradients);
   return graph;

@@ -81,14 +81,8 @@ struct BatchShape {
   std::int64_t rows() const { return batch * length; }
 };
 
-/// Which operators a model is lowered to. `native` is ours, the only one that is executed.
-/// PyTorch's aten operators join here as a second alternative with what they depend on (version,
-/// attention kernel, autocast, SM).
-enum class Implementation : std::uint8_t { native };
-
 /// Forward and backward. Throws Error where the model has no decoder or the sequence exceeds its
 /// positions.
-OperatorGraph lower(const Model& model, const BatchShape& shape,
-                    Implementation implementation = Implementation::native);
+OperatorGraph lower(const Model& model, const BatchShape& shape);
 
 }  // namespace shardscope

@@ -1,5 +1,3 @@
-#include "backend/calibrate/rank_group.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -17,7 +15,7 @@ TEST(Median, IsBetweenTheMiddleTwoOfAnEvenNumber) {
   EXPECT_EQ(median(std::vector<Duration>{100_ns, 2_ns, 6_ns, 1_ns}), 4_ns);
 }
 
-TEST(Median, OfNothingIsZero) { EXPECT_EQ(median({}), 0_ns); }
+TEST(Median, OfNothingIsZero) { EXPECT_EQ(median(std::vector<Duration>{}), 0_ns); }
 
 }  // namespace
 }  // namespace shardscope
