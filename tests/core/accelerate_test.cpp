@@ -8,10 +8,10 @@
 #include "core/config/accelerate/fsdp_plugin.h"
 #include "core/config/accelerate/lint.h"
 #include "core/config/accelerate/name_pattern.h"
-#include "core/config/accelerate/to_fsdp2.h"
 #include "core/config/yaml/yaml_reader.h"
 #include "core/native/resolved_strategy.h"
 #include "tests/core/module_rows.h"
+#include "tests/recordings/ports/to_fsdp2.h"
 
 // Expected values are those of accelerate 1.15.0 and PyYAML 6.0.3, as recorded by running them.
 

@@ -9,9 +9,9 @@
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
-#include "core/pytorch/runtimes/fsdp2/mem_tracker.h"
-#include "core/pytorch/runtimes/fsdp2/sharding_propagation.h"
 #include "tests/core/fsdp2_chain.h"
+#include "tests/recordings/ports/fsdp2_mem_tracker.h"
+#include "tests/recordings/ports/sharding_propagation.h"
 
 namespace shardscope::eager {
 namespace {

@@ -7,8 +7,8 @@
 #include "core/base/refusal.h"
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
 #include "core/config/trainer/training_args_lint.h"
-#include "core/config/trainer/training_args_words.h"
 #include "core/config/values/config_json.h"
+#include "tests/recordings/ports/training_args_words.h"
 
 namespace shardscope {
 namespace {

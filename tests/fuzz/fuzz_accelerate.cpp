@@ -8,9 +8,9 @@
 
 #include "core/base/refusal.h"
 #include "core/config/accelerate/lint.h"
-#include "core/config/accelerate/to_fsdp2.h"
 #include "core/config/yaml/yaml_reader.h"
 #include "core/config/yaml/yaml_writer.h"
+#include "tests/recordings/ports/to_fsdp2.h"
 
 namespace {
 

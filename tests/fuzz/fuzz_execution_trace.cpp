@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "tests/fuzz/memory_file.h"
-#include "traces/import/execution_trace.h"
+#include "tests/recordings/ports/execution_trace.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const shardscope::fuzz::MemoryFile file(data, size);

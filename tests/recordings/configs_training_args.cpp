@@ -5,14 +5,14 @@
 
 #include "core/config/accelerate/fsdp_plugin_arguments.h"
 #include "core/config/accelerate/launch.h"
-#include "core/config/trainer/trainer.h"
 #include "core/config/trainer/training_args.h"
-#include "core/config/trainer/training_args_words.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_launch.h"
 #include "tests/recordings/configs_models.h"
 #include "tests/recordings/configs_plain.h"
 #include "tests/recordings/configs_stage.h"
+#include "tests/recordings/ports/trainer.h"
+#include "tests/recordings/ports/training_args_words.h"
 
 namespace shardscope::recordings {
 namespace {

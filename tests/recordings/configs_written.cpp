@@ -3,12 +3,12 @@
 #include <map>
 
 #include "core/base/refusal.h"
-#include "core/config/accelerate/questionnaire.h"
-#include "core/config/accelerate/to_fsdp2.h"
 #include "core/config/yaml/yaml_reader.h"
 #include "core/config/yaml/yaml_writer.h"
 #include "tests/recordings/configs.h"
 #include "tests/recordings/configs_plain.h"
+#include "tests/recordings/ports/questionnaire.h"
+#include "tests/recordings/ports/to_fsdp2.h"
 
 namespace shardscope::recordings {
 namespace {

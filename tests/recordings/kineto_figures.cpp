@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tests/recordings/ports/annotations.h"
+#include "tests/recordings/ports/execution_trace.h"
 #include "tests/recordings/python_text.h"
 #include "tests/recordings/trace_figures.h"
-#include "traces/import/annotations.h"
 #include "traces/import/collectives.h"
-#include "traces/import/execution_trace.h"
 #include "traces/import/memory_activity.h"
 
 namespace shardscope::recordings {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/pytorch/runtimes/common/mem_tracker.h"
-#include "core/pytorch/runtimes/fsdp2/mem_tracker.h"
-#include "core/pytorch/runtimes/fsdp2/sharding_propagation.h"
 #include "tests/recordings/memory.h"
 #include "tests/recordings/memory_live.h"
+#include "tests/recordings/ports/fsdp2_mem_tracker.h"
+#include "tests/recordings/ports/mem_tracker.h"
+#include "tests/recordings/ports/sharding_propagation.h"
 #include "tests/recordings/recorded_step.h"
 
 namespace shardscope::recordings {

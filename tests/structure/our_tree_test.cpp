@@ -11,6 +11,7 @@
 #include "tests/structure/include_rules.h"
 #include "tests/structure/source_tree.h"
 #include "tests/structure/type_names.h"
+#include "tests/structure/unreached.h"
 
 namespace shardscope::structure {
 namespace {
@@ -33,6 +34,18 @@ TEST(OurTree, HasNoCircleOfHeaders) { expect_none(header_circles(our_tree())); }
 TEST(OurTree, HasNoCircleOfFolders) { expect_none(folder_circles(our_tree())); }
 
 TEST(OurTree, HasOneTypeOfAName) { expect_none(repeated_types(our_tree())); }
+
+// Saving states and ZeroRedundancyOptimizer wait for their options; NCCL looks up the plugin's
+// symbols by name.
+TEST(OurTree, IsReachedFromThePrograms) {
+  const std::set<std::string> known{"backend/profile/nccl_plugin.h",
+                                    "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h",
+                                    "core/pytorch/runtimes/fsdp1/optimizer_state.h",
+                                    "core/pytorch/runtimes/fsdp1/optimizer_state_gather.h",
+                                    "core/pytorch/runtimes/fsdp2/state_dict.h"};
+  const std::vector<std::string> unreached = unreached_headers(our_tree());
+  EXPECT_EQ(std::set<std::string>(unreached.begin(), unreached.end()), known);
+}
 
 // A header with a source file is that file's first include and so compiles alone there; the others
 // are compiled here, a few at a time on every core.

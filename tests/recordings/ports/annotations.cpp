@@ -1,4 +1,4 @@
-#include "traces/import/annotations.h"
+#include "tests/recordings/ports/annotations.h"
 
 #include <algorithm>
 

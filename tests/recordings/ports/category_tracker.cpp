@@ -1,4 +1,4 @@
-#include "core/pytorch/runtimes/common/category_tracker.h"
+#include "tests/recordings/ports/category_tracker.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/pytorch/runtimes/fsdp2/sharding_propagation.h"
+#include "tests/recordings/ports/sharding_propagation.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "traces/import/execution_trace.h"
+#include "tests/recordings/ports/execution_trace.h"
 
 #include <charconv>
 

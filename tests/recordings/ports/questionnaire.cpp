@@ -1,4 +1,4 @@
-#include "core/config/accelerate/questionnaire.h"
+#include "tests/recordings/ports/questionnaire.h"
 
 #include <fmt/format.h>
 

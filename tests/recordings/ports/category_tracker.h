@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/pytorch/engine/observer.h"
-#include "core/pytorch/runtimes/common/mod_tracker.h"
+#include "tests/recordings/ports/mod_tracker.h"
 
 namespace shardscope::eager {
 

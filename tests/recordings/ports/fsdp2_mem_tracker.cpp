@@ -1,4 +1,4 @@
-#include "core/pytorch/runtimes/fsdp2/mem_tracker.h"
+#include "tests/recordings/ports/fsdp2_mem_tracker.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "core/config/trainer/training_args_words.h"
+#include "tests/recordings/ports/training_args_words.h"
 
 #include <fmt/format.h>
 

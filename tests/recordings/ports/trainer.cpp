@@ -1,4 +1,4 @@
-#include "core/config/trainer/trainer.h"
+#include "tests/recordings/ports/trainer.h"
 
 #include "core/base/refusal.h"
 #include "core/config/accelerate/fsdp_plugin_arguments.h"

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/pytorch/runtimes/common/category_tracker.h"
 #include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "tests/recordings/ports/category_tracker.h"
 
 namespace shardscope::eager::fsdp2 {
 

@@ -1,4 +1,4 @@
-#include "core/config/accelerate/to_fsdp2.h"
+#include "tests/recordings/ports/to_fsdp2.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "core/pytorch/runtimes/common/mem_tracker.h"
+#include "tests/recordings/ports/mem_tracker.h"
 
 #include <algorithm>
 #include <array>

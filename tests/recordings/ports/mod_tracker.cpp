@@ -1,4 +1,4 @@
-#include "core/pytorch/runtimes/common/mod_tracker.h"
+#include "tests/recordings/ports/mod_tracker.h"
 
 #include <algorithm>
 #include <span>

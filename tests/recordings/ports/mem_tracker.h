@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/pytorch/runtimes/common/category_tracker.h"
+#include "tests/recordings/ports/category_tracker.h"
 
 namespace shardscope::eager {
 
