@@ -20,8 +20,11 @@ struct Column {
 /// One field of a row, with what is not printable in it made visible. Widths count code points, not
 /// colour.
 struct Cell {
+  // Implicit, so that a row is a list of texts.
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Cell(const std::string& content, Paint color = Paint::plain)
       : text(printable(content)), paint(color) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
   Cell(const char* content) : text(content) {}
   std::string text;
   Paint paint = Paint::plain;
