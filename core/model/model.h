@@ -65,7 +65,7 @@ struct Module {
 };
 
 // What the native runtime needs to know of a decoder-only transformer to run it. A model family
-// fills this in; the lowering (core/lower) and nothing else reads it, so that a new family of this
+// fills this in; core/native/lower.h and nothing else reads it, so that a new family of this
 // shape is one file.
 
 /// in_out: y = x W (GPT-2's Conv1D); out_in: y = x W^T (torch.nn.Linear).

@@ -16,7 +16,7 @@ struct Bounds {
 
 /// Lower bounds of every choice. A forward and backward of the model alone is recorded once for
 /// each (batch, checkpointing, dtypes), sizes of units follow once for each sharding from
-/// core/sharding:
+/// core/pytorch/plans:
 ///
 ///   W = its kernels x micro-batches + what the optimizer has to read at memory bandwidth
 ///   C = gathers and reductions that the sharding needs at least, each as one collective

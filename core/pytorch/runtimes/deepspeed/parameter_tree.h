@@ -1,4 +1,4 @@
-// What core/sharding wants to know of an engine's parameters.
+// What core/pytorch/plans wants to know of an engine's parameters.
 #pragma once
 
 #include "core/pytorch/plans/deepspeed_zero.h"
