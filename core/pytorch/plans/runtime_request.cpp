@@ -50,6 +50,32 @@ void check_modules(const ModuleTree& tree, const UnitChoice& choice) {
   }
 }
 
+Error bad_mesh(std::string what, std::string way_out) {
+  return Error({.where = "--mesh", .what = std::move(what), .way_out = std::move(way_out)});
+}
+
+/// A mesh is of all ranks, and has the axes that the runtime shards over.
+void check_mesh(const RuntimeRequest& request) {
+  if (!request.mesh) return;
+  const Mesh& mesh = *request.mesh;
+  const std::string_view runtime = name_of(request.runtime);
+  if (mesh.pipeline > 1)
+    throw bad_mesh(fmt::format("{} has no pipeline axis", runtime),
+                   "leave pipeline out; pipelines are not simulated");
+  if (static_cast<std::int64_t>(mesh.replicate) * mesh.shard != request.world)
+    throw bad_mesh(fmt::format("{} makes {} ranks, and the world has {}", text_of(mesh),
+                               static_cast<std::int64_t>(mesh.replicate) * mesh.shard,
+                               request.world),
+                   "give axes that multiply to the world");
+  if (request.runtime == Runtime::ddp && mesh.shard > 1)
+    throw bad_mesh("ddp replicates the model on all ranks and has no shard axis",
+                   "leave --mesh out, or give --runtime fsdp2");
+  if (request.runtime == Runtime::deepspeed)
+    throw bad_mesh("deepspeed shards over all ranks and takes no mesh",
+                   "leave --mesh out; zero_hpz_partition_size in DeepSpeed's file shards "
+                   "parameters within a node");
+}
+
 PlanQuestion question_of(const RuntimeRequest& request) {
   return {.world = request.world,
           .rank = request.rank,
@@ -219,6 +245,7 @@ ShardingPlan deepspeed_plan(const Model& model, const RuntimeRequest& request) {
 }
 
 ShardingPlan runtime_plan(const Model& model, const RuntimeRequest& request) {
+  check_mesh(request);
   switch (request.runtime) {
     case Runtime::fsdp1:
       return fsdp1_plan(model, request);
