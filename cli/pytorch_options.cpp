@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/model/family.h"
 #include "sim/planner/job_training.h"
 
 namespace shardscope {
@@ -66,13 +67,30 @@ void check_pytorch(const std::optional<std::string>& version) {
                .way_out = fmt::format("{} is", known_pytorch)});
 }
 
-void apply_attention(const PytorchOptions& options, const GpuKind& gpu,
+/// Of a family without it, transformers raises where it is asked for.
+void check_sdpa(std::string_view attention, const Model& model) {
+  if (has_sdpa(model)) return;
+  throw Error({.where = "--attention",
+               .what = fmt::format("{} has no scaled_dot_product_attention in transformers, of "
+                                   "which {} is a kernel",
+                                   model.family, attention),
+               .way_out = "leave it out: the attention is eager"});
+}
+
+void apply_attention(const PytorchOptions& options, const GpuKind& gpu, const Model& model,
                      eager::TrainingSetup& setup) {
   AttentionSwitches switches;
-  if (options.attention == "eager")
+  setup.model.has_sdpa = has_sdpa(model);
+  setup.model.attention = eager::usual_settings(model).attention;
+  if (options.attention == "eager") {
     setup.model.attention = eager::AttentionImplementation::eager;
-  else if (options.attention)
+  } else if (options.attention) {
     switches = chosen(sdpa_kernels, *options.attention, "--attention");
+    check_sdpa(*options.attention, model);
+  } else if (setup.model.attention == eager::AttentionImplementation::eager) {
+    setup.assumed.push_back(fmt::format(
+        "eager attention: transformers has no other for {} (--attention)", model.family));
+  }
   if (!gpu.compute_capability)
     setup.assumed.push_back(fmt::format("GPUs of compute capability {}.{} (--cluster)",
                                         usual_compute_capability / 10,
@@ -140,7 +158,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
 }
 
 void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
-                           const GpuKind& gpu, eager::TrainingSetup& setup) {
+                           const GpuKind& gpu, const Model& model, eager::TrainingSetup& setup) {
   check_pytorch(options.pytorch);
   if (given.job || given.batch) setup.loop.batch = job.batch;
   setup.loop.length = job.seq;
@@ -150,7 +168,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
     setup.loop.clips = job.clip > 0;
   setup.loop.loss = chosen(loss_places, options.loss.value_or("model"), "--loss");
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
-  apply_attention(options, gpu, setup);
+  apply_attention(options, gpu, model, setup);
   apply_optimizer(options, given, job, setup);
   apply_to_engine(given, job, setup);
 }

@@ -30,6 +30,6 @@ struct GpuKind {
 /// `job` is job_of(options). What nobody said is added to setup.assumed. Throws Error naming the
 /// option.
 void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
-                           const GpuKind& gpu, eager::TrainingSetup& setup);
+                           const GpuKind& gpu, const Model& model, eager::TrainingSetup& setup);
 
 }  // namespace shardscope

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cli/native_scenario.h"
+#include "cli/pytorch_given.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
 #include "core/config/configured_setup.h"
@@ -114,8 +115,15 @@ void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
 
 }  // namespace
 
-PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question) {
-  refuse_prefetch(question.job);
+PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
+  refuse_prefetch(asked.job);
+  const PytorchGiven given = with_keys_of_files(
+      {.job = asked.job, .pytorch = asked.pytorch, .place = asked.place}, asked.sharding);
+  const PytorchQuestion question{.job = given.job,
+                                 .sharding = asked.sharding,
+                                 .pytorch = given.pytorch,
+                                 .place = given.place,
+                                 .gpu = asked.gpu};
   Job job = job_of(sizes_of(question.job));
   JsonValue config = config_of(job.model);
   PytorchScenario scenario{.job = job,
@@ -133,9 +141,11 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question) {
   scenario.setup = setup_of(scenario.model, choice);
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.setup.world, scenario.job);
-  apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.setup);
+  apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.model,
+                        scenario.setup);
   check_length(scenario);
   assume(question, scenario, scenario.assumed);
+  for (const std::string& text : given.notes) scenario.assumed.push_back(text);
   for (const std::string& text : scenario.setup.assumed) scenario.assumed.push_back(text);
   for (const std::string& text : scenario.model.assumed) scenario.assumed.push_back(text);
   return scenario;

@@ -77,6 +77,20 @@ ModuleTree sharded_tree(ModuleTree tree, const Fsdp1Settings& settings, int rank
   return tree;
 }
 
+/// Trainer._build_accelerator_args: parameters that checkpointing hides are not looked for.
+ddp::Options trainer_ddp(const TrainingArguments& arguments) {
+  ddp::Options options;
+  const ConfigValue unused = arguments.argument("ddp_find_unused_parameters");
+  options.buckets.find_unused_parameters =
+      unused.is_null() ? !arguments.activation_checkpointing : unused.truthy();
+  if (const ConfigValue cap = arguments.argument("ddp_bucket_cap_mb"); cap.is_number())
+    options.buckets.bucket_cap_mib = cap.number();
+  options.buckets.static_graph = arguments.argument("ddp_static_graph").truthy();
+  const ConfigValue buffers = arguments.argument("ddp_broadcast_buffers");
+  options.broadcast_buffers = buffers.is_null() || buffers.truthy();
+  return options;
+}
+
 /// Sets a training up, stage by stage.
 class Setup {
  public:
@@ -120,7 +134,8 @@ class Setup {
 
   void to_ddp() {
     setup_.forward_autocast = mixed();
-    if (workers_.world > 1) setup_.runtime = ddp::Options{};
+    if (workers_.world == 1) return;
+    setup_.runtime = workers_.trainer ? trainer_ddp(*workers_.trainer) : ddp::Options{};
   }
 
   void to_deepspeed() {

@@ -138,6 +138,8 @@ ModelFamily bloom_family() {
           .default_config = default_config,
           .default_config_4 = default_config_4,
           .config_aliases = {{"num_hidden_layers", "n_layer"}, {"num_attention_heads", "n_head"}},
+          .has_sdpa = false,
+          .has_sdpa_4 = false,
           .complete = complete_bloom,
           .build = build_bloom};
 }

@@ -16,6 +16,12 @@ const ModelFamily* find_family(std::string_view model_type) {
   return nullptr;
 }
 
+bool has_sdpa(const Model& model) {
+  const ModelFamily* family = find_family(model.family);
+  if (family == nullptr) return true;
+  return model.transformers == TransformersVersion::v4 ? family->has_sdpa_4 : family->has_sdpa;
+}
+
 JsonValue defaults_of(const ModelFamily& family, TransformersVersion version) {
   return JsonValue::parse(
       version == TransformersVersion::v4 ? family.default_config_4 : family.default_config,

@@ -26,7 +26,9 @@ struct ModelFamily {
   std::string_view default_config_4;
   /// Other names of keys, as the config class's attribute_map: {"hidden_size", "n_embd"}.
   std::vector<std::pair<std::string_view, std::string_view>> config_aliases;
-  bool aliases_from_5 = false;        ///< transformers 4 does not know them
+  bool aliases_from_5 = false;  ///< transformers 4 does not know them
+  bool has_sdpa = true;         ///< _supports_sdpa of its classes; else transformers runs eager
+  bool has_sdpa_4 = true;       ///< of transformers 4
   std::optional<RopeKeys> rope = {};  ///< of a class with rope_parameters
   /// What the config class makes of its fields when it is constructed, beyond what all do; null:
   /// nothing.
@@ -43,6 +45,9 @@ struct ModelFamily {
 const std::vector<ModelFamily>& model_families();
 /// Null if there is none.
 const ModelFamily* find_family(std::string_view model_type);
+/// Whether transformers runs the model with scaled_dot_product_attention unless it is told
+/// otherwise; of a model of no family true.
+bool has_sdpa(const Model& model);
 /// The family's default_config of that version, parsed.
 JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 

@@ -63,6 +63,7 @@ ModelFamily gemma2_family() {
           .generating_classes = {"Gemma2ForCausalLM"},
           .default_config = default_config,
           .default_config_4 = default_config_4,
+          .has_sdpa = false,
           .rope = RopeKeys{},
           .complete = complete_gemma2,
           .build = build_gemma2};

@@ -146,6 +146,8 @@ ModelFamily gptj_family() {
                              {"max_position_embeddings", "n_positions"},
                              {"num_attention_heads", "n_head"},
                              {"num_hidden_layers", "n_layer"}},
+          .has_sdpa = false,
+          .has_sdpa_4 = false,
           .build = build_gptj};
 }
 

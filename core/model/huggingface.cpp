@@ -21,8 +21,10 @@ std::vector<std::string_view> known_types() {
 const ModelFamily& family_of_type(const JsonValue& model_type) {
   const std::string name = model_type.string();
   if (const ModelFamily* family = find_family(name)) return *family;
-  throw model_type.error(fmt::format("unknown model_type \"{}\"", shown(name)),
-                         fmt::format("known are {}", fmt::join(known_types(), ", ")));
+  throw model_type.error(
+      fmt::format("unknown model_type \"{}\"", shown(name)),
+      fmt::format("known are {}; examples/pytorch/export_model.py exports any other",
+                  fmt::join(known_types(), ", ")));
 }
 
 bool builds(const ModelFamily& family, std::string_view class_name) {
@@ -72,6 +74,50 @@ void check_problem_type(const JsonValue& config, const ConfigReader& reader) {
                       "give num_labels 2, or problem_type regression");
 }
 
+/// A key of other model types, or of tools that change a model, and what it does to memory.
+struct ForeignKey {
+  std::string_view key;
+  std::string_view effect;
+};
+constexpr ForeignKey foreign_keys[] = {
+    {"quantization_config", "quantised weights"},
+    {"compression_config", "compressed weights"},
+    {"num_local_experts", "experts"},
+    {"num_experts", "experts"},
+    {"n_routed_experts", "experts"},
+    {"moe_intermediate_size", "experts"},
+    {"kv_lora_rank", "low-rank attention"},
+    {"num_nextn_predict_layers", "layers that predict further tokens"},
+    {"num_kv_shared_layers", "shared keys and values"},
+    {"vision_config", "a vision tower"},
+    {"audio_config", "an audio tower"},
+    {"cross_attention_layers", "cross-attention layers"}};
+
+bool says_something(const JsonValue& value) {
+  if (value.is_object()) return value.size() > 0;
+  return !value.is_integer() || value.integer() > 0;
+}
+
+/// What a family's rules do not know must not be left out of the figures without a word.
+void check_foreign_keys(const JsonValue& config, const ConfigReader& reader,
+                        std::string_view model_type) {
+  for (const ForeignKey& foreign : foreign_keys) {
+    const auto value = config.find(foreign.key);
+    if (!value || reader.declares(foreign.key) || !says_something(*value)) continue;
+    throw value->error(
+        fmt::format("{} of model_type {} are not simulated", foreign.effect, model_type),
+        fmt::format("remove \"{}\" to simulate the model without them", foreign.key));
+  }
+  // Of the classes here BERT's alone run their feed-forward in chunks.
+  if (const auto chunk = config.find("chunk_size_feed_forward");
+      chunk && chunk->is_integer() && chunk->integer() > 0 &&
+      (model_type == "bert" || model_type == "roberta"))
+    throw chunk->error("a feed-forward in chunks is not simulated", "write 0");
+  if (const auto pruned = config.find("pruned_heads");
+      pruned && pruned->is_object() && pruned->size() > 0)
+    throw pruned->error("pruned heads are not simulated", "remove the key");
+}
+
 }  // namespace
 
 Model model_of_config(const JsonValue& config, const ModelOptions& options) {
@@ -94,6 +140,7 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   ConfigReader reader(config, defaults_of(family, options.transformers), options.transformers);
   if (options.constructor) reader.build_parts_in(dtype_of(config));
   check_problem_type(config, reader);
+  check_foreign_keys(config, reader, family.model_type);
   family.build(reader, model);
   check_size(model, config.where());
   return model;

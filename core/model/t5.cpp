@@ -290,6 +290,7 @@ ModelFamily t5_family() {
                                         {"num_attention_heads", "num_heads"},
                                         {"num_hidden_layers", "num_layers"},
                                         {"head_dim", "d_kv"}},
+                     .has_sdpa_4 = false,
                      .complete = complete_t5,
                      .construct = construct_t5,
                      .build = build_t5};

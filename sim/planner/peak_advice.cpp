@@ -107,7 +107,7 @@ bool checkpoints_selectively(const Holder&, const TrainingSetup& setup) {
 }
 
 bool attends_eagerly(const Holder& holder, const TrainingSetup& setup) {
-  return setup.model.attention == eager::AttentionImplementation::eager &&
+  return setup.model.attention == eager::AttentionImplementation::eager && setup.model.has_sdpa &&
          holder.owner.find("attn") != std::string::npos;
 }
 

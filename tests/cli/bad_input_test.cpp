@@ -78,12 +78,16 @@ TEST_P(RefusedModel, IsOneLineThatNamesTheKey) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, RefusedModel,
-    ::testing::Values(BadModel{"UnknownArchitecture", "GPT2LMHeadModel", "GPT5LMHeadModel",
-                               "GPT5LMHeadModel"},
-                      BadModel{"UnknownFamily", "\"gpt2\"", "\"mamba\"", "model_type"},
-                      BadModel{"HeadsThatDoNotDivide", "\"n_head\": 2", "\"n_head\": 3", "n_head"},
-                      BadModel{"WrongType", "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer"},
-                      BadModel{"ZeroWidth", "\"n_embd\": 16", "\"n_embd\": 0", "n_embd"}),
+    ::testing::Values(
+        BadModel{"UnknownArchitecture", "GPT2LMHeadModel", "GPT5LMHeadModel", "GPT5LMHeadModel"},
+        BadModel{"UnknownFamily", "\"gpt2\"", "\"mamba\"", "export_model.py"},
+        BadModel{"HeadsThatDoNotDivide", "\"n_head\": 2", "\"n_head\": 3", "n_head"},
+        BadModel{"WrongType", "\"n_layer\": 2", "\"n_layer\": \"two\"", "n_layer"},
+        BadModel{"ZeroWidth", "\"n_embd\": 16", "\"n_embd\": 0", "n_embd"},
+        BadModel{"QuantisedBase", "\"n_head\": 2",
+                 "\"n_head\": 2, \"quantization_config\": {\"bits\": 4}", "quantization_config"},
+        BadModel{"ExpertsOfADenseFamily", "\"n_head\": 2", "\"n_head\": 2, \"num_experts\": 8",
+                 "num_experts"}),
     [](const auto& given) { return std::string(given.param.name); });
 
 class RefusedOption : public ::testing::TestWithParam<const char*> {};
@@ -109,11 +113,11 @@ INSTANTIATE_TEST_SUITE_P(
                       "--runtime fsdp2 --world 8 --mesh pipeline=2,shard=4",
                       "--runtime fsdp2 --world 8 --mesh replicate=2,shard=3",
                       "--runtime ddp --world 8 --mesh shard=8",
-                      "--runtime deepspeed --world 8 --mesh shard=8",
-                      "--mesh shard=-2", "--wrap size:-1", "--clip -1", "--clip nan",
-                      "--accumulate 0", "--world 2 --seq 8 --tokens-per-batch 17",
-                      "--checkpointing every:2", "--runtime fsdp3", "--model nowhere",
-                      "--cluster nowhere", "extra", "--runtime ddp --world 2 --accumulate 5000000",
+                      "--runtime deepspeed --world 8 --mesh shard=8", "--mesh shard=-2",
+                      "--wrap size:-1", "--clip -1", "--clip nan", "--accumulate 0",
+                      "--world 2 --seq 8 --tokens-per-batch 17", "--checkpointing every:2",
+                      "--runtime fsdp3", "--model nowhere", "--cluster nowhere", "extra",
+                      "--runtime ddp --world 2 --accumulate 5000000",
                       "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
 
 TEST(BadInput, DataTooShortForOneBatchNamesTheData) {

@@ -240,5 +240,89 @@ TEST_F(Pytorch, CompiledKernelsAreFewerAndFaster) {
   EXPECT_THAT(compiled["assumed"].dump(), HasSubstr("(dynamo_backend INDUCTOR) makes one kernel"));
 }
 
+// Tokens of a step are 3 sequences x 5 micro-batches x 16 tokens x 2 ranks = 480, and MFU follows
+// from the recomputation only in time, so that the two say what was read.
+TEST_F(Pytorch, TrainingArgumentsSayTheLoop) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("arguments.json", R"({
+    "output_dir": "out", "per_device_train_batch_size": 3, "gradient_accumulation_steps": 5,
+    "gradient_checkpointing": true, "optim": "adamw_torch", "torch_compile": true,
+    "max_grad_norm": 0.0, "use_liger_kernel": true, "logging_steps": 10, "fsdp": true})");
+  const std::string place = " --model model --seq 16 --world 2 --cluster h100_sxm";
+  const Json read = answer("simulate --training-arguments arguments.json" + place);
+  EXPECT_NEAR(read["tokens_per_s"].get<double>() * read["step_time_ns"].get<double>() / 1e9, 480,
+              0.5);
+  const std::string assumed = read["assumed"].dump();
+  EXPECT_THAT(assumed, HasSubstr("use_liger_kernel of arguments.json not simulated"));
+  EXPECT_THAT(assumed, HasSubstr("torch.compile"));
+  EXPECT_THAT(assumed, ::testing::Not(HasSubstr("batch")));
+  EXPECT_THAT(assumed, ::testing::Not(HasSubstr("clipped")));
+  EXPECT_THAT(assumed, ::testing::Not(HasSubstr("logging_steps")));
+  // Blocks are run again in backward: what they keep is less than without.
+  workplace_.write("plain.json", R"({"output_dir": "out", "per_device_train_batch_size": 3,
+    "gradient_accumulation_steps": 5, "optim": "adamw_torch", "max_grad_norm": 0.0, "fsdp": true})");
+  const Json plain = answer("simulate --training-arguments plain.json" + place);
+  EXPECT_LT(read["memory"]["maximum"]["activations_bytes"],
+            plain["memory"]["maximum"]["activations_bytes"]);
+}
+
+// transformers 5.23, training_args.py: 8 sequences, 1 micro-batch, a norm of 1.0,
+// adamw_torch_fused.
+TEST_F(Pytorch, TrainingArgumentsDefaultsAreSaid) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("arguments.json", R"({"output_dir": "out", "fsdp": true})");
+  const Json read = answer(
+      "simulate --training-arguments arguments.json --model model --seq 16 --world 2 --cluster "
+      "h100_sxm");
+  EXPECT_NEAR(read["tokens_per_s"].get<double>() * read["step_time_ns"].get<double>() / 1e9,
+              8 * 16 * 2, 0.5);
+  EXPECT_THAT(read["assumed"].dump(), AllOf(HasSubstr("batch 8"), HasSubstr("adamw_torch_fused"),
+                                            HasSubstr("TrainingArguments' defaults")));
+}
+
+TEST_F(Pytorch, AnOptimizerThatIsNotSimulatedIsRefusedByKey) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("arguments.json", R"({"output_dir": "out", "optim": "adafactor"})");
+  const Outcome outcome = workplace_.run(
+      "simulate --training-arguments arguments.json --model model --world 2 --cluster h100_sxm");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("arguments.json: optim: "));
+  EXPECT_EQ(lines_of(outcome.errors), 1u);
+}
+
+TEST_F(Pytorch, KeysOfAJobCountUnderARuntime) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("job.json", replaced(tiny_job(), "\"full_shard\"",
+                                        "\"shard_grad_op\", \"precision\": \"bf16_mixed\", "
+                                        "\"checkpointing\": \"full\", \"prefetch\": true"));
+  const Json read = answer("simulate --job job.json --runtime fsdp1 --cluster h100_sxm");
+  EXPECT_EQ(read["strategy"], "shard_grad_op");
+  EXPECT_EQ(read["precision"], "bf16_mixed");
+  EXPECT_EQ(read["world"], 2);
+  EXPECT_THAT(read["assumed"].dump(), HasSubstr("prefetch of job.json not used"));
+  const Json other =
+      answer("simulate --job job.json --runtime fsdp1 --strategy full_shard --cluster h100_sxm");
+  EXPECT_EQ(other["strategy"], "full_shard");
+}
+
+// _supports_sdpa of each modeling file of transformers 5.23.0: gemma2 says False, gptj and bloom
+// say nothing, and False is the default of PreTrainedModel.
+TEST_F(Pytorch, FamiliesWithoutSdpaAttendEagerly) {
+  for (const char* family : {"gemma2", "gptj", "bloom"}) {
+    SCOPED_TRACE(family);
+    workplace_.write("config.json", std::string(R"({"model_type": ")") + family +
+                                        R"(", "num_hidden_layers": 2, "n_layer": 2})");
+    const std::string run =
+        "simulate --model config.json --runtime ddp --world 2 --cluster "
+        "h100_sxm --batch 1 --seq 256";
+    const Json usual = answer(run), eager = answer(run + " --attention eager");
+    EXPECT_EQ(usual["memory"]["peak_allocated_bytes"], eager["memory"]["peak_allocated_bytes"]);
+    EXPECT_THAT(usual["assumed"].dump(), HasSubstr("eager attention"));
+    const Outcome asked = workplace_.run(run + " --attention flash");
+    EXPECT_EQ(asked.code, 2);
+    EXPECT_EQ(lines_of(asked.errors), 1u) << asked.errors;
+  }
+}
+
 }  // namespace
 }  // namespace shardscope::testing

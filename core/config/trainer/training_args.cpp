@@ -103,6 +103,16 @@ std::string precision_of(const TrainingArguments& arguments) {
   return variable(arguments.environment, "ACCELERATE_MIXED_PRECISION", "no");
 }
 
+/// accelerate compiles by these variables. A backend or a mode turns compiling on.
+void set_compilation(TrainingArguments& arguments) {
+  const ConfigValue backend = arguments.argument("torch_compile_backend");
+  const ConfigValue mode = arguments.argument("torch_compile_mode");
+  if (!arguments.argument("torch_compile").truthy() && backend.is_null() && mode.is_null()) return;
+  arguments.environment["ACCELERATE_DYNAMO_BACKEND"] =
+      backend.is_string() ? backend.string() : "inductor";
+  if (mode.is_string()) arguments.environment["ACCELERATE_DYNAMO_MODE"] = mode.string();
+}
+
 void add_fsdp(TrainingArguments& arguments, const ReadFile& read_file) {
   FsdpArguments fsdp =
       process_fsdp_arguments(arguments.argument("fsdp"), arguments.argument("fsdp_config"),
@@ -154,6 +164,7 @@ TrainingArguments make_training_arguments(const ConfigValue& given, const Enviro
   arguments.activation_checkpointing = checkpoints_activations(arguments);
   check_values(arguments);
   arguments.mixed_precision = precision_of(arguments);
+  set_compilation(arguments);
   add_fsdp(arguments, read_file);
   add_deepspeed(arguments, read_file, world);
   return arguments;

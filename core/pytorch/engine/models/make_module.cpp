@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/model/config_text.h"
+#include "core/model/family.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/dispatch.h"
 #include "core/pytorch/engine/models/context.h"
@@ -148,6 +149,12 @@ bool has_default_rope(const ModelConfig& config) {
 }
 
 }  // namespace
+
+ModelSettings usual_settings(const shardscope::Model& model) {
+  const bool fused = has_sdpa(model);
+  return {.attention = fused ? AttentionImplementation::sdpa : AttentionImplementation::eager,
+          .has_sdpa = fused};
+}
 
 std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
                                     const JsonValue& config, const ModelSettings& settings) {

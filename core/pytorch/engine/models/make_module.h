@@ -28,6 +28,7 @@ using ExpertShares = std::vector<ExpertShare>;
 /// How a model is run, and what its host code reads of values that are not modelled here.
 struct ModelSettings {
   AttentionImplementation attention = AttentionImplementation::sdpa;
+  bool has_sdpa = true;  ///< false: transformers raises where sdpa is asked for
   ExpertsImplementation experts = ExpertsImplementation::grouped_mm;
   bool use_cache = false;
   bool dropout = true;  ///< false: as if the config's probabilities were 0
@@ -39,6 +40,9 @@ struct ModelSettings {
   /// transformers asks it (masking_utils.py, find_packed_sequence_indices).
   std::function<void(Session&, Tensor position_ids)> ask_packed;
 };
+
+/// What transformers runs the model with unless it is told otherwise.
+ModelSettings usual_settings(const Model& model);
 
 /// The model's tree of modules with fresh parameters and buffers on the session's device, in train
 /// mode. The root takes {input ids, attention mask, labels}, the last two None where there are

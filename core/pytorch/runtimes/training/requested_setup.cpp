@@ -87,7 +87,8 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
   TrainingSetup setup{.world = request.world,
                       .rank = request.rank,
                       .runtime = runtime_of(model, request),
-                      .trainable_dtype = parameter_dtype(request.precision)};
+                      .trainable_dtype = parameter_dtype(request.precision),
+                      .model = usual_settings(model)};
   setup.loop.scales_loss =
       request.precision == TrainingPrecision::fp16_mixed && request.runtime != Runtime::deepspeed;
   if (request.runtime == Runtime::ddp)

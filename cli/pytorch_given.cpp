@@ -1,0 +1,101 @@
+#include "cli/pytorch_given.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/config/config_file.h"
+#include "core/config/trainer/trainer_loop.h"
+#include "core/config/workers.h"
+#include "core/format/json_reader.h"
+#include "core/native/job.h"
+
+namespace shardscope {
+namespace {
+
+template <class Value, class Given>
+void fill(std::optional<Value>& option, Given value) {
+  if (!option) option = Value(std::move(value));
+}
+
+bool has_config_file(const ShardingOptions& sharding) {
+  return sharding.accelerate || sharding.deepspeed || sharding.training_arguments ||
+         sharding.fsdp || sharding.fsdp_config;
+}
+
+/// Keys of the job file that say how the native runtime shards; others mean the same everywhere.
+void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
+  if (!given.job.job) return;
+  const JsonValue file = JsonValue::read_file(*given.job.job);
+  const Job job = read_job(*given.job.job);
+  std::vector<std::string_view> unused;
+  const auto take = [&](std::string_view key, std::optional<std::string>& option,
+                        std::string text) {
+    if (!file.has(key) || option) return;
+    if (has_config_file(sharding))
+      unused.push_back(key);
+    else
+      option = std::move(text);
+  };
+  if (!given.job.strategy) take("mesh", given.job.mesh, text_of(job.strategy.mesh));
+  take("strategy", given.job.strategy, std::string(name_of(job.strategy.sharding)));
+  take("wrap", given.job.wrap, text_of(job.strategy.wrap));
+  if (!sharding.deepspeed)
+    take("precision", given.job.precision, std::string(name_of(job.strategy.precision)));
+  if (file.has("checkpointing"))
+    fill(given.job.checkpointing, std::string(name_of(job.strategy.checkpointing)));
+  if (file.has("ranks")) fill(given.place.world, job.ranks);
+  for (const std::string_view key : {"prefetch", "reduce_every_micro_batch"})
+    if (file.has(key)) unused.push_back(key);
+  if (!unused.empty())
+    given.notes.push_back(
+        fmt::format("{} of {} not used", fmt::join(unused, ", "), *given.job.job));
+}
+
+void add_optimizer(const TrainerLoop& loop, std::string_view file, PytorchGiven& given) {
+  if (!loop.optimizer && !given.job.optimizer)
+    throw Error({.where = fmt::format("{}: optim", file),
+                 .what = "this optimizer is not simulated",
+                 .way_out = "write adamw_torch, adamw_torch_fused or sgd, or give --optimizer"});
+  if (given.job.optimizer) return;
+  given.job.optimizer = loop.optimizer;
+  fill(given.pytorch.optimizer_implementation, loop.implementation);
+}
+
+void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given) {
+  if (!sharding.training_arguments) return;
+  const ConfigFile file =
+      read_config_file(*sharding.training_arguments, ConfigKind::training_arguments);
+  const TrainerLoop loop = trainer_loop(value_of(file), file.name());
+  fill(given.job.batch, loop.batch);
+  if (!given.job.tokens_per_batch) fill(given.job.accumulate, loop.micro_batches);
+  if (loop.checkpoint_every > 0)
+    fill(given.job.checkpointing, loop.checkpoint_every == 1
+                                      ? std::string("full")
+                                      : fmt::format("every:{}", loop.checkpoint_every));
+  if (!loop.uses_deepspeed) {
+    fill(given.job.clip, loop.clip);
+    add_optimizer(loop, file.name(), given);
+  }
+  if (!loop.defaults.empty())
+    given.notes.push_back(
+        fmt::format("{} as TrainingArguments' defaults", fmt::join(loop.defaults, ", ")));
+  if (!loop.unused.empty())
+    given.notes.push_back(
+        fmt::format("{} of {} not simulated", fmt::join(loop.unused, ", "), file.name()));
+}
+
+}  // namespace
+
+PytorchGiven with_keys_of_files(const PytorchGiven& given, const ShardingOptions& sharding) {
+  PytorchGiven result = given;
+  add_job(sharding, result);
+  add_training_arguments(sharding, result);
+  return result;
+}
+
+}  // namespace shardscope
