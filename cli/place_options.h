@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "cli/command.h"
+#include "core/base/quantities.h"
 
 namespace shardscope {
 
@@ -13,5 +15,10 @@ struct PlaceOptions {
 };
 
 void declare_place_options(Command& command, PlaceOptions& options);
+
+void declare_margin_option(Command& command, std::optional<std::string>& margin);
+/// In bytes of a device with `memory`: the usual one (traces/fit.h) where none is given. None
+/// where the memory is not known.
+std::optional<Bytes> margin_of(const std::optional<std::string>& margin, Bytes memory);
 
 }  // namespace shardscope

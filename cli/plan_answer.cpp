@@ -62,7 +62,8 @@ class Planning {
                   .profile = inputs.hardware.profile,
                   .costs = costs_,
                   .native_target = native_.target,
-                  .allocator = inputs.allocator} {}
+                  .allocator = inputs.allocator,
+                  .margin = inputs.margin.value_or(Bytes{})} {}
 
   PlanAnswer run() {
     const auto start = std::chrono::steady_clock::now();
@@ -137,6 +138,7 @@ class Planning {
 
   Candidate candidate_of(const Choice& choice) const {
     Candidate candidate{.choice = choice, .summary = summary_of(choice, inputs_, planning_)};
+    candidate.summary.margin = inputs_.margin;
     candidate.gpu_hours = gpu_hours_of(candidate.summary);
     return candidate;
   }
@@ -148,12 +150,15 @@ class Planning {
       answer_.candidates[i] = candidate_of(choices_[ranked_[i]]);
     });
     for (const Candidate& candidate : answer_.candidates)
-      if (!candidate.summary.fits)
-        answer_.rejected.push_back({planner::strategy_text(candidate.choice),
-                                    fmt::format("{}: the tensors fit, but the caching allocator "
-                                                "would reserve more than the device has",
-                                                settings_text(candidate.choice))});
-    std::erase_if(answer_.candidates, [](const Candidate& c) { return !c.summary.fits; });
+      if (fit_of(candidate.summary) != Fit::yes)
+        answer_.rejected.push_back(
+            {planner::strategy_text(candidate.choice),
+             fmt::format("{}: the tensors fit, but the caching allocator would {}",
+                         settings_text(candidate.choice),
+                         candidate.summary.fits ? "leave less than the margin"
+                                                : "reserve more than the device has")});
+    std::erase_if(answer_.candidates,
+                  [](const Candidate& c) { return fit_of(c.summary) != Fit::yes; });
     std::stable_sort(answer_.candidates.begin(), answer_.candidates.end(),
                      [&](const Candidate& a, const Candidate& b) { return key_of(a) < key_of(b); });
     if (answer_.candidates.size() > places_of(options_))
@@ -194,7 +199,9 @@ class Planning {
       const Choice& choice = plain[found.ranked.front().choice];
       const auto known = std::find_if(answer_.candidates.begin(), answer_.candidates.end(),
                                       [&](const Candidate& c) { return c.choice == choice; });
-      if (known == answer_.candidates.end()) answer_.candidates.push_back(candidate_of(choice));
+      if (known != answer_.candidates.end()) continue;
+      Candidate candidate = candidate_of(choice);
+      if (fit_of(candidate.summary) == Fit::yes) answer_.candidates.push_back(std::move(candidate));
     }
     mark_front();
   }
@@ -230,14 +237,10 @@ class Planning {
     }
   }
 
-  static Bytes margin_of(const Summary& summary) {
-    return summary.device_memory.value_or(Bytes{}) - needed_memory(summary);
-  }
-
+  /// Where --margin asks for less than is usual.
   static bool has_small_margin(const Summary& summary) {
-    return summary.device_memory &&
-           static_cast<double>(margin_of(summary).count) <
-               small_margin * static_cast<double>(summary.device_memory->count);
+    const auto left = free_memory(summary);
+    return left && *left < usual_margin(*summary.device_memory);
   }
 
   /// What speaks against a place: nothing, that its file alone would take more memory, or that next
@@ -252,7 +255,7 @@ class Planning {
 
   std::string text_of_objection(const Candidate& candidate) const {
     if (has_small_margin(candidate.summary))
-      return fmt::format("it has {} to spare", rounded_text(margin_of(candidate.summary)));
+      return fmt::format("it has {} to spare", rounded_text(*free_memory(candidate.summary)));
     return fmt::format("no file says \"{}\"",
                        memory_beyond_the_file(candidate.choice, written_from(inputs_)));
   }
@@ -293,17 +296,28 @@ class Planning {
       answer_.rejected.push_back({kind, planner::why(*best[kind], planning_, last)});
   }
 
-  /// Of a device's memory; less than that is lost to whatever else starts there.
-  static constexpr double small_margin = 0.02;
+  /// "Only 53 MiB spare: likely to run out of memory. Place 4 is 3.1% slower and leaves 9 GiB."
+  std::string small_margin_text() const {
+    const Summary& best = answer_.candidates.front().summary;
+    std::string text = fmt::format("Only {} spare in place 1: likely to run out of memory.",
+                                   rounded_text(*free_memory(best)));
+    for (const Candidate& candidate : answer_.candidates) {
+      const Summary& summary = candidate.summary;
+      if (has_small_margin(summary)) continue;
+      constexpr double hundred = 100;
+      return text + fmt::format(" Place {} is {:.1f}% slower and leaves {}.", candidate.place,
+                                (static_cast<double>(summary.step_time.ns) /
+                                     static_cast<double>(best.step_time.ns) -
+                                 1) *
+                                    hundred,
+                                rounded_text(*free_memory(summary)));
+    }
+    return text;
+  }
 
   void add_remarks() {
     const Summary& best = answer_.candidates.front().summary;
-    const Bytes margin = margin_of(best);
-    if (has_small_margin(best))
-      answer_.remarks.push_back(fmt::format(
-          "place 1 has only {} to spare, so it is likely to run out of memory if anything else "
-          "uses the device; its tensors take {}, the caching allocator holds the rest",
-          rounded_text(margin), rounded_text(best.memory.peak_allocated)));
+    if (has_small_margin(best)) answer_.remarks.push_back(small_margin_text());
     for (std::string& remark : remarks_on(answer_.candidates.front(), inputs_, planning_))
       answer_.remarks.push_back(std::move(remark));
   }

@@ -112,7 +112,7 @@ std::optional<Choice> fastest(const std::vector<Choice>& choices,
 
 bool is_better(const Summary& changed, const Summary& given) {
   constexpr double worth_a_change = 0.99;
-  if (!changed.fits) return false;
+  if (fit_of(changed) != Fit::yes) return false;
   return !given.fits || static_cast<double>(changed.step_time.ns) <
                             worth_a_change * static_cast<double>(given.step_time.ns);
 }
@@ -138,6 +138,7 @@ GivenFile place_of_given(const PlanInputs& inputs, const std::vector<Choice>& ch
   GivenFile result{.name = inputs.given_name, .strategy = planner::text_of(given)};
   try {
     result.summary = predict(*inputs.given, inputs.hardware.profile).summary;
+    result.summary.margin = inputs.margin;
   } catch (const Error& error) {
     result.refused = error.what();
     return result;
@@ -147,6 +148,7 @@ GivenFile place_of_given(const PlanInputs& inputs, const std::vector<Choice>& ch
     const auto found = fastest(neighbours(given, choices, changes), planning, progress);
     if (!found) continue;
     Summary summary = summary_of(*found, inputs, planning);
+    summary.margin = inputs.margin;
     if (!is_better(summary, result.summary)) continue;
     result.changes = changes_between(given, *found);
     result.changed = Candidate{.choice = *found, .summary = std::move(summary)};

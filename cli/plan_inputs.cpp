@@ -62,6 +62,7 @@ class Resolver {
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);
     set_allocator(inputs);
+    inputs.margin = margin_of(options_.margin, hardware_.profile.memory);
     assume(inputs);
     return inputs;
   }

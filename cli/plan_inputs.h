@@ -28,6 +28,7 @@ struct PlanInputs {
   std::optional<PytorchScenario> given;  ///< of --accelerate or --deepspeed
   std::string given_name;                ///< the file's
   AllocatorSettings allocator;           ///< of PyTorch's runtimes
+  std::optional<Bytes> margin;           ///< of a device that stays free; none: memory not known
   std::vector<std::string> assumed;
 };
 

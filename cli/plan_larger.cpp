@@ -54,11 +54,19 @@ std::vector<std::string> advice_where_nothing_fits(const PlanInputs& inputs,
                                                    const planner::TrialInputs& planning) {
   std::vector<std::string> advice;
   if (const Outcome* least = nearest(outcomes)) {
-    const Bytes device = inputs.hardware.profile.memory;
-    advice.push_back(fmt::format("nearest: {} needs {} of the {} that a device has: {} too much",
-                                 planner::text_of(choices[least->choice]),
-                                 rounded_text(least->memory), rounded_text(device),
-                                 rounded_text(least->memory - device)));
+    const Bytes device = inputs.hardware.profile.memory, margin = inputs.margin.value_or(Bytes{});
+    if (least->memory <= device) {
+      advice.push_back(
+          fmt::format("nearest: {} needs {} of {} and leaves less than the margin of "
+                      "{}; --margin 0 ranks such choices",
+                      planner::text_of(choices[least->choice]), rounded_text(least->memory),
+                      rounded_text(device), rounded_text(margin)));
+    } else {
+      advice.push_back(fmt::format("nearest: {} needs {} of the {} that a device has: {} too much",
+                                   planner::text_of(choices[least->choice]),
+                                   rounded_text(least->memory), rounded_text(device),
+                                   rounded_text(least->memory - device)));
+    }
   }
   if (std::none_of(choices.begin(), choices.end(), is_frugal)) {
     advice.emplace_back(

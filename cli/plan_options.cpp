@@ -118,6 +118,7 @@ void declare_plan_options(Command& command, PlanOptions& options) {
                  {"N", "number of ranks (default: the file's, or one node)"});
   command.option("--ranks-per-node", options.sharding.ranks_per_node,
                  {"N", "ranks of a node in the file's run (default: the cluster's)"});
+  declare_margin_option(command, options.margin);
   declare_output_options(command, options.output);
   command.option("-o", options.folder,
                  {"PATH", "folder for the chosen configuration, the answer and a picture"});

@@ -27,7 +27,7 @@ struct PlanOptions {
   ShardingOptions sharding;
   PytorchOptions pytorch;
   OutputOptions output;
-  std::optional<std::string> cluster, runtimes, objective, folder;
+  std::optional<std::string> cluster, runtimes, objective, folder, margin;
   std::optional<std::int64_t> places;
   std::optional<double> price;  ///< of one GPU and hour, in whatever currency
 

@@ -40,11 +40,4 @@ Summary summary_of(const planner::Choice& choice, const PlanInputs& inputs,
   return summary;
 }
 
-Bytes needed_memory(const Summary& summary) {
-  Bytes held = summary.memory.arena;
-  for (const StepSummary& step : summary.steps) held = std::max(held, step.memory.peak_reserved);
-  held = std::max(held, summary.memory.peak_reserved);
-  return held + summary.memory.outside;
-}
-
 }  // namespace shardscope

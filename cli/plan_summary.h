@@ -3,6 +3,7 @@
 
 #include "cli/plan_inputs.h"
 #include "sim/planner/trial.h"
+#include "traces/fit.h"
 #include "traces/summary.h"
 
 namespace shardscope {
@@ -12,8 +13,5 @@ namespace shardscope {
 /// Throws as prediction does.
 Summary summary_of(const planner::Choice& choice, const PlanInputs& inputs,
                    const planner::TrialInputs& planning);
-
-/// reserved (or of native the arena) and what lies outside, at the highest step.
-Bytes needed_memory(const Summary& summary);
 
 }  // namespace shardscope

@@ -42,8 +42,8 @@ std::string mfu_text(const Summary& summary) {
 }
 
 std::string margin_text(const Summary& summary) {
-  if (!summary.device_memory) return "-";
-  return rounded_text(*summary.device_memory - needed_memory(summary));
+  const auto left = free_memory(summary);
+  return left ? rounded_text(*left) : "-";
 }
 
 std::string band_text(const Summary& summary) {
@@ -191,8 +191,11 @@ std::string given_text(const PlanAnswer& answer, const Painter& painter) {
   std::string text = painter(Paint::bold, fmt::format("{}: {}", given.name, given.strategy)) + "\n";
   if (!given.refused.empty()) return text + "  " + given.refused + "\n";
   if (summary.fits)
-    text += fmt::format("  {} a step, {} needed{}\n", rounded_text(summary.step_time),
+    text += fmt::format("  {} a step, {} needed{}{}\n", rounded_text(summary.step_time),
                         rounded_text(needed_memory(summary)),
+                        fit_of(summary) == Fit::tight
+                            ? fmt::format(" (tight: {} spare)", rounded_text(*free_memory(summary)))
+                            : std::string(),
                         given.faster_choices == 0
                             ? ": nothing here is faster"
                             : fmt::format(": {} of those shown {} faster", given.faster_choices,

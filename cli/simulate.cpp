@@ -31,7 +31,7 @@ struct SimulateOptions {
   OutputOptions output;
   ShardingOptions sharding;
   PytorchOptions pytorch;
-  std::optional<std::string> cluster, folder;
+  std::optional<std::string> cluster, folder, margin;
   bool explain = false;
 };
 
@@ -108,7 +108,8 @@ ExitCode run_pytorch(const SimulateOptions& options) {
                                                        .place = options.place,
                                                        .gpu = gpu_of(hardware.profile)});
   scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
-  const Prediction prediction = predict(scenario, hardware.profile);
+  Prediction prediction = predict(scenario, hardware.profile);
+  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.folder)
     leave_in({*options.folder}, prediction, scenario.job, scenario.setup.world, hardware.profile);
   if (options.output.json) {
@@ -128,7 +129,8 @@ ExitCode run_simulate(const SimulateOptions& options) {
   options.pytorch.refuse_under_native();
   const HardwareChoice hardware = require_hardware(options.cluster);
   const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
-  const Prediction prediction = predict(scenario, hardware.profile);
+  Prediction prediction = predict(scenario, hardware.profile);
+  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.folder)
     leave_in({*options.folder}, prediction, scenario.job, scenario.world, hardware.profile);
   if (options.output.json) {
@@ -157,6 +159,7 @@ void declare_simulate(Command& command) {
   command.option(
       "--cluster", options->cluster,
       {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
+  declare_margin_option(command, options->margin);
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,
                "shows what is alive at the peak, until when, which setting frees it, and the cost "

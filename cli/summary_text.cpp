@@ -13,6 +13,7 @@
 #include "cli/table.h"
 #include "core/base/grouped.h"
 #include "core/base/quantities.h"
+#include "traces/fit.h"
 
 namespace shardscope {
 namespace {
@@ -42,14 +43,19 @@ std::string head_of(const Summary& summary) {
 }
 
 std::string fit_of(const Summary& summary, const Painter& painter) {
-  if (!summary.device_memory) return "";
-  Bytes needed;
-  for (const StepSummary& step : summary.steps)
-    needed = std::max(needed, step.memory.peak_reserved + step.memory.outside);
-  if (summary.out_of_memory) return "";
-  return fmt::format("fits        {}: {} of {}\n",
-                     summary.fits ? painter(Paint::good, "yes") : painter(Paint::bad, "no"),
-                     rounded_text(needed), rounded_text(*summary.device_memory));
+  if (!summary.device_memory || summary.out_of_memory) return "";
+  const Fit fit = fit_of(summary);
+  std::string text =
+      fmt::format("fits        {}: {} of {}",
+                  painter(fit == Fit::yes     ? Paint::good
+                          : fit == Fit::tight ? Paint::warning
+                                              : Paint::bad,
+                          name_of(fit)),
+                  rounded_text(needed_memory(summary)), rounded_text(*summary.device_memory));
+  if (fit == Fit::tight)
+    text += fmt::format(", {} spare; {} should stay free for what is not predicted (--margin)",
+                        rounded_text(*free_memory(summary)), rounded_text(margin_wanted(summary)));
+  return text + "\n";
 }
 
 std::string time_table(const Accounting& time, const Painter& painter) {

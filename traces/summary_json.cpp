@@ -6,6 +6,7 @@
 
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
+#include "traces/fit.h"
 #include "traces/summary.h"
 
 namespace shardscope {
@@ -100,6 +101,8 @@ Json out_of_memory_json(const OutOfMemorySummary& failure) {
           {"message", failure.message}};
 }
 
+Json bytes_or_null(std::optional<Bytes> bytes) { return bytes ? Json(bytes->count) : Json(); }
+
 Json summary_json(const Summary& summary, std::string_view verb) {
   Json json;
   json["schema"] = fmt::format("shardscope.{}/1", verb);
@@ -109,8 +112,11 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["world"] = summary.world;
   json["precision"] = summary.precision;
   json["fits"] = summary.fits;
-  json["device_memory_bytes"] =
-      summary.device_memory ? Json(summary.device_memory->count) : Json(nullptr);
+  json["fits_word"] = name_of(fit_of(summary));
+  json["device_memory_bytes"] = bytes_or_null(summary.device_memory);
+  json["needs_bytes"] = needed_memory(summary).count;
+  json["margin_bytes"] = bytes_or_null(free_memory(summary));
+  json["wanted_margin_bytes"] = bytes_or_null(summary.margin);
   json["assumed"] = summary.assumed;
   json["step_time_ns"] = summary.step_time.ns;
   json["step_time_low_ns"] = summary.step_time_low.ns;
@@ -242,6 +248,8 @@ Summary summary_of(const JsonValue& object) {
   summary.fits = object.at("fits").boolean();
   if (const auto memory = object.find("device_memory_bytes"))
     summary.device_memory = Bytes{memory->integer(0)};
+  if (const auto margin = object.find("wanted_margin_bytes"))
+    summary.margin = Bytes{margin->integer(0)};
   for (const JsonValue& text : object.at("assumed").elements())
     summary.assumed.push_back(text.string());
   summary.step_time = duration_at(object, "step_time_ns");

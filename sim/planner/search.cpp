@@ -54,7 +54,9 @@ class Search {
  private:
   bool by_memory() const { return options_.objective == Objective::memory; }
   Bytes capacity() const { return inputs_.profile.memory; }
-  bool exceeds(Bytes memory) const { return capacity() > Bytes{} && memory > capacity(); }
+  bool exceeds(Bytes memory) const {
+    return capacity() > Bytes{} && memory + inputs_.margin > capacity();
+  }
 
   /// What is sought is the smallest of these.
   std::int64_t sought(Duration time, Bytes memory) const {
@@ -279,6 +281,10 @@ std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional
     case Reason::larger:
       return fmt::format("needs {}", rounded_text(outcome.memory));
     case Reason::out_of_memory:
+      if (outcome.memory <= inputs.profile.memory)
+        return fmt::format("tight: needs {} of {}, and {} should stay free (--margin)",
+                           rounded_text(outcome.memory), rounded_text(inputs.profile.memory),
+                           rounded_text(inputs.margin));
       // What a run holds when it fails says little of what it needs.
       if (outcome.memory.count / 50 < (outcome.memory - inputs.profile.memory).count)
         return fmt::format("out of memory: needs at least {} of the {} there are",

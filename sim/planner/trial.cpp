@@ -105,7 +105,7 @@ FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {
   result.simulation = simulate(result.schedule, inputs.profile, allocator);
   result.reserved = highest_reserved(result.simulation);
   result.fits = !result.simulation.out_of_memory &&
-                (memory == Bytes{} || result.reserved + result.outside <= memory);
+                (memory == Bytes{} || result.reserved + result.outside + inputs.margin <= memory);
   return result;
 }
 

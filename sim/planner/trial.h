@@ -24,6 +24,7 @@ struct TrialInputs {
   const CostModel& costs;
   const Target& native_target;       ///< what the native runtime's device asks of its schedules
   AllocatorSettings allocator = {};  ///< of PyTorch's runtimes
+  Bytes margin = {};                 ///< of a device's memory that has to stay free
 };
 
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
@@ -55,7 +56,7 @@ struct FullSimulation {
   Simulation simulation;
   Bytes reserved;  ///< at the highest; of the native runtime its arena
   Bytes outside;
-  bool fits = true;
+  bool fits = true;  ///< and leaves the margin
 };
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs);
 

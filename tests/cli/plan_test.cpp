@@ -165,10 +165,32 @@ TEST_F(Plan, NothingThatFitsIsANoThatSaysHowFarOff) {
   write_cluster("800 MB");
   const Outcome outcome = workplace_.run(
       "plan --model config.json --cluster cluster.json --world 2 --tokens-per-batch 64 --seq 16 "
-      "--runtime fsdp2 --precision fp32");
+      "--runtime fsdp2 --precision fp32 --margin 0");
   EXPECT_EQ(outcome.code, 1) << outcome.errors;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("nothing fits"), HasSubstr("nearest: fsdp2 "),
                                     HasSubstr(" too much")));
+}
+
+// CUDA's context and NCCL's buffers alone leave less than 1 GiB of 1.5 GiB free, and more than
+// nothing.
+TEST_F(Plan, APlaceLeavesAMargin) {
+  write_cluster("1.5 GiB");
+  const std::string question = replaced(question_, "h100_sxm", "cluster.json") + two_runtimes_;
+  const Outcome none = workplace_.run(question);
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.output, AllOf(HasSubstr("nothing fits"), HasSubstr("--margin 0")));
+
+  const Json without = answer(question + "--margin 0");
+  EXPECT_EQ(without["candidates"][0]["fits_word"], "yes");
+  EXPECT_LT(without["candidates"][0]["margin_bytes"], 1LL << 30);
+  EXPECT_THAT(workplace_.run(question + "--margin 0").output,
+              AllOf(HasSubstr("spare in place 1"), HasSubstr("likely to run out of memory")));
+
+  const Json wanted = answer(question + "--margin 5%");
+  for (const Json& candidate : wanted["candidates"]) {
+    EXPECT_EQ(candidate["wanted_margin_bytes"], (3LL << 29) / 20);
+    EXPECT_GE(candidate["margin_bytes"], candidate["wanted_margin_bytes"]);
+  }
 }
 
 TEST_F(Plan, ABatchThatNoStrategyDividesNamesTheNearestThatDo) {
@@ -179,6 +201,9 @@ TEST_F(Plan, ABatchThatNoStrategyDividesNamesTheNearestThatDo) {
 }
 
 TEST_F(Plan, BadQuestionsAreOneLine) {
+  for (const char* margin : {"100%", "-1", "nan", "200 GiB", "''"})
+    refused(std::string(question_) + "--margin " +
+            (margin[0] == '\'' ? margin : "'" + std::string(margin) + "'"));
   const std::string model = "plan --model config.json --cluster h100_sxm ";
   const std::string tokens = "--world 4 --tokens-per-batch 128 --seq 16 ";
   const std::pair<std::string, std::string> bad[] = {

@@ -324,5 +324,43 @@ TEST_F(Pytorch, FamiliesWithoutSdpaAttendEagerly) {
   }
 }
 
+// The same run on a device with half a GiB more than it needs: less than the 1 GiB that should stay
+// free at least.
+TEST_F(Pytorch, FitsIsYesTightOrNo) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --runtime ddp --world 2 --cluster ";
+  const Json roomy = answer(run + "h100_sxm");
+  EXPECT_EQ(roomy["fits_word"], "yes");
+  const auto needs = roomy["needs_bytes"].get<std::int64_t>();
+  EXPECT_EQ(roomy["margin_bytes"], roomy["device_memory_bytes"].get<std::int64_t>() - needs);
+  write_profile(std::to_string(needs + (512LL << 20)) + " B");
+  const Json tight = answer(run + "small.json");
+  EXPECT_EQ(tight["fits_word"], "tight");
+  EXPECT_EQ(tight["fits"], true);
+  EXPECT_THAT(text(run + "small.json"), HasSubstr("512 MiB spare; 1.00 GiB should stay free"));
+  EXPECT_EQ(answer(run + "small.json --margin '400 MiB'")["fits_word"], "yes");
+  write_profile(std::to_string(needs - 4096) + " B");
+  EXPECT_EQ(answer(run + "small.json", 1)["fits_word"], "no");
+}
+
+// DeepSpeed's zero/config.py: stage 3 overlaps unless it is told otherwise, the others do not.
+TEST_F(Pytorch, DeepspeedHasTheSameDefaultsWithAndWithoutAFile) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --world 2 --cluster h100_sxm ";
+  constexpr const char* strategies[] = {"zero1", "shard_grad_op", "full_shard"};
+  for (int stage = 1; stage <= 3; ++stage) {
+    SCOPED_TRACE(stage);
+    workplace_.write("ds.json",
+                     R"({"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
+                         "gradient_clipping": 1.0, "zero_optimization": {"stage": )" +
+                         std::to_string(stage) + "}}");
+    const Json by_file = answer(run + "--deepspeed ds.json");
+    const Json by_options = answer(
+        run + "--runtime deepspeed --batch 2 --accumulate 2 --strategy " + strategies[stage - 1]);
+    EXPECT_EQ(by_file["step_time_ns"], by_options["step_time_ns"]);
+    EXPECT_EQ(by_file["needs_bytes"], by_options["needs_bytes"]);
+  }
+}
+
 }  // namespace
 }  // namespace shardscope::testing

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -34,7 +35,7 @@ struct DeepSpeedSettings {
   // Stage 3.
   std::int64_t prefetch_bucket_elements = 50'000'000;
   std::int64_t param_persistence_elements = 100'000;
-  std::int64_t model_persistence_elements = 0;
+  std::int64_t model_persistence_elements = std::numeric_limits<std::int64_t>::max();
   std::int64_t max_live_elements = 1'000'000'000;
   std::int64_t max_reuse_elements = 1'000'000'000;
   std::int64_t sub_group_elements = 1'000'000'000;

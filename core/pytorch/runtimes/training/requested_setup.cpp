@@ -44,7 +44,9 @@ DeepSpeedSetup deepspeed_setup(const RuntimeRequest& request) {
   const Dtype precision = request.precision == TrainingPrecision::bf16
                               ? Dtype::bfloat16
                               : compute_dtype(request.precision).value_or(Dtype::float32);
-  return {{.stage = zero_stage(request), .precision = precision}};
+  const int stage = zero_stage(request);
+  // zero/config.py, overlap_comm_valid: unless it is given, stage 3 overlaps and the others do not.
+  return {{.stage = stage, .overlap_comm = stage == 3, .precision = precision}};
 }
 
 RuntimeSetup runtime_of(const shardscope::Model& model, const RuntimeRequest& request) {

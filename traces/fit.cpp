@@ -1,0 +1,83 @@
+#include "traces/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+constexpr double usual_share = 0.04;
+constexpr Bytes least_usual = 1_GiB;
+
+Bytes share_of(Bytes device_memory, double share) {
+  return {static_cast<std::int64_t>(share * static_cast<double>(device_memory.count))};
+}
+
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string_view name_of(Fit fit) {
+  return fit == Fit::yes ? "yes" : fit == Fit::tight ? "tight" : "no";
+}
+
+Bytes usual_margin(Bytes device_memory) {
+  return std::max(share_of(device_memory, usual_share), least_usual);
+}
+
+Bytes parse_margin(std::string_view text, Bytes device_memory, std::string_view where) {
+  const auto refused = [&] {
+    return Error({.where = std::string(where),
+                  .what = fmt::format("expected 0 to less than the {} of the device, got \"{}\"",
+                                      rounded_text(device_memory), text),
+                  .way_out = "give bytes or a share, as in \"2 GiB\", 5% or 0.05"});
+  };
+  const bool percent = text.ends_with('%');
+  const auto number = number_in(percent ? text.substr(0, text.size() - 1) : text);
+  if (!number && percent) throw refused();
+  if (!number) {
+    const Bytes margin = parse_bytes(text, where);
+    if (margin >= device_memory) throw refused();
+    return margin;
+  }
+  constexpr double hundred = 100;
+  const double share = percent ? *number / hundred : *number;
+  if (share < 0 || share >= 1) throw refused();
+  return share_of(device_memory, share);
+}
+
+Bytes needed_memory(const Summary& summary) {
+  Bytes held = std::max(summary.memory.arena, summary.memory.peak_reserved);
+  for (const StepSummary& step : summary.steps) held = std::max(held, step.memory.peak_reserved);
+  return held + summary.memory.outside;
+}
+
+std::optional<Bytes> free_memory(const Summary& summary) {
+  if (!summary.device_memory) return std::nullopt;
+  return *summary.device_memory - needed_memory(summary);
+}
+
+Bytes margin_wanted(const Summary& summary) {
+  if (summary.margin) return *summary.margin;
+  return summary.device_memory ? usual_margin(*summary.device_memory) : Bytes{};
+}
+
+Fit fit_of(const Summary& summary) {
+  if (!summary.fits) return Fit::no;
+  const auto left = free_memory(summary);
+  return left && *left < margin_wanted(summary) ? Fit::tight : Fit::yes;
+}
+
+}  // namespace shardscope
