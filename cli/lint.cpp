@@ -58,7 +58,7 @@ std::string text_of(const std::vector<Finding>& findings, const Painter& painter
     text += headline(*finding, painter);
     for (auto other = finding + 1; other != findings.end(); ++other)
       if (like(*other)) text += fmt::format("    line {} too: {}\n", other->line, other->key);
-    if (!finding->mend.empty()) text += fmt::format("    mend: {}\n", finding->mend);
+    if (!finding->mend.empty()) text += fmt::format("    fix: {}\n", finding->mend);
   }
   return text;
 }

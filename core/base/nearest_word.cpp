@@ -24,6 +24,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+std::vector<std::string_view> parts_of(std::string_view word) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = word.find('_');
+    parts.push_back(word.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    word.remove_prefix(end + 1);
+  }
+}
+
+/// "pipeline_parallel_size" is another word than "sequence_parallel_size", not a mistyped one.
+bool differs_in_a_part(std::string_view word, std::string_view candidate) {
+  const auto a = parts_of(word), b = parts_of(candidate);
+  if (a.size() < 2 || a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (edit_distance(a[i], b[i]) > std::max<std::size_t>(2, a[i].size() / 2)) return true;
+  return false;
+}
+
 }  // namespace
 
 std::optional<std::string_view> nearest_word(std::string_view word,
@@ -35,6 +54,7 @@ std::optional<std::string_view> nearest_word(std::string_view word,
     if (candidate.size() > longest_compared) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance >= best_distance || distance >= candidate.size()) continue;
+    if (differs_in_a_part(word, candidate)) continue;
     best_distance = distance;
     best = candidate;
   }

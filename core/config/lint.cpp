@@ -25,6 +25,7 @@ std::vector<Finding> lint_accelerate(const ConfigFile& file, const LintQuestion&
   const accelerate::Resolution resolution = accelerate::resolve({.file_name = file.name(),
                                                                  .text = file.text,
                                                                  .words = words_of(question.place),
+                                                                 .machine = {.has_fp8 = true},
                                                                  .model = prepared,
                                                                  .read_file = files_beside(file)});
   return accelerate::lint(resolution, file.text, model);

@@ -58,7 +58,8 @@ Workers accelerate_workers(const ConfigFile& file, const ConfigValue& value,
                            const ConfigPlace& place) {
   const accelerate::Launch launch = accelerate::launch(
       {.words = launch_words(place),
-       .config = accelerate::attempt([&] { return accelerate::load_config(value); })});
+       .config = accelerate::attempt([&] { return accelerate::load_config(value); }),
+       .machine = {.has_fp8 = true}});
   if (launch.error) throw raised_by(file, "accelerate launch", *launch.error);
   return {.environment = launch.environment,
           .deepspeed = {},

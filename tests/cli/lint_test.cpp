@@ -51,7 +51,37 @@ TEST_F(Lint, AnIgnoredKeyIsNamedWithItsLineAndTheMend) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.output, HasSubstr("c.yaml:6: warning: "
                                         "fsdp_config.fsdp_backward_prefetch_policy: "));
-  EXPECT_THAT(outcome.output, HasSubstr("[ignored-key]\n    mend: "));
+  EXPECT_THAT(outcome.output, HasSubstr("[ignored-key]\n    fix: "));
+}
+
+// accelerate 1.15, utils/launch.py, prepare_multi_gpu_env: num_processes // num_machines on each
+// machine, and str(main_process_ip) as the address.
+TEST_F(Lint, MachinesThatCannotMeetAreSaid) {
+  const auto file = [](const std::string& rest) {
+    return accelerate_file("  fsdp_version: 2\n", rest);
+  };
+  workplace_.write("two.yaml", file("num_machines: 2\n"));
+  EXPECT_THAT(rules("two.yaml", 0), Contains("no-main-process-ip"));
+  workplace_.write("met.yaml", file("num_machines: 2\nmain_process_ip: 10.0.0.1\n"));
+  EXPECT_THAT(rules("met.yaml", 0), ::testing::Not(Contains("no-main-process-ip")));
+  workplace_.write("odd.yaml", file("num_machines: 3\nmain_process_ip: 10.0.0.1\n"));
+  EXPECT_THAT(rules("odd.yaml", 1), Contains("processes"));
+  EXPECT_THAT(workplace_.run("lint odd.yaml").output,
+              HasSubstr("accelerate starts 2 on each, 6 in all"));
+  workplace_.write("negative.yaml", replaced(file(""), "num_processes: 8", "num_processes: -8"));
+  EXPECT_THAT(rules("negative.yaml", 1), Contains("processes"));
+}
+
+TEST_F(Lint, Fp8IsAWarningSinceItsLibraryMayBeThere) {
+  workplace_.write("c.yaml", replaced(accelerate_file("  fsdp_version: 2\n"), "bf16", "fp8"));
+  EXPECT_THAT(rules("c.yaml", 0), Contains("fp8-libraries"));
+}
+
+TEST_F(Lint, AnotherWordIsNoSuggestion) {
+  workplace_.write("ds.json", R"({"train_batch_size": 8, "pipeline_parallel_size": 2})");
+  const Outcome outcome = workplace_.run("lint ds.json");
+  EXPECT_THAT(outcome.output, HasSubstr("pipeline_parallel_size"));
+  EXPECT_THAT(outcome.output, ::testing::Not(HasSubstr("sequence_parallel_size")));
 }
 
 TEST_F(Lint, AnErrorIsExitOne) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/config/accelerate/lint_rules.h"
+#include "core/format/python_text.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -70,6 +71,51 @@ void lint_old_keys(LintContext& context) {
                 *entry);
 }
 
+/// What is installed where the file will run is not known here.
+void lint_fp8(LintContext& context) {
+  const ConfigValue::Entry* entry = context.top("mixed_precision");
+  if (entry == nullptr || !entry->value.is_string() || lower_of(entry->value.string()) != "fp8")
+    return;
+  context.add(
+      {.rule = "fp8-libraries",
+       .message = "fp8 needs Transformer Engine, MS-AMP or torchao; accelerate launch fails "
+                  "with RuntimeError where none of them is installed",
+       .mend = "install one of them, or write mixed_precision: bf16"},
+      *entry);
+}
+
+/// Several machines find each other by an address and start equal numbers of processes.
+void lint_machines(LintContext& context) {
+  const ConfigValue::Entry* processes = context.top("num_processes");
+  const bool counts = processes != nullptr && processes->value.is_integer();
+  if (counts && processes->value.integer() < 1)
+    context.add(
+        {.rule = "processes",
+         .severity = Severity::error,
+         .message = fmt::format("{} processes cannot be started", processes->value.integer()),
+         .mend = "write the number of GPUs of all machines"},
+        *processes);
+  if (!several_machines(context)) return;
+  const std::int64_t machines = context.file().get("num_machines").integer();
+  if (context.file().get("main_process_ip").is_null())
+    context.add({.rule = "no-main-process-ip",
+                 .message = fmt::format("{} machines look for each other at the address \"None\" "
+                                        "unless --main_process_ip is on the command line",
+                                        machines),
+                 .mend = "write main_process_ip: the address of the machine of rank 0"},
+                *context.top("num_machines"));
+  if (!counts || processes->value.integer() < 1 || processes->value.integer() % machines == 0)
+    return;
+  const std::int64_t each = processes->value.integer() / machines;
+  context.add({.rule = "processes",
+               .severity = Severity::error,
+               .message = fmt::format("{} processes on {} machines: accelerate starts {} on each, "
+                                      "{} in all",
+                                      processes->value.integer(), machines, each, each * machines),
+               .mend = fmt::format("write a multiple of {}", machines)},
+              *processes);
+}
+
 void lint_precision(LintContext& context) {
   if (context.file().has("mixed_precision") || context.file().has("fp16")) return;
   context.add({.rule = "precision-default",
@@ -113,6 +159,8 @@ void lint_sections(LintContext& context) {
   lint_unused_sections(context);
   lint_old_keys(context);
   lint_precision(context);
+  lint_fp8(context);
+  lint_machines(context);
   lint_use_cpu(context);
   lint_shell(context);
 }
