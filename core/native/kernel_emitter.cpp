@@ -48,7 +48,9 @@ void KernelEmitter::emit(const Operator& op, const StepPlace& place) {
   operands.push_back(workspace(kernel));
   std::string name = op.name + " " + std::string(name_of(kernel.kind));
   if (op.recomputed) name += " again";
-  builder_.add_kernel(label_at(place, std::move(name)), kernel, operands);
+  ScheduleBuilder::Label label = label_at(place, std::move(name));
+  label.recomputed = op.recomputed;
+  builder_.add_kernel(label, kernel, operands);
 }
 
 Operand KernelEmitter::workspace(const Kernel& kernel) {

@@ -112,10 +112,11 @@ struct Operation {
   /// What products are computed in, where no kernel is known.
   Dtype dtype = Dtype::float32;
   std::int16_t micro_batch = 0;
-  std::int16_t stage = 0;  ///< pipeline stage
-  std::int32_t step = 0;   ///< index into Schedule::steps
-  UnitId unit;             ///< none: belongs to no unit
-  OwnerId owner;           ///< module in whose forward or backward it runs; none: not known
+  std::int8_t stage = 0;    ///< pipeline stage
+  bool recomputed = false;  ///< of a forward that the backward runs again
+  std::int32_t step = 0;    ///< index into Schedule::steps
+  UnitId unit;              ///< none: belongs to no unit
+  OwnerId owner;            ///< module in whose forward or backward it runs; none: not known
   /// Of compute and optimizer: index into kernels, or `no_kernel`; of collectives: into
   /// collectives.
   std::uint32_t detail = 0;

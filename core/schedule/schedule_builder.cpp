@@ -60,6 +60,7 @@ Operation& ScheduleBuilder::start(const Label& label) {
   op.phase = label.phase;
   op.micro_batch = static_cast<std::int16_t>(label.micro_batch);
   op.unit = label.unit;
+  op.recomputed = label.recomputed;
   const auto slices = static_cast<std::uint32_t>(schedule_.slices.size());
   op.slices = {slices, slices};
   schedule_.operations.push_back(op);

@@ -27,6 +27,7 @@ class ScheduleBuilder {
     Phase phase = Phase::forward;
     int micro_batch = 0;
     UnitId unit;
+    bool recomputed = false;
   };
 
   explicit ScheduleBuilder(Schedule start) : schedule_(std::move(start)) {}

@@ -150,6 +150,10 @@ Mesh parse_mesh(std::string_view text, std::string_view where) {
     *axis = static_cast<int>(*size);
   }
   if (seen.empty()) throw fail("the mesh has no axis");
+  constexpr std::int64_t most_ranks = 1 << 20;
+  const std::int64_t ranks = std::int64_t{mesh.pipeline} * mesh.replicate;
+  if (ranks > most_ranks || ranks * mesh.shard > most_ranks)
+    throw fail("the axes multiply to more than " + std::to_string(most_ranks) + " ranks");
   return mesh;
 }
 

@@ -83,6 +83,7 @@ void run_again(Session& s, const CheckpointOptions& options, const AutocastBefor
   };
   const Restore restore{s, options.preserve_rng_state};
   const Autocast as_before(s, autocast.dtype, autocast.enabled);
+  const Scoped<bool> again(s.recomputing, true);
   run();
 }
 

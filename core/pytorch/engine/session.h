@@ -67,6 +67,7 @@ class Session {
 
   const SessionSettings settings;
   bool grad_enabled = true;
+  bool recomputing = false;  ///< activation checkpointing runs a forward again
   AutocastState autocast;
   StreamId stream = default_stream;                                   ///< current
   std::vector<std::shared_ptr<SavedTensorHooks>> saved_tensor_hooks;  ///< innermost last

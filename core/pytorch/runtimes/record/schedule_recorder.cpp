@@ -380,7 +380,9 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
   operation.shapes = shapes_.index_of(call.inputs);
   operation.operands = add_operands(call, trait);
   operation.bytes = work.bytes;
-  operation.flops = {std::max<std::int64_t>(call.flops, 0)};
+  // torch's flop_counter has no formula for grouped products.
+  operation.flops = call.flops == OperatorCall::flops_unknown ? work.flops : Flops{call.flops};
+  operation.recomputed = s.recomputing;
   if (!call.outputs.empty()) operation.dtype = call.outputs.front()->layout.dtype;
   writer_.launch(lane, operation);
 }
