@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/format/is_there.h"
+#include "core/format/json_reader.h"
 #include "gui/data/open_run.h"
 #include "traces/import/file_format.h"
 #include "traces/import/text_input.h"
@@ -107,25 +108,49 @@ struct TimedRun {
   Duration step_time;
 };
 
-struct RunsOfLabel {
+/// Rounds of one run: everything that was set is equal.
+struct Rounds {
+  std::string settings;
   std::string label;
   std::vector<TimedRun> runs;
 };
 
-/// The label of a run and its step time; the label of one that cannot be read is its path.
-std::pair<std::string, Duration> label_and_time(const fs::path& path) {
+/// What the job's file says, but for where it is written; empty where there is none.
+std::string job_settings(const fs::path& path) {
+  if (!is_there(path)) return {};
+  std::string text;
+  for (const auto& [key, value] : JsonValue::read_file(path).members())
+    if (key != "output") text += fmt::format("{}={};", key, value.dump());
+  return text;
+}
+
+/// Two measurements of one machine differ in figures: of the hardware its name counts.
+std::string hardware_name(const fs::path& path) {
+  return is_there(path) ? JsonValue::read_file(path).at("name").string() : std::string();
+}
+
+std::string settings_of(const RunFolder& folder, const Summary& summary) {
+  return fmt::format("{}|{}|{}|{}|{}", summary.runtime, summary.precision, label_of(summary),
+                     hardware_name(folder.hardware()), job_settings(folder.job()));
+}
+
+/// A run that cannot be read is like no other.
+Rounds rounds_of(const fs::path& path) {
   const RunFolder folder{path};
   try {
+    const bool is_profiled = is_there(folder.summary());
     const Summary summary =
-        read_summary(is_there(folder.summary()) ? folder.summary() : folder.predicted_summary());
-    return {label_of(summary) + (is_there(folder.summary()) ? "" : ", predicted"),
-            summary.step_time};
+        read_summary(is_profiled ? folder.summary() : folder.predicted_summary());
+    const std::string kind = is_profiled ? "" : ", predicted";
+    return {.settings = settings_of(folder, summary) + kind,
+            .label = label_of(summary) + kind,
+            .runs = {{path, summary.step_time}}};
   } catch (const Error&) {
-    return {path.string(), {}};
+    return {.settings = path.string(), .label = path.string(), .runs = {{path, {}}}};
   }
 }
 
-ChosenRun median_of(RunsOfLabel alike) {
+ChosenRun median_of(Rounds alike) {
   std::stable_sort(alike.runs.begin(), alike.runs.end(),
                    [](const TimedRun& a, const TimedRun& b) { return a.step_time < b.step_time; });
   const std::size_t middle = (alike.runs.size() - 1) / 2;
@@ -196,17 +221,17 @@ FoundFolders find_folders(const fs::path& folder, const std::stop_token& stop) {
 }
 
 std::vector<ChosenRun> median_runs(const std::vector<fs::path>& runs) {
-  std::vector<RunsOfLabel> by_label;
+  std::vector<Rounds> all;
   for (const fs::path& path : runs) {
-    const auto [label, time] = label_and_time(path);
-    auto same = std::find_if(by_label.begin(), by_label.end(),
-                             [&](const RunsOfLabel& others) { return others.label == label; });
-    if (same == by_label.end())
-      same = by_label.insert(by_label.end(), {.label = label, .runs = {}});
-    same->runs.push_back({path, time});
+    Rounds one = rounds_of(path);
+    const auto same = std::ranges::find(all, one.settings, &Rounds::settings);
+    if (same == all.end())
+      all.push_back(std::move(one));
+    else
+      same->runs.push_back(one.runs.front());
   }
   std::vector<ChosenRun> chosen;
-  for (RunsOfLabel& alike : by_label) chosen.push_back(median_of(std::move(alike)));
+  for (Rounds& alike : all) chosen.push_back(median_of(std::move(alike)));
   return chosen;
 }
 

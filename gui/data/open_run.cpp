@@ -151,7 +151,8 @@ bool is_window_folder(const fs::path& path) {
 }
 
 std::string label_of(const Summary& summary) {
-  return fmt::format("{} x{}", summary.strategy, summary.world);
+  const std::string runtime = summary.runtime == "native" ? "" : summary.runtime + " ";
+  return fmt::format("{}{} x{}", runtime, summary.strategy, summary.world);
 }
 
 void add_own_trace(Side& side, const fs::path& path, std::vector<Finding>& findings) {

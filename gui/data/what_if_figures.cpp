@@ -51,6 +51,10 @@ class FigureTable {
          *after * 100},
         Wanted::more, false);
   }
+  /// One of the two is not known, so that nothing follows.
+  void missing(std::string name, std::string before, std::string after) {
+    rows_.push_back({std::move(name), "", std::move(before), std::move(after), "", 0, 0});
+  }
   void answer(std::string name, bool before, bool after) {
     FigureRow row{std::move(name), "", before ? "yes" : "no", after ? "yes" : "no", "", 0, 0};
     row.before_number = before;
@@ -79,7 +83,15 @@ class FigureTable {
   std::vector<FigureRow> rows_;
 };
 
+/// A step that runs out of memory has no time.
+bool runs(const Summary& summary) { return !summary.out_of_memory && summary.step_time.ns > 0; }
+
+std::string step_text(const Summary& summary) {
+  return runs(summary) ? rounded_text(summary.step_time) : "does not run";
+}
+
 void add_times(FigureTable& table, const Summary& a, const Summary& b) {
+  if (!runs(a) || !runs(b)) return table.missing("step time", step_text(a), step_text(b));
   table.time("step time", a.step_time, b.step_time);
   table.time("compute", a.time.compute, b.time.compute, Wanted::neither);
   table.time("exposed communication", a.time.exposed_communication, b.time.exposed_communication);

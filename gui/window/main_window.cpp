@@ -9,6 +9,7 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScreen>
 #include <QStatusBar>
 #include <QToolBar>
 #include <algorithm>
@@ -32,6 +33,13 @@ namespace {
 
 QString label_of(const ScenarioPointer& scenario) {
   return QString::fromStdString(scenario->label);
+}
+
+/// What a screen has room for beside the frame that a window manager adds.
+QSize usual_size(const QScreen& screen) {
+  constexpr int frame = 48;
+  const QSize room = screen.availableGeometry().size() - QSize(0, frame);
+  return QSize(1280, 800).boundedTo(room);
 }
 
 QStringList ids_of(const std::vector<View*>& views) {
@@ -64,7 +72,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   connect(welcome_, &WelcomePage::wants_folder, this, &MainWindow::ask_for_folder);
   connect(welcome_, &WelcomePage::wants, this,
           [this](const QString& path) { open(path.toStdString()); });
-  resize(1280, 800);
+  resize(usual_size(*screen()));
 }
 
 MainWindow::~MainWindow() { delete docks_; }

@@ -81,6 +81,7 @@ class MainWindow : public QMainWindow {
   // window_commands.cpp
   std::vector<Command> window_commands();
   std::vector<Command> file_commands();
+  std::vector<Command> opening_commands();  ///< of files and folders
   std::vector<Command> compare_commands();
   std::vector<Command> view_commands();
   std::vector<Command> current_view_commands();

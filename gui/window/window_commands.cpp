@@ -29,12 +29,6 @@ void append(std::vector<Command>& all, std::vector<Command> more) {
 
 std::vector<Command> MainWindow::window_commands() {
   std::vector<Command> all = file_commands();
-  append(all, sessions_->commands());
-  append(all, again_->commands());
-  all.push_back({.group = tr("File"),
-                 .text = tr("Quit"),
-                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_Q)},
-                 .run = [this] { close(); }});
   append(all, compare_commands());
   append(all, view_commands());
   append(all, current_view_commands());
@@ -44,6 +38,17 @@ std::vector<Command> MainWindow::window_commands() {
 }
 
 std::vector<Command> MainWindow::file_commands() {
+  std::vector<Command> all = opening_commands();
+  append(all, sessions_->commands());
+  append(all, again_->commands());
+  all.push_back({.group = tr("File"),
+                 .text = tr("Quit"),
+                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_Q)},
+                 .run = [this] { close(); }});
+  return all;
+}
+
+std::vector<Command> MainWindow::opening_commands() {
   const QString group = tr("File");
   return {{.group = group,
            .text = tr("Open file..."),

@@ -31,6 +31,19 @@ std::string error_of(const std::filesystem::path& path) {
   return "";
 }
 
+TEST(OpenScenarios, RunsThatDifferInASettingAreNoRounds) {
+  const ScratchFolder folder;
+  for (const int batch : {1, 2}) {
+    const auto run = folder / ("batch_" + std::to_string(batch));
+    write_sample_run(run, SampleRun{.strategy = "full_shard", .step_time = {1000}});
+    std::ofstream(run / "job.json")
+        << R"({"batch": )" << batch << R"(, "output": ")" << batch << "\"}";
+  }
+  EXPECT_EQ(open_scenarios(folder.path()).size(), 2U);
+  std::ofstream(folder / "batch_2/job.json") << R"({"batch": 1, "output": "elsewhere"})";
+  EXPECT_EQ(open_scenarios(folder.path()).size(), 1U);
+}
+
 // Three rounds of full_shard with 1000, 3000 and 2000 ns a step, two of zero1 with 500 and 400.
 TEST(OpenScenarios, OfRoundsOfALabelTheMedianStandsForTheOthers) {
   const ScratchFolder folder;

@@ -310,6 +310,20 @@ TEST(FiguresBeside, DifferencesHaveASignAndAShare) {
   EXPECT_EQ(row_of(rows, "    gradients"), nullptr);
 }
 
+TEST(FiguresBeside, WhatRunsOutOfMemoryHasNoTime) {
+  auto failing = std::make_shared<Scenario>(*predicted({}, 3_GiB));
+  failing->predicted->summary->fits = false;
+  failing->predicted->summary->out_of_memory = OutOfMemorySummary{.step = "1"};
+  const auto rows = figures_beside(predicted(100_ms, 2_GiB), failing);
+  const FigureRow* step = row_of(rows, "step time");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->before, "100 ms");
+  EXPECT_EQ(step->after, "does not run");
+  EXPECT_EQ(step->difference, "");
+  EXPECT_EQ(step->better, 0);
+  EXPECT_EQ(row_of(rows, "tokens/s, whole job"), nullptr);
+}
+
 TEST(WhatIfInputs, ATraceWithoutARunHasNoInputs) {
   Scenario scenario{.label = "kineto.json"};
   try {
