@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -102,6 +103,10 @@ void leave(const TracedRun& run, const std::string& folder) {
 /// `worst`: the largest |error|; none where nothing has both sides.
 ExitCode verdict(std::optional<double> worst, const CompareOptions& options) {
   if (!options.tolerance) return ExitCode::done;
+  if (!std::isfinite(*options.tolerance) || *options.tolerance < 0)
+    throw Error({.where = "--tolerance",
+                 .what = fmt::format("expected a share of 0 or more, got {}", *options.tolerance),
+                 .way_out = "give 0.15 for 15%"});
   if (!worst)
     throw Error({.where = "--tolerance",
                  .what = "nothing has both a prediction and a measurement that it can be compared "

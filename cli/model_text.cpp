@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "cli/name_pattern.h"
@@ -24,18 +26,13 @@ struct ParameterGroup {
 
 std::vector<ParameterGroup> grouped_parameters(const Model& model) {
   std::vector<ParameterGroup> groups;
+  std::map<std::tuple<std::string, decltype(Parameter::shape), bool>, std::size_t> places;
   for (const Parameter& parameter : model.parameters) {
     const std::string name = without_indices(parameter.name);
-    const auto same = [&](const ParameterGroup& group) {
-      return group.name == name && group.first->shape == parameter.shape &&
-             group.first->trainable == parameter.trainable;
-    };
-    const auto found = std::find_if(groups.begin(), groups.end(), same);
-    if (found != groups.end()) {
-      ++found->count;
-    } else {
-      groups.push_back({.name = name, .first = &parameter, .count = 1});
-    }
+    const auto [place, is_new] =
+        places.try_emplace({name, parameter.shape, parameter.trainable}, groups.size());
+    if (is_new) groups.push_back({.name = name, .first = &parameter});
+    ++groups[place->second].count;
   }
   return groups;
 }

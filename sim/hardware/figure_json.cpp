@@ -41,4 +41,31 @@ std::string provenance_json(const HardwareProfile& profile, std::string_view key
   return text;
 }
 
+void check_range(const JsonValue& value, Bandwidth bandwidth) {
+  constexpr Bandwidth least{1e6}, most{1e16};
+  if (bandwidth > Bandwidth{} && bandwidth < least)
+    throw value.error(fmt::format("{} is too low to simulate", value.string()),
+                      "give at least 1 MB/s");
+  if (bandwidth > most)
+    throw value.error(fmt::format("{} is too high to simulate", value.string()),
+                      "give at most 10000 TB/s");
+}
+
+void check_range(const JsonValue& value, FlopRate rate) {
+  constexpr FlopRate least{1e6}, most{1e20};
+  if (rate > FlopRate{} && rate < least)
+    throw value.error(fmt::format("{} is too low to simulate", value.string()),
+                      "give at least 1 MFLOP/s");
+  if (rate > most)
+    throw value.error(fmt::format("{} is too high to simulate", value.string()),
+                      "give at most 100000000 TFLOP/s");
+}
+
+void check_range(const JsonValue& value, Duration time) {
+  constexpr Duration longest = 3600_s;
+  if (time > longest)
+    throw value.error(fmt::format("{} is too long to simulate", value.string()),
+                      "give at most an hour");
+}
+
 }  // namespace shardscope

@@ -21,6 +21,14 @@ std::string read_text(const JsonValue& value);
 /// `origin`, `source`, `date` and, where it stands there, `spread` of a figure or section.
 Provenance read_provenance(const JsonValue& figure);
 
+/// Throws Error for what no machine has, and no simulation can use: below 1 MB/s or 1 MFLOP/s (but
+/// for 0), or so large that times become 0; latencies over an hour.
+void check_range(const JsonValue& value, Bandwidth bandwidth);
+void check_range(const JsonValue& value, FlopRate rate);
+void check_range(const JsonValue& value, Duration time);
+template <class Quantity>
+void check_range(const JsonValue&, Quantity) {}
+
 /// Text with a unit, through one of the parsers of core/base/quantities.h.
 template <class Quantity>
 Quantity read_quantity(const JsonValue& value,
@@ -28,7 +36,9 @@ Quantity read_quantity(const JsonValue& value,
   if (value.is_number())
     throw value.error("a number without a unit: " + value.dump(),
                       "write text with a unit, for example \"80 GiB\", \"900 GB/s\" or \"5 us\"");
-  return parse(value.string(), value.where());
+  const Quantity quantity = parse(value.string(), value.where());
+  check_range(value, quantity);
+  return quantity;
 }
 
 template <class Quantity>
