@@ -29,6 +29,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/own_arguments.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
@@ -335,6 +336,11 @@ std::string state_text(const std::string& before, const std::string& after) {
 ExitCode measure(const CalibrateOptions& options, const Environment& environment,
                  std::shared_ptr<JobSession> session) {
   const auto start = std::chrono::steady_clock::now();
+  if (environment.rank == 0 && options.file) {
+    const std::filesystem::path folder = std::filesystem::path(*options.file).parent_path();
+    if (!folder.empty()) create_folder(folder);
+    require_writable(*options.file);
+  }
   const int threads = threads_of(options, environment.local_world);
   const Job job = job_to_measure(options, environment);
   const NcclLog nccl_log;

@@ -8,6 +8,7 @@
 
 #include "cli/config_options.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 
@@ -38,6 +39,10 @@ ExitCode run_convert(const ConvertCommand& command) {
                  .way_out = "give accelerate-v1, accelerate-v2 or deepspeed"});
   const ConfigFormat format = parse_config_format(*command.to, "--to");
   const ConfigFile file = command.config.read();
+  if (command.output_path) {
+    refuse_over_input(*command.output_path, file.path, "-o");
+    require_writable(*command.output_path);
+  }
   const Conversion conversion = convert(file, format, command.config.place());
   if (!command.output.quiet && !command.output.json)
     for (const Loss& loss : conversion.losses)

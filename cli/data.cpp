@@ -9,6 +9,7 @@
 
 #include "backend/data/encode.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/table.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
@@ -48,6 +49,7 @@ EncodeRequest request_of(const DataOptions& options) {
 
 ExitCode run_data(const DataOptions& options) {
   const EncodeRequest request = request_of(options);
+  refuse_over_input(request.output, request.text, "-o");
   const EncodeResult result = encode(request);
   for (const std::string& note : result.notes) options.output.note(note);
   if (options.output.json) {

@@ -13,6 +13,7 @@
 
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/run_observations.h"
 #include "cli/table.h"
 #include "cli/trace_observations.h"
@@ -144,16 +145,21 @@ std::string human_text(const Fit& fit, const Observations& observed, const Paint
 ExitCode run_fit(const FitOptions& options) {
   if (options.runs.empty())
     throw Error({.where = "RUN", .what = "no run was given", .way_out = "give one"});
+  if (options.file) {
+    refuse_over_input(*options.file,
+                      std::vector<std::filesystem::path>(options.runs.begin(), options.runs.end()),
+                      "-o");
+    if (options.cluster) refuse_over_input(*options.file, *options.cluster, "-o");
+    const std::filesystem::path folder = std::filesystem::path(*options.file).parent_path();
+    if (!folder.empty()) create_folder(folder);
+    require_writable(*options.file);
+  }
   const HardwareProfile profile = profile_of(options);
   const Observations observed = observe(options, profile);
   Fit fitted = fit(profile, observed.run, provenance_of(options));
   fitted.profile.source = fmt::format("{}; {} on {}", profile.source, provenance_of(options).source,
                                       provenance_of(options).date);
-  if (options.file) {
-    const std::filesystem::path path(*options.file);
-    if (path.has_parent_path()) create_folder(path.parent_path());
-    write_atomically(path, to_json(fitted.profile));
-  }
+  if (options.file) write_atomically(*options.file, to_json(fitted.profile));
   print(options.output.json ? json_text(fitted, observed, options.file.value_or(""))
                             : human_text(fitted, observed, options.output.painter()));
   if (options.file) options.output.note(fmt::format("written to {}", *options.file));

@@ -71,21 +71,29 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option("--tokens-per-batch", options.tokens_per_batch,
                  {"N", "tokens of a step of all ranks; sets K"});
   command.option("--optimizer", options.optimizer,
-                 {"adamw|sgd", "default: adamw; other optimizer settings come from the job"});
+                 {"adamw|adam|sgd",
+                  "default: adamw; adam under PyTorch's runtimes only; other settings come from "
+                  "the job"});
   command.option("--clip", options.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option("--seed", options.seed, {"N", "seed of the initial weights"});
   command.option("--precision", options.precision,
-                 {"fp32|bf16|bf16_mixed", "element types of compute, master copy and states"});
+                 {"fp32|bf16|bf16_mixed|fp16_mixed",
+                  "element types of compute, master copy and states; fp16_mixed under PyTorch's "
+                  "runtimes only"});
 
   command.heading("How");
-  command.option("--strategy", options.strategy, {"NAME", names_of(native_abilities().strategies)});
+  command.option("--strategy", options.strategy,
+                 {"NAME", names_of(native_abilities().strategies) +
+                              "; hybrid_shard_zero2 under PyTorch's runtimes only"});
   command.option("--mesh", options.mesh,
                  {"AXES", "such as replicate=2,shard=4; hybrid_shard needs it"});
   command.option("--wrap", options.wrap, {"POLICY", "transformer, size:N (elements), none"});
   command.option("--prefetch", options.prefetch,
                  {"on|off", "gathers the next unit while the current one computes"});
   command.option("--checkpointing", options.checkpointing,
-                 {"none|full", "full: each block is computed again in its backward"});
+                 {"none|full|every:K|selective",
+                  "full: each block is computed again in its backward; every:K (every K-th block) "
+                  "and selective under PyTorch's runtimes only"});
 }
 
 void declare_native_training(Command& command) {

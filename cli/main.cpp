@@ -5,6 +5,7 @@
 #include <array>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
@@ -121,6 +122,9 @@ ExitCode run_or_complain(const std::vector<std::string>& arguments) {
         "out of memory; give a smaller model, batch or sequence, or a trace of fewer steps, or "
         "take a machine with more");
     return ExitCode::outside;
+  } catch (const std::filesystem::filesystem_error& error) {
+    complain(arguments, fmt::format("{}: {}", error.path1().string(), error.code().message()));
+    return ExitCode::outside;
   } catch (const std::exception& error) {
     complain(arguments,
              fmt::format("unexpected failure: {}; please report it with the command line",
@@ -136,5 +140,6 @@ int main(int argc, char** argv) {
   // First of all: somebody may ask for a window as soon as there is a process to ask.
   if (argc > 1 && std::string_view(argv[1]) == "train") shardscope::ignore_profile_signal();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away shows as EPIPE, and a run goes on
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on files shows as EFBIG, and nothing half written stays
   return static_cast<int>(shardscope::run_or_complain({argv + std::min(argc, 1), argv + argc}));
 }

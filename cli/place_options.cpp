@@ -1,6 +1,6 @@
 #include "cli/place_options.h"
 
-#include "traces/fit.h"
+#include "traces/memory_fit.h"
 
 namespace shardscope {
 

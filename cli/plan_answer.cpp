@@ -150,7 +150,7 @@ class Planning {
       answer_.candidates[i] = candidate_of(choices_[ranked_[i]]);
     });
     for (const Candidate& candidate : answer_.candidates)
-      if (fit_of(candidate.summary) != Fit::yes)
+      if (memory_fit(candidate.summary) != MemoryFit::yes)
         answer_.rejected.push_back(
             {planner::strategy_text(candidate.choice),
              fmt::format("{}: the tensors fit, but the caching allocator would {}",
@@ -158,7 +158,7 @@ class Planning {
                          candidate.summary.fits ? "leave less than the margin"
                                                 : "reserve more than the device has")});
     std::erase_if(answer_.candidates,
-                  [](const Candidate& c) { return fit_of(c.summary) != Fit::yes; });
+                  [](const Candidate& c) { return memory_fit(c.summary) != MemoryFit::yes; });
     std::stable_sort(answer_.candidates.begin(), answer_.candidates.end(),
                      [&](const Candidate& a, const Candidate& b) { return key_of(a) < key_of(b); });
     if (answer_.candidates.size() > places_of(options_))
@@ -201,7 +201,8 @@ class Planning {
                                       [&](const Candidate& c) { return c.choice == choice; });
       if (known != answer_.candidates.end()) continue;
       Candidate candidate = candidate_of(choice);
-      if (fit_of(candidate.summary) == Fit::yes) answer_.candidates.push_back(std::move(candidate));
+      if (memory_fit(candidate.summary) == MemoryFit::yes)
+        answer_.candidates.push_back(std::move(candidate));
     }
     mark_front();
   }

@@ -112,7 +112,7 @@ std::optional<Choice> fastest(const std::vector<Choice>& choices,
 
 bool is_better(const Summary& changed, const Summary& given) {
   constexpr double worth_a_change = 0.99;
-  if (fit_of(changed) != Fit::yes) return false;
+  if (memory_fit(changed) != MemoryFit::yes) return false;
   return !given.fits || static_cast<double>(changed.step_time.ns) <
                             worth_a_change * static_cast<double>(given.step_time.ns);
 }

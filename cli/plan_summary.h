@@ -3,7 +3,7 @@
 
 #include "cli/plan_inputs.h"
 #include "sim/planner/trial.h"
-#include "traces/fit.h"
+#include "traces/memory_fit.h"
 #include "traces/summary.h"
 
 namespace shardscope {

@@ -193,7 +193,7 @@ std::string given_text(const PlanAnswer& answer, const Painter& painter) {
   if (summary.fits)
     text += fmt::format("  {} a step, {} needed{}{}\n", rounded_text(summary.step_time),
                         rounded_text(needed_memory(summary)),
-                        fit_of(summary) == Fit::tight
+                        memory_fit(summary) == MemoryFit::tight
                             ? fmt::format(" (tight: {} spare)", rounded_text(*free_memory(summary)))
                             : std::string(),
                         given.faster_choices == 0

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
+#include "cli/offload.h"
 #include "core/base/error.h"
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 
@@ -45,16 +47,27 @@ Schedule pytorch_schedule(const PytorchScenario& scenario) {
 
 Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profile) {
   const eager::TrainingSettings& loop = scenario.setup.loop;
-  return predict(pytorch_schedule(scenario),
-                 PredictedRun{.strategy = scenario.strategy,
-                              .runtime = std::string(name_of(scenario.runtime)),
-                              .precision = scenario.precision,
-                              .compute = compute_dtype_of(scenario),
-                              .tokens_per_step = loop.batch * loop.length * loop.micro_batches *
-                                                 scenario.setup.world,
-                              .compiled = scenario.setup.compiled,
-                              .allocator = scenario.allocator},
-                 profile);
+  Prediction prediction =
+      predict(pytorch_schedule(scenario),
+              PredictedRun{.strategy = scenario.strategy,
+                           .runtime = std::string(name_of(scenario.runtime)),
+                           .precision = scenario.precision,
+                           .compute = compute_dtype_of(scenario),
+                           .tokens_per_step =
+                               loop.batch * loop.length * loop.micro_batches * scenario.setup.world,
+                           .compiled = scenario.setup.compiled,
+                           .allocator = scenario.allocator},
+              profile);
+  Summary& summary = prediction.summary;
+  summary.host_memory = host_states(scenario.model, scenario.setup);
+  if (summary.host_memory) {
+    const int on_node = profile.ranks_per_node > 0
+                            ? std::min(profile.ranks_per_node, scenario.setup.world)
+                            : scenario.setup.world;
+    summary.host_memory_of_node = *summary.host_memory * on_node;
+    summary.assumed.push_back(untimed_offload(scenario.setup));
+  }
+  return prediction;
 }
 
 }  // namespace shardscope

@@ -11,6 +11,7 @@
 
 #include "cli/imported_report.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/trace_input.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
@@ -142,9 +143,13 @@ ExitCode run_report(const ReportOptions& options) {
   }
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
-  if (options.output_path) check_suffix(*options.output_path);
+  if (options.output_path) {
+    check_suffix(*options.output_path);
+    refuse_over_input(*options.output_path, *options.path, "-o");
+  }
   const std::filesystem::path from = traces_in(*options.path);
   Imported imported = read_traces({from}, options.output);
+  require_events(imported, from);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules.events);
   const Duration kernel_gap =
       options.kernel_gap ? parse_duration(*options.kernel_gap, "--kernel-gap") : default_kernel_gap;

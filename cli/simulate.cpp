@@ -94,6 +94,7 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
     return text + "what lived then:\n\n" +
            explain_contents(prediction.schedule, contents, scenario.setup, painter);
   }
+  if (prediction.summary.out_of_memory) return text;
   if (explain)
     return text + explain_program_peak(prediction.schedule, scenario.setup, painter) + "\n" +
            collectives_text(prediction.summary, painter);
@@ -102,6 +103,7 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
 
 ExitCode run_pytorch(const SimulateOptions& options) {
   const HardwareChoice hardware = require_hardware(options.cluster);
+  const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
                                                        .sharding = options.sharding,
                                                        .pytorch = options.pytorch,
@@ -109,14 +111,14 @@ ExitCode run_pytorch(const SimulateOptions& options) {
                                                        .gpu = gpu_of(hardware.profile)});
   scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
-  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
+  prediction.summary.margin = margin;
   if (options.folder)
     leave_in({*options.folder}, prediction, scenario.job, scenario.setup.world, hardware.profile);
   if (options.output.json) {
     print(to_json(prediction.summary, "simulate") + "\n");
   } else {
     const Painter painter = options.output.painter();
-    note_assumptions(options.output, scenario.assumed);
+    note_assumptions(options.output, prediction.summary.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
     print(answer_text(scenario, prediction, hardware.profile, options.explain, painter));
   }
@@ -128,9 +130,10 @@ ExitCode run_simulate(const SimulateOptions& options) {
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
   const HardwareChoice hardware = require_hardware(options.cluster);
+  const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   Prediction prediction = predict(scenario, hardware.profile);
-  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
+  prediction.summary.margin = margin;
   if (options.folder)
     leave_in({*options.folder}, prediction, scenario.job, scenario.world, hardware.profile);
   if (options.output.json) {

@@ -13,7 +13,7 @@
 #include "cli/table.h"
 #include "core/base/grouped.h"
 #include "core/base/quantities.h"
-#include "traces/fit.h"
+#include "traces/memory_fit.h"
 
 namespace shardscope {
 namespace {
@@ -42,20 +42,27 @@ std::string head_of(const Summary& summary) {
   return text + "\n";
 }
 
-std::string fit_of(const Summary& summary, const Painter& painter) {
+std::string fit_line(const Summary& summary, const Painter& painter) {
   if (!summary.device_memory || summary.out_of_memory) return "";
-  const Fit fit = fit_of(summary);
+  const MemoryFit fit = memory_fit(summary);
   std::string text =
       fmt::format("fits        {}: {} of {}",
-                  painter(fit == Fit::yes     ? Paint::good
-                          : fit == Fit::tight ? Paint::warning
-                                              : Paint::bad,
+                  painter(fit == MemoryFit::yes     ? Paint::good
+                          : fit == MemoryFit::tight ? Paint::warning
+                                                    : Paint::bad,
                           name_of(fit)),
                   rounded_text(needed_memory(summary)), rounded_text(*summary.device_memory));
-  if (fit == Fit::tight)
+  if (fit == MemoryFit::tight)
     text += fmt::format(", {} spare; {} should stay free for what is not predicted (--margin)",
                         rounded_text(*free_memory(summary)), rounded_text(margin_wanted(summary)));
   return text + "\n";
+}
+
+std::string host_of(const Summary& summary) {
+  if (!summary.host_memory) return "";
+  return fmt::format("host memory {} a rank, {} a node: at least, for what is offloaded\n",
+                     rounded_text(*summary.host_memory),
+                     rounded_text(summary.host_memory_of_node.value_or(*summary.host_memory)));
 }
 
 std::string time_table(const Accounting& time, const Painter& painter) {
@@ -198,7 +205,7 @@ class ComparisonTable {
 }  // namespace
 
 std::string summary_text(const Summary& summary, const Painter& painter) {
-  std::string text = head_of(summary) + fit_of(summary, painter) + "\n" +
+  std::string text = head_of(summary) + fit_line(summary, painter) + host_of(summary) + "\n" +
                      time_table(summary.time, painter) + "\n" + memory_table(summary, painter);
   if (summary.steps.size() > 1) text += "\n" + step_table(summary, painter);
   if (!summary.by_unit.empty()) text += "\n" + unit_table(summary, painter);

@@ -61,6 +61,15 @@ void take_all(Imported from, Imported& into) {
 
 }  // namespace
 
+void require_events(const Imported& imported, const std::filesystem::path& from) {
+  const bool is_empty = std::ranges::all_of(
+      imported.traces, [](const ImportedTrace& trace) { return trace.report.events_kept == 0; });
+  if (!is_empty || !imported.snapshots.empty() || !imported.timelines.empty()) return;
+  throw Error({.where = from.string(),
+               .what = "holds no event",
+               .way_out = "record with torch.profiler and write it with export_chrome_trace"});
+}
+
 Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output) {
   const StopRequest stop;
   ProgressLine line(error_is_terminal() && !output.quiet);

@@ -15,4 +15,7 @@ namespace shardscope {
 /// (ExitCode::interrupted), and nothing was left.
 Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output);
 
+/// Throws Error where what was read of `from` has neither events nor memory.
+void require_events(const Imported& imported, const std::filesystem::path& from);
+
 }  // namespace shardscope

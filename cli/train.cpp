@@ -15,6 +15,7 @@
 #include "backend/cuda/cuda_probe.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
+#include "backend/job/folder_lock.h"
 #include "backend/launch/launcher.h"
 #include "backend/profile/job_notice.h"
 #include "backend/rendezvous/environment.h"
@@ -24,6 +25,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/own_arguments.h"
 #include "cli/prediction.h"
 #include "cli/summary_text.h"
@@ -31,6 +33,7 @@
 #include "cli/what_fits.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "core/model/model_weights.h"
 #include "core/native/most_profiled_steps.h"
 
@@ -100,6 +103,24 @@ struct ResolvedJob {
   std::vector<std::string> assumed;
 };
 
+/// Start weights and the reading of text, which the model's folder suggests.
+std::vector<std::string> choose_start(Job& job) {
+  std::vector<std::string> said;
+  if (job.weights == StartWeights::automatic) {
+    const bool pretrained = has_weights(job.model);
+    job.weights = pretrained ? StartWeights::pretrained : StartWeights::random;
+    said.push_back(pretrained ? fmt::format("start weights: those in {}", job.model.string())
+                              : fmt::format("start weights: random, seed {}", job.seed));
+  }
+  const bool is_text =
+      job.token_format == TokenFormat::text || job.token_format == TokenFormat::automatic;
+  if (is_text && is_there(job.model / "tokenizer.json"))
+    said.push_back(
+        "text is read as bytes: the model's tokenizer.json is not used; encode the text "
+        "and give token files to train on its tokens");
+  return said;
+}
+
 /// The job file with everything that the command line and the environment say about it.
 ResolvedJob resolved_job(const TrainCommand& options, const Environment& environment) {
   JobOptions job_options = options.job;
@@ -124,6 +145,7 @@ ResolvedJob resolved_job(const TrainCommand& options, const Environment& environ
   job.output = std::filesystem::absolute(job.output).lexically_normal();
   apply_tokens_per_batch(job_options, job.ranks, job);
   std::vector<std::string> assumed = choose_device(job, local_ranks(job, environment));
+  for (std::string& text : choose_start(job)) assumed.push_back(std::move(text));
   return {.job = std::move(job), .assumed = std::move(assumed)};
 }
 
@@ -232,10 +254,31 @@ std::vector<std::string> mismatches(const HardwareProfile& profile, int ranks, i
   return notes;
 }
 
+/// The model is written after the training: what makes that fail is found before it.
+void check_model_space(const NativeScenario& scenario) {
+  const Job& job = scenario.job;
+  if (!job.save_model) return;
+  refuse_over_input(job.output / "model", job.model, "-o");
+  std::error_code error;
+  const auto space = std::filesystem::space(job.output, error);
+  const Bytes needed{scenario.model.parameter_elements() * 4};
+  if (error || space.available >= static_cast<std::uintmax_t>(needed.count)) return;
+  throw Error({.where = job.output.string(),
+               .what = fmt::format("{} are free, and the trained model takes {}",
+                                   rounded_text(Bytes{static_cast<std::int64_t>(space.available)}),
+                                   rounded_text(needed)),
+               .way_out = "free some, give another -o, or set save_model to false",
+               .code = ExitCode::outside});
+}
+
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
-/// While what it returns lives, the run folder says that the job starts.
-std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const ResolvedJob& resolved,
-                                        const Environment& environment) {
+/// While what it returns lives, the run folder is this job's, and says that it starts.
+struct Prepared {
+  FolderLock lock;
+  std::unique_ptr<StartingNotice> starting = {};
+};
+Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
+                 const Environment& environment) {
   const Job& job = resolved.job;
   NativeScenario scenario = native_scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
@@ -248,8 +291,10 @@ std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const Resol
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
   const RunFolder folder{job.output};
   create_folder(folder.root);
+  Prepared prepared{.lock = FolderLock(folder.root)};
+  check_model_space(scenario);
   clear_results(folder);
-  auto starting = std::make_unique<StartingNotice>(folder.root, job.steps);
+  prepared.starting = std::make_unique<StartingNotice>(folder.root, job.steps);
   note_assumptions(options.output, resolved.assumed);
   if (job.profile.start > job.steps)
     options.output.note(fmt::format("no window: the job's begins with step {}, and the run has {}",
@@ -257,7 +302,7 @@ std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const Resol
   if (!hardware) {
     options.output.note(
         "no prediction: this machine was not measured; `shardscope calibrate` does it");
-    return starting;
+    return prepared;
   }
   Prediction prediction = predict(scenario, hardware->profile);
   for (const std::string& note : mismatches(hardware->profile, ranks_here, scenario.job.threads)) {
@@ -266,7 +311,12 @@ std::unique_ptr<StartingNotice> prepare(const TrainCommand& options, const Resol
   }
   write_prediction(prediction, "simulate", folder);
   write_atomically(folder.hardware(), to_json(hardware->profile));
-  return starting;
+  return prepared;
+}
+
+std::int64_t steps_in(const RunFolder& folder) {
+  const std::string lines = read_whole(folder.metrics());
+  return std::count(lines.begin(), lines.end(), '\n');
 }
 
 std::string losses_text(const RunFolder& folder) {
@@ -320,6 +370,10 @@ void report(const TrainCommand& options, const Job& job, ExitCode code) {
   const std::string differences = leave_differences(run, traces);
   if (options.output.json) return print(result_json(run, code));
   const Painter painter = options.output.painter();
+  if (code == ExitCode::interrupted)
+    print(painter(Paint::warning, fmt::format("interrupted after {} of {} steps",
+                                              steps_in(run.folder), job.steps)) +
+          "\n");
   print(painter(Paint::bold, fmt::format("{}: {}, {:.0f} tokens/s", run.label(),
                                          losses_text(run.folder), run.summary().tokens_per_s)) +
         "\n\n" + comparison_text(run.predicted, run.profiled, painter) + "\n" + differences +
@@ -346,8 +400,8 @@ ExitCode run_train(const TrainCommand& options) {
       tell_machine(hardware->profile, job.strategy.precision, rank_options);
   }
 
-  std::unique_ptr<StartingNotice> starting;
-  if (leads) starting = prepare(options, resolved, environment);
+  std::optional<Prepared> prepared;
+  if (leads) prepared.emplace(prepare(options, resolved, environment));
   const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
   const bool has_results = code == ExitCode::done || code == ExitCode::interrupted;
   if (leads && has_results) report(options, job, code);

@@ -8,6 +8,7 @@
 
 #include "backend/train/stop_request.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/validation_report.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
@@ -72,6 +73,10 @@ ExitCode verdict(const std::vector<ValidatedRow>& rows) {
 
 ExitCode run_validate(const ValidateOptions& options) {
   const std::vector<PublishedRow> rows = asked_rows(options);
+  if (options.report) {
+    refuse_over_input(*options.report, *options.file, "-o");
+    require_writable(*options.report);
+  }
   const StopRequest stop;
   std::vector<ValidatedRow> validated;
   {

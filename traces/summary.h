@@ -108,7 +108,10 @@ struct Summary {
   std::string precision;
   bool fits = true;
   std::optional<Bytes> device_memory;
-  std::optional<Bytes> margin;  ///< that should stay free; none: the usual one (traces/fit.h)
+  /// What a rank offloads to the host's memory, and all ranks of a node; none: nothing.
+  std::optional<Bytes> host_memory, host_memory_of_node;
+  std::optional<Bytes>
+      margin;  ///< that should stay free; none: the usual one (traces/memory_fit.h)
   std::vector<std::string> assumed;
   Duration step_time, step_time_low, step_time_high;  ///< of the steady step
   double tokens_per_s = 0;                            ///< whole job

@@ -6,7 +6,7 @@
 
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
-#include "traces/fit.h"
+#include "traces/memory_fit.h"
 #include "traces/summary.h"
 
 namespace shardscope {
@@ -103,6 +103,13 @@ Json out_of_memory_json(const OutOfMemorySummary& failure) {
 
 Json bytes_or_null(std::optional<Bytes> bytes) { return bytes ? Json(bytes->count) : Json(); }
 
+Json host_memory_json(const Summary& summary) {
+  if (!summary.host_memory) return nullptr;
+  return {{"per_rank_bytes", summary.host_memory->count},
+          {"per_node_bytes", bytes_or_null(summary.host_memory_of_node)},
+          {"at_phase", "optimizer"}};
+}
+
 Json summary_json(const Summary& summary, std::string_view verb) {
   Json json;
   json["schema"] = fmt::format("shardscope.{}/1", verb);
@@ -112,11 +119,12 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["world"] = summary.world;
   json["precision"] = summary.precision;
   json["fits"] = summary.fits;
-  json["fits_word"] = name_of(fit_of(summary));
+  json["fits_word"] = name_of(memory_fit(summary));
   json["device_memory_bytes"] = bytes_or_null(summary.device_memory);
   json["needs_bytes"] = needed_memory(summary).count;
   json["margin_bytes"] = bytes_or_null(free_memory(summary));
   json["wanted_margin_bytes"] = bytes_or_null(summary.margin);
+  json["host_memory"] = host_memory_json(summary);
   json["assumed"] = summary.assumed;
   json["step_time_ns"] = summary.step_time.ns;
   json["step_time_low_ns"] = summary.step_time_low.ns;
@@ -248,6 +256,11 @@ Summary summary_of(const JsonValue& object) {
   summary.fits = object.at("fits").boolean();
   if (const auto memory = object.find("device_memory_bytes"))
     summary.device_memory = Bytes{memory->integer(0)};
+  if (const auto host = object.find("host_memory")) {
+    summary.host_memory = Bytes{host->at("per_rank_bytes").integer(0)};
+    if (const auto node = host->find("per_node_bytes"))
+      summary.host_memory_of_node = Bytes{node->integer(0)};
+  }
   if (const auto margin = object.find("wanted_margin_bytes"))
     summary.margin = Bytes{margin->integer(0)};
   for (const JsonValue& text : object.at("assumed").elements())

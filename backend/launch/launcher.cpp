@@ -18,6 +18,7 @@
 #include "backend/rendezvous/environment.h"
 #include "backend/rendezvous/tcp_store_server.h"
 #include "backend/watch/job_report.h"
+#include "core/format/is_there.h"
 
 namespace shardscope {
 namespace {
@@ -271,6 +272,21 @@ class RunningJob {
     next_step_ = TimeLimit(plan_.grace);
   }
 
+  /// Where to look: the rank's log if it says anything, and the flight records that were left.
+  std::string records_of(const Failure& failure, const std::string& last_line) const {
+    if (plan_.log_folder.empty()) return "";
+    std::string records;
+    if (!last_line.empty())
+      records = ranks_[static_cast<std::size_t>(failure.rank)].log.file().string();
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (!is_there(plan_.log_folder / fmt::format("flight.{}.json", rank))) continue;
+      records += fmt::format("{}{}", records.empty() ? "" : " and ",
+                             (plan_.log_folder / "flight.<rank>.json").string());
+      break;
+    }
+    return records.empty() ? "" : "see " + records;
+  }
+
   /// The one line about a job that failed.
   Error error_of(const Failure& failure) {
     const RankLog& log = ranks_[static_cast<std::size_t>(failure.rank)].log;
@@ -279,7 +295,7 @@ class RunningJob {
     Error::Parts parts{
         .where = fmt::format("rank {}", failure.rank),
         .what = text_of(failure.end) + (last.empty() ? "" : "; its last line: " + last),
-        .way_out = log.file().empty() ? "" : "see " + log.file().string(),
+        .way_out = records_of(failure, last),
         .code = own_code(failure.end)};
     if (failure.told) {
       parts.what = *failure.told;

@@ -26,6 +26,7 @@
 #include "backend/profile/profiler.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
+#include "backend/train/same_job.h"
 #include "backend/train/save_model.h"
 #include "backend/train/stop_request.h"
 #include "backend/train/trainer.h"
@@ -127,6 +128,7 @@ class Run {
         leads_(environment.rank == 0),
         options_(options),
         progress_(job.steps, options.quiet || !leads_) {
+    require_same_job(job, *world_);
     if (leads_) metrics_.emplace(start_run_folder(job));
     note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
     trainer_.emplace(job, *world_, *device_);

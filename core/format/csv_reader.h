@@ -22,6 +22,8 @@ class CsvTable {
   static CsvTable read_file(const std::filesystem::path& path, std::int64_t max_bytes = 16 << 20);
   static CsvTable parse(std::string_view text, std::string_view file_name);
 
+  /// As it was given to `read_file` or `parse`.
+  const std::string& file_name() const { return file_name_; }
   const std::vector<std::string>& columns() const { return columns_; }
   std::optional<std::size_t> column(std::string_view name) const;
   std::size_t rows() const { return rows_.size(); }

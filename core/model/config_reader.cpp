@@ -53,6 +53,9 @@ std::int64_t ConfigReader::integer(std::string_view key) const { return first_of
 
 double ConfigReader::positive(std::string_view key) const {
   const JsonValue value = first_of({key});
+  if (value.is_number() && value.number() <= 0)
+    throw value.error(fmt::format("must be positive, got {}", value.dump()),
+                      "write for example 1e-5");
   if (version_ == TransformersVersion::v5 && value.is_integer())
     throw value.error(fmt::format("expected a float, got {}", value.dump()),
                       "write it with a point, as transformers 5 demands");

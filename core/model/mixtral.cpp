@@ -57,6 +57,10 @@ std::int64_t read_experts(const ConfigReader& config) {
   const std::int64_t experts = config.version() == TransformersVersion::v4
                                    ? config.layers({"num_local_experts"})
                                    : config.layers({"num_experts", "num_local_experts"});
+  if (const std::int64_t chosen = config.integer("num_experts_per_tok");
+      chosen < 1 || chosen > experts)
+    throw config.error("num_experts_per_tok",
+                       fmt::format("expected 1 to the {} experts, got {}", experts, chosen));
   if (layers * experts > most_experts)
     throw config.error("num_local_experts",
                        fmt::format("{} experts in {} layers are more than {} in all", experts,

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/format/is_there.h"
 #include "core/format/json_reader.h"
 
 namespace shardscope {
@@ -56,6 +57,11 @@ bool is_floating(Dtype dtype) {
 }
 
 }  // namespace
+
+bool has_weights(const fs::path& folder) {
+  return is_there(folder / "model.safetensors") ||
+         is_there(folder / "model.safetensors.index.json");
+}
 
 ModelWeights::ModelWeights(const fs::path& folder, const Model& model) : folder_(folder) {
   for (const fs::path& path : files_of(folder)) files_.emplace_back(path);

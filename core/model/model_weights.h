@@ -11,6 +11,9 @@
 
 namespace shardscope {
 
+/// Whether the folder has model.safetensors, or model.safetensors.index.json.
+bool has_weights(const std::filesystem::path& folder);
+
 /// All parameters of a model in model.safetensors, or in the files of model.safetensors.index.json.
 /// Files of a base model (names without "transformer.") are understood, and so is a tied parameter
 /// under its later name.

@@ -63,7 +63,8 @@ std::string name_in(Value value, const std::array<Choice<Value>, count>& choices
   return {};
 }
 
-constexpr std::array weights_choices{Choice<StartWeights>{StartWeights::random, "random"},
+constexpr std::array weights_choices{Choice<StartWeights>{StartWeights::automatic, "auto"},
+                                     Choice<StartWeights>{StartWeights::random, "random"},
                                      Choice<StartWeights>{StartWeights::pretrained, "pretrained"}};
 constexpr std::array token_choices{Choice<TokenFormat>{TokenFormat::automatic, "auto"},
                                    Choice<TokenFormat>{TokenFormat::text, "text"},
@@ -155,8 +156,9 @@ const std::vector<Key>& keys() {
       {"model", "path", "Hugging Face folder or config.json",
        [](V v, Job& j) { j.model = path_of(v); },
        [](const Job& j) -> Json { return j.model.string(); }, true},
-      {"weights", "random | pretrained",
-       "start weights: drawn by `seed`, or those in the model's folder",
+      {"weights", "auto | random | pretrained",
+       "start weights: drawn by `seed`, or those in the model's folder; auto: these, if there are "
+       "any",
        [](V v, Job& j) { j.weights = choice(v, weights_choices); },
        [](const Job& j) -> Json { return name_in(j.weights, weights_choices); }},
       {"data", "path or array of paths",

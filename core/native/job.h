@@ -14,7 +14,11 @@
 
 namespace shardscope {
 
-enum class StartWeights : std::uint8_t { random, pretrained };
+enum class StartWeights : std::uint8_t {
+  random,
+  pretrained,
+  automatic  ///< pretrained where the folder of the model has weights, else random
+};
 enum class CommunicatorChoice : std::uint8_t { automatic, shared_memory, mpi, nccl };
 enum class TokenFormat : std::uint8_t { automatic, text, uint16, llm_c };
 
@@ -37,7 +41,7 @@ ProfileWindows parse_profile_windows(std::string_view text, std::string_view whe
 
 struct Job {
   std::filesystem::path model;  ///< Hugging Face folder or config.json
-  StartWeights weights = StartWeights::random;
+  StartWeights weights = StartWeights::automatic;
   std::vector<std::filesystem::path> data;  ///< text files or folders (as bytes), .bin token files
   TokenFormat token_format = TokenFormat::automatic;
   std::int64_t token_start = 0;  ///< global token offset of the first batch

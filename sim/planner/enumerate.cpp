@@ -142,7 +142,8 @@ class Enumerator {
         for (const int blocks : units_of(runtime))
           for (const Prefetch prefetch : prefetches_of(runtime, sharding, blocks))
             for (const Offload offload : offloads_of(runtime, sharding))
-              for (const eager::CheckpointChoice& checkpointing : checkpointings_of(runtime))
+              for (const eager::CheckpointChoice& checkpointing : checkpointings_of(runtime)) {
+                if (shares_with_nobody(sharding, offload)) continue;
                 add_batches({.runtime = runtime,
                              .sharding = sharding,
                              .mesh = mesh,
@@ -151,6 +152,17 @@ class Enumerator {
                              .checkpointing = checkpointing,
                              .offload = offload,
                              .precision = precision});
+              }
+  }
+
+  /// Of one rank nothing is sharded: of use is the offload alone, unless nothing else was asked
+  /// for.
+  bool shares_with_nobody(S sharding, Offload offload) const {
+    return question_.world == 1 && sharding != S::no_shard && offload == Offload::none &&
+           std::ranges::any_of(question_.runtimes, [](Runtime runtime) {
+             return runtime == Runtime::ddp || runtime == Runtime::fsdp1 ||
+                    runtime == Runtime::native;
+           });
   }
 
   void add_batches(Choice choice) {

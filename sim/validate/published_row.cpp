@@ -138,7 +138,7 @@ std::string repository_of(const PublishedRow& row) {
 std::vector<PublishedRow> published_rows(const CsvTable& table) {
   for (const std::string_view needed : {"hidden", "layers", "gpu"})
     if (!table.column(needed))
-      throw Error({.where = "validate",
+      throw Error({.where = table.file_name(),
                    .what = fmt::format("the table has no column \"{}\"", needed),
                    .way_out = "docs/cli.md lists the columns"});
   std::vector<PublishedRow> rows;

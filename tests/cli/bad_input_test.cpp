@@ -1,8 +1,11 @@
 // Bad input: one line that names file and key, the right exit code, nothing half written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "tests/cli/program.h"
@@ -176,6 +179,105 @@ TEST(BadInput, AFullDiskUnderTheTokensIsExitThree) {
   const Outcome outcome = workplace.run("data encode text.txt -o /dev/full");
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.errors, HasSubstr("/dev/full"));
+}
+
+TEST(BadInput, AnInputIsNeverWrittenOver) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  workplace.write("c.yaml",
+                  "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 2\n"
+                  "fsdp_config:\n  fsdp_version: 2\n");
+  workplace.write("t.json", R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0,
+                                                 "ts": 1, "dur": 2}]})");
+  for (const char* verb :
+       {"report t.json -o t.json", "report t.json -o ./t.json", "data encode text.txt -o text.txt",
+        "convert c.yaml --to deepspeed -o c.yaml"}) {
+    SCOPED_TRACE(verb);
+    const std::string text = workplace.read("text.txt"), config = workplace.read("c.yaml"),
+                      trace = workplace.read("t.json");
+    const Outcome outcome = workplace.run(verb);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("-o"));
+    EXPECT_EQ(workplace.read("text.txt"), text);
+    EXPECT_EQ(workplace.read("c.yaml"), config);
+    EXPECT_EQ(workplace.read("t.json"), trace);
+  }
+}
+
+TEST(BadInput, ATraceWithoutEventsIsRefused) {
+  const Workplace workplace;
+  workplace.write("t.json", R"({"traceEvents": []})");
+  const Outcome outcome = workplace.run("report t.json");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("t.json: holds no event"));
+}
+
+TEST(BadInput, ALoopOfLinksIsNamed) {
+  const Workplace workplace;
+  std::filesystem::create_symlink("b", workplace.path() / "a");
+  std::filesystem::create_symlink("a", workplace.path() / "b");
+  for (const char* verb : {"report a", "import a"}) {
+    const Outcome outcome = workplace.run(verb);
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("Too many levels of symbolic links"));
+    EXPECT_THAT(outcome.errors, ::testing::Not(HasSubstr("unexpected")));
+  }
+}
+
+/// Of the programs that are started meanwhile.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limited);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// Two bytes for each of the text's some 5,000.
+TEST(BadInput, ALimitOnFilesLeavesNothingHalfWritten) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const FileSizeLimit limit(4096);
+  const Outcome outcome = workplace.run("data encode text.txt -o tokens.bin");
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("tokens.bin"));
+  EXPECT_EQ(workplace.files(), (std::vector<std::string>{"job.json", "model", "text.txt"}));
+}
+
+struct BadFigure {
+  const char* key;
+  const char* value;
+};
+
+TEST(BadInput, AFigureThatNoMachineHasIsRefusedWithASentence) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  for (const BadFigure& bad :
+       std::initializer_list<BadFigure>{{"memory_bandwidth", "1 B/s"},
+                                        {"memory_bandwidth", "1e-300 B/s"},
+                                        {"memory_bandwidth", "100000000 GB/s"},
+                                        {"operation_overhead", "1e9 s"}}) {
+    SCOPED_TRACE(bad.value);
+    std::ifstream file(std::filesystem::path(SOURCE_ROOT) / "sim/profiles/h100_sxm.json");
+    nlohmann::json profile = nlohmann::json::parse(file);
+    profile[bad.key]["value"] = bad.value;
+    workplace.write("cluster.json", profile.dump());
+    const Outcome outcome = workplace.run("simulate --model model --cluster cluster.json");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("to simulate"));
+    EXPECT_THAT(outcome.errors, HasSubstr(bad.key));
+  }
 }
 
 TEST(BadInput, SimulateWithoutAMachineSaysHowToGetOne) {

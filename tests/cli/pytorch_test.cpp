@@ -362,5 +362,78 @@ TEST_F(Pytorch, DeepspeedHasTheSameDefaultsWithAndWithoutAFile) {
   }
 }
 
+/// Flops of a step, in units of the device's peak.
+double work_of(const Json& summary) {
+  return summary["mfu_share"].get<double>() * summary["step_time_ns"].get<double>();
+}
+
+// With everything trained the step needs 3 (2 b + h), b and h being the forward's flops of a block
+// and of the head. With the second block alone it needs the forward, the gradient of the head's
+// input (h; its weight is the frozen embedding) and both gradients of the block (2 b).
+TEST_F(Pytorch, MfuCountsNoGradientsThatNobodyAsksFor) {
+  set_up_tiny_job(workplace_);
+  const std::string run =
+      "simulate --job job.json --runtime ddp --strategy no_shard --seq 16 --cluster h100_sxm";
+  const Json all = answer(run);
+  workplace_.write("job.json", replaced(tiny_job(), "\"seq\": 8",
+                                        "\"seq\": 8, \"trainable\": [\"^transformer.h.1.\"]"));
+  const Json last = answer(run);
+  // The head: 2 flops x 2 sequences x 16 tokens x 16 x 256; the peak is float32's, 66.9 TFLOP/s.
+  const double head = 2.0 * 2 * 16 * 16 * 256 / 66.9e12 * 1e9;
+  const double block = (work_of(all) / 3 - head) / 2;
+  EXPECT_NEAR(work_of(last), 4 * block + 2 * head, 1e-3 * work_of(last));
+}
+
+// Every token more that an expert sees is 3 products of 32 x 64 in each of 2 layers, whose backward
+// takes twice the forward's flops: from one expert for a token to two these are
+// 2 sequences x 16 tokens x 2 layers x 3 products x 2 x 32 x 64 flops x 3.
+TEST_F(Pytorch, MfuCountsTheProductsOfExperts) {
+  const auto work = [&](const std::string& runtime, const std::string& experts) {
+    workplace_.write("moe.json", R"({"model_type": "mixtral", "hidden_size": 32,
+      "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+      "num_key_value_heads": 2, "num_local_experts": 4, "vocab_size": 128,
+      "num_experts_per_tok": )" + experts +
+                                     "}");
+    return work_of(
+        answer("simulate --model moe.json --batch 2 --seq 16 --world 2 --precision "
+               "bf16_mixed --cluster h100_sxm --runtime " +
+               runtime));
+  };
+  const double more = 2.0 * 16 * 2 * 3 * 2 * 32 * 64 * 3 / 989.4e12 * 1e9;
+  for (const char* runtime : {"fsdp2", "deepspeed"}) {
+    SCOPED_TRACE(runtime);
+    EXPECT_NEAR(work(runtime, "2") - work(runtime, "1"), more, 1e-3 * more);
+  }
+}
+
+// 11,200 float32 parameters with their gradients and two states, 16 bytes each, on 2 ranks.
+TEST_F(Pytorch, OffloadNamesTheHostsMemoryAndWhatIsNotTimed) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("c.yaml",
+                   "distributed_type: FSDP\nmixed_precision: 'no'\nnum_processes: 2\n"
+                   "fsdp_config:\n  fsdp_version: 2\n  fsdp_offload_params: true\n"
+                   "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
+  const std::string run = "simulate --accelerate c.yaml --model model --seq 16 --cluster h100_sxm";
+  const Json json = answer(run);
+  EXPECT_EQ(json["host_memory"]["per_rank_bytes"], 11'200 / 2 * 16);
+  EXPECT_EQ(json["host_memory"]["per_node_bytes"], 11'200 * 16);
+  EXPECT_THAT(json["assumed"].dump(), HasSubstr("the host's update takes no time here"));
+  EXPECT_THAT(text(run), HasSubstr("host memory 87.5 KiB a rank, 175 KiB a node"));
+  EXPECT_TRUE(answer("simulate --model model --seq 16 --runtime fsdp2 --world 2 --cluster h100_sxm")
+                  ["host_memory"]
+                      .is_null());
+}
+
+// ZeRO-Offload: 16 bytes for each of the rank's 5,600 elements (Ren et al., ZeRO-Offload, 2021, and
+// DeepSpeed's estimate_zero2_model_states_mem_needs).
+TEST_F(Pytorch, DeepspeedsOffloadTakesSixteenBytesAnElement) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true},
+    "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})");
+  const Json json =
+      answer("simulate --deepspeed ds.json --model model --world 2 --seq 16 --cluster h100_sxm");
+  EXPECT_EQ(json["host_memory"]["per_rank_bytes"], 5'600 * 16);
+}
+
 }  // namespace
 }  // namespace shardscope::testing

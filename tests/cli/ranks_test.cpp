@@ -108,7 +108,8 @@ TEST_F(Ranks, OneThatIsKilledEndsTheJobOfOurLauncher) {
   EXPECT_EQ(outcome->code, 4);
   EXPECT_EQ(lines_of(outcome->errors), 1U) << outcome->errors;
   EXPECT_THAT(outcome->errors, AllOf(HasSubstr("rank 1: was killed by signal 9 (Killed)"),
-                                     HasSubstr("ranks 0,2 "), HasSubstr("log.1.txt")));
+                                     HasSubstr("ranks 0,2 "), HasSubstr("flight.<rank>.json"),
+                                     Not(HasSubstr("log.1.txt"))));  // it is empty
   expect_nothing_left();
 }
 
@@ -169,6 +170,50 @@ TEST_F(Ranks, StartedByVariablesTheyEndWhenOneHangs) {
   EXPECT_EQ(outcomes[2].code, 128 + SIGKILL);
   EXPECT_THAT(outcomes[0].errors + outcomes[1].errors, HasSubstr("rank 2 did not come within 5 s"));
   expect_nothing_left();
+}
+
+struct OtherJob {
+  std::vector<std::string> words;  ///< of rank 1
+  const char* named;
+};
+
+TEST_F(Ranks, ThatRunDifferentJobsSaySoBeforeTheFirstStep) {
+  workplace_.write("other.txt", workplace_.read("text.txt") + "more\n");
+  for (const OtherJob& other : std::initializer_list<OtherJob>{
+           {{"--seed", "2"}, "ranks 0 and 1 run different jobs: seed is 1 and 2"},
+           {{"--batch", "4"}, "ranks 0 and 1 run different jobs: batch is 2 and 4"},
+           {{"--steps", "7"}, "ranks 0 and 1 run different jobs: steps is 9000000 and 7"},
+           {{"--data", "other.txt"}, "ranks 0 and 1 run different jobs: data is "}}) {
+    SCOPED_TRACE(other.named);
+    const int port = free_port();
+    std::vector<StartedProgram> programs;
+    programs.emplace_back(train(), workplace_.path(), variables_of(0, 2, port));
+    std::vector<std::string> words = train();
+    words.insert(words.end(), other.words.begin(), other.words.end());
+    programs.emplace_back(words, workplace_.path(), variables_of(1, 2, port));
+    std::string errors;
+    for (const Outcome& outcome : outcomes_of(programs)) {
+      EXPECT_EQ(outcome.code, 2);
+      errors += outcome.errors;
+    }
+    EXPECT_THAT(errors, HasSubstr(other.named));
+    EXPECT_FALSE(workplace_.has("run/metrics.jsonl"));
+  }
+}
+
+TEST_F(Ranks, AFolderIsOneRunsAlone) {
+  StartedProgram first(launch(2), workplace_.path());
+  wait_for_steps();
+  StartedProgram second(launch(2), workplace_.path());
+  const auto outcome = second.wait(deadline + bound);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 3);
+  EXPECT_THAT(outcome->errors, HasSubstr("another run is writing into this folder"));
+  ::kill(first.id(), SIGTERM);
+  const auto interrupted = first.wait(deadline + bound);
+  ASSERT_TRUE(interrupted);
+  EXPECT_EQ(interrupted->code, 130);
+  EXPECT_THAT(interrupted->output, HasSubstr("interrupted after "));
 }
 
 TEST_F(Ranks, OneThatNeverComesIsNamed) {

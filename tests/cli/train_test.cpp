@@ -39,6 +39,17 @@ class Training : public ::testing::Test {
   Workplace workplace_;
 };
 
+TEST_F(Training, StartsFromTheWeightsInTheModelsFolder) {
+  EXPECT_THAT(train("-o first").errors, HasSubstr("start weights: random, seed 1"));
+  workplace_.write("first/model/tokenizer.json", "{}");
+  const Outcome next = train("-o next --model first/model");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_THAT(next.errors, HasSubstr("start weights: those in first/model"));
+  EXPECT_THAT(next.errors, HasSubstr("tokenizer.json is not used"));
+  const Outcome random = train("-o other --model model");
+  EXPECT_THAT(random.errors, HasSubstr("start weights: random"));
+}
+
 TEST_F(Training, LeavesTheRunFolderOfTheContract) {
   const Outcome outcome = train("-o run");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;

@@ -133,7 +133,7 @@ TEST_F(JobTest, ComplaintsNameFileLineAndKey) {
   EXPECT_THAT(complaint("\"ranks\": 0"), HasSubstr("job.json:2: ranks: expected"));
   EXPECT_THAT(complaint("\"steps\": 5, \"steps\": 6"), HasSubstr("\"steps\" stands twice"));
   EXPECT_THAT(complaint("\"weights\": \"none\""),
-              HasSubstr("weights: expected one of \"random\", \"pretrained\""));
+              HasSubstr("weights: expected one of \"auto\", \"random\", \"pretrained\""));
   EXPECT_THAT(complaint("\"strategy\": \"zero4\""), HasSubstr("job.json:2: strategy: "));
   EXPECT_THAT(complaint("\"precision\": \"fp16_mixed\""), HasSubstr("job.json:2: precision: "));
   EXPECT_THAT(complaint("\"timeout\": 60"), HasSubstr("timeout: expected a string"));

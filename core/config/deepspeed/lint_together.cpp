@@ -21,6 +21,26 @@ void add_batch(const DeepSpeedLint& lint, const std::string& message, const std:
       entry != nullptr ? entry->line : 0, "train_batch_size");
 }
 
+/// Sizes that no number of ranks makes right: texts, and numbers below 1.
+bool has_impossible_batch(const DeepSpeedLint& lint) {
+  bool found = false;
+  for (const char* key :
+       {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"}) {
+    const Entry* entry = entry_of(lint.config, key);
+    if (entry == nullptr) continue;
+    const ConfigValue& value = entry->value;
+    if (!value.is_string() && !(value.is_number() && value.number() < 1)) continue;
+    found = true;
+    lint.findings.add(
+        {.rule = "batch-size",
+         .severity = Severity::error,
+         .message = fmt::format("expected a whole number above 0, got {}", value.repr()),
+         .mend = "write the number of sequences or steps"},
+        *entry, "");
+  }
+  return found;
+}
+
 /// Without a world only what holds for every world is asked.
 void lint_batch(const DeepSpeedLint& lint) {
   const DeepSpeedBatch batch{.train = lint.config.get("train_batch_size"),
@@ -28,6 +48,7 @@ void lint_batch(const DeepSpeedLint& lint) {
                              .accumulation = lint.config.get("gradient_accumulation_steps")};
   for (const ConfigValue* value : {&batch.train, &batch.micro, &batch.accumulation})
     if (value->is("auto")) return;
+  if (!lint.run.world && has_impossible_batch(lint)) return;
   if (batch.train.is_null() && batch.micro.is_null())
     return add_batch(lint,
                      "neither train_batch_size nor train_micro_batch_size_per_gpu is given: plain "

@@ -9,13 +9,13 @@
 
 namespace shardscope {
 
-enum class Fit : std::uint8_t {
+enum class MemoryFit : std::uint8_t {
   yes,
   tight,  ///< it fits, and leaves less than the margin
   no
 };
 /// "yes", "tight", "no".
-std::string_view name_of(Fit fit);
+std::string_view name_of(MemoryFit fit);
 
 /// What should stay free of a device unless somebody says otherwise: 4% of it, and at least 1 GiB.
 /// PyTorch's allocator is predicted to the byte; CUDA's context, NCCL and libraries, whose memory
@@ -31,6 +31,6 @@ Bytes needed_memory(const Summary& summary);
 std::optional<Bytes> free_memory(const Summary& summary);
 /// What was asked for, else the usual one; 0 where the device is not known.
 Bytes margin_wanted(const Summary& summary);
-Fit fit_of(const Summary& summary);
+MemoryFit memory_fit(const Summary& summary);
 
 }  // namespace shardscope

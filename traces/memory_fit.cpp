@@ -1,4 +1,4 @@
-#include "traces/fit.h"
+#include "traces/memory_fit.h"
 
 #include <fmt/format.h>
 
@@ -29,8 +29,8 @@ std::optional<double> number_in(std::string_view text) {
 
 }  // namespace
 
-std::string_view name_of(Fit fit) {
-  return fit == Fit::yes ? "yes" : fit == Fit::tight ? "tight" : "no";
+std::string_view name_of(MemoryFit fit) {
+  return fit == MemoryFit::yes ? "yes" : fit == MemoryFit::tight ? "tight" : "no";
 }
 
 Bytes usual_margin(Bytes device_memory) {
@@ -74,10 +74,10 @@ Bytes margin_wanted(const Summary& summary) {
   return summary.device_memory ? usual_margin(*summary.device_memory) : Bytes{};
 }
 
-Fit fit_of(const Summary& summary) {
-  if (!summary.fits) return Fit::no;
+MemoryFit memory_fit(const Summary& summary) {
+  if (!summary.fits) return MemoryFit::no;
   const auto left = free_memory(summary);
-  return left && *left < margin_wanted(summary) ? Fit::tight : Fit::yes;
+  return left && *left < margin_wanted(summary) ? MemoryFit::tight : MemoryFit::yes;
 }
 
 }  // namespace shardscope

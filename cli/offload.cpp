@@ -1,0 +1,82 @@
+#include "cli/offload.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace shardscope {
+namespace {
+
+using eager::DeepSpeedSetup;
+using eager::Fsdp1Setup;
+using eager::Fsdp2Setup;
+
+std::int64_t share_of(std::int64_t elements, std::int64_t ranks) {
+  return (elements + ranks - 1) / std::max<std::int64_t>(1, ranks);
+}
+
+std::int64_t states_of(const eager::TrainingSetup& setup) {
+  const eager::OptimizerSettings& optimizer = setup.loop.optimizer;
+  if (optimizer.rule != eager::OptimizerRule::sgd) return 2;
+  return optimizer.momentum ? 1 : 0;
+}
+
+Bytes fsdp_states(const Model& model, const eager::TrainingSetup& setup, std::int64_t shards) {
+  const std::int64_t size = size_of(setup.trainable_dtype.value_or(model.dtype)).count;
+  return {share_of(model.parameter_elements(), shards) * size +
+          share_of(model.trainable_elements(), shards) * size * (1 + states_of(setup))};
+}
+
+std::optional<Bytes> of(const Fsdp1Setup& fsdp, const Model& model,
+                        const eager::TrainingSetup& setup) {
+  if (!fsdp.options.offload_parameters) return std::nullopt;
+  const bool hybrid = fsdp.units.strategy == ShardingStrategy::hybrid_shard ||
+                      fsdp.units.strategy == ShardingStrategy::hybrid_shard_zero2;
+  const int node = fsdp.units.mesh ? fsdp.units.mesh->shard : fsdp.units.ranks_per_node;
+  return fsdp_states(model, setup, hybrid ? node : setup.world);
+}
+
+std::optional<Bytes> of(const Fsdp2Setup& fsdp, const Model& model,
+                        const eager::TrainingSetup& setup) {
+  if (!fsdp.offload) return std::nullopt;
+  return fsdp_states(model, setup, fsdp.mesh.empty() ? setup.world : fsdp.mesh.back());
+}
+
+std::optional<Bytes> of(const DeepSpeedSetup& zero, const Model& model,
+                        const eager::TrainingSetup& setup) {
+  const DeepSpeedSettings& settings = zero.settings;
+  if (settings.offload_optimizer.device == OffloadDevice::none) return std::nullopt;
+  constexpr std::int64_t master_gradient_and_states = 16, parameter = 2;
+  Bytes bytes{share_of(model.trainable_elements(), setup.world) * master_gradient_and_states};
+  if (settings.offload_param.device != OffloadDevice::none)
+    bytes += Bytes{share_of(model.parameter_elements(), setup.world) * parameter};
+  return bytes;
+}
+
+template <class Runtime>
+std::optional<Bytes> of(const Runtime&, const Model&, const eager::TrainingSetup&) {
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Bytes> host_states(const Model& model, const eager::TrainingSetup& setup) {
+  return std::visit([&](const auto& runtime) { return of(runtime, model, setup); }, setup.runtime);
+}
+
+std::string untimed_offload(const eager::TrainingSetup& setup) {
+  const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
+  const auto* fsdp1 = std::get_if<Fsdp1Setup>(&setup.runtime);
+  const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
+  const bool offloads =
+      (zero && zero->settings.offload_optimizer.device != OffloadDevice::none) ||
+      (fsdp1 && fsdp1->options.offload_parameters) || (fsdp2 && fsdp2->offload);
+  if (!offloads) return {};
+  std::string text =
+      "offload: the host's update takes no time here, and copies between host and device are not "
+      "timed as PCIe's; a real step takes longer";
+  const bool nvme = zero && (zero->settings.offload_optimizer.device == OffloadDevice::nvme ||
+                             zero->settings.offload_param.device == OffloadDevice::nvme);
+  return nvme ? text + "; NVMe is taken for the host's memory" : text;
+}
+
+}  // namespace shardscope
