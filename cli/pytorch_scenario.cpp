@@ -40,7 +40,12 @@ JsonValue config_of(const std::filesystem::path& model) {
                  .what = "PyTorch's operators follow from a model's config.json",
                  .way_out = "give its folder or that file"});
   JsonValue config = JsonValue::read_file(path, DuplicateKeys::last_wins);
-  if (!config.is_object() || !config.has("model_type"))
+  if (config.is_object() && config.has("modules"))
+    throw Error({.where = path.string(),
+                 .what = "an exported module does not say how a training step runs, so it is not "
+                         "simulated yet",
+                 .way_out = "give a model's config.json; `shardscope model` reads this file"});
+  if (!config.is_object() || !config.has("model_type") || config.at("model_type").is_null())
     throw Error({.where = path.string(),
                  .what = "PyTorch's operators follow from a model's config.json, and this file "
                          "names no model_type",
