@@ -34,6 +34,7 @@ bool parse_on_off(std::string_view text, std::string_view where) {
 }
 
 void apply_strategy(const JobOptions& options, Strategy& strategy) {
+  if (options.runtime) strategy.runtime = parse_runtime(*options.runtime, "--runtime");
   if (options.strategy) {
     strategy.sharding = parse_sharding_strategy(*options.strategy, "--strategy");
     strategy.mesh = {};  // the job's mesh belongs to the job's strategy

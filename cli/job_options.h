@@ -16,6 +16,7 @@ struct JobOptions {
   std::optional<std::int64_t> batch, seq, accumulate, tokens_per_batch, steps, seed;
   std::optional<std::string> optimizer;
   std::optional<double> clip;
+  std::optional<std::string> runtime;  ///< ShardingOptions declares it
   std::optional<std::string> strategy, mesh, wrap, checkpointing, prefetch, precision;
 };
 

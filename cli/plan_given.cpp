@@ -85,6 +85,9 @@ void read(const eager::DeepSpeedSetup& zero, const PytorchScenario& scenario, Ch
 }
 
 TrainingPrecision precision_of(const PytorchScenario& scenario) {
+  if (scenario.precision == name_of(TrainingPrecision::bf16) &&
+      scenario.runtime != Runtime::deepspeed)
+    return TrainingPrecision::bf16;
   if (scenario.precision.starts_with("bf16")) return TrainingPrecision::bf16_mixed;
   if (scenario.precision.starts_with("fp16")) return TrainingPrecision::fp16_mixed;
   return TrainingPrecision::fp32;

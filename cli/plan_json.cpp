@@ -2,24 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sim/planner/choice_json.h"
+
 namespace shardscope {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json settings_json(const planner::Choice& choice) {
-  return {{"runtime", name_of(choice.runtime)},
-          {"strategy", name_of(choice.sharding)},
-          {"mesh", text_of(choice.mesh)},
-          {"blocks_per_unit", choice.blocks_per_unit},
-          {"prefetch", planner::name_of(choice.prefetch)},
-          {"batch", choice.batch},
-          {"accumulate", choice.micro_batches},
-          {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
-          {"checkpointing", planner::text_of(choice.checkpointing)},
-          {"offload", planner::name_of(choice.offload)},
-          {"precision", name_of(choice.precision)}};
-}
 
 Json summary_json(const Summary& summary) {
   Json json = Json::parse(to_json(summary, "plan"));
@@ -31,7 +19,7 @@ Json candidate_json(const Candidate& candidate, const PlanOptions& options) {
   Json json = summary_json(candidate.summary);
   json["place"] = candidate.place;
   json["why"] = candidate.why.empty() ? Json() : Json(candidate.why);
-  json["settings"] = settings_json(candidate.choice);
+  json["settings"] = planner::choice_json(candidate.choice);
   json["text"] = planner::text_of(candidate.choice);
   json["needed_memory_bytes"] = needed_memory(candidate.summary).count;
   json["ties_with_best"] = candidate.ties;
@@ -57,7 +45,7 @@ Json given_json(const GivenFile& given) {
   json["change"] = nullptr;
   if (given.changed) {
     Json changed = summary_json(given.changed->summary);
-    changed["settings"] = settings_json(given.changed->choice);
+    changed["settings"] = planner::choice_json(given.changed->choice);
     json["change"] = {{"settings", given.changes}, {"then", std::move(changed)}};
   }
   return json;

@@ -32,25 +32,30 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
   if (!given.job.job) return;
   const JsonValue file = JsonValue::read_file(*given.job.job);
   const Job job = read_job(*given.job.job);
+  // A job of another runtime was written by us: what a file beside it says, it says once more.
+  const bool native = job.strategy.runtime == Runtime::native;
   std::vector<std::string_view> unused;
   const auto take = [&](std::string_view key, std::optional<std::string>& option,
                         std::string text) {
     if (!file.has(key) || option) return;
-    if (has_config_file(sharding))
-      unused.push_back(key);
-    else
+    if (has_config_file(sharding)) {
+      if (native) unused.push_back(key);
+    } else {
       option = std::move(text);
+    }
   };
   if (!given.job.strategy) take("mesh", given.job.mesh, text_of(job.strategy.mesh));
   take("strategy", given.job.strategy, std::string(name_of(job.strategy.sharding)));
   take("wrap", given.job.wrap, text_of(job.strategy.wrap));
   if (!sharding.deepspeed)
-    take("precision", given.job.precision, std::string(name_of(job.strategy.precision)));
-  if (file.has("checkpointing"))
-    fill(given.job.checkpointing, std::string(name_of(job.strategy.checkpointing)));
+    take("precision", given.job.precision,
+         native ? std::string(name_of(job.strategy.precision)) : job.pytorch_precision);
+  if (file.has("checkpointing") && (native || !has_config_file(sharding)))
+    fill(given.job.checkpointing,
+         native ? std::string(name_of(job.strategy.checkpointing)) : job.pytorch_checkpointing);
   if (file.has("ranks")) fill(given.place.world, job.ranks);
   for (const std::string_view key : {"prefetch", "reduce_every_micro_batch"})
-    if (file.has(key)) unused.push_back(key);
+    if (native && file.has(key)) unused.push_back(key);
   if (!unused.empty())
     given.notes.push_back(
         fmt::format("{} of {} not used", fmt::join(unused, ", "), *given.job.job));

@@ -8,9 +8,11 @@
 #include "cli/collectives_text.h"
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
+#include "cli/job_settings.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/peak_explanation.h"
+#include "cli/plan_given.h"
 #include "cli/prediction.h"
 #include "cli/program_explanation.h"
 #include "cli/pytorch_options.h"
@@ -61,10 +63,8 @@ std::string headline(const PytorchScenario& scenario, const HardwareChoice& hard
          hardware_line(hardware);
 }
 
-void leave_in(const RunFolder& folder, const Prediction& prediction, const Job& job, int world,
+void leave_in(const RunFolder& folder, const Prediction& prediction, int world,
               const HardwareProfile& profile) {
-  create_folder(folder.root);
-  write_atomically(folder.job(), to_json(job));
   write_atomically(folder.hardware(), to_json(profile));
   write_prediction(prediction, "simulate", folder);
   write_figures({&prediction.trace}, {nullptr},
@@ -101,7 +101,11 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
   return text + summary_text(prediction.summary, painter);
 }
 
-ExitCode run_pytorch(const SimulateOptions& options) {
+JobSettings settings_of(SimulateOptions& options) {
+  return {options.job, options.sharding, options.pytorch, options.cluster};
+}
+
+ExitCode run_pytorch(SimulateOptions& options) {
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
@@ -112,8 +116,13 @@ ExitCode run_pytorch(const SimulateOptions& options) {
   scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
-  if (options.folder)
-    leave_in({*options.folder}, prediction, scenario.job, scenario.setup.world, hardware.profile);
+  if (options.folder) {
+    const RunFolder folder{*options.folder};
+    const int world = scenario.setup.world;
+    create_folder(folder.predicted_choice().parent_path());
+    leave_job(folder, scenario.job, world, settings_of(options), choice_of(scenario));
+    leave_in(folder, prediction, world, hardware.profile);
+  }
   if (options.output.json) {
     print(to_json(prediction.summary, "simulate") + "\n");
   } else {
@@ -126,7 +135,8 @@ ExitCode run_pytorch(const SimulateOptions& options) {
   return prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
-ExitCode run_simulate(const SimulateOptions& options) {
+ExitCode run_simulate(SimulateOptions options) {
+  take_settings_of_job(settings_of(options));
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
   const HardwareChoice hardware = require_hardware(options.cluster);
@@ -134,8 +144,12 @@ ExitCode run_simulate(const SimulateOptions& options) {
   const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
-  if (options.folder)
-    leave_in({*options.folder}, prediction, scenario.job, scenario.world, hardware.profile);
+  if (options.folder) {
+    const RunFolder folder{*options.folder};
+    create_folder(folder.root);
+    leave_job(folder, scenario.job, scenario.world, settings_of(options), std::nullopt);
+    leave_in(folder, prediction, scenario.world, hardware.profile);
+  }
   if (options.output.json) {
     print(to_json(prediction.summary, "simulate") + "\n");
   } else {

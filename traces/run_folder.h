@@ -10,12 +10,16 @@ struct RunFolder {
   std::filesystem::path root;
 
   std::filesystem::path job() const { return root / "job.json"; }
+  /// The model's config.json, so that the folder can be moved.
+  std::filesystem::path config() const { return root / "config.json"; }
   std::filesystem::path hardware() const { return root / "hardware.json"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path trace(int rank) const {
     return root / ("trace." + std::to_string(rank) + ".json.gz");
   }
+  /// The planner's choice that the prediction is of (sim/planner/choice_json.h).
+  std::filesystem::path predicted_choice() const { return root / "predicted" / "choice.json"; }
   std::filesystem::path predicted_summary() const { return root / "predicted" / "summary.json"; }
   std::filesystem::path predicted_trace() const { return root / "predicted" / "trace.json.gz"; }
   std::filesystem::path predicted_buffers() const { return root / "predicted" / "buffers.json.gz"; }

@@ -31,8 +31,11 @@
 #include "backend/train/stop_request.h"
 #include "backend/train/trainer.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
+#include "core/model/huggingface.h"
 #include "core/schedule/model_flops.h"
 #include "traces/chrome_writer.h"
+#include "traces/run_folder.h"
 #include "traces/summary.h"
 
 namespace shardscope {
@@ -78,8 +81,12 @@ std::vector<MemoryMark> first_mark(Device& device) {
 
 /// What rank 0 leaves in the run folder before the first step.
 LineFile start_run_folder(const Job& job) {
-  write_atomically(job.output / "job.json", to_json(job));
-  return LineFile(job.output / "metrics.jsonl");
+  const RunFolder folder{job.output};
+  const std::filesystem::path config = config_path(job.model);
+  if (config.extension() == ".json" && is_there(config))
+    write_atomically(folder.config(), read_whole(config));
+  write_atomically(folder.job(), to_json(job));
+  return LineFile(folder.metrics());
 }
 
 RunFacts facts_of(Trainer& trainer, const Communicator& world, const TrainOptions& options) {

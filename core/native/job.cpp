@@ -137,11 +137,25 @@ void read_trainable(const JsonValue& value, Job& job) {
   }
 }
 
+void read_pytorch(const JsonValue& value, Job& job) {
+  job.pytorch.clear();
+  for (const auto& [name, option] : value.members())
+    job.pytorch.emplace_back(name, option.string());
+}
+
+Json write_pytorch(const Job& job) {
+  Json options = Json::object();
+  for (const auto& [name, value] : job.pytorch) options[name] = value;
+  return options;
+}
+
 void read_timeout(const JsonValue& value, Job& job) {
   const Duration timeout = parse_duration(value.string(), value.where());
   if (timeout.ns == 0) throw value.error("expected a time above 0, got " + value.dump());
   job.timeout_s = timeout.seconds();
 }
+
+bool is_native(const Job& job) { return job.strategy.runtime == Runtime::native; }
 
 int axis(const JsonValue& value) { return static_cast<int>(value.integer(1, most_ranks)); }
 
@@ -231,6 +245,18 @@ const std::vector<Key>& keys() {
       {"trainable", "array of regular expressions",
        "parameters whose name holds a match are trained; empty: all", read_trainable,
        [](const Job& j) -> Json { return j.trainable; }},
+      {"runtime", "native | fsdp1 | fsdp2 | ddp | deepspeed",
+       "whose rules `simulate` follows; `train` runs the native one alone",
+       [](V v, Job& j) { j.strategy.runtime = parse_runtime(v.string(), v.where()); },
+       [](const Job& j) -> Json { return name_of(j.strategy.runtime); }},
+      {"pytorch", "object of strings",
+       "further options of `simulate` under PyTorch's runtimes: {\"attention\": \"eager\"}",
+       read_pytorch, write_pytorch},
+      {"cluster", "name or path, or null",
+       "hardware profile of predictions; null: what `calibrate` measured here",
+       [](V v, Job& j) { j.cluster = path_of(v).string(); },
+       [](const Job& j) -> Json { return j.cluster.empty() ? Json() : Json(j.cluster); }, false,
+       true},
       {"strategy", strategies, "what is sharded",
        [](V v, Job& j) { j.strategy.sharding = parse_sharding_strategy(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.strategy.sharding); }},
@@ -251,15 +277,24 @@ const std::vector<Key>& keys() {
        [](V v, Job& j) { j.strategy.prefetch = v.boolean(); },
        [](const Job& j) -> Json { return j.strategy.prefetch; }},
       {"checkpointing", checkpointings, "full: the backward runs every block again",
-       [](V v, Job& j) { j.strategy.checkpointing = parse_checkpointing(v.string(), v.where()); },
-       [](const Job& j) -> Json { return name_of(j.strategy.checkpointing); }},
+       [](V v, Job& j) {
+         j.pytorch_checkpointing = v.string();
+         if (is_native(j))
+           j.strategy.checkpointing = parse_checkpointing(j.pytorch_checkpointing, v.where());
+       },
+       [](const Job& j) -> Json {
+         return is_native(j) ? Json(name_of(j.strategy.checkpointing)) : j.pytorch_checkpointing;
+       }},
       {"precision", precisions,
        "bf16_mixed: bfloat16 compute beside float32 master, gradients and states; usual on cuda",
        [](V v, Job& j) {
-         j.strategy.precision = parse_precision(v.string(), v.where());
+         j.pytorch_precision = v.string();
+         if (is_native(j)) j.strategy.precision = parse_precision(j.pytorch_precision, v.where());
          j.precision_given = true;
        },
-       [](const Job& j) -> Json { return name_of(j.strategy.precision); }},
+       [](const Job& j) -> Json {
+         return is_native(j) ? Json(name_of(j.strategy.precision)) : j.pytorch_precision;
+       }},
       {"reduce_every_micro_batch", "true | false",
        "reduce gradients in every micro-batch, or only in the last",
        [](V v, Job& j) { j.strategy.reduce_every_micro_batch = v.boolean(); },
@@ -370,6 +405,33 @@ void make_absolute(std::filesystem::path& path, const std::filesystem::path& fol
   if (!path.empty()) path = (folder / path).lexically_normal();
 }
 
+/// Of a cluster, which may be a ready profile's name, too.
+bool is_file(std::string_view cluster) {
+  return cluster.ends_with(".json") || cluster.find('/') != std::string_view::npos;
+}
+
+void change_paths(Job& job, const auto& change) {
+  change(job.model);
+  change(job.output);
+  for (auto& data : job.data) change(data);
+  for (auto& [name, value] : job.pytorch) {
+    if (std::find(pytorch_files.begin(), pytorch_files.end(), name) == pytorch_files.end())
+      continue;
+    std::filesystem::path file = value;
+    change(file);
+    value = file.string();
+  }
+  if (!is_file(job.cluster)) return;
+  std::filesystem::path cluster = job.cluster;
+  change(cluster);
+  job.cluster = cluster.string();
+}
+
+bool is_inside(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
+         folder.end();
+}
+
 void check_windows(const ProfileWindows& windows, std::string_view where) {
   if (windows.every == 0) return;
   if (windows.start == 0) {
@@ -388,7 +450,8 @@ void check_windows(const ProfileWindows& windows, std::string_view where) {
 void check_together(const JsonValue& file, const Job& job) {
   const auto place = file.find("mesh") ? file.find("mesh") : file.find("strategy");
   // One rank may stand for "as many as mpirun starts".
-  if (job.ranks > 1) resolved(job.strategy, job.ranks, (place ? *place : file.at("ranks")).where());
+  if (job.ranks > 1 && is_native(job))
+    resolved(job.strategy, job.ranks, (place ? *place : file.at("ranks")).where());
   if (const auto profile = file.find("profile")) check_windows(job.profile, profile->where());
   const LearningRate& rate = job.learning_rate;
   if (rate.min > rate.peak)
@@ -442,13 +505,18 @@ Job read_job(const std::filesystem::path& path) {
   for (const Key& key : keys()) read_key(key, file, job);
   check_together(file, job);
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-  make_absolute(job.model, folder);
-  make_absolute(job.output, folder);
-  for (auto& data : job.data) make_absolute(data, folder);
+  change_paths(job, [&](std::filesystem::path& one) { make_absolute(one, folder); });
   return job;
 }
 
-std::string to_json(const Job& job) {
+std::string to_json(const Job& given, const std::filesystem::path& folder) {
+  Job job = given;
+  const std::filesystem::path here = std::filesystem::current_path();
+  const std::filesystem::path inside = (here / folder / ".").lexically_normal().parent_path();
+  change_paths(job, [&](std::filesystem::path& path) {
+    make_absolute(path, here);
+    if (!folder.empty() && is_inside(path, inside)) path = path.lexically_relative(inside);
+  });
   Json json = Json::object();
   for (const Key& key : keys()) {
     const SplitName name = split(key.name);

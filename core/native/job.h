@@ -2,11 +2,13 @@
 // its default).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/native/learning_rate.h"
@@ -56,6 +58,12 @@ struct Job {
   std::vector<std::string> trainable;  ///< regular expressions on parameter names; empty: all
   Strategy strategy;
   bool precision_given = false;  ///< else the device's usual one is taken for strategy.precision
+  /// Where strategy.runtime is one of PyTorch's: as --precision and --checkpointing take them.
+  std::string pytorch_precision = "fp32", pytorch_checkpointing = "none";
+  /// There, too: further options of `simulate` by name and value ("attention", "eager"). Values of
+  /// `pytorch_files` are paths.
+  std::vector<std::pair<std::string, std::string>> pytorch;
+  std::string cluster;  ///< profile of predictions, a ready one's name or a file; empty: not said
   int ranks = 1;                 ///< processes to start on this host
   CommunicatorChoice communicator = CommunicatorChoice::automatic;
   std::string device = "auto";  ///< auto: "cuda" where a GPU is there and can run it, else "cpu"
@@ -70,12 +78,16 @@ struct Job {
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one
 };
 
+inline constexpr std::array<std::string_view, 4> pytorch_files{"accelerate", "deepspeed",
+                                                               "training_arguments", "fsdp_config"};
+
 /// Reads and checks a job file. Relative paths in it are relative to the file's folder. Throws
 /// Error with file, line, key. Where it starts several `ranks`, the strategy must fit them; else
 /// that is checked when the ranks are known (`resolved`).
 Job read_job(const std::filesystem::path& path);
-/// Every key, resolved; `read_job` of it gives the same job (paths absolute).
-std::string to_json(const Job& job);
+/// Every key, resolved; `read_job` of it gives the same job. Paths are absolute, but those inside
+/// `folder` are relative to it.
+std::string to_json(const Job& job, const std::filesystem::path& folder = {});
 /// The documented schema, one key a line with type, default and meaning, generated from the same
 /// table as the reader.
 std::string job_help();

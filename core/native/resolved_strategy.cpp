@@ -50,9 +50,9 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
   }
   if (strategy.runtime != Runtime::native) {
     throw Error({.where = std::string(where),
-                 .what = "runtime " + std::string(name_of(strategy.runtime)) +
-                         " is not modelled by this version",
-                 .way_out = "use --runtime native"});
+                 .what = "the runtime is " + std::string(name_of(strategy.runtime)) +
+                         ", which `shardscope simulate` predicts and nothing here runs",
+                 .way_out = "write \"runtime\": \"native\" in the job"});
   }
   const auto& runnable = native_abilities().strategies;
   if (std::find(runnable.begin(), runnable.end(), strategy.sharding) == runnable.end()) {

@@ -20,6 +20,7 @@
 #include "gui/data/predict_settings.h"
 #include "gui/data/trace_times.h"
 #include "traces/import/import.h"
+#include "traces/import/imported_runs.h"
 #include "traces/import/imported_spans.h"
 #include "traces/import/imported_summary.h"
 #include "traces/import/trace_report.h"
@@ -208,6 +209,40 @@ std::string name_of(const fs::path& path) {
   return whole.filename().string();
 }
 
+/// How many characters two names begin with alike.
+std::ptrdiff_t common_start(const std::string& a, const std::string& b) {
+  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+}
+
+/// The run whose first file's name is most like this one.
+template <class Runs>
+Imported& nearest_by_name(Runs& runs, const std::string& file) {
+  return *std::max_element(runs.begin(), runs.end(), [&](const Imported& a, const Imported& b) {
+    return common_start(a.traces.front().file, file) < common_start(b.traces.front().file, file);
+  });
+}
+
+/// Each run by itself; memory goes with the trace whose file is named most like its own. What was
+/// left out is told of the first.
+std::vector<Imported> by_run(Imported all) {
+  const std::vector<std::vector<std::size_t>> indices = runs_of(all.traces);
+  std::vector<Imported> runs;
+  if (indices.size() < 2) {
+    runs.push_back(std::move(all));
+    return runs;
+  }
+  for (const std::vector<std::size_t>& run : indices) {
+    runs.emplace_back();
+    for (const std::size_t i : run) runs.back().traces.push_back(std::move(all.traces[i]));
+  }
+  for (MemorySnapshot& snapshot : all.snapshots)
+    nearest_by_name(runs, snapshot.file).snapshots.push_back(std::move(snapshot));
+  for (MemoryTimeline& timeline : all.timelines)
+    nearest_by_name(runs, timeline.file).timelines.push_back(std::move(timeline));
+  runs.front().left_out = std::move(all.left_out);
+  return runs;
+}
+
 /// The file that holds the first trace, for whoever needs only one.
 std::vector<fs::path> trace_first(std::vector<fs::path> files, const Imported& imported) {
   if (imported.traces.empty()) return files;
@@ -219,7 +254,7 @@ std::vector<fs::path> trace_first(std::vector<fs::path> files, const Imported& i
 
 }  // namespace
 
-ScenarioPointer open_imported(const fs::path& path, const OpenOptions& options) {
+std::vector<ScenarioPointer> open_imported(const fs::path& path, const OpenOptions& options) {
   std::error_code ignored;
   TraceFiles found{.files = {path}, .findings = {}};
   if (fs::is_directory(path, ignored)) found = trace_files(path, options.stop);
@@ -232,20 +267,29 @@ ScenarioPointer open_imported(const fs::path& path, const OpenOptions& options) 
                                                 : "no trace found: " + found.findings[0].what,
                  .way_out = "give a folder that `shardscope train` or `shardscope simulate -o` "
                             "left, or traces of PyTorch's profiler"});
-  Imported imported = FilesReader(files, options).read();
-  auto scenario = std::make_shared<Scenario>();
-  scenario->path = path;
-  scenario->label = name_of(path);
-  const std::vector<MemoryReport> memory = memory_reports(imported);
-  scenario->findings = import_findings(imported, memory);
-  scenario->findings.insert(scenario->findings.begin(), found.findings.begin(),
-                            found.findings.end());
-  files = trace_first(std::move(files), imported);
-  scenario->profiled = side_of(std::move(imported), memory, path);
-  if (!options.stop.stop_requested()) add_prediction(*scenario, path, files, options);
-  if (scenario->predicted && scenario->predicted->summary)
-    scenario->label += ": " + label_of(*scenario->predicted->summary);
-  return scenario;
+  std::vector<Imported> runs = by_run(FilesReader(files, options).read());
+  std::vector<ScenarioPointer> scenarios;
+  for (Imported& run : runs) {
+    auto scenario = std::make_shared<Scenario>();
+    scenario->path = path;
+    scenario->label = name_of(path);
+    if (runs.size() > 1) {
+      scenario->path = path / run.traces.front().file;
+      scenario->label += "/" + run.traces.front().file;
+    }
+    const std::vector<MemoryReport> memory = memory_reports(run);
+    scenario->findings = import_findings(run, memory);
+    if (scenarios.empty())
+      scenario->findings.insert(scenario->findings.begin(), found.findings.begin(),
+                                found.findings.end());
+    files = trace_first(std::move(files), run);
+    scenario->profiled = side_of(std::move(run), memory, scenario->path);
+    if (!options.stop.stop_requested()) add_prediction(*scenario, path, files, options);
+    if (scenario->predicted && scenario->predicted->summary)
+      scenario->label += ": " + label_of(*scenario->predicted->summary);
+    scenarios.push_back(std::move(scenario));
+  }
+  return scenarios;
 }
 
 ScenarioPointer lay_beside(const Scenario& imported, const Scenario& predicted,

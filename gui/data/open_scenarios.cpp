@@ -39,7 +39,7 @@ bool has_foreign_trace(const fs::path& folder, const std::stop_token& stop) {
 /// The run, and its windows behind it. A prediction alone beside traces of others is theirs.
 Scenarios run_and_windows(const fs::path& path, const OpenOptions& options) {
   if (!is_there(RunFolder{path}.summary()) && has_foreign_trace(path, options.stop))
-    return {open_imported(path, options)};
+    return open_imported(path, options);
   Scenarios all{open_run(path, options)};
   Scenarios windows = open_windows(*all.front(), options);
   all.insert(all.end(), windows.begin(), windows.end());
@@ -94,7 +94,7 @@ Scenarios open_folder(const fs::path& folder, const OpenOptions& options) {
   if (options.stop.stop_requested()) return {};
   const std::vector<ChosenRun> runs = median_runs(found.runs);
   std::size_t count = runs.size() + found.traces.size();
-  if (count == 0) return {open_imported(folder, options)};
+  if (count == 0) return open_imported(folder, options);
   if (count > most_scenarios) {
     found.findings.push_back(
         {Severity::warning, folder.string(),
@@ -107,8 +107,8 @@ Scenarios open_folder(const fs::path& folder, const OpenOptions& options) {
       all.open(runs[i].findings,
                [&](const OpenOptions& part) { return run_and_windows(runs[i].path, part); });
     else
-      all.open({}, [&](const OpenOptions& part) -> Scenarios {
-        return {open_imported(found.traces[i - runs.size()], part)};
+      all.open({}, [&](const OpenOptions& part) {
+        return open_imported(found.traces[i - runs.size()], part);
       });
   }
   return all.finish(std::move(found.findings));
@@ -132,7 +132,7 @@ Scenarios open_file(const fs::path& file, const OpenOptions& options) {
       return {open_window_folder(file.parent_path(), options)};
   }
   if (is_own) return {open_own_trace(file)};
-  return {open_imported(file, options)};
+  return open_imported(file, options);
 }
 
 Scenarios open_path(const fs::path& path, const OpenOptions& options) {

@@ -67,11 +67,28 @@ SideFigures figures_of(const Trace& trace) {
 /// What an import's summary has for a strategy that the trace does not say.
 constexpr std::string_view not_told = "imported";
 
+/// Our traces say "cuda: h100_sxm"; those of others have streams where there was a GPU.
+void add_machine(SideFigures& figures, const Side& side) {
+  if (!side.imported.empty()) {
+    const auto& tracks = side.imported.front()->tracks;
+    figures.on_gpu = std::any_of(tracks.begin(), tracks.end(), [](const ImportedTrack& track) {
+      return track.kind == TrackKind::stream;
+    });
+    return;
+  }
+  const std::string& device = side.ranks.front()->device;
+  if (device.empty()) return;
+  const std::size_t colon = device.find(": ");
+  figures.on_gpu = device.substr(0, colon) != "cpu";
+  if (colon != std::string::npos) figures.machine = device.substr(colon + 2);
+}
+
 std::optional<SideFigures> figures_of(const std::optional<Side>& side) {
   if (!side || (!side->summary && !side->has_trace())) return std::nullopt;
   SideFigures figures =
       side->summary ? figures_of(*side->summary) : figures_of(*side->ranks.front());
   if (!side->has_trace()) return figures;
+  add_machine(figures, *side);
   const Trace& trace = *side->ranks.front();
   const StepTraffic traffic = traffic_of(trace, shown_step(trace));
   // Of a trace of hosts alone the calls are known, and not what moved.

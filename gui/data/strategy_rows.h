@@ -29,6 +29,8 @@ struct SideFigures {
   std::optional<double> mfu_share;
   std::optional<double> tokens_per_s;
   std::optional<StepTraffic> traffic;
+  std::optional<bool> on_gpu;  ///< none: not known
+  std::string machine;         ///< "h100_sxm"; "": not known
 
   bool has_step() const { return step > Duration{}; }
   /// Of communication; none where there is none.

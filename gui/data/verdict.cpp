@@ -277,15 +277,35 @@ std::string missing_step(const std::string& label, const SideFigures& predicted,
   return fmt::format("No step time of {} was predicted or profiled", label);
 }
 
+bool are_unlike(const SideFigures& a, const SideFigures& b) {
+  return a.on_gpu && b.on_gpu && *a.on_gpu != *b.on_gpu;
+}
+
+/// Times of unlike machines say nothing of the prediction.
+std::string other_machine(const std::string& label, const SideFigures& predicted,
+                          const SideFigures& profiled) {
+  const auto kind = [](const SideFigures& figures) { return *figures.on_gpu ? "a GPU" : "a CPU"; };
+  return fmt::format(
+      "{} was profiled on {} and predicted on {}, so that their times cannot be "
+      "compared",
+      label, kind(profiled),
+      predicted.machine.empty() ? kind(predicted)
+                                : fmt::format("{} ({})", kind(predicted), predicted.machine));
+}
+
 std::string accuracy_sentence(const std::string& label, const SideFigures& predicted,
                               const SideFigures& profiled) {
   const std::string memory = predicted_memory(predicted, profiled);
   const auto error = error_share(SideBySide<Duration>{{predicted.step}, {profiled.step}});
+  if (are_unlike(predicted, profiled))
+    return other_machine(label, predicted, profiled) +
+           (memory.empty() ? "." : "; predicted was " + memory + ".");
   if (!error || !predicted.has_step())
     return missing_step(label, predicted, profiled) +
            (memory.empty() ? "." : "; predicted was " + memory + ".");
-  return fmt::format("{} was predicted within {} of its step time ({} predicted, {} profiled){}.",
+  return fmt::format("{} was predicted within {} of its step time ({} predicted{}, {} profiled){}.",
                      label, percent_text(*error), rounded_text(predicted.step),
+                     predicted.machine.empty() ? "" : " on " + predicted.machine,
                      rounded_text(profiled.step), memory.empty() ? "" : ", and " + memory);
 }
 
@@ -329,7 +349,8 @@ Verdict predicted_against_profiled(const StrategyRow& row) {
   if (!row.predicted || !row.profiled) return one_sided(row);
   const SideFigures &predicted = *row.predicted, &profiled = *row.profiled;
   Verdict verdict{.sentence = accuracy_sentence(row.label, predicted, profiled), .reasons = {}};
-  verdict.reasons.push_back("Predicted against profiled: " + step_text(profiled, predicted));
+  if (!are_unlike(predicted, profiled))
+    verdict.reasons.push_back("Predicted against profiled: " + step_text(profiled, predicted));
   const auto changes = category_changes(profiled.at_peak, predicted.at_peak, 1);
   if (predicted.peak && profiled.peak && !changes.empty())
     verdict.reasons.push_back("At the peak, predicted against profiled: " + changes_text(changes));

@@ -13,6 +13,7 @@
 #include "core/native/native_schedule.h"
 #include "core/native/resolved_strategy.h"
 #include "core/schedule/samples.h"
+#include "sim/planner/choice_json.h"
 #include "sim/planner/enumerate.h"
 #include "traces/run_folder.h"
 
@@ -81,7 +82,8 @@ class WhatIfInputsReader {
 
  private:
   void read_model_of_job() {
-    const std::filesystem::path& path = inputs_->job.model;
+    const std::filesystem::path own = RunFolder{scenario_.path}.config();
+    const std::filesystem::path path = is_there(own) ? own : inputs_->job.model;
     inputs_->model = read_model(required(path));
     freeze_all_but(inputs_->model, inputs_->job.trainable);
     const std::filesystem::path config = config_path(path);
@@ -112,8 +114,13 @@ class WhatIfInputsReader {
     }
   }
 
-  /// A run folder has the native runtime's settings; of others only what its summary says.
+  /// Of folders without choice.json only what their summary says.
   void set_pytorch_start(Choice& choice) {
+    const std::filesystem::path kept = RunFolder{scenario_.path}.predicted_choice();
+    if (is_there(kept)) {
+      choice = planner::read_choice(kept);
+      return;
+    }
     const int node = std::max(
         1, inputs_->machine.ranks_per_node > 0 ? inputs_->machine.ranks_per_node : summary_.world);
     choice.mesh = {.shard = std::min(node, summary_.world)};

@@ -79,6 +79,7 @@ class CommandWriter {
 
   void add_native() {
     const Strategy strategy = planner::native_strategy(choice_, place_.model);
+    add("--runtime", "native");
     add_place();
     add("--wrap", text_of(strategy.wrap));
     add("--prefetch", strategy.prefetch ? "on" : "off");

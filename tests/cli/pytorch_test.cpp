@@ -305,6 +305,51 @@ TEST_F(Pytorch, KeysOfAJobCountUnderARuntime) {
   EXPECT_EQ(other["strategy"], "full_shard");
 }
 
+// A run folder holds all that its prediction needs: it is moved, and what it was made from is gone.
+TEST_F(Pytorch, ARunFolderMayBeMoved) {
+  struct Question {
+    std::string options;
+    const char* description;
+  };
+  workplace_.write("accelerate.yaml",
+                   "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+                   "num_processes: 4\nmixed_precision: bf16\nfsdp_config:\n"
+                   "  fsdp_version: 2\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                   "  fsdp_activation_checkpointing: true\n");
+  for (const Question& question :
+       {Question{"--world 2 --strategy zero1 --precision bf16_mixed", "native"},
+        Question{"--runtime fsdp1 --world 4 --precision fp16_mixed --checkpointing every:2 "
+                 "--strategy shard_grad_op --optimizer adam --attention eager",
+                 "fsdp1"},
+        Question{"--runtime fsdp2 --mesh replicate=2,shard=2 --strategy hybrid_shard --precision "
+                 "bf16 --accumulate 2",
+                 "fsdp2"},
+        Question{"--accelerate accelerate.yaml --clip 0", "accelerate"}}) {
+    SCOPED_TRACE(question.description);
+    workplace_.write("model/config.json", tiny_config());
+    const Json before = answer("simulate --model model --batch 2 --seq 16 --cluster h100_sxm " +
+                               question.options + " -o run");
+    std::filesystem::remove_all(workplace_.path() / "model");
+    std::filesystem::remove_all(workplace_.path() / "moved");
+    std::filesystem::rename(workplace_.path() / "run", workplace_.path() / "moved");
+    const Json after = answer("simulate --job moved/job.json");
+    for (const char* key :
+         {"step_time_ns", "runtime", "strategy", "precision", "world", "memory", "tokens_per_s"})
+      EXPECT_EQ(before[key], after[key]) << key;
+  }
+}
+
+TEST_F(Pytorch, AnOptionThatAJobCannotHaveIsNamed) {
+  workplace_.write("job.json", R"({"model": ".", "data": null, "runtime": "fsdp2",
+    "pytorch": {"atention": "eager"}})");
+  const Outcome outcome = workplace_.run("simulate --job job.json --cluster h100_sxm");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("job.json: pytorch.atention"));
+  const Outcome trained = workplace_.run("train job.json");
+  EXPECT_EQ(trained.code, 2);
+  EXPECT_THAT(trained.errors, HasSubstr("the runtime is fsdp2"));
+}
+
 // _supports_sdpa of each modeling file of transformers 5.23.0: gemma2 says False, gptj and bloom
 // say nothing, and False is the default of PreTrainedModel.
 TEST_F(Pytorch, FamiliesWithoutSdpaAttendEagerly) {

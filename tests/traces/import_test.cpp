@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "traces/import/imported_runs.h"
 
 namespace shardscope {
 namespace {
@@ -52,6 +53,52 @@ TEST(Import, ForeseesTheMemoryOfATraceInAnArchive) {
   const std::string complaint = complaint_about(tar_of_a_huge("a.json", R"({"traceEvents": [)"));
   EXPECT_THAT(complaint,
               HasSubstr("about " + rounded_text(Bytes{(std::int64_t{1} << 45) / 220 * 60})));
+}
+
+/// A trace of one event that lasts a second.
+ImportedTrace taken(const std::string& file, std::optional<int> rank, std::optional<int> world,
+                    std::int64_t second = 0) {
+  ImportedTrace trace;
+  trace.file = file;
+  trace.rank = rank;
+  trace.world = world;
+  trace.base_ns = second * 1'000'000'000;
+  trace.events.start_ns.push_back(0);
+  trace.events.duration_ns.push_back(1'000'000'000);
+  return trace;
+}
+
+std::vector<std::vector<std::size_t>> runs_of_these(auto... traces) {
+  std::vector<ImportedTrace> all;
+  (all.push_back(std::move(traces)), ...);
+  return runs_of(all);
+}
+
+TEST(RunsOf, RanksOfOneWorldAreOneRun) {
+  using Runs = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(runs_of_these(taken("a", 0, 2), taken("b", 1, 2)), (Runs{{0, 1}}));
+  EXPECT_EQ(runs_of_these(taken("a", 0, 2), taken("b", 0, 2)), (Runs{{0}, {1}}));
+  EXPECT_EQ(runs_of_these(taken("a", 0, 2), taken("b", 1, 4)), (Runs{{0}, {1}}));
+  EXPECT_EQ(runs_of_these(taken("a", 0, 2), taken("b", {}, {})), (Runs{{0}, {1}}));
+}
+
+TEST(RunsOf, FilesWithoutRanksAreJudgedByTheirNames) {
+  using Runs = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(
+      runs_of_these(taken("host_7.pt.trace.json", {}, {}), taken("host_12.pt.trace.json", {}, {})),
+      (Runs{{0, 1}}));
+  EXPECT_EQ(runs_of_these(taken("resnet.json", {}, {}), taken("bert.json", {}, {})),
+            (Runs{{0}, {1}}));
+}
+
+// Two windows of a profiler that runs again and again: each rank's go with the others' of that
+// time.
+TEST(RunsOf, TimesTellWindowsApart) {
+  using Runs = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(runs_of_these(taken("0.1", 0, 2, 1000), taken("0.2", 0, 2, 1010),
+                          taken("1.1", 1, 2, 1001), taken("1.2", 1, 2, 1011)),
+            (Runs{{0, 2}, {1, 3}}));
+  EXPECT_EQ(runs_of_these(taken("a", 0, 2, 1000), taken("b", 1, 2, 5000)), (Runs{{0}, {1}}));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ Error nothing_found(const std::string& where, std::string_view what) {
 
 constexpr std::array trace_suffixes{".json", ".gz", ".tar", ".tgz", ".pickle", ".pkl", ".sqlite"};
 /// What a run folder holds beside its traces.
-constexpr std::array run_files{"job.json",     "hardware.json",   "settings.json",
+constexpr std::array run_files{"job.json",     "config.json",     "hardware.json", "settings.json",
                                "summary.json", "comparison.json", "report.json"};
 
 /// Does a file that was not read look like one to read, by its name if not by its content?

@@ -32,6 +32,12 @@ class ProgramIs {
   ~ProgramIs() { ::unsetenv("SHARDSCOPE"); }
 };
 
+ScenarioPointer only_run(const fs::path& path) {
+  const std::vector<ScenarioPointer> opened = open_imported(path);
+  EXPECT_EQ(opened.size(), 1U);
+  return opened.front();
+}
+
 std::vector<std::string> warnings_of(const Scenario& scenario) {
   std::vector<std::string> texts;
   for (const Finding& finding : scenario.findings)
@@ -43,7 +49,7 @@ TEST(OpenImported, ATraceIsTheProfiledSide) {
   const ScratchFolder folder;
   for (const auto& entry : fs::directory_iterator(recordings / "fsdp2_gpt2"))
     if (entry.path().extension() == ".gz") fs::copy(entry.path(), folder.path());
-  const ScenarioPointer scenario = open_imported(folder.path());
+  const ScenarioPointer scenario = only_run(folder.path());
   EXPECT_FALSE(scenario->predicted);
   ASSERT_TRUE(scenario->profiled);
   ASSERT_EQ(scenario->profiled->imported.size(), 1U);
@@ -58,7 +64,7 @@ TEST(OpenImported, ATraceIsTheProfiledSide) {
 TEST(OpenImported, BesideSettingsItIsLaidBesideItsPrediction) {
   const ProgramIs program(SHARDSCOPE_PROGRAM);
   for (const char* runtime : {"fsdp1_gpt2", "fsdp2_gpt2", "ddp_gpt2"}) {
-    const ScenarioPointer scenario = open_imported(recordings / runtime);
+    const ScenarioPointer scenario = only_run(recordings / runtime);
     ASSERT_TRUE(scenario->predicted) << ::testing::PrintToString(warnings_of(*scenario));
     EXPECT_FALSE(scenario->predicted->buffers.empty());
     ASSERT_TRUE(scenario->match);
@@ -71,7 +77,7 @@ TEST(OpenImported, BesideSettingsItIsLaidBesideItsPrediction) {
 
 TEST(OpenImported, WithoutTheProgramTheTraceOpensAndAFindingSaysWhy) {
   const ProgramIs program("/nowhere/shardscope");
-  const ScenarioPointer scenario = open_imported(recordings / "fsdp2_gpt2");
+  const ScenarioPointer scenario = only_run(recordings / "fsdp2_gpt2");
   EXPECT_FALSE(scenario->predicted);
   EXPECT_TRUE(scenario->profiled);
   EXPECT_THAT(warnings_of(*scenario),
@@ -83,7 +89,7 @@ TEST(OpenImported, SettingsThatCannotBePredictedAreAFinding) {
   const ScratchFolder folder;
   fs::copy(recordings / "fsdp2_gpt2", folder.path(), fs::copy_options::recursive);
   write_atomically(folder / "settings.json", "{\"world\": 2}");
-  const ScenarioPointer scenario = open_imported(folder.path());
+  const ScenarioPointer scenario = only_run(folder.path());
   EXPECT_FALSE(scenario->predicted);
   EXPECT_THAT(warnings_of(*scenario), Contains(HasSubstr("settings.json")));
 }
@@ -93,13 +99,13 @@ TEST(OpenImported, AFileOfSeveralThatIsDamagedIsAFinding) {
   fs::copy(snapshots / "protocol-5.pickle.gz", folder.path());
   write_atomically(folder / "broken.pickle",
                    std::string("\x80\x04\x95", 3) + std::string(64, '\xff'));
-  const ScenarioPointer scenario = open_imported(folder.path());
+  const ScenarioPointer scenario = only_run(folder.path());
   EXPECT_EQ(scenario->profiled->snapshots.size(), 1U);
   EXPECT_THAT(warnings_of(*scenario), Contains(HasSubstr("broken.pickle")));
 }
 
 TEST(OpenImported, AMemorySnapshotAloneHasItsPeakAndNoRanks) {
-  const ScenarioPointer scenario = open_imported(snapshots / "protocol-5.pickle.gz");
+  const ScenarioPointer scenario = only_run(snapshots / "protocol-5.pickle.gz");
   EXPECT_TRUE(scenario->profiled->ranks.empty());
   EXPECT_GT(scenario->profiled->summary->memory.peak_allocated, Bytes{});
 }
@@ -116,13 +122,34 @@ TEST(OpenImported, AStopEndsTheReadingOfAFile) {
   }
 }
 
+TEST(OpenImported, UnrelatedTracesAreRunsOfTheirOwn) {
+  const ScratchFolder folder;
+  const auto write = [&](const std::string& name, int rank, int world) {
+    write_atomically(
+        folder / name,
+        R"({"distributedInfo": {"rank": )" + std::to_string(rank) + R"(, "world_size": )" +
+            std::to_string(world) +
+            R"(}, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0,
+                          "tid": 7, "ts": 5, "dur": 2, "args": {"device": 0, "stream": 7}}]})");
+  };
+  write("a0.json", 0, 2);
+  write("a1.json", 1, 2);
+  write("other.json", 0, 8);
+  const std::vector<ScenarioPointer> opened = open_imported(folder.path());
+  ASSERT_EQ(opened.size(), 2U);
+  EXPECT_EQ(opened[0]->profiled->imported.size(), 2U);
+  EXPECT_EQ(opened[1]->profiled->imported.size(), 1U);
+  EXPECT_THAT(opened[1]->label, HasSubstr("other.json"));
+  EXPECT_NE(opened[0]->path, opened[1]->path);
+}
+
 TEST(LayBeside, TakesThePredictionOfAnotherScenario) {
   const ProgramIs program(SHARDSCOPE_PROGRAM);
-  const ScenarioPointer predicted = open_imported(recordings / "fsdp1_gpt2");
+  const ScenarioPointer predicted = only_run(recordings / "fsdp1_gpt2");
   const ScratchFolder folder;
   for (const auto& entry : fs::directory_iterator(recordings / "fsdp1_gpt2"))
     if (entry.path().extension() == ".gz") fs::copy(entry.path(), folder.path());
-  const ScenarioPointer imported = open_imported(folder.path());
+  const ScenarioPointer imported = only_run(folder.path());
   ASSERT_FALSE(imported->match);
   const ScenarioPointer laid = lay_beside(*imported, *predicted);
   ASSERT_TRUE(laid->match);
@@ -142,7 +169,7 @@ TEST(OpenImported, EveryRecordingOfTwoRanksMatchesItsPrediction) {
   const fs::path shared = fs::path(SOURCE_ROOT) / "../shared/data/pytorch/kineto/fsdp2_llama";
   if (!fs::exists(shared)) GTEST_SKIP() << "../shared is not there";
   const ProgramIs program(SHARDSCOPE_PROGRAM);
-  const ScenarioPointer scenario = open_imported(shared);
+  const ScenarioPointer scenario = only_run(shared);
   ASSERT_TRUE(scenario->match);
   ASSERT_EQ(scenario->match->ranks.size(), 2U);
   for (const RankMatch& rank : scenario->match->ranks) EXPECT_TRUE(rank.complete()) << rank.file;

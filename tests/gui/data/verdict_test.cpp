@@ -270,6 +270,21 @@ TEST(Verdict, AStepTimeThatWasNotProfiledIsSaidToBeMissing) {
             "full_shard x2 is only profiled: its step time is not known, 590 MiB at its peak.");
 }
 
+TEST(Verdict, ATraceOfACpuIsNotJudgedByTheTimesOfAGpu) {
+  StrategyRow one = row("full_shard", sharded_figures());
+  one.predicted = sharded_figures();
+  one.predicted->step = 2_ms;
+  one.predicted->machine = "h100_sxm";
+  EXPECT_THAT(predicted_against_profiled(one).sentence, HasSubstr("2.00 ms predicted on h100_sxm"));
+  one.predicted->on_gpu = true;
+  one.profiled->on_gpu = false;
+  const Verdict verdict = predicted_against_profiled(one);
+  EXPECT_EQ(verdict.sentence,
+            "full_shard x2 was profiled on a CPU and predicted on a GPU (h100_sxm), so that their "
+            "times cannot be compared; predicted was its peak memory to the byte (590 MiB).");
+  EXPECT_THAT(verdict.reasons, Not(Contains(HasSubstr("Step"))));
+}
+
 TEST(Verdict, AStepTimeThatWasNotPredictedIsSaidToBeMissing) {
   StrategyRow one = row("full_shard", sharded_figures());
   one.predicted = sharded_figures();

@@ -127,6 +127,32 @@ Summary told_by_the_command_line(const WhatIf& what_if, const WhatIfSettings& se
   return simulated(line.text(), folder / "after.json");
 }
 
+// What `simulate --model RELATIVE -o` leaves can be turned, wherever it was moved.
+TEST(WhatIfOfAMovedRun, StartsWithItsOwnSettings) {
+  if (program().empty()) GTEST_SKIP() << "the program shardscope is not built";
+  const Folder folder;
+  const std::filesystem::path model = folder / "model";
+  std::filesystem::create_directories(model);
+  std::filesystem::copy(examples / "models/gpt2/config.json", model / "config.json");
+  ASSERT_EQ(
+      run("cd " + in_quotes(folder / "") + " && " + in_quotes(program()) +
+          " simulate --model model --runtime fsdp1 --world 4 --seq 64 --checkpointing every:2 "
+          "--precision bf16_mixed --cluster h100_sxm -o run --quiet > told.txt"),
+      0);
+  std::filesystem::remove_all(model);
+  std::filesystem::rename(folder / "run", folder / "moved");
+
+  const WhatIfInputsPointer inputs = what_if_inputs(*open_run(folder / "moved"));
+  EXPECT_THAT(inputs->notes, IsEmpty());
+  EXPECT_EQ(inputs->start.choice.runtime, Runtime::fsdp1);
+  EXPECT_EQ(inputs->start.choice.checkpointing.every, 2);
+  EXPECT_EQ(inputs->start.length, 64);
+  WhatIf what_if(inputs);
+  const WhatIfAnswer answer = what_if.answer(inputs->start, false, {});
+  ASSERT_NE(answer.scenario, nullptr) << answer.refusal;
+  EXPECT_EQ(answer.scenario->predicted->summary->step_time, *inputs->predicted);
+}
+
 TEST_F(WhatIfOfTheDemo, TheCommandLineGivesTheSameFigures) {
   WhatIfSettings settings = what_if_->inputs().start;
   settings.choice = with_sharding(settings.choice, ShardingStrategy::zero1);

@@ -1,0 +1,153 @@
+#include "cli/job_settings.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
+#include "core/model/huggingface.h"
+#include "core/native/job.h"
+#include "sim/planner/choice_json.h"
+
+namespace shardscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An option of text by its name in a job's "pytorch".
+struct TextOption {
+  std::string_view name;
+  std::optional<std::string>& value;
+};
+
+std::vector<TextOption> text_options(const JobSettings& settings) {
+  ShardingOptions& sharding = settings.sharding;
+  PytorchOptions& pytorch = settings.pytorch;
+  return {{"accelerate", sharding.accelerate},
+          {"deepspeed", sharding.deepspeed},
+          {"training_arguments", sharding.training_arguments},
+          {"fsdp", sharding.fsdp},
+          {"fsdp_config", sharding.fsdp_config},
+          {"optimizer", settings.job.optimizer},
+          {"precision", settings.job.precision},
+          {"checkpointing", settings.job.checkpointing},
+          {"wrap", settings.job.wrap},
+          {"pytorch", pytorch.pytorch},
+          {"transformers", pytorch.transformers},
+          {"attention", pytorch.attention},
+          {"optimizer_implementation", pytorch.optimizer_implementation},
+          {"dropout", pytorch.dropout},
+          {"loss", pytorch.loss},
+          {"allocator", pytorch.allocator}};
+}
+
+constexpr std::string_view ranks_per_node = "ranks_per_node";
+constexpr std::string_view use_orig_params = "use_orig_params";
+
+bool names_file(const ShardingOptions& sharding) {
+  return sharding.accelerate || sharding.deepspeed || sharding.training_arguments ||
+         sharding.fsdp || sharding.fsdp_config;
+}
+
+Error wrong(const JobOptions& job, std::string_view name, std::string what, std::string way_out) {
+  return Error({.where = fmt::format("{}: pytorch.{}", *job.job, name),
+                .what = std::move(what),
+                .way_out = std::move(way_out)});
+}
+
+void take(const JobSettings& settings, const std::string& name, const std::string& value) {
+  if (name == use_orig_params) {
+    settings.sharding.use_orig_params = value == "true";
+    return;
+  }
+  if (name == ranks_per_node) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size())
+      throw wrong(settings.job, name, fmt::format("expected a number, got \"{}\"", value), "");
+    if (!settings.sharding.ranks_per_node) settings.sharding.ranks_per_node = number;
+    return;
+  }
+  for (const TextOption& option : text_options(settings)) {
+    if (option.name != name) continue;
+    if (!option.value) option.value = value;
+    return;
+  }
+  throw wrong(settings.job, name, "no such option",
+              "`shardscope simulate --help` names them; write _ for - and leave -- out");
+}
+
+/// Options as they were given, those that a key of the job cannot say.
+std::vector<std::pair<std::string, std::string>> given(const JobSettings& settings) {
+  std::vector<std::pair<std::string, std::string>> options;
+  const bool file = names_file(settings.sharding);
+  for (const TextOption& option : text_options(settings)) {
+    const bool is_key = option.name == "precision" || option.name == "checkpointing";
+    const bool is_native_wrap =
+        option.name == "wrap" && !option.value.value_or("").starts_with("units");
+    if (!option.value || (is_key && !file) || is_native_wrap) continue;
+    options.emplace_back(option.name, *option.value);
+  }
+  if (settings.sharding.ranks_per_node)
+    options.emplace_back(ranks_per_node, std::to_string(*settings.sharding.ranks_per_node));
+  if (settings.sharding.use_orig_params) options.emplace_back(use_orig_params, "true");
+  return options;
+}
+
+void set_choice(Job& job, const planner::Choice& choice) {
+  Strategy& strategy = job.strategy;
+  strategy.runtime = choice.runtime;
+  strategy.sharding = choice.sharding;
+  strategy.mesh = choice.mesh;
+  strategy.wrap = {.policy =
+                       choice.blocks_per_unit == 0 ? WrapPolicy::none : WrapPolicy::transformer};
+  strategy.prefetch = choice.prefetch != planner::Prefetch::none;
+  strategy.reduce_every_micro_batch = choice.reduces_every_micro_batch;
+  job.batch = choice.batch;
+  job.accumulate = choice.micro_batches;
+  if (!job.precision_given) job.pytorch_precision = name_of(choice.precision);
+  job.pytorch_checkpointing = planner::text_of(choice.checkpointing);
+}
+
+}  // namespace
+
+void take_settings_of_job(const JobSettings& settings) {
+  if (!settings.job.job) return;
+  const Job job = read_job(*settings.job.job);
+  if (!settings.cluster && !job.cluster.empty()) settings.cluster = job.cluster;
+  if (settings.sharding.runtime || names_file(settings.sharding)) {
+    settings.job.runtime = settings.sharding.runtime;
+    return;
+  }
+  if (job.strategy.runtime == Runtime::native) return;
+  for (const auto& [name, value] : job.pytorch) take(settings, name, value);
+  if (!names_file(settings.sharding))
+    settings.sharding.runtime = std::string(name_of(job.strategy.runtime));
+}
+
+void leave_job(const RunFolder& folder, Job job, int world, const JobSettings& settings,
+               const std::optional<planner::Choice>& choice) {
+  job.ranks = world;
+  job.cluster = folder.hardware().string();
+  const fs::path config = config_path(job.model);
+  if (config.extension() == ".json" && is_there(config)) {
+    if (!is_there(folder.config()) || !fs::equivalent(config, folder.config()))
+      write_atomically(folder.config(), read_whole(config));
+    job.model = folder.config();
+  }
+  if (choice) {
+    if (settings.job.precision) job.pytorch_precision = *settings.job.precision;
+    set_choice(job, *choice);
+    job.pytorch = given(settings);
+    write_atomically(folder.predicted_choice(), planner::choice_json(*choice).dump(2) + "\n");
+  }
+  write_atomically(folder.job(), to_json(job, folder.root));
+}
+
+}  // namespace shardscope

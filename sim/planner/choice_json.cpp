@@ -1,0 +1,64 @@
+#include "sim/planner/choice_json.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/format/json_reader.h"
+
+namespace shardscope::planner {
+namespace {
+
+constexpr std::int64_t largest_size = std::int64_t{1} << 31;
+
+template <class Value, std::size_t count>
+Value named(const JsonValue& value, const std::array<Value, count>& values) {
+  for (const Value candidate : values)
+    if (value.string() == name_of(candidate)) return candidate;
+  throw value.error(fmt::format("{} is not known", value.dump()));
+}
+
+int size_of(const JsonValue& value, int least) {
+  return static_cast<int>(value.integer(least, largest_size - 1));
+}
+
+}  // namespace
+
+nlohmann::ordered_json choice_json(const Choice& choice) {
+  return {{"runtime", name_of(choice.runtime)},
+          {"strategy", name_of(choice.sharding)},
+          {"mesh", text_of(choice.mesh)},
+          {"blocks_per_unit", choice.blocks_per_unit},
+          {"prefetch", name_of(choice.prefetch)},
+          {"batch", choice.batch},
+          {"accumulate", choice.micro_batches},
+          {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
+          {"checkpointing", text_of(choice.checkpointing)},
+          {"offload", name_of(choice.offload)},
+          {"precision", name_of(choice.precision)}};
+}
+
+Choice read_choice(const std::filesystem::path& path) {
+  const JsonValue file = JsonValue::read_file(path);
+  const auto text = [&](std::string_view key) { return file.at(key).string(); };
+  const auto where = [&](std::string_view key) { return file.at(key).where(); };
+  Choice choice;
+  choice.runtime = parse_runtime(text("runtime"), where("runtime"));
+  choice.sharding = parse_sharding_strategy(text("strategy"), where("strategy"));
+  choice.mesh = parse_mesh(text("mesh"), where("mesh"));
+  choice.blocks_per_unit = size_of(file.at("blocks_per_unit"), 0);
+  choice.prefetch = named(file.at("prefetch"), std::array{Prefetch::none, Prefetch::post,
+                                                          Prefetch::pre, Prefetch::both});
+  choice.batch = file.at("batch").integer(1, largest_size - 1);
+  choice.micro_batches = size_of(file.at("accumulate"), 1);
+  choice.reduces_every_micro_batch = file.at("reduce_every_micro_batch").boolean();
+  choice.checkpointing =
+      eager::parse_checkpoint_choice(text("checkpointing"), where("checkpointing"));
+  choice.offload =
+      named(file.at("offload"), std::array{Offload::none, Offload::optimizer, Offload::all});
+  choice.precision = parse_training_precision(text("precision"), where("precision"));
+  return choice;
+}
+
+}  // namespace shardscope::planner
