@@ -2,8 +2,10 @@
 
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QResizeEvent>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 namespace shardscope::gui {
 namespace {
@@ -36,7 +38,11 @@ VerdictPanel::VerdictPanel(QWidget* parent)
   why_->setToolTip(tr("The figures that this rests on"));
   why_->setCheckable(true);
   why_->setChecked(true);
-  connect(why_, &QToolButton::toggled, reasons_, &QWidget::setVisible);
+  connect(why_, &QToolButton::toggled, this, [this](bool is_shown) {
+    reasons_->setVisible(is_shown);
+    setMinimumHeight(0);
+    keep_height();
+  });
   auto* head = new QHBoxLayout;
   head->addWidget(sentence_, 1);
   head->addWidget(why_, 0, Qt::AlignTop);
@@ -60,6 +66,21 @@ void VerdictPanel::show(const std::vector<Verdict>& verdicts, const QString& hin
   reasons_->setText(lines.join(QLatin1Char('\n')));
   reasons_->setVisible(why_->isChecked() && !lines.isEmpty());
   why_->setVisible(!lines.isEmpty());
+  sentence_->setAccessibleName(tr("Verdict: %1").arg(sentence_->text()));
+  reasons_->setAccessibleName(tr("What the verdict rests on: %1").arg(reasons_->text()));
+  keep_height();
+}
+
+void VerdictPanel::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  if (event->size().width() == event->oldSize().width()) return;
+  setMinimumHeight(0);
+  keep_height();
+}
+
+/// What stands below does not move when a shorter sentence follows.
+void VerdictPanel::keep_height() {
+  setMinimumHeight(std::max(minimumHeight(), layout()->heightForWidth(width())));
 }
 
 QString VerdictPanel::sentence() const { return sentence_->text(); }

@@ -22,7 +22,12 @@ class VerdictPanel : public QWidget {
   QString sentence() const;
   QString reasons() const;
 
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+
  private:
+  void keep_height();
+
   QLabel* sentence_;
   QLabel* reasons_;
   QToolButton* why_;

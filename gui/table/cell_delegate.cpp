@@ -72,8 +72,9 @@ void CellDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
   const QRectF cell(option.rect);
   painter->save();
   painter->setClipRect(option.rect);
-  if (option.features & QStyleOptionViewItem::Alternate)
-    painter->fillRect(option.rect, option.palette.alternateBase());
+  // Over what the style drew of a selected row, on which our ink could not be read.
+  const bool is_odd = option.features & QStyleOptionViewItem::Alternate;
+  painter->fillRect(option.rect, is_odd ? option.palette.alternateBase() : option.palette.base());
   if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, theme.selection);
   if (!column.shares.empty()) {
     draw_bands(*painter, cell, column, column.shares[row], theme);

@@ -18,6 +18,7 @@ struct Curve {
 };
 
 void draw(QPainter& painter, const QRectF& box, const Curve& curve, const Theme& theme) {
+  painter.setBrush(Qt::NoBrush);  // the curve before this one left its own
   painter.setPen(theme.grid);
   painter.drawRect(box);
   painter.setPen(theme.ink);

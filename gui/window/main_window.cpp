@@ -196,6 +196,7 @@ void MainWindow::make_progress() {
   connect(opening_, &Opening::progressed, this, &MainWindow::show_progress);
   connect(opening_, &Opening::failed, this, &MainWindow::tell);
   connect(opening_, &Opening::opened, this, [this](const std::filesystem::path& path) {
+    banner_->withdraw(QString::fromStdString(path.string()));
     if (!remembers_) return;
     settings_.add_recent(QString::fromStdString(std::filesystem::absolute(path).string()));
     welcome_->set_recent(settings_.recent());

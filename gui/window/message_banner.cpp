@@ -39,6 +39,15 @@ void MessageBanner::tell(const QString& message) {
   if (messages_.contains(message)) return;
   messages_ += message;
   if (messages_.size() > most_messages) messages_.removeFirst();
+  show_messages();
+}
+
+void MessageBanner::withdraw(const QString& about) {
+  const auto gone = messages_.removeIf([&](const QString& one) { return one.contains(about); });
+  if (gone > 0) show_messages();
+}
+
+void MessageBanner::show_messages() {
   text_->setText(messages_.join(u'\n'));
   text_->setToolTip(text_->text());
   text_->setAccessibleName(text_->text());

@@ -15,6 +15,8 @@ class MessageBanner : public QFrame {
 
   /// Shows one line more; the oldest go where there are many.
   void tell(const QString& message);
+  /// Takes back what names `about`, since it holds no longer.
+  void withdraw(const QString& about);
   void dismiss();
   const QStringList& messages() const { return messages_; }
 
@@ -22,6 +24,8 @@ class MessageBanner : public QFrame {
   void changed();
 
  private:
+  void show_messages();
+
   QStringList messages_;
   QLabel* text_ = nullptr;
 };

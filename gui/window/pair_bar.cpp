@@ -3,6 +3,8 @@
 #include <QComboBox>
 #include <QLabel>
 #include <QSignalBlocker>
+#include <QStyleOptionComboBox>
+#include <QStylePainter>
 #include <algorithm>
 
 namespace shardscope::gui {
@@ -20,6 +22,25 @@ int place_of(const Workspace& workspace, const ScenarioPointer& scenario) {
 ScenarioPointer scenario_at(const Workspace& workspace, int place) {
   return place <= 0 ? nullptr : workspace.scenarios()[static_cast<std::size_t>(place - 1)];
 }
+
+/// A chooser that keeps both ends of a long name: runs of one folder differ at the end.
+class NameBox : public QComboBox {
+ public:
+  using QComboBox::QComboBox;
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QStylePainter painter(this);
+    QStyleOptionComboBox option;
+    initStyleOption(&option);
+    painter.drawComplexControl(QStyle::CC_ComboBox, option);
+    const QRect room =
+        style()->subControlRect(QStyle::CC_ComboBox, &option, QStyle::SC_ComboBoxEditField, this);
+    option.currentText =
+        option.fontMetrics.elidedText(option.currentText, Qt::ElideMiddle, room.width() - 4);
+    painter.drawControl(QStyle::CE_ComboBoxLabel, option);
+  }
+};
 
 }  // namespace
 
@@ -41,7 +62,7 @@ PairBar::PairBar(Workspace& workspace, QWidget* parent)
 QComboBox* PairBar::add_chooser(const QString& letter, const QString& name) {
   auto* text = new QLabel(letter, this);
   text->setMargin(4);
-  auto* box = new QComboBox(this);
+  auto* box = new NameBox(this);
   box->setAccessibleName(name);
   box->setMinimumContentsLength(letters_shown);
   box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
