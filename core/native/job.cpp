@@ -283,7 +283,8 @@ const std::vector<Key>& keys() {
            j.strategy.checkpointing = parse_checkpointing(j.pytorch_checkpointing, v.where());
        },
        [](const Job& j) -> Json {
-         return is_native(j) ? Json(name_of(j.strategy.checkpointing)) : j.pytorch_checkpointing;
+         return is_native(j) ? Json(name_of(j.strategy.checkpointing))
+                             : Json(j.pytorch_checkpointing);
        }},
       {"precision", precisions,
        "bf16_mixed: bfloat16 compute beside float32 master, gradients and states; usual on cuda",
@@ -293,7 +294,7 @@ const std::vector<Key>& keys() {
          j.precision_given = true;
        },
        [](const Job& j) -> Json {
-         return is_native(j) ? Json(name_of(j.strategy.precision)) : j.pytorch_precision;
+         return is_native(j) ? Json(name_of(j.strategy.precision)) : Json(j.pytorch_precision);
        }},
       {"reduce_every_micro_batch", "true | false",
        "reduce gradients in every micro-batch, or only in the last",
