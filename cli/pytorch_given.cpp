@@ -44,7 +44,9 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
       option = std::move(text);
     }
   };
-  if (!given.job.strategy) take("mesh", given.job.mesh, text_of(job.strategy.mesh));
+  const bool is_hybrid = job.strategy.sharding == ShardingStrategy::hybrid_shard ||
+                         job.strategy.sharding == ShardingStrategy::hybrid_shard_zero2;
+  if (!given.job.strategy && is_hybrid) take("mesh", given.job.mesh, text_of(job.strategy.mesh));
   take("strategy", given.job.strategy, std::string(name_of(job.strategy.sharding)));
   take("wrap", given.job.wrap, text_of(job.strategy.wrap));
   if (!sharding.deepspeed)

@@ -113,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "--runtime fsdp2 --world 8 --mesh shard=16",
                       "--runtime fsdp2 --world 8 --mesh shard=4",
                       "--runtime fsdp1 --world 8 --mesh replicate=3,shard=3",
+                      "--runtime fsdp1 --world 8 --mesh replicate=2,shard=4",
                       "--runtime fsdp2 --world 8 --mesh pipeline=2,shard=4",
                       "--runtime fsdp2 --world 8 --mesh replicate=2,shard=3",
                       "--runtime ddp --world 8 --mesh shard=8",

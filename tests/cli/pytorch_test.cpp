@@ -345,6 +345,9 @@ TEST_F(Pytorch, AnOptionThatAJobCannotHaveIsNamed) {
   const Outcome outcome = workplace_.run("simulate --job job.json --cluster h100_sxm");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("job.json: pytorch.atention"));
+  set_up_tiny_job(workplace_);
+  workplace_.write(
+      "job.json", replaced(tiny_job(), "\"full_shard\"", "\"full_shard\", \"runtime\": \"fsdp2\""));
   const Outcome trained = workplace_.run("train job.json");
   EXPECT_EQ(trained.code, 2);
   EXPECT_THAT(trained.errors, HasSubstr("the runtime is fsdp2"));

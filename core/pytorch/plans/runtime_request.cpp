@@ -63,10 +63,10 @@ void check_mesh(const RuntimeRequest& request) {
     throw bad_mesh(fmt::format("{} has no pipeline axis", runtime),
                    "leave pipeline out; pipelines are not simulated");
   if (static_cast<std::int64_t>(mesh.replicate) * mesh.shard != request.world)
-    throw bad_mesh(fmt::format("{} makes {} ranks, and the world has {}", text_of(mesh),
-                               static_cast<std::int64_t>(mesh.replicate) * mesh.shard,
-                               request.world),
-                   "give axes that multiply to the world");
+    throw bad_mesh(
+        fmt::format("{} makes {} ranks, and the world has {}", text_of(mesh),
+                    static_cast<std::int64_t>(mesh.replicate) * mesh.shard, request.world),
+        "give axes that multiply to the world");
   if (request.runtime == Runtime::ddp && mesh.shard > 1)
     throw bad_mesh("ddp replicates the model on all ranks and has no shard axis",
                    "leave --mesh out, or give --runtime fsdp2");
@@ -110,6 +110,22 @@ std::vector<std::string> single_modules(const UnitChoice& units) {
   return names;
 }
 
+bool is_hybrid(ShardingStrategy sharding) {
+  return sharding == ShardingStrategy::hybrid_shard ||
+         sharding == ShardingStrategy::hybrid_shard_zero2;
+}
+
+/// A hybrid's mesh has two dimensions. Of the other strategies' one dimension all ranks are in it,
+/// as they are without a mesh; of two, FSDP1 would shard over the first.
+std::optional<Mesh> fsdp1_mesh(const RuntimeRequest& request) {
+  if (!request.mesh || is_hybrid(request.sharding)) return request.mesh;
+  if (request.mesh->replicate > 1)
+    throw bad_mesh(fmt::format("{} shards over all ranks, got {}", name_of(request.sharding),
+                               text_of(*request.mesh)),
+                   "use --strategy hybrid_shard, or drop the replicate axis");
+  return std::nullopt;
+}
+
 Fsdp1Settings fsdp1_settings_on(const Model& model, const ModuleTree& tree,
                                 const RuntimeRequest& request) {
   if (request.sharding == ShardingStrategy::zero1)
@@ -118,7 +134,7 @@ Fsdp1Settings fsdp1_settings_on(const Model& model, const ModuleTree& tree,
   Fsdp1Settings settings{.world = request.world,
                          .strategy = request.sharding,
                          .use_original_parameters = request.use_original_parameters,
-                         .mesh = request.mesh,
+                         .mesh = fsdp1_mesh(request),
                          .ranks_per_node = request.ranks_per_node,
                          .wrapped_by_hand = single_modules(request.units),
                          .auto_wrap = auto_wrap(model, request.units)};
@@ -130,11 +146,6 @@ Fsdp1Settings fsdp1_settings_on(const Model& model, const ModuleTree& tree,
 ShardingPlan fsdp1_plan(const Model& model, const RuntimeRequest& request) {
   const ModuleTree tree = tree_in(model, request.precision);
   return plan_of(tree, fsdp1_settings_on(model, tree, request), question_of(request));
-}
-
-bool is_hybrid(ShardingStrategy sharding) {
-  return sharding == ShardingStrategy::hybrid_shard ||
-         sharding == ShardingStrategy::hybrid_shard_zero2;
 }
 
 Fsdp2Mesh fsdp2_mesh(const RuntimeRequest& request) {
