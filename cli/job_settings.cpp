@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -145,7 +144,7 @@ void leave_job(const RunFolder& folder, Job job, int world, const JobSettings& s
     if (settings.job.precision) job.pytorch_precision = *settings.job.precision;
     set_choice(job, *choice);
     job.pytorch = given(settings);
-    write_atomically(folder.predicted_choice(), planner::choice_json(*choice).dump(2) + "\n");
+    write_atomically(folder.predicted_choice(), planner::choice_json(*choice));
   }
   write_atomically(folder.job(), to_json(job, folder.root));
 }

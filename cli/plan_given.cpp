@@ -124,9 +124,12 @@ bool is_better(const Summary& changed, const Summary& given) {
 
 Choice choice_of(const PytorchScenario& scenario) {
   const eager::TrainingSetup& setup = scenario.setup;
-  Choice choice{.batch = setup.loop.batch,
-                .micro_batches = setup.loop.micro_batches,
-                .precision = precision_of(scenario)};
+  Choice choice{
+      .batch = setup.loop.batch,
+      .micro_batches = setup.loop.micro_batches,
+      .reduces_every_micro_batch =
+          !setup.loop.syncs_once && !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime),
+      .precision = precision_of(scenario)};
   std::visit([&](const auto& runtime) { read(runtime, scenario, choice); }, setup.runtime);
   const std::size_t blocks = eager::checkpointing_of(scenario.model, {.every = 1}).modules.size();
   if (!setup.checkpointing.modules.empty())

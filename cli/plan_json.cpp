@@ -9,6 +9,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json settings_json(const planner::Choice& choice) {
+  return Json::parse(planner::choice_json(choice));
+}
+
 Json summary_json(const Summary& summary) {
   Json json = Json::parse(to_json(summary, "plan"));
   json.erase("schema");
@@ -19,7 +23,7 @@ Json candidate_json(const Candidate& candidate, const PlanOptions& options) {
   Json json = summary_json(candidate.summary);
   json["place"] = candidate.place;
   json["why"] = candidate.why.empty() ? Json() : Json(candidate.why);
-  json["settings"] = planner::choice_json(candidate.choice);
+  json["settings"] = settings_json(candidate.choice);
   json["text"] = planner::text_of(candidate.choice);
   json["needed_memory_bytes"] = needed_memory(candidate.summary).count;
   json["ties_with_best"] = candidate.ties;
@@ -45,7 +49,7 @@ Json given_json(const GivenFile& given) {
   json["change"] = nullptr;
   if (given.changed) {
     Json changed = summary_json(given.changed->summary);
-    changed["settings"] = planner::choice_json(given.changed->choice);
+    changed["settings"] = settings_json(given.changed->choice);
     json["change"] = {{"settings", given.changes}, {"then", std::move(changed)}};
   }
   return json;

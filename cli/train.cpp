@@ -174,8 +174,8 @@ void clear_results(const RunFolder& folder) {
   std::error_code ignored;
   for (const auto& path :
        {folder.summary(), folder.metrics(), folder.hardware(), folder.predicted_summary(),
-        folder.predicted_trace(), folder.predicted_buffers(), folder.comparison(),
-        folder.comparison_text()}) {
+        folder.predicted_trace(), folder.predicted_buffers(), folder.predicted_choice(),
+        folder.comparison(), folder.comparison_text()}) {
     std::filesystem::remove(path, ignored);
   }
   std::filesystem::remove_all(folder.profiles(), ignored);

@@ -25,18 +25,20 @@ int size_of(const JsonValue& value, int least) {
 
 }  // namespace
 
-nlohmann::ordered_json choice_json(const Choice& choice) {
-  return {{"runtime", name_of(choice.runtime)},
-          {"strategy", name_of(choice.sharding)},
-          {"mesh", text_of(choice.mesh)},
-          {"blocks_per_unit", choice.blocks_per_unit},
-          {"prefetch", name_of(choice.prefetch)},
-          {"batch", choice.batch},
-          {"accumulate", choice.micro_batches},
-          {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
-          {"checkpointing", text_of(choice.checkpointing)},
-          {"offload", name_of(choice.offload)},
-          {"precision", name_of(choice.precision)}};
+std::string choice_json(const Choice& choice) {
+  const nlohmann::ordered_json json{{"runtime", name_of(choice.runtime)},
+                                    {"strategy", name_of(choice.sharding)},
+                                    {"mesh", text_of(choice.mesh)},
+                                    {"blocks_per_unit", choice.blocks_per_unit},
+                                    {"prefetch", name_of(choice.prefetch)},
+                                    {"batch", choice.batch},
+                                    {"accumulate", choice.micro_batches},
+                                    {"reduce_every_micro_batch", choice.reduces_every_micro_batch},
+                                    {"checkpointing", text_of(choice.checkpointing)},
+                                    {"offload", name_of(choice.offload)},
+                                    {"precision", name_of(choice.precision)}};
+  constexpr int indent = 2;
+  return json.dump(indent) + "\n";
 }
 
 Choice read_choice(const std::filesystem::path& path) {

@@ -3,14 +3,14 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "sim/planner/choice.h"
 
 namespace shardscope::planner {
 
 /// "runtime", "strategy", "mesh", ... (docs/cli.md).
-nlohmann::ordered_json choice_json(const Choice& choice);
+std::string choice_json(const Choice& choice);
 
 /// A file that holds `choice_json`. Throws Error with file, line, key.
 Choice read_choice(const std::filesystem::path& file);

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "core/format/atomic_file.h"
+#include "core/native/job.h"
 #include "gui/data/open_run.h"
 #include "gui/what_if/factor_slider.h"
 #include "gui/what_if/run_pane.h"
@@ -156,7 +157,7 @@ TEST_F(WhatIfViewTest, WithoutARunItSaysWhatToOpen) {
 TEST_F(WhatIfViewTest, ARealRunCompletesAndIsOpened) {
   RunPane& pane = view_.run_pane();
   QSignalSpy ended(&pane, &RunPane::ended);
-  pane.start({.job_text = read_whole(folder_ / "run/job.json"),
+  pane.start({.job_text = to_json(read_job(folder_ / "run/job.json")),
               .ranks = 2,
               .steps = 2,
               .machine = folder_ / "run/hardware.json",
@@ -176,7 +177,7 @@ TEST_F(WhatIfViewTest, ARealRunCompletesAndIsOpened) {
 TEST_F(WhatIfViewTest, AStoppedRunKeepsItsSteps) {
   RunPane& pane = view_.run_pane();
   QSignalSpy ended(&pane, &RunPane::ended), progressed(&pane.process(), &RunProcess::progressed);
-  pane.start({.job_text = read_whole(folder_ / "run/job.json"),
+  pane.start({.job_text = to_json(read_job(folder_ / "run/job.json")),
               .ranks = 2,
               .steps = 1'000'000,
               .machine = folder_ / "run/hardware.json",
