@@ -127,8 +127,8 @@ Choice choice_of(const PytorchScenario& scenario) {
   Choice choice{
       .batch = setup.loop.batch,
       .micro_batches = setup.loop.micro_batches,
-      .reduces_every_micro_batch =
-          !setup.loop.syncs_once && !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime),
+      .reduces_every_micro_batch = setup.loop.micro_batches > 1 && !setup.loop.syncs_once &&
+                                   !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime),
       .precision = precision_of(scenario)};
   std::visit([&](const auto& runtime) { read(runtime, scenario, choice); }, setup.runtime);
   const std::size_t blocks = eager::checkpointing_of(scenario.model, {.every = 1}).modules.size();
