@@ -78,6 +78,7 @@ struct Command::Impl {
   std::string group = "Options";
   std::function<ExitCode()> action;
   std::vector<std::string>* passed_on = nullptr;
+  std::vector<std::string>* command_line = nullptr;
 
   CLI::Option* add(std::string_view name, std::function<void(const std::string&)> store,
                    const OptionHelp& help) {
@@ -151,6 +152,13 @@ void Command::pass_on(std::string_view name, std::vector<std::string>& values,
   impl_->passed_on = &values;
 }
 
+void Command::command_line(std::vector<std::string>& words, std::string_view text) {
+  CLI::App& app = impl_->app;
+  app.description(fmt::format("{}\n\n{} [OPTIONS] -- COMMAND...\n    COMMAND: {}",
+                              app.get_description(), app.get_name(), text));
+  impl_->command_line = &words;
+}
+
 void Command::not_yet(std::string_view name, std::string_view what, std::string_view way_out) {
   const auto refuse = [parts = Error::Parts{.where = std::string(name),
                                             .what = std::string(what) + " at this commit",
@@ -186,9 +194,20 @@ ExitCode Command::run(const std::vector<std::string>& arguments) {
     *impl_->passed_on = arguments;
     return impl_->action();
   }
-  refuse_empty_values(arguments);
+  auto end = arguments.end();
+  if (impl_->command_line && !asks_for_help(arguments)) {
+    end = std::find(arguments.begin(), arguments.end(), "--");
+    if (end == arguments.end() || end + 1 == arguments.end())
+      throw Error(
+          {.where = "--",
+           .what = "no command was given",
+           .way_out = "write it behind --, as in: " + app.get_name() + " -- python train.py"});
+    impl_->command_line->assign(end + 1, arguments.end());
+  }
+  const std::vector<std::string> own(arguments.begin(), end);
+  refuse_empty_values(own);
   try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+    app.parse(std::vector<std::string>(own.rbegin(), own.rend()));
   } catch (const CLI::CallForHelp&) {
     print(help_of(app));
     return ExitCode::done;

@@ -42,6 +42,8 @@ class Command {
   /// Everything that follows the verb goes to another program as it stands, unless it asks for
   /// help.
   void pass_on(std::string_view name, std::vector<std::string>& values, std::string_view text);
+  /// What follows "--" goes to another program as it stands; it must be there.
+  void command_line(std::vector<std::string>& words, std::string_view text);
   /// An option that docs/cli.md promises and this commit has not: using it throws Error with this
   /// way out.
   void not_yet(std::string_view name, std::string_view what, std::string_view way_out);

@@ -21,7 +21,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 16> verbs{
+constexpr std::array<Verb, 17> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
@@ -32,6 +32,8 @@ constexpr std::array<Verb, 16> verbs{
      {"train", "predicts, really trains, and compares", declare_train},
      {"profile", "profiles steps of a running job", declare_profile},
      {"compare", "compares runs: predicted and profiled", declare_compare},
+     {"record", "runs any PyTorch script on a GPU that is not there, and predicts it",
+      declare_record},
      {"import", "makes a run folder from traces of other tools", declare_import},
      {"report", "reports on a trace of any tool", declare_report},
      {"lint", "what the real tools would do with a configuration file", declare_lint},

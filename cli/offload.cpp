@@ -67,9 +67,8 @@ std::string untimed_offload(const eager::TrainingSetup& setup) {
   const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
   const auto* fsdp1 = std::get_if<Fsdp1Setup>(&setup.runtime);
   const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
-  const bool offloads =
-      (zero && zero->settings.offload_optimizer.device != OffloadDevice::none) ||
-      (fsdp1 && fsdp1->options.offload_parameters) || (fsdp2 && fsdp2->offload);
+  const bool offloads = (zero && zero->settings.offload_optimizer.device != OffloadDevice::none) ||
+                        (fsdp1 && fsdp1->options.offload_parameters) || (fsdp2 && fsdp2->offload);
   if (!offloads) return {};
   std::string text =
       "offload: the host's update takes no time here, and copies between host and device are not "

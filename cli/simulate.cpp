@@ -19,6 +19,7 @@
 #include "cli/pytorch_prediction.h"
 #include "cli/pytorch_remedy.h"
 #include "cli/pytorch_scenario.h"
+#include "cli/recorded_prediction.h"
 #include "cli/sharding_options.h"
 #include "cli/summary_text.h"
 #include "cli/verb.h"
@@ -33,7 +34,7 @@ struct SimulateOptions {
   OutputOptions output;
   ShardingOptions sharding;
   PytorchOptions pytorch;
-  std::optional<std::string> cluster, folder, margin;
+  std::optional<std::string> cluster, folder, margin, recording;
   bool explain = false;
 };
 
@@ -135,7 +136,28 @@ ExitCode run_pytorch(SimulateOptions& options) {
   return prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
+/// What `record` left, on this machine.
+ExitCode run_recording(const SimulateOptions& options) {
+  const HardwareChoice hardware = require_hardware(options.cluster);
+  RecordedRun run = predict_recording(*options.recording, hardware.profile);
+  run.prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
+  if (options.output.json) {
+    print(recorded_json(run, "simulate") + "\n");
+  } else {
+    note_assumptions(options.output, run.prediction.summary.assumed);
+    print(recorded_text(run, hardware.profile, options.output.painter()));
+  }
+  if (options.folder) {
+    const RunFolder folder{*options.folder};
+    create_folder(folder.root);
+    leave_in(folder, run.prediction, run.settings.place.world, hardware.profile);
+    options.output.note(fmt::format("left in {}", *options.folder));
+  }
+  return run.prediction.summary.fits ? ExitCode::done : ExitCode::no;
+}
+
 ExitCode run_simulate(SimulateOptions options) {
+  if (options.recording) return run_recording(options);
   take_settings_of_job(settings_of(options));
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
@@ -176,6 +198,8 @@ void declare_simulate(Command& command) {
   command.option(
       "--cluster", options->cluster,
       {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
+  command.option("--recording", options->recording,
+                 {"FOLDER", "plays what `shardscope record` left, instead of a job"});
   declare_margin_option(command, options->margin);
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,

@@ -35,6 +35,7 @@ std::string head_of(const Summary& summary) {
     text += fmt::format("   (nine of ten from {} to {})", rounded_text(summary.step_time_low),
                         rounded_text(summary.step_time_high));
   }
+  if (summary.tokens_per_s == 0) return text + "\n";  // a recording's tokens may not be known
   text += fmt::format("\nthroughput  {:.0f} tokens/s", summary.tokens_per_s);
   if (summary.world > 1)
     text += fmt::format(", {:.0f} per device", summary.tokens_per_s_per_device);

@@ -27,6 +27,7 @@ void declare_import(Command& command);
 void declare_lint(Command& command);
 void declare_plan(Command& command);
 void declare_profile(Command& command);
+void declare_record(Command& command);
 void declare_report(Command& command);
 void declare_validate(Command& command);
 

@@ -1,0 +1,101 @@
+// What the device that is not there holds: memory, streams, events, and the names of kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardscope::recorder {
+
+/// What is launched while a stream is captured.
+struct Graph {
+  int id = 0;
+  std::vector<std::string> nodes;  ///< lines of the log, without thread
+};
+
+struct Stream;
+
+/// What a stream waited for at a place in it: another stream's work up to a place there.
+struct StreamWait {
+  std::int64_t at = 0;
+  Stream* other = nullptr;
+  std::int64_t position = 0;
+};
+
+struct Stream {
+  int id = 0;  ///< 0: the default stream
+  int priority = 0;
+  unsigned flags = 0;
+  std::int64_t issued = 0;        ///< operations and waits so far
+  std::int64_t finished = 0;      ///< of these, as far as the host knows
+  std::vector<StreamWait> waits;  ///< of what is not finished
+  Graph* capture = nullptr;
+};
+
+struct Event {
+  int id = 0;
+  int recorded = 0;  ///< times
+  Stream* stream = nullptr;
+  std::int64_t position = 0;  ///< in its stream
+  Graph* capture = nullptr;
+};
+
+/// When work on the device ends, as far as the host can tell.
+enum class DeviceTime {
+  zero,  ///< at once
+  sync   ///< when the host waits for it, and not before
+};
+DeviceTime device_time();
+
+int device_count();
+int current_device();
+void set_current_device(int device);
+
+/// Bytes of a device: all of it, and what is taken.
+std::size_t total_memory();
+std::size_t used_memory(int device);
+/// Address space of `bytes`, counted as the current device's; null: the device has less.
+void* allocate(std::size_t bytes);
+void free_memory(void* address);
+/// The same in two steps, as the virtual memory calls have it.
+void* reserve_addresses(std::size_t bytes);
+bool take_memory(std::size_t bytes);
+void give_memory(std::size_t bytes);
+/// Does the device own it. `base` and `bytes` of the block where they are wanted.
+bool is_on_device(const void* address, void** base = nullptr, std::size_t* bytes = nullptr);
+void add_pinned(void* address, std::size_t bytes);
+void remove_pinned(void* address);
+bool is_pinned(const void* address);
+
+/// Up to a mebibyte is copied. What is longer is neither read nor written, but where the host
+/// receives it: zeros.
+void copy(void* to, const void* from, std::size_t bytes);
+/// The next copy to the host of 4 or 8 bytes on this thread gives `value`: a count that no kernel
+/// made.
+void answer_next_copy(std::int64_t value);
+bool take_answer(void* to, std::size_t bytes);
+
+Stream* stream_of(void* handle);
+Stream* make_stream(unsigned flags, int priority);
+Event* make_event();
+Graph* begin_capture(Stream* stream);
+Graph* end_capture(Stream* stream);
+void record(Event* event, Stream* stream);
+void wait(Stream* stream, Event* event);
+bool is_finished(const Event* event);
+bool is_finished(const Stream* stream);
+void synchronize(Stream* stream);
+void synchronize(Event* event);
+void synchronize_all();
+
+/// Something that is put on a stream: a line of the log "KIND s<stream> ...".
+[[gnu::format(printf, 3, 4)]] void issue(const char* kind, Stream* stream, const char* format, ...);
+
+void name_kernel(const void* handle, const char* name);
+const char* kernel_name(const void* handle);
+
+/// A function that nobody wrote was called. Told once.
+long unknown_call(const char* name);
+
+}  // namespace shardscope::recorder

@@ -1,0 +1,455 @@
+// What torch says of itself while it runs on the device that is not there: operators with their
+// tensors, and every block of its caching allocator. And what the device cannot say: results of
+// operators on integers and on small tensors are computed on the host and put in their place, so
+// that questions which a script puts to its data get true answers.
+//
+// Built on first use against the script's own torch, whose binary interface it needs
+// (backend/recorder/python/shardscope_recorder/build.py).
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#if __has_include(<cuda_runtime_api.h>)
+#include <c10/cuda/CUDACachingAllocator.h>
+#define SHARDSCOPE_SEES_BLOCKS 1
+#endif
+
+namespace {
+
+using Values = c10::ArrayRef<const c10::IValue>;
+
+constexpr std::int64_t most_floats = 1 << 16, most_integers = 1 << 22, most_on_host = 1 << 20;
+constexpr std::size_t longest_list = 512;
+
+/// Functions of the device's library.
+struct Device {
+  void (*log)(const char*) = nullptr;
+  unsigned (*text)(const char*) = nullptr;
+  void (*answer)(long) = nullptr;
+  int (*stream)(void*) = nullptr;
+};
+Device device;
+
+thread_local bool is_busy = false;              ///< inside the observer itself
+thread_local std::int64_t shadowed_inside = 0;  ///< operators that the running one called
+
+// ------------------------------------------------------------------ how tensors are written down
+
+const char* short_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "f32";
+    case at::kBFloat16:
+      return "bf16";
+    case at::kHalf:
+      return "f16";
+    case at::kDouble:
+      return "f64";
+    case at::kLong:
+      return "i64";
+    case at::kInt:
+      return "i32";
+    case at::kBool:
+      return "bool";
+    case at::kByte:
+      return "u8";
+    case at::kChar:
+      return "i8";
+    default:
+      return c10::toString(type);
+  }
+}
+
+/// "bf16[4,8]", "cpu:i64[2]"; strides behind it where it is not contiguous: "f32[4,8]/1,4".
+void describe(std::string& to, const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    to += "-";
+    return;
+  }
+  if (!tensor.is_cuda()) to += std::string(c10::DeviceTypeName(tensor.device().type(), true)) + ":";
+  to += short_name(tensor.scalar_type());
+  to += '[';
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    to += (i == 0 ? "" : ",") + std::to_string(tensor.size(i));
+  to += ']';
+  if (tensor.layout() != c10::kStrided || tensor.is_contiguous()) return;
+  to += '/';
+  for (std::int64_t i = 0; i < tensor.dim(); ++i)
+    to += (i == 0 ? "" : ",") + std::to_string(tensor.stride(i));
+}
+
+void describe(std::string& to, const c10::IValue& value) {
+  if (value.isTensor()) return describe(to, value.toTensor());
+  if (value.isTensorList()) {
+    const std::vector<at::Tensor> list = value.toTensorVector();
+    to += '{';
+    for (std::size_t i = 0; i < list.size() && i < longest_list; ++i) {
+      if (i > 0) to += ' ';
+      describe(to, list[i]);
+    }
+    to += '}';
+    return;
+  }
+  if (value.isInt())
+    to += std::to_string(value.toInt());
+  else if (value.isBool())
+    to += value.toBool() ? "True" : "False";
+  else if (value.isDouble())
+    to += std::to_string(value.toDouble());
+  else
+    to += '_';
+}
+
+std::string described(Values values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i > 0) text += ';';
+    describe(text, values[i]);
+  }
+  return text;
+}
+
+// ------------------------------------------------------------------ results on the host
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.layout() == c10::kStrided && !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+         tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr) &&
+         !tensor.is_neg() && !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
+}
+
+struct Sizes {
+  bool is_plain = true, has_cuda = false;
+  std::int64_t floats = 0, integers = 0;
+
+  void add(const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    is_plain = is_plain && ::is_plain(tensor);
+    if (!is_plain) return;
+    if (!tensor.is_cuda()) {
+      is_plain = tensor.numel() <= most_on_host;
+      return;
+    }
+    has_cuda = true;
+    (at::isIntegralType(tensor.scalar_type(), true) ? integers : floats) += tensor.numel();
+  }
+  void add(const c10::IValue& value) {
+    if (value.isTensor()) {
+      add(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& one : value.toTensorVector()) add(one);
+    } else if (value.isOptionalTensorList()) {
+      for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+        if (one) add(*one);
+    }
+  }
+  bool are_small() const { return is_plain && floats <= most_floats && integers <= most_integers; }
+};
+
+Sizes sizes_of(Values values) {
+  Sizes sizes;
+  for (const c10::IValue& value : values) sizes.add(value);
+  return sizes;
+}
+
+/// The same bytes as a tensor of the host, which they are.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda()) return tensor;
+  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
+                       at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU));
+}
+
+c10::IValue on_host(const c10::IValue& value) {
+  if (value.isTensor()) return on_host(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& one : value.toTensorVector()) list.push_back(on_host(one));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+      list.push_back(one ? std::optional<at::Tensor>(on_host(*one)) : std::nullopt);
+    return list;
+  }
+  if (value.isDevice()) return c10::Device(c10::kCPU);
+  if (value.isGenerator()) return {};
+  return value;
+}
+
+/// Nothing that the observer calls is observed, differentiated, cast or seen by Python.
+class Quiet {
+ public:
+  Quiet() { is_busy = true; }
+  ~Quiet() { is_busy = false; }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  at::DisableRecordFunctionGuard unobserved_;
+  at::AutoDispatchBelowAutograd without_gradient_;
+  c10::impl::ExcludeDispatchKeyGuard python_{c10::DispatchKey::Python};
+  c10::impl::ExcludeDispatchKeyGuard snapshot_{c10::DispatchKey::PythonTLSSnapshot};
+  c10::impl::ExcludeDispatchKeyGuard autocast_{c10::autocast_dispatch_keyset};
+};
+
+std::optional<torch::jit::Stack> run_on_host(const c10::OperatorHandle& op, Values inputs) {
+  torch::jit::Stack stack;
+  for (const c10::IValue& value : inputs) stack.push_back(on_host(value));
+  // The script's own random numbers on the host stay what they are.
+  const bool is_random = op.hasTag(at::Tag::nondeterministic_seeded);
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor state = is_random ? generator.get_state() : at::Tensor();
+  bool worked = true;
+  try {
+    op.callBoxed(stack);
+  } catch (const std::exception&) {
+    worked = false;
+  }
+  if (is_random) generator.set_state(state);
+  if (!worked) return std::nullopt;
+  return stack;
+}
+
+void put(const at::Tensor& to, const at::Tensor& from) {
+  if (!to.defined() || !from.defined() || !to.is_cuda() || from.is_cuda()) return;
+  const at::Tensor place = on_host(to);
+  if (place.sizes() == from.sizes() && place.data_ptr() != from.data_ptr()) place.copy_(from);
+}
+
+void put(const c10::IValue& to, const c10::IValue& from) {
+  if (to.isTensor() && from.isTensor()) return put(to.toTensor(), from.toTensor());
+  if (!to.isTensorList() || !from.isTensorList()) return;
+  const auto places = to.toTensorVector(), results = from.toTensorVector();
+  for (std::size_t i = 0; i < std::min(places.size(), results.size()); ++i)
+    put(places[i], results[i]);
+}
+
+/// Of what nobody computed: 1 of one element, which a loss is; small numbers of few, so that
+/// routers spread; nothing of many, whose pages go back.
+void invent(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda() || !is_plain(tensor) || tensor.numel() == 0 ||
+      !at::isFloatingType(tensor.scalar_type()) || !tensor.is_non_overlapping_and_dense())
+    return;
+  if (tensor.numel() > most_floats) {
+    constexpr std::uintptr_t page = 4096;
+    const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data_ptr());
+    const std::uintptr_t end = begin + static_cast<std::uintptr_t>(tensor.nbytes());
+    const std::uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    return;
+  }
+  const at::Tensor place =
+      at::from_blob(tensor.data_ptr(), {tensor.numel()},
+                    at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU));
+  if (tensor.numel() == 1) {
+    place.fill_(1.0);
+    return;
+  }
+  static thread_local std::uint64_t state = 88172645463325252ULL;
+  const at::Tensor numbers = at::empty({tensor.numel()}, at::kFloat);
+  auto* number = numbers.data_ptr<float>();
+  for (std::int64_t i = 0; i < tensor.numel(); ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    number[i] = static_cast<float>(static_cast<double>(state >> 11) / 9007199254740992.0 - 0.5);
+  }
+  place.copy_(numbers);
+}
+
+bool starts_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
+
+/// Without results of its own, or whose results another place decides.
+bool has_no_values(const std::string& name) {
+  return starts_with(name, "c10d") || name.find("empty") != std::string::npos ||
+         name == "aten::record_stream" || name == "aten::_local_scalar_dense" ||
+         name == "aten::_pin_memory" || name == "aten::resize_" || name == "aten::set_";
+}
+
+bool is_view(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& result : schema.returns())
+    if (result.alias_info() != nullptr && !result.alias_info()->isWrite()) return true;
+  return false;
+}
+
+bool writes(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& argument : schema.arguments())
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) return true;
+  return false;
+}
+
+/// Operators whose number of results the host asks the device for.
+bool counts(const char* name) {
+  return std::strcmp(name, "aten::nonzero") == 0 || std::strcmp(name, "aten::_unique2") == 0 ||
+         std::strcmp(name, "aten::masked_select") == 0;
+}
+
+// ------------------------------------------------------------------ what RecordFunction calls
+
+struct Running : at::ObserverContext {
+  bool is_small = false;
+  std::int64_t shadowed_outside = 0;
+  std::vector<c10::IValue> inputs;  ///< a copy, since they are gone at the end
+};
+
+std::optional<c10::OperatorHandle> handle_of(const at::RecordFunction& function) {
+  const auto name = function.operator_name();
+  return name ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
+}
+
+std::string name_of(const at::RecordFunction& function) {
+  std::string name = function.name();
+  const auto op = function.operator_name();
+  if (op && !op->overload_name.empty()) name += "." + op->overload_name;
+  return name;
+}
+
+void log_begin(const at::RecordFunction& function) {
+  const bool is_backward = function.scope() == at::RecordScope::BACKWARD_FUNCTION;
+  const std::string line =
+      (is_backward ? "node\t" : "op\t") + std::to_string(device.text(name_of(function).c_str())) +
+      "\t" + std::to_string(device.text(described(function.inputs()).c_str())) + "\t" +
+      std::to_string(function.seqNr()) + "\t" +
+      std::to_string(is_backward ? static_cast<std::int64_t>(function.forwardThreadId()) : 0);
+  device.log(line.c_str());
+}
+
+void log_end(const at::RecordFunction& function) {
+  const std::vector<c10::IValue> outputs = function.outputs();
+  const std::string line =
+      "end\t" +
+      std::to_string(device.text(described(Values(outputs.data(), outputs.size())).c_str()));
+  device.log(line.c_str());
+}
+
+std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
+  if (is_busy) return nullptr;
+  auto running = std::make_unique<Running>();
+  running->shadowed_outside = std::exchange(shadowed_inside, 0);
+  log_begin(function);
+  if (function.scope() != at::RecordScope::FUNCTION) return running;
+  const Sizes sizes = sizes_of(function.inputs());
+  if (counts(function.name()) && sizes.has_cuda && sizes.are_small()) {
+    const Quiet quiet;
+    if (const auto op = handle_of(function))
+      if (const auto results = run_on_host(*op, function.inputs()))
+        device.answer(results->front().toTensor().size(0));
+  }
+  running->is_small = sizes.are_small();
+  if (running->is_small) running->inputs.assign(function.inputs().begin(), function.inputs().end());
+  return running;
+}
+
+void fill_results(const at::RecordFunction& function, const Running& running,
+                  const c10::OperatorHandle& op, bool changes_inputs) {
+  const std::vector<c10::IValue> outputs = function.outputs();
+  Sizes sizes = sizes_of(Values(running.inputs.data(), running.inputs.size()));
+  for (const c10::IValue& output : outputs) sizes.add(output);
+  const Quiet quiet;
+  if (!running.is_small || !sizes.has_cuda || !sizes.are_small()) {
+    if (changes_inputs) return;
+    for (const c10::IValue& output : outputs)
+      if (output.isTensor()) invent(output.toTensor());
+    return;
+  }
+  const auto results = run_on_host(op, Values(running.inputs.data(), running.inputs.size()));
+  if (!results) return;
+  const std::size_t count = std::min(results->size(), outputs.size());
+  for (std::size_t i = 0; i < count; ++i)
+    put(outputs[outputs.size() - count + i], (*results)[results->size() - count + i]);
+}
+
+void end(const at::RecordFunction& function, at::ObserverContext* context) {
+  const auto* running = static_cast<Running*>(context);
+  if (running == nullptr) return;
+  log_end(function);
+  const std::int64_t inside = std::exchange(shadowed_inside, running->shadowed_outside);
+  if (function.scope() != at::RecordScope::FUNCTION) {
+    shadowed_inside += inside;
+    return;
+  }
+  const auto op = handle_of(function);
+  if (!op || is_view(op->schema()) || has_no_values(op->operator_name().name)) return;
+  const bool changes_inputs = writes(op->schema());
+  // What it called has changed them already.
+  if (inside > 0 && changes_inputs) {
+    shadowed_inside += inside;
+    return;
+  }
+  ++shadowed_inside;
+  fill_results(function, *running, *op, changes_inputs);
+}
+
+#ifdef SHARDSCOPE_SEES_BLOCKS
+void log_block(const c10::CachingDeviceAllocator::TraceEntry& entry) {
+  using Action = c10::CachingDeviceAllocator::TraceEntry;
+  const char* what = nullptr;
+  switch (entry.action_) {
+    case Action::ALLOC:
+      what = "alloc";
+      break;
+    case Action::FREE_REQUESTED:
+      what = "free";
+      break;
+    case Action::FREE_COMPLETED:
+      what = "freed";
+      break;
+    case Action::SEGMENT_ALLOC:
+    case Action::SEGMENT_MAP:
+      what = "segment";
+      break;
+    case Action::SEGMENT_FREE:
+    case Action::SEGMENT_UNMAP:
+      what = "segment_free";
+      break;
+    case Action::OOM:
+      what = "oom";
+      break;
+    default:
+      return;
+  }
+  const std::string line = std::string(what) + "\t" + std::to_string(entry.addr_) + "\t" +
+                           std::to_string(entry.size_) + "\t" +
+                           std::to_string(device.stream(entry.stream_));
+  device.log(line.c_str());
+}
+#endif
+
+template <class Function>
+void find(Function& to, const char* name) {
+  to = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+[[gnu::constructor]] void start() {
+  find(device.log, "shardscope_log");
+  find(device.text, "shardscope_text");
+  find(device.answer, "shardscope_answer_next_copy");
+  find(device.stream, "shardscope_stream_id");
+  if (device.log == nullptr) return;
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(begin, end)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+}
+
+}  // namespace
+
+/// Called once torch's allocator is there: at its first call for memory.
+extern "C" void shardscope_observe_blocks() {
+#ifdef SHARDSCOPE_SEES_BLOCKS
+  if (device.log != nullptr)
+    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(log_block);
+#endif
+}

@@ -1,0 +1,114 @@
+"""Modules, phases and the purpose of memory, from hooks that torch has for all modules and optimizers."""
+import atexit
+import glob
+import time
+
+from . import log
+
+_names = {}  # id of a module: its full name
+_running = []  # modules whose forward runs, outermost first
+_known = set()  # (purpose, address) that were told
+
+
+def _name_modules(root):
+    for name, module in root.named_modules():
+        _names[id(module)] = name
+
+
+def _enter(module, arguments):
+    import torch
+    if torch.compiler.is_compiling():
+        return
+    if not _running or id(module) not in _names:
+        if not _running:
+            _name_modules(module)
+    _running.append(module)
+    log.line("enter", log.text(_names.get(id(module), "")), log.text(type(module).__name__))
+
+
+def _leave(module, arguments, output):
+    import torch
+    if torch.compiler.is_compiling() or not _running:
+        return
+    _running.pop()
+    log.line("leave")
+
+
+def _storage(tensor):
+    """Address and bytes of what a tensor lies in, on the device; of a DTensor this rank's part."""
+    tensor = getattr(tensor, "_local_tensor", tensor)
+    if not getattr(tensor, "is_cuda", False):
+        return None
+    storage = tensor.untyped_storage()
+    return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
+
+
+def _tell(purpose, tensor):
+    place = _storage(tensor) if tensor is not None else None
+    if place is None or (purpose, place) in _known:
+        return
+    _known.add((purpose, place))
+    log.line("purpose", purpose, *place)
+
+
+def _before_step(optimizer, arguments, options):
+    log.line("phase", "optimizer")
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            _tell("parameters", parameter)
+            _tell("gradients", parameter.grad)
+
+
+def _after_step(optimizer, arguments, options):
+    for state in optimizer.state.values():
+        for value in state.values():
+            if hasattr(value, "untyped_storage"):
+                _tell("optimizer_states", value)
+    _known.difference_update([one for one in _known if one[0] == "gradients"])
+    log.line("phase", "step_end")
+
+
+def _threads_are_idle():
+    """Of autograd's own: asleep, by /proc."""
+    for status in glob.glob("/proc/self/task/*/stat"):
+        try:
+            with open(status) as file:
+                name, _, rest = file.read().partition(" (")[2].rpartition(") ")
+        except OSError:
+            continue
+        if name.startswith("pt_autograd") and not rest.startswith("S"):
+            return False
+    return True
+
+
+def _wait_for_autograd():
+    """A thread of autograd that still lets go of a tensor when Python ends would end the process (SIGABRT): it asks for
+    Python's lock, which is not given any more. While this sleeps it gets it."""
+    quiet = 0
+    for _ in range(500):
+        time.sleep(0.01)
+        quiet = quiet + 1 if _threads_are_idle() else 0
+        if quiet == 3:
+            return
+
+
+def _tell_statistics(torch):
+    if not torch.cuda.is_initialized():
+        return
+    for device in range(torch.cuda.device_count()):
+        figures = torch.cuda.memory_stats(device)
+        if figures.get("reserved_bytes.all.peak", 0) > 0:
+            log.line("statistics", device, *[figures[f"{kind}_bytes.all.peak"]
+                                             for kind in ("allocated", "active", "reserved")])
+
+
+def watch(torch):
+    from torch.nn.modules import module
+    from torch.optim import optimizer
+
+    module.register_module_forward_pre_hook(_enter)
+    module.register_module_forward_hook(_leave, always_call=True)
+    optimizer.register_optimizer_step_pre_hook(_before_step)
+    optimizer.register_optimizer_step_post_hook(_after_step)
+    atexit.register(_wait_for_autograd)
+    atexit.register(_tell_statistics, torch)

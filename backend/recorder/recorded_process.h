@@ -1,0 +1,48 @@
+// Runs a command on the CUDA device that is not there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/quantities.h"
+
+namespace shardscope {
+
+/// When work on the device ends, as far as the host can tell: at once, or when the host waits.
+enum class RecordedTime : std::uint8_t { zero, sync };
+
+struct RecordedDevice {
+  std::string name;
+  Bytes memory;
+  int compute_capability = 90;  ///< 90 is 9.0
+  int multiprocessors = 132;
+  Bytes l2_cache;
+  int per_node = 1;  ///< devices of a node
+};
+
+struct RecordedCommand {
+  std::vector<std::string> arguments;  ///< the program first
+  std::filesystem::path folder;        ///< for the logs
+  RecordedDevice device;
+  int world = 1, rank = 0;  ///< a world of 1: the command's own processes are the job
+  RecordedTime time = RecordedTime::zero;
+};
+
+/// Where the device's library and the Python part were built or installed.
+struct RecorderFiles {
+  std::filesystem::path library;  ///< libshardscope_device.so
+  std::filesystem::path python;   ///< goes on PYTHONPATH
+  std::filesystem::path capabilities;
+};
+/// Beside the running program. Throws Error (ExitCode::outside) where they are not.
+RecorderFiles recorder_files();
+
+/// Runs it to its end, with its own input and output. Signals that this process gets go to it, too.
+/// Its exit code; 128 + the signal that ended it. Throws Error (ExitCode::outside) where it cannot
+/// be started.
+int run_recorded(const RecordedCommand& command);
+
+}  // namespace shardscope

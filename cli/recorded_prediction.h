@@ -1,0 +1,46 @@
+// What a recording of a script comes to on a machine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/terminal.h"
+#include "core/recording/recorded_schedule.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/prediction/prediction.h"
+
+namespace shardscope {
+
+/// recording.json of a run folder that `record` left.
+struct RecordingSettings {
+  std::vector<std::string> command;
+  RecordedPlace place;
+  std::string time = "zero";  ///< "zero", "sync"
+  std::string cluster;        ///< the profile that it was recorded for
+  int exit_code = 0;          ///< of the command
+  std::int64_t tokens = 0;    ///< of a step of the whole job; 0: not told
+};
+
+struct RecordedRun {
+  RecordingSettings settings;
+  Recording recording;  ///< its schedule is the prediction's
+  Prediction prediction;
+};
+
+std::filesystem::path events_file(const std::filesystem::path& folder);
+void write_settings(const RecordingSettings& facts, const Recording& recording,
+                 const std::filesystem::path& folder);
+/// Reads the folder and plays it on the machine. Throws Error naming the file.
+RecordedRun predict_recording(const std::filesystem::path& folder, const HardwareProfile& profile);
+/// The same of a log that was just written.
+RecordedRun predict_recording(const RecordingSettings& facts, const std::filesystem::path& folder,
+                              const HardwareProfile& profile);
+
+/// Command, ranks, what was not known; then the summary.
+std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile,
+                          const Painter& painter);
+std::string recorded_json(const RecordedRun& run, std::string_view verb);
+
+}  // namespace shardscope

@@ -1,0 +1,46 @@
+// The log that a recorded process leaves (docs/recording.md): lines with a thread and a kind.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardscope {
+
+struct LogLine {
+  int thread = 0;
+  std::string_view kind;                 ///< "kernel"
+  std::vector<std::string_view> fields;  ///< what follows it
+  std::size_t number = 0;                ///< in the file, from 1
+
+  /// A whole number; throws Error naming the line where there is none.
+  std::int64_t integer(std::size_t field) const;
+  std::string_view text(std::size_t field) const;
+};
+
+/// The file's text and its lines, in the order in which they were written. Not copied: lines look
+/// into the text.
+class EventLog {
+ public:
+  /// Throws Error where the file cannot be read or is of another version.
+  explicit EventLog(const std::filesystem::path& path);
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+
+  const std::vector<LogLine>& lines() const { return lines_; }
+  /// What lines name by that number; throws Error where nothing has it.
+  std::string_view text(std::int64_t number) const;
+  /// Did the process end by itself. Otherwise what there is, is there.
+  bool is_whole() const { return is_whole_; }
+
+ private:
+  std::filesystem::path path_;
+  std::string content_;
+  std::vector<std::string_view> texts_;
+  std::vector<LogLine> lines_;
+  bool is_whole_ = false;
+};
+
+}  // namespace shardscope

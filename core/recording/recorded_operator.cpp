@@ -1,0 +1,212 @@
+#include "core/recording/recorded_operator.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <numeric>
+#include <utility>
+
+#include "core/pytorch/engine/observer.h"
+#include "core/pytorch/runtimes/record/operator_work.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Dtype>, 9> dtypes{{{"f32", Dtype::float32},
+                                                                    {"bf16", Dtype::bfloat16},
+                                                                    {"f16", Dtype::float16},
+                                                                    {"f64", Dtype::float64},
+                                                                    {"i64", Dtype::int64},
+                                                                    {"i32", Dtype::int32},
+                                                                    {"bool", Dtype::boolean},
+                                                                    {"u8", Dtype::uint8},
+                                                                    {"i8", Dtype::int8}}};
+
+Dtype dtype_of(std::string_view name) {
+  for (const auto& [known, dtype] : dtypes)
+    if (known == name) return dtype;
+  return Dtype::uint8;
+}
+
+std::vector<std::int64_t> numbers_of(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  while (!text.empty()) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc()) return numbers;
+    numbers.push_back(number);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (!text.empty()) text.remove_prefix(1);
+  }
+  return numbers;
+}
+
+/// "bf16[4,8]/8,1"; none of a number or what is not defined.
+std::optional<RecordedTensor> tensor_of(std::string_view word) {
+  const std::size_t open = word.find('['), close = word.find(']');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+    return std::nullopt;
+  RecordedTensor tensor;
+  std::string_view type = word.substr(0, open);
+  if (const std::size_t colon = type.find(':'); colon != std::string_view::npos) {
+    tensor.on_device = false;
+    type.remove_prefix(colon + 1);
+  }
+  tensor.dtype = dtype_of(type);
+  tensor.sizes = numbers_of(word.substr(open + 1, close - open - 1));
+  if (word.size() > close + 1 && word[close + 1] == '/')
+    tensor.strides = numbers_of(word.substr(close + 2));
+  return tensor;
+}
+
+bool has_any(std::string_view name, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return name.find(word) != std::string_view::npos;
+  });
+}
+
+/// Of operators that the engine of PyTorch's rules does not name; the rest is pointwise.
+eager::OperatorKind kind_of(std::string_view name) {
+  using Kind = eager::OperatorKind;
+  if (has_any(name, {"aten.copy_", "aten._to_copy", "aten.clone", "aten.cat", "aten.contiguous"}))
+    return Kind::copy;
+  if (has_any(name,
+              {"dropout", "bernoulli", "normal_", "uniform_", "random_", "rand", "multinomial"}))
+    return Kind::random;
+  if (has_any(name, {"index", "gather", "embedding", "scatter", "take"})) return Kind::indexing;
+  if (has_any(name, {"aten.sum", "aten.mean", "aten.any", "aten.all.", "aten.max", "aten.min",
+                     "aten.amax", "aten.amin", "argmax", "norm", "cumsum", "topk", "sort", "var"}))
+    return Kind::reduction;
+  return Kind::pointwise;
+}
+
+Bytes bytes_of(const std::vector<RecordedTensor>& tensors) {
+  Bytes sum;
+  for (const RecordedTensor& tensor : tensors)
+    if (tensor.on_device) sum += tensor.bytes();
+  return sum;
+}
+
+/// Of cudaDataType_t: 0 float32, 1 float64, 2 float16, 14 bfloat16; float8 computes as bytes do.
+Dtype dtype_of_product(int type) {
+  switch (type) {
+    case 0:
+      return Dtype::float32;
+    case 1:
+      return Dtype::float64;
+    case 2:
+      return Dtype::float16;
+    case 14:
+      return Dtype::bfloat16;
+    default:
+      return Dtype::uint8;
+  }
+}
+
+/// Forwards of efficient and cuDNN attention say first whether they return the log-sum-exp.
+bool is_causal(const RecordedCall& call) {
+  const bool is_second =
+      call.name.find("backward") == std::string::npos && has_any(call.name, {"efficient", "cudnn"});
+  const std::size_t place = is_second ? 1 : 0;
+  return place < call.flags.size() && call.flags[place];
+}
+
+AttentionShape attention_of(const RecordedCall& call, const eager::OperatorTrait& trait) {
+  const std::size_t first = trait.kind == WorkKind::attention_backward ? 1 : 0;
+  if (call.inputs.size() < first + 2) return {};
+  const auto &q = call.inputs[first].sizes, &k = call.inputs[first + 1].sizes;
+  if (q.size() != 4 || k.size() != 4) return {};
+  return {.batch = q[0],
+          .heads = q[1],
+          .kv_heads = k[1],
+          .queries = q[2],
+          .keys = k[2],
+          .head_dim = q[3],
+          .library = trait.library,
+          .causal = is_causal(call)};
+}
+
+DeviceWork product_work(const RecordedCall& call, const RecordedProduct& product) {
+  const MatmulShape& shape = product.shape;
+  DeviceWork work{
+      .kind = WorkKind::matmul, .dtype = dtype_of_product(product.type), .matmul = shape};
+  work.bytes = bytes_of(call.inputs) + bytes_of(call.outputs);
+  work.flops = {2 * shape.batch * shape.m * shape.n * shape.k};
+  return work;
+}
+
+}  // namespace
+
+std::int64_t RecordedTensor::elements() const {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+Bytes RecordedTensor::bytes() const {
+  std::int64_t count = elements();
+  if (strides.size() == sizes.size())
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (strides[i] == 0 && sizes[i] > 0) count /= sizes[i];
+  return shardscope::bytes_of(count, dtype);
+}
+
+std::vector<RecordedTensor> tensors_of(std::string_view description) {
+  std::vector<RecordedTensor> tensors;
+  std::size_t begin = 0;
+  while (begin < description.size()) {
+    const std::size_t end = std::min(description.find_first_of("; {}", begin), description.size());
+    if (auto tensor = tensor_of(description.substr(begin, end - begin)))
+      tensors.push_back(std::move(*tensor));
+    begin = end + 1;
+  }
+  return tensors;
+}
+
+std::vector<bool> flags_of(std::string_view description) {
+  std::vector<bool> flags;
+  std::size_t begin = 0;
+  while (begin < description.size()) {
+    const std::size_t end = std::min(description.find(';', begin), description.size());
+    const std::string_view word = description.substr(begin, end - begin);
+    if (word == "True" || word == "False") flags.push_back(word == "True");
+    begin = end + 1;
+  }
+  return flags;
+}
+
+std::string operator_name(std::string_view recorded) {
+  const std::size_t colons = recorded.find("::");
+  if (colons == std::string_view::npos) return std::string(recorded);
+  const std::string_view rest = recorded.substr(colons + 2);
+  std::string name = std::string(recorded.substr(0, colons)) + "." + std::string(rest);
+  return rest.find('.') == std::string_view::npos ? name + ".default" : name;
+}
+
+DeviceWork work_of(const RecordedCall& call, int launches,
+                   const std::optional<RecordedProduct>& product) {
+  if (product) return product_work(call, *product);
+  const eager::OperatorTrait trait = eager::trait_of({call.name, kind_of(call.name)});
+  const Bytes read = bytes_of(call.inputs), written = bytes_of(call.outputs);
+  DeviceWork work{.kind = trait.kind, .launches = std::max(1, launches)};
+  work.bytes = read + written;
+  if (work.kind == WorkKind::fill) work.bytes = written;
+  if (work.kind == WorkKind::gather) work.bytes = std::min(read, written) + written;
+  const RecordedTensor* first = !call.outputs.empty()  ? &call.outputs.front()
+                                : !call.inputs.empty() ? &call.inputs.front()
+                                                       : nullptr;
+  if (first != nullptr) work.dtype = first->dtype;
+  if (work.kind == WorkKind::attention_forward || work.kind == WorkKind::attention_backward) {
+    work.attention = attention_of(call, trait);
+    work.flops = attention_flops(work.attention, work.kind == WorkKind::attention_backward);
+  } else if (work.kind == WorkKind::multi_tensor) {
+    const auto lists = static_cast<std::size_t>(std::max(1, trait.lists));
+    work.tensors = static_cast<std::int32_t>(call.inputs.size() / lists);
+    // Lists that are changed in place are not among the outputs.
+    if (call.outputs.empty())
+      work.bytes += Bytes{read.count / static_cast<std::int64_t>(lists) * trait.written};
+  } else if (call.outputs.empty()) {
+    work.bytes += call.inputs.empty() ? Bytes{} : call.inputs.front().bytes();
+  }
+  return work;
+}
+
+}  // namespace shardscope

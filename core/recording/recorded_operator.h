@@ -1,0 +1,52 @@
+// An operator as the observer wrote it down, and what it asks of a device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/schedule/device_work.h"
+
+namespace shardscope {
+
+struct RecordedTensor {
+  Dtype dtype = Dtype::float32;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;  ///< empty: contiguous
+  bool on_device = true;
+
+  std::int64_t elements() const;
+  /// No more of an expanded tensor than there is.
+  Bytes bytes() const;
+};
+
+/// The tensors of "bf16[4,8];3;{f32[2] f32[2]};cpu:i64[1]", lists one after the other. What is not
+/// known of a type counts as one byte an element.
+std::vector<RecordedTensor> tensors_of(std::string_view description);
+
+/// "aten.mm.default" of "aten::mm", "aten.add_.Tensor" of "aten::add_.Tensor".
+std::string operator_name(std::string_view recorded);
+
+/// A product that cuBLAS was asked for. `type` as cudaDataType has it.
+struct RecordedProduct {
+  MatmulShape shape;
+  int type = 0;
+};
+
+struct RecordedCall {
+  std::string name;  ///< `operator_name`
+  std::vector<RecordedTensor> inputs, outputs;
+  std::vector<bool> flags;  ///< its arguments that are true or false
+};
+
+/// The arguments of a description that are True or False.
+std::vector<bool> flags_of(std::string_view description);
+
+/// Of `launches` kernels of the call; with a product, of that alone.
+DeviceWork work_of(const RecordedCall& call, int launches,
+                   const std::optional<RecordedProduct>& product = std::nullopt);
+
+}  // namespace shardscope

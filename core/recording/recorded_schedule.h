@@ -1,0 +1,40 @@
+// A recording as a schedule with its host program: what the real framework issued, allocated and
+// waited for, in its order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/quantities.h"
+#include "core/recording/event_log.h"
+#include "core/schedule/schedule.h"
+
+namespace shardscope {
+
+/// As torch.cuda.memory_stats() of the recorded process said at its end.
+struct RecordedPeaks {
+  Bytes allocated, active, reserved;
+};
+
+struct Recording {
+  Schedule schedule;
+  std::string torch;                   ///< "2.15.0+cu132"; "": torch was not seen
+  std::optional<RecordedPeaks> peaks;  ///< of device 0; none: the process did not reach its end
+  std::vector<std::string> unknown;    ///< functions that the device answered with 0
+  std::int64_t kernels = 0;            ///< launches in all
+  std::int64_t unseen_kernels = 0;     ///< of these, outside of any operator
+  bool is_whole = true;                ///< the process ended by itself
+};
+
+struct RecordedPlace {
+  int world = 1, rank = 0;
+};
+
+/// Set-up is what comes before the first module's forward, a step ends with optimizer.step; where
+/// there is none, all of it is one step. What comes after the last whole step is left out. Throws
+/// Error where the log holds no operation on the device.
+Recording read_recording(const EventLog& log, const RecordedPlace& place);
+
+}  // namespace shardscope

@@ -1,0 +1,107 @@
+// `shardscope record`, with a program that uses CUDA directly, and with torch where it is
+// installed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::string cuda_user = CUDA_USER;
+
+class Record : public ::testing::Test {
+ protected:
+  Workplace workplace_;
+};
+
+TEST_F(Record, TheDeviceHoldsWhatItIsGivenAndNoMoreThanItHas) {
+  const Outcome outcome = workplace_.run("record -o run --json -- " + cuda_user);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json answer = Json::parse(outcome.output);
+  EXPECT_THAT(answer["recording"]["unknown_functions"], Contains("cusparseGather"));
+  EXPECT_EQ(answer["recording"]["exit_code"], 0);
+  EXPECT_TRUE(answer["recording"]["ended"]);
+  EXPECT_EQ(answer["world"], 1);
+  const Json again =
+      Json::parse(workplace_.run("simulate --recording run --cluster a100_80gb --json").output);
+  EXPECT_EQ(again["recording"]["kernels"], answer["recording"]["kernels"]);
+}
+
+// Everything up to the crash is there, and the code says that the command failed.
+TEST_F(Record, WhatACrashLeavesIsRead) {
+  const Outcome outcome = workplace_.run("record -o run --json -- " + cuda_user + " --crash");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("exit code 134"));
+  EXPECT_FALSE(Json::parse(outcome.output)["recording"]["ended"]);
+}
+
+TEST_F(Record, BadUseIsOneLine) {
+  for (const char* arguments :
+       {"record", "record --", "record --world 0 -- true", "record --world 4 --rank 4 -- true",
+        "record --time fast -- true", "record --cluster nowhere -- true", "record python train.py",
+        "simulate --recording nowhere --cluster h100_sxm"}) {
+    SCOPED_TRACE(arguments);
+    const Outcome outcome = workplace_.run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.errors;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  }
+  const Outcome missing = workplace_.run("record --cluster h100_sxm -- no_such_program");
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_THAT(missing.errors, HasSubstr("no_such_program: cannot be started"));
+  const Outcome idle = workplace_.run("record --cluster h100_sxm -o idle -- true");
+  EXPECT_EQ(idle.code, 1);
+  EXPECT_THAT(idle.errors, HasSubstr("used no CUDA device"));
+}
+
+/// Python with a torch that was built for CUDA; empty: there is none here.
+std::string python_with_torch() {
+  const char* told = std::getenv("SHARDSCOPE_TORCH_PYTHON");
+  const std::string python = told == nullptr ? "python3" : told;
+  const std::string asks = python +
+                           " -c 'import torch, sys; sys.exit(torch.version.cuda is None)'"
+                           " > /dev/null 2>&1";
+  return std::system(asks.c_str()) == 0 ? python : std::string();
+}
+
+TEST_F(Record, ATrainingScriptHasItsOperatorsModulesAndMemory) {
+  const std::string python = python_with_torch();
+  if (python.empty())
+    GTEST_SKIP() << "no torch for CUDA here; SHARDSCOPE_TORCH_PYTHON names a Python that has one";
+  workplace_.write("train.py", R"(
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.Linear(256, 10)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(3):
+    x, y = torch.randn(32, 64, device="cuda"), torch.randint(0, 10, (32,), device="cuda")
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
+)");
+  const Outcome outcome = workplace_.run("record -o run --json --cluster h100_sxm -- " + python +
+                                         " train.py > out.txt");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const std::string output = workplace_.read("out.txt");
+  EXPECT_THAT(output, HasSubstr("indices 9\n"));  // 0 is not one: the device's answer was true
+  const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
+  EXPECT_EQ(answer["recording"]["steps"], 3);
+  EXPECT_EQ(answer["memory"]["peak_allocated_bytes"],
+            answer["recording"]["peaks"]["allocated_bytes"]);
+  EXPECT_EQ(answer["memory"]["peak_reserved_bytes"],
+            answer["recording"]["peaks"]["reserved_bytes"]);
+  // 64 x 256 + 256 + 256 x 10 + 10 float32, in blocks of 512 bytes: 65536 + 1024 + 10240 + 512.
+  EXPECT_EQ(answer["memory"]["at_peak"]["parameters_bytes"], 77312);
+}
+
+}  // namespace
+}  // namespace shardscope::testing

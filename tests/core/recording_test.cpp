@@ -1,0 +1,160 @@
+#include "core/recording/recorded_schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "core/recording/recorded_operator.h"
+#include "tests/core/complaint.h"
+#include "tests/core/temporary_folder.h"
+
+namespace shardscope {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(TensorsOf, ReadsTypesSizesAndStrides) {
+  const auto tensors = tensors_of("bf16[4,8]/1,4;3;{f32[2] f32[2]};cpu:i64[1];_;True;f32[]");
+  ASSERT_EQ(tensors.size(), 5u);
+  EXPECT_EQ(tensors[0].dtype, Dtype::bfloat16);
+  EXPECT_THAT(tensors[0].sizes, ElementsAre(4, 8));
+  EXPECT_THAT(tensors[0].strides, ElementsAre(1, 4));
+  EXPECT_EQ(tensors[0].bytes(), 64_B);
+  EXPECT_FALSE(tensors[3].on_device);
+  EXPECT_THAT(tensors[4].sizes, IsEmpty());
+  EXPECT_EQ(tensors[4].bytes(), 4_B);
+  // Expanded: 8 rows that are one.
+  EXPECT_EQ(tensors_of("f32[8,16]/0,1").front().bytes(), 64_B);
+  EXPECT_THAT(tensors_of("[;]{;bf16[;]"), IsEmpty());
+}
+
+TEST(OperatorName, IsThatOfTheOverload) {
+  EXPECT_EQ(operator_name("aten::mm"), "aten.mm.default");
+  EXPECT_EQ(operator_name("aten::add_.Tensor"), "aten.add_.Tensor");
+  EXPECT_EQ(operator_name("CompiledFunction"), "CompiledFunction");
+}
+
+TEST(WorkOf, AProductIsWhatCublasWasAskedFor) {
+  const RecordedCall call{.name = "aten.mm.default",
+                          .inputs = tensors_of("bf16[4,8];bf16[8,2]"),
+                          .outputs = tensors_of("bf16[4,2]"),
+                          .flags = {}};
+  const DeviceWork work =
+      work_of(call, 1, RecordedProduct{.shape = {.batch = 1, .m = 2, .n = 4, .k = 8}, .type = 14});
+  EXPECT_EQ(work.kind, WorkKind::matmul);
+  EXPECT_EQ(work.dtype, Dtype::bfloat16);
+  EXPECT_EQ(work.flops.count, 2 * 2 * 4 * 8);
+  EXPECT_EQ(work.bytes, 2_B * (32 + 16 + 8));
+}
+
+/// The log of two steps of one linear layer, by hand: addresses 100 and up are blocks.
+constexpr const char* two_steps =
+    "V\t1\n"
+    "S\t0\taten::mm\nS\t1\tf32[4,8];f32[8,2]\nS\t2\tf32[4,2]\nS\t3\tlinear\nS\t4\tLinear\n"
+    "S\t5\tMmBackward0\nS\t6\tmy_kernel\nS\t7\taten::view\n"
+    "0\ttorch\t2.15.0\t13.2\n"
+    "0\tcommunicator\t1\t0\t4\n"
+    "0\talloc\t100\t64\t0\n"  // the weight
+    "0\tenter\t3\t4\n"
+    "0\top\t0\t1\t7\t0\n0\talloc\t200\t32\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n0\tend\t2\n"
+    "0\tleave\n"
+    "1\tnode\t5\t2\t7\t0\n1\talloc\t300\t64\t0\n1\tkernel\t0\t6\t1,1,1\t32,1,1\t0\n"
+    "1\tfree\t200\t32\t0\n1\tend\t1\n"
+    "1\trecord\t0\t1.1\n1\twait\t5\t1.1\n"
+    "1\tnccl\t5\treduce_scatter\t1\t4\t7\t64\n"
+    "0\tphase\toptimizer\n0\tpurpose\tparameters\t100\t64\n0\tpurpose\tgradients\t300\t64\n"
+    "0\tphase\tstep_end\n"
+    "0\tfree\t300\t64\t0\n"
+    "0\tenter\t3\t4\n"
+    "0\top\t0\t1\t8\t0\n0\talloc\t200\t32\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n0\tend\t2\n"
+    "0\top\t7\t2\t8\t0\n0\tend\t2\n"
+    "0\tleave\n"
+    "0\tphase\toptimizer\n0\tphase\tstep_end\n"
+    "0\top\t0\t1\t9\t0\n0\tend\t2\n"
+    "0\tunknown\tcuThing\n"
+    "0\tstatistics\t0\t1024\t1024\t2097152\n"
+    "END\n";
+
+class RecordingTest : public ::testing::Test {
+ protected:
+  Recording read(std::string_view text, const RecordedPlace& place = {.world = 4, .rank = 0}) {
+    std::ofstream(path()) << text;
+    const EventLog log(path());
+    return read_recording(log, place);
+  }
+  std::filesystem::path path() const { return folder_.path() / "events.txt"; }
+  TemporaryFolder folder_;
+};
+
+TEST_F(RecordingTest, StepsOperationsAndOwnersAreThoseOfTheLog) {
+  const Recording recording = read(two_steps);
+  const Schedule& schedule = recording.schedule;
+  ASSERT_EQ(schedule.steps.size(), 2u);
+  ASSERT_EQ(schedule.operations.size(), 4u);
+  const Operation &forward = schedule.operations[0], &backward = schedule.operations[1],
+                  &reduce = schedule.operations[2];
+  EXPECT_EQ(schedule.name(forward), "aten.mm.default");
+  EXPECT_EQ(forward.phase, Phase::forward);
+  EXPECT_EQ(schedule.owners[forward.owner.value], "linear");
+  EXPECT_EQ(forward.flops.count, 2 * 4 * 2 * 8);
+  EXPECT_EQ(backward.phase, Phase::backward);
+  EXPECT_EQ(schedule.owners[backward.owner.value], "linear");  // by autograd's number
+  EXPECT_EQ(reduce.kind, OperationKind::reduce_scatter);
+  EXPECT_EQ(reduce.stream, Stream::reduce);
+  const Collective& collective = schedule.collectives[reduce.detail];
+  EXPECT_EQ(collective.elements_out, 4);
+  EXPECT_EQ(collective.elements_in, 16);
+  EXPECT_EQ(schedule.groups[collective.group.value].ranks.size(), 4u);
+  ASSERT_EQ(schedule.after_of(reduce).size(), 1u);
+  EXPECT_EQ(schedule.after_of(reduce)[0].value, 1u);
+  EXPECT_EQ(schedule.steps[1].operations, (IndexRange{3, 4}));
+  const auto dispatched =
+      std::ranges::count(schedule.program.actions, HostActionKind::dispatch, &HostAction::kind);
+  EXPECT_EQ(dispatched, 1);  // the view
+}
+
+TEST_F(RecordingTest, BuffersAreForWhatTheyWereToldToBe) {
+  const Schedule schedule = read(two_steps).schedule;
+  ASSERT_EQ(schedule.buffers.size(), 4u);
+  EXPECT_EQ(schedule.buffers[0].category, MemoryCategory::parameters);
+  EXPECT_EQ(schedule.buffers[1].category, MemoryCategory::activations);
+  EXPECT_EQ(schedule.buffers[2].category, MemoryCategory::gradients);
+  EXPECT_FALSE(schedule.buffers[0].allocated_by);
+  EXPECT_EQ(schedule.buffers[1].bytes, 32_B);
+}
+
+TEST_F(RecordingTest, FactsOfTheProcessAreKept) {
+  const Recording recording = read(two_steps);
+  EXPECT_EQ(recording.torch, "2.15.0");
+  EXPECT_THAT(recording.unknown, ElementsAre("cuThing"));
+  ASSERT_TRUE(recording.peaks);
+  EXPECT_EQ(recording.peaks->reserved, 2_MiB);
+  EXPECT_TRUE(recording.is_whole);
+  EXPECT_EQ(recording.kernels, 3);
+}
+
+// A process that was killed leaves what it reserved for its log, and no end.
+TEST_F(RecordingTest, WhatAKilledProcessLeftIsRead) {
+  const std::string text = std::string(two_steps).substr(0, std::string(two_steps).find("END")) +
+                           "0\tkern" + std::string(1000, '\0');
+  const Recording recording = read(text);
+  EXPECT_FALSE(recording.is_whole);
+  EXPECT_EQ(recording.schedule.steps.size(), 2u);
+}
+
+TEST_F(RecordingTest, DamageIsOneError) {
+  EXPECT_THAT(complaint_of([&] { read("{}"); }), HasSubstr("is no log of a recording"));
+  EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tkernel\tx\n"); }), HasSubstr("line 2"));
+  EXPECT_THAT(complaint_of([&] { read("V\t1\n0\top\t5\t5\t0\t0\n"); }), HasSubstr("text 5"));
+  EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tgemm\n"); }), HasSubstr("fields"));
+  EXPECT_THAT(complaint_of([&] { read("V\t1\nEND\n"); }), HasSubstr("nothing on a CUDA device"));
+}
+
+}  // namespace
+}  // namespace shardscope
