@@ -139,6 +139,19 @@ TEST_F(RecordingTest, FactsOfTheProcessAreKept) {
   EXPECT_EQ(recording.kernels, 3);
 }
 
+TEST_F(RecordingTest, ACommunicatorHasTheRanksThatWereToldBeforeIt) {
+  const Recording recording = read(
+      "V\t1\n"
+      "0\tgroup\t1,3,5,7\n0\tcommunicator\t1\t1\t4\n"
+      "0\tgroup\t0,1\n0\tcommunicator\t2\t0\t3\n"  // of another size
+      "0\tnccl\t0\tall_reduce\t1\t8\t7\t32\n0\tnccl\t0\tall_reduce\t2\t8\t7\t32\n",
+      {.world = 8, .rank = 3});
+  const Schedule& schedule = recording.schedule;
+  ASSERT_EQ(schedule.groups.size(), 2u);
+  EXPECT_EQ(schedule.groups[0].ranks, Ranks::spaced(1, 2, 4));
+  EXPECT_EQ(schedule.groups[1].ranks, Ranks::up_to(3));
+}
+
 // A process that was killed leaves what it reserved for its log, and no end.
 TEST_F(RecordingTest, WhatAKilledProcessLeftIsRead) {
   const std::string text = std::string(two_steps).substr(0, std::string(two_steps).find("END")) +

@@ -31,11 +31,17 @@ struct Block {
   int device = 0;
 };
 
+struct Pinned {
+  std::size_t bytes = 0;
+  int number = 0;
+};
+
 /// Never destroyed, as the log.
 struct State {
   std::shared_mutex memory_mutex;
   std::map<std::uintptr_t, Block> blocks;
-  std::map<std::uintptr_t, std::size_t> pinned;
+  std::map<std::uintptr_t, Pinned> pinned;
+  int pinned_so_far = 0;
   std::array<std::size_t, most_devices> used{};
   std::mutex stream_mutex;
   std::vector<Stream*> streams{new Stream};
@@ -74,6 +80,17 @@ void finish(Stream* stream, std::int64_t position) {
     return true;
   });
   for (const StreamWait& wait : passed) finish(wait.other, wait.position);
+}
+
+/// At the same addresses in every run, so that the same script leaves the same log.
+void* map_addresses(std::size_t room) {
+  static std::atomic<std::uintptr_t> next = std::uintptr_t{1} << 45;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  const std::uintptr_t place = next.fetch_add(room);
+  void* mapped = mmap(reinterpret_cast<void*>(place), room, PROT_READ | PROT_WRITE,
+                      flags | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped != MAP_FAILED) return mapped;
+  return mmap(nullptr, room, PROT_READ | PROT_WRITE, flags, -1, 0);
 }
 
 /// Of several devices that the script may see by their numbers.
@@ -128,9 +145,9 @@ void give_memory(std::size_t bytes) {
 }
 
 void* reserve_addresses(std::size_t bytes) {
-  const std::size_t room = (bytes + page - 1) / page * page + block_alignment;
-  void* mapped = mmap(nullptr, room, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  const std::size_t room =
+      (bytes + block_alignment - 1) / block_alignment * block_alignment + block_alignment;
+  void* mapped = map_addresses(room);
   if (mapped == MAP_FAILED) return nullptr;
   // A huge page would make 2 MiB resident for each byte that is written.
   madvise(mapped, room, MADV_NOHUGEPAGE);
@@ -176,19 +193,25 @@ bool is_on_device(const void* address, void** base, std::size_t* bytes) {
 
 void add_pinned(void* address, std::size_t bytes) {
   const std::unique_lock lock(state().memory_mutex);
-  state().pinned[reinterpret_cast<std::uintptr_t>(address)] = std::max<std::size_t>(1, bytes);
+  const int number = ++state().pinned_so_far;
+  state().pinned[reinterpret_cast<std::uintptr_t>(address)] = {std::max<std::size_t>(1, bytes),
+                                                               number};
+  log_line("pinned\t%d\t%zu", number, bytes);
 }
 
 void remove_pinned(void* address) {
   const std::unique_lock lock(state().memory_mutex);
-  state().pinned.erase(reinterpret_cast<std::uintptr_t>(address));
+  const auto found = state().pinned.find(reinterpret_cast<std::uintptr_t>(address));
+  if (found == state().pinned.end()) return;
+  log_line("unpinned\t%d", found->second.number);
+  state().pinned.erase(found);
 }
 
 bool is_pinned(const void* address) {
   const std::shared_lock lock(state().memory_mutex);
   const auto found = block_around(state().pinned, address);
   return found != state().pinned.end() &&
-         reinterpret_cast<std::uintptr_t>(address) - found->first < found->second;
+         reinterpret_cast<std::uintptr_t>(address) - found->first < found->second.bytes;
 }
 
 void copy(void* to, const void* from, std::size_t bytes) {

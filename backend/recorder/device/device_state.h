@@ -64,6 +64,7 @@ bool take_memory(std::size_t bytes);
 void give_memory(std::size_t bytes);
 /// Does the device own it. `base` and `bytes` of the block where they are wanted.
 bool is_on_device(const void* address, void** base = nullptr, std::size_t* bytes = nullptr);
+/// Writes "pinned NUMBER BYTES": where the host has it differs from run to run.
 void add_pinned(void* address, std::size_t bytes);
 void remove_pinned(void* address);
 bool is_pinned(const void* address);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -57,6 +58,7 @@ const char* loaded_function(const char* name) { return (new std::string(name))->
 
 struct Chunk {
   std::size_t bytes;
+  int number;
 };
 
 void set_name(char* to, int length, const char* text) {
@@ -219,13 +221,15 @@ Status cuMemAddressFree(void* address, std::size_t) {
 }
 Status cuMemCreate(void** to, std::size_t bytes, const void*, unsigned long long) {
   if (!take_memory(bytes)) return memory_allocation;
-  *to = new Chunk{bytes};
-  log_line("malloc\t%p\t%zu\t1", *to, bytes);
+  static std::atomic<int> chunks = 0;
+  auto* chunk = new Chunk{bytes, ++chunks};
+  *to = chunk;
+  log_line("malloc\t%d\t%zu\t1", chunk->number, bytes);
   return success;
 }
 Status cuMemRelease(void* handle) {
   auto* chunk = static_cast<Chunk*>(handle);
-  log_line("mfree\t%p", handle);
+  log_line("mfree\t%d", chunk->number);
   give_memory(chunk->bytes);
   delete chunk;
   return success;

@@ -193,24 +193,20 @@ Status cudaHostAlloc(void** to, std::size_t bytes, unsigned) {
   *to = std::calloc(1, std::max<std::size_t>(1, bytes));
   if (*to == nullptr) return failed(memory_allocation);
   add_pinned(*to, bytes);
-  log_line("pinned\t%p\t%zu", *to, bytes);
   return success;
 }
 Status cudaMallocHost(void** to, std::size_t bytes) { return cudaHostAlloc(to, bytes, 0); }
 Status cudaFreeHost(void* address) {
   remove_pinned(address);
-  log_line("unpinned\t%p", address);
   std::free(address);
   return success;
 }
 Status cudaHostRegister(void* address, std::size_t bytes, unsigned) {
   add_pinned(address, bytes);
-  log_line("pinned\t%p\t%zu", address, bytes);
   return success;
 }
 Status cudaHostUnregister(void* address) {
   remove_pinned(address);
-  log_line("unpinned\t%p", address);
   return success;
 }
 Status cudaHostGetDevicePointer(void** to, void* address, unsigned) {

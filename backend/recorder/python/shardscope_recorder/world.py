@@ -6,6 +6,15 @@ import threading
 from . import log
 
 WORLD = int(os.environ.get("SHARDSCOPE_WORLD", "0"))
+_members = {}  # name of a process group: its global ranks
+
+
+def _tell_group(key):
+    """NCCL meets under a key that holds its group's name, just before it makes the communicator."""
+    for part in key.split("/") if "nccl" in key else []:
+        if part in _members:
+            log.line("group", ",".join(map(str, _members[part])))
+            return
 
 
 class _Store:
@@ -16,10 +25,12 @@ class _Store:
         self._lock = threading.RLock()
 
     def set(self, key, value):
+        _tell_group(key)
         with self._lock:
             self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
 
     def get(self, key):
+        _tell_group(key)
         # What another rank would have written: as long as an ncclUniqueId.
         with self._lock:
             return self._values.get(key, b"\x01" + b"0" * 127)
@@ -99,10 +110,14 @@ def _stand_for_all(c10d):
         for ranks in split_ranks or []:
             if parent.rank() in ranks:
                 log.next_group(len(ranks))
+                members = c10d.get_process_group_ranks(parent)
+                log.line("group", ",".join(str(members[rank]) for rank in ranks))
         return split(parent_pg, split_ranks, *arguments, **options)
 
     def new_group(group_size, group_rank, global_ranks_in_group, *arguments, **options):
         log.next_group(len(global_ranks_in_group) or group_size)
+        name = options.get("group_name") or next((one for one in arguments[2:] if isinstance(one, str)), "")
+        _members[name] = list(global_ranks_in_group) or list(range(group_size))
         return make(group_size, group_rank, global_ranks_in_group, *arguments, **options)
 
     c10d.split_group, c10d._new_process_group_helper = split_group, new_group
