@@ -33,6 +33,7 @@ struct Running {
 struct Thread {
   std::vector<Running> running;
   std::vector<OwnerId> modules;  ///< whose forward runs
+  bool is_autograds = false;     ///< it runs nodes, and no module's forward but again
 };
 
 OperationKind kind_of_collective(std::string_view name) {
@@ -203,6 +204,7 @@ class Reader {
   Phase phase_of(const Thread& thread) const {
     if (schedule_.steps.empty()) return Phase::init;
     if (is_optimizing_) return Phase::optimizer;
+    if (thread.is_autograds) return Phase::backward;  // hooks between nodes, too
     for (const Running& one : thread.running)
       if (one.is_node) return Phase::backward;
     if (!thread.modules.empty() || !has_backward_) return Phase::forward;
@@ -240,6 +242,7 @@ class Reader {
       const auto known = owners_of_forward_.find(sequence);
       if (known != owners_of_forward_.end()) one.owner = known->second;
       has_backward_ = true;
+      thread.is_autograds = line.thread != module_thread_;
     } else if (sequence >= 0 && !thread.modules.empty()) {
       owners_of_forward_[sequence] = thread.modules.back();
     }
@@ -497,7 +500,10 @@ class Reader {
 
   void enter(const LogLine& line) {
     Thread& thread = threads_[line.thread];
-    if (schedule_.steps.empty()) begin_step();
+    if (schedule_.steps.empty()) {
+      module_thread_ = line.thread;
+      begin_step();
+    }
     const std::string_view name = log_.text(line.integer(0));
     const auto [found, fresh] =
         owner_ids_.try_emplace(std::string(name), OwnerId::of(schedule_.owners.size()));
@@ -563,6 +569,7 @@ class Reader {
   std::vector<Birth> born_;  ///< by buffer
   std::uint64_t begun_ = 0;  ///< operators and nodes
   std::map<int, Thread> threads_;
+  int module_thread_ = 0;  ///< of the first forward
   bool is_optimizing_ = false, has_backward_ = false;
 };
 
