@@ -27,13 +27,20 @@ void connect_to(QAction& action, QMainWindow& window, const Command& command) {
 /// `&` would be taken for a mark.
 QString plain(QString text) { return text.replace(u'&', QStringLiteral("&&")); }
 
+/// The menu of that title, which another part of the window may have begun.
+QMenu* menu_of(QMainWindow& window, const QString& title) {
+  for (QAction* action : window.menuBar()->actions())
+    if (action->menu() != nullptr && action->text() == plain(title)) return action->menu();
+  return window.menuBar()->addMenu(plain(title));
+}
+
 }  // namespace
 
 void add_menus(QMainWindow& window, const std::vector<Command>& commands) {
   std::map<QString, QMenu*> menus;
   for (const Command& command : commands) {
     QMenu*& menu = menus[command.group];
-    if (menu == nullptr) menu = window.menuBar()->addMenu(plain(command.group));
+    if (menu == nullptr) menu = menu_of(window, command.group);
     QAction* action = menu->addAction(plain(command.text));
     action->setCheckable(static_cast<bool>(command.is_checked));
     connect_to(*action, window, command);

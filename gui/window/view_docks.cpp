@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QDockWidget>
+#include <QLayout>
 #include <QMainWindow>
 #include <algorithm>
 
@@ -10,6 +11,8 @@ namespace {
 
 /// In the lower half while views are compared.
 const QStringList lower_views{QStringLiteral("timeline")};
+/// In front of the upper half then.
+const QString upper_view = QStringLiteral("memory");
 
 }  // namespace
 
@@ -39,8 +42,11 @@ ViewDocks::~ViewDocks() {
 }
 
 void ViewDocks::arrange(Arrangement arrangement) {
+  // Docks that stand side by side on their way into tabs would make the window larger.
+  const QSize size = window_->size();
   QDockWidget* upper = nullptr;
   QDockWidget* lower = nullptr;
+  QDockWidget* memory = nullptr;
   for (QDockWidget* dock : docks_) {
     window_->removeDockWidget(dock);
     dock->setFloating(false);
@@ -51,9 +57,19 @@ void ViewDocks::arrange(Arrangement arrangement) {
     if (before != nullptr) window_->tabifyDockWidget(before, dock);
     before = dock;
     dock->show();
+    if (arrangement == Arrangement::compare && view == upper_view) memory = dock;
   }
+  if (memory != nullptr) memory->raise();
   balance();
   update_title_bars();
+  if (!window_->isVisible() || window_->isMaximized() || window_->isFullScreen()) return;
+  // Views lay themselves out once they are shown, and only then want no more than they need.
+  const auto shrink = [this, size] {
+    window_->layout()->activate();
+    window_->resize(size);
+  };
+  shrink();
+  QMetaObject::invokeMethod(this, shrink, Qt::QueuedConnection);
 }
 
 void ViewDocks::balance() {
@@ -64,7 +80,8 @@ void ViewDocks::balance() {
         halves.push_back(dock);
         break;
       }
-  if (halves.size() == 2) window_->resizeDocks(halves, {1000, 1000}, Qt::Vertical);
+  const int half = window_->height() / 2;
+  if (halves.size() == 2) window_->resizeDocks(halves, {half, half}, Qt::Vertical);
 }
 
 void ViewDocks::set_shown(bool shown) {
