@@ -105,6 +105,14 @@ TEST(MessageBanner, KeepsTheLastFewUntilDismissed) {
   EXPECT_TRUE(banner.messages().isEmpty());
 }
 
+TEST(MessageBanner, WhatHoldsNoLongerIsTakenBack) {
+  MessageBanner banner(nullptr);
+  banner.tell(QStringLiteral("/runs/a: cannot be read"));
+  banner.tell(QStringLiteral("/runs/b has changed on disk"));
+  banner.withdraw(QStringLiteral("/runs/a"));
+  EXPECT_EQ(banner.messages(), QStringList{QStringLiteral("/runs/b has changed on disk")});
+}
+
 TEST(MainWindow, WhatFailsStaysInTheBannerUntilItIsDismissed) {
   MainWindow window;
   window.show();
@@ -193,6 +201,22 @@ TEST_F(TwoRuns, ControlAndANumberBringUpAView) {
   EXPECT_TRUE(window.views()[1]->isVisible());
   QTest::keyClick(&window, Qt::Key_1, Qt::ControlModifier);
   EXPECT_TRUE(window.views()[0]->isVisible());
+}
+
+TEST_F(TwoRuns, MemoryOverTimelineLeavesTheWindowAsLargeAsItWas) {
+  window.resize(1280, 800);
+  QTest::keyClick(&window, Qt::Key_0, Qt::ControlModifier);
+  QTest::qWait(50);
+  EXPECT_TRUE(shows(QStringLiteral("memory")));
+  EXPECT_TRUE(shows(QStringLiteral("timeline")));
+  EXPECT_EQ(window.size(), QSize(1280, 800));
+}
+
+TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
+  QStringList titles;
+  for (const QAction* action : window.menuBar()->actions()) titles += action->text();
+  EXPECT_EQ(titles.removeDuplicates(), 0) << titles.join(u' ').toStdString();
+  EXPECT_TRUE(titles.contains(QStringLiteral("Compare")));
 }
 
 TEST_F(TwoRuns, ControlTShowsTheTableBehindTheView) {
