@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view version = "V\t1";
 constexpr std::size_t most_fields = 64;
+constexpr std::int64_t largest_log = std::int64_t{1} << 30;
 
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
@@ -41,9 +42,10 @@ Error damaged(const std::string& where, std::string what) {
 
 }  // namespace
 
-std::int64_t LogLine::integer(std::size_t field) const {
+std::int64_t LogLine::integer(std::size_t field, std::int64_t most) const {
   const auto value = number_of(text(field));
-  if (!value) throw damaged(fmt::format("line {}", number), "expected a number");
+  if (!value || *value < -1 || *value > most)
+    throw damaged(fmt::format("line {}", number), fmt::format("expected a number up to {}", most));
   return *value;
 }
 
@@ -54,7 +56,8 @@ std::string_view LogLine::text(std::size_t field) const {
   return fields[field];
 }
 
-EventLog::EventLog(const std::filesystem::path& path) : path_(path), content_(read_whole(path)) {
+EventLog::EventLog(const std::filesystem::path& path)
+    : path_(path), content_(read_whole(path, largest_log)) {
   std::string_view rest = content_;
   // What was reserved and not written.
   rest = rest.substr(0, rest.find('\0'));

@@ -15,8 +15,10 @@ struct LogLine {
   std::vector<std::string_view> fields;  ///< what follows it
   std::size_t number = 0;                ///< in the file, from 1
 
-  /// A whole number; throws Error naming the line where there is none.
-  std::int64_t integer(std::size_t field) const;
+  /// Bytes, counts and addresses are below it.
+  static constexpr std::int64_t largest = std::int64_t{1} << 53;
+  /// A whole number of -1 to `most`; throws Error naming the line where there is none.
+  std::int64_t integer(std::size_t field, std::int64_t most = largest) const;
   std::string_view text(std::size_t field) const;
 };
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <numeric>
 #include <utility>
 
 #include "core/pytorch/engine/observer.h"
 #include "core/pytorch/runtimes/record/operator_work.h"
+#include "core/recording/event_log.h"
 
 namespace shardscope {
 namespace {
@@ -57,6 +57,15 @@ std::optional<RecordedTensor> tensor_of(std::string_view word) {
   if (word.size() > close + 1 && word[close + 1] == '/')
     tensor.strides = numbers_of(word.substr(close + 2));
   return tensor;
+}
+
+/// Of sizes that a damaged log may have; the largest number where it is too large.
+std::int64_t product_of(const std::vector<std::int64_t>& factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors)
+    if (__builtin_mul_overflow(product, std::max<std::int64_t>(0, factor), &product))
+      return LogLine::largest;
+  return std::min(product, LogLine::largest);
 }
 
 bool has_any(std::string_view name, std::initializer_list<std::string_view> words) {
@@ -131,15 +140,13 @@ DeviceWork product_work(const RecordedCall& call, const RecordedProduct& product
   DeviceWork work{
       .kind = WorkKind::matmul, .dtype = dtype_of_product(product.type), .matmul = shape};
   work.bytes = bytes_of(call.inputs) + bytes_of(call.outputs);
-  work.flops = {2 * shape.batch * shape.m * shape.n * shape.k};
+  work.flops = {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
   return work;
 }
 
 }  // namespace
 
-std::int64_t RecordedTensor::elements() const {
-  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
-}
+std::int64_t RecordedTensor::elements() const { return product_of(sizes); }
 
 Bytes RecordedTensor::bytes() const {
   std::int64_t count = elements();

@@ -70,6 +70,23 @@ Flops model_flops_of(const DeviceWork& work) {
   return attention_flops(whole, is_backward);
 }
 
+/// Of one block or copy: more than any device has is damage.
+Bytes bytes_in(const LogLine& line, std::size_t field) {
+  constexpr std::int64_t most = std::int64_t{1} << 44;
+  return {std::max<std::int64_t>(0, line.integer(field, most))};
+}
+
+/// Of a product's factors and result.
+Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
+  const auto [batch, m, n, k] =
+      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
+                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
+  const double elements = batch * (m * k + k * n + m * n);
+  return bytes_of(
+      static_cast<std::int64_t>(std::min(elements, static_cast<double>(LogLine::largest >> 4))),
+      dtype);
+}
+
 /// What a stream mostly does.
 std::map<std::int64_t, Stream> streams_of(const EventLog& log) {
   std::map<std::int64_t, std::map<Stream, int>> counts;
@@ -328,17 +345,17 @@ class Reader {
     Thread& thread = threads_[line.thread];
     const LaneIndex lane = lane_of(line.integer(0));
     ++recording_.kernels;
-    const RecordedProduct product{.shape = {.batch = line.integer(4),
-                                            .m = line.integer(1),
-                                            .n = line.integer(2),
-                                            .k = line.integer(3)},
+    constexpr std::int64_t most = std::int64_t{1} << 31;
+    const RecordedProduct product{.shape = {.batch = line.integer(4, most),
+                                            .m = line.integer(1, most),
+                                            .n = line.integer(2, most),
+                                            .k = line.integer(3, most)},
                                   .type = static_cast<int>(line.integer(5))};
     const RecordedCall none;
     const RecordedCall& call = thread.running.empty() ? none : thread.running.back().call;
     DeviceWork work = work_of(call, 1, product);
     const MatmulShape& shape = product.shape;
-    work.bytes = bytes_of(shape.batch * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n),
-                          work.dtype);
+    work.bytes = operand_bytes(shape, work.dtype);
     Operation operation = operation_on(lane, thread, name_now(thread));
     operation.kind = compute_kind();
     operation.work = intern(work);
@@ -353,7 +370,7 @@ class Reader {
     Thread& thread = threads_[line.thread];
     const LaneIndex lane = lane_of(line.integer(0));
     const bool is_set = line.kind == "set";
-    const Bytes bytes{line.integer(is_set ? 1 : 2)};
+    const Bytes bytes = bytes_in(line, is_set ? 1 : 2);
     Operation operation = operation_on(lane, thread, name_now(thread));
     operation.kind = is_set ? compute_kind() : OperationKind::copy;
     operation.work = intern(DeviceWork{.kind = is_set ? WorkKind::fill : WorkKind::copy,
@@ -372,7 +389,8 @@ class Reader {
     const OperationKind kind = kind_of_collective(line.text(1));
     const auto ranks =
         static_cast<std::int64_t>(schedule_.groups[group->second.value].ranks.size());
-    const std::int64_t count = line.integer(3);
+    constexpr std::int64_t most_elements = std::int64_t{1} << 36;
+    const std::int64_t count = std::max<std::int64_t>(0, line.integer(3, most_elements));
     Collective collective{.group = group->second,
                           .elements_in = count,
                           .elements_out = count,
@@ -393,7 +411,8 @@ class Reader {
   }
 
   void communicator(const LogLine& line) {
-    const std::int64_t size = line.integer(2);
+    constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
+    const std::int64_t size = std::max<std::int64_t>(1, line.integer(2, most_ranks));
     std::vector<int> ranks;
     std::size_t begin = 0;
     while (begin < next_group_.size()) {
@@ -418,7 +437,7 @@ class Reader {
     Buffer buffer{.name = name_now(thread),
                   .category = category_now(thread, lane),
                   .lane = lane,
-                  .bytes = {line.integer(1)},
+                  .bytes = bytes_in(line, 1),
                   .owner = owner_of(thread)};
     if (!schedule_.steps.empty()) buffer.allocated_by = OperationId{writer_.next_operation()};
     schedule_.buffers.push_back(buffer);
