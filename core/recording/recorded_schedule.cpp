@@ -182,10 +182,14 @@ class Reader {
   void read_fact(const LogLine& line) {
     if (line.kind == "unknown") recording_.unknown.emplace_back(line.text(0));
     if (line.kind == "torch") recording_.torch = line.text(0);
-    if (line.kind == "statistics" && line.integer(0) == 0)
-      recording_.peaks = {.allocated = {line.integer(1)},
-                          .active = {line.integer(2)},
-                          .reserved = {line.integer(3)}};
+    if (line.kind == "statistics") statistics(line);
+  }
+
+  /// A rank uses one device; of several the one that it used most.
+  void statistics(const LogLine& line) {
+    const RecordedPeaks peaks{
+        .allocated = bytes_in(line, 1), .active = bytes_in(line, 2), .reserved = bytes_in(line, 3)};
+    if (!recording_.peaks || peaks.reserved > recording_.peaks->reserved) recording_.peaks = peaks;
   }
 
   // Names and places

@@ -21,7 +21,7 @@ struct RecordedPeaks {
 struct Recording {
   Schedule schedule;
   std::string torch;                   ///< "2.15.0+cu132"; "": torch was not seen
-  std::optional<RecordedPeaks> peaks;  ///< of device 0; none: the process did not reach its end
+  std::optional<RecordedPeaks> peaks;  ///< of its device; none: the process did not reach its end
   std::vector<std::string> unknown;    ///< functions that the device answered with 0
   std::int64_t kernels = 0;            ///< launches in all
   std::int64_t unseen_kernels = 0;     ///< of these, outside of any operator
