@@ -146,9 +146,11 @@ class Search {
     return batch;
   }
 
+  /// What a stop comes before is not tried, and stays unsettled.
   void try_batch(const std::vector<std::size_t>& batch) {
-    std::vector<Trial> trials(batch.size());
+    std::vector<std::optional<Trial>> trials(batch.size());
     for_each_index(batch.size(), options_.threads, [&](std::size_t i) {
+      if (options_.stop.stop_requested()) return;
       try {
         trials[i] = try_out(choices_[batch[i]], inputs_);
       } catch (const Error& error) {
@@ -156,9 +158,12 @@ class Search {
         outcomes_[batch[i]].text = error.what();
       }
     });
-    for (std::size_t i = 0; i < batch.size(); ++i)
-      if (outcomes_[batch[i]].reason != Reason::refused) enter(batch[i], trials[i]);
-    result_.simulated += batch.size();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const bool is_refused = outcomes_[batch[i]].reason == Reason::refused;
+      if (trials[i]) enter(batch[i], *trials[i]);
+      settled_[batch[i]] = trials[i] || is_refused;
+      if (settled_[batch[i]]) ++result_.simulated;
+    }
   }
 
   void enter(std::size_t choice, const Trial& trial) {
@@ -177,7 +182,8 @@ class Search {
 
   /// Plays the places with the allocator: whether all of them fit. Those that do not are out.
   bool rehearse_places() {
-    const std::vector<std::size_t> places = leaders();
+    std::vector<std::size_t> places = leaders();
+    if (result_.interrupted && places.size() > 1) places.resize(1);  // the best so far
     for_each_index(places.size(), options_.threads, [&](std::size_t i) {
       Contender& contender = contenders_[places[i]];
       if (!contender.full)
