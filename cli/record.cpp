@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -72,19 +73,33 @@ std::vector<fs::path> logs_in(const fs::path& folder) {
   return logs;
 }
 
-/// The log of the process that did most stays, those of its helpers go.
-void keep_largest_log(const fs::path& folder) {
+/// What a process put on the device. Workers that load data have logs of operators alone.
+std::size_t device_lines(const fs::path& log) {
+  const std::string text = read_whole(log);
+  std::size_t count = 0;
+  for (const std::string_view kind : {"\tkernel\t", "\tgemm\t", "\tcopy\t", "\tset\t", "\tnccl\t"})
+    for (std::size_t at = text.find(kind); at != std::string::npos; at = text.find(kind, at + 1))
+      ++count;
+  return count;
+}
+
+/// The log of the process that did most on the device stays, those of its helpers go.
+void keep_main_log(const fs::path& folder) {
   std::error_code ignored;
-  fs::path largest;
-  for (const fs::path& log : logs_in(folder))
-    if (largest.empty() || fs::file_size(log, ignored) > fs::file_size(largest, ignored))
-      largest = log;
-  if (largest.empty())
+  fs::path main;
+  std::size_t most = 0;
+  for (const fs::path& log : logs_in(folder)) {
+    const std::size_t lines = device_lines(log);
+    if (lines <= most) continue;
+    most = lines;
+    main = log;
+  }
+  if (main.empty())
     throw Error({.where = folder.string(),
                  .what = "the command used no CUDA device",
                  .way_out = "is torch installed there with CUDA, and does the script use \"cuda\"?",
                  .code = ExitCode::no});
-  fs::rename(largest, events_file(folder), ignored);
+  fs::rename(main, events_file(folder), ignored);
   for (const fs::path& log : logs_in(folder))
     if (log != events_file(folder)) fs::remove(log, ignored);
 }
@@ -129,7 +144,7 @@ ExitCode run_record(const RecordOptions& options) {
   for (const fs::path& log : logs_in(command.folder)) fs::remove(log);
   const int code = run_recorded(command);
   constexpr int interrupted = 128 + 2;
-  keep_largest_log(command.folder);
+  keep_main_log(command.folder);
   const RecordingSettings facts{
       .command = options.command,
       .place = {.world = world, .rank = rank},
