@@ -31,7 +31,7 @@ struct RecordedRun {
 
 std::filesystem::path events_file(const std::filesystem::path& folder);
 void write_settings(const RecordingSettings& facts, const Recording& recording,
-                 const std::filesystem::path& folder);
+                    const std::filesystem::path& folder);
 /// Reads the folder and plays it on the machine. Throws Error naming the file.
 RecordedRun predict_recording(const std::filesystem::path& folder, const HardwareProfile& profile);
 /// The same of a log that was just written.

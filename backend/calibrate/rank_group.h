@@ -1,7 +1,6 @@
 // Ranks that measure the same thing at the same time.
 #pragma once
 
-
 #include "backend/comm/communicator.h"
 #include "core/base/quantities.h"
 

@@ -8,7 +8,7 @@
 namespace shardscope {
 
 struct ProfiledThread {
-  int id = 0;         ///< as the kernel numbers it
+  int id = 0;           ///< as the kernel numbers it
   clockid_t clock = 0;  ///< its processor time, for clock_gettime
 };
 

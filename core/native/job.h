@@ -64,7 +64,7 @@ struct Job {
   /// `pytorch_files` are paths.
   std::vector<std::pair<std::string, std::string>> pytorch;
   std::string cluster;  ///< profile of predictions, a ready one's name or a file; empty: not said
-  int ranks = 1;                 ///< processes to start on this host
+  int ranks = 1;        ///< processes to start on this host
   CommunicatorChoice communicator = CommunicatorChoice::automatic;
   std::string device = "auto";  ///< auto: "cuda" where a GPU is there and can run it, else "cpu"
   int threads = 0;              ///< compute threads per rank; 0: cores / ranks of this host

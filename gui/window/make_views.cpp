@@ -11,12 +11,9 @@ namespace shardscope::gui {
 
 std::vector<View*> make_views(Workspace& workspace, QWidget* parent) {
   return {
-      new StrategiesView(workspace, parent),
-      new MemoryView(workspace, parent),
-      new TimelineView(workspace, parent),
-      new UnitsView(workspace, parent),
-      new WhatIfView(workspace, parent),
-      new DiagnosticsView(workspace, parent),
+      new StrategiesView(workspace, parent), new MemoryView(workspace, parent),
+      new TimelineView(workspace, parent),   new UnitsView(workspace, parent),
+      new WhatIfView(workspace, parent),     new DiagnosticsView(workspace, parent),
   };
 }
 

@@ -7,9 +7,9 @@
 #include "core/model/huggingface.h"
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/cost/cost_model.h"
+#include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
 #include "sim/engine/simulate.h"
-#include "sim/engine/clock_options.h"
 #include "sim/engine/timed_device.h"
 #include "tests/bench/llama3_configs.h"
 
