@@ -107,7 +107,7 @@ void keep_main_log(const fs::path& folder) {
 fs::path folder_of(const RecordOptions& options) {
   if (options.folder) return *options.folder;
   for (int number = 1;; ++number) {
-    const fs::path path = fmt::format("runs/recorded_{}", number);
+    fs::path path = fmt::format("runs/recorded_{}", number);
     if (!is_there(path)) return path;
   }
 }

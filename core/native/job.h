@@ -57,14 +57,14 @@ struct Job {
   double clip = 1.0;                   ///< 0: no clipping (JSON: null)
   std::vector<std::string> trainable;  ///< regular expressions on parameter names; empty: all
   Strategy strategy;
-  bool precision_given = false;  ///< else the device's usual one is taken for strategy.precision
   /// Where strategy.runtime is one of PyTorch's: as --precision and --checkpointing take them.
   std::string pytorch_precision = "fp32", pytorch_checkpointing = "none";
   /// There, too: further options of `simulate` by name and value ("attention", "eager"). Values of
   /// `pytorch_files` are paths.
   std::vector<std::pair<std::string, std::string>> pytorch;
   std::string cluster;  ///< profile of predictions, a ready one's name or a file; empty: not said
-  int ranks = 1;        ///< processes to start on this host
+  bool precision_given = false;  ///< else the device's usual one is taken for strategy.precision
+  int ranks = 1;                 ///< processes to start on this host
   CommunicatorChoice communicator = CommunicatorChoice::automatic;
   std::string device = "auto";  ///< auto: "cuda" where a GPU is there and can run it, else "cpu"
   int threads = 0;              ///< compute threads per rank; 0: cores / ranks of this host

@@ -301,8 +301,8 @@ class Reader {
         .detail = Operation::no_kernel};
   }
 
-  std::uint32_t launch(LaneIndex lane, Operation operation) {
-    return writer_.launch(lane, std::move(operation)).value;
+  std::uint32_t launch(LaneIndex lane, const Operation& operation) {
+    return writer_.launch(lane, operation).value;
   }
 
   OperationKind compute_kind() const {
