@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string>
@@ -61,6 +62,7 @@ bool are_of_one_run(const Traits& a, const Traits& b) {
 
 std::vector<std::vector<std::size_t>> runs_of(const std::vector<ImportedTrace>& traces) {
   std::vector<Traits> traits;
+  traits.reserve(traces.size());
   for (const ImportedTrace& trace : traces) traits.push_back(traits_of(trace));
   std::vector<std::vector<std::size_t>> runs;
   for (std::size_t i = 0; i < traces.size(); ++i) {
