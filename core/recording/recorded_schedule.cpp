@@ -20,7 +20,8 @@ constexpr std::size_t most_lanes = 250;
 
 /// An operator, or a node of autograd, that is running on a thread.
 struct Running {
-  RecordedCall call;
+  RecordedCall call;        ///< its tensors only where they are needed: of few operators
+  std::string_view inputs;  ///< as the log describes them
   std::uint32_t name = 0;
   std::uint64_t serial = 0;  ///< of all that ran, from 1
   bool is_node = false;
@@ -255,9 +256,7 @@ class Reader {
     Running one{.serial = ++begun_, .is_node = is_node};
     one.call.name = is_node ? std::string(name) : operator_name(name);
     one.name = intern(one.call.name);
-    const std::string_view inputs = log_.text(line.integer(1));
-    one.call.inputs = tensors_of(inputs);
-    one.call.flags = flags_of(inputs);
+    one.inputs = log_.text(line.integer(1));
     const std::int64_t sequence = line.integer(2);
     if (is_node) {
       const auto known = owners_of_forward_.find(sequence);
@@ -276,7 +275,11 @@ class Reader {
     if (thread.running.empty()) return;
     Running one = std::move(thread.running.back());
     thread.running.pop_back();
-    one.call.outputs = tensors_of(log_.text(line.integer(0)));
+    if (!one.kernels.empty()) {
+      one.call.inputs = tensors_of(one.inputs);
+      one.call.flags = flags_of(one.inputs);
+      one.call.outputs = tensors_of(log_.text(line.integer(0)));
+    }
     for (const std::uint32_t kernel : one.kernels) {
       const DeviceWork work = work_of(one.call, one.launches[kernel]);
       Operation& operation = schedule_.operations[kernel];
