@@ -150,6 +150,7 @@ ExitCode run_report(const ReportOptions& options) {
   const std::filesystem::path from = traces_in(*options.path);
   Imported imported = read_traces({from}, options.output);
   require_events(imported, from);
+  note_several_runs(imported, options.output);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules.events);
   const Duration kernel_gap =
       options.kernel_gap ? parse_duration(*options.kernel_gap, "--kernel-gap") : default_kernel_gap;

@@ -1,6 +1,7 @@
 #include "cli/trace_input.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/quantities.h"
 #include "core/base/utf8.h"
+#include "traces/import/imported_runs.h"
 
 namespace shardscope {
 namespace {
@@ -68,6 +70,17 @@ void require_events(const Imported& imported, const std::filesystem::path& from)
   throw Error({.where = from.string(),
                .what = "holds no event",
                .way_out = "record with torch.profiler and write it with export_chrome_trace"});
+}
+
+void note_several_runs(const Imported& imported, const OutputOptions& output) {
+  const auto runs = runs_of(imported.traces);
+  if (runs.size() < 2) return;
+  std::vector<std::string> names;
+  for (const auto& run : runs) names.push_back(printable(imported.traces[run.front()].file));
+  output.note(
+      fmt::format("the traces are of {} runs ({}), and are numbered as if they were ranks "
+                  "of one; give one run at a time",
+                  runs.size(), fmt::join(names, ", ")));
 }
 
 Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output) {

@@ -18,4 +18,7 @@ Imported read_traces(const std::vector<std::filesystem::path>& files, const Outp
 /// Throws Error where what was read of `from` has neither events nor memory.
 void require_events(const Imported& imported, const std::filesystem::path& from);
 
+/// Says so where the traces are not ranks of one run.
+void note_several_runs(const Imported& imported, const OutputOptions& output);
+
 }  // namespace shardscope

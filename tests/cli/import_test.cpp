@@ -127,6 +127,15 @@ TEST(Import, KeepsRanksThatTheFilesNameOnceEachWithGaps) {
   EXPECT_TRUE(workplace.has("theirs/trace.0.json.gz"));
 }
 
+TEST(Report, SaysThatTracesAreOfSeveralRuns) {
+  const Workplace workplace;
+  workplace.write("in/a.json", trace_of(0));
+  workplace.write("in/b.json", trace_of(1));
+  EXPECT_THAT(workplace.run("report in").errors, Not(HasSubstr("runs")));
+  workplace.write("in/other.json", trace_of(1));
+  EXPECT_THAT(workplace.run("report in").errors, HasSubstr("of 2 runs (a.json, other.json)"));
+}
+
 TEST(Import, NamesEveryFileOfAFolderThatItDidNotRead) {
   const Workplace workplace;
   workplace.write("in/a.json", trace_of(0));
