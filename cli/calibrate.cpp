@@ -80,8 +80,7 @@ Bytes host_memory() { return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESI
 std::vector<Strategy> strategies_for(const Strategy& like, int ranks) {
   std::vector<Strategy> strategies;
   for (const ShardingStrategy sharding : native_abilities().strategies) {
-    const bool hybrid = sharding == ShardingStrategy::hybrid_shard ||
-                        sharding == ShardingStrategy::hybrid_shard_zero2;
+    const bool hybrid = is_hybrid(sharding);
     if (hybrid && (ranks < 4 || ranks % 2 != 0)) continue;
     Strategy strategy = like;
     strategy.sharding = sharding;

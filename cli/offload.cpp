@@ -29,8 +29,7 @@ Bytes fsdp_states(const Model& model, const eager::TrainingSetup& setup, std::in
 std::optional<Bytes> of(const Fsdp1Setup& fsdp, const Model& model,
                         const eager::TrainingSetup& setup) {
   if (!fsdp.options.offload_parameters) return std::nullopt;
-  const bool hybrid = fsdp.units.strategy == ShardingStrategy::hybrid_shard ||
-                      fsdp.units.strategy == ShardingStrategy::hybrid_shard_zero2;
+  const bool hybrid = is_hybrid(fsdp.units.strategy);
   const int node = fsdp.units.mesh ? fsdp.units.mesh->shard : fsdp.units.ranks_per_node;
   return fsdp_states(model, setup, hybrid ? node : setup.world);
 }

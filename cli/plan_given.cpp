@@ -41,7 +41,7 @@ void read(const eager::Fsdp1Setup& fsdp, const PytorchScenario& scenario, Choice
   choice.runtime = Runtime::fsdp1;
   choice.sharding = fsdp.units.strategy;
   choice.mesh = whole_mesh(choice.sharding, world);
-  if (choice.sharding == S::hybrid_shard || choice.sharding == S::hybrid_shard_zero2) {
+  if (is_hybrid(choice.sharding)) {
     const int shard = std::min(fsdp.units.ranks_per_node, world);
     choice.mesh = fsdp.units.mesh.value_or(Mesh{.replicate = world / shard, .shard = shard});
   }

@@ -22,11 +22,6 @@ void fill(std::optional<Value>& option, Given value) {
   if (!option) option = Value(std::move(value));
 }
 
-bool has_config_file(const ShardingOptions& sharding) {
-  return sharding.accelerate || sharding.deepspeed || sharding.training_arguments ||
-         sharding.fsdp || sharding.fsdp_config;
-}
-
 /// Keys of the job file that say how the native runtime shards; others mean the same everywhere.
 void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
   if (!given.job.job) return;
@@ -38,21 +33,20 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
   const auto take = [&](std::string_view key, std::optional<std::string>& option,
                         std::string text) {
     if (!file.has(key) || option) return;
-    if (has_config_file(sharding)) {
+    if (sharding.names_file()) {
       if (native) unused.push_back(key);
     } else {
       option = std::move(text);
     }
   };
-  const bool is_hybrid = job.strategy.sharding == ShardingStrategy::hybrid_shard ||
-                         job.strategy.sharding == ShardingStrategy::hybrid_shard_zero2;
-  if (!given.job.strategy && is_hybrid) take("mesh", given.job.mesh, text_of(job.strategy.mesh));
+  if (!given.job.strategy && is_hybrid(job.strategy.sharding))
+    take("mesh", given.job.mesh, text_of(job.strategy.mesh));
   take("strategy", given.job.strategy, std::string(name_of(job.strategy.sharding)));
   take("wrap", given.job.wrap, text_of(job.strategy.wrap));
   if (!sharding.deepspeed)
     take("precision", given.job.precision,
          native ? std::string(name_of(job.strategy.precision)) : job.pytorch_precision);
-  if (file.has("checkpointing") && (native || !has_config_file(sharding)))
+  if (file.has("checkpointing") && (native || !sharding.names_file()))
     fill(given.job.checkpointing,
          native ? std::string(name_of(job.strategy.checkpointing)) : job.pytorch_checkpointing);
   if (file.has("ranks")) fill(given.place.world, job.ranks);

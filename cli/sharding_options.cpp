@@ -74,9 +74,7 @@ RuntimeRequest request_of(const ShardingOptions& options, const JobOptions& job,
   else
     assumed.emplace_back("precision fp32 (--precision)");
   if (job.optimizer) request.optimizer.kind = parse_optimizer(*job.optimizer, "--optimizer");
-  if (!options.ranks_per_node && !request.mesh && request.world > 1 &&
-      (request.sharding == ShardingStrategy::hybrid_shard ||
-       request.sharding == ShardingStrategy::hybrid_shard_zero2))
+  if (!options.ranks_per_node && !request.mesh && request.world > 1 && is_hybrid(request.sharding))
     assumed.push_back(fmt::format("{} ranks per node (--ranks-per-node)", where.ranks_per_node));
   return request;
 }
@@ -156,9 +154,12 @@ ConfiguredRun configured_run(const Model& model, ConfigFile file, const Sharding
 
 }  // namespace
 
+bool ShardingOptions::names_file() const {
+  return accelerate || deepspeed || training_arguments || fsdp || fsdp_config;
+}
+
 bool ShardingOptions::other_than_native() const {
-  return accelerate || deepspeed || training_arguments || fsdp || fsdp_config ||
-         (runtime && *runtime != "native");
+  return names_file() || (runtime && *runtime != "native");
 }
 
 void declare_sharding_options(Command& command, ShardingOptions& options) {

@@ -26,6 +26,8 @@ struct ShardingOptions {
   std::optional<std::int64_t> ranks_per_node;
   bool use_orig_params = false;
 
+  /// Whether a file of another program says how it shards.
+  bool names_file() const;
   /// Whether the rules of another runtime than the native one are asked for.
   bool other_than_native() const;
 };

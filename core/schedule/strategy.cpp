@@ -84,6 +84,11 @@ std::string_view name_of(Checkpointing checkpointing) {
   return name_in(checkpointings, checkpointing);
 }
 
+bool is_hybrid(ShardingStrategy strategy) {
+  return strategy == ShardingStrategy::hybrid_shard ||
+         strategy == ShardingStrategy::hybrid_shard_zero2;
+}
+
 ShardingStrategy parse_sharding_strategy(std::string_view text, std::string_view where) {
   return parse_in(shardings, text, where);
 }

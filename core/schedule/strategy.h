@@ -24,6 +24,8 @@ enum class ShardingStrategy : std::uint8_t {
   hybrid_shard_zero2
 };
 std::string_view name_of(ShardingStrategy strategy);
+/// Shards inside groups and replicates across them.
+bool is_hybrid(ShardingStrategy strategy);
 
 /// Ranks as a grid, shard varying fastest: rank = (pipeline * replicate_count + replicate) *
 /// shard_count + shard.

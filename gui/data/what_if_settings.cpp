@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/schedule/strategy.h"
 #include "sim/planner/enumerate.h"
 
 namespace shardscope::gui {
@@ -73,7 +74,7 @@ class CommandWriter {
   void add_place() {
     add("--strategy", std::string(name_of(choice_.sharding)));
     const int world = choice_.mesh.world();
-    if (planner::is_hybrid(choice_.sharding)) add("--mesh", text_of(choice_.mesh));
+    if (is_hybrid(choice_.sharding)) add("--mesh", text_of(choice_.mesh));
     add("--world", std::to_string(world));
   }
 

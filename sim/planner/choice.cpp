@@ -93,11 +93,6 @@ Prefetch usual_prefetch(Runtime runtime) {
 
 }  // namespace
 
-bool is_hybrid(ShardingStrategy sharding) {
-  return sharding == ShardingStrategy::hybrid_shard ||
-         sharding == ShardingStrategy::hybrid_shard_zero2;
-}
-
 std::string_view name_of(Prefetch prefetch) {
   return prefetch_names[static_cast<std::size_t>(prefetch)];
 }

@@ -39,9 +39,6 @@ struct Choice {
   bool operator==(const Choice&) const = default;
 };
 
-/// Shards inside groups and replicates across them.
-bool is_hybrid(ShardingStrategy sharding);
-
 std::string_view name_of(Prefetch prefetch);
 std::string_view name_of(Offload offload);
 

@@ -210,10 +210,7 @@ void drop_settings_of(ConfigTool tool, FittedStrategy& fit) {
 
 }  // namespace
 
-bool is_hybrid(const PortableStrategy& strategy) {
-  return strategy.sharding == ShardingStrategy::hybrid_shard ||
-         strategy.sharding == ShardingStrategy::hybrid_shard_zero2;
-}
+bool is_hybrid(const PortableStrategy& strategy) { return is_hybrid(strategy.sharding); }
 
 FittedStrategy fitted(const PortableStrategy& strategy, ConfigFormat format) {
   FittedStrategy fit{.strategy = strategy, .losses = {}};

@@ -10,11 +10,6 @@
 namespace shardscope {
 namespace {
 
-bool is_hybrid(ShardingStrategy strategy) {
-  return strategy == ShardingStrategy::hybrid_shard ||
-         strategy == ShardingStrategy::hybrid_shard_zero2;
-}
-
 std::string in_quotes(std::string_view module) {
   return module.empty() ? "the root module" : fmt::format("module \"{}\"", module);
 }

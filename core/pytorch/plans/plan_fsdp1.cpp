@@ -100,9 +100,7 @@ std::string wrap_text(const Fsdp1Settings& settings) {
 Mesh mesh_of(const Fsdp1Settings& settings) {
   if (settings.mesh) return *settings.mesh;
   if (settings.strategy == ShardingStrategy::no_shard) return {.replicate = settings.world};
-  const bool hybrid = settings.strategy == ShardingStrategy::hybrid_shard ||
-                      settings.strategy == ShardingStrategy::hybrid_shard_zero2;
-  if (!hybrid) return {.shard = settings.world};
+  if (!is_hybrid(settings.strategy)) return {.shard = settings.world};
   const int shards = std::max(1, std::min(settings.ranks_per_node, settings.world));
   return {.replicate = settings.world / shards, .shard = shards};
 }

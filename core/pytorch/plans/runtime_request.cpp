@@ -110,11 +110,6 @@ std::vector<std::string> single_modules(const UnitChoice& units) {
   return names;
 }
 
-bool is_hybrid(ShardingStrategy sharding) {
-  return sharding == ShardingStrategy::hybrid_shard ||
-         sharding == ShardingStrategy::hybrid_shard_zero2;
-}
-
 /// A hybrid's mesh has two dimensions. Of the other strategies' one dimension all ranks are in it,
 /// as they are without a mesh; of two, FSDP1 would shard over the first.
 std::optional<Mesh> fsdp1_mesh(const RuntimeRequest& request) {

@@ -19,11 +19,6 @@ double predivide_factor(int world) {
   return factor;
 }
 
-bool is_hybrid(const Fsdp1Unit& unit) {
-  return unit.strategy == ShardingStrategy::hybrid_shard ||
-         unit.strategy == ShardingStrategy::hybrid_shard_zero2;
-}
-
 /// Indices of units in the order in which their wrappers are made: those inside a module first.
 std::vector<std::size_t> construction_order(const std::vector<Fsdp1Unit>& units) {
   std::vector<std::size_t> order;
@@ -56,7 +51,7 @@ FullySharded::FullySharded(Session& s, Input input)
   for (const auto& [name, buffer] : named_buffers_of(*root_))
     shared_.buffers.push_back({name, buffer, buffer.dtype()});
   for (const Fsdp1Unit& plan : plan_.units) {
-    const bool hybrid = is_hybrid(plan);
+    const bool hybrid = is_hybrid(plan.strategy);
     const ProcessGroup& group = hybrid ? *groups_.shard : *groups_.all;
     const int world = group.size() * (hybrid ? groups_.replicas->size() : 1);
     const double before = predivide_factor(world);

@@ -75,10 +75,7 @@ struct Unit {
   ~Unit();
 
   bool is_root() const { return shared.units.front() == this; }
-  bool is_hybrid() const {
-    return plan.strategy == ShardingStrategy::hybrid_shard ||
-           plan.strategy == ShardingStrategy::hybrid_shard_zero2;
-  }
+  bool is_hybrid() const { return shardscope::is_hybrid(plan.strategy); }
 };
 
 /// Tells the watchers that a function of the library runs.

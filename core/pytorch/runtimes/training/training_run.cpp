@@ -88,8 +88,7 @@ std::unique_ptr<ParallelModel> build(Building& b, const ddp::Options& options) {
 }
 
 fsdp1::Groups groups_of(ProcessGroups& groups, const Fsdp1Settings& units) {
-  const bool hybrid = units.strategy == ShardingStrategy::hybrid_shard ||
-                      units.strategy == ShardingStrategy::hybrid_shard_zero2;
+  const bool hybrid = is_hybrid(units.strategy);
   fsdp1::Groups result{.world = &groups.world(), .all = &groups.world()};
   if (units.mesh) {
     const auto made = groups.mesh({units.mesh->replicate, units.mesh->shard});
