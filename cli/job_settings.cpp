@@ -49,11 +49,6 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
 constexpr std::string_view ranks_per_node = "ranks_per_node";
 constexpr std::string_view use_orig_params = "use_orig_params";
 
-bool names_file(const ShardingOptions& sharding) {
-  return sharding.accelerate || sharding.deepspeed || sharding.training_arguments ||
-         sharding.fsdp || sharding.fsdp_config;
-}
-
 Error wrong(const JobOptions& job, std::string_view name, std::string what, std::string way_out) {
   return Error({.where = fmt::format("{}: pytorch.{}", *job.job, name),
                 .what = std::move(what),
@@ -62,6 +57,8 @@ Error wrong(const JobOptions& job, std::string_view name, std::string what, std:
 
 void take(const JobSettings& settings, const std::string& name, const std::string& value) {
   if (name == use_orig_params) {
+    if (value != "true" && value != "false")
+      throw wrong(settings.job, name, fmt::format("expected true or false, got \"{}\"", value), "");
     settings.sharding.use_orig_params = value == "true";
     return;
   }
@@ -85,7 +82,7 @@ void take(const JobSettings& settings, const std::string& name, const std::strin
 /// Options as they were given, those that a key of the job cannot say.
 std::vector<std::pair<std::string, std::string>> given(const JobSettings& settings) {
   std::vector<std::pair<std::string, std::string>> options;
-  const bool file = names_file(settings.sharding);
+  const bool file = settings.sharding.names_file();
   for (const TextOption& option : text_options(settings)) {
     const bool is_key = option.name == "precision" || option.name == "checkpointing";
     const bool is_native_wrap =
@@ -120,13 +117,13 @@ void take_settings_of_job(const JobSettings& settings) {
   if (!settings.job.job) return;
   const Job job = read_job(*settings.job.job);
   if (!settings.cluster && !job.cluster.empty()) settings.cluster = job.cluster;
-  if (settings.sharding.runtime || names_file(settings.sharding)) {
+  if (settings.sharding.runtime || settings.sharding.names_file()) {
     settings.job.runtime = settings.sharding.runtime;
     return;
   }
   if (job.strategy.runtime == Runtime::native) return;
   for (const auto& [name, value] : job.pytorch) take(settings, name, value);
-  if (!names_file(settings.sharding))
+  if (!settings.sharding.names_file())
     settings.sharding.runtime = std::string(name_of(job.strategy.runtime));
 }
 
