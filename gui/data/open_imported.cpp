@@ -215,8 +215,7 @@ std::ptrdiff_t common_start(const std::string& a, const std::string& b) {
 }
 
 /// The run whose first file's name is most like this one.
-template <class Runs>
-Imported& nearest_by_name(Runs& runs, const std::string& file) {
+Imported& nearest_by_name(std::vector<Imported>& runs, const std::string& file) {
   return *std::max_element(runs.begin(), runs.end(), [&](const Imported& a, const Imported& b) {
     return common_start(a.traces.front().file, file) < common_start(b.traces.front().file, file);
   });

@@ -42,8 +42,14 @@ void MessageBanner::tell(const QString& message) {
   show_messages();
 }
 
-void MessageBanner::withdraw(const QString& about) {
-  const auto gone = messages_.removeIf([&](const QString& one) { return one.contains(about); });
+void MessageBanner::withdraw(const QString& path) {
+  // "/runs/a" is not named by "/runs/a.json".
+  const auto names = [&](const QString& message) {
+    const qsizetype end = message.indexOf(path) + path.size();
+    if (end < path.size()) return false;
+    return end == message.size() || QStringLiteral("/: ,;").contains(message[end]);
+  };
+  const auto gone = messages_.removeIf(names);
   if (gone > 0) show_messages();
 }
 

@@ -15,8 +15,8 @@ class MessageBanner : public QFrame {
 
   /// Shows one line more; the oldest go where there are many.
   void tell(const QString& message);
-  /// Takes back what names `about`, since it holds no longer.
-  void withdraw(const QString& about);
+  /// Takes back what names this path or one inside it, since it holds no longer.
+  void withdraw(const QString& path);
   void dismiss();
   const QStringList& messages() const { return messages_; }
 

@@ -108,9 +108,12 @@ TEST(MessageBanner, KeepsTheLastFewUntilDismissed) {
 TEST(MessageBanner, WhatHoldsNoLongerIsTakenBack) {
   MessageBanner banner(nullptr);
   banner.tell(QStringLiteral("/runs/a: cannot be read"));
+  banner.tell(QStringLiteral("/runs/a/trace.json: is damaged"));
+  banner.tell(QStringLiteral("/runs/a2: cannot be read"));
   banner.tell(QStringLiteral("/runs/b has changed on disk"));
   banner.withdraw(QStringLiteral("/runs/a"));
-  EXPECT_EQ(banner.messages(), QStringList{QStringLiteral("/runs/b has changed on disk")});
+  EXPECT_EQ(banner.messages(), (QStringList{QStringLiteral("/runs/a2: cannot be read"),
+                                            QStringLiteral("/runs/b has changed on disk")}));
 }
 
 TEST(MainWindow, WhatFailsStaysInTheBannerUntilItIsDismissed) {
