@@ -159,6 +159,15 @@ void Command::command_line(std::vector<std::string>& words, std::string_view tex
   impl_->command_line = &words;
 }
 
+void Command::alone(std::string_view name, const std::vector<std::string>& with) {
+  CLI::Option* const one = impl_->app.get_option(std::string(name));
+  for (CLI::Option* other : impl_->app.get_options()) {
+    const bool is_allowed = std::any_of(
+        with.begin(), with.end(), [&](const std::string& word) { return other->check_name(word); });
+    if (other != one && !is_allowed) one->excludes(other);
+  }
+}
+
 void Command::not_yet(std::string_view name, std::string_view what, std::string_view way_out) {
   const auto refuse = [parts = Error::Parts{.where = std::string(name),
                                             .what = std::string(what) + " at this commit",

@@ -44,6 +44,8 @@ class Command {
   void pass_on(std::string_view name, std::vector<std::string>& values, std::string_view text);
   /// What follows "--" goes to another program as it stands; it must be there.
   void command_line(std::vector<std::string>& words, std::string_view text);
+  /// Where this option is given, of the others declared so far only `with` may be.
+  void alone(std::string_view name, const std::vector<std::string>& with);
   /// An option that docs/cli.md promises and this commit has not: using it throws Error with this
   /// way out.
   void not_yet(std::string_view name, std::string_view what, std::string_view way_out);

@@ -32,7 +32,7 @@ constexpr std::array<Verb, 17> verbs{
      {"train", "predicts, really trains, and compares", declare_train},
      {"profile", "profiles steps of a running job", declare_profile},
      {"compare", "compares runs: predicted and profiled", declare_compare},
-     {"record", "runs any PyTorch script on a GPU that is not there, and predicts it",
+     {"record", "runs a PyTorch script on a machine without a GPU, and predicts it",
       declare_record},
      {"import", "makes a run folder from traces of other tools", declare_import},
      {"report", "reports on a trace of any tool", declare_report},

@@ -1,4 +1,4 @@
-// shardscope record: runs any PyTorch script on a GPU that is not there, and predicts it.
+// shardscope record: runs a PyTorch script on a machine without a GPU, and predicts it.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -64,11 +64,14 @@ RecordedDevice device_of(const HardwareProfile& profile) {
   return device;
 }
 
+/// "events.NUMBER.txt" of each process.
 std::vector<fs::path> logs_in(const fs::path& folder) {
   std::vector<fs::path> logs;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("events.") && name.ends_with(".txt")) logs.push_back(entry.path());
+    const std::string number = entry.path().stem().extension().string();
+    if (entry.path().stem().stem() == "events" && entry.path().extension() == ".txt" &&
+        number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string::npos)
+      logs.push_back(entry.path());
   }
   return logs;
 }
@@ -77,7 +80,8 @@ std::vector<fs::path> logs_in(const fs::path& folder) {
 std::size_t device_lines(const fs::path& log) {
   const std::string text = read_whole(log);
   std::size_t count = 0;
-  for (const std::string_view kind : {"\tkernel\t", "\tgemm\t", "\tcopy\t", "\tset\t", "\tnccl\t"})
+  for (const std::string_view kind :
+       {"\tkernel\t", "\tgemm\t", "\tdnn\t", "\tcopy\t", "\tset\t", "\tnccl\t"})
     for (std::size_t at = text.find(kind); at != std::string::npos; at = text.find(kind, at + 1))
       ++count;
   return count;
@@ -85,7 +89,6 @@ std::size_t device_lines(const fs::path& log) {
 
 /// The log of the process that did most on the device stays, those of its helpers go.
 void keep_main_log(const fs::path& folder) {
-  std::error_code ignored;
   fs::path main;
   std::size_t most = 0;
   for (const fs::path& log : logs_in(folder)) {
@@ -99,9 +102,13 @@ void keep_main_log(const fs::path& folder) {
                  .what = "the command used no CUDA device",
                  .way_out = "is torch installed there with CUDA, and does the script use \"cuda\"?",
                  .code = ExitCode::no});
-  fs::rename(main, events_file(folder), ignored);
-  for (const fs::path& log : logs_in(folder))
-    if (log != events_file(folder)) fs::remove(log, ignored);
+  std::error_code error;
+  fs::rename(main, events_file(folder), error);
+  if (error)
+    throw Error({.where = events_file(folder).string(),
+                 .what = "cannot be written: " + error.message(),
+                 .code = ExitCode::outside});
+  for (const fs::path& log : logs_in(folder)) fs::remove(log, error);
 }
 
 fs::path folder_of(const RecordOptions& options) {

@@ -44,7 +44,7 @@ Json recording_json(const Recording& recording) {
             {"ended", recording.is_whole},
             {"steps", recording.schedule.steps.size()},
             {"kernels", recording.kernels},
-            {"kernels_outside_of_operators", recording.unseen_kernels},
+            {"kernels_of_no_operator", recording.unseen_kernels},
             {"unknown_functions", recording.unknown},
             {"peaks", nullptr}};
   if (recording.peaks)
@@ -77,8 +77,8 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
     texts.push_back(fmt::format("rank {} stands for all {}", facts.place.rank, facts.place.world));
   if (recording.unseen_kernels > 0)
     texts.push_back(
-        fmt::format("{} of {} kernels were launched outside of any operator: their "
-                    "time is that of a launch",
+        fmt::format("{} of {} kernels belong to no operator (torch.compile, other libraries): "
+                    "their time is that of a launch",
                     recording.unseen_kernels, recording.kernels));
   if (!recording.is_whole) texts.emplace_back("the script did not end by itself");
   if (recording.schedule.steps.size() < 2)
@@ -140,11 +140,11 @@ std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile
   text += fmt::format("\nhardware: {} ({})\n\n", profile.name, profile.source);
   if (recording.peaks)
     text +=
-        fmt::format("recorded by torch's own allocator: allocated {}, active {}, reserved {}\n",
+        fmt::format("PyTorch's own allocator reported: allocated {}, active {}, reserved {}\n",
                     rounded_text(recording.peaks->allocated), rounded_text(recording.peaks->active),
                     rounded_text(recording.peaks->reserved));
   if (!recording.unknown.empty())
-    text += fmt::format("the device answered 0 to what it does not know: {}\n",
+    text += fmt::format("CUDA functions that are not simulated (they returned 0): {}\n",
                         fmt::join(recording.unknown, ", "));
   text += "\n";
   const std::string failure = out_of_memory_text(run.prediction.summary, painter);

@@ -136,9 +136,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
   return prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
-/// What `record` left, on this machine.
+/// What `record` left, on its own cluster or another one.
 ExitCode run_recording(const SimulateOptions& options) {
-  const HardwareChoice hardware = require_hardware(options.cluster);
+  const HardwareChoice hardware =
+      require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()));
   RecordedRun run = predict_recording(*options.recording, hardware.profile);
   run.prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.output.json) {
@@ -199,13 +200,16 @@ void declare_simulate(Command& command) {
       "--cluster", options->cluster,
       {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
   command.option("--recording", options->recording,
-                 {"FOLDER", "plays what `shardscope record` left, instead of a job"});
+                 {"FOLDER",
+                  "predicts what `shardscope record` left, instead of a job; --cluster is "
+                  "the recording's own unless given"});
   declare_margin_option(command, options->margin);
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,
                "shows what is alive at the peak, until when, which setting frees it, and the cost "
                "of collectives");
   command.option("-o", options->folder, {"PATH", "run folder for summary, trace and pictures"});
+  command.alone("--recording", {"--cluster", "--margin", "--json", "--quiet", "--color", "-o"});
   command.examples({{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
                      "1024 --cluster h100_sxm",
                      "full_shard on one node of eight GPUs"},

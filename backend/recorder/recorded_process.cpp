@@ -56,8 +56,8 @@ void add_capability(Variables& variables, const RecordedDevice& device, const fs
 Variables environment_of(const RecordedCommand& command, const RecorderFiles& files) {
   Variables variables = own_environment();
   const RecordedDevice& device = command.device;
-  put_in_front(variables, "LD_PRELOAD", files.library.string());
-  put_in_front(variables, "LD_LIBRARY_PATH", files.library.parent_path().string());
+  put_in_front(variables, "LD_PRELOAD", files.device.string());
+  put_in_front(variables, "LD_LIBRARY_PATH", files.device.parent_path().string());
   put_in_front(variables, "PYTHONPATH", files.python.string());
   variables["SHARDSCOPE_RECORD"] = fs::absolute(command.folder).string();
   variables["SHARDSCOPE_RECORD_TIME"] = command.time == RecordedTime::sync ? "sync" : "zero";
@@ -128,10 +128,10 @@ int wait_for(pid_t child) {
 RecorderFiles recorder_files() {
   const fs::path root = own_folder().parent_path();
   const fs::path shared = root / "share/shardscope/recorder";
-  RecorderFiles files{.library = root / "lib/shardscope/libshardscope_device.so",
+  RecorderFiles files{.device = root / "lib/shardscope/libshardscope_device.so",
                       .python = shared / "python",
                       .capabilities = shared / "compute_capabilities.json"};
-  for (const fs::path& path : {files.library, files.python, files.capabilities})
+  for (const fs::path& path : {files.device, files.python, files.capabilities})
     if (!is_there(path))
       throw Error({.where = path.string(),
                    .what = "is missing, and the recorder needs it",

@@ -1,4 +1,4 @@
-// Runs a command on the CUDA device that is not there.
+// Runs a command on the simulated CUDA device.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct RecordedCommand {
 
 /// Where the device's library and the Python part were built or installed.
 struct RecorderFiles {
-  std::filesystem::path library;  ///< libshardscope_device.so
-  std::filesystem::path python;   ///< goes on PYTHONPATH
+  std::filesystem::path device;  ///< libshardscope_device.so
+  std::filesystem::path python;  ///< goes on PYTHONPATH
   std::filesystem::path capabilities;
 };
 /// Beside the running program. Throws Error (ExitCode::outside) where they are not.

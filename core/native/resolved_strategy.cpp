@@ -51,7 +51,7 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
   if (strategy.runtime != Runtime::native) {
     throw Error({.where = std::string(where),
                  .what = "the runtime is " + std::string(name_of(strategy.runtime)) +
-                         ", which `shardscope simulate` predicts and nothing here runs",
+                         "; `shardscope simulate` predicts it, but `train` cannot run it",
                  .way_out = "write \"runtime\": \"native\" in the job"});
   }
   const auto& runnable = native_abilities().strategies;

@@ -243,6 +243,10 @@ class Reader {
     return thread.modules.empty() ? OwnerId{} : thread.modules.back();
   }
 
+  std::uint32_t kernel_name(const LogLine& line) {
+    return intern(line.kind == "dnn" ? "cuDNN" : log_.text(line.integer(1)));
+  }
+
   std::uint32_t name_now(const Thread& thread) {
     return thread.running.empty() ? intern("outside of operators") : thread.running.back().name;
   }
@@ -313,9 +317,11 @@ class Reader {
   }
 
   /// The operator whose work a kernel does: the innermost one, but of attention the one that
-  /// PyTorch dispatched on, whose tensors say what is computed. Null: none runs.
+  /// PyTorch dispatched on, whose tensors say what is computed. Null: none runs, or a whole graph
+  /// of torch.compile does, whose tensors are not those of one kernel.
   static Running* asking_for_kernel(Thread& thread) {
-    if (thread.running.empty()) return nullptr;
+    if (thread.running.empty() || thread.running.back().call.name.starts_with("CompiledFunction"))
+      return nullptr;
     for (Running& one : thread.running)
       if (one.call.name.starts_with("aten._scaled_dot_product_")) return &one;
     return &thread.running.back();
@@ -338,7 +344,7 @@ class Reader {
       ++recording_.unseen_kernels;
     }
     Operation operation =
-        operation_on(lane, thread, asking == nullptr ? name_now(thread) : asking->name);
+        operation_on(lane, thread, asking == nullptr ? kernel_name(line) : asking->name);
     operation.kind = compute_kind();
     if (asking == nullptr) operation.work = intern(DeviceWork{});
     const std::uint32_t id = launch(lane, operation);

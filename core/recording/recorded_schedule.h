@@ -24,7 +24,7 @@ struct Recording {
   std::optional<RecordedPeaks> peaks;  ///< of its device; none: the process did not reach its end
   std::vector<std::string> unknown;    ///< functions that the device answered with 0
   std::int64_t kernels = 0;            ///< launches in all
-  std::int64_t unseen_kernels = 0;     ///< of these, outside of any operator
+  std::int64_t unseen_kernels = 0;     ///< of these, of no operator: compiled, or outside of any
   bool is_whole = true;                ///< the process ended by itself
 };
 

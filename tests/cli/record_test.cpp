@@ -35,6 +35,8 @@ TEST_F(Record, TheDeviceHoldsWhatItIsGivenAndNoMoreThanItHas) {
   const Json again =
       Json::parse(workplace_.run("simulate --recording run --cluster a100_80gb --json").output);
   EXPECT_EQ(again["recording"]["kernels"], answer["recording"]["kernels"]);
+  const Json same = Json::parse(workplace_.run("simulate --recording run --json").output);
+  EXPECT_EQ(same["step_time_ns"], answer["step_time_ns"]);
 }
 
 // Everything up to the crash is there, and the code says that the command failed.
@@ -49,7 +51,8 @@ TEST_F(Record, BadUseIsOneLine) {
   for (const char* arguments :
        {"record", "record --", "record --world 0 -- true", "record --world 4 --rank 4 -- true",
         "record --time fast -- true", "record --cluster nowhere -- true", "record python train.py",
-        "simulate --recording nowhere --cluster h100_sxm"}) {
+        "simulate --recording nowhere --cluster h100_sxm", "simulate --recording nowhere",
+        "simulate --recording run --model gpt2", "simulate --recording run --explain"}) {
     SCOPED_TRACE(arguments);
     const Outcome outcome = workplace_.run(arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.errors;

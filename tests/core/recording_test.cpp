@@ -152,6 +152,26 @@ TEST_F(RecordingTest, ACommunicatorHasTheRanksThatWereToldBeforeIt) {
   EXPECT_EQ(schedule.groups[1].ranks, Ranks::up_to(3));
 }
 
+// The inputs of a graph of torch.compile are those of all its kernels, so that none counts them.
+TEST_F(RecordingTest, KernelsOfACompiledGraphTakeTheTimeOfALaunch) {
+  const Recording recording = read(
+      "V\t1\n"
+      "S\t0\tCompiledFunction\nS\t1\tf32[1024,1024]\nS\t2\ttriton_poi_fused_add_0\n"
+      "0\top\t0\t1\t7\t0\n0\tkernel\t0\t2\t1,1,1\t32,1,1\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n"
+      "0\tkernel\t0\t2\t1,1,1\t32,1,1\t0\n0\tend\t1\n");
+  const Schedule& schedule = recording.schedule;
+  EXPECT_EQ(recording.kernels, 3);
+  EXPECT_EQ(recording.unseen_kernels, 2);
+  ASSERT_EQ(schedule.operations.size(), 3u);
+  for (const std::size_t place : {0, 2}) {
+    const Operation& kernel = schedule.operations[place];
+    EXPECT_EQ(schedule.name(kernel), "triton_poi_fused_add_0");
+    EXPECT_EQ(schedule.works[kernel.work].bytes, 0_B);
+    EXPECT_EQ(schedule.works[kernel.work].launches, 1);
+  }
+  EXPECT_EQ(schedule.operations[1].flops.count, 2 * 2 * 4 * 8);
+}
+
 // A process that was killed leaves what it reserved for its log, and no end.
 TEST_F(RecordingTest, WhatAKilledProcessLeftIsRead) {
   const std::string text = std::string(two_steps).substr(0, std::string(two_steps).find("END")) +

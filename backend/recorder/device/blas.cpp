@@ -3,16 +3,12 @@
 
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
+#include "backend/recorder/device/library_handle.h"
 
 namespace shardscope::recorder {
 namespace {
 
 constexpr int blas_version = 130401;
-
-struct Handle {
-  void* stream = nullptr;
-  int math_mode = 0, pointer_mode = 0;
-};
 
 /// cublasLtMatrixLayoutOpaque_t is 8 words, which callers may keep on their stack.
 struct Layout {
@@ -35,8 +31,6 @@ struct Heuristic {
   int reserved[4];
 };
 
-Stream* stream_of_handle(void* handle) { return stream_of(static_cast<Handle*>(handle)->stream); }
-
 /// Types as cudaDataType has them: 0 float32, 2 float16, 14 bfloat16, 28 and 29 float8.
 void product(Stream* stream, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
              int type, unsigned epilogue) {
@@ -52,22 +46,10 @@ constexpr int float32 = 0, float64 = 1;
 #pragma GCC visibility push(default)
 extern "C" {
 
-Status cublasCreate_v2(void** to) {
-  *to = new Handle;
-  return success;
-}
-Status cublasDestroy_v2(void* handle) {
-  delete static_cast<Handle*>(handle);
-  return success;
-}
-Status cublasSetStream_v2(void* handle, void* stream) {
-  static_cast<Handle*>(handle)->stream = stream;
-  return success;
-}
-Status cublasGetStream_v2(void* handle, void** stream) {
-  *stream = static_cast<Handle*>(handle)->stream;
-  return success;
-}
+Status cublasCreate_v2(void** to) { return create_handle(to); }
+Status cublasDestroy_v2(void* handle) { return destroy_handle(handle); }
+Status cublasSetStream_v2(void* handle, void* stream) { return set_stream(handle, stream); }
+Status cublasGetStream_v2(void* handle, void** stream) { return get_stream(handle, stream); }
 Status cublasSetWorkspace_v2(void*, void*, std::size_t) { return success; }
 Status cublasGetVersion_v2(void*, int* to) {
   *to = blas_version;
@@ -78,19 +60,19 @@ Status cublasGetProperty(int property, int* to) {
   return success;
 }
 Status cublasSetMathMode(void* handle, int mode) {
-  static_cast<Handle*>(handle)->math_mode = mode;
+  library_handle(handle)->math_mode = mode;
   return success;
 }
 Status cublasGetMathMode(void* handle, int* mode) {
-  *mode = static_cast<Handle*>(handle)->math_mode;
+  *mode = library_handle(handle)->math_mode;
   return success;
 }
 Status cublasSetPointerMode_v2(void* handle, int mode) {
-  static_cast<Handle*>(handle)->pointer_mode = mode;
+  library_handle(handle)->pointer_mode = mode;
   return success;
 }
 Status cublasGetPointerMode_v2(void* handle, int* mode) {
-  *mode = static_cast<Handle*>(handle)->pointer_mode;
+  *mode = library_handle(handle)->pointer_mode;
   return success;
 }
 
@@ -129,7 +111,7 @@ Status cublasLtCreate(void** to) {
   return success;
 }
 std::size_t cublasLtGetVersion() { return blas_version; }
-std::size_t cublasLtGetCudartVersion() { return 13020; }
+std::size_t cublasLtGetCudartVersion() { return cuda_version; }
 Status cublasLtMatrixLayoutInit_internal(Layout* to, std::size_t, int type, std::uint64_t rows,
                                          std::uint64_t columns, std::int64_t) {
   *to = {.rows = rows, .columns = columns, .type = type, .batch = 1};

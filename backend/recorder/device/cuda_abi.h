@@ -1,4 +1,4 @@
-// What of CUDA's binary interface the device that is not there answers to: types by value and
+// What of CUDA's binary interface the simulated device answers to: types by value and
 // layouts, as CUDA 12 and 13 have them. No header of CUDA is needed to build it.
 #pragma once
 
@@ -16,6 +16,9 @@ inline constexpr Status not_found = 500;
 inline constexpr Status not_ready = 600;
 inline constexpr Status not_supported = 801;
 inline constexpr Status capture_unmatched = 903;
+
+/// Of the runtime, the driver and the libraries: 13.2.
+inline constexpr int cuda_version = 13020;
 
 struct Dim3 {
   unsigned x = 1, y = 1, z = 1;

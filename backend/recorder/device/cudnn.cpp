@@ -7,15 +7,12 @@
 
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
+#include "backend/recorder/device/library_handle.h"
 
 namespace shardscope::recorder {
 namespace {
 
 constexpr std::size_t dnn_version = 92600;
-
-struct Handle {
-  void* stream = nullptr;
-};
 
 struct Attribute {
   std::int64_t count = 0;
@@ -72,29 +69,17 @@ void answer_unset(int name, int type, std::int64_t wanted, std::int64_t* count, 
 extern "C" {
 
 std::size_t cudnnGetVersion() { return dnn_version; }
-std::size_t cudnnGetCudartVersion() { return 13020; }
+std::size_t cudnnGetCudartVersion() { return cuda_version; }
 Status cudnnGetProperty(int property, int* to) {
   *to = property == 0 ? 9 : property == 1 ? 26 : 0;
   return success;
 }
-const char* cudnnGetErrorString(int) { return "cuDNN of a device that is not there"; }
+const char* cudnnGetErrorString(int) { return "cuDNN of a simulated device"; }
 void cudnnGetLastErrorString(char* to, std::size_t length) { std::snprintf(to, length, "none"); }
-Status cudnnCreate(void** to) {
-  *to = new Handle;
-  return success;
-}
-Status cudnnDestroy(void* handle) {
-  delete static_cast<Handle*>(handle);
-  return success;
-}
-Status cudnnSetStream(void* handle, void* stream) {
-  static_cast<Handle*>(handle)->stream = stream;
-  return success;
-}
-Status cudnnGetStream(void* handle, void** stream) {
-  *stream = static_cast<Handle*>(handle)->stream;
-  return success;
-}
+Status cudnnCreate(void** to) { return create_handle(to); }
+Status cudnnDestroy(void* handle) { return destroy_handle(handle); }
+Status cudnnSetStream(void* handle, void* stream) { return set_stream(handle, stream); }
+Status cudnnGetStream(void* handle, void** stream) { return get_stream(handle, stream); }
 Status cudnnBackendCreateDescriptor(int type, Descriptor** to) {
   *to = new Descriptor{.type = type, .attributes = {}};
   return success;
@@ -130,7 +115,7 @@ Status cudnnBackendGetAttribute(Descriptor* descriptor, int name, int type, std:
   return success;
 }
 Status cudnnBackendExecute(void* handle, Descriptor*, Descriptor*) {
-  issue("dnn", stream_of(static_cast<Handle*>(handle)->stream), "%d", 0);
+  issue("dnn", stream_of_handle(handle), "%d", 0);
   return success;
 }
 }

@@ -8,6 +8,7 @@
 
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
+#include "backend/recorder/device/library_handle.h"
 
 namespace shardscope::recorder {
 namespace {
@@ -56,8 +57,6 @@ int gates_of(int cell) {
   return cell == lstm ? 4 : cell == gru ? 3 : 1;
 }
 
-Stream* stream_of_dnn(void* handle) { return stream_of(*static_cast<void**>(handle)); }
-
 void describe(Tensor* tensor, int type, std::vector<int> sizes) {
   if (tensor == nullptr) return;
   tensor->type = type;
@@ -67,7 +66,7 @@ void describe(Tensor* tensor, int type, std::vector<int> sizes) {
 
 /// One kernel of cuDNN's.
 Status dnn_kernel(void* handle) {
-  issue("dnn", stream_of_dnn(handle), "%d", 0);
+  issue("dnn", stream_of_handle(handle), "%d", 0);
   return success;
 }
 

@@ -75,7 +75,7 @@ const DeviceProperties& device_properties() {
   static const DeviceProperties properties = [] {
     DeviceProperties is;
     const char* name = std::getenv("SHARDSCOPE_DEVICE_NAME");
-    is.name = name == nullptr ? "a CUDA device that is not there" : name;
+    is.name = name == nullptr ? "a simulated CUDA device" : name;
     const auto take = [](const char* key, int& value) {
       value = static_cast<int>(setting(key, value));
     };

@@ -1,4 +1,4 @@
-// Properties of the device that is not there.
+// Properties of the simulated device.
 #pragma once
 
 #include <cstddef>

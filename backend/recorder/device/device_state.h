@@ -1,4 +1,4 @@
-// What the device that is not there holds: memory, streams, events, and the names of kernels.
+// What the simulated device holds: memory, streams, events, and the names of kernels.
 #pragma once
 
 #include <cstddef>

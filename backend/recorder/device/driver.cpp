@@ -21,7 +21,6 @@ namespace shardscope::recorder {
 
 namespace {
 
-constexpr int version = 13020;
 constexpr std::size_t granularity = std::size_t{2} << 20;
 
 /// The functions of this library, whichever name it was opened by.
@@ -119,7 +118,7 @@ Status cuGetExportTable(const void** to, const void*) {
 // Devices and contexts
 Status cuInit(unsigned) { return success; }
 Status cuDriverGetVersion(int* to) {
-  *to = version;
+  *to = cuda_version;
   return success;
 }
 Status cuDeviceGetCount(int* count) {
@@ -179,7 +178,7 @@ Status cuCtxGetLimit(std::size_t* to, int) {
   return success;
 }
 Status cuCtxGetApiVersion(void*, unsigned* to) {
-  *to = version;
+  *to = cuda_version;
   return success;
 }
 Status cuGetErrorString(Status status, const char** to) {
@@ -464,7 +463,7 @@ int cuptiGetResultString(int, const char** to) {
   return 0;
 }
 int cuptiGetVersion(std::uint32_t* to) {
-  *to = version / 10;
+  *to = cuda_version / 10;
   return 0;
 }
 }

@@ -17,7 +17,7 @@ namespace shardscope::recorder {
 namespace {
 
 constexpr std::size_t piece = std::size_t{8} << 20;  // the file grows by so much
-constexpr std::size_t longest_line = 16384;
+constexpr std::size_t longest_line = 16384, longest_text = std::size_t{1} << 20;
 
 /// Never destroyed: threads of the script may still write while the process ends.
 class Log {
@@ -39,7 +39,7 @@ class Log {
     const auto id = static_cast<std::uint32_t>(texts_.size());
     texts_.emplace(text, id);
     std::string line = "S\t" + std::to_string(id) + "\t";
-    for (const char c : text.substr(0, longest_line)) line += c == '\n' || c == '\t' ? ' ' : c;
+    for (const char c : text.substr(0, longest_text)) line += c == '\n' || c == '\t' ? ' ' : c;
     append_locked(line + "\n");
     return id;
   }

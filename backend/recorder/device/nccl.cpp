@@ -139,7 +139,7 @@ Status ncclCommGetAsyncError(Communicator*, int* to) {
   *to = success;
   return success;
 }
-const char* ncclGetErrorString(int) { return "NCCL of a device that is not there"; }
+const char* ncclGetErrorString(int) { return "NCCL of a simulated device"; }
 const char* ncclGetLastError(Communicator*) { return ""; }
 Status ncclMemAlloc(void** to, std::size_t bytes) { return cudaMalloc(to, bytes); }
 Status ncclMemFree(void* address) { return cudaFree(address); }

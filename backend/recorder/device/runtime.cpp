@@ -19,8 +19,6 @@
 namespace shardscope::recorder {
 namespace {
 
-constexpr int version = 13020;
-
 thread_local Status last_status = success;
 
 Status failed(Status status) {
@@ -94,11 +92,11 @@ Status cudaSetDevice(int device) {
 }
 Status cudaInitDevice(int, unsigned, unsigned) { return success; }
 Status cudaDriverGetVersion(int* to) {
-  *to = version;
+  *to = cuda_version;
   return success;
 }
 Status cudaRuntimeGetVersion(int* to) {
-  *to = version;
+  *to = cuda_version;
   return success;
 }
 Status cudaDeviceGetPCIBusId(char* to, int length, int device) {

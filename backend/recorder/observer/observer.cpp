@@ -1,4 +1,4 @@
-// What torch says of itself while it runs on the device that is not there: operators with their
+// What torch says of itself while it runs on the simulated device: operators with their
 // tensors, and every block of its caching allocator. And what the device cannot say: results of
 // operators on integers and on small tensors are computed on the host and put in their place, so
 // that questions which a script puts to its data get true answers.
@@ -30,7 +30,7 @@ namespace {
 using Values = c10::ArrayRef<const c10::IValue>;
 
 constexpr std::int64_t most_floats = 1 << 16, most_integers = 1 << 22, most_on_host = 1 << 20;
-constexpr std::size_t longest_list = 512;
+constexpr std::size_t longest_list = 16384;
 
 /// Functions of the device's library.
 struct Device {
@@ -380,7 +380,10 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
     return;
   }
   const auto op = handle_of(function);
-  if (!op || is_view(op->schema()) || has_no_values(op->operator_name().name)) return;
+  if (!op || is_view(op->schema()) || has_no_values(op->operator_name().name)) {
+    shadowed_inside += inside;
+    return;
+  }
   const bool changes_inputs = writes(op->schema());
   // What it called has changed them already.
   if (inside > 0 && changes_inputs) {

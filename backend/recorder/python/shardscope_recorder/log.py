@@ -1,4 +1,4 @@
-"""The log of the device that is not there (docs/recording.md describes its lines)."""
+"""The log of the simulated device (docs/recording.md describes its lines)."""
 import ctypes
 
 _device = ctypes.CDLL(None)
@@ -16,6 +16,8 @@ def text(value):
     return _device.shardscope_text(str(value).encode()) if _is_there else 0
 
 
-def next_group(size):
+def next_group(members):
+    """The global ranks of the communicator that NCCL makes next."""
     if _is_there:
-        _device.shardscope_next_group(int(size))
+        _device.shardscope_next_group(len(members))
+    line("group", ",".join(map(str, members)))

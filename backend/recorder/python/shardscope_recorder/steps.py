@@ -19,9 +19,8 @@ def _enter(module, arguments):
     import torch
     if torch.compiler.is_compiling():
         return
-    if not _running or id(module) not in _names:
-        if not _running:
-            _name_modules(module)
+    if not _running:
+        _name_modules(module)
     _running.append(module)
     log.line("enter", log.text(_names.get(id(module), "")), log.text(type(module).__name__))
 

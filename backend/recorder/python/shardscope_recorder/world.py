@@ -13,7 +13,7 @@ def _tell_group(key):
     """NCCL meets under a key that holds its group's name, just before it makes the communicator."""
     for part in key.split("/") if "nccl" in key else []:
         if part in _members:
-            log.line("group", ",".join(map(str, _members[part])))
+            log.next_group(_members[part])
             return
 
 
@@ -109,15 +109,14 @@ def _stand_for_all(c10d):
         parent = parent_pg or c10d._get_default_group()
         for ranks in split_ranks or []:
             if parent.rank() in ranks:
-                log.next_group(len(ranks))
                 members = c10d.get_process_group_ranks(parent)
-                log.line("group", ",".join(str(members[rank]) for rank in ranks))
+                log.next_group([members[rank] for rank in ranks])
         return split(parent_pg, split_ranks, *arguments, **options)
 
     def new_group(group_size, group_rank, global_ranks_in_group, *arguments, **options):
-        log.next_group(len(global_ranks_in_group) or group_size)
         name = options.get("group_name") or next((one for one in arguments[2:] if isinstance(one, str)), "")
         _members[name] = list(global_ranks_in_group) or list(range(group_size))
+        log.next_group(_members[name])
         return make(group_size, group_rank, global_ranks_in_group, *arguments, **options)
 
     c10d.split_group, c10d._new_process_group_helper = split_group, new_group
