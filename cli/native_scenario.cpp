@@ -84,25 +84,24 @@ std::string parse_device(const std::string& text, OrAuto or_auto) {
                                    or_auto == OrAuto::yes ? "auto, " : "")});
 }
 
-NativeTarget native_target(const Job& job, const DeviceKind& device) {
-  if (device.kind != "cpu") return {.device = nullptr, .target = cuda_target()};
+Target native_target(const Job& job, const DeviceKind& device) {
+  if (device.kind != "cpu") return cuda_target();
   const int threads = job.threads > 0 ? job.threads : device.threads;
   const std::shared_ptr<Device> cpu = make_cpu_device({.threads = threads});
-  return {.device = cpu, .target = cpu->target()};
+  Target target = cpu->target();
+  // The target's query asks the device, which lives as long as it.
+  target.workspace = [cpu, query = std::move(target.workspace)](const Kernel& kernel) {
+    return query(kernel);
+  };
+  return target;
 }
 
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
-  const NativeTarget native = native_target(scenario.job, device);
   Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
-                                      scenario.rank, native.target);
+                                      scenario.rank, native_target(scenario.job, device));
   schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
                           scenario.assumed.end());
   return schedule;
-}
-
-std::int64_t tokens_per_step(const NativeScenario& scenario) {
-  return scenario.workload.batch * scenario.workload.length * scenario.workload.micro_batches *
-         scenario.world;
 }
 
 }  // namespace shardscope

@@ -2,7 +2,6 @@
 // assumed.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,17 +48,10 @@ struct DeviceKind {
   int threads = 1;  ///< of one rank, where the job does not say
 };
 
-/// What a device asks of the schedules that it runs, and what must live as long.
-struct NativeTarget {
-  std::shared_ptr<void> device;
-  Target target;
-};
-NativeTarget native_target(const Job& job, const DeviceKind& device);
+/// What a device asks of the schedules that it runs.
+Target native_target(const Job& job, const DeviceKind& device);
 
 /// The schedule of the scenario's rank, with the scratch that the device's kernels want.
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device);
-
-/// Tokens of one step of the whole job.
-std::int64_t tokens_per_step(const NativeScenario& scenario);
 
 }  // namespace shardscope

@@ -10,14 +10,14 @@
 #include <thread>
 
 #include "backend/train/stop_request.h"
-#include "cli/plan_answer.h"
 #include "cli/plan_inputs.h"
-#include "cli/plan_json.h"
 #include "cli/plan_options.h"
-#include "cli/plan_plot.h"
 #include "cli/plan_text.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
+#include "sim/planner/answer/answer.h"
+#include "sim/planner/answer/answer_json.h"
+#include "sim/planner/answer/pareto.h"
 
 namespace shardscope {
 namespace {
@@ -71,49 +71,46 @@ class StopOnInterrupt {
 };
 
 /// The answer, the chosen file and the picture.
-void leave_in(const std::filesystem::path& folder, const PlanAnswer& answer,
-              const PlanInputs& inputs, const std::string& json,
-              const std::optional<planner::WrittenChoice>& chosen) {
+void leave_in(const std::filesystem::path& folder, const planner::Answer& answer,
+              const planner::Inputs& inputs, const std::string& json) {
   create_folder(folder);
   write_atomically(folder / "plan.json", json + "\n");
-  if (!chosen) return;
-  write_atomically(folder / chosen->file, chosen->text);
+  if (!answer.written) return;
+  write_atomically(folder / answer.written->file, answer.written->text);
   create_folder(folder / "figures");
-  const std::string title = fmt::format(
-      "{} on {} ranks of {}, {} tokens a step", inputs.model.class_name, inputs.question.world,
-      inputs.hardware.profile.name, inputs.question.tokens_per_batch);
+  const std::string title =
+      fmt::format("{} on {} ranks of {}, {} tokens a step", inputs.model.class_name,
+                  inputs.question.world, inputs.profile.name, inputs.question.tokens_per_batch);
   write_atomically(folder / "figures" / "plan.svg",
-                   pareto_figure(pareto_points(answer), inputs.hardware.profile.memory, title));
+                   pareto_figure(planner::pareto_points(answer), inputs.profile.memory, title));
 }
 
-ExitCode code_of(const PlanAnswer& answer) {
+ExitCode code_of(const planner::Answer& answer) {
   if (answer.interrupted) return ExitCode::interrupted;
   return answer.candidates.empty() ? ExitCode::no : ExitCode::done;
 }
 
+/// The answer, with progress where a person looks and the best so far after Ctrl-C.
+planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& output) {
+  const StopOnInterrupt stop;
+  ProgressLine line(error_is_terminal() && !output.quiet);
+  return planner::answer(
+      inputs, {.on_progress = [&](const planner::Progress& progress) { line.update(progress); },
+               .stop = stop.token()});
+}
+
 ExitCode run_plan(const PlanOptions& options) {
-  const PlanInputs inputs = resolve_plan(options);
-  PlanAnswer answer;
-  {
-    const StopOnInterrupt stop;
-    ProgressLine line(error_is_terminal() && !options.output.quiet);
-    answer = plan(inputs, options,
-                  {.report = [&](const planner::Progress& progress) { line.update(progress); },
-                   .stop = stop.token()});
-  }
-  std::optional<planner::WrittenChoice> chosen;
-  if (!answer.candidates.empty())
-    chosen = planner::written(answer.candidates[answer.chosen].choice, written_from(inputs));
-  const std::string json = plan_json(answer, inputs, options, chosen);
+  const planner::Inputs inputs = resolve_plan(options);
+  const planner::Answer answer = answer_to(inputs, options.output);
+  const std::string json = planner::answer_json(answer, inputs);
   if (!options.output.json) note_assumptions(options.output, inputs.assumed);
-  print(options.output.json ? json + "\n"
-                            : plan_text(answer, inputs, options, options.output.painter()));
+  print(options.output.json ? json + "\n" : plan_text(answer, inputs, options.output.painter()));
   if (options.folder) {
-    leave_in(*options.folder, answer, inputs, json, chosen);
+    leave_in(*options.folder, answer, inputs, json);
     options.output.note(fmt::format("left in {}", *options.folder));
-    if (chosen && !options.output.json) options.output.note(written_text(*chosen));
-  } else if (chosen && !options.output.json) {
-    options.output.note(fmt::format("-o FOLDER writes it as {}", chosen->file));
+    if (answer.written && !options.output.json) options.output.note(written_text(*answer.written));
+  } else if (answer.written && !options.output.json) {
+    options.output.note(fmt::format("-o FOLDER writes it as {}", answer.written->file));
   }
   return code_of(answer);
 }

@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "cli/allocator_option.h"
+#include "cli/hardware_choice.h"
 #include "cli/native_scenario.h"
-#include "cli/pytorch_prediction.h"
+#include "cli/pytorch_scenario.h"
 #include "core/base/error.h"
 
 namespace shardscope {
@@ -51,35 +52,34 @@ class Resolver {
  public:
   explicit Resolver(const PlanOptions& options)
       : options_(options),
-        hardware_(require_hardware(options.cluster)),
-        runtimes_(runtimes_of(options, hardware_.profile)) {}
+        profile_(require_hardware(options.cluster).profile),
+        runtimes_(runtimes_of(options, profile_)) {}
 
-  PlanInputs resolve() {
-    PlanInputs inputs = only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
+  planner::Inputs resolve() {
+    planner::Inputs inputs =
+        only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
     inputs.question.runtimes = runtimes_;
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     planner::sequences_per_rank(inputs.question);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);
     set_allocator(inputs);
-    inputs.margin = margin_of(options_.margin, hardware_.profile.memory);
+    inputs.margin = margin_of(options_.margin, profile_.memory);
+    set_wishes(inputs);
     assume(inputs);
     return inputs;
   }
 
  private:
-  PlanInputs of_native() {
+  planner::Inputs of_native() {
     const Job job = job_of(job_options());
-    PlanInputs inputs{.hardware = hardware_,
-                      .job = job,
-                      .model = trained_model(job),
-                      .config = JsonValue::parse("{}", "")};
+    planner::Inputs inputs = inputs_of(job, trained_model(job), JsonValue::parse("{}", ""));
     inputs.question.world = world_without_file();
     fill_training(inputs);
     return inputs;
   }
 
-  PlanInputs of_pytorch() {
+  planner::Inputs of_pytorch() {
     JobOptions job = job_options();
     PlaceOptions place = options_.place;
     ShardingOptions sharding = options_.sharding;
@@ -89,25 +89,38 @@ class Resolver {
       sharding.runtime = "ddp";
       place.world = world_without_file();
     }
-    if (!sharding.ranks_per_node && hardware_.profile.ranks_per_node > 0 && !options_.has_file())
-      sharding.ranks_per_node = hardware_.profile.ranks_per_node;
+    if (!sharding.ranks_per_node && profile_.ranks_per_node > 0 && !options_.has_file())
+      sharding.ranks_per_node = profile_.ranks_per_node;
     PytorchScenario scenario = resolve(job, sharding, place);
     if (!options_.job.seq) {
       job.seq = usual_seq(scenario.model);
       scenario = resolve(job, sharding, place);
     }
-    PlanInputs inputs{.hardware = hardware_,
-                      .job = scenario.job,
-                      .model = scenario.model,
-                      .config = scenario.config};
-    inputs.question.world = scenario.setup.world;
-    inputs.question.training = {.loop = scenario.setup.loop,
-                                .session = scenario.setup.session,
-                                .model = scenario.setup.model,
+    planner::Inputs inputs = inputs_of(scenario.job, scenario.model, scenario.config);
+    const eager::TrainingSetup& setup = scenario.training.setup;
+    inputs.question.world = setup.world;
+    inputs.question.training = {.loop = setup.loop,
+                                .session = setup.session,
+                                .model = setup.model,
                                 .through_accelerate = true};
-    if (options_.has_file()) inputs.given = std::move(scenario);
+    if (options_.has_file()) inputs.given = given_of(std::move(scenario.training));
     fill_training(inputs);
     return inputs;
+  }
+
+  planner::Inputs inputs_of(const Job& job, Model model, JsonValue config) const {
+    return {.model = std::move(model),
+            .config = std::move(config),
+            .profile = profile_,
+            .native_target =
+                native_target(job, {.kind = profile_.device, .threads = profile_.threads_per_rank}),
+            .job = job};
+  }
+
+  planner::Given given_of(planner::PytorchTraining training) const {
+    const ShardingOptions& files = options_.sharding;
+    return {.name = files.accelerate ? *files.accelerate : *files.deepspeed,
+            .training = std::move(training)};
   }
 
   JobOptions job_options() const { return shared_options(options_); }
@@ -118,7 +131,7 @@ class Resolver {
                                      .sharding = sharding,
                                      .pytorch = options_.pytorch,
                                      .place = place,
-                                     .gpu = gpu_of(hardware_.profile)});
+                                     .gpu = gpu_of(profile_)});
   }
 
   int world_without_file() {
@@ -129,14 +142,13 @@ class Resolver {
              .what = fmt::format("expected 1 to {}, got {}", 1 << 20, *options_.place.world)});
       return static_cast<int>(*options_.place.world);
     }
-    const HardwareProfile& profile = hardware_.profile;
-    const int world = std::max({profile.ranks_per_node, profile.ranks, 1});
+    const int world = std::max({profile_.ranks_per_node, profile_.ranks, 1});
     assumed_.push_back(
         fmt::format("{} rank{}, one node of the cluster (--world)", world, world == 1 ? "" : "s"));
     return world;
   }
 
-  void fill_training(PlanInputs& inputs) const {
+  void fill_training(planner::Inputs& inputs) const {
     if (!options_.job.seq) inputs.job.seq = usual_seq(inputs.model);
     planner::Training& training = inputs.question.training;
     training.length = inputs.job.seq;
@@ -145,13 +157,14 @@ class Resolver {
   }
 
   /// Those asked for, else the file's, else those that keep float32 weights.
-  void set_precisions(PlanInputs& inputs) {
+  void set_precisions(planner::Inputs& inputs) {
     std::vector<TrainingPrecision>& precisions = inputs.question.precisions;
     precisions = options_.asked_precisions();
+    inputs.has_usual_precisions = precisions.empty();
     if (!precisions.empty()) return;
     if (inputs.given) {
-      precisions = {precision_of(*inputs.given)};
-    } else if (hardware_.profile.device == "cpu") {
+      precisions = {precision_of(inputs.given->training)};
+    } else if (profile_.device == "cpu") {
       precisions = {TrainingPrecision::fp32};
     } else {
       precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32};
@@ -162,7 +175,7 @@ class Resolver {
                                    inputs.given ? ", as the file has it" : ""));
   }
 
-  static TrainingPrecision precision_of(const PytorchScenario& given) {
+  static TrainingPrecision precision_of(const planner::PytorchTraining& given) {
     for (const TrainingPrecision precision :
          {TrainingPrecision::bf16_mixed, TrainingPrecision::fp16_mixed})
       if (given.precision.starts_with(name_of(precision).substr(0, 4))) return precision;
@@ -170,35 +183,40 @@ class Resolver {
   }
 
   /// The file's run with the plan's tokens: its own micro-batch where it says one.
-  void set_given(PlanInputs& inputs) {
+  void set_given(planner::Inputs& inputs) {
     const std::int64_t sequences = planner::sequences_per_rank(inputs.question);
-    const PytorchScenario& file = *inputs.given;
+    const eager::TrainingSetup& file = inputs.given->training.setup;
     JobOptions job = job_options();
     job.seq = inputs.job.seq;
     if (options_.sharding.deepspeed) job.precision = options_.job.precision;
     job.tokens_per_batch = options_.job.tokens_per_batch;
-    const std::int64_t micro_batches = file.setup.loop.micro_batches;
+    const std::int64_t micro_batches = file.loop.micro_batches;
     job.batch = options_.job.batch.value_or(
         sequences % micro_batches == 0 ? sequences / micro_batches : sequences);
-    if (const auto* zero = std::get_if<eager::DeepSpeedSetup>(&file.setup.runtime);
+    if (const auto* zero = std::get_if<eager::DeepSpeedSetup>(&file.runtime);
         zero && zero->settings.micro_batch_size > 0 && !options_.job.batch)
       job.batch = zero->settings.micro_batch_size;
-    inputs.given = resolve(job, options_.sharding, options_.place);
-    inputs.given_name =
-        options_.sharding.accelerate ? *options_.sharding.accelerate : *options_.sharding.deepspeed;
+    inputs.given = given_of(resolve(job, options_.sharding, options_.place).training);
     if (!options_.job.batch)
       assumed_.push_back(fmt::format("{} is run with micro-batches of {} sequence{} (--batch)",
-                                     inputs.given_name, *job.batch, *job.batch == 1 ? "" : "s"));
+                                     inputs.given->name, *job.batch, *job.batch == 1 ? "" : "s"));
   }
 
-  void set_allocator(PlanInputs& inputs) {
+  void set_allocator(planner::Inputs& inputs) {
     if (only_native(runtimes_) && !options_.has_file())
       return options_.pytorch.refuse_under_native();
     inputs.allocator = allocator_settings(options_.pytorch.allocator, assumed_);
-    if (inputs.given) inputs.given->allocator = inputs.allocator;
+    if (inputs.given) inputs.given->training.allocator = inputs.allocator;
   }
 
-  void assume(PlanInputs& inputs) {
+  void set_wishes(planner::Inputs& inputs) const {
+    inputs.price_per_gpu_hour = options_.asked_price();
+    inputs.objective = options_.asked_objective();
+    inputs.strategies = options_.asked_strategies();
+    inputs.places = options_.asked_places().value_or(inputs.places);
+  }
+
+  void assume(planner::Inputs& inputs) {
     if (!options_.job.seq)
       assumed_.push_back(fmt::format("sequences of {} tokens (--seq)", inputs.job.seq));
     if (!options_.job.optimizer) assumed_.emplace_back("optimizer adamw (--optimizer)");
@@ -209,44 +227,20 @@ class Resolver {
       assumed_.push_back(
           fmt::format("dropout up to {} as the config says (--dropout)", inputs.model.dropout));
     if (inputs.given)
-      for (const std::string& text : inputs.given->setup.assumed) assumed_.push_back(text);
+      for (const std::string& text : inputs.given->training.setup.assumed) assumed_.push_back(text);
     for (const std::string& text : inputs.model.assumed) assumed_.push_back(text);
     inputs.assumed = std::move(assumed_);
   }
 
   const PlanOptions& options_;
-  HardwareChoice hardware_;
+  HardwareProfile profile_;
   std::vector<Runtime> runtimes_;
   std::vector<std::string> assumed_;
 };
 
-void drop_precisions(const PlanInputs& inputs, const PlanOptions& options,
-                     planner::Enumeration& all) {
-  if (options.job.precision) return;
-  for (const TrainingPrecision precision :
-       {TrainingPrecision::bf16, TrainingPrecision::fp16_mixed}) {
-    const auto& asked = inputs.question.precisions;
-    if (std::find(asked.begin(), asked.end(), precision) == asked.end())
-      all.dropped.push_back({std::string(name_of(precision)),
-                             precision == TrainingPrecision::bf16
-                                 ? "weights and states in bfloat16 train differently: only where "
-                                   "--precision asks for it"
-                                 : "needs a loss scaler: only where --precision asks for it"});
-  }
-}
-
-Prediction predict_native(const planner::Choice& choice, const PlanInputs& inputs) {
-  NativeScenario scenario{.job = inputs.job,
-                          .model = inputs.model,
-                          .strategy = planner::native_strategy(choice, inputs.model),
-                          .workload = planner::native_workload(choice, inputs.question.training),
-                          .world = choice.mesh.world()};
-  return predict(scenario, inputs.hardware.profile);
-}
-
 }  // namespace
 
-PlanInputs resolve_plan(const PlanOptions& options) {
+planner::Inputs resolve_plan(const PlanOptions& options) {
   if (!options.job.model)
     throw Error({.where = "--model",
                  .what = "no model was given",
@@ -258,50 +252,6 @@ PlanInputs resolve_plan(const PlanOptions& options) {
                  .way_out = "give sequences x tokens of a sequence x ranks, as in "
                             "--tokens-per-batch 262144"});
   return Resolver(options).resolve();
-}
-
-planner::Enumeration choices_of(const PlanInputs& inputs, const PlanOptions& options, int world) {
-  planner::Question question = inputs.question;
-  question.world = world;
-  planner::Enumeration all = planner::enumerate(inputs.model, question);
-  drop_precisions(inputs, options, all);
-  const std::vector<ShardingStrategy> asked = options.asked_strategies();
-  if (!asked.empty())
-    std::erase_if(all.choices, [&](const planner::Choice& choice) {
-      return std::find(asked.begin(), asked.end(), choice.sharding) == asked.end();
-    });
-  if (all.choices.empty())
-    throw Error({.where = "--runtime and --strategy",
-                 .what = all.dropped.empty()
-                             ? "nothing that was asked for is a strategy"
-                             : fmt::format("nothing is left to compare: {}: {}",
-                                           all.dropped.front().strategy, all.dropped.front().why),
-                 .way_out = "ask for more of them"});
-  return all;
-}
-
-Prediction predict(const planner::Choice& choice, const PlanInputs& inputs) {
-  if (choice.runtime == Runtime::native) return predict_native(choice, inputs);
-  PytorchScenario scenario{
-      .job = inputs.job,
-      .model = inputs.model,
-      .config = inputs.config,
-      .setup = planner::training_setup(choice, inputs.model, inputs.question.training)};
-  scenario.runtime = choice.runtime;
-  scenario.strategy = name_of(choice.sharding);
-  scenario.precision = name_of(choice.precision);
-  scenario.mesh = text_of(choice.mesh);
-  scenario.allocator = inputs.allocator;
-  return predict(scenario, inputs.hardware.profile);
-}
-
-int ranks_per_node(const PlanInputs& inputs) {
-  const int per_node = inputs.hardware.profile.ranks_per_node;
-  return per_node > 0 ? per_node : inputs.question.world;
-}
-
-planner::WrittenFrom written_from(const PlanInputs& inputs) {
-  return {.job = inputs.job, .model = inputs.model, .ranks_per_node = ranks_per_node(inputs)};
 }
 
 }  // namespace shardscope

@@ -10,8 +10,6 @@
 namespace shardscope {
 namespace {
 
-constexpr std::string_view objectives[] = {"time", "memory", "cost"};
-
 void declare_training(Command& command, PlanOptions& options) {
   JobOptions& job = options.job;
   command.heading("What is trained");
@@ -67,10 +65,6 @@ auto parsed_list(const std::optional<std::string>& text, std::string_view option
 
 }  // namespace
 
-std::string_view name_of(PlanObjective objective) {
-  return objectives[static_cast<std::size_t>(objective)];
-}
-
 std::vector<std::string> words_of_list(std::string_view text) {
   std::vector<std::string> words;
   while (!text.empty()) {
@@ -94,15 +88,29 @@ std::vector<ShardingStrategy> PlanOptions::asked_strategies() const {
   return parsed_list(job.strategy, "--strategy", parse_sharding_strategy);
 }
 
-PlanObjective PlanOptions::asked_objective() const {
+planner::Objective PlanOptions::asked_objective() const {
+  using planner::Objective;
+  const std::string text = objective.value_or("time");
+  for (const Objective known : {Objective::time, Objective::memory, Objective::cost})
+    if (name_of(known) == text) return known;
+  throw Error(
+      {.where = "--objective", .what = fmt::format("\"{}\" is none of time, memory, cost", text)});
+}
+
+std::optional<std::size_t> PlanOptions::asked_places() const {
+  if (!places) return std::nullopt;
+  constexpr std::int64_t most = 50;
+  if (*places < 1 || *places > most)
+    throw Error(
+        {.where = "--places", .what = fmt::format("expected 1 to {}, got {}", most, *places)});
+  return static_cast<std::size_t>(*places);
+}
+
+std::optional<double> PlanOptions::asked_price() const {
   if (price && (!std::isfinite(*price) || *price <= 0))
     throw Error({.where = "--price-per-gpu-hour",
                  .what = fmt::format("expected a price above 0, got {}", *price)});
-  const std::string text = objective.value_or("time");
-  for (std::size_t i = 0; i < std::size(objectives); ++i)
-    if (objectives[i] == text) return static_cast<PlanObjective>(i);
-  throw Error(
-      {.where = "--objective", .what = fmt::format("\"{}\" is none of time, memory, cost", text)});
+  return price;
 }
 
 void declare_plan_options(Command& command, PlanOptions& options) {

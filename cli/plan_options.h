@@ -1,6 +1,7 @@
 // What `shardscope plan` is asked.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,12 +15,9 @@
 #include "cli/sharding_options.h"
 #include "core/pytorch/plans/runtime_request.h"
 #include "core/schedule/strategy.h"
+#include "sim/planner/search.h"
 
 namespace shardscope {
-
-/// What the best is best at.
-enum class PlanObjective : std::uint8_t { time, memory, cost };
-std::string_view name_of(PlanObjective objective);
 
 struct PlanOptions {
   JobOptions job;
@@ -35,7 +33,9 @@ struct PlanOptions {
   std::vector<Runtime> asked_runtimes() const;
   std::vector<TrainingPrecision> asked_precisions() const;
   std::vector<ShardingStrategy> asked_strategies() const;
-  PlanObjective asked_objective() const;
+  planner::Objective asked_objective() const;
+  std::optional<std::size_t> asked_places() const;
+  std::optional<double> asked_price() const;
   bool has_file() const { return sharding.accelerate || sharding.deepspeed; }
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "traces/memory_fit.h"
+
 namespace shardscope {
 namespace {
 
@@ -18,14 +20,16 @@ struct Range {
   }
 };
 
-double time_of(const Candidate& c) { return static_cast<double>(c.summary.step_time.ns); }
-double memory_of(const Candidate& c) { return static_cast<double>(needed_memory(c.summary).count); }
+double time_of(const planner::Candidate& c) { return static_cast<double>(c.summary.step_time.ns); }
+double memory_of(const planner::Candidate& c) {
+  return static_cast<double>(needed_memory(c.summary).count);
+}
 
 template <class Get>
-Range range_of(const std::vector<Candidate>& candidates, const Get& get) {
-  const auto [low, high] =
-      std::minmax_element(candidates.begin(), candidates.end(),
-                          [&](const Candidate& a, const Candidate& b) { return get(a) < get(b); });
+Range range_of(const std::vector<planner::Candidate>& candidates, const Get& get) {
+  const auto [low, high] = std::minmax_element(
+      candidates.begin(), candidates.end(),
+      [&](const planner::Candidate& a, const planner::Candidate& b) { return get(a) < get(b); });
   return {get(*low), get(*high)};
 }
 
@@ -41,12 +45,7 @@ Bytes bytes_of_value(double count) { return {static_cast<std::int64_t>(count)}; 
 
 }  // namespace
 
-std::string settings_text(const planner::Choice& choice) {
-  const std::string whole = planner::text_of(choice);
-  return whole.substr(planner::strategy_text(choice).size() + 2);
-}
-
-std::string pareto_plot(const std::vector<Candidate>& candidates) {
+std::string pareto_plot(const std::vector<planner::Candidate>& candidates) {
   if (candidates.size() < 2) return {};
   const Range time = range_of(candidates, time_of), memory = range_of(candidates, memory_of);
   std::vector<std::string> grid(rows, std::string(columns, ' '));
@@ -73,31 +72,6 @@ std::string pareto_plot(const std::vector<Candidate>& candidates) {
   text += fmt::format("  {:>{}}  {}{:>{}}\n", "", width, left, right,
                       columns - static_cast<int>(left.size()));
   return text;
-}
-
-std::vector<ParetoPoint> pareto_points(const PlanAnswer& answer) {
-  std::vector<ParetoPoint> points;
-  for (const Candidate& c : answer.candidates)
-    points.push_back({.number = std::to_string(c.place),
-                      .label = planner::strategy_text(c.choice),
-                      .detail = settings_text(c.choice),
-                      .step = c.summary.step_time,
-                      .low = c.summary.step_time_low,
-                      .high = c.summary.step_time_high,
-                      .memory = needed_memory(c.summary),
-                      .on_front = c.on_front});
-  if (answer.given && answer.given->refused.empty() && answer.given->summary.fits) {
-    const Summary& summary = answer.given->summary;
-    points.push_back({.number = "given",
-                      .label = answer.given->name,
-                      .detail = answer.given->strategy,
-                      .step = summary.step_time,
-                      .low = summary.step_time_low,
-                      .high = summary.step_time_high,
-                      .memory = needed_memory(summary),
-                      .is_given = true});
-  }
-  return points;
 }
 
 }  // namespace shardscope

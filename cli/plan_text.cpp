@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "core/base/grouped.h"
 #include "core/schedule/schedule.h"
+#include "traces/memory_fit.h"
 
 namespace shardscope {
 namespace {
@@ -18,7 +19,7 @@ std::string counted(std::int64_t number, std::string_view what) {
   return fmt::format("{} {}{}", grouped(number), what, number == 1 ? "" : "s");
 }
 
-std::string headline(const PlanInputs& inputs) {
+std::string headline(const planner::Inputs& inputs) {
   const planner::Question& question = inputs.question;
   const std::int64_t length = question.training.length;
   return fmt::format("{}, {} parameters, on {}: {} tokens a step, {} of {} for each rank",
@@ -26,11 +27,10 @@ std::string headline(const PlanInputs& inputs) {
                      counted(question.world, "rank"), grouped(question.tokens_per_batch),
                      counted(question.tokens_per_batch / length / question.world, "sequence"),
                      length) +
-         fmt::format("\nhardware: {} ({})", inputs.hardware.profile.name,
-                     inputs.hardware.profile.source);
+         fmt::format("\nhardware: {} ({})", inputs.profile.name, inputs.profile.source);
 }
 
-std::string effort(const PlanAnswer& answer) {
+std::string effort(const planner::Answer& answer) {
   return fmt::format("{} weighed, {} of them simulated, {:.1f} s{}",
                      counted(static_cast<std::int64_t>(answer.choices), "way"),
                      grouped(static_cast<std::int64_t>(answer.simulated)), answer.elapsed_s,
@@ -51,7 +51,7 @@ std::string band_text(const Summary& summary) {
                      rounded_text(summary.step_time_high));
 }
 
-std::string places_table(const PlanAnswer& answer, const Painter& painter) {
+std::string places_table(const planner::Answer& answer, const Painter& painter) {
   Table table({{"", Align::right},
                {"strategy"},
                {"step time", Align::right},
@@ -62,7 +62,7 @@ std::string places_table(const PlanAnswer& answer, const Painter& painter) {
                {"memory", Align::right},
                {"margin", Align::right}});
   for (std::size_t i = 0; i < answer.best_few; ++i) {
-    const Candidate& candidate = answer.candidates[i];
+    const planner::Candidate& candidate = answer.candidates[i];
     const Summary& summary = candidate.summary;
     const Paint paint = i == 0 ? Paint::bold : Paint::plain;
     table.row({{std::to_string(candidate.place), paint},
@@ -74,7 +74,7 @@ std::string places_table(const PlanAnswer& answer, const Painter& painter) {
                rounded_text(summary.time.exposed_communication),
                rounded_text(needed_memory(summary)),
                margin_text(summary)});
-    table.row({"", {"  " + settings_text(candidate.choice), Paint::dim}});
+    table.row({"", {"  " + planner::settings_text(candidate.choice), Paint::dim}});
   }
   return table.text(painter);
 }
@@ -87,7 +87,7 @@ std::string words(std::string_view name) {
 }
 
 /// Categories of the best few side by side, at the peak.
-std::string memory_table(const PlanAnswer& answer, const Painter& painter) {
+std::string memory_table(const planner::Answer& answer, const Painter& painter) {
   const std::size_t shown = std::min<std::size_t>(answer.best_few, 5);
   std::vector<Column> columns{{"memory at the peak, place"}};
   for (std::size_t i = 0; i < shown; ++i)
@@ -107,7 +107,7 @@ std::string memory_table(const PlanAnswer& answer, const Painter& painter) {
   return table.text(painter);
 }
 
-std::string ties_text(const PlanAnswer& answer) {
+std::string ties_text(const planner::Answer& answer) {
   std::vector<int> places;
   for (std::size_t i = 1; i < answer.best_few; ++i)
     if (answer.candidates[i].ties) places.push_back(answer.candidates[i].place);
@@ -120,13 +120,13 @@ std::string ties_text(const PlanAnswer& answer) {
                      before, last);
 }
 
-std::string why_text(const PlanAnswer& answer) {
+std::string why_text(const planner::Answer& answer) {
   std::string text = "why the others lost\n";
   for (std::size_t i = 1; i < answer.best_few; ++i) {
-    const Candidate& candidate = answer.candidates[i];
+    const planner::Candidate& candidate = answer.candidates[i];
     text += fmt::format("  {:<30}  {}\n", planner::strategy_text(candidate.choice), candidate.why);
   }
-  for (const Rejected& one : answer.rejected)
+  for (const planner::Rejected& one : answer.rejected)
     text += fmt::format("  {:<30}  {}\n", one.strategy, one.why);
   return answer.best_few > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
 }
@@ -145,7 +145,7 @@ std::vector<planner::Dropped> joined(const std::vector<planner::Dropped>& droppe
   return result;
 }
 
-std::string dropped_text(const PlanAnswer& answer) {
+std::string dropped_text(const planner::Answer& answer) {
   if (answer.dropped.empty()) return {};
   std::string text = "not weighed\n";
   for (const planner::Dropped& dropped : joined(answer.dropped))
@@ -153,24 +153,22 @@ std::string dropped_text(const PlanAnswer& answer) {
   return text + "\n";
 }
 
-std::string cost_text(const PlanAnswer& answer, const PlanOptions& options) {
-  const Candidate& best = answer.candidates[answer.chosen];
-  const double hours = best.gpu_hours;
+std::string cost_text(double hours, const std::optional<double>& price) {
   std::string text = fmt::format("cost      {:.1f} GPU-hours for 10^9 tokens", hours);
-  if (options.price)
-    text += fmt::format(", {:.2f} at {} an hour", hours * *options.price, *options.price);
+  if (price) text += fmt::format(", {:.2f} at {} an hour", hours * *price, *price);
   return text + "\n";
 }
 
-std::string chosen_text(const PlanAnswer& answer, const PlanOptions& options,
+std::string chosen_text(const planner::Answer& answer, const planner::Inputs& inputs,
                         const Painter& painter) {
-  const Candidate& best = answer.candidates[answer.chosen];
+  const planner::Chosen& chosen = answer.chosen;
+  const planner::Candidate& best = answer.candidates[chosen.candidate];
   std::string text =
       painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice))) + "\n";
-  if (answer.chosen > 0)
+  if (chosen.candidate > 0)
     text += fmt::format("          place {}, and not the first: {}\n", best.place,
-                        answer.why_not_first);
-  text += cost_text(answer, options);
+                        chosen.why_not_first);
+  text += cost_text(best.gpu_hours, inputs.price_per_gpu_hour);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);
   return text;
@@ -185,8 +183,8 @@ std::string failure_text(const Summary& summary) {
                      rounded_text(failure.free));
 }
 
-std::string given_text(const PlanAnswer& answer, const Painter& painter) {
-  const GivenFile& given = *answer.given;
+std::string given_text(const planner::Answer& answer, const Painter& painter) {
+  const planner::GivenPlace& given = *answer.given;
   const Summary& summary = given.summary;
   std::string text = painter(Paint::bold, fmt::format("{}: {}", given.name, given.strategy)) + "\n";
   if (!given.refused.empty()) return text + "  " + given.refused + "\n";
@@ -221,7 +219,7 @@ std::string given_text(const PlanAnswer& answer, const Painter& painter) {
   return text + "\n";
 }
 
-std::string nothing_fits_text(const PlanAnswer& answer, const Painter& painter) {
+std::string nothing_fits_text(const planner::Answer& answer, const Painter& painter) {
   std::string text = painter(Paint::bad, answer.interrupted && answer.advice.empty()
                                              ? "interrupted before anything was found"
                                              : "nothing fits") +
@@ -232,8 +230,8 @@ std::string nothing_fits_text(const PlanAnswer& answer, const Painter& painter) 
 
 }  // namespace
 
-std::string plan_text(const PlanAnswer& answer, const PlanInputs& inputs,
-                      const PlanOptions& options, const Painter& painter) {
+std::string plan_text(const planner::Answer& answer, const planner::Inputs& inputs,
+                      const Painter& painter) {
   std::string text = painter(Paint::bold, headline(inputs)) + "\n" + effort(answer) + "\n\n";
   if (answer.candidates.empty()) {
     text += nothing_fits_text(answer, painter) + "\n" + why_text(answer) + dropped_text(answer);
@@ -246,7 +244,7 @@ std::string plan_text(const PlanAnswer& answer, const PlanInputs& inputs,
   for (const std::string& remark : answer.remarks) text += "note: " + remark + "\n";
   if (!answer.remarks.empty()) text += "\n";
   if (answer.given) text += given_text(answer, painter) + "\n";
-  return text + chosen_text(answer, options, painter);
+  return text + chosen_text(answer, inputs, painter);
 }
 
 std::string written_text(const planner::WrittenChoice& written) {

@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "cli/plan_answer.h"
 #include "cli/terminal.h"
-#include "sim/planner/written_choice.h"
+#include "sim/planner/answer/answer.h"
+#include "sim/planner/answer/inputs.h"
 
 namespace shardscope {
 
-/// Everything; `price` is --price-per-gpu-hour's.
-std::string plan_text(const PlanAnswer& answer, const PlanInputs& inputs,
-                      const PlanOptions& options, const Painter& painter);
+/// Everything.
+std::string plan_text(const planner::Answer& answer, const planner::Inputs& inputs,
+                      const Painter& painter);
 
 /// What the chosen one's file leaves to the script.
 std::string written_text(const planner::WrittenChoice& written);

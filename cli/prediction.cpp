@@ -1,5 +1,7 @@
 #include "cli/prediction.h"
 
+#include <utility>
+
 #include "core/format/atomic_file.h"
 #include "traces/chrome_writer.h"
 #include "traces/predicted_buffers.h"
@@ -7,15 +9,10 @@
 namespace shardscope {
 
 Prediction predict(const NativeScenario& scenario, const HardwareProfile& profile) {
-  const Strategy& strategy = scenario.strategy;
-  return predict(
-      schedule_of(scenario, {.kind = profile.device, .threads = profile.threads_per_rank}),
-      PredictedRun{.strategy = std::string(name_of(strategy.sharding)),
-                   .runtime = std::string(name_of(strategy.runtime)),
-                   .precision = std::string(name_of(strategy.precision)),
-                   .compute = dtypes_of(strategy.precision).compute,
-                   .tokens_per_step = tokens_per_step(scenario)},
-      profile);
+  Schedule schedule =
+      schedule_of(scenario, {.kind = profile.device, .threads = profile.threads_per_rank});
+  const PredictedRun run = native_run(schedule);
+  return predict(std::move(schedule), run, profile);
 }
 
 void write_prediction(const Prediction& prediction, std::string_view verb,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "cli/pytorch_prediction.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
@@ -15,14 +14,14 @@ namespace {
 using Change = bool (*)(PytorchScenario&);
 
 bool fuse_optimizer(PytorchScenario& scenario) {
-  auto& implementation = scenario.setup.loop.optimizer.implementation;
+  auto& implementation = scenario.training.setup.loop.optimizer.implementation;
   const bool changes = implementation == eager::OptimizerImplementation::foreach;
   implementation = eager::OptimizerImplementation::fused;
   return changes;
 }
 
 bool view_buckets(PytorchScenario& scenario) {
-  auto* ddp = std::get_if<eager::ddp::Options>(&scenario.setup.runtime);
+  auto* ddp = std::get_if<eager::ddp::Options>(&scenario.training.setup.runtime);
   if (!ddp || ddp->gradient_as_bucket_view) return false;
   return ddp->gradient_as_bucket_view = true;
 }
@@ -36,7 +35,7 @@ TrainingPrecision precision_of(const eager::TrainingSetup& setup) {
 
 /// DDP's replicas become FSDP2's shards over the same ranks.
 bool shard_replicas(PytorchScenario& scenario) {
-  eager::TrainingSetup& setup = scenario.setup;
+  eager::TrainingSetup& setup = scenario.training.setup;
   if (!std::holds_alternative<eager::ddp::Options>(setup.runtime) || setup.world == 1) return false;
   eager::TrainingSetup sharded =
       eager::requested_setup(scenario.model, {.runtime = Runtime::fsdp2,
@@ -51,13 +50,13 @@ bool shard_replicas(PytorchScenario& scenario) {
 }
 
 bool checkpoint_blocks(PytorchScenario& scenario) {
-  if (!scenario.setup.checkpointing.modules.empty()) return false;
-  scenario.setup.checkpointing = eager::checkpointing_of(scenario.model, {.every = 1});
-  return !scenario.setup.checkpointing.modules.empty();
+  if (!scenario.training.setup.checkpointing.modules.empty()) return false;
+  scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, {.every = 1});
+  return !scenario.training.setup.checkpointing.modules.empty();
 }
 
 bool shard_parameters(PytorchScenario& scenario) {
-  auto* fsdp = std::get_if<eager::Fsdp1Setup>(&scenario.setup.runtime);
+  auto* fsdp = std::get_if<eager::Fsdp1Setup>(&scenario.training.setup.runtime);
   if (!fsdp) return false;
   const bool changes = fsdp->units.strategy != ShardingStrategy::full_shard && !fsdp->units.mesh;
   fsdp->units.strategy = ShardingStrategy::full_shard;
@@ -65,7 +64,7 @@ bool shard_parameters(PytorchScenario& scenario) {
 }
 
 bool take_one_sequence(PytorchScenario& scenario) {
-  auto& loop = scenario.setup.loop;
+  auto& loop = scenario.training.setup.loop;
   if (loop.batch == 1) return false;
   // From the third on they take the same memory.
   loop.micro_batches = static_cast<int>(std::min<std::int64_t>(loop.micro_batches * loop.batch, 3));

@@ -80,18 +80,18 @@ eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
 void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scenario) {
   const auto& text = question.job.checkpointing;
   if (!text) return;
-  if (!scenario.setup.checkpointing.modules.empty())
+  if (!scenario.training.setup.checkpointing.modules.empty())
     throw Error({.where = "--checkpointing",
                  .what = "the configuration file turns activation checkpointing on already",
                  .way_out = "leave one of the two out"});
   const auto choice = eager::parse_checkpoint_choice(*text, "--checkpointing");
-  scenario.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
+  scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
 }
 
 /// A table of positions ends where the GPU's indexing would fail.
 void check_length(const PytorchScenario& scenario) {
   const std::optional<Decoder>& decoder = scenario.model.decoder;
-  const std::int64_t length = scenario.setup.loop.length;
+  const std::int64_t length = scenario.training.setup.loop.length;
   if (!decoder || !decoder->position_embedding || length <= decoder->max_positions) return;
   throw Error({.where = "--seq",
                .what = fmt::format("the model has {} positions, got {} tokens",
@@ -103,7 +103,7 @@ void check_length(const PytorchScenario& scenario) {
 void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
             std::vector<std::string>& assumed) {
   const JobOptions& given = question.job;
-  const eager::TrainingSettings& loop = scenario.setup.loop;
+  const eager::TrainingSettings& loop = scenario.training.setup.loop;
   const auto unless = [&](bool is_given, std::string text) {
     if (!is_given && !given.job) assumed.push_back(std::move(text));
   };
@@ -119,6 +119,17 @@ void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
 }
 
 }  // namespace
+
+GpuKind gpu_of(const HardwareProfile& profile) {
+  if (profile.device != "cuda")
+    throw Error({.where = "--cluster",
+                 .what = fmt::format("{} is no machine of GPUs, which PyTorch's runtimes are "
+                                     "predicted on",
+                                     profile.name),
+                 .way_out = "give --cluster h100_sxm or a measured GPU's"});
+  if (profile.compute_capability == 0) return {};
+  return {.compute_capability = profile.compute_capability};
+}
 
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   refuse_prefetch(asked.job);
@@ -137,23 +148,31 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   JobOptions for_runtime = with_planned_optimizer(question.job);
   for_runtime.model = job.model.string();
   const RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
-                                              question.place, scenario.assumed);
+                                              question.place, scenario.training.assumed);
   const ShardingPlan plan = plan_of(scenario.model, choice);
-  scenario.runtime = plan.runtime;
-  scenario.strategy = plan.strategy;
-  scenario.precision = plan.precision;
-  scenario.mesh = plan.mesh;
-  scenario.setup = setup_of(scenario.model, choice);
+  scenario.training.runtime = plan.runtime;
+  scenario.training.strategy = plan.strategy;
+  scenario.training.precision = plan.precision;
+  scenario.training.setup = setup_of(scenario.model, choice);
   apply_checkpointing(question, scenario);
-  apply_tokens_per_batch(question.job, scenario.setup.world, scenario.job);
+  apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);
   apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.model,
-                        scenario.setup);
+                        scenario.training.setup);
   check_length(scenario);
-  assume(question, scenario, scenario.assumed);
-  for (const std::string& text : given.notes) scenario.assumed.push_back(text);
-  for (const std::string& text : scenario.setup.assumed) scenario.assumed.push_back(text);
-  for (const std::string& text : scenario.model.assumed) scenario.assumed.push_back(text);
+  assume(question, scenario, scenario.training.assumed);
+  for (const std::string& text : given.notes) scenario.training.assumed.push_back(text);
+  for (const std::string& text : scenario.training.setup.assumed)
+    scenario.training.assumed.push_back(text);
+  for (const std::string& text : scenario.model.assumed) scenario.training.assumed.push_back(text);
   return scenario;
+}
+
+Schedule schedule_of(const PytorchScenario& scenario) {
+  return schedule_of(scenario.training, scenario.model, scenario.config);
+}
+
+Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profile) {
+  return predict(schedule_of(scenario), scenario.training, scenario.model, profile);
 }
 
 }  // namespace shardscope

@@ -2,18 +2,15 @@
 // played.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "cli/job_options.h"
 #include "cli/place_options.h"
 #include "cli/pytorch_options.h"
 #include "cli/sharding_options.h"
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
-#include "core/pytorch/runtimes/training/training_setup.h"
-#include "core/schedule/strategy.h"
-#include "sim/allocator/allocator_settings.h"
+#include "core/native/job.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/planner/pytorch_training.h"
 
 namespace shardscope {
 
@@ -29,17 +26,20 @@ struct PytorchScenario {
   Job job;
   Model model;
   JsonValue config;  ///< the config.json that it was made from
-  eager::TrainingSetup setup;
-  Runtime runtime = Runtime::fsdp1;
-  std::string strategy;   ///< "full_shard"
-  std::string precision;  ///< "bf16_mixed"
-  std::string mesh;
-  AllocatorSettings allocator;
-  std::vector<std::string> assumed;
+  planner::PytorchTraining training;
 };
+
+/// Compute capability of the profile's devices. Throws Error for a profile that is no GPU's.
+GpuKind gpu_of(const HardwareProfile& profile);
 
 /// Throws Error naming option, key or file: what the real libraries refuse, and what is not
 /// modelled.
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& question);
+
+/// Of set-up, the first two steps and the steady one.
+Schedule schedule_of(const PytorchScenario& scenario);
+
+/// Simulates the scenario's rank.
+Prediction predict(const PytorchScenario& scenario, const HardwareProfile& profile);
 
 }  // namespace shardscope

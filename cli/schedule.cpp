@@ -9,7 +9,6 @@
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/pytorch_options.h"
-#include "cli/pytorch_prediction.h"
 #include "cli/pytorch_scenario.h"
 #include "cli/schedule_report.h"
 #include "cli/sharding_options.h"
@@ -52,12 +51,13 @@ std::string footer(const Schedule& schedule) {
 }
 
 std::string headline(const PytorchScenario& scenario, const Schedule& schedule) {
+  const planner::PytorchTraining& training = scenario.training;
   return fmt::format(
       "{} {} on {} ranks; rank {}\nbatch {} x {} tokens: {} operations of set-up and steps 1, 2 "
       "and "
       "steady, {} of them collectives",
-      name_of(scenario.runtime), scenario.strategy, scenario.setup.world, scenario.setup.rank,
-      scenario.setup.loop.batch, scenario.setup.loop.length, schedule.operations.size(),
+      name_of(training.runtime), training.strategy, training.setup.world, training.setup.rank,
+      training.setup.loop.batch, training.setup.loop.length, schedule.operations.size(),
       collectives_of(schedule));
 }
 
@@ -79,8 +79,8 @@ ExitCode run_pytorch(const ScheduleOptions& options) {
                                                              .pytorch = options.pytorch,
                                                              .place = options.place,
                                                              .gpu = {}});
-  const Schedule schedule = pytorch_schedule(scenario);
-  show(options, schedule, headline(scenario, schedule), scenario.assumed, program_table);
+  const Schedule schedule = schedule_of(scenario);
+  show(options, schedule, headline(scenario, schedule), scenario.training.assumed, program_table);
   return ExitCode::done;
 }
 

@@ -12,11 +12,9 @@
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/peak_explanation.h"
-#include "cli/plan_given.h"
 #include "cli/prediction.h"
 #include "cli/program_explanation.h"
 #include "cli/pytorch_options.h"
-#include "cli/pytorch_prediction.h"
 #include "cli/pytorch_remedy.h"
 #include "cli/pytorch_scenario.h"
 #include "cli/recorded_prediction.h"
@@ -24,6 +22,7 @@
 #include "cli/summary_text.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
+#include "sim/planner/training_choice.h"
 
 namespace shardscope {
 namespace {
@@ -54,13 +53,14 @@ std::string headline(const NativeScenario& scenario, const HardwareChoice& hardw
 }
 
 std::string headline(const PytorchScenario& scenario, const HardwareChoice& hardware) {
-  const eager::TrainingSettings& loop = scenario.setup.loop;
+  const planner::PytorchTraining& training = scenario.training;
+  const eager::TrainingSettings& loop = training.setup.loop;
   const std::string micro_batches =
       loop.micro_batches > 1 ? fmt::format(" x {} micro-batches", loop.micro_batches) : "";
   return fmt::format("{} {} of {} on {} rank{}, batch {} x {} tokens{}, {}",
-                     name_of(scenario.runtime), scenario.strategy, scenario.model.class_name,
-                     scenario.setup.world, scenario.setup.world == 1 ? "" : "s", loop.batch,
-                     loop.length, micro_batches, scenario.precision) +
+                     name_of(training.runtime), training.strategy, scenario.model.class_name,
+                     training.setup.world, training.setup.world == 1 ? "" : "s", loop.batch,
+                     loop.length, micro_batches, training.precision) +
          hardware_line(hardware);
 }
 
@@ -93,12 +93,12 @@ std::string answer_text(const PytorchScenario& scenario, const Prediction& predi
     const ProgramContents contents =
         contents_before(prediction.schedule, *prediction.out_of_memory_at);
     return text + "what lived then:\n\n" +
-           explain_contents(prediction.schedule, contents, scenario.setup, painter);
+           explain_contents(prediction.schedule, contents, scenario.training.setup, painter);
   }
   if (prediction.summary.out_of_memory) return text;
   if (explain)
-    return text + explain_program_peak(prediction.schedule, scenario.setup, painter) + "\n" +
-           collectives_text(prediction.summary, painter);
+    return text + explain_program_peak(prediction.schedule, scenario.training.setup, painter) +
+           "\n" + collectives_text(prediction.summary, painter);
   return text + summary_text(prediction.summary, painter);
 }
 
@@ -114,14 +114,16 @@ ExitCode run_pytorch(SimulateOptions& options) {
                                                        .pytorch = options.pytorch,
                                                        .place = options.place,
                                                        .gpu = gpu_of(hardware.profile)});
-  scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
+  planner::PytorchTraining& training = scenario.training;
+  training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
   if (options.folder) {
     const RunFolder folder{*options.folder};
-    const int world = scenario.setup.world;
+    const int world = training.setup.world;
     create_folder(folder.predicted_choice().parent_path());
-    leave_job(folder, scenario.job, world, settings_of(options), choice_of(scenario));
+    leave_job(folder, scenario.job, world, settings_of(options),
+              planner::choice_of(training, scenario.model));
     leave_in(folder, prediction, world, hardware.profile);
   }
   if (options.output.json) {

@@ -124,6 +124,10 @@ std::string text_of(const Choice& choice) {
   return text + fmt::format(", {}", name_of(choice.precision));
 }
 
+std::string settings_text(const Choice& choice) {
+  return text_of(choice).substr(strategy_text(choice).size() + std::string_view(", ").size());
+}
+
 RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
   const bool zero = choice.runtime == Runtime::deepspeed;
   RuntimeRequest request{.runtime = choice.runtime,

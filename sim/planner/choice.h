@@ -47,6 +47,8 @@ std::string_view name_of(Offload offload);
 std::string text_of(const Choice& choice);
 /// "fsdp2 hybrid_shard 4 x 8" (replicas x shards; "fsdp2 full_shard" where that says it all).
 std::string strategy_text(const Choice& choice);
+/// What text_of says beside it: "batch 8 x 2, bf16_mixed".
+std::string settings_text(const Choice& choice);
 /// "none", "full", "every:2", "selective".
 std::string text_of(const eager::CheckpointChoice& choice);
 

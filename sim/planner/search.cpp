@@ -268,6 +268,11 @@ class Search {
 
 }  // namespace
 
+std::string_view name_of(Objective objective) {
+  constexpr std::string_view names[] = {"time", "memory", "cost"};
+  return names[static_cast<std::size_t>(objective)];
+}
+
 SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options) {
   return Search(choices, inputs, options).run();

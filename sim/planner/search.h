@@ -7,6 +7,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/planner/choice.h"
@@ -15,8 +16,9 @@
 
 namespace shardscope::planner {
 
-/// At a fixed number of devices, cost is time.
-enum class Objective : std::uint8_t { time, memory };
+/// What the best is best at. Cost is GPU-hours: at a fixed number of devices, time.
+enum class Objective : std::uint8_t { time, memory, cost };
+std::string_view name_of(Objective objective);
 
 struct Progress {
   std::size_t choices = 0;

@@ -16,16 +16,6 @@ namespace {
 
 using Steps = std::span<const char* const>;
 
-Schedule recorded(const Choice& choice, const TrialInputs& inputs, Steps steps) {
-  const eager::TrainingSetup setup = training_setup(choice, inputs.model, inputs.training);
-  Schedule schedule =
-      eager::recorded_schedule(inputs.model, inputs.config, setup,
-                               eager::kernel_device(setup.session.compute_capability), steps);
-  schedule.strategy.runtime = choice.runtime;
-  schedule.workload = native_workload(choice, inputs.training);
-  return schedule;
-}
-
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
   return native_schedule(inputs.model, native_strategy(choice, inputs.model),
                          native_workload(choice, inputs.training), 0, inputs.native_target);
@@ -66,9 +56,17 @@ Bytes highest_reserved(const Simulation& simulation) {
 
 }  // namespace
 
+PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs) {
+  return {.setup = training_setup(choice, inputs.model, inputs.training),
+          .runtime = choice.runtime,
+          .strategy = std::string(name_of(choice.sharding)),
+          .precision = std::string(name_of(choice.precision)),
+          .allocator = inputs.allocator};
+}
+
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps) {
-  return choice.runtime == Runtime::native ? native(choice, inputs)
-                                           : recorded(choice, inputs, steps);
+  if (choice.runtime == Runtime::native) return native(choice, inputs);
+  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps);
 }
 
 Bytes allocated_peak(const Schedule& schedule) {

@@ -12,6 +12,7 @@
 #include "sim/engine/simulate.h"
 #include "sim/hardware/hardware_profile.h"
 #include "sim/planner/choice.h"
+#include "sim/planner/pytorch_training.h"
 
 namespace shardscope::planner {
 
@@ -26,6 +27,9 @@ struct TrialInputs {
   AllocatorSettings allocator = {};  ///< of PyTorch's runtimes
   Bytes margin = {};                 ///< of a device's memory that has to stay free
 };
+
+/// The choice under its runtime of PyTorch. Throws as `training_setup` does.
+PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs);
 
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
 /// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see

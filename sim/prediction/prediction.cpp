@@ -121,6 +121,17 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
 
 }  // namespace
 
+PredictedRun native_run(const Schedule& schedule) {
+  const Strategy& strategy = schedule.strategy;
+  const Workload& workload = schedule.workload;
+  return {.strategy = std::string(name_of(strategy.sharding)),
+          .runtime = std::string(name_of(strategy.runtime)),
+          .precision = std::string(name_of(strategy.precision)),
+          .compute = dtypes_of(strategy.precision).compute,
+          .tokens_per_step =
+              workload.batch * workload.length * workload.micro_batches * schedule.world};
+}
+
 Prediction predict(Schedule schedule, const PredictedRun& run, const HardwareProfile& profile) {
   return schedule.memory == MemorySource::arena
              ? predict_arena(std::move(schedule), run, profile)

@@ -27,6 +27,9 @@ struct PredictedRun {
   bool with_band = true;
 };
 
+/// Of a schedule of the native runtime, which says everything itself.
+PredictedRun native_run(const Schedule& schedule);
+
 struct Prediction {
   Schedule schedule;
   Trace trace;

@@ -1,9 +1,9 @@
-#include "cli/offload.h"
+#include "sim/planner/offload.h"
 
 #include <algorithm>
 #include <variant>
 
-namespace shardscope {
+namespace shardscope::planner {
 namespace {
 
 using eager::DeepSpeedSetup;
@@ -56,19 +56,9 @@ std::optional<Bytes> of(const Runtime&, const Model&, const eager::TrainingSetup
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<Bytes> host_states(const Model& model, const eager::TrainingSetup& setup) {
-  return std::visit([&](const auto& runtime) { return of(runtime, model, setup); }, setup.runtime);
-}
-
+/// What a step with offload takes beyond what is predicted, for people.
 std::string untimed_offload(const eager::TrainingSetup& setup) {
   const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
-  const auto* fsdp1 = std::get_if<Fsdp1Setup>(&setup.runtime);
-  const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
-  const bool offloads = (zero && zero->settings.offload_optimizer.device != OffloadDevice::none) ||
-                        (fsdp1 && fsdp1->options.offload_parameters) || (fsdp2 && fsdp2->offload);
-  if (!offloads) return {};
   std::string text =
       "offload: the host's update takes no time here, and copies between host and device are not "
       "timed as PCIe's; a real step takes longer";
@@ -77,4 +67,20 @@ std::string untimed_offload(const eager::TrainingSetup& setup) {
   return nvme ? text + "; NVMe is taken for the host's memory" : text;
 }
 
-}  // namespace shardscope
+}  // namespace
+
+std::optional<Bytes> host_states(const Model& model, const eager::TrainingSetup& setup) {
+  return std::visit([&](const auto& runtime) { return of(runtime, model, setup); }, setup.runtime);
+}
+
+void add_offloaded(const Model& model, const eager::TrainingSetup& setup,
+                   const HardwareProfile& profile, Summary& summary) {
+  summary.host_memory = host_states(model, setup);
+  if (!summary.host_memory) return;
+  const int on_node =
+      profile.ranks_per_node > 0 ? std::min(profile.ranks_per_node, setup.world) : setup.world;
+  summary.host_memory_of_node = *summary.host_memory * on_node;
+  summary.assumed.push_back(untimed_offload(setup));
+}
+
+}  // namespace shardscope::planner

@@ -1,8 +1,9 @@
-#include "cli/plan_summary.h"
+#include "sim/planner/choice_prediction.h"
 
 #include <algorithm>
+#include <utility>
 
-namespace shardscope {
+namespace shardscope::planner {
 namespace {
 
 constexpr int most_played = 8;
@@ -28,16 +29,29 @@ void restate(Summary& summary, const Accounting& time, double more) {
 
 }  // namespace
 
-Summary summary_of(const planner::Choice& choice, const PlanInputs& inputs,
-                   const planner::TrialInputs& planning) {
+Prediction predict(Schedule schedule, const Choice& choice, const TrialInputs& inputs,
+                   bool with_band) {
+  if (choice.runtime != Runtime::native)
+    return predict(std::move(schedule), pytorch_training(choice, inputs), inputs.model,
+                   inputs.profile, with_band);
+  PredictedRun run = native_run(schedule);
+  run.with_band = with_band;
+  return shardscope::predict(std::move(schedule), run, inputs.profile);
+}
+
+Prediction predict(const Choice& choice, const TrialInputs& inputs) {
+  return predict(schedule_of(choice, inputs), choice, inputs);
+}
+
+Summary summary_of(const Choice& choice, const TrialInputs& inputs) {
   if (choice.micro_batches <= most_played) return predict(choice, inputs).summary;
-  planner::Choice few = choice;
+  Choice few = choice;
   few.micro_batches = played;
   Summary summary = predict(few, inputs).summary;
   if (summary.fits)
-    restate(summary, planner::try_out(choice, planning).time,
+    restate(summary, try_out(choice, inputs).time,
             static_cast<double>(choice.micro_batches) / played);
   return summary;
 }
 
-}  // namespace shardscope
+}  // namespace shardscope::planner

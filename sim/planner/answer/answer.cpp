@@ -1,0 +1,90 @@
+#include "sim/planner/answer/answer.h"
+
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "sim/planner/answer/nothing_fits.h"
+#include "sim/planner/answer/places.h"
+#include "sim/planner/answer/reasons.h"
+#include "sim/planner/answer/remarks.h"
+#include "sim/planner/answer/rounds.h"
+
+namespace shardscope::planner {
+namespace {
+
+std::span<const Candidate> places_of(const Answer& answer) {
+  return std::span(answer.candidates).first(answer.best_few);
+}
+
+/// In the order of what is shown, which knows more than the search: the allocator's retries.
+void set_places(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
+                Answer& answer) {
+  const Inputs& inputs = basis.inputs;
+  std::vector<Candidate>& candidates = answer.candidates;
+  candidates = ranked_candidates(weighed, basis);
+  answer.rejected = take_out_unfit(candidates);
+  keep_best(candidates, inputs.objective, inputs.places);
+  answer.best_few = candidates.size();
+  if (!candidates.empty() && inputs.objective != Objective::memory)
+    answer.simulated += add_smaller(candidates, weighed.choices, basis, watcher);
+  keep_front(candidates, answer.best_few);
+  explain_places(candidates, inputs.objective);
+}
+
+void set_rejected(const Weighed& weighed, const Basis& basis, Answer& answer) {
+  for (Rejected& one : rejected_of(weighed, places_of(answer), basis.trials))
+    answer.rejected.push_back(std::move(one));
+}
+
+void set_given(const Weighed& weighed, const Basis& basis, const Watcher& watcher, Answer& answer) {
+  if (!basis.inputs.given) return;
+  GivenPlace given = place_of(*basis.inputs.given, weighed.choices, basis, watcher.stop);
+  if (given.refused.empty()) given.faster_choices = faster_than(given, answer.candidates);
+  answer.given = std::move(given);
+}
+
+void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
+                 Answer& answer) {
+  if (weighed.offloads)
+    answer.remarks.emplace_back(
+        "nothing fits without offload, and the time of the host's own update is not in these");
+  if (watcher.stop.stop_requested()) return;
+  if (std::string remark = small_margin_remark(answer.candidates); !remark.empty())
+    answer.remarks.push_back(std::move(remark));
+  for (std::string& remark : remarks_on(answer.candidates.front().choice, basis))
+    answer.remarks.push_back(std::move(remark));
+}
+
+void set_chosen(const Inputs& inputs, Answer& answer) {
+  const WrittenFrom from = written_from(inputs);
+  answer.chosen = chosen_of(places_of(answer), from);
+  answer.written = written(answer.candidates[answer.chosen.candidate].choice, from);
+}
+
+}  // namespace
+
+Answer answer(const Inputs& inputs, const Watcher& watcher) {
+  const auto start = std::chrono::steady_clock::now();
+  const Basis basis(inputs);
+  Weighed weighed = weigh(basis, watcher);
+  Answer result{.dropped = std::move(weighed.dropped),
+                .choices = weighed.choices.size(),
+                .simulated = weighed.simulated,
+                .interrupted = weighed.interrupted};
+  set_places(weighed, basis, watcher, result);
+  set_rejected(weighed, basis, result);
+  set_given(weighed, basis, watcher, result);
+  if (!result.candidates.empty()) {
+    set_chosen(inputs, result);
+    set_remarks(weighed, basis, watcher, result);
+  } else if (!result.interrupted) {
+    result.advice = advice_where_nothing_fits(weighed, basis);
+  }
+  result.interrupted = result.interrupted || watcher.stop.stop_requested();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  result.elapsed_s = elapsed.count();
+  return result;
+}
+
+}  // namespace shardscope::planner

@@ -1,0 +1,17 @@
+#include "sim/planner/answer/basis.h"
+
+namespace shardscope::planner {
+
+Basis::Basis(const Inputs& of)
+    : inputs(of),
+      costs(of.profile),
+      trials{.model = of.model,
+             .config = of.config,
+             .training = of.question.training,
+             .profile = of.profile,
+             .costs = costs,
+             .native_target = of.native_target,
+             .allocator = of.allocator,
+             .margin = of.margin.value_or(Bytes{})} {}
+
+}  // namespace shardscope::planner

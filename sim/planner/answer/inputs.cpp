@@ -1,0 +1,68 @@
+#include "sim/planner/answer/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace shardscope::planner {
+namespace {
+
+template <class Value>
+bool contains(const std::vector<Value>& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+/// Those that change how a model trains are weighed only where they are asked for.
+void drop_unasked_precisions(const Inputs& inputs, Enumeration& all) {
+  if (!inputs.has_usual_precisions) return;
+  for (const TrainingPrecision precision :
+       {TrainingPrecision::bf16, TrainingPrecision::fp16_mixed}) {
+    if (contains(inputs.question.precisions, precision)) continue;
+    all.dropped.push_back({std::string(name_of(precision)),
+                           precision == TrainingPrecision::bf16
+                               ? "weights and states in bfloat16 train differently: only where "
+                                 "--precision asks for it"
+                               : "needs a loss scaler: only where --precision asks for it"});
+  }
+}
+
+void drop_unasked_strategies(const Inputs& inputs, Enumeration& all) {
+  if (inputs.strategies.empty()) return;
+  std::erase_if(all.choices, [&](const Choice& choice) {
+    return !contains(inputs.strategies, choice.sharding);
+  });
+}
+
+Error nothing_is_left(const std::vector<Dropped>& dropped) {
+  return Error({.where = "--runtime and --strategy",
+                .what = dropped.empty()
+                            ? "nothing that was asked for is a strategy"
+                            : fmt::format("nothing is left to compare: {}: {}",
+                                          dropped.front().strategy, dropped.front().why),
+                .way_out = "ask for more of them"});
+}
+
+}  // namespace
+
+Enumeration choices_of(const Inputs& inputs, int world) {
+  Question question = inputs.question;
+  question.world = world;
+  Enumeration all = enumerate(inputs.model, question);
+  drop_unasked_precisions(inputs, all);
+  drop_unasked_strategies(inputs, all);
+  if (all.choices.empty()) throw nothing_is_left(all.dropped);
+  return all;
+}
+
+int ranks_per_node(const Inputs& inputs) {
+  const int per_node = inputs.profile.ranks_per_node;
+  return per_node > 0 ? per_node : inputs.question.world;
+}
+
+WrittenFrom written_from(const Inputs& inputs) {
+  return {.job = inputs.job, .model = inputs.model, .ranks_per_node = ranks_per_node(inputs)};
+}
+
+}  // namespace shardscope::planner

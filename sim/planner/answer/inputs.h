@@ -1,0 +1,58 @@
+// What a plan is asked, resolved: everything that its answer follows from.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+#include "core/native/job.h"
+#include "core/schedule/target.h"
+#include "sim/allocator/allocator_settings.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/planner/choice.h"
+#include "sim/planner/enumerate.h"
+#include "sim/planner/pytorch_training.h"
+#include "sim/planner/search.h"
+#include "sim/planner/written_choice.h"
+
+namespace shardscope::planner {
+
+/// A training that somebody has already, whose place is asked for.
+struct Given {
+  std::string name;          ///< of its file
+  PytorchTraining training;  ///< of the plan's model and tokens
+};
+
+struct Inputs {
+  Question question;
+  Model model;
+  JsonValue config;  ///< the config.json; an empty object where only native is asked
+  HardwareProfile profile;
+  Target native_target;         ///< what the native runtime's device asks of its schedules
+  AllocatorSettings allocator;  ///< of PyTorch's runtimes
+  std::optional<Bytes> margin;  ///< of a device that stays free; none: memory not known
+  Objective objective = Objective::time;
+  std::size_t places = 5;                    ///< strategies to rank
+  std::vector<ShardingStrategy> strategies;  ///< those that are weighed; empty: all
+  /// Nobody asked for the question's precisions: what is not among them is said.
+  bool has_usual_precisions = false;
+  std::optional<Given> given;
+  Job job;  ///< what the chosen file says beside the choice: model, data, optimizer, clipping
+  std::optional<double> price_per_gpu_hour;  ///< in whatever currency
+  std::vector<std::string> assumed;          ///< what nobody said, for people
+};
+
+/// What the question leaves open on `world` ranks and was asked for, and what was not. Throws Error
+/// as `enumerate`, and where nothing is left.
+Enumeration choices_of(const Inputs& inputs, int world);
+
+/// Devices of one node.
+int ranks_per_node(const Inputs& inputs);
+
+/// For the file of one of its choices.
+WrittenFrom written_from(const Inputs& inputs);
+
+}  // namespace shardscope::planner

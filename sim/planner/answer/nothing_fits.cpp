@@ -1,0 +1,81 @@
+#include "sim/planner/answer/nothing_fits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace shardscope::planner {
+namespace {
+
+constexpr int most_doublings = 7;
+
+const Outcome* nearest(const std::vector<Outcome>& outcomes) {
+  const Outcome* result = nullptr;
+  for (const Outcome& outcome : outcomes)
+    if (outcome.reason == Reason::out_of_memory && (!result || outcome.memory < result->memory))
+      result = &outcome;
+  return result;
+}
+
+/// What needs least: one sequence at a time, every block run again, all sharded.
+bool is_frugal(const Choice& choice) {
+  return choice.batch == 1 && choice.checkpointing == eager::CheckpointChoice{.every = 1} &&
+         choice.sharding == ShardingStrategy::full_shard;
+}
+
+std::string distance(const Outcome& least, const Choice& choice, const Inputs& inputs) {
+  const Bytes device = inputs.profile.memory;
+  if (least.memory <= device)
+    return fmt::format(
+        "nearest: {} needs {} of {} and leaves less than the margin of "
+        "{}; --margin 0 ranks such choices",
+        text_of(choice), rounded_text(least.memory), rounded_text(device),
+        rounded_text(inputs.margin.value_or(Bytes{})));
+  return fmt::format("nearest: {} needs {} of the {} that a device has: {} too much",
+                     text_of(choice), rounded_text(least.memory), rounded_text(device),
+                     rounded_text(least.memory - device));
+}
+
+/// Something that fits on `factor` times as many ranks, each with as many sequences as now.
+std::optional<std::string> on_more_ranks(const Basis& basis, int factor) {
+  Question question = basis.inputs.question;
+  question.world *= factor;
+  question.tokens_per_batch *= factor;
+  std::vector<Choice> choices = enumerate(basis.inputs.model, question).choices;
+  std::erase_if(choices, [](const Choice& choice) { return !is_frugal(choice); });
+  if (choices.empty()) return std::nullopt;
+  const SearchResult found =
+      search(choices, basis.trials, {.objective = Objective::memory, .places = 1});
+  if (found.ranked.empty()) return std::nullopt;
+  const Ranked& best = found.ranked.front();
+  return fmt::format("--world {} would do: {} needs {}", question.world,
+                     text_of(choices[best.choice]),
+                     rounded_text(best.full.reserved + best.full.outside));
+}
+
+/// The least ranks that would do, or that none of those looked at do.
+std::string on_enough_ranks(const Basis& basis) {
+  for (int doubling = 1; doubling <= most_doublings; ++doubling)
+    if (const auto line = on_more_ranks(basis, 1 << doubling)) return *line;
+  return fmt::format(
+      "up to --world {} nothing fits: a smaller model, a shorter --seq, or "
+      "devices with more memory",
+      basis.inputs.question.world << most_doublings);
+}
+
+}  // namespace
+
+std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const Basis& basis) {
+  std::vector<std::string> advice;
+  if (const Outcome* least = nearest(weighed.others))
+    advice.push_back(distance(*least, weighed.choices[least->choice], basis.inputs));
+  const auto& choices = weighed.choices;
+  advice.push_back(
+      std::none_of(choices.begin(), choices.end(), is_frugal)
+          ? "nothing that was asked for shards the parameters: --runtime fsdp2 and deepspeed do"
+          : on_enough_ranks(basis));
+  return advice;
+}
+
+}  // namespace shardscope::planner

@@ -1,0 +1,100 @@
+#include "sim/planner/answer/places.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/planner/parallel.h"
+#include "traces/memory_fit.h"
+
+namespace shardscope::planner {
+namespace {
+
+/// What is sought is the smallest of these.
+double sought(const Candidate& candidate, Objective objective) {
+  switch (objective) {
+    case Objective::time:
+      break;
+    case Objective::memory:
+      return static_cast<double>(needed_memory(candidate.summary).count);
+    case Objective::cost:
+      return candidate.gpu_hours;
+  }
+  return static_cast<double>(candidate.summary.step_time.ns);
+}
+
+/// Without settings that save memory by themselves, beside the micro-batch.
+bool is_plain(const Choice& choice) {
+  return choice.blocks_per_unit == 1 && choice.checkpointing.every <= 1 &&
+         !choice.reduces_every_micro_batch && choice.prefetch != Prefetch::both &&
+         choice.prefetch != Prefetch::post;
+}
+
+SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, const Basis& basis,
+                            const Watcher& watcher) {
+  HardwareProfile smaller = basis.inputs.profile;
+  smaller.memory = memory;
+  const TrialInputs& on = basis.trials;
+  const TrialInputs trials{on.model, on.config,        on.training, smaller,
+                           on.costs, on.native_target, on.allocator};
+  return search(choices, trials, {.places = 1, .stop = watcher.stop});
+}
+
+bool dominates(const Summary& a, const Summary& b) {
+  const Bytes of_a = needed_memory(a), of_b = needed_memory(b);
+  return a.step_time <= b.step_time && of_a <= of_b && (a.step_time < b.step_time || of_a < of_b);
+}
+
+}  // namespace
+
+std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis) {
+  std::vector<Candidate> candidates(weighed.ranked.size());
+  for_each_index(candidates.size(), 0, [&](std::size_t i) {
+    candidates[i] = candidate_of(weighed.choices[weighed.ranked[i]], basis);
+  });
+  return candidates;
+}
+
+void keep_best(std::vector<Candidate>& candidates, Objective objective, std::size_t places) {
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](const Candidate& a, const Candidate& b) {
+                     return sought(a, objective) < sought(b, objective);
+                   });
+  if (candidates.size() > places) candidates.resize(places);
+}
+
+std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,
+                        const Basis& basis, const Watcher& watcher) {
+  const Bytes best = needed_memory(candidates.front().summary);
+  std::vector<Choice> plain = choices;
+  std::erase_if(plain, [](const Choice& choice) { return !is_plain(choice); });
+  std::size_t simulated = 0;
+  for (const double share : {0.7, 0.45, 0.25}) {
+    if (watcher.stop.stop_requested()) break;
+    const Bytes memory{static_cast<std::int64_t>(share * static_cast<double>(best.count))};
+    const SearchResult found = fastest_within(memory, plain, basis, watcher);
+    simulated += found.simulated;
+    if (found.ranked.empty()) break;
+    const Choice& choice = plain[found.ranked.front().choice];
+    const bool is_known = std::any_of(candidates.begin(), candidates.end(),
+                                      [&](const Candidate& c) { return c.choice == choice; });
+    if (is_known) continue;
+    Candidate candidate = candidate_of(choice, basis);
+    if (memory_fit(candidate.summary) == MemoryFit::yes) candidates.push_back(std::move(candidate));
+  }
+  return simulated;
+}
+
+void keep_front(std::vector<Candidate>& candidates, std::size_t best_few) {
+  for (Candidate& candidate : candidates)
+    candidate.on_front =
+        candidate.summary.fits &&
+        std::none_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
+          return other.summary.fits && dominates(other.summary, candidate.summary);
+        });
+  std::vector<Candidate> kept;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (i < best_few || candidates[i].on_front) kept.push_back(std::move(candidates[i]));
+  candidates = std::move(kept);
+}
+
+}  // namespace shardscope::planner

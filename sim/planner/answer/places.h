@@ -1,0 +1,27 @@
+// Which candidates come to a place, and which of the others lie on the front of time and memory.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "sim/planner/answer/candidate.h"
+#include "sim/planner/answer/rounds.h"
+
+namespace shardscope::planner {
+
+/// The ranked choices, predicted on all cores, in their order.
+std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis);
+
+/// Keeps the best `places` of the candidates by the objective, best first.
+void keep_best(std::vector<Candidate>& candidates, Objective objective, std::size_t places);
+
+/// Looks for the fastest choices of plain settings that do with a part of the best one's memory,
+/// and puts those behind the candidates that are not among them. Returns how many were simulated.
+std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Choice>& choices,
+                        const Basis& basis, const Watcher& watcher);
+
+/// Marks the candidates of which none other is both faster and smaller; behind the best few only
+/// those stay.
+void keep_front(std::vector<Candidate>& candidates, std::size_t best_few);
+
+}  // namespace shardscope::planner

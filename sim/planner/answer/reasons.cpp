@@ -1,0 +1,70 @@
+#include "sim/planner/answer/reasons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "traces/memory_fit.h"
+
+namespace shardscope::planner {
+namespace {
+
+struct Part {
+  std::string_view name;
+  Duration best, other;
+  Duration more() const { return other - best; }
+};
+
+/// What of its time the slower one has more of.
+Part largest_part(const Accounting& best, const Accounting& other) {
+  const Part parts[] = {
+      {"compute", best.compute, other.compute},
+      {"exposed communication", best.exposed_communication, other.exposed_communication},
+      {"exposed copies", best.exposed_copy, other.exposed_copy},
+      {"idle time", best.idle, other.idle}};
+  return *std::max_element(std::begin(parts), std::end(parts),
+                           [](const Part& a, const Part& b) { return a.more() < b.more(); });
+}
+
+std::string signed_memory(const Summary& best, const Summary& other) {
+  const std::int64_t more = needed_memory(other).count - needed_memory(best).count;
+  return fmt::format("{} {}", rounded_text(Bytes{std::abs(more)}), more > 0 ? "more" : "less");
+}
+
+}  // namespace
+
+std::string why_not_best(const Summary& best, const Summary& other, Objective objective) {
+  const double share = static_cast<double>(other.step_time.ns) /
+                           static_cast<double>(std::max<std::int64_t>(1, best.step_time.ns)) -
+                       1;
+  if (objective == Objective::memory)
+    return fmt::format("{} memory, {:+.1f}% step time", signed_memory(best, other), share * 100);
+  const Part part = largest_part(best.time, other.time);
+  std::string text = fmt::format("{:.1f}% slower", share * 100);
+  constexpr double nothing = 0.0005;
+  if (std::abs(share) < nothing) text = "as fast";
+  if (share <= -nothing) text = fmt::format("{:.1f}% faster", -share * 100);
+  if (share >= nothing && part.more().ns > 0)
+    text += fmt::format(": {} more {}", rounded_text(part.more()), part.name);
+  if (needed_memory(best) == needed_memory(other)) return text + "; as much memory";
+  return text + fmt::format("; {} memory", signed_memory(best, other));
+}
+
+bool cannot_be_told_apart(const Summary& a, const Summary& b) {
+  return a.step_time_low <= b.step_time_high && b.step_time_low <= a.step_time_high;
+}
+
+void explain_places(std::vector<Candidate>& candidates, Objective objective) {
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& candidate = candidates[i];
+    candidate.place = static_cast<int>(i) + 1;
+    if (i == 0) continue;
+    const Summary& best = candidates.front().summary;
+    candidate.why = why_not_best(best, candidate.summary, objective);
+    candidate.ties = cannot_be_told_apart(best, candidate.summary);
+  }
+}
+
+}  // namespace shardscope::planner

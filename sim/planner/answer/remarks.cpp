@@ -1,0 +1,132 @@
+#include "sim/planner/answer/remarks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "sim/planner/choice_prediction.h"
+#include "traces/memory_fit.h"
+
+namespace shardscope::planner {
+namespace {
+
+using S = ShardingStrategy;
+
+/// The prediction of a changed choice; none where it does not fit or cannot be.
+std::optional<Summary> fitting(const Choice& choice, const Basis& basis) {
+  try {
+    Summary summary = summary_of(choice, basis.trials);
+    if (summary.fits) return summary;
+  } catch (const Error&) {
+    // The runtime has no such choice: there is nothing to remark on.
+  }
+  return std::nullopt;
+}
+
+Choice with(Choice choice, S sharding, Mesh mesh) {
+  choice.sharding = sharding;
+  choice.mesh = mesh;
+  return choice;
+}
+
+bool asked(const Inputs& inputs, Runtime runtime) {
+  const auto& runtimes = inputs.question.runtimes;
+  return std::find(runtimes.begin(), runtimes.end(), runtime) != runtimes.end();
+}
+
+/// The best's settings under a runtime that shards, its own if it does.
+std::optional<Choice> sharded_like(const Choice& best, const Inputs& inputs) {
+  Choice choice = best;
+  if (best.runtime == Runtime::ddp) {
+    const Runtime others[] = {Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
+    const auto* found = std::find_if(std::begin(others), std::end(others),
+                                     [&](Runtime runtime) { return asked(inputs, runtime); });
+    if (found == std::end(others)) return std::nullopt;
+    choice.runtime = *found;
+    choice.prefetch = Prefetch::pre;
+  }
+  return with(choice, S::full_shard, {.shard = best.mesh.world()});
+}
+
+std::string figures(const Summary& summary) {
+  return fmt::format("{}, {}", rounded_text(summary.step_time),
+                     rounded_text(needed_memory(summary)));
+}
+
+/// ZeRO-3's units are gathered anew, and on a small model that takes more than sharding saves.
+std::optional<std::string> stage_3_beside_stage_2(const Choice& full, const Basis& basis) {
+  if (full.offload == Offload::all) return std::nullopt;
+  const auto three = fitting(full, basis);
+  const auto two = fitting(with(full, S::shard_grad_op, full.mesh), basis);
+  if (!three || !two || needed_memory(*three) <= needed_memory(*two)) return std::nullopt;
+  return fmt::format(
+      "ZeRO-3 takes more memory here than ZeRO-2: {} beside {} ({}): what gathering keeps at once "
+      "is more than sharding the parameters saves",
+      rounded_text(needed_memory(*three)), rounded_text(needed_memory(*two)), text_of(full));
+}
+
+/// Gathering inside a node only, across several nodes.
+std::optional<std::string> hybrid_beside_full(const Choice& full, const Basis& basis) {
+  const int node = ranks_per_node(basis.inputs), world = full.mesh.world();
+  if (world <= node || world % node != 0 || node < 2) return std::nullopt;
+  const auto whole = fitting(full, basis);
+  const Choice nodes = with(full, S::hybrid_shard, {.replicate = world / node, .shard = node});
+  const auto hybrid = fitting(nodes, basis);
+  if (!whole || !hybrid) return std::nullopt;
+  const bool faster = hybrid->step_time < whole->step_time;
+  return fmt::format(
+      "{} nodes: sharding inside each and replicating across them is {} than "
+      "sharding over all {} ranks ({} beside {})",
+      world / node, faster ? "faster" : "slower", world, figures(*hybrid), figures(*whole));
+}
+
+std::optional<std::string> ddp_beside_full(const Choice& full, const Basis& basis) {
+  if (!asked(basis.inputs, Runtime::ddp) || full.mesh.world() < 2 || full.offload != Offload::none)
+    return std::nullopt;
+  Choice ddp = with(full, S::no_shard, {.replicate = full.mesh.world()});
+  ddp.runtime = Runtime::ddp;
+  ddp.prefetch = Prefetch::none;
+  ddp.blocks_per_unit = 1;
+  ddp.reduces_every_micro_batch = false;
+  const auto whole = fitting(full, basis), replicated = fitting(ddp, basis);
+  if (!whole || !replicated || replicated->step_time >= whole->step_time) return std::nullopt;
+  return fmt::format(
+      "DDP fits, and is faster than full sharding because it gathers nothing: {} "
+      "beside {} ({})",
+      figures(*replicated), figures(*whole), text_of(full));
+}
+
+}  // namespace
+
+std::string small_margin_remark(const std::vector<Candidate>& candidates) {
+  const Summary& best = candidates.front().summary;
+  if (!has_small_margin(best)) return {};
+  std::string text = fmt::format("Only {} spare in place 1: likely to run out of memory.",
+                                 rounded_text(*free_memory(best)));
+  for (const Candidate& candidate : candidates) {
+    const Summary& summary = candidate.summary;
+    if (has_small_margin(summary)) continue;
+    constexpr double hundred = 100;
+    return text + fmt::format(" Place {} is {:.1f}% slower and leaves {}.", candidate.place,
+                              (static_cast<double>(summary.step_time.ns) /
+                                   static_cast<double>(best.step_time.ns) -
+                               1) *
+                                  hundred,
+                              rounded_text(*free_memory(summary)));
+  }
+  return text;
+}
+
+std::vector<std::string> remarks_on(const Choice& best, const Basis& basis) {
+  std::vector<std::string> remarks;
+  const auto full = sharded_like(best, basis.inputs);
+  if (!full || best.mesh.world() < 2) return remarks;
+  for (const auto& remark : {ddp_beside_full(*full, basis), stage_3_beside_stage_2(*full, basis),
+                             hybrid_beside_full(*full, basis)})
+    if (remark) remarks.push_back(*remark);
+  return remarks;
+}
+
+}  // namespace shardscope::planner

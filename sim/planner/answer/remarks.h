@@ -1,0 +1,19 @@
+// What turns out other than is usually said.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/planner/answer/candidate.h"
+
+namespace shardscope::planner {
+
+/// "Only 53 MiB spare in place 1: likely to run out of memory. Place 4 is 3.1% slower and leaves
+/// 9 GiB." "" where the first place leaves the usual margin. `candidates`: by place.
+std::string small_margin_remark(const std::vector<Candidate>& candidates);
+
+/// ZeRO-3 beside ZeRO-2, a hybrid beside full sharding across nodes, DDP beside sharding: each is
+/// predicted with the best's other settings.
+std::vector<std::string> remarks_on(const Choice& best, const Basis& basis);
+
+}  // namespace shardscope::planner

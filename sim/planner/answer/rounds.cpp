@@ -1,0 +1,76 @@
+#include "sim/planner/answer/rounds.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace shardscope::planner {
+namespace {
+
+/// Whether the host's memory holds a part of it.
+enum class Memory : std::uint8_t { device, host };
+
+/// What is weighed in one round; what is put off to a later one is said.
+Enumeration choices_in(Memory memory, const Inputs& inputs, int world) {
+  Enumeration all = choices_of(inputs, world);
+  const bool offloads = memory == Memory::host;
+  const std::size_t put_off = std::erase_if(all.choices, [&](const Choice& choice) {
+    return (choice.offload != Offload::none) != offloads;
+  });
+  if (!offloads && put_off > 0)
+    all.dropped.push_back({"offload",
+                           "the host's update is not timed: weighed only where nothing fits "
+                           "without it"});
+  return all;
+}
+
+/// Adds a search's findings to those before it.
+void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
+  const std::size_t first = weighed.choices.size();
+  for (Outcome outcome : found.others) {
+    outcome.choice += first;
+    weighed.others.push_back(std::move(outcome));
+  }
+  for (const Ranked& ranked : found.ranked) weighed.ranked.push_back(first + ranked.choice);
+  if (first == 0) weighed.dropped = std::move(all.dropped);
+  weighed.choices.insert(weighed.choices.end(), all.choices.begin(), all.choices.end());
+  weighed.simulated += found.simulated;
+  weighed.interrupted = weighed.interrupted || found.interrupted;
+}
+
+void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
+  for (const int world : worlds_of(basis.inputs)) {
+    Enumeration all = choices_in(memory, basis.inputs, world);
+    const SearchResult found = search(all.choices, basis.trials,
+                                      {.objective = basis.inputs.objective,
+                                       .places = basis.inputs.places,
+                                       .kind = kind_of,
+                                       .on_progress = watcher.on_progress,
+                                       .stop = watcher.stop});
+    add(std::move(all), found, weighed);
+  }
+}
+
+}  // namespace
+
+std::vector<int> worlds_of(const Inputs& inputs) {
+  std::vector<int> result{inputs.question.world};
+  while (inputs.objective == Objective::cost && result.back() % 2 == 0)
+    result.push_back(result.back() / 2);
+  return result;
+}
+
+Weighed weigh(const Basis& basis, const Watcher& watcher) {
+  Weighed weighed;
+  weigh(Memory::device, basis, watcher, weighed);
+  if (!weighed.ranked.empty() || watcher.stop.stop_requested()) return weighed;
+  weigh(Memory::host, basis, watcher, weighed);
+  weighed.offloads = true;
+  return weighed;
+}
+
+std::string kind_of(const Choice& choice) {
+  return fmt::format("{} {}", name_of(choice.runtime), name_of(choice.sharding));
+}
+
+}  // namespace shardscope::planner

@@ -1,0 +1,23 @@
+// What the simulator says of a choice: the same as of its training by `simulate`.
+#pragma once
+
+#include "sim/planner/choice.h"
+#include "sim/planner/trial.h"
+#include "sim/prediction/prediction.h"
+
+namespace shardscope::planner {
+
+/// Of the choice's schedule (`schedule_of`), which may have been made for another machine.
+/// `with_band`: as PredictedRun's.
+Prediction predict(Schedule schedule, const Choice& choice, const TrialInputs& inputs,
+                   bool with_band = true);
+
+/// Throws as `schedule_of` does.
+Prediction predict(const Choice& choice, const TrialInputs& inputs);
+
+/// The figures of one choice, whatever the number of its micro-batches. Of more than 8 three are
+/// played with the allocator, from which on memory is the same, and the time is the trial's, which
+/// is made of three as well. Throws as `predict` does.
+Summary summary_of(const Choice& choice, const TrialInputs& inputs);
+
+}  // namespace shardscope::planner

@@ -1,0 +1,75 @@
+#include "sim/planner/answer/rounds.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/sim/planner/answer/tiny_plan.h"
+
+namespace shardscope::planner {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Field;
+
+bool offloads(const Choice& choice) { return choice.offload != Offload::none; }
+
+const auto put_off = Contains(Field(&Dropped::strategy, "offload"));
+
+TEST(WorldsOf, AreHalvedOnlyWhereCostsCount) {
+  Inputs inputs = tiny_plan();
+  inputs.question.world = 12;
+  EXPECT_THAT(worlds_of(inputs), ElementsAre(12));
+  inputs.objective = Objective::memory;
+  EXPECT_THAT(worlds_of(inputs), ElementsAre(12));
+  inputs.objective = Objective::cost;
+  EXPECT_THAT(worlds_of(inputs), ElementsAre(12, 6, 3));
+}
+
+TEST(Weigh, PutsOffWhatOffloads) {
+  const Inputs inputs = tiny_plan();
+  const Basis basis(inputs);
+  const Weighed weighed = weigh(basis, {});
+  EXPECT_FALSE(weighed.offloads);
+  EXPECT_TRUE(std::none_of(weighed.choices.begin(), weighed.choices.end(), offloads));
+  EXPECT_THAT(weighed.dropped, put_off);
+  EXPECT_EQ(weighed.ranked.size() + weighed.others.size(), weighed.choices.size());
+}
+
+/// The least memory that a choice needs that keeps everything on the device.
+Bytes least_without_offload(const Inputs& inputs) {
+  const Basis basis(inputs);
+  Bytes least = inputs.profile.memory;
+  for (const Choice& choice : choices_of(inputs, inputs.question.world).choices)
+    if (!offloads(choice)) least = std::min(least, try_out(choice, basis.trials).needed());
+  return least;
+}
+
+// A byte less than the most frugal choice needs: only what offloads can fit.
+TEST(Weigh, OffloadsWhereNothingElseFits) {
+  Inputs inputs = tiny_plan();
+  inputs.question.runtimes = {Runtime::fsdp2};
+  inputs.profile.memory = least_without_offload(inputs) - Bytes{1};
+  const Basis basis(inputs);
+  const Weighed weighed = weigh(basis, {});
+  EXPECT_TRUE(weighed.offloads);
+  EXPECT_THAT(weighed.dropped, put_off);
+  ASSERT_FALSE(weighed.ranked.empty());
+  for (const std::size_t ranked : weighed.ranked) EXPECT_TRUE(offloads(weighed.choices[ranked]));
+}
+
+TEST(Weigh, CostsAreWeighedOnFewerRanksToo) {
+  Inputs inputs = tiny_plan();
+  inputs.question.runtimes = {Runtime::ddp};
+  inputs.objective = Objective::cost;
+  const Basis basis(inputs);
+  const Weighed weighed = weigh(basis, {});
+  for (const int world : {4, 2, 1})
+    EXPECT_THAT(weighed.choices, Contains(Field(&Choice::mesh, Mesh{.replicate = world})));
+  EXPECT_EQ(weighed.ranked.size(), 3u);  // the best DDP on each
+}
+
+}  // namespace
+}  // namespace shardscope::planner
