@@ -9,8 +9,8 @@
 #include "gui/data/trace_times.h"
 #include "sim/engine/step_player.h"
 #include "sim/hardware/builtin_profiles.h"
+#include "sim/planner/choice_prediction.h"
 #include "sim/planner/job_training.h"
-#include "sim/planner/trial.h"
 #include "traces/predicted_buffers.h"
 
 namespace shardscope::gui {
@@ -24,17 +24,6 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-PredictedRun run_of(const WhatIfSettings& settings, bool with_band) {
-  const planner::Choice& choice = settings.choice;
-  return {.strategy = std::string(name_of(choice.sharding)),
-          .runtime = std::string(name_of(choice.runtime)),
-          .precision = std::string(name_of(choice.precision)),
-          .compute = choice.precision == TrainingPrecision::fp32 ? Dtype::float32 : Dtype::bfloat16,
-          .tokens_per_step =
-              choice.batch * settings.length * choice.micro_batches * choice.mesh.world(),
-          .with_band = with_band};
-}
-
 ScenarioPointer scenario_of(const WhatIfSettings& settings, Prediction prediction) {
   auto scenario = std::make_shared<Scenario>();
   scenario->label = label_of(settings);
@@ -46,6 +35,39 @@ ScenarioPointer scenario_of(const WhatIfSettings& settings, Prediction predictio
   measure_times(*scenario);
   return scenario;
 }
+
+const JsonValue& no_config() {
+  static const JsonValue config = JsonValue::parse("{}", "");
+  return config;
+}
+
+/// What schedules and predictions of settings are made from, on a machine that outlives it.
+class TrialOn {
+ public:
+  TrialOn(const HardwareProfile& machine, const WhatIfSettings& settings,
+          const WhatIfInputs& inputs)
+      : training_(planner::training_of(inputs.job, machine)),
+        costs_(machine),
+        target_(machine.device == inputs.machine.device ? inputs.target
+                                                        : Target{.host = host_role(machine)}),
+        inputs_{.model = inputs.model,
+                .config = inputs.config ? *inputs.config : no_config(),
+                .training = training_,
+                .profile = machine,
+                .costs = costs_,
+                .native_target = target_} {
+    training_.length = settings.length;
+  }
+  TrialOn(const TrialOn&) = delete;
+  TrialOn& operator=(const TrialOn&) = delete;
+  const planner::TrialInputs& inputs() const { return inputs_; }
+
+ private:
+  planner::Training training_;
+  CostModel costs_;
+  Target target_;
+  planner::TrialInputs inputs_;
+};
 
 /// Whether the scratch of all of its kernels is known: `train` knows it, the GUI has the run's.
 bool has_unmeasured_kernels(const Schedule& schedule, const WhatIfInputs& inputs) {
@@ -93,19 +115,8 @@ WhatIf::SchedulePointer WhatIf::record(const WhatIfSettings& settings,
     throw Error({.where = machine.name,
                  .what = "no machine of GPUs, which PyTorch's runtimes are predicted on",
                  .way_out = "choose one of the ready clusters as machine"});
-  planner::Training training = planner::training_of(inputs_->job, machine);
-  training.length = settings.length;
-  static const JsonValue no_config = JsonValue::parse("{}", "");
-  const CostModel costs(machine);
-  const bool own_device = machine.device == inputs_->machine.device;
-  const Target other_device{.host = host_role(machine)};
-  return std::make_shared<const Schedule>(planner::schedule_of(
-      settings.choice, {.model = inputs_->model,
-                        .config = inputs_->config ? *inputs_->config : no_config,
-                        .training = training,
-                        .profile = machine,
-                        .costs = costs,
-                        .native_target = own_device ? inputs_->target : other_device}));
+  const TrialOn trial(machine, settings, *inputs_);
+  return std::make_shared<const Schedule>(planner::schedule_of(settings.choice, trial.inputs()));
 }
 
 WhatIf::Found WhatIf::schedule_of(const WhatIfSettings& settings, const HardwareProfile& machine) {
@@ -138,8 +149,9 @@ WhatIfAnswer WhatIf::answer(const WhatIfSettings& settings, bool with_band,
     if (settings.choice.runtime == Runtime::native &&
         has_unmeasured_kernels(*found.schedule, *inputs_))
       answer.notes.emplace_back("scratch of matrix products that the run had not is not counted");
-    answer.scenario =
-        scenario_of(settings, predict(*found.schedule, run_of(settings, with_band), profile));
+    const TrialOn trial(profile, settings, *inputs_);
+    answer.scenario = scenario_of(
+        settings, planner::predict(*found.schedule, settings.choice, trial.inputs(), with_band));
   } catch (const Error& error) {
     answer.refusal = error.what();
   }
