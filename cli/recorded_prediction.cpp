@@ -45,6 +45,7 @@ Json recording_json(const Recording& recording) {
             {"steps", recording.schedule.steps.size()},
             {"kernels", recording.kernels},
             {"kernels_of_no_operator", recording.unseen_kernels},
+            {"tuning_kernels", recording.tuning_kernels},
             {"unknown_functions", recording.unknown},
             {"peaks", nullptr}};
   if (recording.peaks)
@@ -76,10 +77,13 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
   if (facts.place.world > 1)
     texts.push_back(fmt::format("rank {} stands for all {}", facts.place.rank, facts.place.world));
   if (recording.unseen_kernels > 0)
+    texts.push_back(fmt::format(
+        "{} of {} kernels belong to no operator of PyTorch or Triton: their time is that "
+        "of a launch",
+        recording.unseen_kernels, recording.kernels));
+  if (recording.tuning_kernels > 0)
     texts.push_back(
-        fmt::format("{} of {} kernels belong to no operator (torch.compile, other libraries): "
-                    "their time is that of a launch",
-                    recording.unseen_kernels, recording.kernels));
+        fmt::format("{} launches that tune kernels are left out", recording.tuning_kernels));
   if (!recording.is_whole) texts.emplace_back("the script did not end by itself");
   if (recording.schedule.steps.size() < 2)
     texts.emplace_back("only one step was recorded, which the first allocations are in");

@@ -35,6 +35,7 @@ struct Thread {
   std::vector<Running> running;
   std::vector<OwnerId> modules;  ///< whose forward runs
   bool is_autograds = false;     ///< it runs nodes, and no module's forward but again
+  int tuning = 0;                ///< benchmarks of kernels, one inside the other
 };
 
 OperationKind kind_of_collective(std::string_view name) {
@@ -155,6 +156,8 @@ class Reader {
 
  private:
   void read_line(const LogLine& line) {
+    if (line.kind == "tuning") return tuning(line);
+    if (is_tuned(line)) return;
     if (line.kind == "op" || line.kind == "node") return begin(line);
     if (line.kind == "end") return end(line);
     if (line.kind == "kernel" || line.kind == "dnn") return kernel(line);
@@ -177,6 +180,24 @@ class Reader {
       return;
     }
     read_fact(line);
+  }
+
+  // Kernels that are tuned: their memory is the script's, their launches are not.
+
+  void tuning(const LogLine& line) {
+    const int change = line.text(0) == "begin" ? 1 : -1;
+    Thread& thread = threads_[line.thread];
+    thread.tuning = std::max(0, thread.tuning + change);
+  }
+
+  bool is_tuned(const LogLine& line) {
+    constexpr std::array kept{"alloc", "free", "purpose", "group", "communicator"};
+    const auto thread = threads_.find(line.thread);
+    if (thread == threads_.end() || thread->second.tuning == 0) return false;
+    if (std::ranges::find(kept, line.kind) != kept.end()) return false;
+    if (line.kind == "kernel" || line.kind == "gemm" || line.kind == "dnn")
+      ++recording_.tuning_kernels;
+    return true;
   }
 
   /// What holds of the whole process.

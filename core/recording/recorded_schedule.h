@@ -25,6 +25,7 @@ struct Recording {
   std::vector<std::string> unknown;    ///< functions that the device answered with 0
   std::int64_t kernels = 0;            ///< launches in all
   std::int64_t unseen_kernels = 0;     ///< of these, of no operator: compiled, or outside of any
+  std::int64_t tuning_kernels = 0;     ///< beside these, while kernels were tuned: left out
   bool is_whole = true;                ///< the process ended by itself
 };
 

@@ -172,6 +172,37 @@ TEST_F(RecordingTest, KernelsOfACompiledGraphTakeTheTimeOfALaunch) {
   EXPECT_EQ(schedule.operations[1].flops.count, 2 * 2 * 4 * 8);
 }
 
+// One that Triton wrote has the tensors that it is given, inside of a graph too.
+TEST_F(RecordingTest, AKernelOfTritonMovesItsTensors) {
+  const Recording recording = read(
+      "V\t1\n"
+      "S\t0\tCompiledFunction\nS\t1\tf32[1024,1024]\nS\t2\ttriton_poi_fused_add_0\n"
+      "S\t3\tbf16[4,8];bf16[8]\nS\t4\tbf16[4,8]\n"
+      "0\top\t0\t1\t7\t0\n0\top\t2\t3\t-1\t0\n0\tkernel\t0\t2\t1,1,1\t32,1,1\t0\n"
+      "0\tend\t4\n0\tend\t1\n");
+  const Schedule& schedule = recording.schedule;
+  EXPECT_EQ(recording.unseen_kernels, 0);
+  ASSERT_EQ(schedule.operations.size(), 1u);
+  EXPECT_EQ(schedule.name(schedule.operations[0]), "triton_poi_fused_add_0");
+  EXPECT_EQ(schedule.works[schedule.operations[0].work].bytes, 2_B * (32 + 8 + 32));
+}
+
+TEST_F(RecordingTest, LaunchesThatTuneAKernelAreLeftOutAndTheirMemoryIsNot) {
+  const Recording recording = read(
+      "V\t1\nS\t0\tmy_kernel\nS\t1\tf32[4]\n"
+      "0\ttuning\tbegin\n0\talloc\t100\t4096\t0\n"
+      "0\ttuning\tbegin\n0\tkernel\t0\t0\t1,1,1\t32,1,1\t0\n0\tsync\t-1\n0\ttuning\tend\n"
+      "0\top\t0\t1\t-1\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n0\tend\t1\n"
+      "1\tkernel\t0\t0\t1,1,1\t32,1,1\t0\n"  // of another thread
+      "0\tfree\t100\t4096\t0\n0\ttuning\tend\n"
+      "0\tkernel\t0\t0\t1,1,1\t32,1,1\t0\n");
+  EXPECT_EQ(recording.tuning_kernels, 2);
+  EXPECT_EQ(recording.kernels, 2);
+  EXPECT_EQ(recording.schedule.operations.size(), 2u);
+  ASSERT_EQ(recording.schedule.buffers.size(), 1u);
+  EXPECT_EQ(recording.schedule.buffers[0].bytes, 4_KiB);
+}
+
 // A process that was killed leaves what it reserved for its log, and no end.
 TEST_F(RecordingTest, WhatAKilledProcessLeftIsRead) {
   const std::string text = std::string(two_steps).substr(0, std::string(two_steps).find("END")) +

@@ -4,7 +4,7 @@ import importlib.abc
 import importlib.util
 import sys
 
-from . import observer, steps, world
+from . import observer, steps, triton_kernels, world
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -36,7 +36,11 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
 
 def start():
-    actions = {"torch": [observer.load, steps.watch]}
+    actions = {"torch": [observer.load, steps.watch],
+               "torch._inductor.runtime.triton_heuristics": [triton_kernels.watch_inductor],
+               "torch._inductor.runtime.benchmarking": [triton_kernels.leave_out_benchmarks],
+               "triton.runtime.jit": [triton_kernels.watch_triton],
+               "triton.testing": [triton_kernels.leave_out_benchmarks]}
     for name, added in world.actions().items():
         actions.setdefault(name, []).extend(added)
     sys.meta_path.insert(0, _AfterImport(actions))
