@@ -35,9 +35,16 @@ CategoryBytes peak_of(const Trace& trace) {
   return memory_peak(trace, {steps.front().window.begin, steps.back().window.end}).at_peak;
 }
 
-Duration step_time_of(const Trace& trace) {
+Accounting steady_time_of(const Trace& trace) {
   const std::vector<StepWindow> steps = step_windows(trace);
-  return steps.empty() ? Duration{} : steps[steady_step(steps)].window.length();
+  return steps.empty() ? Accounting{} : account(trace, steps[steady_step(steps)].window);
+}
+
+Duration mean_exposed(const Differences& differences) {
+  const std::size_t count = differences.ranks.size() * differences.steps.size();
+  Duration sum;
+  for (const RankTime& rank : differences.ranks) sum += rank.time.exposed_communication;
+  return count == 0 ? sum : Duration{sum.ns / static_cast<std::int64_t>(count)};
 }
 
 OperationDifference difference_of(const OperationRun& plan, const OperationRun& real,
@@ -119,10 +126,13 @@ Differences find_differences(const Trace* predicted, std::span<const Trace> prof
   for (const Trace& rank : profiled) result.ranks.push_back(time_of(rank));
   result.recording = own.recording;
   result.at_peak = peak_of(own);
-  result.step_time.profiled.value = step_time_of(own);
+  result.step_time.profiled.value = steady_time_of(own).span;
+  result.exposed_communication.profiled.value = mean_exposed(result);
   if (predicted == nullptr) return result;
   result.has_prediction = true;
-  result.step_time.predicted.value = step_time_of(*predicted);
+  const Accounting steady = steady_time_of(*predicted);
+  result.step_time.predicted.value = steady.span;
+  result.exposed_communication.predicted.value = steady.exposed_communication;
   const Runs plans = typical_runs(*predicted), reals = typical_runs(own);
   add_operations(*predicted, own, plans, reals, result);
   std::vector<const Trace*> ranks;

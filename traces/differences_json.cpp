@@ -92,6 +92,7 @@ std::string to_json(const Differences& differences) {
   Json json{{"schema", "shardscope.comparison/1"},
             {"steps", differences.steps},
             {"step_time", nullptr},
+            {"exposed_communication", nullptr},
             {"ranks", Json::array()},
             {"missing", Json::array()},
             {"largest", Json::array()},
@@ -106,6 +107,11 @@ std::string to_json(const Differences& differences) {
       {"predicted_ns", predicted},
       {"profiled_ns", time.profiled.value.ns},
       {"error_share", differences.has_prediction ? or_null(error_share(time)) : Json(nullptr)}};
+  json["exposed_communication"] = {
+      {"predicted_ns", differences.has_prediction
+                           ? Json(differences.exposed_communication.predicted.value.ns)
+                           : Json(nullptr)},
+      {"profiled_ns", differences.exposed_communication.profiled.value.ns}};
   for (const RankTime& rank : differences.ranks) json["ranks"].push_back(to_value(rank));
   for (const MissingTrace& one : differences.missing)
     json["missing"].push_back({{"rank", one.rank}, {"reason", one.reason}});

@@ -11,6 +11,7 @@
 #include "backend/calibrate/kernel_timer.h"
 #include "backend/calibrate/rank_group.h"
 #include "backend/calibrate/step_timer.h"
+#include "backend/calibrate/straggling_samples.h"
 #include "backend/comm/nccl/tuning_log.h"
 
 namespace shardscope {
@@ -42,6 +43,7 @@ class Calibrator {
   Calibration run() {
     measure_overhead();
     for (const Schedule& step : plan_.steps) measure_step(step);
+    result_.straggling = pooled(std::move(result_.straggling));
     measure_kernels();
     measure_memory();
     if (!device_.memory().is_host()) result_.host_copies = time_host_copies(device_.memory());
@@ -74,10 +76,9 @@ class Calibrator {
         step_budget.ns / std::ssize(plan_.steps) / std::max<std::int64_t>(step.ns, 1);
     const MeasuredStep times = time_step(world_, device_, schedule, plan_.cores,
                                          static_cast<int>(std::clamp<std::int64_t>(fits, 2, 10)));
-    if (result_.kernels.empty()) {
-      if (device_.memory().is_host()) result_.operation_overhead = times.operation_overhead;
-      result_.straggling = times.straggling;
-    }
+    if (result_.kernels.empty() && device_.memory().is_host())
+      result_.operation_overhead = times.operation_overhead;
+    std::ranges::copy(times.straggling, std::back_inserter(result_.straggling));
     std::ranges::copy_if(times.kernels, std::back_inserter(result_.kernels),
                          [&](const KernelSample& sample) { return !known(sample.kernel); });
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "backend/calibrate/rank_group.h"
+#include "backend/calibrate/straggling_samples.h"
 #include "backend/comm/single/communicator.h"
 #include "backend/executor/executor.h"
 #include "core/base/bfloat16.h"
@@ -134,42 +135,18 @@ std::vector<double> parts_of_all_ranks(Communicator& world, std::span<const doub
   return all;
 }
 
-/// The mean over the parts.
-StragglingSample straggling_of(std::span<const double> all, std::size_t parts) {
-  double means = 0;
-  double waits = 0;
-  const std::size_t ranks = all.size() / parts;
-  for (std::size_t part = 0; part < parts; ++part) {
-    double sum = 0;
-    double last = 0;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      sum += all[rank * parts + part];
-      last = std::max(last, all[rank * parts + part]);
-    }
-    means += sum / static_cast<double>(ranks);
-    waits += last - sum / static_cast<double>(ranks);
-  }
-  return {.compute = Duration::from_seconds(means / static_cast<double>(parts)),
-          .wait = Duration::from_seconds(waits / static_cast<double>(parts))};
-}
-
-/// Medians over the steps.
+/// Of every step and size of part.
 std::vector<StragglingSample> straggling(Communicator& world, const Executor& executor,
                                          bool cores_are_shared) {
   std::vector<StragglingSample> samples;
   if (world.size() == 1) return samples;
   for (const std::size_t parts : {64, 16, 4, 1}) {
     if (parts > 1 && cores_are_shared) continue;
-    std::vector<Duration> computes, waits;
     for (const RecordedStep* step : executor.recorder().steps()) {
       const std::vector<double> operations = compute_of(*step, executor.schedule());
-      if (operations.size() < parts) continue;
-      const StragglingSample sample =
-          straggling_of(parts_of_all_ranks(world, operations, parts), parts);
-      computes.push_back(sample.compute);
-      waits.push_back(sample.wait);
+      if (operations.size() >= parts)
+        samples.push_back(straggling_of(parts_of_all_ranks(world, operations, parts), parts));
     }
-    if (!computes.empty()) samples.push_back({median(computes), median(waits)});
   }
   return samples;
 }

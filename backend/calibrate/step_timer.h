@@ -18,8 +18,8 @@ struct MeasuredStep {
   /// step: there a call is either not interrupted or takes several times as long.
   std::vector<KernelSample> kernels;
   Duration operation_overhead;  ///< what the step took beyond its operations, by operation
-  /// After parts of the step that are 64, 16 and 4 of it and the whole; the whole alone where ranks
-  /// share cores, because who waits leaves his core to the others. None with one rank.
+  /// Of every step, after its 64 parts, 16, 4 and the whole; the whole alone where ranks share
+  /// cores, because a rank that waits leaves its core to the others. None with one rank.
   std::vector<StragglingSample> straggling;
 };
 

@@ -102,6 +102,23 @@ TEST(Differences, SayWhoseOperationsTheyAre) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("only profiled")));
 }
 
+TEST(Differences, MeanOverRanksOfWhatIsExposed) {
+  const std::vector<Piece> planned{{compute, 0, 100}, {gather, 100, 130}};
+  const std::vector<Piece> waits{{compute, 0, 80}, {gather, 80, 150}};
+  const std::vector<Piece> is_late{{compute, 0, 140}, {gather, 140, 150}};
+  const Trace plan = trace_of(planned, TraceKind::predicted);
+  const std::vector<Trace> real{trace_of(waits, TraceKind::profiled, 0),
+                                trace_of(is_late, TraceKind::profiled, 1)};
+  const Differences differences = find_differences(&plan, real);
+  EXPECT_EQ(differences.exposed_communication.predicted.value, 30_us);
+  EXPECT_EQ(differences.exposed_communication.profiled.value, 40_us);
+  EXPECT_THAT(to_text(differences),
+              HasSubstr("exposed communication of a step: 30.0 us predicted, 40.0 us profiled"));
+  const auto json = nlohmann::json::parse(to_json(differences))["exposed_communication"];
+  EXPECT_EQ(json["predicted_ns"], 30'000);
+  EXPECT_EQ(json["profiled_ns"], 40'000);
+}
+
 TEST(Differences, OfAHostHaveOneClock) {
   Trace trace = trace_of({{compute, 0, 100}});
   trace.recording.clock = "the host's";
