@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
@@ -12,8 +15,39 @@ namespace shardscope {
 namespace {
 
 constexpr std::string_view version = "V\t1";
-constexpr std::size_t most_fields = 64;
 constexpr std::int64_t largest_log = std::int64_t{1} << 30;
+
+LogKind kind_of(std::string_view name) {
+  using Kind = LogKind;
+  static const std::unordered_map<std::string_view, Kind> kinds{
+      {"op", Kind::op},
+      {"node", Kind::node},
+      {"end", Kind::end},
+      {"kernel", Kind::kernel},
+      {"gemm", Kind::gemm},
+      {"dnn", Kind::dnn},
+      {"copy", Kind::copy},
+      {"set", Kind::set},
+      {"nccl", Kind::nccl},
+      {"group", Kind::group},
+      {"communicator", Kind::communicator},
+      {"record", Kind::record},
+      {"wait", Kind::wait},
+      {"host_wait", Kind::host_wait},
+      {"sync", Kind::sync},
+      {"alloc", Kind::alloc},
+      {"free", Kind::free},
+      {"enter", Kind::enter},
+      {"leave", Kind::leave},
+      {"phase", Kind::phase},
+      {"purpose", Kind::purpose},
+      {"tuning", Kind::tuning},
+      {"unknown", Kind::unknown},
+      {"torch", Kind::torch},
+      {"statistics", Kind::statistics}};
+  const auto known = kinds.find(name);
+  return known == kinds.end() ? Kind::other : known->second;
+}
 
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
@@ -22,16 +56,11 @@ std::optional<std::int64_t> number_of(std::string_view text) {
   return number;
 }
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  while (fields.size() + 1 < most_fields) {
-    const std::size_t tab = line.find('\t');
-    fields.push_back(line.substr(0, tab));
-    if (tab == std::string_view::npos) return fields;
-    line.remove_prefix(tab + 1);
-  }
-  fields.push_back(line);
-  return fields;
+/// What comes before the first tab, and what comes behind it; none: there is no tab.
+std::pair<std::string_view, std::optional<std::string_view>> cut(std::string_view text) {
+  const std::size_t tab = text.find('\t');
+  if (tab == std::string_view::npos) return {text, std::nullopt};
+  return {text.substr(0, tab), text.substr(tab + 1)};
 }
 
 Error damaged(const std::string& where, std::string what) {
@@ -50,10 +79,11 @@ std::int64_t LogLine::integer(std::size_t field, std::int64_t most) const {
 }
 
 std::string_view LogLine::text(std::size_t field) const {
-  if (field >= fields.size())
-    throw damaged(fmt::format("line {}", number),
-                  fmt::format("\"{}\" has {} fields", kind, fields.size()));
-  return fields[field];
+  std::optional<std::string_view> rest = fields;
+  for (std::size_t i = 0; i < field && rest; ++i) rest = cut(*rest).second;
+  if (!rest || rest->data() == nullptr)
+    throw damaged(fmt::format("line {}", number), fmt::format("has no field {}", field + 1));
+  return cut(*rest).first;
 }
 
 EventLog::EventLog(const std::filesystem::path& path)
@@ -62,26 +92,28 @@ EventLog::EventLog(const std::filesystem::path& path)
   // What was reserved and not written.
   rest = rest.substr(0, rest.find('\0'));
   if (!rest.starts_with(version)) throw damaged(path.string(), "is no log of a recording");
-  std::size_t number = 0;
-  while (!rest.empty()) {
+  for (std::size_t number = 1; !rest.empty(); ++number) {
     const std::size_t end = rest.find('\n');
     if (end == std::string_view::npos) break;  // the process was killed while it wrote
-    const std::string_view line = rest.substr(0, end);
+    read_line(rest.substr(0, end), number);
     rest.remove_prefix(end + 1);
-    ++number;
-    is_whole_ = line == "END";
-    std::vector<std::string_view> fields = split(line);
-    if (fields[0] == "S" && fields.size() == 3) {
-      texts_.push_back(fields[2]);
-      continue;
-    }
-    const auto thread = number_of(fields[0]);
-    if (!thread || fields.size() < 2) continue;
-    lines_.push_back({.thread = static_cast<int>(*thread),
-                      .kind = fields[1],
-                      .fields = {fields.begin() + 2, fields.end()},
-                      .number = number});
   }
+}
+
+void EventLog::read_line(std::string_view line, std::size_t number) {
+  is_whole_ = line == "END";
+  const auto [first, rest] = cut(line);
+  if (!rest) return;
+  const auto [second, fields] = cut(*rest);
+  if (first == "S") {
+    if (fields) texts_.push_back(*fields);
+    return;
+  }
+  if (const auto thread = number_of(first))
+    lines_.push_back({.thread = static_cast<int>(*thread),
+                      .kind = kind_of(second),
+                      .fields = fields.value_or(std::string_view()),
+                      .number = number});
 }
 
 std::string_view EventLog::text(std::int64_t number) const {

@@ -9,11 +9,41 @@
 
 namespace shardscope {
 
+/// Kinds of lines, by the names of docs/recording.md.
+enum class LogKind : std::uint8_t {
+  other,  ///< facts of segments and the host's memory, which nothing is made of
+  op,
+  node,
+  end,
+  kernel,
+  gemm,
+  dnn,
+  copy,
+  set,
+  nccl,
+  group,
+  communicator,
+  record,
+  wait,
+  host_wait,
+  sync,
+  alloc,
+  free,
+  enter,
+  leave,
+  phase,
+  purpose,
+  tuning,
+  unknown,
+  torch,
+  statistics,
+};
+
 struct LogLine {
   int thread = 0;
-  std::string_view kind;                 ///< "kernel"
-  std::vector<std::string_view> fields;  ///< what follows it
-  std::size_t number = 0;                ///< in the file, from 1
+  LogKind kind = LogKind::other;
+  std::string_view fields;  ///< what follows the kind, with tabs between
+  std::size_t number = 0;   ///< in the file, from 1
 
   /// Bytes, counts and addresses are below it.
   static constexpr std::int64_t largest = std::int64_t{1} << 53;
@@ -38,6 +68,8 @@ class EventLog {
   bool is_whole() const { return is_whole_; }
 
  private:
+  void read_line(std::string_view line, std::size_t number);
+
   std::filesystem::path path_;
   std::string content_;
   std::vector<std::string_view> texts_;

@@ -216,7 +216,7 @@ TEST_F(RecordingTest, DamageIsOneError) {
   EXPECT_THAT(complaint_of([&] { read("{}"); }), HasSubstr("is no log of a recording"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tkernel\tx\n"); }), HasSubstr("line 2"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\n0\top\t5\t5\t0\t0\n"); }), HasSubstr("text 5"));
-  EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tgemm\n"); }), HasSubstr("fields"));
+  EXPECT_THAT(complaint_of([&] { read("V\t1\n0\tgemm\n"); }), HasSubstr("line 2: has no field 1"));
   EXPECT_THAT(complaint_of([&] { read("V\t1\nEND\n"); }), HasSubstr("nothing on a CUDA device"));
 }
 

@@ -1,0 +1,83 @@
+#include "core/recording/recorded_streams.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::size_t most_lanes = 250;
+
+Stream stream_of_collective(std::string_view name) {
+  if (name == "all_gather" || name == "broadcast") return Stream::unshard;
+  if (name == "send" || name == "receive") return Stream::send_receive;
+  return Stream::reduce;
+}
+
+/// What a stream mostly does.
+std::map<std::int64_t, Stream> uses_of(const EventLog& log) {
+  std::map<std::int64_t, std::map<Stream, int>> counts;
+  for (const LogLine& line : log.lines()) {
+    if (line.kind == LogKind::nccl)
+      ++counts[line.integer(0)][stream_of_collective(line.text(1))];
+    else if (line.kind == LogKind::copy)
+      ++counts[line.integer(0)][Stream::copy];
+    else if (line.kind == LogKind::kernel || line.kind == LogKind::gemm ||
+             line.kind == LogKind::dnn)
+      ++counts[line.integer(0)][Stream::compute];
+  }
+  std::map<std::int64_t, Stream> uses;
+  for (const auto& [stream, count] : counts)
+    uses[stream] =
+        std::ranges::max_element(count, {}, [](const auto& use) { return use.second; })->first;
+  uses[0] = Stream::compute;
+  return uses;
+}
+
+}  // namespace
+
+RecordedStreams::RecordedStreams(const EventLog& log, const Schedule& schedule,
+                                 ProgramWriter& writer)
+    : schedule_(schedule), writer_(writer), uses_(uses_of(log)) {
+  lane_of(0);
+}
+
+RecordedStreams::LaneIndex RecordedStreams::lane_of(std::int64_t stream) {
+  const auto known = lanes_.find(stream);
+  if (known != lanes_.end()) return known->second;
+  if (lanes_.size() >= most_lanes)
+    throw Error({.where = "recording", .what = "work on more than 250 streams is not read"});
+  const auto use = uses_.find(stream);
+  const LaneIndex lane = writer_.add_lane(
+      {.name = stream == 0 ? "compute" : fmt::format("stream {}", stream),
+       .stream = use == uses_.end() ? Stream::compute : use->second,
+       .pool_place = stream == 0 ? Lane::no_pool : static_cast<std::int32_t>(stream - 1)});
+  lanes_[stream] = lane;
+  return lane;
+}
+
+void RecordedStreams::record(const LogLine& line) {
+  events_[std::string(line.text(1))] = writer_.record_event(lane_of(line.integer(0)));
+}
+
+void RecordedStreams::wait(const LogLine& line) {
+  const auto event = events_.find(std::string(line.text(1)));
+  if (event != events_.end()) writer_.wait_event(lane_of(line.integer(0)), event->second);
+}
+
+void RecordedStreams::host_wait(const LogLine& line) {
+  const auto event = events_.find(std::string(line.text(0)));
+  if (event != events_.end()) writer_.add(HostActionKind::host_wait, 0, event->second);
+}
+
+void RecordedStreams::synchronize(const LogLine& line) {
+  const std::int64_t stream = line.integer(0);
+  if (stream >= 0) return writer_.add(HostActionKind::host_sync, lane_of(stream), 0);
+  for (std::size_t lane = 0; lane < schedule_.program.lanes.size(); ++lane)
+    writer_.add(HostActionKind::host_sync, static_cast<LaneIndex>(lane), 0);
+}
+
+}  // namespace shardscope

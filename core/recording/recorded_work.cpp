@@ -1,0 +1,233 @@
+#include "core/recording/recorded_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "core/recording/recorded_blocks.h"
+#include "core/recording/recorded_operator.h"
+
+namespace shardscope {
+namespace {
+
+OperationKind kind_of_collective(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, OperationKind>, 8> kinds{
+      {{"all_reduce", OperationKind::all_reduce},
+       {"all_gather", OperationKind::all_gather},
+       {"reduce_scatter", OperationKind::reduce_scatter},
+       {"broadcast", OperationKind::broadcast},
+       {"reduce", OperationKind::reduce},
+       {"all_to_all", OperationKind::all_to_all},
+       {"send", OperationKind::send},
+       {"receive", OperationKind::receive}}};
+  for (const auto& [known, kind] : kinds)
+    if (known == name) return kind;
+  return OperationKind::all_reduce;
+}
+
+/// Of ncclDataType_t.
+Dtype dtype_of_nccl(std::int64_t type) {
+  constexpr std::array types{Dtype::int8,    Dtype::uint8,   Dtype::int32,   Dtype::int32,
+                             Dtype::int64,   Dtype::uint64,  Dtype::float16, Dtype::float32,
+                             Dtype::float64, Dtype::bfloat16};
+  return type >= 0 && static_cast<std::size_t>(type) < types.size()
+             ? types[static_cast<std::size_t>(type)]
+             : Dtype::uint8;
+}
+
+/// As torch's flop counter has them: of attention every pair of tokens, masked or not.
+Flops model_flops_of(const DeviceWork& work) {
+  const bool is_backward = work.kind == WorkKind::attention_backward;
+  if (!is_backward && work.kind != WorkKind::attention_forward) return work.flops;
+  AttentionShape whole = work.attention;
+  whole.causal = false;
+  return attention_flops(whole, is_backward);
+}
+
+/// Of a product's factors and result.
+Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
+  const auto [batch, m, n, k] =
+      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
+                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
+  const double elements = batch * (m * k + k * n + m * n);
+  return bytes_of(
+      static_cast<std::int64_t>(std::min(elements, static_cast<double>(LogLine::largest >> 4))),
+      dtype);
+}
+
+void set_work(Operation& operation, std::uint32_t index, const DeviceWork& work) {
+  operation.work = index;
+  operation.bytes = work.bytes;
+  operation.flops = model_flops_of(work);
+  operation.dtype = work.dtype;
+}
+
+std::vector<int> ranks_in(std::string_view text) {
+  std::vector<int> ranks;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    ranks.push_back(std::atoi(std::string(text.substr(begin, end - begin)).c_str()));
+    begin = end + 1;
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::uint32_t RecordedWork::work_of_call(const RunningCall& call, std::int64_t outputs,
+                                         int launches) {
+  const auto [known, fresh] = works_.try_emplace({call.name, call.inputs, outputs, launches}, 0);
+  if (!fresh) return known->second;
+  const std::string_view inputs = log_.text(call.inputs);
+  return known->second = names_.work(work_of({.name = schedule_.names[call.name],
+                                              .inputs = tensors_of(inputs),
+                                              .outputs = tensors_of(log_.text(outputs)),
+                                              .flags = flags_of(inputs)},
+                                             launches));
+}
+
+void RecordedWork::end(const LogLine& line) {
+  RecordedThread& thread = threads_.of(line.thread);
+  if (thread.running.empty()) return;
+  const RunningCall call = std::move(thread.running.back());
+  thread.running.pop_back();
+  for (const LaunchedKernels& kernels : call.kernels) {
+    const std::uint32_t work = work_of_call(call, line.integer(0), kernels.launches);
+    set_work(schedule_.operations[kernels.operation], work, schedule_.works[work]);
+  }
+  if (!call.has_inner && !call.is_node && call.kernels.empty() && !schedule_.steps.empty())
+    writer_.add(HostActionKind::dispatch, 0, 0);
+}
+
+OperationKind RecordedWork::compute_kind() const {
+  return threads_.is_optimizing() ? OperationKind::optimizer : OperationKind::compute;
+}
+
+Operation RecordedWork::operation_on(LaneIndex lane, const RecordedThread& thread,
+                                     std::uint32_t name, OperationKind kind) const {
+  const Phase phase = threads_.phase_of(thread);
+  return {.name = name,
+          .kind = kind,
+          .stream = streams_.stream_of(lane),
+          .phase = phase,
+          .recomputed = !thread.modules.empty() && phase == Phase::backward,
+          .step = std::max<std::int32_t>(0, static_cast<std::int32_t>(schedule_.steps.size()) - 1),
+          .owner = RecordedThreads::owner_of(thread),
+          .detail = Operation::no_kernel};
+}
+
+std::uint32_t RecordedWork::put(LaneIndex lane, const Operation& operation) {
+  return last_on_lane_[lane] = writer_.launch(lane, operation).value;
+}
+
+/// The innermost one, but of attention the one that PyTorch dispatched on, whose tensors say what
+/// is computed. The tensors of a whole graph of torch.compile are not those of one kernel.
+RunningCall* RecordedWork::call_of_kernel(RecordedThread& thread) const {
+  const auto name = [&](const RunningCall& call) -> std::string_view {
+    return schedule_.names[call.name];
+  };
+  if (thread.running.empty() || name(thread.running.back()).starts_with("CompiledFunction"))
+    return nullptr;
+  for (RunningCall& one : thread.running)
+    if (name(one).starts_with("aten._scaled_dot_product_")) return &one;
+  return &thread.running.back();
+}
+
+void RecordedWork::launch_kernel(const LogLine& line) {
+  RecordedThread& thread = threads_.of(line.thread);
+  const LaneIndex lane = streams_.lane_of(line.integer(0));
+  ++launches_.all;
+  RunningCall* const call = call_of_kernel(thread);
+  if (call == nullptr) {
+    ++launches_.of_no_operator;
+    const std::uint32_t name =
+        names_.name(line.kind == LogKind::dnn ? "cuDNN" : log_.text(line.integer(1)));
+    Operation operation = operation_on(lane, thread, name, compute_kind());
+    operation.work = names_.work(DeviceWork{});
+    put(lane, operation);
+    return;
+  }
+  // Kernels of one call that follow each other are one operation.
+  if (!call->kernels.empty() && call->kernels.back().operation == last_on_lane_[lane]) {
+    ++call->kernels.back().launches;
+    return;
+  }
+  call->kernels.push_back({put(lane, operation_on(lane, thread, call->name, compute_kind()))});
+}
+
+void RecordedWork::launch_product(const LogLine& line) {
+  RecordedThread& thread = threads_.of(line.thread);
+  const LaneIndex lane = streams_.lane_of(line.integer(0));
+  ++launches_.all;
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const RecordedProduct product{.shape = {.batch = line.integer(4, most),
+                                          .m = line.integer(1, most),
+                                          .n = line.integer(2, most),
+                                          .k = line.integer(3, most)},
+                                .type = static_cast<int>(line.integer(5))};
+  DeviceWork work = work_of({}, 1, product);
+  work.bytes = operand_bytes(product.shape, work.dtype);
+  Operation operation = operation_on(lane, thread, threads_.name_of(thread), compute_kind());
+  set_work(operation, names_.work(work), work);
+  put(lane, operation);
+  if (!thread.running.empty()) thread.running.back().has_inner = true;
+}
+
+void RecordedWork::copy(const LogLine& line) {
+  RecordedThread& thread = threads_.of(line.thread);
+  const LaneIndex lane = streams_.lane_of(line.integer(0));
+  const bool is_set = line.kind == LogKind::set;
+  const Bytes bytes = bytes_in(line, is_set ? 1 : 2);
+  Operation operation = operation_on(lane, thread, threads_.name_of(thread),
+                                     is_set ? compute_kind() : OperationKind::copy);
+  operation.work = names_.work(DeviceWork{.kind = is_set ? WorkKind::fill : WorkKind::copy,
+                                          .dtype = Dtype::uint8,
+                                          .bytes = is_set ? bytes : bytes * 2});
+  operation.bytes = bytes;
+  put(lane, operation);
+  if (!thread.running.empty()) thread.running.back().has_inner = true;
+}
+
+void RecordedWork::communicate(const LogLine& line) {
+  RecordedThread& thread = threads_.of(line.thread);
+  const LaneIndex lane = streams_.lane_of(line.integer(0));
+  const auto group = groups_.find(line.integer(2));
+  if (group == groups_.end()) return;
+  const OperationKind kind = kind_of_collective(line.text(1));
+  const auto ranks = static_cast<std::int64_t>(schedule_.groups[group->second.value].ranks.size());
+  constexpr std::int64_t most_elements = std::int64_t{1} << 36;
+  const std::int64_t count = std::max<std::int64_t>(0, line.integer(3, most_elements));
+  Collective collective{.group = group->second,
+                        .elements_in = count,
+                        .elements_out = count,
+                        .dtype = dtype_of_nccl(line.integer(4))};
+  if (kind == OperationKind::all_gather) collective.elements_out = count * ranks;
+  if (kind == OperationKind::reduce_scatter) collective.elements_in = count * ranks;
+  auto& all = schedule_.collectives;
+  const auto same = std::find(all.begin(), all.end(), collective);
+  Operation operation =
+      operation_on(lane, thread, names_.name(fmt::format("nccl.{}", line.text(1))), kind);
+  operation.detail = static_cast<std::uint32_t>(same - all.begin());
+  if (same == all.end()) all.push_back(collective);
+  operation.dtype = collective.dtype;
+  operation.bytes =
+      bytes_of(std::max(collective.elements_in, collective.elements_out), collective.dtype);
+  put(lane, operation);
+  if (!thread.running.empty()) thread.running.back().has_inner = true;
+}
+
+void RecordedWork::make_communicator(const LogLine& line) {
+  constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
+  const std::int64_t size = std::max<std::int64_t>(1, line.integer(2, most_ranks));
+  std::vector<int> ranks = ranks_in(std::exchange(next_group_, {}));
+  const bool is_told = static_cast<std::int64_t>(ranks.size()) == size;
+  groups_[line.integer(0)] = GroupId::of(schedule_.groups.size());
+  schedule_.groups.push_back(
+      {.name = size == schedule_.world ? "world" : fmt::format("group {}", line.integer(0)),
+       .ranks = is_told ? Ranks(std::move(ranks)) : Ranks::up_to(static_cast<int>(size))});
+}
+
+}  // namespace shardscope

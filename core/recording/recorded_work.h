@@ -1,0 +1,73 @@
+// What a recorded process put on its streams, as operations with their work.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/pytorch/runtimes/record/program_writer.h"
+#include "core/recording/event_log.h"
+#include "core/recording/recorded_streams.h"
+#include "core/recording/recorded_threads.h"
+#include "core/schedule/schedule.h"
+
+namespace shardscope {
+
+/// Launches of kernels.
+struct LaunchCounts {
+  std::int64_t all = 0;
+  std::int64_t of_no_operator = 0;  ///< among them
+};
+
+class RecordedWork {
+ public:
+  /// All of them must outlive this.
+  RecordedWork(const EventLog& log, Schedule& schedule, ProgramWriter& writer, RecordedNames& names,
+               RecordedStreams& streams, RecordedThreads& threads)
+      : log_(log),
+        schedule_(schedule),
+        writer_(writer),
+        names_(names),
+        streams_(streams),
+        threads_(threads) {}
+
+  /// Of lines of these kinds; `end` says what its call's kernels did.
+  void end(const LogLine& line);
+  void launch_kernel(const LogLine& line);
+  void launch_product(const LogLine& line);
+  void copy(const LogLine& line);
+  void communicate(const LogLine& line);
+  void announce_group(const LogLine& line) { next_group_ = std::string(line.text(0)); }
+  void make_communicator(const LogLine& line);
+
+  const LaunchCounts& launches() const { return launches_; }
+
+ private:
+  using LaneIndex = ProgramWriter::LaneIndex;
+
+  std::uint32_t work_of_call(const RunningCall& call, std::int64_t outputs, int launches);
+  Operation operation_on(LaneIndex lane, const RecordedThread& thread, std::uint32_t name,
+                         OperationKind kind) const;
+  std::uint32_t put(LaneIndex lane, const Operation& operation);
+  /// Kind of what a kernel does.
+  OperationKind compute_kind() const;
+  /// The call whose work a kernel does; null: none.
+  RunningCall* call_of_kernel(RecordedThread& thread) const;
+
+  const EventLog& log_;
+  Schedule& schedule_;
+  ProgramWriter& writer_;
+  RecordedNames& names_;
+  RecordedStreams& streams_;
+  RecordedThreads& threads_;
+  LaunchCounts launches_;
+  /// Index of `Schedule::works` by name, texts of inputs and outputs, and launches.
+  std::map<std::tuple<std::uint32_t, std::int64_t, std::int64_t, int>, std::uint32_t> works_;
+  std::map<LaneIndex, std::uint32_t> last_on_lane_;
+  std::map<std::int64_t, GroupId> groups_;  ///< by communicator
+  std::string next_group_;
+};
+
+}  // namespace shardscope
