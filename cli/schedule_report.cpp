@@ -66,7 +66,6 @@ Json operation_json(const Schedule& schedule, std::size_t index) {
               {"phase", name_of(op.phase)},
               {"step", schedule.steps[static_cast<std::size_t>(op.step)].label},
               {"micro_batch", op.micro_batch},
-              {"stage", op.stage},
               {"unit", unit_json(schedule, op.unit)},
               {"after", std::move(after)},
               {"bytes", op.bytes.count},

@@ -112,7 +112,6 @@ struct Operation {
   /// What products are computed in, where no kernel is known.
   Dtype dtype = Dtype::float32;
   std::int16_t micro_batch = 0;
-  std::int8_t stage = 0;    ///< pipeline stage
   bool recomputed = false;  ///< of a forward that the backward runs again
   std::int32_t step = 0;    ///< index into Schedule::steps
   UnitId unit;              ///< none: belongs to no unit
@@ -160,8 +159,6 @@ struct Buffer {
   std::uint32_t name = 0;  ///< index into Schedule::names
   MemoryCategory category = MemoryCategory::activations;
   std::uint8_t lane = 0;  ///< of the host program: on which it is allocated
-  /// The category that another tool gives it, in that tool's numbers; -1: none.
-  std::int16_t other_tag = -1;
   Bytes bytes;
   OperationId allocated_by;  ///< none: before the first step
   OperationId freed_by;      ///< none: never. Freed when this operation has ended

@@ -77,8 +77,8 @@ TEST_F(JsonOutput, ScheduleHasTheKeysOfTheContract) {
   EXPECT_EQ(json["schema"], "shardscope.schedule/1");
   expect_keys(json, {"streams", "operations", "buffers"});
   for (const Json& op : json["operations"]) {
-    expect_keys(op, {"id", "name", "kind", "stream", "phase", "step", "micro_batch", "stage",
-                     "unit", "after", "bytes", "flops"});
+    expect_keys(op, {"id", "name", "kind", "stream", "phase", "step", "micro_batch", "unit",
+                     "after", "bytes", "flops"});
     ASSERT_TRUE(op["stream"].is_number_integer());
     ASSERT_LT(op["stream"].get<std::size_t>(), json["streams"].size());
   }

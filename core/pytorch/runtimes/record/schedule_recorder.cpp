@@ -309,7 +309,6 @@ void ScheduleRecorder::on_storage_freed(Session&, StorageImpl& storage) {
 /// What has been said of the storage by now counts for all of its buffer's life.
 void ScheduleRecorder::let_go(const StorageImpl& storage, BufferId id) {
   Buffer& buffer = schedule_.buffers[id.value];
-  buffer.other_tag = static_cast<std::int16_t>(storage.tag.other);
   if (storage.tag.category != MemoryCategory::temporaries) buffer.category = storage.tag.category;
   buffer.name = name_of_tag(storage.tag).value_or(buffer.name);
   free(id);
