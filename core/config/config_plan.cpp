@@ -12,7 +12,6 @@
 #include "core/config/deepspeed/settings.h"
 #include "core/format/python_text.h"
 #include "core/model/huggingface.h"
-#include "core/pytorch/plans/accelerate_fsdp2.h"
 #include "core/pytorch/plans/runtime_plans.h"
 
 namespace shardscope {
@@ -64,22 +63,17 @@ std::string wrap_text(const FsdpPlugin& plugin) {
 ShardingPlan fsdp2_plan(const ConfiguredModel& model, const Workers& workers,
                         const FsdpPlugin& plugin) {
   const ModuleTree& tree = model.prepared.tree;
-  const bool reshards =
-      !plugin.reshard_after_forward.is_boolean() || plugin.reshard_after_forward.boolean();
-  AccelerateFsdp2 settings{.wrap_classes = plugin.found_classes,
-                           .reshard_after_forward = reshards,
-                           .mixed_precision = compute_dtype(plugin.mixed_precision.value_or("no")),
-                           .mesh = fsdp2_mesh(workers)};
-  settings.wrap = plugin.wrap;
-  if (plugin.min_num_params && plugin.min_num_params->is_integer())
-    settings.min_parameters = plugin.min_num_params->integer();
+  AccelerateFsdp2 settings = accelerate::fully_shard_settings(plugin);
+  settings.mixed_precision = compute_dtype(plugin.mixed_precision.value_or("no"));
+  settings.mesh = fsdp2_mesh(workers);
   for (const std::int32_t module : ignored_modules(plugin, tree))
     settings.ignored_parameters.merge(accelerate::parameters_below(tree, module));
   const AccelerateFsdp2Plan plan = accelerate_fsdp2(tree, model.prepared.facts, settings);
   const bool hybrid = settings.mesh.replicas > 1;
   const auto shown =
-      reshards ? (hybrid ? ShardingStrategy::hybrid_shard : ShardingStrategy::full_shard)
-               : (hybrid ? ShardingStrategy::hybrid_shard_zero2 : ShardingStrategy::shard_grad_op);
+      settings.reshard_after_forward
+          ? (hybrid ? ShardingStrategy::hybrid_shard : ShardingStrategy::full_shard)
+          : (hybrid ? ShardingStrategy::hybrid_shard_zero2 : ShardingStrategy::shard_grad_op);
   return plan_of(plan.tree, plan.fsdp2,
                  {.sharding = shown, .mesh = settings.mesh, .wrap = wrap_text(plugin)},
                  question_of(model, workers));

@@ -58,7 +58,7 @@ RecordedPlan planned(const Json& given, const Json& model, int world) {
   const accelerate::FsdpPlugin plugin = plugin_of(given.at("plugin"));
   AccelerateFsdp2 settings{.wrap = plugin.wrap,
                            .wrap_classes = plugin.wrap_classes,
-                           .min_parameters = plugin.min_num_params.value_or(0).integer(),
+                           .min_parameters = plugin.min_num_params.value_or(0).number(),
                            .reshard_after_forward = plugin.reshard_after_forward.boolean(),
                            .ignored_parameters = ignored_of(given.at("plugin"), tree),
                            .mixed_precision = precision_of(given.value("mixed_precision", "no")),

@@ -4,7 +4,6 @@
 
 #include "core/base/refusal.h"
 #include "core/config/accelerate/name_pattern.h"
-#include "core/pytorch/plans/accelerate_fsdp2.h"
 
 namespace shardscope::accelerate {
 namespace {
@@ -13,10 +12,6 @@ constexpr std::string_view wrapped_attribute = "_checkpoint_wrapped_module";
 
 const TreeModule& module_at(const ModuleTree& tree, std::int32_t index) {
   return tree.modules[static_cast<std::size_t>(index)];
-}
-
-std::int32_t first_name(const ModuleTree& tree, std::int32_t index) {
-  return module_at(tree, index).same_as.value_or(index);
 }
 
 void add_parameters(const ModuleTree& tree, std::int32_t module, std::set<std::int32_t>& found) {
@@ -77,104 +72,6 @@ bool shards(const FsdpPlugin& plugin, const ModuleTree& tree, std::int32_t modul
   return static_cast<double>(elements_below(tree, module)) > plugin.min_num_params->number();
 }
 
-/// Calls of fully_shard on a model whose layers may sit inside checkpointing wrappers.
-class FullySharder {
- public:
-  FullySharder(const FsdpPlugin& plugin, const PreparedModel& model,
-               const Checkpointed& checkpointed)
-      : plugin_(plugin), model_(model), checkpointed_(checkpointed) {}
-
-  std::vector<FullyShardCall> calls() {
-    for (const std::int32_t module : children_bottom_up(model_.tree)) shard_by_policy(module);
-    const bool tied = embeddings_tied();
-    if (!tied && input() && !is_sharded(*input())) call({*input()}, plugin_reshard());
-    shard_tail(tied);
-    calls_.push_back({.modules = {"(root)"}});
-    return std::move(calls_);
-  }
-
- private:
-  const std::optional<std::int32_t>& input() const { return model_.facts.input_embeddings; }
-  const std::optional<std::int32_t>& output() const { return model_.facts.output_embeddings; }
-  std::optional<bool> plugin_reshard() const { return plugin_.reshard_after_forward.boolean(); }
-
-  /// The outermost wrapper is what other modules hold.
-  int wrappers_of(std::int32_t module) const {
-    return checkpointed_.modules.contains(module) ? checkpointed_.wrappers : 0;
-  }
-  bool is_sharded(std::int32_t module) const {
-    const std::int32_t first = first_name(model_.tree, module);
-    return sharded_.contains({first, wrappers_of(first)});
-  }
-
-  void shard_by_policy(std::int32_t module) {
-    const std::int32_t first = first_name(model_.tree, module);
-    if (!shards(plugin_, model_.tree, first)) return;
-    for (int level = 0; level <= wrappers_of(first); ++level) {
-      // A class policy looks through one wrapper, not two; a size policy counts them alike.
-      if (plugin_.wrap == WrapPolicy::transformer && level > 1) break;
-      if (!sharded_.insert({first, level}).second) continue;
-      calls_.push_back({.modules = {checkpointed_.name_of(model_.tree, first, level)},
-                        .reshard_after_forward = plugin_reshard()});
-    }
-  }
-
-  void call(const std::vector<std::int32_t>& modules, std::optional<bool> reshard) {
-    FullyShardCall call{.reshard_after_forward = reshard};
-    for (const std::int32_t module : modules) {
-      const std::int32_t first = first_name(model_.tree, module);
-      sharded_.insert({first, wrappers_of(first)});
-      call.modules.push_back(checkpointed_.name_of(model_.tree, first, wrappers_of(first)));
-    }
-    calls_.push_back(std::move(call));
-  }
-
-  std::optional<std::int32_t> weight_of(const std::optional<std::int32_t>& module) const {
-    if (!module) return std::nullopt;
-    for (const std::int32_t p : module_at(model_.tree, *module).parameters) {
-      const TreeParameter& parameter = model_.tree.parameters[static_cast<std::size_t>(p)];
-      if (parameter.name == "weight" || parameter.name.ends_with(".weight"))
-        return parameter.same_as.value_or(p);
-    }
-    return std::nullopt;
-  }
-  bool embeddings_tied() const {
-    const auto weight = weight_of(input());
-    return weight && weight == weight_of(output());
-  }
-
-  std::optional<std::int32_t> final_norm() const {
-    std::optional<std::int32_t> base = 0;
-    if (!model_.facts.base_model_prefix.empty())
-      base = find_module(model_.tree, 0, model_.facts.base_model_prefix);
-    // Inside a wrapper the base model's children are out of sight.
-    if (!base || (*base != 0 && checkpointed_.modules.contains(*base))) return std::nullopt;
-    std::optional<std::int32_t> norm;
-    for (const std::int32_t child : module_at(model_.tree, *base).children)
-      if (module_at(model_.tree, child).class_name.find("Norm") != std::string::npos &&
-          !checkpointed_.modules.contains(child))
-        norm = child;
-    return norm;
-  }
-
-  void shard_tail(bool tied) {
-    std::vector<std::int32_t> tail;
-    const auto add = [&](const std::optional<std::int32_t>& module) {
-      if (module && !is_sharded(*module)) tail.push_back(*module);
-    };
-    add(final_norm());
-    if (tied) add(input());
-    add(output());
-    if (!tail.empty()) call(tail, false);
-  }
-
-  const FsdpPlugin& plugin_;
-  const PreparedModel& model_;
-  const Checkpointed& checkpointed_;
-  std::set<std::pair<std::int32_t, int>> sharded_;  ///< module and wrappers around it
-  std::vector<FullyShardCall> calls_;
-};
-
 }  // namespace
 
 std::string Checkpointed::name_of(const ModuleTree& tree, std::int32_t index, int outside) const {
@@ -223,9 +120,27 @@ Checkpointed checkpoint_like_fsdp2(const FsdpPlugin& plugin, const ModuleTree& t
   return result;
 }
 
+AccelerateFsdp2 fully_shard_settings(const FsdpPlugin& plugin) {
+  AccelerateFsdp2 settings{.wrap = plugin.wrap, .wrap_classes = plugin.found_classes};
+  if (plugin.wrap == WrapPolicy::size) settings.min_parameters = plugin.min_num_params->number();
+  if (plugin.reshard_after_forward.is_boolean())
+    settings.reshard_after_forward = plugin.reshard_after_forward.boolean();
+  return settings;
+}
+
 std::vector<FullyShardCall> fully_shard_calls(const FsdpPlugin& plugin, const PreparedModel& model,
                                               const Checkpointed& checkpointed) {
-  return FullySharder(plugin, model, checkpointed).calls();
+  std::vector<FullyShardCall> calls;
+  for (const AccelerateFsdp2Call& made :
+       accelerate_fsdp2_calls(model.tree, model.facts, fully_shard_settings(plugin),
+                              {checkpointed.modules, checkpointed.wrappers})) {
+    FullyShardCall call{.reshard_after_forward = made.reshard_after_forward};
+    for (const auto& [module, wrappers] : made.modules)
+      call.modules.push_back(module == 0 ? "(root)"
+                                         : checkpointed.name_of(model.tree, module, wrappers));
+    calls.push_back(std::move(call));
+  }
+  return calls;
 }
 
 std::vector<std::int32_t> matching_modules(const ModuleTree& tree, const std::string& pattern,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/accelerate/prepared.h"
+#include "core/pytorch/plans/accelerate_fsdp2.h"
 
 namespace shardscope::accelerate {
 
@@ -26,6 +27,9 @@ struct Checkpointed {
 Checkpointed checkpoint_like_fsdp1(const FsdpPlugin& plugin, const ModuleTree& tree);
 /// fsdp2_apply_ac; without a policy it raises TypeError.
 Checkpointed checkpoint_like_fsdp2(const FsdpPlugin& plugin, const ModuleTree& tree);
+
+/// What of the plugin decides on calls of fully_shard.
+AccelerateFsdp2 fully_shard_settings(const FsdpPlugin& plugin);
 
 /// The calls of fsdp2_prepare_model, in order.
 std::vector<FullyShardCall> fully_shard_calls(const FsdpPlugin& plugin, const PreparedModel& model,

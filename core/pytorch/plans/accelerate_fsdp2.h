@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/pytorch/plans/fsdp2.h"
@@ -20,7 +21,7 @@ struct AccelerateFsdp2 {
   WrapPolicy wrap = WrapPolicy::none;
   /// transformer_cls_names_to_wrap; absent: the model's no_split_classes.
   std::optional<std::vector<std::string>> wrap_classes;
-  std::int64_t min_parameters = 0;  ///< min_num_params: elements; 0 means no wrapping by size
+  double min_parameters = 0;  ///< min_num_params: elements; 0 means no wrapping by size
   bool reshard_after_forward = true;
   std::set<std::int32_t> ignored_parameters;  ///< those inside ignored_modules; first indices
   /// The launcher's word; absent: "no". Then trainable parameters become float32 first.
@@ -28,10 +29,32 @@ struct AccelerateFsdp2 {
   Fsdp2Mesh mesh;  ///< `given` only with a parallelism_config
 };
 
+/// Modules inside activation-checkpointing wrappers, `layers` around each.
+struct CheckpointWrappers {
+  std::set<std::int32_t> modules;
+  int layers = 1;
+  int around(std::int32_t module) const { return modules.contains(module) ? layers : 0; }
+};
+
+/// One call of fully_shard.
+struct AccelerateFsdp2Call {
+  /// Each with the number of wrappers around it that are sharded in its place; 0 is the root.
+  std::vector<std::pair<std::int32_t, int>> modules;
+  bool is_list = false;
+  std::optional<bool> reshard_after_forward;  ///< absent: torch's default
+};
+
 struct AccelerateFsdp2Plan {
   ModuleTree tree;  ///< with the dtypes that were sharded
   Fsdp2Plan fsdp2;
 };
+
+/// The calls in order, on a model whose modules may be inside wrappers. Throws Refusal where a
+/// class to wrap is not in the model.
+std::vector<AccelerateFsdp2Call> accelerate_fsdp2_calls(const ModuleTree& tree,
+                                                        const TransformersFacts& facts,
+                                                        const AccelerateFsdp2& settings,
+                                                        const CheckpointWrappers& wrappers);
 
 /// Besides the units of the policy: the input embeddings, unless tied to the output; [final norm,
 /// output embeddings] (tied: with the input embeddings between them), whole after forward; and the

@@ -59,26 +59,8 @@ void FullySharding::apply(const FullyShardCall& call) {
   states_.states.push_back(std::move(state));
 }
 
-bool FullySharding::is_applied_to(std::int32_t id) const {
-  return state_of(object_of_module(id)) != Fsdp2States::none;
-}
-
 std::int32_t FullySharding::object_of(std::int32_t id) const {
   return object_[static_cast<std::size_t>(id)];
-}
-
-std::int64_t FullySharding::elements_inside(std::int32_t root) const {
-  std::set<std::int32_t> seen;
-  std::int64_t elements = 0;
-  const auto add = [&](std::int32_t id) {
-    for (const std::int32_t slot : module(object_of_module(id)).parameters)
-      if (seen.insert(object_of(slot)).second) elements += parameter(slot).elements();
-  };
-  add(root);
-  // Pre-order: whatever follows with a parent at or behind the root lies inside it.
-  const auto count = static_cast<std::int32_t>(tree_.modules.size());
-  for (std::int32_t id = root + 1; id < count && module(id).parent >= root; ++id) add(id);
-  return elements;
 }
 
 Fsdp2Plan FullySharding::plan(Fsdp2Moment moment) const {

@@ -19,19 +19,15 @@ class FullySharding {
 
   /// Throws Refusal where fully_shard raises.
   void apply(const FullyShardCall& call);
-  /// Whether a call has named this module: isinstance(module, FSDPModule).
-  bool is_applied_to(std::int32_t module) const;
-  /// What stands under the parameter's name now: its first index until a call replaces it by a
-  /// shard, then a number of its own.
-  std::int32_t object_of(std::int32_t parameter) const;
-  /// sum(p.numel() for p in module.parameters()): objects of all modules inside, each once.
-  std::int64_t elements_inside(std::int32_t module) const;
   /// The groups so far.
   Fsdp2Plan plan(Fsdp2Moment moment) const;
 
  private:
   const TreeModule& module(std::int32_t id) const;
   const TreeParameter& parameter(std::int32_t id) const;
+  /// What stands under the parameter's name now: its first index until a call replaces it by a
+  /// shard, then a number of its own.
+  std::int32_t object_of(std::int32_t parameter) const;
   std::int32_t object_of_module(std::int32_t id) const { return module(id).same_as.value_or(id); }
   std::int32_t state_of(std::int32_t id) const;
   bool is_sharded(std::int32_t object) const;
