@@ -1,7 +1,7 @@
 #include "backend/train/start_weights.h"
 
 #include <algorithm>
-#include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -12,9 +12,6 @@
 namespace shardscope {
 namespace {
 
-/// Fills `out` with elements `first`, `first` + 1, ... of a parameter.
-using Source = std::function<void(ParameterId parameter, std::int64_t first, std::span<float> out)>;
-
 constexpr std::int64_t piece = 1 << 20;  // elements converted at once
 
 /// Drawing is what takes the time of a start: seconds for every hundred million parameters.
@@ -23,7 +20,7 @@ int drawing_threads(const Job& job) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / job.ranks);
 }
 
-void fill_part(const UnitStorage& storage, const StoredPart& part, const Source& source) {
+void fill_part(const UnitStorage& storage, const StoredPart& part, const ParameterSource& source) {
   std::vector<float> values(static_cast<std::size_t>(std::min(part.elements, piece)));
   for (std::int64_t done = 0; done < part.elements; done += piece) {
     const auto count = static_cast<std::size_t>(std::min(piece, part.elements - done));
@@ -33,28 +30,28 @@ void fill_part(const UnitStorage& storage, const StoredPart& part, const Source&
   }
 }
 
-void fill(const Model& model, const Executor& executor, const Source& source) {
+}  // namespace
+
+ParameterSource start_weights(const Job& job, const Model& model) {
+  if (job.weights == StartWeights::pretrained) {
+    return [weights = std::make_shared<const ModelWeights>(job.model, model)](
+               ParameterId parameter, std::int64_t first, std::span<float> out) {
+      weights->read(parameter, first, out);
+    };
+  }
+  return [&model, seed = job.seed, threads = drawing_threads(job)](
+             ParameterId parameter, std::int64_t first, std::span<float> out) {
+    draw_by_threads(model.parameters[parameter.value], seed, first, out, threads);
+  };
+}
+
+void load_start_weights(const ParameterSource& source, const Model& model,
+                        const Executor& executor) {
   for (const StoredParameters what : {StoredParameters::computed_with, StoredParameters::master})
     for (const UnitStorage& storage : unit_storages(executor, what))
       for (const StoredPart& part :
            stored_parts(model, *storage.unit, storage.first, storage.elements))
         fill_part(storage, part, source);
-}
-
-}  // namespace
-
-void load_start_weights(const Job& job, const Model& model, const Executor& executor) {
-  if (job.weights == StartWeights::pretrained) {
-    const ModelWeights weights(job.model, model);
-    fill(model, executor, [&](ParameterId parameter, std::int64_t first, std::span<float> out) {
-      weights.read(parameter, first, out);
-    });
-    return;
-  }
-  const int threads = drawing_threads(job);
-  fill(model, executor, [&](ParameterId parameter, std::int64_t first, std::span<float> out) {
-    draw_by_threads(model.parameters[parameter.value], job.seed, first, out, threads);
-  });
 }
 
 }  // namespace shardscope

@@ -165,9 +165,7 @@ class Run {
   void leave_results() {
     if (job_.check && !options_.quiet) report_memory(*trainer_, environment_.rank);
     const RunFacts facts = facts_of(*trainer_, *world_, options_);
-    if (job_.save_model)
-      save_model(job_.output / "model", job_.model, trainer_->model(), trainer_->executor(),
-                 *world_);
+    if (job_.save_model) save_model(job_.output / "model", job_.model, *trainer_, *world_);
     Trace trace = profiled_trace(trainer_->executor(), device_name(), environment_.local_rank);
     profiler_->set_clock(trace, trainer_->executor().recorder().base_monotonic_ns());
     add_nccl_choices(trace);

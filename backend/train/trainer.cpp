@@ -76,8 +76,9 @@ Trainer::Trainer(const Job& job, Communicator& world, Device& device)
       executor_(schedule_, device, world,
                 {.check = job.check, .recorded_steps = recorded_steps(job)}),
       inputs_(executor_.elements_of<std::int32_t>("tokens")),
-      targets_(executor_.elements_of<std::int32_t>("targets")) {
-  load_start_weights(job_, model_, executor_);
+      targets_(executor_.elements_of<std::int32_t>("targets")),
+      start_weights_(shardscope::start_weights(job, model_)) {
+  load_start_weights(start_weights_, model_, executor_);
   executor_.run_init();
 }
 

@@ -14,6 +14,7 @@
 #include "backend/executor/stop_requests.h"
 #include "backend/train/step_metrics.h"
 #include "core/model/model.h"
+#include "core/model/model_folder.h"
 #include "core/native/job.h"
 #include "core/schedule/schedule.h"
 
@@ -38,6 +39,7 @@ class Trainer {
   StepResult run_step(const StopRequests& requests = {}, bool timed = false);
 
   const Model& model() const { return model_; }
+  const ParameterSource& start_weights() const { return start_weights_; }
   const Schedule& schedule() const { return schedule_; }
   Executor& executor() { return executor_; }
   const TokenStream& tokens() const { return tokens_; }
@@ -56,6 +58,7 @@ class Trainer {
   BatchPlan plan_;
   Executor executor_;
   std::vector<std::int32_t> inputs_, targets_;  ///< of a step, on their way to the device
+  ParameterSource start_weights_;
   std::int64_t steps_done_ = 0;
   std::optional<std::int64_t> first_step_ns_;
 };

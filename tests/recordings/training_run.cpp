@@ -101,7 +101,7 @@ TrainingResult run_here(Job job, Device& device) {
     result.gradient_norm.push_back(metrics.gradient_norm);
     result.learning_rate.push_back(metrics.learning_rate);
   }
-  save_model(job.output / "model", job.model, trainer.model(), trainer.executor(), *world);
+  save_model(job.output / "model", job.model, trainer, *world);
   read_parameters(job.output / "model", result);
   return result;
 }
