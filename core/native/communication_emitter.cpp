@@ -6,6 +6,18 @@
 namespace shardscope {
 
 void CommunicationEmitter::gather(const StepPlace& place) {
+  gather_unit(place);
+  const UnitId frozen = step_.plan.frozen_beside[place.unit.value];
+  if (frozen) gather_unit({frozen, place.micro_batch, place.phase});
+}
+
+void CommunicationEmitter::release(UnitId unit) {
+  state(unit).unsharded = {};
+  const UnitId frozen = step_.plan.frozen_beside[unit.value];
+  if (frozen) state(frozen).unsharded = {};
+}
+
+void CommunicationEmitter::gather_unit(const StepPlace& place) {
   const Unit& unit = step_.unit(place.unit);
   UnitState& unit_state = state(place.unit);
   unit_state.unsharded =

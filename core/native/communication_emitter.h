@@ -15,7 +15,10 @@ class CommunicationEmitter {
   CommunicationEmitter(const NativeStep& step, NativeStorage& storage, ScheduleBuilder& builder)
       : step_(step), storage_(storage), builder_(builder) {}
 
+  /// Gathers the unit and, if there is one, that of the same modules' frozen parameters.
   void gather(const StepPlace& place);
+  /// What `gather` gathered may go.
+  void release(UnitId unit);
   void begin_gradients(const StepPlace& place);
   void reduce(const StepPlace& place);
   /// Compute waits for the oldest reduction; its unsharded gradient is free from here on.
@@ -29,6 +32,7 @@ class CommunicationEmitter {
     BufferId to_add;  ///< a later micro-batch's reduced shard, to be added to the unit's gradients
   };
   UnitState& state(UnitId id) { return storage_.units[id.value]; }
+  void gather_unit(const StepPlace& place);
   OperationId reduce(const StepPlace& place, OperationKind kind, const Collective& collective,
                      const std::vector<Operand>& operands);
   void reduce_scatter_to_shard(const StepPlace& place);

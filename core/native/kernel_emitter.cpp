@@ -77,7 +77,7 @@ Operand KernelEmitter::operand(const GraphOperand& operand, const StepPlace& pla
       break;
     case ValueRole::parameter:
     case ValueRole::parameter_gradient:
-      base = parameter_operand(value, place);
+      base = parameter_operand(value);
       break;
     case ValueRole::activation:
     case ValueRole::gradient:
@@ -87,9 +87,10 @@ Operand KernelEmitter::operand(const GraphOperand& operand, const StepPlace& pla
   return {base.buffer, base.offset + operand.offset, operand.bytes, operand.access};
 }
 
-Operand KernelEmitter::parameter_operand(const Value& value, const StepPlace& place) const {
-  const UnitState& state = storage_.units[place.unit.value];
-  const std::int64_t elements = slot_of(step_.unit(place.unit), value.parameter).offset;
+Operand KernelEmitter::parameter_operand(const Value& value) const {
+  const UnitId unit = step_.plan.unit_of_parameter[value.parameter.value];
+  const UnitState& state = storage_.units[unit.value];
+  const std::int64_t elements = slot_of(step_.unit(unit), value.parameter).offset;
   if (value.role == ValueRole::parameter_gradient)
     return {.buffer = state.unsharded_gradients,
             .offset = bytes_of(elements, step_.dtypes.gradients)};
@@ -151,9 +152,7 @@ void KernelEmitter::clear_unwritten_gradients(const StepPlace& place) {
   const Unit& unit = step_.unit(place.unit);
   const UnitState& state = storage_.units[place.unit.value];
   for (std::size_t slot = 0; slot < unit.slots.size(); ++slot) {
-    const ParameterId parameter = unit.slots[slot].parameter;
-    if (!state.written[slot] && step_.model.parameters[parameter.value].trainable)
-      clear_gradient(place, parameter);
+    if (!state.written[slot]) clear_gradient(place, unit.slots[slot].parameter);
   }
 }
 

@@ -31,12 +31,12 @@ class KernelEmitter {
   void emit(const Operator& op, const StepPlace& place);
   /// Values belong to a micro-batch: the next one gets buffers of its own.
   void forget_values();
-  /// Gradients of trained parameters that nothing has written become 0.
+  /// Gradients of the unit that nothing has written become 0.
   void clear_unwritten_gradients(const StepPlace& place);
 
  private:
   Operand operand(const GraphOperand& operand, const StepPlace& place);
-  Operand parameter_operand(const Value& value, const StepPlace& place) const;
+  Operand parameter_operand(const Value& value) const;
   BufferId buffer_of_value(ValueId id, UnitId unit);
   void settle_accumulation(const Operator& op, Kernel& kernel, const StepPlace& place);
   void clear_gradient(const StepPlace& place, ParameterId parameter);

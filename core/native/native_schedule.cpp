@@ -40,7 +40,6 @@ struct Emitters {
   const std::vector<Visit>& visits;
   KernelEmitter& kernels;
   CommunicationEmitter& communication;
-  NativeStorage& storage;
 };
 
 void emit(const StepAction& action, const Emitters& to) {
@@ -53,8 +52,7 @@ void emit(const StepAction& action, const Emitters& to) {
     case StepAction::Kind::gather:
       return to.communication.gather(place);
     case StepAction::Kind::release:
-      to.storage.units[action.unit.value].unsharded = {};
-      return;
+      return to.communication.release(action.unit);
     case StepAction::Kind::begin_gradients:
       return to.communication.begin_gradients(place);
     case StepAction::Kind::reduce:
@@ -124,7 +122,7 @@ Schedule native_schedule(const Model& model, const Strategy& strategy, const Wor
   const auto first = static_cast<std::uint32_t>(builder.schedule().operations.size());
   zero_loss(storage, builder);
   const std::vector<Visit> visits = visits_of(step.graph, step.plan, workload.micro_batches);
-  emit_visits(step, {visits, kernels, communication, storage});
+  emit_visits(step, {visits, kernels, communication});
   communication.reduce_loss();
   add_optimizer(step, storage, builder);
 

@@ -56,10 +56,9 @@ class StorageMaker {
     return sharded ? unit.shard_elements : unit.padded_elements;
   }
 
+  /// A unit's parameters are all trained or all frozen.
   bool is_trainable(const Unit& unit) const {
-    return std::ranges::any_of(unit.slots, [&](const FlatSlot& slot) {
-      return step_.model.parameters[slot.parameter.value].trainable;
-    });
+    return step_.model.parameters[unit.slots.front().parameter.value].trainable;
   }
 
   UnitState unit_state(UnitId id) {

@@ -58,6 +58,22 @@ std::vector<std::pair<int, int>> block_ranges(const Wrap& wrap,
   return ranges;
 }
 
+/// Where the unit has trained parameters and frozen ones, these become a unit of their own.
+void set_frozen_apart(UnitId id, const Model& model, UnitPlan& plan) {
+  Unit& unit = plan.units[id.value];
+  const auto frozen = std::ranges::stable_partition(unit.slots, [&](const FlatSlot& slot) {
+    return model.parameters[slot.parameter.value].trainable;
+  });
+  if (frozen.empty() || frozen.size() == unit.slots.size()) return;
+  Unit apart{.name = (unit.name.empty() ? "root" : unit.name) + " (frozen)",
+             .class_name = unit.class_name,
+             .slots = {frozen.begin(), frozen.end()}};
+  unit.slots.erase(frozen.begin(), frozen.end());
+  plan.frozen_beside[id.value] = UnitId::of(plan.units.size());
+  plan.frozen_beside.emplace_back();
+  plan.units.push_back(std::move(apart));
+}
+
 void lay_out(Unit& unit, const Model& model, const Strategy& strategy) {
   std::int64_t offset = 0;
   for (FlatSlot& slot : unit.slots) {
@@ -106,7 +122,15 @@ UnitPlan plan_units(const Model& model, const Strategy& strategy) {
         block_of[p] < 0 ? UnitId::of(0) : plan.unit_of_block[static_cast<std::size_t>(block_of[p])];
     plan.units[unit.value].slots.push_back({ParameterId::of(p)});
   }
-  for (Unit& unit : plan.units) lay_out(unit, model, strategy);
+  plan.frozen_beside.resize(plan.units.size());
+  for (std::size_t u = 0, wrapped = plan.units.size(); u < wrapped; ++u)
+    set_frozen_apart(UnitId::of(u), model, plan);
+  plan.unit_of_parameter.resize(model.parameters.size());
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    for (const FlatSlot& slot : plan.units[u].slots)
+      plan.unit_of_parameter[slot.parameter.value] = UnitId::of(u);
+    lay_out(plan.units[u], model, strategy);
+  }
   return plan;
 }
 
@@ -121,7 +145,7 @@ std::vector<Slice> slices_in(const Model& model, const Unit& unit, std::int64_t 
     const Parameter& parameter = model.parameters[slot.parameter.value];
     const std::int64_t begin = std::max(slot.offset, first);
     const std::int64_t end = std::min(slot.offset + slot.elements, first + elements);
-    if (!parameter.trainable || begin >= end) continue;
+    if (begin >= end) continue;
     slices.push_back({.parameter = slot.parameter,
                       .offset = begin - first,
                       .elements = end - begin,

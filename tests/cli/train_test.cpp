@@ -64,15 +64,19 @@ TEST_F(Training, LeavesTheRunFolderOfTheContract) {
 }
 
 TEST_F(Training, PredictsExactlyTheLiveBytesThatItMeasures) {
-  for (const char* strategy : {"no_shard", "zero1", "shard_grad_op", "full_shard"}) {
-    const Outcome outcome = train(std::string("--json --quiet -o run --strategy ") + strategy);
-    ASSERT_EQ(outcome.code, 0) << outcome.errors;
-    const Json json = Json::parse(outcome.output);
-    EXPECT_EQ(json["schema"], "shardscope.train/1");
-    for (const char* key :
-         {"peak_allocated_bytes", "arena_bytes", "at_peak", "maximum", "at_operation"}) {
-      EXPECT_EQ(json["predicted"]["memory"][key], json["profiled"]["memory"][key])
-          << strategy << " " << key;
+  const std::string frozen = replaced(tiny_job(), "{", R"({"trainable": ["bias$", "h.1.attn"],)");
+  for (const std::string& job : {tiny_job(), frozen}) {
+    workplace_.write("job.json", job);
+    for (const char* strategy : {"no_shard", "zero1", "shard_grad_op", "full_shard"}) {
+      const Outcome outcome = train(std::string("--json --quiet -o run --strategy ") + strategy);
+      ASSERT_EQ(outcome.code, 0) << outcome.errors;
+      const Json json = Json::parse(outcome.output);
+      EXPECT_EQ(json["schema"], "shardscope.train/1");
+      for (const char* key :
+           {"peak_allocated_bytes", "arena_bytes", "at_peak", "maximum", "at_operation"}) {
+        EXPECT_EQ(json["predicted"]["memory"][key], json["profiled"]["memory"][key])
+            << strategy << " " << key;
+      }
     }
   }
 }

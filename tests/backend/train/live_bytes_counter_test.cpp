@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/model/huggingface.h"
+#include "core/model/trainable.h"
 #include "core/native/native_schedule.h"
 #include "core/schedule/schedule_builder.h"
 #include "tests/backend/train/tiny_models.h"
@@ -49,10 +50,9 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 class LiveBytes : public testing::TestWithParam<Case> {};
 
-// Two ways to the same figure: the schedule's lifetimes, and the operands that are handed over.
-TEST_P(LiveBytes, CountedFromOperandsAreThoseOfTheSchedule) {
-  const Case& c = GetParam();
-  const Model model = model_of_config(JsonValue::parse(c.config, "config.json"));
+void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>& trainable) {
+  Model model = model_of_config(JsonValue::parse(c.config, "config.json"));
+  freeze_all_but(model, trainable);
   Strategy strategy{.sharding = c.sharding, .mesh = c.mesh, .prefetch = c.prefetch};
   strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
   const Workload workload{
@@ -70,6 +70,16 @@ TEST_P(LiveBytes, CountedFromOperandsAreThoseOfTheSchedule) {
         << operations[i].value << " " << schedule.name(schedule.at(operations[i]));
     ASSERT_EQ(live[i], expected[operations[i].value]);
   }
+}
+
+// Two ways to the same figure: the schedule's lifetimes, and the operands that are handed over.
+TEST_P(LiveBytes, CountedFromOperandsAreThoseOfTheSchedule) {
+  expect_those_of_the_schedule(GetParam(), {});
+}
+
+// GPT-2's biases, or Llama's query projections.
+TEST_P(LiveBytes, AreCountedWhereParametersAreFrozenToo) {
+  expect_those_of_the_schedule(GetParam(), {"bias$|q_proj"});
 }
 
 std::vector<Case> cases() {
