@@ -17,6 +17,7 @@ constexpr std::size_t compute_bit = 1, communication_bit = 2, copy_bit = 4;
 EventEngine::EventEngine(const StepCosts& costs, std::size_t groups)
     : costs_(costs),
       straggles_(!costs.straggling.empty()),
+      notes_times_(straggles_),
       sharing_(costs.clock.sharing),
       straggling_(costs.straggling),
       by_group_(costs.clock.sharing.communicators_apart),
@@ -32,6 +33,8 @@ EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int
   event_ns_.assign(events_ * repetitions_, never_ns);
   issued_from_.reserve(segments_ * repetitions_);
   ends_.resize(repetitions_);
+  lanes_.reserve(program.lanes.size());
+  next_ns_.reserve(program.lanes.size());
   for (const IndexRange& range : program.lanes)
     add_lane(std::span(program.items).subspan(range.begin, range.size()));
 }
@@ -39,14 +42,16 @@ EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int
 EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded)
     : EventEngine(costs, groups) {
   recorded_ = &recorded;
+  notes_times_ = true;
   grows_ = true;
   ends_.resize(1);
 }
 
 void EventEngine::add_lane(std::span<const LaneItem> items) {
   LaneState lane{.items = items.data(), .count = static_cast<std::uint32_t>(items.size())};
-  for (std::uint32_t i = 0; i < lane.count; ++i)
-    if (items[i].kind == Kind::operation) lane.last_operation = i;
+  std::uint32_t end = lane.count;
+  while (end > 0 && items[end - 1].kind != Kind::operation) --end;
+  lane.last_operation = end - 1;
   lanes_.push_back(lane);
   next_ns_.push_back(never_ns);
 }
@@ -231,7 +236,6 @@ void EventEngine::run(std::size_t index) {
   lane.left_ns = static_cast<double>(time_ns(item));
   sharing_.begin(lane.share, use_of(item));
   copies_ += item.copies;
-  started_.push_back(index);
 }
 
 /// The end as it is when nothing else starts or ends before.
@@ -248,11 +252,11 @@ void EventEngine::change_pace(std::size_t index) {
   set_pace(index);
 }
 
-void EventEngine::note_times(const LaneState& lane, const LaneItem& item, std::int64_t end_ns) {
-  if (straggles_ && lane.share == Share::compute) straggling_.computed({end_ns - lane.start_ns});
+void EventEngine::note_times(Share share, const LaneItem& item, Duration start, Duration end) {
+  if (straggles_ && share == Share::compute) straggling_.computed(end - start);
   if (recorded_ == nullptr) return;
-  recorded_->start[item.subject] = {lane.start_ns};
-  recorded_->end[item.subject] = {end_ns};
+  recorded_->start[item.subject] = start;
+  recorded_->end[item.subject] = end;
 }
 
 void EventEngine::end(std::size_t index) {
@@ -261,7 +265,7 @@ void EventEngine::end(std::size_t index) {
   sharing_.end(lane.share, use_of(item));
   copies_ -= item.copies;
   lane.free_ns = last_end_ns_ = now_ns_;
-  note_times(lane, item, now_ns_);
+  if (notes_times_) note_times(lane.share, item, {lane.start_ns}, {now_ns_});
   if (lane.at == lane.last_operation && now_ns_ >= ends_[lane.repetition].ns)
     ends_[lane.repetition] = {now_ns_, busy_ns_};
   ++lane.at;
@@ -290,19 +294,32 @@ void EventEngine::go_to(std::int64_t next_ns) {
 /// While nothing else happens, operations of the first lane follow each other.
 void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
   LaneState& lane = lanes_[index];
-  std::int64_t end_ns = next_ns_[index];
-  while (end_ns < bound_ns && lane.at + 1 < lane.count) {
-    const LaneItem& next = lane.items[lane.at + 1];
-    const bool follows = next.kind == Kind::operation && next.share == lane.share &&
-                         segment_of(lane, next) < issued_from_.size() &&
-                         issued_ns(lane, next) <= end_ns;
+  const std::span<const std::int64_t> issued_from =
+      std::span(issued_from_).subspan(lane.repetition * segments_);
+  const std::int64_t launch_ns = costs_.clock.launch.ns, dispatch_ns = costs_.clock.dispatch.ns;
+  const std::span<const Duration> times = costs_.times;
+  const bool notes_times = notes_times_;
+  const Share share = lane.share;
+  const double slowdown = lane.slowdown;
+  const LaneItem* item = lane.items + lane.at;
+  const LaneItem* const last = lane.items + lane.count - 1;
+  std::int64_t start_ns = lane.start_ns, end_ns = next_ns_[index];
+  while (end_ns < bound_ns && item != last) {
+    const LaneItem& next = item[1];
+    const bool follows =
+        next.kind == Kind::operation && next.share == share && next.segment < issued_from.size() &&
+        issued_from[next.segment] + next.launches * launch_ns + next.dispatches * dispatch_ns <=
+            end_ns;
     if (!follows) break;
-    note_times(lane, lane.items[lane.at], end_ns);
-    ++lane.at;
-    lane.start_ns = lane.since_ns = end_ns;
-    lane.left_ns = static_cast<double>(time_ns(next));
-    end_ns += remaining_ns(lane.left_ns, lane.slowdown);
+    if (notes_times) note_times(share, *item, {start_ns}, {end_ns});
+    item = &next;
+    start_ns = end_ns;
+    end_ns += remaining_ns(static_cast<double>(times[next.subject].ns), slowdown);
   }
+  if (item == lane.items + lane.at) return;
+  lane.at = static_cast<std::uint32_t>(item - lane.items);
+  lane.start_ns = lane.since_ns = start_ns;
+  lane.left_ns = static_cast<double>(time_ns(*item));
   next_ns_[index] = end_ns;
 }
 
@@ -330,24 +347,16 @@ bool EventEngine::advance(std::int64_t limit_ns) {
 
 void EventEngine::happen(std::int64_t next_ns) {
   go_to(next_ns);
-  const bool computed = sharing_.runs(Share::compute);
-  const bool communicated = sharing_.runs(Share::collective);
-  const double links = sharing_.links();
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (lanes_[lane].state == State::runs && next_ns_[lane] == now_ns_) end(lane);
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
-    const State state = lanes_[lane].state;
-    if ((state == State::ready || state == State::awaits_ranks) && next_ns_[lane] <= now_ns_)
-      start(lane);
-  }
+    if (next_ns_[lane] == now_ns_ && lanes_[lane].state == State::runs) end(lane);
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (next_ns_[lane] <= now_ns_ && lanes_[lane].state != State::runs) start(lane);
+  const Sharing::Load before = std::exchange(load_, sharing_.load());
+  const bool changes = load_ != before;
   // Once all have started: what starts at the same moment slows each other from the beginning.
-  for (const std::size_t lane : started_) set_pace(lane);
-  started_.clear();
-  if (sharing_.runs(Share::compute) == computed &&
-      sharing_.runs(Share::collective) == communicated && sharing_.links() == links)
-    return;
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (lanes_[lane].state == State::runs) change_pace(lane);
+    if (lanes_[lane].state == State::runs && (changes || lanes_[lane].since_ns == now_ns_))
+      change_pace(lane);
 }
 
 }  // namespace shardscope

@@ -152,7 +152,7 @@ class EventEngine {
   void set_pace(std::size_t index);
   void change_pace(std::size_t index);
   void end(std::size_t index);
-  void note_times(const LaneState& lane, const LaneItem& item, std::int64_t end_ns);
+  void note_times(Share share, const LaneItem& item, Duration start, Duration end);
   void go_to(std::int64_t next_ns);
   void run_ahead(std::size_t index, std::int64_t bound_ns);
   bool advance(std::int64_t limit_ns);
@@ -162,12 +162,14 @@ class EventEngine {
   OperationMoments* recorded_ = nullptr;
   bool grows_ = false;
   bool straggles_ = false;
+  bool notes_times_ = false;  // of operations, for the caller or for how ranks straggle
   std::size_t repetitions_ = 1;
   std::size_t segments_ = 0;  // of a repetition; 0: the program grows
   std::size_t events_ = 0;    // of a repetition
   std::size_t collectives_ = 0;
   std::span<const std::uint32_t> collectives_of_group_;
   Sharing sharing_;
+  Sharing::Load load_;  // since the last moment at which anything started or ended
   Straggling straggling_;
   bool by_group_;
   std::vector<Channel> channels_;
@@ -180,7 +182,6 @@ class EventEngine {
   std::vector<Ended> ends_;                   // by repetition
   std::int64_t now_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
-  std::vector<std::size_t> started_;  // lanes, at this moment
   bool settled_ = true;  // no lane has got anything from the host that it has not looked at
   int copies_ = 0;
   int awaiting_ = 0;  // collectives whose last rank is on its way

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 
 #include "core/schedule/schedule.h"
@@ -52,7 +51,14 @@ class Sharing {
     return compute * link_slowdown(links_);
   }
   /// All that the slowdowns depend on, as far as it changes them: equal values, equal slowdowns.
-  double links() const { return link_slowdown(links_); }
+  struct Load {
+    bool computes = false, communicates = false;
+    double links = 1;
+    bool operator==(const Load&) const = default;
+  };
+  Load load() const {
+    return {runs(Share::compute), runs(Share::collective), link_slowdown(links_)};
+  }
 
  private:
   SharingRules rules_;
@@ -60,10 +66,12 @@ class Sharing {
   LinkUse links_;  ///< of all collectives that run
 };
 
-/// Whole nanoseconds that `left_ns` at full speed still take. A millionth of a nanosecond is
-/// rounding, not work.
+/// Whole nanoseconds, rounded up, that `left_ns` at full speed still take. A millionth of a
+/// nanosecond is rounding, not work.
 inline std::int64_t remaining_ns(double left_ns, double slowdown) {
-  return static_cast<std::int64_t>(std::ceil(left_ns * slowdown - 1e-6));
+  const double exact = left_ns * slowdown - 1e-6;
+  const auto below = static_cast<std::int64_t>(exact);  // std::ceil is a call
+  return below + (static_cast<double>(below) < exact ? 1 : 0);
 }
 
 }  // namespace shardscope
