@@ -41,7 +41,10 @@ enum class HostActionKind : std::uint8_t {
   host_wait,      ///< the host waits for `subject`, an event
   host_sync,      ///< the host waits for all that the lane has
   empty_cache,    ///< gives back what the allocator holds and nobody uses
-  mark            ///< passes `subject`, a mark
+  mark,           ///< passes `subject`, a mark
+  repeat,         ///< does what follows up to `again` `subject` times: dispatches, and allocations
+                  ///< and frees of one of a buffer's copies at a time
+  again           ///< the end of what is repeated
 };
 
 /// One row of the program. `subject` is an index into the table of its kind.

@@ -30,8 +30,8 @@ class Walk {
 
  private:
   Bytes size_of(std::uint32_t buffer) const {
-    const std::int64_t bytes = schedule_.buffers[buffer].bytes.count;
-    return {(bytes + block_bytes - 1) / block_bytes * block_bytes};
+    const Buffer& of = schedule_.buffers[buffer];
+    return Bytes{(of.copy_bytes().count + block_bytes - 1) / block_bytes * block_bytes} * of.copies;
   }
 
   void act(const HostAction& action) {

@@ -160,10 +160,13 @@ struct Buffer {
   MemoryCategory category = MemoryCategory::activations;
   std::uint8_t lane = 0;  ///< of the host program: on which it is allocated
   Bytes bytes;
+  /// Blocks of equal size that it is made of, where the host program repeats its allocation.
+  std::uint32_t copies = 1;
   OperationId allocated_by;  ///< none: before the first step
   OperationId freed_by;      ///< none: never. Freed when this operation has ended
   UnitId unit;
   OwnerId owner;  ///< module in whose forward or backward it is allocated; none: not known
+  Bytes copy_bytes() const { return bytes / copies; }
 };
 
 /// A parameter's place in its unit's flat storage.

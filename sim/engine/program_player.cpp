@@ -67,6 +67,12 @@ void ProgramPlayer::act(const HostAction& action) {
       return;
     case HostActionKind::mark:
       return;
+    case HostActionKind::repeat:
+      repetition_ = {.begin = next_, .left = action.subject};
+      return;
+    case HostActionKind::again:
+      if (--repetition_.left > 0) next_ = repetition_.begin;
+      return;
   }
 }
 
@@ -74,20 +80,39 @@ void ProgramPlayer::allocate(const HostAction& action) {
   if (setting_.allocator == nullptr) return;
   const Buffer& buffer = setting_.schedule.buffers[action.subject];
   turn(true);
-  const auto block = setting_.allocator->allocate(buffer.bytes, stream(action.lane));
+  const auto block = setting_.allocator->allocate(buffer.copy_bytes(), stream(action.lane));
   if (!block) return fail(action);
-  blocks_[action.subject] = block;
   const std::int64_t bytes = setting_.allocator->size_of(*block).count;
+  if (buffer.copies > 1)
+    copies_[action.subject].blocks.push_back(*block);
+  else
+    blocks_[action.subject] = block;
   block_bytes_[action.subject] = bytes;
   live_[buffer.category].count += bytes;
 }
 
 void ProgramPlayer::free(const HostAction& action) {
+  const Buffer& buffer = setting_.schedule.buffers[action.subject];
+  if (buffer.copies > 1) return free_copies(action.subject);
   const auto block = std::exchange(blocks_[action.subject], std::nullopt);
   if (!block) return;
   turn(false);
   setting_.allocator->free(*block);
-  live_[setting_.schedule.buffers[action.subject].category].count -= block_bytes_[action.subject];
+  live_[buffer.category].count -= block_bytes_[action.subject];
+}
+
+/// One each time where that is repeated, else all there are.
+void ProgramPlayer::free_copies(std::uint32_t buffer) {
+  const auto found = copies_.find(buffer);
+  if (found == copies_.end()) return;
+  turn(false);
+  Copies& copies = found->second;
+  const std::size_t end = repetition_.left > 0 ? copies.freed + 1 : copies.blocks.size();
+  for (; copies.freed < end; ++copies.freed) {
+    setting_.allocator->free(copies.blocks[copies.freed]);
+    live_[setting_.schedule.buffers[buffer].category].count -= block_bytes_[buffer];
+  }
+  if (copies.freed == copies.blocks.size()) copies_.erase(found);
 }
 
 void ProgramPlayer::turn(bool rises) {

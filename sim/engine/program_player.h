@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "core/base/error.h"
@@ -59,9 +60,21 @@ class ProgramPlayer {
   std::uint32_t next_action() const { return next_; }
 
  private:
+  /// Blocks of a buffer that has several: those freed so far are the first ones.
+  struct Copies {
+    std::vector<MemoryBlockId> blocks;
+    std::size_t freed = 0;
+  };
+  /// What the program is doing again.
+  struct Repetition {
+    std::uint32_t begin = 0;  ///< its first action
+    std::uint32_t left = 0;   ///< times, this one included; 0: nothing is repeated
+  };
+
   void act(const HostAction& action);
   void allocate(const HostAction& action);
   void free(const HostAction& action);
+  void free_copies(std::uint32_t buffer);
   void fail(const HostAction& action);
   void turn(bool rises);
   DeviceStream stream(std::uint8_t lane);
@@ -70,11 +83,13 @@ class ProgramPlayer {
   Watcher* watcher_ = nullptr;
   std::vector<DeviceStream> streams_;                 // by lane
   std::vector<std::optional<MemoryBlockId>> blocks_;  // by buffer
-  std::vector<std::int64_t> block_bytes_;             // by buffer
+  std::unordered_map<std::uint32_t, Copies> copies_;  // by buffer
+  std::vector<std::int64_t> block_bytes_;             // by buffer: of a block
   std::vector<DeviceEvent> events_;
   CategoryBytes live_;
   OperationId launched_;
   std::uint32_t next_ = 0;
+  Repetition repetition_;
   bool rising_ = false;
   std::optional<FailedRequest> failed_;
 };

@@ -48,7 +48,13 @@ class Builder {
         launch(row, true);
         return host_waits_for_lane(row.lane);
       case HostActionKind::dispatch:
-        ++segment_.dispatches;
+        segment_.dispatches += times_;
+        return;
+      case HostActionKind::repeat:
+        times_ = row.subject;
+        return;
+      case HostActionKind::again:
+        times_ = 1;
         return;
       case HostActionKind::record_event:
         return put(row.lane, {.kind = Kind::record, .subject = row.subject});
@@ -138,6 +144,7 @@ class Builder {
   DistinctOperations classes_;
   StepProgram program_;
   HostSegment segment_;
+  std::uint32_t times_ = 1;  // that dispatches are done
   std::vector<LaneState> lanes_;
   std::vector<std::uint8_t> lane_of_event_;
 };

@@ -16,7 +16,8 @@ bool is_wait(HostActionKind kind) {
 
 bool keeps_time(HostActionKind kind) {
   return is_wait(kind) || issues_operation(kind) || kind == HostActionKind::dispatch ||
-         kind == HostActionKind::record_event || kind == HostActionKind::host_sync;
+         kind == HostActionKind::record_event || kind == HostActionKind::host_sync ||
+         kind == HostActionKind::repeat || kind == HostActionKind::again;
 }
 
 /// A point between rows, with the events that are recorded before it.

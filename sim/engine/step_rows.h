@@ -13,13 +13,13 @@ struct StepRow {
   HostActionKind kind = HostActionKind::dispatch;
   std::uint8_t lane = 0;
   bool previous = false;      ///< the event is of the step before
-  std::uint32_t subject = 0;  ///< operation, or event in its step
+  std::uint32_t subject = 0;  ///< operation, event in its step, or times
 };
 
 /// A step that follows itself. An event of an earlier step is taken for that of the step before
 /// which was recorded as long before that step's end; waits for older ones have no effect.
 struct StepRows {
-  std::vector<StepRow> rows;  ///< launches, dispatches, records and waits
+  std::vector<StepRow> rows;  ///< launches, dispatches and their repetitions, records and waits
   std::uint32_t events = 0;
 };
 

@@ -6,8 +6,10 @@
 
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/runtimes/deepspeed/engine.h"
+#include "core/pytorch/runtimes/record/schedule_recorder.h"
 
 namespace shardscope::eager {
 namespace {
@@ -103,6 +105,55 @@ TEST(DeepSpeedRuntime, AnOffloadedOptimizerLeavesABufferOfTheLargestParameter) {
   using enum MemoryCategory;
   EXPECT_THAT(step.on_device(),
               UnorderedElementsAre(std::pair(parameters, 48), std::pair(communication, 48)));
+}
+
+/// Set-up and one step of two layers, a weight of 4 x 6 and one of 3, under stage 3.
+Schedule recorded_stage_3(int world) {
+  DeepSpeedSettings settings = bf16_stage(3);
+  settings.param_persistence_elements = 0;
+  ScheduleRecorder recorder;
+  Session s;
+  s.observe(recorder);
+  const std::shared_ptr<EagerModule> module = layer(s);
+  const Tensor scale = empty(s, {3}, {.dtype = Dtype::float32, .device = Device::cuda});
+  scale.set_requires_grad(true);
+  module->parameters.push_back({.name = "scale", .tensor = scale});
+  module->forward = [](Session& session, EagerModule& self, const Arguments& arguments) -> Tensors {
+    const Tensor rows = linear(session, arguments[0], self.parameter("weight"));
+    return {mul(session, sum(session, rows), sum(session, self.parameter("scale")))};
+  };
+  ProcessGroups groups(world, 0);
+  deepspeed::Engine engine(s, groups, {.model = *module, .settings = settings});
+  recorder.begin_step("1");
+  recorder.begin_phase(Phase::forward, 0);
+  const Tensor loss = engine.forward({empty(s, {2, 6}, {.dtype = Dtype::bfloat16})}).front();
+  recorder.begin_phase(Phase::backward, 0);
+  engine.backward(loss);
+  engine.step();
+  return recorder.finish();
+}
+
+std::vector<std::string> shapes_of_joins(const Schedule& schedule) {
+  std::vector<std::string> shapes;
+  for (const Operation& op : schedule.operations)
+    if (schedule.name(op) == "aten.cat.default") shapes.push_back(schedule.shapes[op.shapes]);
+  return shapes;
+}
+
+// 24 elements on 5 ranks are parts of 5, the last of 4 and a filling of 1; 3 elements are parts of
+// 1, and two ranks have none and a filling of 1. Gathered, both are joined from the ranks' parts,
+// in the forward and in the backward.
+TEST(DeepSpeedRuntime, Stage3JoinsThePartsOfAllRanks) {
+  EXPECT_THAT(shapes_of_joins(recorded_stage_3(5)),
+              testing::IsSupersetOf({"5 5 5 5 4", "1 1 1", "5 1 5 1 5 1 5 0 1 4 1 0 1"}));
+}
+
+// What the host does for each rank is one row for all of them.
+TEST(DeepSpeedRuntime, Stage3CostsAsMuchForManyRanksAsForFew) {
+  const Schedule few = recorded_stage_3(64), many = recorded_stage_3(65'536);
+  EXPECT_EQ(many.program.actions.size(), few.program.actions.size());
+  EXPECT_EQ(many.buffers.size(), few.buffers.size());
+  EXPECT_EQ(many.operands.size(), few.operands.size());
 }
 
 }  // namespace

@@ -46,9 +46,20 @@ OperationId ProgramByHand::launch_in(std::uint8_t lane, std::int64_t ns, Operati
 
 BufferId ProgramByHand::allocate(std::uint8_t lane, Bytes bytes, MemoryCategory category) {
   const BufferId id = BufferId::of(schedule_.buffers.size());
-  schedule_.buffers.push_back({.category = category, .lane = lane, .bytes = bytes});
+  schedule_.buffers.push_back(
+      {.category = category, .lane = lane, .bytes = bytes * times_, .copies = times_});
   add(HostActionKind::allocate, lane, id.value);
   return id;
+}
+
+void ProgramByHand::repeat(std::uint32_t times) {
+  times_ = times;
+  add(HostActionKind::repeat, 0, times);
+}
+
+void ProgramByHand::again() {
+  times_ = 1;
+  add(HostActionKind::again, 0, 0);
 }
 
 std::uint32_t ProgramByHand::record(std::uint8_t lane) {

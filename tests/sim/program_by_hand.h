@@ -23,6 +23,10 @@ class ProgramByHand {
   void dispatch() { add(HostActionKind::dispatch, 0, 0); }
   BufferId allocate(std::uint8_t lane, Bytes bytes,
                     MemoryCategory category = MemoryCategory::activations);
+  /// What is written from here to `again` is done `times` times; what it allocates has as many
+  /// blocks.
+  void repeat(std::uint32_t times);
+  void again();
   void free(BufferId buffer) { add(HostActionKind::free, 0, buffer.value); }
   void record_stream(std::uint8_t lane, BufferId buffer) {
     add(HostActionKind::record_stream, lane, buffer.value);
@@ -43,6 +47,7 @@ class ProgramByHand {
   void end_step();
 
   Schedule schedule_;
+  std::uint32_t times_ = 1;
 };
 
 }  // namespace shardscope::testing

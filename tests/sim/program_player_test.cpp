@@ -12,13 +12,14 @@ namespace {
 
 using testing::ProgramByHand;
 
-/// A schedule with what plays it: every launch takes the host 1 us, an operation as many
-/// nanoseconds as it has bytes.
+/// A schedule with what plays it: every launch or dispatch takes the host 1 us, an operation as
+/// many nanoseconds as it has bytes.
 class Played {
  public:
   explicit Played(Schedule schedule, Bytes memory = 80_GiB)
       : schedule_(std::move(schedule)),
-        costs_{.times = times_of(schedule_), .uses = {}, .clock = {.launch = 1_us}},
+        costs_{
+            .times = times_of(schedule_), .uses = {}, .clock = {.launch = 1_us, .dispatch = 1_us}},
         device(schedule_, costs_),
         allocator({}, {.total = memory}, device),
         player({.schedule = schedule_, .allocator = &allocator, .device = device}) {
@@ -74,6 +75,28 @@ TEST(ProgramPlayer, ARateLimiterBlocksTheHost) {
   EXPECT_EQ(played.device.host_time(), 52_us);
   played.device.finish();
   EXPECT_EQ(played.device.times().start[2], 101_us);
+}
+
+// Five blocks of 512 bytes, 2 us apart, and a kernel: 5 x 2 x 1 us and 1 us. Two go one by one, the
+// others at once.
+TEST(ProgramPlayer, WhatIsRepeatedIsAllocatedEachTime) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.repeat(5);
+  program.dispatch();
+  const BufferId filling = program.allocate(0, 10_B);
+  program.dispatch();
+  program.again();
+  program.launch(0, 1'000);
+  program.repeat(2);
+  program.free(filling);
+  program.again();
+  program.free(filling);
+  const Played played(program.finish());
+  EXPECT_EQ(played.device.host_time(), 11_us);
+  const AllocatorStatistics& memory = played.allocator.statistics();
+  EXPECT_EQ(Bytes{memory.allocated_bytes.peak}, 5 * 512_B);
+  EXPECT_EQ(Bytes{memory.allocated_bytes.current}, 0_B);
 }
 
 TEST(ProgramPlayer, StopsAtTheRequestThatFails) {

@@ -47,10 +47,25 @@ class Repeater {
       const auto own = events.find(action.subject);
       if (own == events.end()) return add_previous(action);
       action.subject = own->second;
+    } else if (action.kind == HostActionKind::repeat) {
+      repeated_from_ = repeated_.program.actions.size();
+      times_ = action.subject;
+      return;
+    } else if (action.kind == again) {
+      return write_out();
     } else if (action.kind != dispatch && action.kind != host_sync) {
       return;
     }
     repeated_.program.actions.push_back(action);
+  }
+
+  /// What the program repeats, row after row.
+  void write_out() {
+    std::vector<HostAction>& actions = repeated_.program.actions;
+    const std::vector<HostAction> rows(
+        actions.begin() + static_cast<std::ptrdiff_t>(repeated_from_), actions.end());
+    for (std::uint32_t i = 1; i < times_; ++i)
+      actions.insert(actions.end(), rows.begin(), rows.end());
   }
 
   /// Of the step before: as far from its end as it is in the schedule.
@@ -71,6 +86,8 @@ class Repeater {
   OperationCosts new_costs_;
   std::map<std::uint32_t, std::uint32_t> previous_;
   std::vector<IndexRange> ends_at_;
+  std::size_t repeated_from_ = 0;
+  std::uint32_t times_ = 1;
 };
 
 DeviceStream stream_of(const Schedule& schedule, std::uint8_t lane) {

@@ -55,6 +55,19 @@ TEST(StepPlayer, AHostThatIsSlowerThanTheDeviceIsTheStepTime) {
   EXPECT_EQ(times.accounting.idle, 9_us);
 }
 
+// 1,000 views of 1 us and a kernel of 1 us a step, which the host issues in 2 us.
+TEST(StepPlayer, WhatTheHostRepeatsTakesItsTimeEachTime) {
+  ProgramByHand program;
+  program.begin_step("steady");
+  program.repeat(500);
+  program.dispatch();
+  program.dispatch();
+  program.again();
+  program.launch(0, 1'000);
+  const StepTimes times = played(program.finish(), {.launch = 2_us, .dispatch = 1_us}, 2);
+  EXPECT_EQ(times.ends, (std::vector{1003_us, 2005_us}));
+}
+
 // A gather of 20 us beside compute of 10 us at half its speed: compute ends at 20 us. The second
 // kernel waits for the gather.
 TEST(StepPlayer, ComputeIsSlowedWhileACollectiveRuns) {

@@ -152,6 +152,28 @@ Tensor cat(Session& s, Tensors tensors, int dim) {
   return result;
 }
 
+Tensor cat(Session& s, std::vector<Stretch> list) {
+  static constexpr Operator op{"aten.cat.default", OperatorKind::copy};
+  std::vector<const Tensor*> inputs;
+  std::vector<InputStretch> stretches;
+  std::int64_t elements = 0;
+  for (const auto& [tensors, times] : list) {
+    stretches.push_back({static_cast<std::uint32_t>(tensors.size()), times});
+    for (const Tensor& tensor : tensors) {
+      inputs.push_back(&tensor);
+      elements += tensor.numel() * times;
+    }
+  }
+  if (any_requires_grad(s, inputs)) refuse_gradient("cat of parts that recur");
+  Tensor result = allocate(s, like(*inputs.front()), {elements});
+  const Tensor* const output = &result;
+  CallFacts facts;
+  facts.stretches = stretches;
+  dispatched(s, op, inputs, std::span(&output, 1), facts);
+  for (Stretch& stretch : list) s.repeat(stretch.times, [&] { stretch.tensors.clear(); });
+  return result;
+}
+
 Tensor stack(Session& s, Tensors tensors, int dim) {
   static constexpr Operator op{"aten.stack.default", OperatorKind::copy};
   const Tensors held = std::move(tensors);

@@ -29,6 +29,14 @@ Tensor type_as(Session& s, Tensor self, const Tensor& other);
 /// Tensor.copy_().
 Tensor copy_(Session& s, Tensor self, Tensor source, bool non_blocking = false);
 Tensor cat(Session& s, Tensors tensors, int dim = 0);
+/// A part of a list: `tensors` one after the other, `times` times over (Session::repeat).
+struct Stretch {
+  Tensors tensors;
+  std::uint32_t times = 1;
+};
+/// torch.cat of such a list of tensors with one dimension and dtype, without a gradient. Then the
+/// list lets go of them, one after the other.
+Tensor cat(Session& s, std::vector<Stretch> list);
 Tensor stack(Session& s, Tensors tensors, int dim = 0);
 Tensor repeat(Session& s, Tensor self, Dims repeats);
 

@@ -70,7 +70,8 @@ void tell(Session& s, const Operator& op, Operands& inputs, Operands& outputs, C
                           .inputs = inputs.span(),
                           .outputs = outputs.span(),
                           .flops = facts.flops,
-                          .causal = facts.causal};
+                          .causal = facts.causal,
+                          .stretches = facts.stretches};
   s.tell([&](Observer& o) { o.on_operator(s, call); });
 }
 

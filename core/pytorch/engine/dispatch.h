@@ -18,6 +18,7 @@ struct CallFacts {
       : flops(flops_of_it), causal(is_causal) {}
   std::int64_t flops;
   bool causal;
+  std::span<const InputStretch> stretches = {};
 };
 
 /// Tells the observers: once per dispatched operator, below autograd and autocast. None among the

@@ -32,6 +32,12 @@ struct Operator {
   OperatorKind kind = OperatorKind::other;
 };
 
+/// Inputs of a list, `count` of them one after the other, that come `times` times over.
+struct InputStretch {
+  std::uint32_t count = 1;
+  std::uint32_t times = 1;
+};
+
 struct OperatorCall {
   const Operator& op;
   std::span<const TensorImpl* const> inputs;   ///< in the order of the arguments
@@ -40,7 +46,19 @@ struct OperatorCall {
   std::int64_t flops = flops_unknown;
   static constexpr std::int64_t flops_unknown = -1;
   bool causal = false;  ///< of attention: no query sees later keys
+  /// Of a list in which inputs recur, together all of `inputs`; none: each comes once.
+  std::span<const InputStretch> stretches = {};
 };
+
+/// Calls `visit(tensor, times)` for each of a call's inputs.
+template <class Visit>
+void for_each_input(const OperatorCall& call, const Visit& visit) {
+  if (call.stretches.empty())
+    for (const TensorImpl* input : call.inputs) visit(*input, 1);
+  std::size_t at = 0;
+  for (const InputStretch& stretch : call.stretches)
+    for (std::uint32_t i = 0; i < stretch.count; ++i) visit(*call.inputs[at++], stretch.times);
+}
 
 struct EventTag;
 using EventId = Id<EventTag>;  ///< a recorded cudaEvent, numbered by the session
@@ -95,6 +113,10 @@ class Observer {
   virtual void on_host_wait(Session&, EventId) {}  ///< cudaEventSynchronize
   virtual void on_host_sync(Session&) {}           ///< a value read back, cudaDeviceSynchronize
   virtual void on_cache_emptied(Session&) {}       ///< torch.cuda.empty_cache
+  /// What is told from here to on_repeat_end is done so many times: views and empty tensors, made
+  /// or let go of.
+  virtual void on_repeat_begin(Session&, std::uint32_t /*times*/) {}
+  virtual void on_repeat_end(Session&) {}
   virtual void on_mark(Session&, const Mark&) {}
 };
 

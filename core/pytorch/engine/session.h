@@ -114,6 +114,15 @@ class Session {
   void host_sync();
   void empty_cache();
   void mark(const Mark& mark);
+  /// Views and empty tensors that `body` makes or lets go of, `times` times. It runs once and
+  /// stands for all, so that what is done for each of many ranks costs as much as for one.
+  template <class Body>
+  void repeat(std::uint32_t times, Body&& body) {
+    if (times == 0) return;
+    if (times > 1) tell([&](Observer& o) { o.on_repeat_begin(*this, times); });
+    body();
+    if (times > 1) tell([&](Observer& o) { o.on_repeat_end(*this); });
+  }
   /// An asynchronous one is to be waited for; of others none.
   WorkId collective(CollectiveCall call);
   /// Work.wait(), if any: the current stream waits.

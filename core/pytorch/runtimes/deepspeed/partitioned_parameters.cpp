@@ -60,16 +60,20 @@ class PartitionedParameters::Coalesced final : public GatherHandle {
       PartitionedParameter& p = all_[index];
       const std::int64_t elements =
           secondary_ ? p.partition_elements * all_.world_.size() / ranks_ : p.partition_elements;
-      Tensors parts;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        const std::int64_t start = rank * elements;
-        if (start < p.elements)
-          parts.push_back(
-              narrow(s, flat_, 0, rank * part + offset, std::min(p.elements - start, elements)));
-      }
-      p.parameter.set_data(view(s, cat(s, parts), p.sizes));
+      std::vector<Stretch> parts;
+      const auto add = [&](std::int64_t rank, std::int64_t length, std::int64_t ranks) {
+        const auto times = static_cast<std::uint32_t>(ranks);
+        s.repeat(times, [&] {
+          parts.push_back({{narrow(s, flat_, 0, rank * part + offset, length)}, times});
+        });
+      };
+      const std::int64_t whole = std::min<std::int64_t>(ranks_, p.elements / elements);
+      const std::int64_t rest = whole < ranks_ ? p.elements - whole * elements : 0;
+      add(0, elements, whole);
+      if (rest > 0) add(whole, rest, 1);
+      p.parameter.set_data(view(s, cat(s, std::move(parts)), p.sizes));
       p.status = GatherStatus::available;
-      for (const Tensor& copied : parts) all_.setup_.record_stream(copied, s.stream);
+      all_.setup_.record_stream(flat_, s.stream);  // for each part, which are all of it
       offset += elements;
     }
   }

@@ -1,5 +1,7 @@
 // Stage 3: gradients are reduced bucket by bucket and kept as partitions; the optimizer's step.
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "core/pytorch/engine/copies.h"
@@ -23,6 +25,39 @@ std::int64_t divided_up(std::int64_t elements, std::int64_t ranks) {
 /// As Python lets go of a list.
 void release_from_the_end(Tensors& tensors) {
   while (!tensors.empty()) tensors.pop_back();
+}
+
+/// Ranks at which the parts of a gradient begin to be others: whole, what is left, nothing.
+std::set<std::int64_t> turns_of(const Tensors& gradients, std::int64_t ranks) {
+  std::set<std::int64_t> turns{0, ranks};
+  for (const Tensor& gradient : gradients) {
+    if (gradient.numel() == 0) continue;
+    const std::int64_t chunk = divided_up(gradient.numel(), ranks);
+    turns.insert(gradient.numel() / chunk);
+    turns.insert(divided_up(gradient.numel(), chunk));
+  }
+  return turns;
+}
+
+/// For each rank its part of every gradient, filled up where there is less of it. Made once for
+/// ranks whose parts are alike.
+std::vector<Stretch> parts_by_rank(Session& s, const Tensors& gradients, std::int64_t ranks) {
+  std::vector<Stretch> list;
+  const std::set<std::int64_t> turns = turns_of(gradients, ranks);
+  for (auto turn = turns.begin(); *turn < ranks; ++turn) {
+    Stretch alike{.tensors = {}, .times = static_cast<std::uint32_t>(*std::next(turn) - *turn)};
+    s.repeat(alike.times, [&] {
+      for (const Tensor& gradient : gradients) {
+        const std::int64_t chunk = divided_up(gradient.numel(), ranks);
+        const std::int64_t start = std::min(*turn * chunk, gradient.numel());
+        const std::int64_t elements = std::min(chunk, gradient.numel() - start);
+        alike.tensors.push_back(narrow(s, gradient, 0, start, elements));
+        if (elements < chunk) alike.tensors.push_back(empty(s, {chunk - elements}, like(gradient)));
+      }
+    });
+    list.push_back(std::move(alike));
+  }
+  return list;
 }
 
 }  // namespace
@@ -100,16 +135,7 @@ Tensors PartitionedOptimizer::scattered(const ParameterIndices& parameters) {
   if (flat.size() == 1 && flat.front().numel() % ranks == 0) {
     buffer = view(s, gradients.front(), {-1});
   } else {
-    Tensors pieces;
-    for (std::int64_t rank = 0; rank < ranks; ++rank)
-      for (const Tensor& gradient : flat) {
-        const std::int64_t chunk = divided_up(gradient.numel(), ranks);
-        const std::int64_t start = std::min(rank * chunk, gradient.numel());
-        const std::int64_t elements = std::min(chunk, gradient.numel() - start);
-        pieces.push_back(narrow(s, gradient, 0, start, elements));
-        if (elements < chunk) pieces.push_back(empty(s, {chunk - elements}, like(gradient)));
-      }
-    buffer = cat(s, pieces);
+    buffer = cat(s, parts_by_rank(s, flat, ranks));
   }
   div_(s, buffer, static_cast<double>(ranks));
   const Tensor own = narrow(s, buffer, 0, part_elements * world_.rank, part_elements);

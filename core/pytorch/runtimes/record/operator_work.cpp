@@ -97,10 +97,10 @@ Bytes bytes_of(const OperatorCall& call, const Trait& trait) {
   for (std::size_t i = 0; i < changed_inputs(call, trait); ++i)
     written += bytes_touched(*call.inputs[i]);
   if (trait.kind == fill) return {written};
-  for (const TensorImpl* tensor : call.inputs) {
-    const std::int64_t all = bytes_touched(*tensor);
+  for_each_input(call, [&](const TensorImpl& tensor, std::uint32_t times) {
+    const std::int64_t all = bytes_touched(tensor) * times;
     read += call.op.kind == OperatorKind::indexing ? std::min(all, written) : all;
-  }
+  });
   return {read + written};
 }
 

@@ -15,6 +15,14 @@ void ProgramWriter::expect_more(std::size_t steps) {
   make_room(schedule_.buffers);
 }
 
+void ProgramWriter::end_repeat() {
+  std::vector<HostAction>& actions = schedule_.program.actions;
+  if (actions.back().kind == HostActionKind::repeat)
+    actions.pop_back();
+  else
+    add(HostActionKind::again, 0, 0);
+}
+
 ProgramWriter::LaneIndex ProgramWriter::add_lane(const Lane& lane) {
   constexpr std::size_t most = 256;
   if (lanes_.size() == most) throw Error({.where = "schedule", .what = "more than 256 streams"});

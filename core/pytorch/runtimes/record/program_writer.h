@@ -27,6 +27,11 @@ class ProgramWriter {
   std::uint32_t record_event(LaneIndex lane);
   void wait_event(LaneIndex lane, std::uint32_t event);
 
+  /// What is added from here to end_repeat is done `times` times; nothing is, where nothing is
+  /// added.
+  void begin_repeat(std::uint32_t times) { add(HostActionKind::repeat, 0, times); }
+  void end_repeat();
+
   /// Makes room for `steps` more steps, each like the one so far.
   void expect_more(std::size_t steps);
 

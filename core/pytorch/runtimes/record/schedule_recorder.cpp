@@ -264,6 +264,7 @@ void ScheduleRecorder::allocate(const Asked& asked) {
                                          .category = asked.category,
                                          .lane = asked.lane,
                                          .bytes = asked.bytes,
+                                         .copies = asked.copies,
                                          .unit = asked.owner.unit,
                                          .owner = asked.owner.module});
 }
@@ -276,7 +277,8 @@ void ScheduleRecorder::catch_up() {
 void ScheduleRecorder::ask(Session& s, const StorageImpl& storage) {
   const MemoryCategory told = storage.tag.category;
   asked_.push_back({.storage = storage.id(),
-                    .bytes = storage.bytes(),
+                    .bytes = storage.bytes() * times_,
+                    .copies = times_,
                     .lane = lane_of(s, storage.stream()),
                     .category = told == MemoryCategory::temporaries ? category_now(s) : told,
                     .name = name_of_tag(storage.tag),
@@ -357,11 +359,12 @@ IndexRange ScheduleRecorder::add_operands(const OperatorCall& call, const Operat
   for (const TensorImpl* tensor : call.outputs) written += bytes_touched(*tensor);
   const bool indexes = call.op.kind == OperatorKind::indexing;
   const std::size_t changed = changed_inputs(call, trait);
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const std::int64_t all = bytes_touched(*call.inputs[i]);
-    add_operand(*call.inputs[i], i < changed ? Access::read_write : Access::read,
+  std::size_t at = 0;
+  for_each_input(call, [&](const TensorImpl& input, std::uint32_t times) {
+    const std::int64_t all = bytes_touched(input) * times;
+    add_operand(input, at++ < changed ? Access::read_write : Access::read,
                 {indexes ? std::min(all, written) : all});
-  }
+  });
   for (const TensorImpl* tensor : call.outputs)
     add_operand(*tensor, Access::write, {bytes_touched(*tensor)});
   range.end = static_cast<std::uint32_t>(schedule_.operands.size());
@@ -370,13 +373,15 @@ IndexRange ScheduleRecorder::add_operands(const OperatorCall& call, const Operat
 
 void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
                               const OperatorTrait& trait, LaneIndex lane) {
+  if (times_ > 1)
+    throw Error({.where = std::string(call.op.name), .what = "a kernel cannot be repeated"});
   Operation operation = operation_now(s, allocating_, lane);
   operation.kind = is_copy(call)                ? OperationKind::copy
                    : phase_ == Phase::optimizer ? OperationKind::optimizer
                                                 : OperationKind::compute;
   const DeviceWork work = work_of(call, trait);
   operation.work = intern(work);
-  operation.shapes = shapes_.index_of(call.inputs);
+  operation.shapes = shapes_.index_of(call);
   operation.operands = add_operands(call, trait);
   operation.bytes = work.bytes;
   // torch's flop_counter has no formula for grouped products.
@@ -524,6 +529,18 @@ void ScheduleRecorder::on_host_sync(Session& s) {
 void ScheduleRecorder::on_cache_emptied(Session&) {
   catch_up();
   writer_.add(HostActionKind::empty_cache, 0, 0);
+}
+
+void ScheduleRecorder::on_repeat_begin(Session&, std::uint32_t times) {
+  catch_up();
+  writer_.begin_repeat(times);
+  times_ = times;
+}
+
+void ScheduleRecorder::on_repeat_end(Session&) {
+  catch_up();
+  writer_.end_repeat();
+  times_ = 1;
 }
 
 void ScheduleRecorder::on_mark(Session&, const Mark& mark) {

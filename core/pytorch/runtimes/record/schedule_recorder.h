@@ -76,6 +76,8 @@ class ScheduleRecorder final : public Observer {
   void on_host_sync(Session& s) override;
   void on_cache_emptied(Session& s) override;
   void on_mark(Session& s, const Mark& mark) override;
+  void on_repeat_begin(Session& s, std::uint32_t times) override;
+  void on_repeat_end(Session& s) override;
 
  private:
   using LaneIndex = ProgramWriter::LaneIndex;
@@ -93,7 +95,8 @@ class ScheduleRecorder final : public Observer {
   /// A storage that the operator that is running may have made.
   struct Asked {
     std::uint64_t storage = 0;
-    Bytes bytes;
+    Bytes bytes;  ///< of all copies
+    std::uint32_t copies = 1;
     LaneIndex lane = 0;
     MemoryCategory category = MemoryCategory::temporaries;
     std::optional<std::uint32_t> name;  ///< absent: that of the operator
@@ -165,6 +168,7 @@ class ScheduleRecorder final : public Observer {
   std::int16_t micro_batch_ = 0;
   const Module* module_ = nullptr;  ///< of the node of backward that runs
   std::uint32_t allocating_ = 0;    ///< name of the operator that takes storages
+  std::uint32_t times_ = 1;         ///< that what is told is done
   bool step_open_ = false;
 };
 

@@ -5,7 +5,20 @@
 
 namespace shardscope::eager {
 
-std::uint32_t ShapeTable::index_of(std::span<const TensorImpl* const> tensors) {
+std::span<const TensorImpl* const> ShapeTable::list(const OperatorCall& call) {
+  if (call.stretches.empty()) return call.inputs;
+  listed_.clear();
+  auto at = call.inputs.begin();
+  for (const InputStretch& stretch : call.stretches) {
+    for (std::uint32_t i = 0; i < stretch.times && listed_.size() <= most_tensors; ++i)
+      listed_.insert(listed_.end(), at, at + stretch.count);
+    at += stretch.count;
+  }
+  return listed_;
+}
+
+std::uint32_t ShapeTable::index_of(const OperatorCall& call) {
+  std::span<const TensorImpl* const> tensors = list(call);
   if (tensors.size() > most_tensors) tensors = {};
   key_.clear();
   for (const TensorImpl* tensor : tensors) {
