@@ -315,7 +315,7 @@ class Table {
 }  // namespace
 
 std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
-                              unsigned threads) {
+                              unsigned threads, const std::stop_token& stop) {
   Table<PlainKey, PlainStep> plain;
   Table<ShardingKey, ShardingBounds> shardings;
   for (std::size_t i = 0; i < choices.size(); ++i) {
@@ -323,12 +323,12 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
     shardings.need(sharding_key(choices[i]), i);
   }
   // What cannot be recorded or planned has no bound: trying it out says why.
-  const auto or_nothing = [](const auto& compute) {
+  const auto or_nothing = [&](const auto& compute) {
     try {
-      return compute();
+      if (!stop.stop_requested()) return compute();
     } catch (const Error&) {
-      return std::invoke_result_t<decltype(compute)>{};
     }
+    return std::invoke_result_t<decltype(compute)>{};
   };
   plain.fill(threads, [&](std::size_t i) {
     return or_nothing([&] { return plain_step(choices[i], inputs); });

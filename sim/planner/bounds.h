@@ -3,6 +3,7 @@
 
 #include <map>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "sim/planner/trial.h"
@@ -24,7 +25,9 @@ struct Bounds {
 ///   time >= C; time >= launches x launch time: the host
 ///   memory >= P + OS + the most that activations and temporaries take in that forward and backward
 ///   memory >= P + G + OS
+///
+/// What a `stop` comes before has no bound: 0.
 std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs& inputs,
-                              unsigned threads);
+                              unsigned threads, const std::stop_token& stop = {});
 
 }  // namespace shardscope::planner

@@ -27,10 +27,11 @@ PredictedRun predicted_run(const PytorchTraining& training, bool with_band) {
 }  // namespace
 
 Schedule schedule_of(const PytorchTraining& training, const Model& model, const JsonValue& config,
-                     std::span<const char* const> steps) {
+                     std::span<const char* const> steps, eager::ProgramListener* listener) {
   const eager::TrainingSetup& setup = training.setup;
   Schedule schedule = eager::recorded_schedule(
-      model, config, setup, eager::kernel_device(setup.session.compute_capability), steps);
+      model, config, setup, eager::kernel_device(setup.session.compute_capability), steps,
+      listener);
   schedule.strategy.runtime = training.runtime;
   schedule.workload.batch = setup.loop.batch;
   schedule.workload.length = setup.loop.length;

@@ -80,7 +80,7 @@ class Search {
 
   void bound() {
     bounds_.resize(choices_.size());
-    if (options_.screen) bounds_ = bounds_of(choices_, inputs_, options_.threads);
+    if (options_.screen) bounds_ = bounds_of(choices_, inputs_, options_.threads, options_.stop);
     order_.resize(choices_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
@@ -152,8 +152,9 @@ class Search {
     for_each_index(batch.size(), options_.threads, [&](std::size_t i) {
       if (options_.stop.stop_requested()) return;
       try {
-        trials[i] = try_out(choices_[batch[i]], inputs_);
+        trials[i] = try_out(choices_[batch[i]], inputs_, options_.stop);
       } catch (const Error& error) {
+        if (error.code() == ExitCode::interrupted) return;
         outcomes_[batch[i]].reason = Reason::refused;
         outcomes_[batch[i]].text = error.what();
       }
@@ -180,15 +181,17 @@ class Search {
     outcomes_[choice] = {.choice = choice, .reason = reason, .time = time, .memory = memory};
   }
 
-  /// Plays the places with the allocator: whether all of them fit. Those that do not are out.
+  /// Plays the places with the allocator: whether all of them fit. Those that do not are out. Of a
+  /// stopped search only the best so far is played.
   bool rehearse_places() {
-    std::vector<std::size_t> places = leaders();
-    if (result_.interrupted && places.size() > 1) places.resize(1);  // the best so far
+    const std::vector<std::size_t> places = leaders();
     for_each_index(places.size(), options_.threads, [&](std::size_t i) {
+      if (i > 0 && options_.stop.stop_requested()) return;
       Contender& contender = contenders_[places[i]];
       if (!contender.full)
         contender.full.emplace(simulate_fully(choices_[contender.choice], inputs_));
     });
+    result_.interrupted = result_.interrupted || options_.stop.stop_requested();
     const auto does_not_fit = [](const Contender& c) { return c.full && !c.full->fits; };
     for (const Contender& contender : contenders_)
       if (does_not_fit(contender))

@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/native/native_schedule.h"
 #include "sim/allocator/block_sizes.h"
 #include "sim/engine/step_player.h"
@@ -15,6 +16,18 @@ namespace shardscope::planner {
 namespace {
 
 using Steps = std::span<const char* const>;
+
+/// Ends a recording once a stop is asked for.
+class StoppedRecording final : public eager::ProgramListener {
+ public:
+  explicit StoppedRecording(std::stop_token stop) : stop_(std::move(stop)) {}
+  void on_program(const Schedule&) override {
+    if (stop_.stop_requested()) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+  }
+
+ private:
+  std::stop_token stop_;
+};
 
 Schedule native(const Choice& choice, const TrialInputs& inputs) {
   return native_schedule(inputs.model, native_strategy(choice, inputs.model),
@@ -64,9 +77,12 @@ PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs
           .allocator = inputs.allocator};
 }
 
-Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps) {
+Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps,
+                     const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);
-  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps);
+  StoppedRecording stopped(stop);
+  return schedule_of(pytorch_training(choice, inputs), inputs.model, inputs.config, steps,
+                     &stopped);
 }
 
 Bytes allocated_peak(const Schedule& schedule) {
@@ -75,18 +91,19 @@ Bytes allocated_peak(const Schedule& schedule) {
   for (const HostAction& action : schedule.program.actions) {
     const bool allocates = action.kind == HostActionKind::allocate;
     if (!allocates && action.kind != HostActionKind::free) continue;
-    const Bytes block{block_bytes(schedule.buffers[action.subject].bytes.count, {})};
+    const Buffer& buffer = schedule.buffers[action.subject];
+    const Bytes blocks = Bytes{block_bytes(buffer.copy_bytes().count, {})} * buffer.copies;
     if (allocates)
-      highest = std::max(highest, live += block);
+      highest = std::max(highest, live += blocks);
     else
-      live -= block;
+      live -= blocks;
   }
   return highest;
 }
 
-Trial try_out(const Choice& choice, const TrialInputs& inputs) {
+Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
   const Choice recorded = told(choice);
-  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(choice.runtime));
+  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(choice.runtime), stop);
   const bool has_all = recorded.micro_batches == choice.micro_batches;
   return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
           .allocated = allocated_peak(schedule),

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "core/format/json_reader.h"
@@ -33,9 +34,10 @@ PytorchTraining pytorch_training(const Choice& choice, const TrialInputs& inputs
 
 /// The choice's schedule on rank 0: of the native runtime, or with a host program. Throws Error,
 /// and Refusal where the real library raises. `steps`: of PyTorch's runtimes, see
-/// recorded_schedule.
+/// recorded_schedule. A `stop` ends the recording with Error (ExitCode::interrupted).
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs,
-                     std::span<const char* const> steps = eager::training_steps);
+                     std::span<const char* const> steps = eager::training_steps,
+                     const std::stop_token& stop = {});
 
 /// Of the native runtime: the arena. Else what tensors take at the highest, in blocks of 512 bytes,
 /// whatever the device's speed; the caching allocator holds at least as much.
@@ -50,7 +52,7 @@ struct Trial {
 
 /// Plays the steady step without the allocator. Of many micro-batches three are recorded, and the
 /// one in the middle stands for those like it. Throws as `schedule_of` does.
-Trial try_out(const Choice& choice, const TrialInputs& inputs);
+Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop = {});
 
 /// A schedule played with the allocator, on the memory that the device has beside what lies
 /// outside. Of many micro-batches it has three: memory is the same from there on, the step's time

@@ -22,7 +22,7 @@ void set_places(const Weighed& weighed, const Basis& basis, const Watcher& watch
                 Answer& answer) {
   const Inputs& inputs = basis.inputs;
   std::vector<Candidate>& candidates = answer.candidates;
-  candidates = ranked_candidates(weighed, basis);
+  candidates = ranked_candidates(weighed, basis, watcher.stop);
   answer.rejected = take_out_unfit(candidates);
   keep_best(candidates, inputs.objective, inputs.places);
   answer.best_few = candidates.size();
@@ -52,7 +52,7 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
   if (watcher.stop.stop_requested()) return;
   if (std::string remark = small_margin_remark(answer.candidates); !remark.empty())
     answer.remarks.push_back(std::move(remark));
-  for (std::string& remark : remarks_on(answer.candidates.front().choice, basis))
+  for (std::string& remark : remarks_on(answer.candidates.front().choice, basis, watcher.stop))
     answer.remarks.push_back(std::move(remark));
 }
 
@@ -79,7 +79,7 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
     set_chosen(inputs, result);
     set_remarks(weighed, basis, watcher, result);
   } else if (!result.interrupted) {
-    result.advice = advice_where_nothing_fits(weighed, basis);
+    result.advice = advice_where_nothing_fits(weighed, basis, watcher.stop);
   }
   result.interrupted = result.interrupted || watcher.stop.stop_requested();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -38,7 +38,8 @@ std::string distance(const Outcome& least, const Choice& choice, const Inputs& i
 }
 
 /// Something that fits on `factor` times as many ranks, each with as many sequences as now.
-std::optional<std::string> on_more_ranks(const Basis& basis, int factor) {
+std::optional<std::string> on_more_ranks(const Basis& basis, int factor,
+                                         const std::stop_token& stop) {
   Question question = basis.inputs.question;
   question.world *= factor;
   question.tokens_per_batch *= factor;
@@ -46,7 +47,7 @@ std::optional<std::string> on_more_ranks(const Basis& basis, int factor) {
   std::erase_if(choices, [](const Choice& choice) { return !is_frugal(choice); });
   if (choices.empty()) return std::nullopt;
   const SearchResult found =
-      search(choices, basis.trials, {.objective = Objective::memory, .places = 1});
+      search(choices, basis.trials, {.objective = Objective::memory, .places = 1, .stop = stop});
   if (found.ranked.empty()) return std::nullopt;
   const Ranked& best = found.ranked.front();
   return fmt::format("--world {} would do: {} needs {}", question.world,
@@ -54,10 +55,11 @@ std::optional<std::string> on_more_ranks(const Basis& basis, int factor) {
                      rounded_text(best.full.reserved + best.full.outside));
 }
 
-/// The least ranks that would do, or that none of those looked at do.
-std::string on_enough_ranks(const Basis& basis) {
+/// The least ranks that would do, or that none of those looked at do; none after a stop.
+std::optional<std::string> on_enough_ranks(const Basis& basis, const std::stop_token& stop) {
   for (int doubling = 1; doubling <= most_doublings; ++doubling)
-    if (const auto line = on_more_ranks(basis, 1 << doubling)) return *line;
+    if (const auto line = on_more_ranks(basis, 1 << doubling, stop)) return line;
+  if (stop.stop_requested()) return std::nullopt;
   return fmt::format(
       "up to --world {} nothing fits: a smaller model, a shorter --seq, or "
       "devices with more memory",
@@ -66,15 +68,16 @@ std::string on_enough_ranks(const Basis& basis) {
 
 }  // namespace
 
-std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const Basis& basis) {
+std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const Basis& basis,
+                                                   const std::stop_token& stop) {
   std::vector<std::string> advice;
   if (const Outcome* least = nearest(weighed.others))
     advice.push_back(distance(*least, weighed.choices[least->choice], basis.inputs));
-  const auto& choices = weighed.choices;
-  advice.push_back(
-      std::none_of(choices.begin(), choices.end(), is_frugal)
-          ? "nothing that was asked for shards the parameters: --runtime fsdp2 and deepspeed do"
-          : on_enough_ranks(basis));
+  if (std::ranges::none_of(weighed.choices, is_frugal))
+    advice.emplace_back(
+        "nothing that was asked for shards the parameters: --runtime fsdp2 and deepspeed do");
+  else if (auto line = on_enough_ranks(basis, stop))
+    advice.push_back(std::move(*line));
   return advice;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/planner/answer/places.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "sim/planner/parallel.h"
@@ -46,11 +47,16 @@ bool dominates(const Summary& a, const Summary& b) {
 
 }  // namespace
 
-std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis) {
-  std::vector<Candidate> candidates(weighed.ranked.size());
-  for_each_index(candidates.size(), 0, [&](std::size_t i) {
-    candidates[i] = candidate_of(weighed.choices[weighed.ranked[i]], basis);
+std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis,
+                                         const std::stop_token& stop) {
+  std::vector<std::optional<Candidate>> predicted(weighed.ranked.size());
+  for_each_index(predicted.size(), 0, [&](std::size_t i) {
+    if (i == 0 || !stop.stop_requested())
+      predicted[i] = candidate_of(weighed.choices[weighed.ranked[i]], basis);
   });
+  std::vector<Candidate> candidates;
+  for (std::optional<Candidate>& candidate : predicted)
+    if (candidate) candidates.push_back(std::move(*candidate));
   return candidates;
 }
 

@@ -10,7 +10,8 @@
 namespace shardscope::planner {
 
 /// The ranked choices, predicted on all cores, in their order.
-std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis);
+std::vector<Candidate> ranked_candidates(const Weighed& weighed, const Basis& basis,
+                                         const std::stop_token& stop);
 
 /// Keeps the best `places` of the candidates by the objective, best first.
 void keep_best(std::vector<Candidate>& candidates, Objective objective, std::size_t places);

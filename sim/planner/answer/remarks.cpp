@@ -14,10 +14,16 @@ namespace {
 
 using S = ShardingStrategy;
 
-/// The prediction of a changed choice; none where it does not fit or cannot be.
-std::optional<Summary> fitting(const Choice& choice, const Basis& basis) {
+struct Place {
+  const Basis& basis;
+  const std::stop_token& stop;
+};
+
+/// The prediction of a changed choice; none where it does not fit or cannot be, or after a stop.
+std::optional<Summary> fitting(const Choice& choice, const Place& on) {
+  if (on.stop.stop_requested()) return std::nullopt;
   try {
-    Summary summary = summary_of(choice, basis.trials);
+    Summary summary = summary_of(choice, on.basis.trials);
     if (summary.fits) return summary;
   } catch (const Error&) {
     // The runtime has no such choice: there is nothing to remark on.
@@ -56,10 +62,10 @@ std::string figures(const Summary& summary) {
 }
 
 /// ZeRO-3's units are gathered anew, and on a small model that takes more than sharding saves.
-std::optional<std::string> stage_3_beside_stage_2(const Choice& full, const Basis& basis) {
+std::optional<std::string> stage_3_beside_stage_2(const Choice& full, const Place& on) {
   if (full.offload == Offload::all) return std::nullopt;
-  const auto three = fitting(full, basis);
-  const auto two = fitting(with(full, S::shard_grad_op, full.mesh), basis);
+  const auto three = fitting(full, on);
+  const auto two = fitting(with(full, S::shard_grad_op, full.mesh), on);
   if (!three || !two || needed_memory(*three) <= needed_memory(*two)) return std::nullopt;
   return fmt::format(
       "ZeRO-3 takes more memory here than ZeRO-2: {} beside {} ({}): what gathering keeps at once "
@@ -68,12 +74,12 @@ std::optional<std::string> stage_3_beside_stage_2(const Choice& full, const Basi
 }
 
 /// Gathering inside a node only, across several nodes.
-std::optional<std::string> hybrid_beside_full(const Choice& full, const Basis& basis) {
-  const int node = ranks_per_node(basis.inputs), world = full.mesh.world();
+std::optional<std::string> hybrid_beside_full(const Choice& full, const Place& on) {
+  const int node = ranks_per_node(on.basis.inputs), world = full.mesh.world();
   if (world <= node || world % node != 0 || node < 2) return std::nullopt;
-  const auto whole = fitting(full, basis);
+  const auto whole = fitting(full, on);
   const Choice nodes = with(full, S::hybrid_shard, {.replicate = world / node, .shard = node});
-  const auto hybrid = fitting(nodes, basis);
+  const auto hybrid = fitting(nodes, on);
   if (!whole || !hybrid) return std::nullopt;
   const bool faster = hybrid->step_time < whole->step_time;
   return fmt::format(
@@ -82,15 +88,16 @@ std::optional<std::string> hybrid_beside_full(const Choice& full, const Basis& b
       world / node, faster ? "faster" : "slower", world, figures(*hybrid), figures(*whole));
 }
 
-std::optional<std::string> ddp_beside_full(const Choice& full, const Basis& basis) {
-  if (!asked(basis.inputs, Runtime::ddp) || full.mesh.world() < 2 || full.offload != Offload::none)
+std::optional<std::string> ddp_beside_full(const Choice& full, const Place& on) {
+  if (!asked(on.basis.inputs, Runtime::ddp) || full.mesh.world() < 2 ||
+      full.offload != Offload::none)
     return std::nullopt;
   Choice ddp = with(full, S::no_shard, {.replicate = full.mesh.world()});
   ddp.runtime = Runtime::ddp;
   ddp.prefetch = Prefetch::none;
   ddp.blocks_per_unit = 1;
   ddp.reduces_every_micro_batch = false;
-  const auto whole = fitting(full, basis), replicated = fitting(ddp, basis);
+  const auto whole = fitting(full, on), replicated = fitting(ddp, on);
   if (!whole || !replicated || replicated->step_time >= whole->step_time) return std::nullopt;
   return fmt::format(
       "DDP fits, and is faster than full sharding because it gathers nothing: {} "
@@ -119,12 +126,14 @@ std::string small_margin_remark(const std::vector<Candidate>& candidates) {
   return text;
 }
 
-std::vector<std::string> remarks_on(const Choice& best, const Basis& basis) {
+std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
+                                    const std::stop_token& stop) {
+  const Place on{basis, stop};
   std::vector<std::string> remarks;
   const auto full = sharded_like(best, basis.inputs);
   if (!full || best.mesh.world() < 2) return remarks;
-  for (const auto& remark : {ddp_beside_full(*full, basis), stage_3_beside_stage_2(*full, basis),
-                             hybrid_beside_full(*full, basis)})
+  for (const auto& remark : {ddp_beside_full(*full, on), stage_3_beside_stage_2(*full, on),
+                             hybrid_beside_full(*full, on)})
     if (remark) remarks.push_back(*remark);
   return remarks;
 }

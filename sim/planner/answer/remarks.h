@@ -13,7 +13,8 @@ namespace shardscope::planner {
 std::string small_margin_remark(const std::vector<Candidate>& candidates);
 
 /// ZeRO-3 beside ZeRO-2, a hybrid beside full sharding across nodes, DDP beside sharding: each is
-/// predicted with the best's other settings.
-std::vector<std::string> remarks_on(const Choice& best, const Basis& basis);
+/// predicted with the best's other settings. None of what a `stop` comes before.
+std::vector<std::string> remarks_on(const Choice& best, const Basis& basis,
+                                    const std::stop_token& stop);
 
 }  // namespace shardscope::planner

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stop_token>
 
 #include "core/base/error.h"
 #include "core/model/huggingface.h"
@@ -136,6 +137,46 @@ TEST_P(EverySearch, FindsTheSamePlacesAsFullEnumeration) {
 TEST_P(EverySearch, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(places_of(searched({.places = 5, .threads = 1})),
             places_of(searched({.places = 5, .threads = 3})));
+}
+
+// PyTorch's schedules are recorded operator by operator: the stop comes before the first is whole.
+TEST_P(EverySearch, AStopEndsATrialThatIsBeingRecorded) {
+  const auto recorded = std::find_if(choices_.begin(), choices_.end(), [](const Choice& choice) {
+    return choice.runtime == Runtime::fsdp2;
+  });
+  ASSERT_NE(recorded, choices_.end());
+  std::stop_source source;
+  EXPECT_NO_THROW(try_out(*recorded, inputs_, source.get_token()));
+  source.request_stop();
+  try {
+    try_out(*recorded, inputs_, source.get_token());
+    FAIL() << "tried out";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::interrupted);
+  }
+}
+
+TEST_P(EverySearch, BoundsNothingAfterAStop) {
+  std::stop_source source;
+  source.request_stop();
+  for (const Bounds& bounds : bounds_of(choices_, inputs_, 1, source.get_token()))
+    EXPECT_EQ(bounds.time, 0_us);
+}
+
+// Stopped after its first trials: the best of these, played with the allocator, and no other.
+TEST_P(EverySearch, AStopLeavesTheBestSoFar) {
+  std::stop_source source;
+  const SearchResult stopped =
+      searched({.places = 5,
+                .threads = 1,
+                .on_progress = [&](const Progress&) { source.request_stop(); },
+                .stop = source.get_token()});
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_LE(stopped.ranked.size(), 1U);
+  EXPECT_EQ(stopped.ranked.size() + stopped.others.size(), choices_.size());
+  for (const Outcome& outcome : stopped.others)
+    if (outcome.reason == Reason::slower && !stopped.ranked.empty())
+      EXPECT_GE(outcome.time, stopped.ranked.front().trial.time.span);
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, EverySearch,

@@ -53,8 +53,8 @@ std::span<const char* const> steps_until_steady(const TrainingSetup& setup) {
   return training_steps;
 }
 
-void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
-                  std::span<const char* const> steps) {
+void record_steps(ScheduleRecorder& recorder, TrainingRun& run, std::span<const char* const> steps,
+                  ProgramListener* listener) {
   name_groups(recorder, run.groups());
   recorder.name_model(run.model().module());
   for (const Tensor& input : run.loop().inputs())
@@ -63,6 +63,7 @@ void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
     recorder.begin_step(label);
     run.loop().iteration([&](Moment moment, int micro_batch) {
       begin_phase_after(recorder, run, moment, micro_batch);
+      if (listener != nullptr) listener->on_program(recorder.schedule());
     });
   }
   recorder.end_step();
@@ -70,12 +71,12 @@ void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
 
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
                            const TrainingSetup& setup, const KernelDevice& device,
-                           std::span<const char* const> steps) {
+                           std::span<const char* const> steps, ProgramListener* listener) {
   ScheduleRecorder recorder(device, setup.session.device);
   Session session(setup.session);
   session.observe(recorder);
   TrainingRun run(session, model, config, setup);
-  record_steps(recorder, run, steps);
+  record_steps(recorder, run, steps, listener);
   Schedule schedule = recorder.finish();
   schedule.rank = setup.rank;
   schedule.world = setup.world;

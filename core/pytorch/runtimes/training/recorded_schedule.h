@@ -18,13 +18,16 @@ inline constexpr std::array training_steps{"1", "2", "steady"};
 std::span<const char* const> steps_until_steady(const TrainingSetup& setup);
 
 /// Plays the training on a session of its own and writes it down. Strategy and workload of the
-/// schedule are the caller's to fill in. Throws as TrainingRun does.
+/// schedule are the caller's to fill in. `listener`, if any, is told at each phase's end. Throws as
+/// TrainingRun and the listener do.
 Schedule recorded_schedule(const shardscope::Model& model, const JsonValue& config,
                            const TrainingSetup& setup, const KernelDevice& device = {},
-                           std::span<const char* const> steps = training_steps);
+                           std::span<const char* const> steps = training_steps,
+                           ProgramListener* listener = nullptr);
 
 /// Runs an iteration of the loop for every step.
 void record_steps(ScheduleRecorder& recorder, TrainingRun& run,
-                  std::span<const char* const> steps = training_steps);
+                  std::span<const char* const> steps = training_steps,
+                  ProgramListener* listener = nullptr);
 
 }  // namespace shardscope::eager

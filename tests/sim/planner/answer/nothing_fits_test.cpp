@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stop_token>
+
 #include "tests/sim/planner/answer/tiny_plan.h"
 
 namespace shardscope::planner {
@@ -34,7 +36,7 @@ TEST(NothingFits, NamesTheNearestChoice) {
   const Weighed weighed{.choices = {ddp(), smaller},
                         .others = {too_large(0, 7_GiB), too_large(1, 6_GiB)}};
   EXPECT_THAT(
-      advice_where_nothing_fits(weighed, basis),
+      advice_where_nothing_fits(weighed, basis, {}),
       ElementsAre("nearest: ddp no_shard, batch 1, bf16_mixed needs 6.00 GiB of the 4.00 GiB that "
                   "a device has: 2.00 GiB too much",
                   "nothing that was asked for shards the parameters: --runtime fsdp2 and "
@@ -46,7 +48,7 @@ TEST(NothingFits, SaysWhereTheMarginIsWhatLacks) {
   inputs.margin = 2_GiB;
   const Basis basis(inputs);
   const Weighed weighed{.choices = {ddp()}, .others = {too_large(0, 3_GiB)}};
-  EXPECT_EQ(advice_where_nothing_fits(weighed, basis).front(),
+  EXPECT_EQ(advice_where_nothing_fits(weighed, basis, {}).front(),
             "nearest: ddp no_shard, batch 2, bf16_mixed needs 3.00 GiB of 4.00 GiB and leaves less "
             "than the margin of 2.00 GiB; --margin 0 ranks such choices");
 }
@@ -71,7 +73,7 @@ TEST(NothingFits, FindsTheRanksThatWouldDo) {
   inputs.profile.memory = on_8;
   const Basis basis(inputs);
   const Weighed weighed{.choices = choices};
-  EXPECT_THAT(advice_where_nothing_fits(weighed, basis),
+  EXPECT_THAT(advice_where_nothing_fits(weighed, basis, {}),
               ElementsAre(StartsWith("--world 8 would do: fsdp2 full_shard, batch 1")));
 }
 
@@ -82,8 +84,13 @@ TEST(NothingFits, SaysThatNoRanksWouldDo) {
   const Basis basis(inputs);
   const Weighed weighed = weigh(basis, {});
   EXPECT_TRUE(weighed.ranked.empty());
-  EXPECT_THAT(advice_where_nothing_fits(weighed, basis),
+  EXPECT_THAT(advice_where_nothing_fits(weighed, basis, {}),
               ElementsAre(HasSubstr("too much"), StartsWith("up to --world 512 nothing fits")));
+  // Nobody who stopped waits for more ranks to be tried.
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THAT(advice_where_nothing_fits(weighed, basis, stop.get_token()),
+              ElementsAre(HasSubstr("too much")));
 }
 
 }  // namespace
