@@ -13,6 +13,7 @@
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
 #include "cli/plan_text.h"
+#include "cli/progress_line.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 #include "sim/planner/answer/answer.h"
@@ -22,35 +23,12 @@
 namespace shardscope {
 namespace {
 
-/// A line on standard error that is written over, where a person looks.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool shown) : shown_(shown) {}
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-  ~ProgressLine() {
-    if (written_) fmt::print(stderr, "\r\033[K");
-  }
-
-  void update(const planner::Progress& progress) {
-    const auto now = std::chrono::steady_clock::now();
-    constexpr std::chrono::milliseconds pause{100};
-    if (!shown_ || (written_ && now - last_ < pause)) return;
-    last_ = now;
-    written_ = true;
-    std::string best = progress.best
-                           ? fmt::format(", best so far {} a step", rounded_text(*progress.best))
-                           : std::string();
-    fmt::print(stderr, "\r\033[K{} of {} ways settled, {} simulated{}", progress.settled,
-               progress.choices, progress.simulated, best);
-    std::fflush(stderr);
-  }
-
- private:
-  bool shown_;
-  bool written_ = false;
-  std::chrono::steady_clock::time_point last_;
-};
+std::string progress_text(const planner::Progress& progress) {
+  const std::string best =
+      progress.best ? fmt::format(", best so far {} a step", rounded_text(*progress.best)) : "";
+  return fmt::format("{} of {} ways settled, {} simulated{}", progress.settled, progress.choices,
+                     progress.simulated, best);
+}
 
 /// Asks for a stop once Ctrl-C was pressed.
 class StopOnInterrupt {
@@ -93,9 +71,10 @@ ExitCode code_of(const planner::Answer& answer) {
 /// The answer, with progress where a person looks and the best so far after Ctrl-C.
 planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& output) {
   const StopOnInterrupt stop;
-  ProgressLine line(error_is_terminal() && !output.quiet);
+  ProgressLine line(output);
   return planner::answer(
-      inputs, {.on_progress = [&](const planner::Progress& progress) { line.update(progress); },
+      inputs, {.on_progress =
+                   [&](const planner::Progress& progress) { line.update(progress_text(progress)); },
                .stop = stop.token()});
 }
 

@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -13,7 +11,7 @@
 #include <utility>
 
 #include "backend/train/stop_request.h"
-#include "cli/terminal.h"
+#include "cli/progress_line.h"
 #include "core/base/error.h"
 #include "core/base/quantities.h"
 #include "core/base/utf8.h"
@@ -21,32 +19,6 @@
 
 namespace shardscope {
 namespace {
-
-/// How much of the files is behind us, on one line that is written over.
-class ProgressLine {
- public:
-  explicit ProgressLine(bool shown) : shown_(shown) {}
-  ~ProgressLine() {
-    if (written_ > 0) fmt::print(stderr, "\r{:{}}\r", "", written_);
-  }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void tell(const std::string& file, std::int64_t bytes) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!shown_ || now - last_ < std::chrono::milliseconds(200)) return;
-    last_ = now;
-    const std::string line = fmt::format("{}: {}", printable(file), rounded_text(Bytes{bytes}));
-    fmt::print(stderr, "\r{:{}}", line, written_);
-    std::fflush(stderr);
-    written_ = std::max(written_, line.size());
-  }
-
- private:
-  bool shown_;
-  std::size_t written_ = 0;
-  std::chrono::steady_clock::time_point last_;
-};
 
 template <class Value>
 void take(std::vector<Value>& from, std::vector<Value>& into) {
@@ -85,14 +57,14 @@ void note_several_runs(const Imported& imported, const OutputOptions& output) {
 
 Imported read_traces(const std::vector<std::filesystem::path>& files, const OutputOptions& output) {
   const StopRequest stop;
-  ProgressLine line(error_is_terminal() && !output.quiet);
+  ProgressLine line(output);
   Imported all;
   std::optional<Error> first_problem;
   for (const std::filesystem::path& file : files) {
     ImportOptions options;
     options.progress = [&, name = file.filename().string()](const ImportedTrace&,
                                                             std::int64_t file_bytes) {
-      line.tell(name, file_bytes);
+      line.update(fmt::format("{}: {}", name, rounded_text(Bytes{file_bytes})));
       return stop.asked();
     };
     try {

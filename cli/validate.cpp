@@ -9,6 +9,7 @@
 #include "backend/train/stop_request.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
+#include "cli/progress_line.h"
 #include "cli/validation_report.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
@@ -41,26 +42,6 @@ std::vector<PublishedRow> asked_rows(const ValidateOptions& options) {
   return {rows[static_cast<std::size_t>(*options.row - 1)]};
 }
 
-/// A line that is written over as rows are done, where somebody looks.
-class Progress {
- public:
-  Progress(const OutputOptions& output, std::size_t all)
-      : shown_(!output.quiet && error_is_terminal()), all_(all) {}
-  ~Progress() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void tell(std::size_t done) const {
-    if (shown_) fmt::print(stderr, "\rvalidate: {} of {} rows", done, all_);
-  }
-
- private:
-  bool shown_;
-  std::size_t all_;
-};
-
 std::string answer(const ValidateOptions& options, const std::vector<ValidatedRow>& rows) {
   if (options.output.json) return validation_json(rows) + "\n";
   return validation_text(rows, options.every_row || options.row, options.output.painter());
@@ -80,10 +61,10 @@ ExitCode run_validate(const ValidateOptions& options) {
   const StopRequest stop;
   std::vector<ValidatedRow> validated;
   {
-    const Progress progress(options.output, rows.size());
+    ProgressLine line(options.output);
     const int threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 16);
     validated = validate_rows(rows, threads, [&](std::size_t done) {
-      progress.tell(done);
+      line.update(fmt::format("{} of {} rows", done, rows.size()));
       return !stop.asked();
     });
   }

@@ -55,6 +55,28 @@ TEST(Import, ForeseesTheMemoryOfATraceInAnArchive) {
               HasSubstr("about " + rounded_text(Bytes{(std::int64_t{1} << 45) / 220 * 60})));
 }
 
+// 9 MiB that are no trace lie before anything is read: told after 4 MiB of them.
+TEST(Import, CanBeStoppedInWhatAnArchiveHoldsBesideTraces) {
+  std::string content = tar_of_a_huge("notes.txt", std::string(std::size_t{9} << 20, '\0'));
+  const std::string path = testing::TempDir() + std::to_string(::getpid()) + ".stopped_test.tar";
+  std::ofstream(path, std::ios::binary) << content;
+  std::vector<std::int64_t> told;
+  const auto stop = [&](const ImportedTrace&, std::int64_t bytes) {
+    told.push_back(bytes);
+    return true;
+  };
+  try {
+    import_files(path, {.progress = stop});
+    FAIL() << "read to the end";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::interrupted);
+  }
+  std::filesystem::remove(path);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_GE(told.front(), 4 << 20);
+  EXPECT_LT(told.front(), 6 << 20);
+}
+
 /// A trace of one event that lasts a second.
 ImportedTrace taken(const std::string& file, std::optional<int> rank, std::optional<int> world,
                     std::int64_t second = 0) {

@@ -15,12 +15,13 @@ namespace {
 
 TEST(WatchedInput, StopsTheReadingWhenAsked) {
   const std::string text(std::size_t{9} << 20, 'x');
-  samples::StringInput input(text);
   std::vector<std::int64_t> told;
-  WatchedInput watched(input, [&](std::int64_t bytes) {
+  const auto is_over = [&](std::int64_t bytes) {
     told.push_back(bytes);
     return told.size() == 2;
-  });
+  };
+  WatchedInput watched(std::make_unique<samples::StringInput>(text),
+                       {.name = "a", .max_bytes = 1 << 30, .is_over = is_over});
   std::vector<char> out(std::size_t{1} << 20);
   try {
     while (watched.read(out) > 0) {
@@ -30,6 +31,25 @@ TEST(WatchedInput, StopsTheReadingWhenAsked) {
     EXPECT_EQ(error.code(), ExitCode::interrupted);
   }
   EXPECT_EQ(told, (std::vector<std::int64_t>{4 << 20, 8 << 20}));
+}
+
+TEST(WatchedInput, RefusesMoreTextThanMayBe) {
+  const std::string text(3000, 'x');
+  WatchedInput watched(
+      std::make_unique<samples::StringInput>(text),
+      {.name = "a.gz", .max_bytes = 2048, .is_over = [](std::int64_t) { return false; }});
+  std::vector<char> out(2048);
+  EXPECT_EQ(watched.read(out), 2048U);
+  try {
+    watched.read(out);
+    FAIL() << "read on";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "a.gz: 2.93 KiB of it hold more than 2.00 KiB of text; unpack it, and give what is a "
+        "trace");
+    EXPECT_EQ(error.code(), ExitCode::bad_input);
+  }
 }
 
 TEST(TextInput, RefusesAPipeThatNobodyWritesTo) {

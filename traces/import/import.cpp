@@ -119,22 +119,32 @@ bool is_streamed(FileFormat format) {
          format == FileFormat::memory_timeline;
 }
 
-/// Formats that are read from front to back; `store` is for a trace's text. False for others.
-bool read_stream(const Opened& file, const std::function<TextStore()>& store,
-                 const ImportOptions& options, Imported& into) {
-  WatchedInput watched(*file.content, [&](std::int64_t file_bytes) {
+/// What nothing else says the progress of: all but traces by themselves.
+std::unique_ptr<WatchedInput> watched(std::unique_ptr<TextInput> input, const std::string& name,
+                                      const ImportOptions& options) {
+  const auto is_over = [&options](std::int64_t file_bytes) {
     return options.progress && options.progress(ImportedTrace{}, file_bytes);
-  });
+  };
+  return std::make_unique<WatchedInput>(
+      std::move(input),
+      Watch{.name = name, .max_bytes = options.max_text_bytes, .is_over = is_over});
+}
+
+/// Formats that are read from front to back; `store` is for a trace's text. False for others.
+bool read_stream(Opened& file, const std::function<TextStore()>& store,
+                 const ImportOptions& options, Imported& into) {
   switch (file.format) {
     case FileFormat::chrome_trace:
       into.traces.push_back(read_kineto(*file.content, store(), file.name, options));
       return true;
     case FileFormat::memory_snapshot:
       into.snapshots.push_back(
-          read_memory_snapshot(watched, file.name, {.max_bytes = options.max_text_bytes}));
+          read_memory_snapshot(*watched(std::move(file.content), file.name, options), file.name,
+                               {.max_bytes = options.max_text_bytes}));
       return true;
     case FileFormat::memory_timeline:
-      into.timelines.push_back(read_memory_timeline(watched, file.name));
+      into.timelines.push_back(
+          read_memory_timeline(*watched(std::move(file.content), file.name, options), file.name));
       return true;
     default:
       return false;
@@ -158,11 +168,11 @@ void read_one_of_many(const std::filesystem::path& path, const std::string& name
 
 void read_archive(std::unique_ptr<TextInput> input, const std::string& name,
                   const ImportOptions& options, Imported& into) {
-  TarArchive archive(std::move(input));
+  TarArchive archive(watched(std::move(input), name, options));
   int files = 0;
   while (const auto member = archive.next()) {
     if (++files > max_files) throw Error({.where = name, .what = "more than 4,096 files"});
-    const Opened file = opened(archive.content(), name + ":" + *member);
+    Opened file = opened(archive.content(), name + ":" + *member);
     read_one_of_many(*member, file.name, into, [&]() -> std::optional<Unread> {
       if (is_streamed(file.format))
         check_memory(file.name, archive.size(), file.format, file.is_compressed);

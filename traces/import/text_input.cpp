@@ -192,12 +192,19 @@ std::size_t PeekedInput::read(std::span<char> out) {
 }
 
 std::size_t WatchedInput::read(std::span<char> out) {
-  constexpr std::size_t watched_bytes = std::size_t{4} << 20;
-  const std::size_t got = input_.read(out);
-  unwatched_ += got;
-  if (unwatched_ < watched_bytes) return got;
-  unwatched_ = 0;
-  if (stop_(consumed_bytes())) throw Error({.what = "stopped", .code = ExitCode::interrupted});
+  constexpr std::int64_t pause_bytes = std::int64_t{4} << 20;
+  const std::size_t got = input_->read(out);
+  read_ += static_cast<std::int64_t>(got);
+  if (read_ > watch_.max_bytes)
+    throw Error({.where = watch_.name,
+                 .what = fmt::format("{} of it hold more than {} of text",
+                                     rounded_text(Bytes{consumed_bytes()}),
+                                     rounded_text(Bytes{watch_.max_bytes})),
+                 .way_out = "unpack it, and give what is a trace"});
+  if (read_ - asked_at_ < pause_bytes) return got;
+  asked_at_ = read_;
+  if (watch_.is_over(consumed_bytes()))
+    throw Error({.what = "stopped", .code = ExitCode::interrupted});
   return got;
 }
 

@@ -49,20 +49,28 @@ class PeekedInput : public TextInput {
   std::string front_;
 };
 
-/// Asks every few MiB whether to go on: `stop` gets the bytes of the file that are behind us, and
-/// true from it ends the reading with Error (ExitCode::interrupted). Refers to `input`.
+/// How a reading is watched.
+struct Watch {
+  std::string name;        ///< of the file, for errors
+  std::int64_t max_bytes;  ///< of text; more is Error
+  std::function<bool(std::int64_t)>
+      is_over;  ///< asked every few MiB, with bytes of the file so far
+};
+
+/// Reads no further once it is over (Error, ExitCode::interrupted), or for more text than may be.
 class WatchedInput : public TextInput {
  public:
-  WatchedInput(TextInput& input, std::function<bool(std::int64_t file_bytes)> stop)
-      : input_(input), stop_(std::move(stop)) {}
+  WatchedInput(std::unique_ptr<TextInput> input, Watch watch)
+      : input_(std::move(input)), watch_(std::move(watch)) {}
   std::size_t read(std::span<char> out) override;
-  std::string problem() const override { return input_.problem(); }
-  std::int64_t consumed_bytes() const override { return input_.consumed_bytes(); }
+  std::string problem() const override { return input_->problem(); }
+  std::int64_t consumed_bytes() const override { return input_->consumed_bytes(); }
 
  private:
-  TextInput& input_;
-  std::function<bool(std::int64_t)> stop_;
-  std::size_t unwatched_ = 0;
+  std::unique_ptr<TextInput> input_;
+  Watch watch_;
+  std::int64_t read_ = 0;
+  std::int64_t asked_at_ = 0;  ///< of what is read
 };
 
 /// The regular files of a tar archive, one after the other.
