@@ -27,8 +27,7 @@ constexpr std::int64_t streamed_elements = 1 << 24;
 constexpr std::int64_t streamed_elements_gpu = 1 << 27;
 
 /// Of float32, for a plan that has none.
-constexpr Kernel some_product{
-    .kind = KernelKind::linear_forward, .rows = 2048, .in = 1024, .out = 1024};
+constexpr Kernel some_product = LinearForwardKernel{.rows = 2048, .in = 1024, .out = 1024};
 
 class Calibrator {
  public:
@@ -97,13 +96,13 @@ class Calibrator {
     for (const Kernel& kernel : kernels)
       if (!known(kernel)) result_.kernels.push_back(timer_.time(kernel, kernel_budget));
     for (const KernelSample& sample : result_.kernels)
-      if (sample.kernel.kind == KernelKind::linear_forward) note_peak(sample);
+      if (sample.kernel.kind() == KernelKind::linear_forward) note_peak(sample);
     if (result_.peak == FlopRate{}) note_peak(timer_.time(some_product, kernel_budget));
   }
 
   void note_peak(const KernelSample& sample) {
     const FlopRate rate = rate_of(sample);
-    if (sample.kernel.dtype == Dtype::bfloat16)
+    if (sample.kernel.dtype() == Dtype::bfloat16)
       result_.peak_bfloat16 = std::max(result_.peak_bfloat16.value_or(rate), rate);
     else
       result_.peak = std::max(result_.peak, rate);
@@ -115,9 +114,8 @@ class Calibrator {
 
   void measure_memory() {
     progress_("memory bandwidth");
-    const Kernel add{
-        .kind = KernelKind::add,
-        .elements = device_.memory().is_host() ? streamed_elements : streamed_elements_gpu};
+    const AddKernel add{.elements =
+                            device_.memory().is_host() ? streamed_elements : streamed_elements_gpu};
     const Duration time = timer_.time(add, 200_ms).time;
     result_.memory_bandwidth = {static_cast<double>(bytes_of(add).count) / time.seconds()};
   }
@@ -156,7 +154,7 @@ class Calibrator {
     CollectiveTimer timer(world_, device_, largest, plan_.cores);
     time_collectives(timer, cases);
     progress_("collectives while compute runs");
-    const Kernel product{.kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};
+    const LinearForwardKernel product{.rows = 512, .in = 384, .out = 1536};
     const Slowdowns slowdowns = timer.slowdowns(product, contended_bytes);
     result_.compute_slowdown = slowdowns.compute;
     result_.collective_slowdown = slowdowns.collective;

@@ -54,22 +54,28 @@ Sizes sizes_of(GridFor device) {
           .elements = {1 << 16, 1 << 20, 1 << 23}};
 }
 
-void add_products(std::vector<Kernel>& grid, const Sizes& sizes, double largest_flops) {
-  for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in})
-    for (const KernelKind kind : {KernelKind::linear_forward, KernelKind::linear_backward_input,
-                                  KernelKind::linear_backward_weight})
-      for (const Weight weight : sizes.weights)
-        for (const std::int64_t rows : sizes.rows) {
-          const Kernel kernel{
-              .kind = kind, .layout = layout, .rows = rows, .in = weight.in, .out = weight.out};
-          if (static_cast<double>(flops_of(kernel).count) <= largest_flops) grid.push_back(kernel);
-        }
+template <LinearKernel K>
+void add_products(std::vector<Kernel>& grid, WeightLayout layout, const Sizes& sizes,
+                  double largest_flops) {
+  for (const Weight weight : sizes.weights)
+    for (const std::int64_t rows : sizes.rows) {
+      const Kernel kernel = K{.layout = layout, .rows = rows, .in = weight.in, .out = weight.out};
+      if (static_cast<double>(flops_of(kernel).count) <= largest_flops) grid.push_back(kernel);
+    }
 }
 
-Kernel heads_of(KernelKind kind, std::int64_t heads, std::int64_t batch, std::int64_t length) {
-  constexpr std::int64_t head_dim = 64;
-  return {.kind = kind,
-          .rows = batch * length,
+void add_products(std::vector<Kernel>& grid, const Sizes& sizes, double largest_flops) {
+  for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in}) {
+    add_products<LinearForwardKernel>(grid, layout, sizes, largest_flops);
+    add_products<LinearBackwardInputKernel>(grid, layout, sizes, largest_flops);
+    add_products<LinearBackwardWeightKernel>(grid, layout, sizes, largest_flops);
+  }
+}
+
+constexpr std::int64_t head_dim = 64;
+
+AttentionKernel attention_of(std::int64_t heads, std::int64_t batch, std::int64_t length) {
+  return {.rows = batch * length,
           .batch = batch,
           .length = length,
           .heads = heads,
@@ -80,89 +86,105 @@ Kernel heads_of(KernelKind kind, std::int64_t heads, std::int64_t batch, std::in
           .scale = 1 / std::sqrt(static_cast<double>(head_dim))};
 }
 
+RopeKernel rope_of(std::int64_t heads, std::int64_t batch, std::int64_t length) {
+  return {.rows = batch * length,
+          .batch = batch,
+          .length = length,
+          .heads = heads,
+          .kv_heads = heads,
+          .head_dim = head_dim,
+          .q_stride = heads * head_dim,
+          .kv_stride = heads * head_dim};
+}
+
 void add_attention(std::vector<Kernel>& grid, const Sizes& sizes) {
-  for (const std::int64_t length : sizes.lengths)
-    for (const KernelKind kind : {KernelKind::attention_forward, KernelKind::attention_backward})
-      grid.push_back(heads_of(kind, sizes.heads, sizes.tokens / length, length));
-  for (const std::int64_t rows : sizes.token_rows)
-    for (const KernelKind kind : {KernelKind::rope_forward, KernelKind::rope_backward})
-      grid.push_back(heads_of(kind, sizes.heads, rows / 256, 256));
+  for (const std::int64_t length : sizes.lengths) {
+    const AttentionKernel heads = attention_of(sizes.heads, sizes.tokens / length, length);
+    grid.push_back(AttentionForwardKernel{heads});
+    grid.push_back(AttentionBackwardKernel{heads});
+  }
+  for (const std::int64_t rows : sizes.token_rows) {
+    const RopeKernel heads = rope_of(sizes.heads, rows / 256, 256);
+    grid.push_back(RopeForwardKernel{heads});
+    grid.push_back(RopeBackwardKernel{heads});
+  }
+}
+
+void add_norms(std::vector<Kernel>& grid, std::int64_t rows, std::int64_t width) {
+  for (const NormKind norm : {NormKind::layer_norm, NormKind::rms_norm})
+    grid.push_back(NormForwardKernel{.norm = norm,
+                                     .has_bias = norm == NormKind::layer_norm,
+                                     .rows = rows,
+                                     .width = width,
+                                     .epsilon = 1e-5});
+  for (const NormKind norm : {NormKind::layer_norm, NormKind::rms_norm})
+    grid.push_back(NormBackwardKernel{
+        .norm = norm, .has_bias = norm == NormKind::layer_norm, .rows = rows, .width = width});
+}
+
+void add_embeddings(std::vector<Kernel>& grid, std::int64_t rows, std::int64_t width) {
+  constexpr std::int64_t length = 256, vocabulary = 256;
+  grid.push_back(EmbeddingForwardKernel{.rows = rows,
+                                        .width = width,
+                                        .vocabulary = vocabulary,
+                                        .batch = rows / length,
+                                        .length = length,
+                                        .positions = length});
+  grid.push_back(EmbeddingBackwardKernel{.rows = rows,
+                                         .width = width,
+                                         .vocabulary = vocabulary,
+                                         .batch = rows / length,
+                                         .length = length,
+                                         .positions = length});
 }
 
 void add_activations(std::vector<Kernel>& grid, const Sizes& sizes) {
   for (const std::int64_t rows : sizes.token_rows) {
-    for (const KernelKind kind : {KernelKind::norm_forward, KernelKind::norm_backward})
-      for (const NormKind norm : {NormKind::layer_norm, NormKind::rms_norm})
-        grid.push_back({.kind = kind,
-                        .norm = norm,
-                        .has_bias = norm == NormKind::layer_norm,
-                        .rows = rows,
-                        .in = sizes.width,
-                        .epsilon = 1e-5});
-    for (const KernelKind kind : {KernelKind::gelu_forward, KernelKind::gelu_backward,
-                                  KernelKind::swiglu_forward, KernelKind::swiglu_backward})
-      grid.push_back({.kind = kind, .rows = rows, .in = sizes.inner});
-    for (const KernelKind kind : {KernelKind::embedding_forward, KernelKind::embedding_backward})
-      grid.push_back({.kind = kind,
-                      .rows = rows,
-                      .in = sizes.width,
-                      .out = 256,
-                      .batch = rows / 256,
-                      .length = 256,
-                      .positions = 256});
-    grid.push_back({.kind = KernelKind::cross_entropy, .rows = rows, .out = 256});
-    grid.push_back({.kind = KernelKind::count_targets, .rows = rows});
+    add_norms(grid, rows, sizes.width);
+    const ActivationKernel inner{.rows = rows, .features = sizes.inner};
+    grid.push_back(GeluForwardKernel{inner});
+    grid.push_back(GeluBackwardKernel{inner});
+    grid.push_back(SwigluForwardKernel{inner});
+    grid.push_back(SwigluBackwardKernel{inner});
+    add_embeddings(grid, rows, sizes.width);
+    grid.push_back(CrossEntropyKernel{.rows = rows, .classes = 256});
+    grid.push_back(CountTargetsKernel{.rows = rows});
   }
   for (const std::int64_t rows : sizes.vocabulary_rows)
-    grid.push_back(
-        {.kind = KernelKind::cross_entropy, .rows = rows, .out = 50257, .out_stride = 50264});
+    grid.push_back(CrossEntropyKernel{.rows = rows, .classes = 50257, .logits_stride = 50264});
 }
 
 void add_flat(std::vector<Kernel>& grid, const Sizes& sizes) {
   for (const std::int64_t elements : sizes.elements) {
-    for (const KernelKind kind :
-         {KernelKind::sum_of_squares, KernelKind::add, KernelKind::fill_zero})
-      grid.push_back({.kind = kind, .elements = elements});
-    grid.push_back({.kind = KernelKind::adamw,
-                    .has_clip = true,
-                    .elements = elements,
-                    .epsilon = 1e-8,
-                    .beta1 = 0.9,
-                    .beta2 = 0.95,
-                    .weight_decay = 0.1});
-    grid.push_back({.kind = KernelKind::sgd, .has_clip = true, .elements = elements, .beta1 = 0.9});
+    grid.push_back(SumOfSquaresKernel{.elements = elements});
+    grid.push_back(AddKernel{.elements = elements});
+    grid.push_back(FillZeroKernel{.elements = elements});
+    grid.push_back(AdamWKernel{.has_clip = true,
+                               .elements = elements,
+                               .epsilon = 1e-8,
+                               .beta1 = 0.9,
+                               .beta2 = 0.95,
+                               .weight_decay = 0.1});
+    grid.push_back(SgdKernel{.has_clip = true, .elements = elements, .momentum = 0.9});
   }
   for (const std::int64_t pieces : {1 << 10, 1 << 16})
-    grid.push_back({.kind = KernelKind::clip_coefficient, .elements = pieces, .clip = 1});
+    grid.push_back(ClipCoefficientKernel{.pieces = pieces, .clip = 1});
 }
 
-Kernel in_precision(Kernel kernel, const PrecisionDtypes& dtypes) {
-  switch (kernel.kind) {
-    case KernelKind::adamw:
-    case KernelKind::sgd:
-      kernel.dtype = dtypes.updated;
-      kernel.gradient_dtype = dtypes.gradients;
-      kernel.has_copy = dtypes.has_master();
-      return kernel;
-    case KernelKind::add:
-    case KernelKind::fill_zero:
-      kernel.dtype = dtypes.gradients;
-      return kernel;
-    case KernelKind::sum_of_squares:
-      kernel.gradient_dtype = dtypes.gradients;
-      return kernel;
-    case KernelKind::clip_coefficient:
-      return kernel;
-    case KernelKind::embedding_backward:
-    case KernelKind::norm_backward:
-    case KernelKind::linear_backward_weight:
-      kernel.gradient_dtype = dtypes.gradients;
-      break;
-    default:
-      break;
-  }
-  kernel.dtype = dtypes.compute;
-  return kernel;
+constexpr bool is_of_gradients(KernelKind kind) {
+  return kind == KernelKind::add || kind == KernelKind::fill_zero;
+}
+
+void set_precision(Kernel& kernel, const PrecisionDtypes& dtypes) {
+  kernel.visit([&]<class K>(K& k) {
+    if constexpr (requires { k.gradient_dtype; }) k.gradient_dtype = dtypes.gradients;
+    if constexpr (requires { k.has_copy; }) {
+      k.dtype = dtypes.updated;
+      k.has_copy = dtypes.has_master();
+    } else if constexpr (requires { k.dtype; }) {
+      k.dtype = is_of_gradients(K::kind) ? dtypes.gradients : dtypes.compute;
+    }
+  });
 }
 
 }  // namespace
@@ -176,7 +198,7 @@ std::vector<Kernel> kernel_grid(Precision precision, GridFor device) {
   add_attention(grid, sizes);
   add_activations(grid, sizes);
   add_flat(grid, sizes);
-  for (Kernel& kernel : grid) kernel = in_precision(kernel, dtypes_of(precision));
+  for (Kernel& kernel : grid) set_precision(kernel, dtypes_of(precision));
   return grid;
 }
 

@@ -15,105 +15,144 @@ constexpr std::size_t repeated_bytes = 1 << 20;
 OperandSpec numbers(std::int64_t elements, Dtype dtype) {
   return {bytes_of(elements, dtype), dtype == Dtype::bfloat16 ? Content::halves : Content::floats};
 }
-/// Of the kernel's dtype, of its gradient_dtype, and statistics.
-OperandSpec elements(const Kernel& k, std::int64_t count) { return numbers(count, k.dtype); }
-OperandSpec gradients(const Kernel& k, std::int64_t count) {
-  return numbers(count, k.gradient_dtype);
-}
 OperandSpec floats(std::int64_t count) { return numbers(count, Dtype::float32); }
 std::int64_t count_if(bool present, std::int64_t count) { return present ? count : 0; }
 OperandSpec doubles(std::int64_t elements) { return {Bytes{elements * 8}, Content::zeros}; }
 OperandSpec tokens(std::int64_t elements) { return {Bytes{elements * 4}, Content::tokens}; }
 
-std::vector<OperandSpec> embedding_specs(const Kernel& k) {
-  const std::int64_t table = k.out * k.in;
-  const std::int64_t positions = k.positions * k.in;
-  if (k.kind == KernelKind::embedding_forward)
-    return {tokens(k.rows), elements(k, table), elements(k, positions), elements(k, k.rows * k.in)};
-  return {tokens(k.rows), elements(k, k.rows * k.in), gradients(k, table), gradients(k, positions)};
+using Specs = std::vector<OperandSpec>;
+
+Specs specs(const EmbeddingForwardKernel& k) {
+  const auto elements = [&](std::int64_t rows) { return numbers(rows * k.width, k.dtype); };
+  return {tokens(k.rows), elements(k.vocabulary), elements(k.positions), elements(k.rows)};
+}
+Specs specs(const EmbeddingBackwardKernel& k) {
+  return {tokens(k.rows), numbers(k.rows * k.width, k.dtype),
+          numbers(k.vocabulary * k.width, k.gradient_dtype),
+          numbers(k.positions * k.width, k.gradient_dtype)};
 }
 
-std::vector<OperandSpec> norm_specs(const Kernel& k) {
-  const OperandSpec x = elements(k, k.rows * k.in);
-  const OperandSpec weight = elements(k, k.in);
-  const std::int64_t bias = count_if(k.has_bias, k.in);
-  const OperandSpec mean = floats(count_if(k.norm == NormKind::layer_norm, k.rows));
-  const OperandSpec rstd = floats(k.rows);
-  if (k.kind == KernelKind::norm_forward) return {x, weight, elements(k, bias), x, mean, rstd};
+Specs specs(const NormForwardKernel& k) {
+  const OperandSpec x = numbers(k.rows * k.width, k.dtype);
+  return {x,
+          numbers(k.width, k.dtype),
+          numbers(count_if(k.has_bias, k.width), k.dtype),
+          x,
+          floats(count_if(k.norm == NormKind::layer_norm, k.rows)),
+          floats(k.rows)};
+}
+Specs specs(const NormBackwardKernel& k) {
+  const OperandSpec x = numbers(k.rows * k.width, k.dtype);
   return {x,
           x,
-          weight,
-          mean,
-          rstd,
+          numbers(k.width, k.dtype),
+          floats(count_if(k.norm == NormKind::layer_norm, k.rows)),
+          floats(k.rows),
           x,
-          gradients(k, count_if(k.has_weight_gradient, k.in)),
-          gradients(k, bias)};
+          numbers(count_if(k.has_weight_gradient, k.width), k.gradient_dtype),
+          numbers(count_if(k.has_bias, k.width), k.gradient_dtype)};
 }
 
-std::vector<OperandSpec> with_gelu(const Kernel& k, std::vector<OperandSpec> specs,
-                                   const OperandSpec& h) {
-  if (k.has_gelu) specs.push_back(h);
-  return specs;
+Specs specs(const LinearForwardKernel& k) {
+  const OperandSpec y = numbers(k.rows * k.out_row(), k.dtype);
+  Specs all{numbers(k.rows * k.in, k.dtype), numbers(k.in * k.out, k.dtype),
+            numbers(count_if(k.has_bias, k.out), k.dtype),
+            numbers(count_if(k.has_residual, k.rows * k.out_row()), k.dtype), y};
+  if (k.has_gelu) all.push_back(y);
+  return all;
+}
+Specs specs(const LinearBackwardInputKernel& k) {
+  const OperandSpec x = numbers(k.rows * k.in, k.dtype);
+  Specs all{numbers(k.rows * k.out_row(), k.dtype), numbers(k.in * k.out, k.dtype), x};
+  if (k.has_gelu) all.push_back(x);
+  return all;
+}
+Specs specs(const LinearBackwardWeightKernel& k) {
+  return {numbers(k.rows * k.in, k.dtype), numbers(k.rows * k.out_row(), k.dtype),
+          numbers(count_if(k.has_weight_gradient, k.in * k.out), k.gradient_dtype),
+          numbers(count_if(k.has_bias, k.out), k.gradient_dtype)};
 }
 
-std::vector<OperandSpec> linear_specs(const Kernel& k) {
-  const OperandSpec x = elements(k, k.rows * k.in);
-  const OperandSpec y = elements(k, k.rows * k.out_row());
-  const OperandSpec weight = elements(k, k.in * k.out);
-  const std::int64_t bias = count_if(k.has_bias, k.out);
-  if (k.kind == KernelKind::linear_forward)
-    return with_gelu(k,
-                     {x, weight, elements(k, bias),
-                      elements(k, count_if(k.has_residual, k.rows * k.out_row())), y},
-                     y);
-  if (k.kind == KernelKind::linear_backward_input) return with_gelu(k, {y, weight, x}, x);
-  return {x, y, gradients(k, count_if(k.has_weight_gradient, k.in * k.out)), gradients(k, bias)};
+Specs specs(const RopeTableKernel& k) { return {floats(k.length * k.head_dim)}; }
+Specs specs(const RopeKernel& k) {
+  return {floats(k.length * k.head_dim), numbers(k.rows * k.q_stride, k.dtype),
+          numbers(k.rows * k.kv_stride, k.dtype)};
 }
 
-std::vector<OperandSpec> attention_specs(const Kernel& k) {
-  const OperandSpec q = elements(k, k.rows * k.q_stride);
-  const OperandSpec kv = elements(k, k.rows * k.kv_stride);
-  const OperandSpec y = elements(k, k.rows * k.heads * k.head_dim);
-  const OperandSpec lse = floats(k.rows * k.heads);
-  switch (k.kind) {
-    case KernelKind::rope_forward:
-    case KernelKind::rope_backward:
-      return {floats(k.length * k.head_dim), q, kv};
-    case KernelKind::attention_forward:
-      return {q, kv, kv, y, lse};
-    default:
-      return {y, q, kv, kv, y, lse, q, kv, kv};
-  }
+Specs specs(const AttentionForwardKernel& k) {
+  const OperandSpec kv = numbers(k.rows * k.kv_stride, k.dtype);
+  return {numbers(k.rows * k.q_stride, k.dtype), kv, kv,
+          numbers(k.rows * k.heads * k.head_dim, k.dtype), floats(k.rows * k.heads)};
+}
+Specs specs(const AttentionBackwardKernel& k) {
+  const OperandSpec q = numbers(k.rows * k.q_stride, k.dtype);
+  const OperandSpec kv = numbers(k.rows * k.kv_stride, k.dtype);
+  const OperandSpec y = numbers(k.rows * k.heads * k.head_dim, k.dtype);
+  return {y, q, kv, kv, y, floats(k.rows * k.heads), q, kv, kv};
 }
 
-std::vector<OperandSpec> optimizer_specs(const Kernel& k) {
-  const OperandSpec shard = elements(k, k.elements);
-  const OperandSpec clip = doubles(k.has_clip ? 2 : 0);
-  const OperandSpec copy = numbers(count_if(k.has_copy, k.elements), Dtype::bfloat16);
-  std::vector<OperandSpec> specs{clip, gradients(k, k.elements), shard};
-  if (k.kind == KernelKind::adamw)
-    specs.insert(specs.end(), {shard, shard, copy});
-  else
-    specs.insert(specs.end(), {elements(k, count_if(k.beta1 != 0, k.elements)), copy});
-  return specs;
+Specs matrices(const ActivationKernel& k, std::size_t count) {
+  return Specs(count, numbers(k.rows * k.features, k.dtype));
 }
+Specs specs(const GeluForwardKernel& k) { return matrices(k, 2); }
+Specs specs(const GeluBackwardKernel& k) { return matrices(k, 2); }
+Specs specs(const SwigluForwardKernel& k) { return matrices(k, 3); }
+Specs specs(const SwigluBackwardKernel& k) { return matrices(k, 3); }
+
+Specs specs(const CrossEntropyKernel& k) {
+  return {tokens(k.rows), numbers(k.rows * k.logits_row(), k.dtype), doubles(1),
+          doubles(k.has_count ? 1 : 0)};
+}
+Specs specs(const CountTargetsKernel& k) { return {tokens(k.rows), doubles(1)}; }
 
 std::int64_t pieces_of(std::int64_t elements) {
   return (elements + piece_elements - 1) / piece_elements;
 }
+Specs specs(const SumOfSquaresKernel& k) {
+  return {numbers(k.elements, k.gradient_dtype), doubles(pieces_of(k.elements))};
+}
+Specs specs(const ClipCoefficientKernel& k) { return {doubles(k.pieces), doubles(2)}; }
+Specs specs(const AdamWKernel& k) {
+  const OperandSpec shard = numbers(k.elements, k.dtype);
+  return {doubles(k.has_clip ? 2 : 0),
+          numbers(k.elements, k.gradient_dtype),
+          shard,
+          shard,
+          shard,
+          numbers(count_if(k.has_copy, k.elements), Dtype::bfloat16)};
+}
+Specs specs(const SgdKernel& k) {
+  return {doubles(k.has_clip ? 2 : 0), numbers(k.elements, k.gradient_dtype),
+          numbers(k.elements, k.dtype), numbers(count_if(k.momentum != 0, k.elements), k.dtype),
+          numbers(count_if(k.has_copy, k.elements), Dtype::bfloat16)};
+}
+
+Specs specs(const AddKernel& k) { return Specs(2, numbers(k.elements, k.dtype)); }
+Specs specs(const FillZeroKernel& k) { return {numbers(k.elements, k.dtype)}; }
 
 /// Optimizer kernels get all their elements as one slice.
-std::vector<Slice> slices_of(const Kernel& k) {
-  switch (k.kind) {
-    case KernelKind::sum_of_squares:
-    case KernelKind::adamw:
-    case KernelKind::sgd:
+std::vector<Slice> slices_of(const Kernel& kernel) {
+  return kernel.visit([]<class K>(const K& k) -> std::vector<Slice> {
+    if constexpr (K::kind == KernelKind::clip_coefficient)
+      return {{.parameter = ParameterId::of(0), .elements = k.pieces * piece_elements}};
+    else if constexpr (K::kind == KernelKind::sum_of_squares || K::kind == KernelKind::adamw ||
+                       K::kind == KernelKind::sgd)
       return {{.parameter = ParameterId::of(0), .elements = k.elements, .decay = true}};
-    case KernelKind::clip_coefficient:
-      return {{.parameter = ParameterId::of(0), .elements = k.elements * piece_elements}};
-    default:
+    else
       return {};
-  }
+  });
+}
+
+/// Rows of the table that the kernel's tokens look up; 0 of kinds without one.
+std::int64_t vocabulary_of(const Kernel& kernel) {
+  return kernel.visit([](const auto& k) -> std::int64_t {
+    if constexpr (requires { k.vocabulary; })
+      return k.vocabulary;
+    else if constexpr (requires { k.classes; })
+      return k.classes;
+    else
+      return 0;
+  });
 }
 
 /// Multiplied by it, neighbouring indices fall far apart (Knuth, TAOCP 3, 6.4).
@@ -149,55 +188,14 @@ void fill(std::span<std::byte> memory, Content content, std::int64_t vocabulary)
 
 }  // namespace
 
-std::vector<OperandSpec> operand_specs(const Kernel& k) {
-  switch (k.kind) {
-    case KernelKind::embedding_forward:
-    case KernelKind::embedding_backward:
-      return embedding_specs(k);
-    case KernelKind::norm_forward:
-    case KernelKind::norm_backward:
-      return norm_specs(k);
-    case KernelKind::linear_forward:
-    case KernelKind::linear_backward_input:
-    case KernelKind::linear_backward_weight:
-      return linear_specs(k);
-    case KernelKind::rope_table:
-      return {floats(k.length * k.head_dim)};
-    case KernelKind::rope_forward:
-    case KernelKind::rope_backward:
-    case KernelKind::attention_forward:
-    case KernelKind::attention_backward:
-      return attention_specs(k);
-    case KernelKind::gelu_forward:
-    case KernelKind::gelu_backward:
-      return {elements(k, k.rows * k.in), elements(k, k.rows * k.in)};
-    case KernelKind::swiglu_forward:
-    case KernelKind::swiglu_backward:
-      return {elements(k, k.rows * k.in), elements(k, k.rows * k.in), elements(k, k.rows * k.in)};
-    case KernelKind::cross_entropy:
-      return {tokens(k.rows), elements(k, k.rows * k.out_row()), doubles(1),
-              doubles(k.has_count ? 1 : 0)};
-    case KernelKind::count_targets:
-      return {tokens(k.rows), doubles(1)};
-    case KernelKind::sum_of_squares:
-      return {gradients(k, k.elements), doubles(pieces_of(k.elements))};
-    case KernelKind::clip_coefficient:
-      return {doubles(k.elements), doubles(2)};
-    case KernelKind::adamw:
-    case KernelKind::sgd:
-      return optimizer_specs(k);
-    case KernelKind::add:
-      return {elements(k, k.elements), elements(k, k.elements)};
-    case KernelKind::fill_zero:
-      return {elements(k, k.elements)};
-  }
-  return {};
+std::vector<OperandSpec> operand_specs(const Kernel& kernel) {
+  return kernel.visit([](const auto& k) { return specs(k); });
 }
 
 KernelOperands::KernelOperands(const Kernel& kernel, Device& device)
     : memory_(device.memory()), slices_(slices_of(kernel)) {
   for (const OperandSpec& spec : operand_specs(kernel))
-    pointers_.push_back(allocate(spec, kernel.out));
+    pointers_.push_back(allocate(spec, vocabulary_of(kernel)));
   pointers_.push_back(allocate({device.workspace(kernel), Content::zeros}, 0));
 }
 

@@ -16,7 +16,7 @@ enum class Content : std::uint8_t {
   floats,  ///< from 0.5 to 1.5, so that nothing becomes a denormal when a kernel runs on its own
            ///< output
   halves,  ///< the same in bfloat16
-  tokens,  ///< int32 below the kernel's `out`
+  tokens,  ///< int32 below the kernel's vocabulary
   zeros,
 };
 
@@ -26,7 +26,7 @@ struct OperandSpec {
   Content content = Content::floats;
 };
 
-/// Operands in the kernel's order (core/schedule/kernel.h), without the workspace.
+/// Operands in the kernel's order (core/schedule/kernel_structs.h), without the workspace.
 std::vector<OperandSpec> operand_specs(const Kernel& kernel);
 
 /// The operands of one kernel in memory of their own on the device, ready to run again and again.

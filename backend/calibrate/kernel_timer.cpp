@@ -25,9 +25,8 @@ constexpr int overhead_runs = 11;
 /// Kernels beside which the host's own time may show.
 constexpr Duration held_up_by_the_host = 50_us;
 constexpr Duration sharing_time = 300_ms;
-constexpr Kernel sharing_product{
-    .kind = KernelKind::linear_forward, .rows = 512, .in = 384, .out = 1536};
-constexpr Kernel nothing{.kind = KernelKind::fill_zero, .elements = 16};
+constexpr Kernel sharing_product = LinearForwardKernel{.rows = 512, .in = 384, .out = 1536};
+constexpr Kernel nothing = FillZeroKernel{.elements = 16};
 
 /// Twice the last-level cache, as far as the system knows it; a GPU's is smaller than the most.
 Bytes more_than_the_caches(bool is_host) {
@@ -79,7 +78,7 @@ void KernelTimer::keep_as_graph(Row& row) {
 
 /// Of one kernel of the row.
 Duration KernelTimer::time_once(const Row& row) {
-  if (starts_cold(row.kernel.kind)) empty_caches();
+  if (starts_cold(row.kernel.kind())) empty_caches();
   timeline_->mark(0);
   if (row.graph) {
     row.graph->launch();
@@ -98,7 +97,7 @@ KernelSample KernelTimer::time(const Kernel& kernel, Duration budget) {
   world_.barrier();
   const Duration warm = mean_over_ranks(world_, time_once(row));
   const std::int64_t all = budget.ns / std::max<std::int64_t>(warm.ns, 1);
-  if (!device_.memory().is_host() && !starts_cold(kernel.kind)) {
+  if (!device_.memory().is_host() && !starts_cold(kernel.kind())) {
     row.length = static_cast<int>(std::clamp<std::int64_t>(all / 3, 1, most_in_a_row));
     if (warm < held_up_by_the_host) keep_as_graph(row);
   }

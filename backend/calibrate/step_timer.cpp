@@ -36,7 +36,7 @@ void fill_weights(std::span<std::byte> memory, Dtype dtype) {
 std::int64_t vocabulary_of(const Schedule& schedule) {
   std::int64_t vocabulary = 1;
   for (const Kernel& kernel : schedule.kernels)
-    if (kernel.kind == KernelKind::cross_entropy) vocabulary = kernel.out;
+    if (const auto* loss = kernel.get_if<CrossEntropyKernel>()) vocabulary = loss->classes;
   return vocabulary;
 }
 
@@ -51,7 +51,7 @@ bool holds_tokens(const Schedule& schedule, BufferId buffer) {
   return std::any_of(schedule.operations.begin(), schedule.operations.end(),
                      [&](const Operation& op) {
                        if (op.kind != OperationKind::compute) return false;
-                       const KernelKind kind = schedule.kernels[op.detail].kind;
+                       const KernelKind kind = schedule.kernels[op.detail].kind();
                        const bool reads_tokens = kind == KernelKind::embedding_forward ||
                                                  kind == KernelKind::embedding_backward ||
                                                  kind == KernelKind::cross_entropy;

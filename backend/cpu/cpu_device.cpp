@@ -23,9 +23,13 @@ std::string processor_name() {
   return "CPU";
 }
 
-bool is_linear(KernelKind kind) {
-  return kind == KernelKind::linear_forward || kind == KernelKind::linear_backward_input ||
-         kind == KernelKind::linear_backward_weight;
+bool has_gelu(const Kernel& kernel) {
+  return kernel.visit([](const auto& k) {
+    if constexpr (requires { k.has_gelu; })
+      return k.has_gelu;
+    else
+      return false;
+  });
 }
 
 class CpuDevice : public Device {
@@ -41,7 +45,7 @@ class CpuDevice : public Device {
 
   Bytes workspace(const Kernel& kernel) const override {
     if (by_library(kernel)) return library_->workspace(kernel);
-    const cpu::WorkspaceFunction wanted = table_[kernel.kind].workspace;
+    const cpu::WorkspaceFunction wanted = table_[kernel.kind()].workspace;
     return wanted ? wanted(kernel, threads_) : Bytes{};
   }
 
@@ -50,25 +54,24 @@ class CpuDevice : public Device {
   }
 
   void run(const Kernel& kernel, const KernelCall& call) override {
-    if (!by_library(kernel)) return table_[kernel.kind].run(kernel, call, threads_);
-    if (kernel.kind == KernelKind::linear_backward_weight) {
-      run_bias_gradient(kernel, call);
-      if (!kernel.has_weight_gradient) return;
+    if (!by_library(kernel)) return table_[kernel.kind()].run(kernel, call, threads_);
+    if (const auto* gradients = kernel.get_if<LinearBackwardWeightKernel>()) {
+      if (gradients->has_bias) run_bias_gradient(kernel, call);
+      if (!gradients->has_weight_gradient) return;
     }
     library_->run(kernel, call);
   }
 
  private:
   bool by_library(const Kernel& kernel) const {
-    return library_ && is_linear(kernel.kind) && !kernel.has_gelu && library_->can_run(kernel);
+    return library_ && is_linear(kernel.kind()) && !has_gelu(kernel) && library_->can_run(kernel);
   }
 
   void run_bias_gradient(const Kernel& kernel, const KernelCall& call) {
-    if (!kernel.has_bias) return;
     const std::array<void*, 4> operands{call.operands[0], call.operands[1], nullptr,
                                         call.operands[3]};
-    table_[kernel.kind].run(kernel, {.operands = operands, .slices = {}, .state = call.state},
-                            threads_);
+    table_[kernel.kind()].run(kernel, {.operands = operands, .slices = {}, .state = call.state},
+                              threads_);
   }
 
   int threads_;

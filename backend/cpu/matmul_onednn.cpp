@@ -45,46 +45,47 @@ struct Arguments {
   void* workspace = nullptr;
 };
 
-Product shape_of(const Kernel& kernel) {
+Product product_of(const LinearForwardKernel& kernel) {
   const bool out_in = kernel.layout == WeightLayout::out_in;
-  switch (kernel.kind) {
-    case KernelKind::linear_forward:
-      return {.rows = kernel.rows,
-              .columns = kernel.out,
-              .depth = kernel.in,
-              .a_row = kernel.in,
-              .b_row = out_in ? kernel.in : kernel.out,
-              .c_row = kernel.out_row(),
-              .b_transposed = out_in,
-              .accumulate = kernel.has_residual,
-              .has_bias = kernel.has_bias};
-    case KernelKind::linear_backward_input:
-      return {.rows = kernel.rows,
-              .columns = kernel.in,
-              .depth = kernel.out,
-              .a_row = kernel.out_row(),
-              .b_row = out_in ? kernel.in : kernel.out,
-              .c_row = kernel.in,
-              .b_transposed = !out_in,
-              .accumulate = kernel.accumulate_input};
-    default:
-      return {.rows = out_in ? kernel.out : kernel.in,
-              .columns = out_in ? kernel.in : kernel.out,
-              .depth = kernel.rows,
-              .a_row = out_in ? kernel.out_row() : kernel.in,
-              .b_row = out_in ? kernel.in : kernel.out_row(),
-              .c_row = out_in ? kernel.in : kernel.out,
-              .a_transposed = true,
-              .accumulate = kernel.accumulate};
-  }
+  return {.rows = kernel.rows,
+          .columns = kernel.out,
+          .depth = kernel.in,
+          .a_row = kernel.in,
+          .b_row = out_in ? kernel.in : kernel.out,
+          .c_row = kernel.out_row(),
+          .b_transposed = out_in,
+          .accumulate = kernel.has_residual,
+          .has_bias = kernel.has_bias,
+          .dtype = kernel.dtype,
+          .result = kernel.dtype};
 }
 
-Product product_of(const Kernel& kernel) {
-  Product product = shape_of(kernel);
-  product.dtype = kernel.dtype;
-  product.result =
-      kernel.kind == KernelKind::linear_backward_weight ? kernel.gradient_dtype : kernel.dtype;
-  return product;
+Product product_of(const LinearBackwardInputKernel& kernel) {
+  const bool out_in = kernel.layout == WeightLayout::out_in;
+  return {.rows = kernel.rows,
+          .columns = kernel.in,
+          .depth = kernel.out,
+          .a_row = kernel.out_row(),
+          .b_row = out_in ? kernel.in : kernel.out,
+          .c_row = kernel.in,
+          .b_transposed = !out_in,
+          .accumulate = kernel.accumulate_input,
+          .dtype = kernel.dtype,
+          .result = kernel.dtype};
+}
+
+Product product_of(const LinearBackwardWeightKernel& kernel) {
+  const bool out_in = kernel.layout == WeightLayout::out_in;
+  return {.rows = out_in ? kernel.out : kernel.in,
+          .columns = out_in ? kernel.in : kernel.out,
+          .depth = kernel.rows,
+          .a_row = out_in ? kernel.out_row() : kernel.in,
+          .b_row = out_in ? kernel.in : kernel.out_row(),
+          .c_row = out_in ? kernel.in : kernel.out,
+          .a_transposed = true,
+          .accumulate = kernel.accumulate,
+          .dtype = kernel.dtype,
+          .result = kernel.gradient_dtype};
 }
 
 /// The same product where the residual is another matrix than the output.
@@ -94,25 +95,27 @@ Product with_addend(Product product) {
   return product;
 }
 
+Product product_of(const Kernel& kernel) {
+  if (const auto* forward = kernel.get_if<LinearForwardKernel>()) return product_of(*forward);
+  if (const auto* backward = kernel.get_if<LinearBackwardInputKernel>())
+    return product_of(*backward);
+  return product_of(kernel.get<LinearBackwardWeightKernel>());
+}
+
 bool may_have_addend(const Kernel& kernel) {
-  return kernel.kind == KernelKind::linear_forward && kernel.has_residual;
+  const auto* forward = kernel.get_if<LinearForwardKernel>();
+  return forward && forward->has_residual;
 }
 
 Arguments arguments_of(const Kernel& kernel, const KernelCall& call) {
   const auto& o = call.operands;
   const auto scratch = [&](std::size_t index) { return index < o.size() ? o[index] : nullptr; };
-  switch (kernel.kind) {
-    case KernelKind::linear_forward:
-      return {
-          .a = o[0], .b = o[1], .bias = o[2], .addend = o[3], .c = o[4], .workspace = scratch(5)};
-    case KernelKind::linear_backward_input:
-      return {.a = o[0], .b = o[1], .c = o[2], .workspace = scratch(3)};
-    default: {
-      const bool out_in = kernel.layout == WeightLayout::out_in;
-      return {
-          .a = out_in ? o[1] : o[0], .b = out_in ? o[0] : o[1], .c = o[2], .workspace = scratch(4)};
-    }
-  }
+  if (kernel.kind() == KernelKind::linear_forward)
+    return {.a = o[0], .b = o[1], .bias = o[2], .addend = o[3], .c = o[4], .workspace = scratch(5)};
+  if (kernel.kind() == KernelKind::linear_backward_input)
+    return {.a = o[0], .b = o[1], .c = o[2], .workspace = scratch(3)};
+  const bool out_in = kernel.get<LinearBackwardWeightKernel>().layout == WeightLayout::out_in;
+  return {.a = out_in ? o[1] : o[0], .b = out_in ? o[0] : o[1], .c = o[2], .workspace = scratch(4)};
 }
 
 /// [rows, columns] of a matrix whose stored rows are `row` elements apart.
@@ -236,7 +239,7 @@ class OneDnn : public MatmulLibrary {
   }
 
   bool can_run(const Kernel& kernel) const override {
-    return kernel.dtype == Dtype::float32 || has_bfloat16_;
+    return kernel.dtype() == Dtype::float32 || has_bfloat16_;
   }
 
   Bytes workspace(const Kernel& kernel) const override {

@@ -49,11 +49,12 @@ cudaDataType_t type_of(Dtype dtype) { return dtype == Dtype::bfloat16 ? CUDA_R_1
 /// In float32 the gelu stays a kernel of ours: how near the library's tanh comes it does not say.
 /// `column`: elements between those of the product that is kept (cublasLt.h 13.0,
 /// CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8).
-bool joins_gelu(const Kernel& kernel, std::int64_t column) {
+template <LinearKernel K>
+bool joins_gelu(const K& kernel, std::int64_t column) {
   return kernel.has_gelu && kernel.dtype == Dtype::bfloat16 && column % 8 == 0;
 }
 
-Product forward(const Kernel& kernel) {
+Product product_of(const LinearForwardKernel& kernel) {
   return {.transpose_a = kernel.layout == WeightLayout::out_in,
           .m = kernel.out,
           .n = kernel.rows,
@@ -72,7 +73,7 @@ Product forward(const Kernel& kernel) {
           .out = kernel.dtype};
 }
 
-Product input_gradient(const Kernel& kernel) {
+Product product_of(const LinearBackwardInputKernel& kernel) {
   return {.transpose_a = kernel.layout == WeightLayout::in_out,
           .m = kernel.in,
           .n = kernel.rows,
@@ -90,7 +91,7 @@ Product input_gradient(const Kernel& kernel) {
           .out = kernel.dtype};
 }
 
-Product weight_gradient(const Kernel& kernel) {
+Product product_of(const LinearBackwardWeightKernel& kernel) {
   const bool out_in = kernel.layout == WeightLayout::out_in;
   // It overwrites; what is added up over micro-batches is a kernel of its own.
   const bool joins_bias = kernel.has_bias && !kernel.accumulate;
@@ -134,9 +135,10 @@ cublasLtEpilogue_t epilogue_of(const Product& product) {
 }
 
 Product product_of(const Kernel& kernel) {
-  if (kernel.kind == KernelKind::linear_forward) return forward(kernel);
-  if (kernel.kind == KernelKind::linear_backward_input) return input_gradient(kernel);
-  return weight_gradient(kernel);
+  if (const auto* forward = kernel.get_if<LinearForwardKernel>()) return product_of(*forward);
+  if (const auto* backward = kernel.get_if<LinearBackwardInputKernel>())
+    return product_of(*backward);
+  return product_of(kernel.get<LinearBackwardWeightKernel>());
 }
 
 using Operation =

@@ -22,11 +22,6 @@ namespace {
 
 using cuda::check;
 
-bool is_linear(KernelKind kind) {
-  return kind == KernelKind::linear_forward || kind == KernelKind::linear_backward_input ||
-         kind == KernelKind::linear_backward_weight;
-}
-
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
@@ -85,9 +80,10 @@ class CudaDevice : public Device {
   void prepare(const Kernel& kernel) override {
     if (by_library(kernel)) matmul_->prepare(kernel);
     if (by_cudnn(kernel) && !cudnn_->prepare(kernel) && attention_ == CudaAttention::cudnn)
-      throw no_plan(kernel);
+      throw no_plan(kernel.kind(), *attention_of(kernel));
     cuda::load_kernel(kernel);
-    if (by_library(kernel) && kernel.has_gelu) cuda::load_kernel(gelu_of(kernel));
+    if (const auto gelu = gelu_of(kernel); gelu && by_library(kernel))
+      cuda::load_kernel(gelu->kernel);
   }
 
   void begin_step(const StepState& state) override { step_state_.set(state, streams_.selected()); }
@@ -98,10 +94,11 @@ class CudaDevice : public Device {
       return cudnn_->run(kernel, call, streams_.selected());
     if (!by_library(kernel)) return launch(kernel, call);
     const bool joined = matmul_->is_joined(kernel);
-    if (kernel.kind == KernelKind::linear_backward_weight && kernel.has_bias && !joined)
-      run_bias_gradient(kernel, call);
+    const auto* gradients = kernel.get_if<LinearBackwardWeightKernel>();
+    if (gradients && gradients->has_bias && !joined) run_bias_gradient(kernel, call);
     matmul_->run(kernel, call, streams_.selected());
-    if (kernel.has_gelu && !joined) run_gelu(kernel, call);
+    if (joined) return;
+    if (const auto gelu = gelu_of(kernel)) run_gelu(*gelu, call);
   }
 
   DeviceMemory& memory() override { return memory_; }
@@ -113,23 +110,28 @@ class CudaDevice : public Device {
 
  private:
   bool by_library(const Kernel& kernel) const {
-    return matmul_ && is_linear(kernel.kind) && kernel.has_weight_gradient;
+    const auto* gradients = kernel.get_if<LinearBackwardWeightKernel>();
+    return matmul_ && is_linear(kernel.kind()) && (!gradients || gradients->has_weight_gradient);
   }
 
-  /// The gelu behind a product that the library did not join to it.
-  static Kernel gelu_of(const Kernel& kernel) {
-    const bool forward = kernel.kind == KernelKind::linear_forward;
-    return {.kind = forward ? KernelKind::gelu_forward : KernelKind::gelu_backward,
-            .dtype = kernel.dtype,
-            .rows = kernel.rows,
-            .in = forward ? kernel.out : kernel.in};
+  /// The gelu behind a product that the library did not join to it, with its operands in the
+  /// product's call.
+  struct Gelu {
+    Kernel kernel;
+    std::size_t h = 0;
+    std::size_t result = 0;  ///< y, or dy that becomes dh
+  };
+  static std::optional<Gelu> gelu_of(const Kernel& kernel) {
+    if (const auto* k = kernel.get_if<LinearForwardKernel>(); k && k->has_gelu)
+      return Gelu{.kernel = GeluForwardKernel{{k->dtype, k->rows, k->out}}, .h = 5, .result = 4};
+    if (const auto* k = kernel.get_if<LinearBackwardInputKernel>(); k && k->has_gelu)
+      return Gelu{.kernel = GeluBackwardKernel{{k->dtype, k->rows, k->in}}, .h = 3, .result = 2};
+    return std::nullopt;
   }
 
-  void run_gelu(const Kernel& kernel, const KernelCall& call) {
-    const bool forward = kernel.kind == KernelKind::linear_forward;
-    const std::array<void*, 3> operands{call.operands[forward ? 5 : 3],
-                                        call.operands[forward ? 4 : 2], nullptr};
-    launch(gelu_of(kernel), {.operands = operands, .slices = {}, .state = call.state});
+  void run_gelu(const Gelu& gelu, const KernelCall& call) {
+    const std::array<void*, 3> operands{call.operands[gelu.h], call.operands[gelu.result], nullptr};
+    launch(gelu.kernel, {.operands = operands, .slices = {}, .state = call.state});
   }
 
   bool by_cudnn(const Kernel& kernel) const { return cudnn_ && wants_cudnn(kernel, attention_); }
@@ -150,8 +152,8 @@ class CudaDevice : public Device {
     return fmt::format("own attention ({})", why_no_cudnn_);
   }
 
-  static Error no_plan(const Kernel& kernel) {
-    return Error({.where = std::string(name_of(kernel.kind)),
+  static Error no_plan(KernelKind kind, const AttentionKernel& kernel) {
+    return Error({.where = std::string(name_of(kind)),
                   .what = fmt::format("cuDNN has no plan for {} heads of {} elements at length {}",
                                       kernel.heads, kernel.head_dim, kernel.length),
                   .way_out = "leave attention to our own kernels",

@@ -7,22 +7,9 @@
 namespace shardscope {
 namespace {
 
-bool is_linear(KernelKind kind) {
-  return kind == KernelKind::linear_forward || kind == KernelKind::linear_backward_input ||
-         kind == KernelKind::linear_backward_weight;
-}
+constexpr Bytes little = 4_KiB;
 
-}  // namespace
-
-bool fits_cudnn_attention(const Kernel& kernel) {
-  return (kernel.kind == KernelKind::attention_forward ||
-          kernel.kind == KernelKind::attention_backward) &&
-         cuda::fits_flash_attention(kernel);
-}
-
-Bytes cudnn_attention_workspace(const Kernel& kernel) {
-  constexpr Bytes little = 4_KiB;
-  if (kernel.kind == KernelKind::attention_forward) return little;
+Bytes cudnn_workspace(const AttentionBackwardKernel& kernel) {
   constexpr std::int64_t tile = 128, half = 2, single = 4;
   const std::int64_t heads = kernel.batch * kernel.heads;
   const std::int64_t filled = cuda::blocks_for(kernel.length, tile) * tile;
@@ -32,15 +19,27 @@ Bytes cudnn_attention_workspace(const Kernel& kernel) {
   return bytes;
 }
 
+}  // namespace
+
+bool fits_cudnn_attention(const Kernel& kernel) {
+  const AttentionKernel* attention = attention_of(kernel);
+  return attention && cuda::fits_flash_attention(*attention);
+}
+
+Bytes cudnn_attention_workspace(const Kernel& kernel) {
+  if (kernel.kind() == KernelKind::attention_forward) return little;
+  return cudnn_workspace(kernel.get<AttentionBackwardKernel>());
+}
+
 bool wants_cudnn(const Kernel& kernel, CudaAttention attention) {
   if (attention == CudaAttention::own || !fits_cudnn_attention(kernel)) return false;
-  return attention == CudaAttention::cudnn || kernel.kind == KernelKind::attention_forward;
+  return attention == CudaAttention::cudnn || kernel.kind() == KernelKind::attention_forward;
 }
 
 Bytes cuda_workspace(const Kernel& kernel, bool by_library, CudaAttention attention) {
   const Bytes own = cuda::kernel_workspace(kernel);
   if (wants_cudnn(kernel, attention)) return std::max(own, cudnn_attention_workspace(kernel));
-  return by_library && is_linear(kernel.kind) ? std::max(own, cublaslt_workspace) : own;
+  return by_library && is_linear(kernel.kind()) ? std::max(own, cublaslt_workspace) : own;
 }
 
 }  // namespace shardscope

@@ -20,7 +20,7 @@ constexpr float lowest = std::numeric_limits<float>::lowest();
 /// The tensors of a kernel as cuDNN is shown them: batch, head, row, column.
 class AttentionTensors {
  public:
-  AttentionTensors(CudnnGraph& graph, const Kernel& kernel) : graph_(graph), k_(kernel) {}
+  AttentionTensors(CudnnGraph& graph, const AttentionKernel& kernel) : graph_(graph), k_(kernel) {}
 
   CudnnTensor queries(std::int64_t id) const { return rows(id, k_.heads, k_.q_stride); }
   CudnnTensor keys(std::int64_t id) const { return rows(id, k_.kv_heads, k_.kv_stride); }
@@ -45,7 +45,7 @@ class AttentionTensors {
   }
 
   CudnnGraph& graph_;
-  const Kernel& k_;
+  const AttentionKernel& k_;
 };
 
 /// scale q k^T, where the key comes after the query the lowest number.
@@ -58,7 +58,7 @@ CudnnTensor masked_scores(CudnnGraph& graph, const AttentionTensors& tensors, Cu
 }
 
 /// Operands 0 .. 4: q, k, v, y, lse.
-CudnnGraph forward_graph(const Kernel& kernel) {
+CudnnGraph forward_graph(const AttentionForwardKernel& kernel) {
   CudnnGraph graph;
   const AttentionTensors tensors(graph, kernel);
   const CudnnTensor q = tensors.queries(0), keys = tensors.transposed_keys(1);
@@ -80,8 +80,8 @@ CudnnGraph forward_graph(const Kernel& kernel) {
 }
 
 /// p^T rows, summed over the heads that share them.
-void add_key_gradient(CudnnGraph& graph, const Kernel& kernel, CudnnTensor p, CudnnTensor rows,
-                      CudnnTensor out) {
+void add_key_gradient(CudnnGraph& graph, const AttentionKernel& kernel, CudnnTensor p,
+                      CudnnTensor rows, CudnnTensor out) {
   const CudnnTensor transposed = graph.transpose(p, CUDNN_DATA_BFLOAT16);
   if (kernel.heads == kernel.kv_heads) {
     graph.matmul(transposed, rows, out);
@@ -95,7 +95,7 @@ void add_key_gradient(CudnnGraph& graph, const Kernel& kernel, CudnnTensor p, Cu
 }
 
 /// Operands 0 .. 8: dy, q, k, v, y, lse, dq, dk, dv.
-CudnnGraph backward_graph(const Kernel& kernel) {
+CudnnGraph backward_graph(const AttentionBackwardKernel& kernel) {
   CudnnGraph graph;
   const AttentionTensors tensors(graph, kernel);
   const CudnnTensor dy = tensors.outputs(0), q = tensors.queries(1), y = tensors.outputs(4);
@@ -126,8 +126,9 @@ CudnnGraph backward_graph(const Kernel& kernel) {
 }  // namespace
 
 std::optional<CudnnPlan> plan_attention(const Kernel& kernel, const CudnnDescriptor& device) {
+  const auto* forward = kernel.get_if<AttentionForwardKernel>();
   const CudnnGraph graph =
-      kernel.kind == KernelKind::attention_forward ? forward_graph(kernel) : backward_graph(kernel);
+      forward ? forward_graph(*forward) : backward_graph(kernel.get<AttentionBackwardKernel>());
   return graph.plan(device, cudnn_attention_workspace(kernel));
 }
 
@@ -168,11 +169,11 @@ bool CudnnAttention::has(const Kernel& kernel) const {
 
 void CudnnAttention::run(const Kernel& kernel, const KernelCall& call, cudaStream_t stream) {
   const CudnnPlan& plan = *library_->find(kernel)->plan;
-  auto scale = static_cast<float>(kernel.scale);
+  auto scale = static_cast<float>(attention_of(kernel)->scale);
   float least = lowest, one = 1;
   std::vector<CudnnArgument> arguments{{scale_id, &scale}, {lowest_id, &least}};
-  if (kernel.kind == KernelKind::attention_backward) arguments.push_back({one_id, &one});
-  const std::size_t operands = kernel.kind == KernelKind::attention_forward ? 5 : 9;
+  if (kernel.kind() == KernelKind::attention_backward) arguments.push_back({one_id, &one});
+  const std::size_t operands = kernel.kind() == KernelKind::attention_forward ? 5 : 9;
   for (std::size_t i = 0; i < operands; ++i)
     arguments.push_back({static_cast<std::int64_t>(i), call.operands[i]});
   cudnn_check(cudnn().set_stream(library_->handle, stream), "cudnnSetStream");

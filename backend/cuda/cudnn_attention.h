@@ -27,7 +27,7 @@ class CudnnAttention {
   bool prepare(const Kernel& kernel);
   /// Whether a plan was made.
   bool has(const Kernel& kernel) const;
-  /// Operands as core/schedule/kernel.h has them; the kernel must have a plan.
+  /// Operands as core/schedule/kernel_structs.h has them; the kernel must have a plan.
   void run(const Kernel& kernel, const KernelCall& call, cudaStream_t stream);
 
  private:

@@ -1,5 +1,6 @@
 #include "core/native/backward.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -42,7 +43,8 @@ class BackwardBuilder {
     for (const GraphOperand& operand : op.operands)
       if (operand.value && operand.access != Access::read)
         needs_gradient_[operand.value.value] = any;
-    if (op.kernel.has_gelu) gelu_of_[op.operands[4].value.value] = op.operands[5].value;
+    const auto* linear = op.kernel.get_if<LinearForwardKernel>();
+    if (linear && linear->has_gelu) gelu_of_[op.operands[4].value.value] = op.operands[5].value;
   }
 
   ValueId add_value(std::string name, ValueRole role, Bytes bytes, ParameterId parameter) {
@@ -100,33 +102,23 @@ class BackwardBuilder {
            graph_.values[operand.value.value].role == ValueRole::parameter_gradient;
   }
 
-  void emit(const Operator& of, Kernel kernel, std::vector<GraphOperand> operands) {
-    for (const GraphOperand& operand : operands)
-      if (is_parameter_gradient(operand)) kernel.gradient_dtype = gradient_dtype_;
+  template <KernelStruct K>
+  void emit(const Operator& of, K kernel, std::vector<GraphOperand> operands) {
+    if constexpr (requires { kernel.gradient_dtype; })
+      if (std::ranges::any_of(operands,
+                              [&](const auto& one) { return is_parameter_gradient(one); }))
+        kernel.gradient_dtype = gradient_dtype_;
     into_->push_back({of.name, kernel, of.place, std::move(operands), {}, Phase::backward});
   }
 
   void derive(const Operator& op) {
-    switch (op.kernel.kind) {
-      case KernelKind::linear_forward:
-        return derive_linear(op);
-      case KernelKind::norm_forward:
-        return derive_norm(op);
-      case KernelKind::attention_forward:
-        return derive_attention(op);
-      case KernelKind::rope_forward:
-        return derive_rope(op);
-      case KernelKind::gelu_forward:
-        return derive_gelu(op);
-      case KernelKind::swiglu_forward:
-        return derive_swiglu(op);
-      case KernelKind::embedding_forward:
-        return derive_embedding(op);
-      default:
-        throw Error({.where = op.name,
-                     .what = "no backward is known for " + std::string(name_of(op.kernel.kind)),
-                     .code = ExitCode::outside});
-    }
+    op.kernel.visit([&](const auto& kernel) { derive(op, kernel); });
+  }
+  template <KernelStruct K>
+  void derive(const Operator& op, const K&) {
+    throw Error({.where = op.name,
+                 .what = "no backward is known for " + std::string(name_of(K::kind)),
+                 .code = ExitCode::outside});
   }
 
   /// Behind each chunk's loss the chunk's gradients: the loss leaves the gradient of the logits in
@@ -137,30 +129,32 @@ class BackwardBuilder {
     const Operator* head = nullptr;
     for (const Operator& op : forward) {
       graph_.loss.push_back(op);
-      if (op.kernel.kind == KernelKind::linear_forward) head = &op;
-      if (op.kernel.kind != KernelKind::cross_entropy) continue;
+      if (op.kernel.kind() == KernelKind::linear_forward) head = &op;
+      if (op.kernel.kind() != KernelKind::cross_entropy) continue;
       const ValueId logits = op.operands[1].value;
       if (needs(logits)) set_gradient(logits, logits);
-      derive_linear(*head);
+      derive(*head);
     }
     into_ = &graph_.backward;
   }
 
-  void derive_linear(const Operator& op) {
+  void derive(const Operator& op, const LinearForwardKernel& forward) {
     const GraphOperand& x = op.operands[0];
     const ValueId weight = op.operands[1].value;
     const ValueId bias = op.operands[2].value;
     const ValueId residual = op.operands[3].value;
-    const ValueId y = op.operands[op.kernel.has_gelu ? 5 : 4].value;
+    const ValueId y = op.operands[forward.has_gelu ? 5 : 4].value;
     if (!needs(y)) return;
     const ValueId dy = gradient_[y.value];
-    Kernel kernel = op.kernel;
-    kernel.has_residual = false;
-    kernel.has_gelu = false;
     if (trainable(weight) || trainable(bias)) {
-      kernel.kind = KernelKind::linear_backward_weight;
-      kernel.has_weight_gradient = trainable(weight);
-      kernel.has_bias = trainable(bias);
+      const LinearBackwardWeightKernel kernel{.layout = forward.layout,
+                                              .dtype = forward.dtype,
+                                              .has_bias = trainable(bias),
+                                              .has_weight_gradient = trainable(weight),
+                                              .rows = forward.rows,
+                                              .in = forward.in,
+                                              .out = forward.out,
+                                              .out_stride = forward.out_stride};
       const ValueId dweight = gradient_of_parameter(weight);
       const ValueId dbias = gradient_of_parameter(bias);
       emit(op, kernel, {x, read(dy), write(dweight), write(dbias)});
@@ -172,11 +166,14 @@ class BackwardBuilder {
       if (h) of.value = h;
       bool fresh = true;
       const ValueId dx = gradient_of(of, fresh);
-      kernel.kind = KernelKind::linear_backward_input;
-      kernel.has_weight_gradient = true;
-      kernel.has_bias = false;
-      kernel.has_gelu = h.valid();
-      kernel.accumulate_input = !fresh;
+      const LinearBackwardInputKernel kernel{.layout = forward.layout,
+                                             .dtype = forward.dtype,
+                                             .accumulate_input = !fresh,
+                                             .has_gelu = h.valid(),
+                                             .rows = forward.rows,
+                                             .in = forward.in,
+                                             .out = forward.out,
+                                             .out_stride = forward.out_stride};
       std::vector<GraphOperand> operands{
           read(dy), read(weight), same_part(x, dx, fresh ? Access::write : Access::read_write)};
       if (h) operands.push_back(read(h));
@@ -187,16 +184,18 @@ class BackwardBuilder {
     if (needs(residual)) set_gradient(residual, dy);
   }
 
-  void derive_norm(const Operator& op) {
+  void derive(const Operator& op, const NormForwardKernel& forward) {
     const ValueId x = op.operands[0].value;
     const ValueId weight = op.operands[1].value;
     const ValueId bias = op.operands[2].value;
     const ValueId y = op.operands[3].value;
     if (!needs(y)) return;
-    Kernel kernel = op.kernel;
-    kernel.kind = KernelKind::norm_backward;
-    kernel.has_bias = trainable(bias);
-    kernel.has_weight_gradient = trainable(weight);
+    NormBackwardKernel kernel{.norm = forward.norm,
+                              .dtype = forward.dtype,
+                              .has_bias = trainable(bias),
+                              .has_weight_gradient = trainable(weight),
+                              .rows = forward.rows,
+                              .width = forward.width};
     GraphOperand dx;
     if (needs(x)) {
       bool fresh = true;
@@ -211,7 +210,7 @@ class BackwardBuilder {
           read(op.operands[5].value), dx, write(dweight), write(dbias)});
   }
 
-  void derive_attention(const Operator& op) {
+  void derive(const Operator& op, const AttentionForwardKernel& forward) {
     const GraphOperand& q = op.operands[0];
     const GraphOperand& k = op.operands[1];
     const GraphOperand& v = op.operands[2];
@@ -221,54 +220,51 @@ class BackwardBuilder {
     const ValueId dq = gradient_of(q, fresh);
     const ValueId dk = gradient_of(k, fresh);
     const ValueId dv = gradient_of(v, fresh);
-    Kernel kernel = op.kernel;
-    kernel.kind = KernelKind::attention_backward;
-    emit(op, kernel,
+    emit(op, AttentionBackwardKernel{forward},
          {read(gradient_[y.value]), q, k, v, read(y), read(op.operands[4].value),
           same_part(q, dq, Access::write), same_part(k, dk, Access::write),
           same_part(v, dv, Access::write)});
   }
 
-  void derive_rope(const Operator& op) {
+  void derive(const Operator& op, const RopeForwardKernel& forward) {
     const GraphOperand& q = op.operands[1];
     const GraphOperand& k = op.operands[2];
     if (!needs(q.value)) return;
-    Kernel kernel = op.kernel;
-    kernel.kind = KernelKind::rope_backward;
-    emit(op, kernel,
+    emit(op, RopeBackwardKernel{forward},
          {op.operands[0], same_part(q, gradient_[q.value.value], Access::read_write),
           same_part(k, gradient_[k.value.value], Access::read_write)});
   }
 
-  void derive_gelu(const Operator& op) {
+  void derive(const Operator& op, const GeluForwardKernel& forward) {
     const ValueId h = op.operands[0].value;
     const ValueId y = op.operands[1].value;
     if (!needs(y)) return;
-    Kernel kernel = op.kernel;
-    kernel.kind = KernelKind::gelu_backward;
-    emit(op, kernel, {read(h), update(gradient_[y.value])});
+    emit(op, GeluBackwardKernel{forward}, {read(h), update(gradient_[y.value])});
     set_gradient(h, gradient_[y.value]);
   }
 
-  void derive_swiglu(const Operator& op) {
+  void derive(const Operator& op, const SwigluForwardKernel& forward) {
     const ValueId gate = op.operands[0].value;
     const ValueId up = op.operands[1].value;
     const ValueId y = op.operands[2].value;
     if (!needs(y)) return;
-    Kernel kernel = op.kernel;
-    kernel.kind = KernelKind::swiglu_backward;
-    emit(op, kernel, {read(gradient_[y.value]), update(gate), update(up)});
+    emit(op, SwigluBackwardKernel{forward}, {read(gradient_[y.value]), update(gate), update(up)});
     set_gradient(gate, gate);
     set_gradient(up, up);
   }
 
-  void derive_embedding(const Operator& op) {
+  void derive(const Operator& op, const EmbeddingForwardKernel& forward) {
     const ValueId x = op.operands[3].value;
     if (!needs(x)) return;
     const ValueId dwte = gradient_of_parameter(op.operands[1].value);
     const ValueId dwpe = gradient_of_parameter(op.operands[2].value);
-    Kernel kernel = op.kernel;
-    kernel.kind = KernelKind::embedding_backward;
+    const EmbeddingBackwardKernel kernel{.dtype = forward.dtype,
+                                         .rows = forward.rows,
+                                         .width = forward.width,
+                                         .vocabulary = forward.vocabulary,
+                                         .batch = forward.batch,
+                                         .length = forward.length,
+                                         .positions = forward.positions};
     emit(op, kernel, {op.operands[0], read(gradient_[x.value]), write(dwte), write(dwpe)});
   }
 

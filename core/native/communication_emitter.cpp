@@ -101,12 +101,11 @@ void CommunicationEmitter::await_reduction(const StepPlace& place) {
   const Unit& unit = step_.unit(place.unit);
   builder_.add_wait(label_at(place, named("wait", unit), OperationKind::host), {done.last});
   if (!done.to_add) return;
-  builder_.add_kernel(
-      label_at(place, named("add", unit)),
-      {.kind = KernelKind::add, .dtype = step_.dtypes.gradients, .elements = unit.shard_elements},
-      {builder_.whole(done.to_add, Access::read),
-       builder_.whole(state(place.unit).gradients, Access::read_write),
-       {}});
+  builder_.add_kernel(label_at(place, named("add", unit)),
+                      AddKernel{.dtype = step_.dtypes.gradients, .elements = unit.shard_elements},
+                      {builder_.whole(done.to_add, Access::read),
+                       builder_.whole(state(place.unit).gradients, Access::read_write),
+                       {}});
 }
 
 void CommunicationEmitter::reduce_loss() {

@@ -46,7 +46,7 @@ void KernelEmitter::emit(const Operator& op, const StepPlace& place) {
   operands.reserve(op.operands.size() + 1);
   for (const GraphOperand& one : op.operands) operands.push_back(operand(one, place));
   operands.push_back(workspace(kernel));
-  std::string name = op.name + " " + std::string(name_of(kernel.kind));
+  std::string name = op.name + " " + std::string(name_of(kernel.kind()));
   if (op.recomputed) name += " again";
   ScheduleBuilder::Label label = label_at(place, std::move(name));
   label.recomputed = op.recomputed;
@@ -132,7 +132,9 @@ void KernelEmitter::settle_accumulation(const Operator& op, Kernel& kernel,
       fresh.push_back(value.parameter);
     written[slot] = true;
   }
-  kernel.accumulate = adds;
+  kernel.visit([adds](auto& k) {
+    if constexpr (requires { k.accumulate; }) k.accumulate = adds;
+  });
   if (!adds) return;
   for (const ParameterId parameter : fresh) clear_gradient(place, parameter);
 }
@@ -144,7 +146,7 @@ void KernelEmitter::clear_gradient(const StepPlace& place, ParameterId id) {
                                       parameter.elements()};
   const BufferId gradients = storage_.units[place.unit.value].unsharded_gradients;
   builder_.add_kernel(label_at(place, parameter.name + " clear gradient"),
-                      {.kind = KernelKind::fill_zero, .dtype = dtype, .elements = all.count},
+                      FillZeroKernel{.dtype = dtype, .elements = all.count},
                       {ScheduleBuilder::part(gradients, all, Access::write), {}});
 }
 

@@ -82,19 +82,16 @@ class ForwardBuilder {
     return {value, offset, graph_.values[value.value].bytes - offset, access};
   }
 
-  void emit(std::string name, Kernel kernel, std::vector<GraphOperand> operands,
+  void emit(std::string name, const Kernel& kernel, std::vector<GraphOperand> operands,
             std::vector<ValueId> saves) {
-    kernel.dtype = element();
     into_->push_back({std::move(name), kernel, place_, std::move(operands), std::move(saves)});
   }
 
   void make_rope_table() {
     rope_table_ = add_value("rope_table", ValueRole::table,
                             bytes_of(shape_.length * decoder_.head_dim, Dtype::float32));
-    const Kernel kernel{.kind = KernelKind::rope_table,
-                        .length = shape_.length,
-                        .head_dim = decoder_.head_dim,
-                        .rope = *decoder_.rope};
+    const RopeTableKernel kernel{
+        .length = shape_.length, .head_dim = decoder_.head_dim, .rope = *decoder_.rope};
     graph_.setup.push_back({"rope_table", kernel, {}, {write(rope_table_)}, {}});
   }
 
@@ -102,13 +99,13 @@ class ForwardBuilder {
     const ParameterId wte = decoder_.token_embedding;
     const ParameterId wpe = decoder_.position_embedding;
     const ValueId x = activation("embedding", rows() * decoder_.width);
-    const Kernel kernel{.kind = KernelKind::embedding_forward,
-                        .rows = rows(),
-                        .in = decoder_.width,
-                        .out = decoder_.vocabulary,
-                        .batch = shape_.batch,
-                        .length = shape_.length,
-                        .positions = wpe ? decoder_.max_positions : 0};
+    const EmbeddingForwardKernel kernel{.dtype = element(),
+                                        .rows = rows(),
+                                        .width = decoder_.width,
+                                        .vocabulary = decoder_.vocabulary,
+                                        .batch = shape_.batch,
+                                        .length = shape_.length,
+                                        .positions = wpe ? decoder_.max_positions : 0};
     emit(parent_of(model_.parameters[wte.value].name), kernel,
          {read(tokens_), read(parameter(wte)), read(parameter(wpe)), write(x)}, {});
     return x;
@@ -119,12 +116,12 @@ class ForwardBuilder {
     const bool centred = norm.kind == NormKind::layer_norm;
     const ValueId mean = centred ? statistics(norm.module + ".mean", rows()) : ValueId{};
     const ValueId rstd = statistics(norm.module + ".rstd", rows());
-    const Kernel kernel{.kind = KernelKind::norm_forward,
-                        .norm = norm.kind,
-                        .has_bias = norm.bias.valid(),
-                        .rows = rows(),
-                        .in = decoder_.width,
-                        .epsilon = norm.epsilon};
+    const NormForwardKernel kernel{.norm = norm.kind,
+                                   .dtype = element(),
+                                   .has_bias = norm.bias.valid(),
+                                   .rows = rows(),
+                                   .width = decoder_.width,
+                                   .epsilon = norm.epsilon};
     std::vector<ValueId> saves{x, rstd};
     if (centred) saves.push_back(mean);
     emit(norm.module, kernel,
@@ -134,9 +131,9 @@ class ForwardBuilder {
     return y;
   }
 
-  static Kernel linear_kernel(const Linear& linear, std::int64_t rows) {
-    return {.kind = KernelKind::linear_forward,
-            .layout = linear.layout,
+  LinearForwardKernel linear_kernel(const Linear& linear, std::int64_t rows) const {
+    return {.layout = linear.layout,
+            .dtype = element(),
             .has_bias = linear.bias.valid(),
             .rows = rows,
             .in = linear.in,
@@ -145,7 +142,7 @@ class ForwardBuilder {
 
   ValueId linear(const Linear& linear, ValueId x, ValueId residual) {
     const ValueId y = activation(linear.module, rows() * linear.out);
-    Kernel kernel = linear_kernel(linear, rows());
+    LinearForwardKernel kernel = linear_kernel(linear, rows());
     kernel.has_residual = residual.valid();
     emit(linear.module, kernel,
          {read(x), read(parameter(linear.weight)), read(parameter(linear.bias)), read(residual),
@@ -158,7 +155,7 @@ class ForwardBuilder {
   ValueId linear_gelu(const Linear& linear, std::string name, ValueId x) {
     const ValueId h = activation(linear.module, rows() * linear.out);
     const ValueId y = activation(std::move(name), rows() * linear.out);
-    Kernel kernel = linear_kernel(linear, rows());
+    LinearForwardKernel kernel = linear_kernel(linear, rows());
     kernel.has_gelu = true;
     emit(linear.module, kernel,
          {read(x),
@@ -192,24 +189,36 @@ class ForwardBuilder {
     return {q, k, v, 0, 0, q_width, kv_width};
   }
 
-  Kernel attention_kernel(KernelKind kind, const Projected& p, double scale) const {
-    return {.kind = kind,
-            .rows = rows(),
-            .batch = shape_.batch,
-            .length = shape_.length,
-            .heads = decoder_.heads,
-            .kv_heads = decoder_.kv_heads,
-            .head_dim = decoder_.head_dim,
-            .q_stride = p.q_stride,
-            .kv_stride = p.kv_stride,
-            .scale = scale};
+  RopeForwardKernel rope_kernel(const Projected& p) const {
+    return {{.dtype = element(),
+             .rows = rows(),
+             .batch = shape_.batch,
+             .length = shape_.length,
+             .heads = decoder_.heads,
+             .kv_heads = decoder_.kv_heads,
+             .head_dim = decoder_.head_dim,
+             .q_stride = p.q_stride,
+             .kv_stride = p.kv_stride}};
+  }
+
+  AttentionForwardKernel attention_kernel(const Projected& p, double scale) const {
+    return {{.dtype = element(),
+             .rows = rows(),
+             .batch = shape_.batch,
+             .length = shape_.length,
+             .heads = decoder_.heads,
+             .kv_heads = decoder_.kv_heads,
+             .head_dim = decoder_.head_dim,
+             .q_stride = p.q_stride,
+             .kv_stride = p.kv_stride,
+             .scale = scale}};
   }
 
   ValueId attend(const DecoderBlock& block, int index, ValueId x) {
     const Projected p = project(block, x);
     const std::string module = parent_of(block.attention_out.module);
     if (rope_table_) {
-      emit(module + ".rope", attention_kernel(KernelKind::rope_forward, p, 1),
+      emit(module + ".rope", rope_kernel(p),
            {read(rope_table_), from(p.q, 0, Access::read_write),
             from(p.k, p.k_first, Access::read_write)},
            {});
@@ -222,7 +231,7 @@ class ForwardBuilder {
     const bool fused = p.k == p.q;
     std::vector<ValueId> saves =
         fused ? std::vector{p.q, y, lse} : std::vector{p.q, p.k, p.v, y, lse};
-    emit(module, attention_kernel(KernelKind::attention_forward, p, scale),
+    emit(module, attention_kernel(p, scale),
          {from(p.q, 0, Access::read), from(p.k, p.k_first, Access::read),
           from(p.v, p.v_first, Access::read), write(y), write(lse)},
          std::move(saves));
@@ -236,14 +245,16 @@ class ForwardBuilder {
       if (shape_.fusions.linear_gelu) return linear_gelu(block.mlp_in[0], module + ".gelu", x);
       const ValueId h = linear(block.mlp_in[0], x, {});
       const ValueId y = activation(module + ".gelu", rows() * width);
-      emit(module + ".gelu", {.kind = KernelKind::gelu_forward, .rows = rows(), .in = width},
+      emit(module + ".gelu",
+           GeluForwardKernel{{.dtype = element(), .rows = rows(), .features = width}},
            {read(h), write(y)}, {h});
       return y;
     }
     const ValueId gate = linear(block.mlp_in[0], x, {});
     const ValueId up = linear(block.mlp_in[1], x, {});
     const ValueId y = activation(module + ".swiglu", rows() * width);
-    emit(module + ".swiglu", {.kind = KernelKind::swiglu_forward, .rows = rows(), .in = width},
+    emit(module + ".swiglu",
+         SwigluForwardKernel{{.dtype = element(), .rows = rows(), .features = width}},
          {read(gate), read(up), write(y)}, {gate, up});
     return y;
   }
@@ -281,7 +292,7 @@ class ForwardBuilder {
   ValueId count_targets() {
     const ValueId counted =
         add_value("counted", ValueRole::activation, bytes_of(1, Dtype::float64));
-    emit("loss", {.kind = KernelKind::count_targets, .rows = rows()},
+    emit("loss", CountTargetsKernel{.dtype = element(), .rows = rows()},
          {read(targets_), write(counted)}, {});
     return counted;
   }
@@ -290,7 +301,7 @@ class ForwardBuilder {
   ValueId head(const Chunk& chunk, ValueId x) {
     const Linear& linear = decoder_.head;
     const ValueId logits = activation(linear.module + chunk.suffix, chunk.rows * chunk.stride);
-    Kernel kernel = linear_kernel(linear, chunk.rows);
+    LinearForwardKernel kernel = linear_kernel(linear, chunk.rows);
     kernel.out_stride = chunk.stride == linear.out ? 0 : chunk.stride;
     const GraphOperand of_x{x, bytes_of(chunk.first * linear.in, element()),
                             bytes_of(chunk.rows * linear.in, element()), Access::read};
@@ -301,12 +312,13 @@ class ForwardBuilder {
   }
 
   void add_loss(const Chunk& chunk, ValueId logits, ValueId counted, ValueId loss) {
-    const Kernel kernel{.kind = KernelKind::cross_entropy,
-                        .has_count = counted.valid(),
-                        .rows = chunk.rows,
-                        .out = decoder_.vocabulary,
-                        .out_stride = chunk.stride == decoder_.vocabulary ? 0 : chunk.stride,
-                        .scale = shape_.loss_scale};
+    const std::int64_t classes = decoder_.vocabulary;
+    const CrossEntropyKernel kernel{.dtype = element(),
+                                    .has_count = counted.valid(),
+                                    .rows = chunk.rows,
+                                    .classes = classes,
+                                    .logits_stride = chunk.stride == classes ? 0 : chunk.stride,
+                                    .scale = shape_.loss_scale};
     const GraphOperand targets{targets_, bytes_of(chunk.first, Dtype::int32),
                                bytes_of(chunk.rows, Dtype::int32), Access::read};
     emit("loss" + chunk.suffix, kernel, {targets, update(logits), update(loss), read(counted)},

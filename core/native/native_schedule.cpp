@@ -31,7 +31,7 @@ Schedule empty_schedule(const NativeStep& step, int rank) {
 
 void zero_loss(const NativeStorage& storage, ScheduleBuilder& builder) {
   builder.add_kernel({.name = "zero loss", .phase = Phase::zero_grad},
-                     {.kind = KernelKind::fill_zero, .elements = 2},
+                     FillZeroKernel{.elements = 2},
                      {ScheduleBuilder::part(storage.loss, {.count = 2}, Access::write), {}});
 }
 

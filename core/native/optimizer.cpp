@@ -100,9 +100,8 @@ class OptimizerPass {
                                   pieces.first_of_unit[id.value]);
     builder_.add_kernel(
         {.name = named("sum_of_squares", unit_at(id)), .phase = Phase::clip, .unit = id},
-        {.kind = KernelKind::sum_of_squares,
-         .gradient_dtype = step_.dtypes.gradients,
-         .elements = elements_of(slices)},
+        SumOfSquaresKernel{.gradient_dtype = step_.dtypes.gradients,
+                           .elements = elements_of(slices)},
         {gradient_operand(id, Access::read), own, {}}, slices);
   }
 
@@ -124,10 +123,9 @@ class OptimizerPass {
                      [](const Slice& a, const Slice& b) { return a.parameter < b.parameter; });
     builder_.add_kernel(
         {.name = "clip_coefficient", .phase = Phase::clip},
-        {.kind = KernelKind::clip_coefficient,
-         .has_clip = step_.workload.clip > 0,
-         .elements = pieces.by_rank * parts,
-         .clip = step_.workload.clip},
+        ClipCoefficientKernel{.has_clip = step_.workload.clip > 0,
+                              .pieces = pieces.by_rank * parts,
+                              .clip = step_.workload.clip},
         {builder_.whole(storage, Access::read), builder_.whole(storage_.clip, Access::write), {}},
         slices);
   }
@@ -141,19 +139,35 @@ class OptimizerPass {
     return own_part(parameters, unit, step_.shard.index, step_.dtypes.compute, access);
   }
 
+  Kernel update_kernel(std::int64_t elements) const {
+    const Optimizer& optimizer = step_.workload.optimizer;
+    if (optimizer.kind == OptimizerKind::adamw)
+      return AdamWKernel{.dtype = step_.dtypes.updated,
+                         .gradient_dtype = step_.dtypes.gradients,
+                         .has_clip = step_.workload.clip > 0,
+                         .has_copy = step_.dtypes.has_master(),
+                         .elements = elements,
+                         .epsilon = optimizer.epsilon,
+                         .beta1 = optimizer.beta1,
+                         .beta2 = optimizer.beta2,
+                         .weight_decay = optimizer.weight_decay};
+    return SgdKernel{.dtype = step_.dtypes.updated,
+                     .gradient_dtype = step_.dtypes.gradients,
+                     .nesterov = optimizer.nesterov,
+                     .has_clip = step_.workload.clip > 0,
+                     .has_copy = step_.dtypes.has_master(),
+                     .elements = elements,
+                     .momentum = optimizer.momentum,
+                     .weight_decay = optimizer.weight_decay};
+  }
+
   void update(UnitId id) {
     const Unit& unit = unit_at(id);
     const UnitState& state = storage_.units[id.value];
     const Part part = optimizer_part(unit);
     const auto slices = slices_in(step_.model, unit, part.first, part.elements, 0);
-    const Optimizer& optimizer = step_.workload.optimizer;
     const bool has_master = step_.dtypes.has_master();
-    Kernel kernel{.dtype = step_.dtypes.updated,
-                  .gradient_dtype = step_.dtypes.gradients,
-                  .has_clip = step_.workload.clip > 0,
-                  .has_copy = has_master,
-                  .elements = elements_of(slices),
-                  .weight_decay = optimizer.weight_decay};
+    const Kernel kernel = update_kernel(elements_of(slices));
     std::vector<Operand> operands{builder_.whole(storage_.clip, Access::read),
                                   gradient_operand(id, Access::read),
                                   has_master ? builder_.whole(state.master, Access::read_write)
@@ -162,20 +176,10 @@ class OptimizerPass {
       operands.push_back(buffer ? builder_.whole(buffer, Access::read_write) : Operand{});
     };
     add_state(state.first_state);
-    if (optimizer.kind == OptimizerKind::adamw) {
-      kernel.kind = KernelKind::adamw;
-      kernel.beta1 = optimizer.beta1;
-      kernel.beta2 = optimizer.beta2;
-      kernel.epsilon = optimizer.epsilon;
-      add_state(state.second_state);
-    } else {
-      kernel.kind = KernelKind::sgd;
-      kernel.beta1 = optimizer.momentum;
-      kernel.nesterov = optimizer.nesterov;
-    }
+    if (kernel.kind() == KernelKind::adamw) add_state(state.second_state);
     operands.push_back(has_master ? parameter_operand(id, Access::write) : Operand{});
     operands.emplace_back();
-    const ScheduleBuilder::Label label{.name = named(name_of(kernel.kind), unit),
+    const ScheduleBuilder::Label label{.name = named(name_of(kernel.kind()), unit),
                                        .kind = OperationKind::optimizer,
                                        .phase = Phase::optimizer,
                                        .unit = id};

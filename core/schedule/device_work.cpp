@@ -56,15 +56,17 @@ constexpr std::array<WorkKind, kernel_kind_count> work_kinds{
 };
 
 /// y [rows, out] = x [rows, in] W and the products of its backward, as rows x columns over depth.
-MatmulShape matmul_of(const Kernel& k) {
-  if (k.kind == KernelKind::linear_backward_input)
-    return {.batch = 1, .m = k.rows, .n = k.in, .k = k.out};
-  if (k.kind == KernelKind::linear_backward_weight)
-    return {.batch = 1, .m = k.out, .n = k.in, .k = k.rows};
+MatmulShape matmul_of(const LinearForwardKernel& k) {
   return {.batch = 1, .m = k.rows, .n = k.out, .k = k.in};
 }
+MatmulShape matmul_of(const LinearBackwardInputKernel& k) {
+  return {.batch = 1, .m = k.rows, .n = k.in, .k = k.out};
+}
+MatmulShape matmul_of(const LinearBackwardWeightKernel& k) {
+  return {.batch = 1, .m = k.out, .n = k.in, .k = k.rows};
+}
 
-AttentionShape attention_of(const Kernel& k) {
+AttentionShape shape_of(const AttentionKernel& k) {
   return {.batch = k.batch,
           .heads = k.heads,
           .kv_heads = k.kv_heads,
@@ -118,13 +120,15 @@ Flops attention_flops(const AttentionShape& shape, bool backward) {
 }
 
 DeviceWork device_work(const Kernel& kernel) {
-  DeviceWork work{.kind = work_kinds[static_cast<std::size_t>(kernel.kind)],
-                  .dtype = kernel.dtype,
+  DeviceWork work{.kind = work_kinds[static_cast<std::size_t>(kernel.kind())],
+                  .dtype = kernel.dtype(),
                   .bytes = bytes_of(kernel),
                   .flops = flops_of(kernel)};
-  if (work.kind == WorkKind::matmul) work.matmul = matmul_of(kernel);
-  if (work.kind == WorkKind::attention_forward || work.kind == WorkKind::attention_backward)
-    work.attention = attention_of(kernel);
+  kernel.visit([&]<class K>(const K& k) {
+    if constexpr (LinearKernel<K>) work.matmul = matmul_of(k);
+  });
+  if (const AttentionKernel* attention = attention_of(kernel))
+    work.attention = shape_of(*attention);
   return work;
 }
 

@@ -7,7 +7,7 @@ bool is_attention_backward(const Schedule& schedule, const Operation& operation)
   if (operation.work != Operation::no_work)
     return schedule.works[operation.work].kind == WorkKind::attention_backward;
   return operation.kind == OperationKind::compute && operation.detail != Operation::no_kernel &&
-         schedule.kernels[operation.detail].kind == KernelKind::attention_backward;
+         schedule.kernels[operation.detail].kind() == KernelKind::attention_backward;
 }
 
 Flops needed(const Schedule& schedule, const Operation& operation) {

@@ -1,18 +1,15 @@
 #include "core/schedule/samples.h"
 
+#include "core/schedule/kernel_fields.h"
+
 namespace shardscope {
 
 Kernel cost_key(const Kernel& kernel) {
-  const Kernel defaults;
-  Kernel key = kernel;
-  key.epsilon = defaults.epsilon;
-  key.scale = defaults.scale;
-  key.beta1 = defaults.beta1;
-  key.beta2 = defaults.beta2;
-  key.weight_decay = defaults.weight_decay;
-  key.clip = defaults.clip;
-  key.rope = defaults.rope;
-  return key;
+  return kernel.visit([]<class K>(const K& k) -> Kernel {
+    K key;
+    for_each_cost_field<K>([&](std::string_view, auto member) { key.*member = k.*member; });
+    return key;
+  });
 }
 
 }  // namespace shardscope

@@ -10,8 +10,8 @@
 
 namespace shardscope {
 
-/// The kernel without the factors that do not change its cost (epsilon, scale, betas, decay, clip,
-/// rope frequencies): kernels with equal keys cost the same.
+/// The kernel without the factors that do not change its cost (kernel_fields.h): kernels with equal
+/// keys cost the same.
 Kernel cost_key(const Kernel& kernel);
 
 /// One timed kernel.

@@ -32,21 +32,21 @@ RooflineFigures roofline_figures(const HardwareProfile& profile, Dtype dtype) {
 
 CostModel::CostModel(const HardwareProfile& profile) : profile_(profile), collectives_(profile) {
   for (const KernelSample& sample : profile.kernels) {
-    samples_[index_of(sample.kernel.kind)].push_back({cost_key(sample.kernel), sample.time});
-    rates_[index_of(sample.kernel.kind)][sample.kernel.dtype].add(sample);
+    samples_[index_of(sample.kernel.kind())].push_back({cost_key(sample.kernel), sample.time});
+    rates_[index_of(sample.kernel.kind())][sample.kernel.dtype()].add(sample);
   }
 }
 
 const KernelSample* CostModel::sample_of(const Kernel& kernel) const {
-  const std::vector<KernelSample>& samples = samples_[index_of(kernel.kind)];
+  const std::vector<KernelSample>& samples = samples_[index_of(kernel.kind())];
   const auto found = std::ranges::find(samples, cost_key(kernel), &KernelSample::kernel);
   return found == samples.end() ? nullptr : &*found;
 }
 
 const RateTable& CostModel::rates_of(const Kernel& kernel) const {
   static const RateTable none;
-  const std::map<Dtype, RateTable>& by_dtype = rates_[index_of(kernel.kind)];
-  const auto own = by_dtype.find(kernel.dtype);
+  const std::map<Dtype, RateTable>& by_dtype = rates_[index_of(kernel.kind())];
+  const auto own = by_dtype.find(kernel.dtype());
   if (own != by_dtype.end() && !own->second.empty()) return own->second;
   for (const auto& [dtype, rates] : by_dtype)
     if (!rates.empty()) return rates;
@@ -56,9 +56,9 @@ const RateTable& CostModel::rates_of(const Kernel& kernel) const {
 bool CostModel::borrows(const Kernel& kernel) const {
   if (sample_of(kernel) != nullptr) return false;
   const RateTable& rates = rates_of(kernel);
-  if (rates.empty()) return kernel.dtype == Dtype::bfloat16 && !profile_.peak_bfloat16;
-  const auto own = rates_[index_of(kernel.kind)].find(kernel.dtype);
-  return own == rates_[index_of(kernel.kind)].end() || &own->second != &rates;
+  if (rates.empty()) return kernel.dtype() == Dtype::bfloat16 && !profile_.peak_bfloat16;
+  const auto own = rates_[index_of(kernel.kind())].find(kernel.dtype());
+  return own == rates_[index_of(kernel.kind())].end() || &own->second != &rates;
 }
 
 Duration CostModel::kernel_time(const Kernel& kernel) const {
@@ -91,7 +91,7 @@ std::vector<std::string> assumptions(const Schedule& schedule, const HardwarePro
   const CostModel model(profile);
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float32}) {
     const auto borrowed = std::ranges::count_if(schedule.kernels, [&](const Kernel& kernel) {
-      return kernel.dtype == dtype && model.borrows(kernel);
+      return kernel.dtype() == dtype && model.borrows(kernel);
     });
     if (borrowed == 0) continue;
     return {

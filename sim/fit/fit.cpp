@@ -140,12 +140,12 @@ class Fitter {
     std::map<KernelKind, Sums> by_kind;
     for (std::size_t i = 0; i < seen.size(); ++i)
       if (seen[i].calls > 0)
-        by_kind[run_.kernels.subjects[i].kind].add(predictor.time(run_.kernels.subjects[i]),
-                                                   seen[i]);
+        by_kind[run_.kernels.subjects[i].kind()].add(predictor.time(run_.kernels.subjects[i]),
+                                                     seen[i]);
     for (const auto& [kind, sums] : by_kind) {
       report(fmt::format("kernels {}", name_of(kind)), sums);
       for (KernelSample& sample : fit_.profile.kernels)
-        if (sample.kernel.kind == kind)
+        if (sample.kernel.kind() == kind)
           sample.time = Duration::from_seconds(sample.time.seconds() * sums.factor());
     }
     for (std::size_t i = 0; i < seen.size(); ++i)

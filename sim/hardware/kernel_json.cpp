@@ -2,51 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <string_view>
-#include <utility>
+#include <type_traits>
 #include <vector>
+
+#include "core/schedule/kernel_fields.h"
 
 namespace shardscope {
 namespace {
 
-struct FlagField {
-  std::string_view key;
-  bool Kernel::*member;
-};
-constexpr FlagField flag_fields[] = {
-    {"accumulate", &Kernel::accumulate},     {"accumulate_input", &Kernel::accumulate_input},
-    {"has_bias", &Kernel::has_bias},         {"has_weight_gradient", &Kernel::has_weight_gradient},
-    {"has_residual", &Kernel::has_residual}, {"nesterov", &Kernel::nesterov},
-    {"has_clip", &Kernel::has_clip},         {"has_copy", &Kernel::has_copy},
-    {"has_gelu", &Kernel::has_gelu},         {"has_count", &Kernel::has_count},
-};
-
-struct DtypeField {
-  std::string_view key;
-  Dtype Kernel::*member;
-};
-constexpr DtypeField dtype_fields[] = {{"dtype", &Kernel::dtype},
-                                       {"gradient_dtype", &Kernel::gradient_dtype}};
-
-struct SizeField {
-  std::string_view key;
-  std::int64_t Kernel::*member;
-};
-constexpr SizeField size_fields[] = {
-    {"rows", &Kernel::rows},
-    {"in", &Kernel::in},
-    {"out", &Kernel::out},
-    {"batch", &Kernel::batch},
-    {"length", &Kernel::length},
-    {"heads", &Kernel::heads},
-    {"kv_heads", &Kernel::kv_heads},
-    {"head_dim", &Kernel::head_dim},
-    {"q_stride", &Kernel::q_stride},
-    {"kv_stride", &Kernel::kv_stride},
-    {"elements", &Kernel::elements},
-    {"positions", &Kernel::positions},
-    {"out_stride", &Kernel::out_stride},
-};
+// Every key that a kernel of some kind has, by what stands behind it.
+constexpr std::string_view dtype_keys[] = {"dtype", "gradient_dtype"};
+constexpr std::string_view flag_keys[] = {
+    "accumulate",   "accumulate_input", "has_bias", "has_weight_gradient",
+    "has_residual", "nesterov",         "has_clip", "has_copy",
+    "has_gelu",     "has_count"};
+constexpr std::string_view size_keys[] = {
+    "rows",     "in",       "out",       "batch",    "length",    "heads",     "kv_heads",
+    "head_dim", "q_stride", "kv_stride", "elements", "positions", "out_stride"};
 constexpr std::int64_t largest_size = std::int64_t{1} << 40;
 
 constexpr std::string_view layout_name(WeightLayout layout) {
@@ -79,53 +53,67 @@ const std::vector<KernelKind>& all_kernel_kinds() {
 
 std::vector<std::string_view> known_keys() {
   std::vector<std::string_view> keys{"kind", "layout", "norm"};
-  for (const DtypeField& field : dtype_fields) keys.push_back(field.key);
-  for (const FlagField& field : flag_fields) keys.push_back(field.key);
-  for (const SizeField& field : size_fields) keys.push_back(field.key);
+  for (const std::string_view key : dtype_keys) keys.push_back(key);
+  for (const std::string_view key : flag_keys) keys.push_back(key);
+  for (const std::string_view key : size_keys) keys.push_back(key);
   return keys;
+}
+
+std::string text_of(WeightLayout layout) { return fmt::format("\"{}\"", layout_name(layout)); }
+std::string text_of(NormKind norm) { return fmt::format("\"{}\"", norm_name(norm)); }
+std::string text_of(Dtype dtype) { return fmt::format("\"{}\"", name_of(dtype)); }
+std::string text_of(bool flag) { return flag ? "true" : "false"; }
+std::string text_of(std::int64_t size) { return std::to_string(size); }
+
+/// The fields of the file by their keys, as numbers.
+using Given = std::map<std::string_view, std::int64_t>;
+
+Given read_fields(const JsonValue& value) {
+  Given given;
+  const auto give = [&](std::string_view key, auto field) {
+    given[key] = static_cast<std::int64_t>(field);
+  };
+  if (const auto layout = value.find("layout"))
+    give("layout", read_choice(*layout, std::vector{WeightLayout::in_out, WeightLayout::out_in},
+                               layout_name));
+  if (const auto norm = value.find("norm"))
+    give("norm",
+         read_choice(*norm, std::vector{NormKind::layer_norm, NormKind::rms_norm}, norm_name));
+  for (const std::string_view key : dtype_keys)
+    if (const auto dtype = value.find(key))
+      give(key, read_choice(*dtype, std::vector{Dtype::float32, Dtype::bfloat16},
+                            [](Dtype choice) { return name_of(choice); }));
+  for (const std::string_view key : flag_keys)
+    if (const auto flag = value.find(key)) give(key, flag->boolean());
+  for (const std::string_view key : size_keys)
+    if (const auto size = value.find(key)) give(key, size->integer(0, largest_size));
+  return given;
 }
 
 }  // namespace
 
 std::string kernel_json(const Kernel& kernel) {
-  const Kernel defaults;
-  std::string text = fmt::format("{{\"kind\": \"{}\"", name_of(kernel.kind));
-  if (kernel.layout != defaults.layout)
-    text += fmt::format(", \"layout\": \"{}\"", layout_name(kernel.layout));
-  if (kernel.norm != defaults.norm)
-    text += fmt::format(", \"norm\": \"{}\"", norm_name(kernel.norm));
-  for (const DtypeField& field : dtype_fields)
-    if (kernel.*field.member != defaults.*field.member)
-      text += fmt::format(", \"{}\": \"{}\"", field.key, name_of(kernel.*field.member));
-  for (const FlagField& field : flag_fields)
-    if (kernel.*field.member != defaults.*field.member)
-      text += fmt::format(", \"{}\": {}", field.key, kernel.*field.member);
-  for (const SizeField& field : size_fields)
-    if (kernel.*field.member != defaults.*field.member)
-      text += fmt::format(", \"{}\": {}", field.key, kernel.*field.member);
-  return text + "}";
+  return kernel.visit([]<class K>(const K& k) {
+    std::string text = fmt::format("{{\"kind\": \"{}\"", name_of(K::kind));
+    for_each_cost_field<K>([&, defaults = K{}](std::string_view key, auto field) {
+      if (k.*field != defaults.*field) text += fmt::format(", \"{}\": {}", key, text_of(k.*field));
+    });
+    return text + "}";
+  });
 }
 
 Kernel read_kernel(const JsonValue& value) {
   value.only_keys(known_keys());
-  Kernel kernel;
-  kernel.kind = read_choice(value.at("kind"), all_kernel_kinds(),
-                            [](KernelKind kind) { return name_of(kind); });
-  if (const auto layout = value.find("layout"))
-    kernel.layout =
-        read_choice(*layout, std::vector{WeightLayout::in_out, WeightLayout::out_in}, layout_name);
-  if (const auto norm = value.find("norm"))
-    kernel.norm =
-        read_choice(*norm, std::vector{NormKind::layer_norm, NormKind::rms_norm}, norm_name);
-  for (const DtypeField& field : dtype_fields)
-    if (const auto dtype = value.find(field.key))
-      kernel.*field.member = read_choice(*dtype, std::vector{Dtype::float32, Dtype::bfloat16},
-                                         [](Dtype choice) { return name_of(choice); });
-  for (const FlagField& field : flag_fields)
-    if (const auto flag = value.find(field.key)) kernel.*field.member = flag->boolean();
-  for (const SizeField& field : size_fields)
-    if (const auto size = value.find(field.key))
-      kernel.*field.member = size->integer(0, largest_size);
+  Kernel kernel = default_kernel(read_choice(value.at("kind"), all_kernel_kinds(),
+                                             [](KernelKind kind) { return name_of(kind); }));
+  const Given given = read_fields(value);
+  kernel.visit([&]<class K>(K& k) {
+    for_each_cost_field<K>([&](std::string_view key, auto field) {
+      using Field = std::remove_reference_t<decltype(k.*field)>;
+      if (const auto found = given.find(key); found != given.end())
+        k.*field = static_cast<Field>(found->second);
+    });
+  });
   return kernel;
 }
 

@@ -12,7 +12,8 @@ namespace shardscope {
 /// `cost_key` that differ from their default.
 std::string kernel_json(const Kernel& kernel);
 
-/// Reads it back; unknown keys and kinds, and sizes that are negative or over 2^40, throw Error.
+/// Reads it back; unknown keys and kinds, and sizes that are negative or over 2^40, throw Error. A
+/// key that only other kinds have is checked and left out.
 Kernel read_kernel(const JsonValue& value);
 
 }  // namespace shardscope

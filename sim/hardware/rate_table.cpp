@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string_view>
+#include <type_traits>
+
+#include "core/schedule/kernel_fields.h"
 
 namespace shardscope {
 namespace {
@@ -11,20 +15,34 @@ double octaves_of(double size) { return std::log2(std::max(size, 1.0)); }
 
 double size(std::int64_t n) { return static_cast<double>(n); }
 
-/// Switches as bits; another layout or norm is another code path and counts as three of the others.
-std::uint32_t switches_of(const Kernel& k) {
-  std::uint32_t bits = 0;
-  int next = 0;
-  const auto add = [&](bool on, int weight) {
-    for (int i = 0; i < weight; ++i) bits |= static_cast<std::uint32_t>(on) << next++;
-  };
-  add(k.layout == WeightLayout::in_out, 3);
-  add(k.norm == NormKind::rms_norm, 3);
-  for (bool flag :
-       {k.accumulate, k.accumulate_input, k.has_bias, k.has_weight_gradient, k.has_residual,
-        k.has_gelu, k.nesterov, k.has_clip, k.has_copy, k.gradient_dtype != k.dtype})
-    add(flag, 1);
-  return bits;
+/// Bits that are set where a kernel differs from another by a switch.
+class Switches {
+ public:
+  void add(bool on) { bits_ |= static_cast<std::uint32_t>(on) << next_++; }
+  /// Another layout or norm is another code path and counts as three switches.
+  void add_path(bool other) {
+    for (int i = 0; i < 3; ++i) add(other);
+  }
+  std::uint32_t bits() const { return bits_; }
+
+ private:
+  std::uint32_t bits_ = 0;
+  int next_ = 0;
+};
+
+std::uint32_t switches_of(const Kernel& kernel) {
+  return kernel.visit([]<class K>(const K& k) {
+    Switches switches;
+    if constexpr (requires { k.layout; }) switches.add_path(k.layout == WeightLayout::in_out);
+    if constexpr (requires { k.norm; }) switches.add_path(k.norm == NormKind::rms_norm);
+    for_each_cost_field<K>([&](std::string_view key, auto field) {
+      // Where the count of targets comes from changes no rate.
+      if constexpr (std::is_same_v<decltype(k.*field), const bool&>)
+        if (key != "has_count") switches.add(k.*field);
+    });
+    switches.add(gradient_dtype_of(k) != dtype_of(k));
+    return switches.bits();
+  });
 }
 
 double squared_distance(const RatePoint& a, const RatePoint& b) {
@@ -35,35 +53,32 @@ double squared_distance(const RatePoint& a, const RatePoint& b) {
   return sum;
 }
 
-bool is_matrix_product(KernelKind kind) {
-  return kind == KernelKind::linear_forward || kind == KernelKind::linear_backward_input ||
-         kind == KernelKind::linear_backward_weight;
-}
+bool is_of_products(KernelKind kind) { return is_linear(kind) || is_attention(kind); }
 
-bool is_attention(KernelKind kind) {
-  return kind == KernelKind::attention_forward || kind == KernelKind::attention_backward;
+/// The sizes that a rate depends on: of products theirs, of all others the work.
+std::array<double, 3> octaves_at(const Kernel& kernel) {
+  return kernel.visit([&]<class K>(const K& k) -> std::array<double, 3> {
+    if constexpr (is_linear(K::kind))
+      return {octaves_of(size(k.rows)), octaves_of(size(k.in)), octaves_of(size(k.out))};
+    else if constexpr (is_attention(K::kind))
+      return {octaves_of(size(k.length)), octaves_of(size(k.head_dim)),
+              octaves_of(size(k.batch * k.heads))};
+    else
+      return {octaves_of(work_of(kernel)), 0, 0};
+  });
 }
 
 }  // namespace
 
 RatePoint rate_point(const Kernel& kernel) {
-  RatePoint point{.switches = switches_of(kernel)};
-  if (is_matrix_product(kernel.kind))
-    point.octaves = {octaves_of(size(kernel.rows)), octaves_of(size(kernel.in)),
-                     octaves_of(size(kernel.out))};
-  else if (is_attention(kernel.kind))
-    point.octaves = {octaves_of(size(kernel.length)), octaves_of(size(kernel.head_dim)),
-                     octaves_of(size(kernel.batch * kernel.heads))};
-  else
-    point.octaves = {octaves_of(work_of(kernel)), 0, 0};
-  return point;
+  return {.octaves = octaves_at(kernel), .switches = switches_of(kernel)};
 }
 
 double work_of(const Kernel& kernel) {
-  const bool by_flops = is_matrix_product(kernel.kind) || is_attention(kernel.kind);
   // A sample read from a file has only the fields of its cost key, so that both sides must count by
   // them.
-  return size(by_flops ? flops_of(kernel).count : bytes_of(cost_key(kernel)).count);
+  return size(is_of_products(kernel.kind()) ? flops_of(kernel).count
+                                            : bytes_of(cost_key(kernel)).count);
 }
 
 void RateTable::add(const KernelSample& sample) {

@@ -22,17 +22,8 @@ void multiply(std::optional<Quantity>& quantity, double factor) {
   if (quantity) multiply(*quantity, factor);
 }
 
-bool is_product(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::linear_forward:
-    case KernelKind::linear_backward_input:
-    case KernelKind::linear_backward_weight:
-    case KernelKind::attention_forward:
-    case KernelKind::attention_backward:
-      return true;
-    default:
-      return false;
-  }
+bool is_product(const Kernel& kernel) {
+  return is_linear(kernel.kind()) || is_attention(kernel.kind());
 }
 
 /// The figures of these names, where the profile has them, are nobody's any more.
@@ -56,14 +47,14 @@ void scale_flop_rate(HardwareProfile& profile, double factor) {
       multiply(*rate, factor);
   }
   for (KernelSample& sample : profile.kernels)
-    if (is_product(sample.kernel.kind)) multiply(sample.time, 1 / factor);
+    if (is_product(sample.kernel)) multiply(sample.time, 1 / factor);
   mark(profile, {"peak", "peak_bfloat16", "gpu", "kernels"}, factor);
 }
 
 void scale_memory_bandwidth(HardwareProfile& profile, double factor) {
   multiply(profile.memory_bandwidth, factor);
   for (KernelSample& sample : profile.kernels)
-    if (!is_product(sample.kernel.kind)) multiply(sample.time, 1 / factor);
+    if (!is_product(sample.kernel)) multiply(sample.time, 1 / factor);
   mark(profile, {"memory_bandwidth", "kernels"}, factor);
 }
 

@@ -68,17 +68,14 @@ std::vector<Layout> layouts() {
   return all;
 }
 
-std::optional<Shape> product_of(const Kernel& k) {
-  switch (k.kind) {
-    case KernelKind::linear_forward:
-      return Shape{k.rows, k.out, k.in, k.dtype, k.dtype};
-    case KernelKind::linear_backward_input:
-      return Shape{k.rows, k.in, k.out, k.dtype, k.dtype};
-    case KernelKind::linear_backward_weight:
-      return Shape{k.in, k.out, k.rows, k.dtype, k.gradient_dtype};
-    default:
-      return std::nullopt;
-  }
+std::optional<Shape> product_of(const Kernel& kernel) {
+  if (const auto* k = kernel.get_if<LinearForwardKernel>())
+    return Shape{k->rows, k->out, k->in, k->dtype, k->dtype};
+  if (const auto* k = kernel.get_if<LinearBackwardInputKernel>())
+    return Shape{k->rows, k->in, k->out, k->dtype, k->dtype};
+  if (const auto* k = kernel.get_if<LinearBackwardWeightKernel>())
+    return Shape{k->in, k->out, k->rows, k->dtype, k->gradient_dtype};
+  return std::nullopt;
 }
 
 /// Every product of a step and how often it is made.

@@ -16,6 +16,9 @@ namespace {
 
 enum class Rate { flops, bytes };
 
+/// Of add, sum_of_squares and adamw.
+constexpr std::int64_t flat_elements = 1 << 24;
+
 /// One kernel with its operands: element counts in the kernel's order, 0 where absent.
 struct Timed {
   std::string name;
@@ -53,12 +56,12 @@ void run(benchmark::State& state, const Timed& timed, const CpuOptions& options)
   device->prepare(timed.kernel);
   Operands operands(timed.floats);
   // Token ids and targets of 0 are valid everywhere.
-  if (timed.kernel.kind == KernelKind::cross_entropy)
-    std::fill_n(static_cast<std::int32_t*>(operands.pointers()[0]), timed.kernel.rows, 0);
+  if (const auto* loss = timed.kernel.get_if<CrossEntropyKernel>())
+    std::fill_n(static_cast<std::int32_t*>(operands.pointers()[0]), loss->rows, 0);
   operands.add(device->workspace(timed.kernel).count + 64);
   const std::vector<Slice> slices{{.parameter = {0},
                                    .offset = 0,
-                                   .elements = timed.kernel.elements,
+                                   .elements = flat_elements,
                                    .parameter_offset = 0,
                                    .piece = 0,
                                    .decay = true}};
@@ -86,25 +89,22 @@ const std::vector<LinearShape> linear_shapes{
     {"llama_25m down", 1024, 1376, 512, WeightLayout::out_in}};
 
 std::vector<Timed> linear_kernels(const LinearShape& s) {
-  Kernel kernel;
-  kernel.layout = s.layout;
-  kernel.rows = s.rows;
-  kernel.in = s.in;
-  kernel.out = s.out;
   const std::int64_t x = s.rows * s.in, y = s.rows * s.out, weight = s.in * s.out;
   std::vector<Timed> timed;
-  const auto add = [&](KernelKind kind, std::vector<std::int64_t> floats) {
-    kernel.kind = kind;
-    kernel.has_bias = false;
-    kernel.accumulate = kind == KernelKind::linear_backward_weight;
-    timed.push_back({.name = fmt::format("{}/{}", name_of(kind), s.name),
+  const auto add = [&](const Kernel& kernel, std::vector<std::int64_t> floats) {
+    timed.push_back({.name = fmt::format("{}/{}", name_of(kernel.kind()), s.name),
                      .kernel = kernel,
                      .floats = std::move(floats),
                      .work = 2.0 * static_cast<double>(x) * static_cast<double>(s.out)});
   };
-  add(KernelKind::linear_forward, {x, weight, 0, 0, y});
-  add(KernelKind::linear_backward_input, {y, weight, x});
-  add(KernelKind::linear_backward_weight, {x, y, weight, 0});
+  add(LinearForwardKernel{.layout = s.layout, .rows = s.rows, .in = s.in, .out = s.out},
+      {x, weight, 0, 0, y});
+  add(LinearBackwardInputKernel{.layout = s.layout, .rows = s.rows, .in = s.in, .out = s.out},
+      {y, weight, x});
+  add(
+      LinearBackwardWeightKernel{
+          .layout = s.layout, .accumulate = true, .rows = s.rows, .in = s.in, .out = s.out},
+      {x, y, weight, 0});
   return timed;
 }
 
@@ -117,29 +117,26 @@ const std::vector<AttentionShape> attention_shapes{{"gpt2_baby 8x256", 8, 256, 6
                                                    {"gpt2_124m 1x1024", 1, 1024, 12, 12}};
 
 std::vector<Timed> attention_kernels(const AttentionShape& s) {
-  Kernel kernel;
-  kernel.batch = s.batch;
-  kernel.length = s.length;
-  kernel.rows = s.batch * s.length;
-  kernel.heads = s.heads;
-  kernel.kv_heads = s.kv_heads;
-  kernel.head_dim = 64;
-  kernel.q_stride = s.heads * 64;
-  kernel.kv_stride = s.kv_heads * 64;
-  kernel.scale = 0.125;
+  const AttentionKernel kernel{.rows = s.batch * s.length,
+                               .batch = s.batch,
+                               .length = s.length,
+                               .heads = s.heads,
+                               .kv_heads = s.kv_heads,
+                               .head_dim = 64,
+                               .q_stride = s.heads * 64,
+                               .kv_stride = s.kv_heads * 64,
+                               .scale = 0.125};
   const std::int64_t q = kernel.rows * kernel.q_stride, kv = kernel.rows * kernel.kv_stride;
   const std::int64_t lse = kernel.rows * s.heads;
   // Two products of length x length x head_dim, of which the causal half counts; backward five.
   const double product = static_cast<double>(q) * static_cast<double>(s.length);
   std::vector<Timed> timed;
-  kernel.kind = KernelKind::attention_forward;
   timed.push_back({.name = fmt::format("attention_forward/{}", s.name),
-                   .kernel = kernel,
+                   .kernel = AttentionForwardKernel{kernel},
                    .floats = {q, kv, kv, q, lse},
                    .work = 2 * product});
-  kernel.kind = KernelKind::attention_backward;
   timed.push_back({.name = fmt::format("attention_backward/{}", s.name),
-                   .kernel = kernel,
+                   .kernel = AttentionBackwardKernel{kernel},
                    .floats = {q, q, kv, kv, q, lse, q, kv, kv},
                    .work = 5 * product});
   return timed;
@@ -147,40 +144,32 @@ std::vector<Timed> attention_kernels(const AttentionShape& s) {
 
 /// Kernels that memory bounds: bytes are every operand read or written once.
 std::vector<Timed> memory_kernels() {
-  constexpr std::int64_t rows = 2048, width = 1536, classes = 50257, elements = 1 << 24;
+  constexpr std::int64_t rows = 2048, width = 1536, classes = 50257, elements = flat_elements;
   constexpr std::int64_t values = rows * width;
   std::vector<Timed> timed;
-  const auto add = [&](KernelKind kind, std::vector<std::int64_t> floats, double bytes) -> Kernel& {
-    Kernel kernel;
-    kernel.kind = kind;
-    kernel.rows = rows;
-    kernel.in = width;
-    kernel.epsilon = 1e-5;
-    timed.push_back({.name = std::string(name_of(kind)),
+  const auto add = [&](const Kernel& kernel, std::vector<std::int64_t> floats, double bytes) {
+    timed.push_back({.name = std::string(name_of(kernel.kind())),
                      .kernel = kernel,
                      .floats = std::move(floats),
                      .rate = Rate::bytes,
                      .work = bytes});
-    return timed.back().kernel;
   };
   const double matrix = 4.0 * values;
-  add(KernelKind::norm_forward, {values, width, width, values, rows, rows}, 2 * matrix);
-  add(KernelKind::norm_backward, {values, values, width, rows, rows, values, width, width},
-      3 * matrix);
-  add(KernelKind::gelu_forward, {values, values}, 2 * matrix);
-  add(KernelKind::gelu_backward, {values, values}, 3 * matrix);
-  add(KernelKind::swiglu_forward, {values, values, values}, 3 * matrix);
-  add(KernelKind::swiglu_backward, {values, values, values}, 5 * matrix);
-  Kernel& loss = add(KernelKind::cross_entropy, {256, 256 * classes, 2, 0}, 8.0 * 256 * classes);
-  loss.rows = 256;
-  loss.out = classes;
-  add(KernelKind::add, {elements, elements}, 12.0 * elements).elements = elements;
-  add(KernelKind::sum_of_squares, {elements, elements / 128}, 4.0 * elements).elements = elements;
-  Kernel& adamw =
-      add(KernelKind::adamw, {0, elements, elements, elements, elements}, 28.0 * elements);
-  adamw.elements = elements;
-  adamw.beta1 = 0.9;
-  adamw.beta2 = 0.95;
+  const ActivationKernel activation{.rows = rows, .features = width};
+  add(NormForwardKernel{.rows = rows, .width = width, .epsilon = 1e-5},
+      {values, width, width, values, rows, rows}, 2 * matrix);
+  add(NormBackwardKernel{.rows = rows, .width = width},
+      {values, values, width, rows, rows, values, width, width}, 3 * matrix);
+  add(GeluForwardKernel{activation}, {values, values}, 2 * matrix);
+  add(GeluBackwardKernel{activation}, {values, values}, 3 * matrix);
+  add(SwigluForwardKernel{activation}, {values, values, values}, 3 * matrix);
+  add(SwigluBackwardKernel{activation}, {values, values, values}, 5 * matrix);
+  add(CrossEntropyKernel{.rows = 256, .classes = classes}, {256, 256 * classes, 2, 0},
+      8.0 * 256 * classes);
+  add(AddKernel{.elements = elements}, {elements, elements}, 12.0 * elements);
+  add(SumOfSquaresKernel{.elements = elements}, {elements, elements / 128}, 4.0 * elements);
+  add(AdamWKernel{.elements = elements, .epsilon = 1e-5, .beta1 = 0.9, .beta2 = 0.95},
+      {0, elements, elements, elements, elements}, 28.0 * elements);
   return timed;
 }
 

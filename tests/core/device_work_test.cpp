@@ -16,11 +16,8 @@ TEST(AttentionFlops, QueriesStandAtTheEndOfTheKeys) {
 }
 
 TEST(DeviceWork, OfANativeWeightGradientIsAProductOverTheRows) {
-  const Kernel kernel{.kind = KernelKind::linear_backward_weight,
-                      .dtype = Dtype::bfloat16,
-                      .rows = 100,
-                      .in = 3,
-                      .out = 5};
+  const Kernel kernel =
+      LinearBackwardWeightKernel{.dtype = Dtype::bfloat16, .rows = 100, .in = 3, .out = 5};
   const DeviceWork work = device_work(kernel);
   EXPECT_EQ(work.kind, WorkKind::matmul);
   EXPECT_EQ(work.matmul, (MatmulShape{.batch = 1, .m = 5, .n = 3, .k = 100}));

@@ -88,10 +88,11 @@ TEST(LogitsChunks, AddUpTheWeightsGradientAndWriteEachRowsInputGradientOnce) {
     const auto weights =
         kernels_named(schedule_with(320_B, micro_batches), "] linear_backward_weight");
     ASSERT_EQ(weights.size(), 3u * static_cast<std::size_t>(micro_batches));
-    for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(weights[i].accumulate, i > 0) << i;
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      EXPECT_EQ(weights[i].get<LinearBackwardWeightKernel>().accumulate, i > 0) << i;
   }
   for (const Kernel& kernel : kernels_named(schedule_with(320_B), "] linear_backward_input"))
-    EXPECT_FALSE(kernel.accumulate_input);
+    EXPECT_FALSE(kernel.get<LinearBackwardInputKernel>().accumulate_input);
 }
 
 TEST(LogitsChunks, TakeTheirPlaceOfInputsAndGradients) {

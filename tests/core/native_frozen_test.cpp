@@ -174,7 +174,7 @@ std::map<std::string, std::int64_t> elements_of(KernelKind kind, const Strategy&
   for (int rank = 0; rank < strategy.mesh.world(); ++rank) {
     const Schedule schedule = schedule_of(strategy, rank);
     for (const Operation& op : schedule.operations) {
-      if (op.slices.size() == 0 || schedule.kernels[op.detail].kind != kind) continue;
+      if (op.slices.size() == 0 || schedule.kernels[op.detail].kind() != kind) continue;
       for (const Slice& slice : schedule.slices_of(op)) {
         const Parameter& parameter = model.parameters[slice.parameter.value];
         elements[parameter.name] += slice.elements;

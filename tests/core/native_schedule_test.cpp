@@ -167,11 +167,9 @@ TEST(NativeSchedule, MatrixProductFlopsAreSixPerParameterAndToken) {
   std::int64_t flops = 0;
   for (const Operation& op : schedule.operations) {
     if (op.kind != OperationKind::compute) continue;
-    const Kernel& k = schedule.kernels[op.detail];
-    const bool product = k.kind == KernelKind::linear_forward ||
-                         k.kind == KernelKind::linear_backward_input ||
-                         k.kind == KernelKind::linear_backward_weight;
-    if (product) flops += 2 * k.rows * k.in * k.out;
+    schedule.kernels[op.detail].visit([&]<class K>(const K& k) {
+      if constexpr (is_linear(K::kind)) flops += 2 * k.rows * k.in * k.out;
+    });
   }
   EXPECT_EQ(flops, (2 * 768 + 128) * 8 * 6);
 }
@@ -179,9 +177,10 @@ TEST(NativeSchedule, MatrixProductFlopsAreSixPerParameterAndToken) {
 TEST(NativeSchedule, ATiedEmbeddingAddsToTheHeadsGradientAndPositionsStartFromZero) {
   const Schedule schedule = schedule_of(testing::small_gpt2(1), {.world = 1});
   const Operation& head = schedule.operations[index_of(schedule, "lm_head linear_backward_weight")];
-  EXPECT_FALSE(schedule.kernels[head.detail].accumulate);
+  EXPECT_FALSE(schedule.kernels[head.detail].get<LinearBackwardWeightKernel>().accumulate);
   const std::size_t embedding = index_of(schedule, "transformer.wte embedding_backward");
-  EXPECT_TRUE(schedule.kernels[schedule.operations[embedding].detail].accumulate);
+  const Kernel& kernel = schedule.kernels[schedule.operations[embedding].detail];
+  EXPECT_TRUE(kernel.get<EmbeddingBackwardKernel>().accumulate);
   EXPECT_LT(index_of(schedule, "transformer.wpe.weight clear gradient"), embedding);
 }
 
@@ -190,7 +189,8 @@ TEST(NativeSchedule, LaterMicroBatchesAddToGradientsAndReduceOnce) {
   std::vector<bool> accumulate;
   for (const Operation& op : schedule.operations)
     if (schedule.name(op) == "transformer.h.0.mlp.c_fc linear_backward_weight")
-      accumulate.push_back(schedule.kernels[op.detail].accumulate);
+      accumulate.push_back(
+          schedule.kernels[op.detail].get<LinearBackwardWeightKernel>().accumulate);
   EXPECT_THAT(accumulate, ElementsAre(false, true));
   EXPECT_EQ(names_where(schedule, "reduce_scatter:transformer.h.0").size(), 1u);
 }
@@ -307,7 +307,7 @@ std::vector<Setting> all_settings() {
 }
 
 const Target some_workspace{.workspace = [](const Kernel& kernel) {
-  return kernel.kind == KernelKind::attention_backward ? 192_B : 0_B;
+  return kernel.kind() == KernelKind::attention_backward ? 192_B : 0_B;
 }};
 
 /// happens_before[i] holds the operations that have ended when i starts, from stream order and
@@ -418,7 +418,7 @@ TEST(NativeScheduleProperty, EveryRankSumsTheSamePiecesInTheSameOrder) {
       for (const Operation& op : schedule.operations) {
         if (op.phase != Phase::clip || op.kind != OperationKind::compute || op.slices.size() == 0)
           continue;
-        if (schedule.kernels[op.detail].kind != KernelKind::sum_of_squares) continue;
+        if (schedule.kernels[op.detail].kind() != KernelKind::sum_of_squares) continue;
         const std::int64_t first = schedule.operands_of(op)[1].offset.count / 8;
         for (const Slice& slice : schedule.slices_of(op))
           for (std::int64_t i = 0; i * piece_elements < slice.elements; ++i)

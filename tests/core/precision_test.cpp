@@ -121,27 +121,21 @@ TEST(Precision, RotaryTablesStayFloat32) {
 }
 
 TEST(Precision, KernelsMoveTheBytesOfTheirTypes) {
-  Kernel k{
-      .kind = KernelKind::linear_forward, .dtype = Dtype::bfloat16, .rows = 4, .in = 8, .out = 16};
-  EXPECT_EQ(bytes_of(k), 2_B * (4 * 8 + 8 * 16 + 4 * 16));
-  k.kind = KernelKind::linear_backward_weight;  // x and dy in two bytes, dweight in four
-  EXPECT_EQ(bytes_of(k), 2_B * (4 * 8 + 4 * 16) + 4_B * (8 * 16));
-  k.gradient_dtype = Dtype::bfloat16;
-  EXPECT_EQ(bytes_of(k), 2_B * (4 * 8 + 4 * 16 + 8 * 16));
+  const LinearForwardKernel forward{.dtype = Dtype::bfloat16, .rows = 4, .in = 8, .out = 16};
+  EXPECT_EQ(bytes_of(forward), 2_B * (4 * 8 + 8 * 16 + 4 * 16));
+  // x and dy in two bytes, dweight in four.
+  LinearBackwardWeightKernel weight{.dtype = Dtype::bfloat16, .rows = 4, .in = 8, .out = 16};
+  EXPECT_EQ(bytes_of(weight), 2_B * (4 * 8 + 4 * 16) + 4_B * (8 * 16));
+  weight.gradient_dtype = Dtype::bfloat16;
+  EXPECT_EQ(bytes_of(weight), 2_B * (4 * 8 + 4 * 16 + 8 * 16));
   // x, y and weight in two bytes; mean and rstd of each row in four.
-  EXPECT_EQ(bytes_of({.kind = KernelKind::norm_forward,
-                      .dtype = Dtype::bfloat16,
-                      .has_bias = true,
-                      .rows = 4,
-                      .in = 8}),
+  EXPECT_EQ(bytes_of(NormForwardKernel{
+                .dtype = Dtype::bfloat16, .has_bias = true, .rows = 4, .width = 8}),
             2_B * (2 * 4 * 8 + 2 * 8) + 4_B * (2 * 4));
   // AdamW reads g, and reads and writes p, m and v: 28 bytes an element; 2 more for the copy.
-  const Kernel adamw{.kind = KernelKind::adamw, .has_copy = true, .elements = 100};
-  EXPECT_EQ(bytes_of(adamw), 30_B * 100);
-  EXPECT_EQ(bytes_of({.kind = KernelKind::adamw,
-                      .dtype = Dtype::bfloat16,
-                      .gradient_dtype = Dtype::bfloat16,
-                      .elements = 100}),
+  EXPECT_EQ(bytes_of(AdamWKernel{.has_copy = true, .elements = 100}), 30_B * 100);
+  EXPECT_EQ(bytes_of(AdamWKernel{
+                .dtype = Dtype::bfloat16, .gradient_dtype = Dtype::bfloat16, .elements = 100}),
             14_B * 100);
 }
 

@@ -14,20 +14,19 @@ void check_norm(OpsCase& c, NormKind kind) {
   Floats x = c.input("x"), weight = c.input("weight"), dy = c.input("dy");
   const bool layer = kind == NormKind::layer_norm;
   Floats bias = layer ? c.input("bias") : Floats{};
-  Kernel kernel;
-  kernel.kind = KernelKind::norm_forward;
-  kernel.norm = kind;
-  kernel.in = static_cast<std::int64_t>(weight.size());
-  kernel.rows = static_cast<std::int64_t>(x.size()) / kernel.in;
-  kernel.epsilon = c.number("eps");
-  kernel.has_bias = layer;
+  const auto width = static_cast<std::int64_t>(weight.size());
+  const std::int64_t rows = static_cast<std::int64_t>(x.size()) / width;
   Floats y(x.size()), mean(x.size()), rstd(x.size()), dx(x.size());
   Floats dweight(weight.size()), dbias(weight.size());
   const Operand optional_bias = layer ? Operand(bias) : nullptr;
   const Operand optional_mean = layer ? Operand(mean) : nullptr;
-  run_kernel(kernel, {x, weight, optional_bias, y, optional_mean, rstd});
-  kernel.kind = KernelKind::norm_backward;
-  run_kernel(kernel,
+  run_kernel(NormForwardKernel{.norm = kind,
+                               .has_bias = layer,
+                               .rows = rows,
+                               .width = width,
+                               .epsilon = c.number("eps")},
+             {x, weight, optional_bias, y, optional_mean, rstd});
+  run_kernel(NormBackwardKernel{.norm = kind, .has_bias = layer, .rows = rows, .width = width},
              {dy, x, weight, optional_mean, rstd, dx, dweight, layer ? Operand(dbias) : nullptr});
   c.compare("y", y);
   c.compare("dx", dx);
@@ -35,19 +34,15 @@ void check_norm(OpsCase& c, NormKind kind) {
   if (layer) c.compare("dbias", dbias);
 }
 
-Kernel elementwise(KernelKind kind, const Floats& values) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.rows = 1;
-  kernel.in = static_cast<std::int64_t>(values.size());
-  return kernel;
+ActivationKernel elementwise(const Floats& values) {
+  return {.rows = 1, .features = static_cast<std::int64_t>(values.size())};
 }
 
 /// The sizes of an attention or rotary case, with heads side by side in a row, as our kernels have
 /// them.
-Kernel heads_kernel(const OpsCase& c, KernelKind kind) {
-  Kernel kernel;
-  kernel.kind = kind;
+template <class Heads>
+Heads heads_kernel(const OpsCase& c) {
+  Heads kernel;
   kernel.batch = c.integer("batch");
   kernel.length = c.integer("length");
   kernel.rows = kernel.batch * kernel.length;
@@ -61,7 +56,8 @@ Kernel heads_kernel(const OpsCase& c, KernelKind kind) {
 
 enum class Order { to_rows, to_heads };
 /// Reorders (batch, heads, length, dim), PyTorch's, to (batch, length, heads, dim), ours, or back.
-Floats reordered(const Floats& from, const Kernel& k, std::int64_t heads, Order order) {
+template <class Heads>
+Floats reordered(const Floats& from, const Heads& k, std::int64_t heads, Order order) {
   Floats to(from.size());
   for (std::int64_t b = 0; b < k.batch; ++b)
     for (std::int64_t h = 0; h < heads; ++h)
@@ -90,7 +86,7 @@ Rope rope_of(const nlohmann::ordered_json& parameters) {
 
 /// Rows [first, first + length) of the table, both halves of a row alike as PyTorch's cos and sin
 /// are.
-Floats table_half(const Floats& table, const Kernel& k, std::int64_t first,
+Floats table_half(const Floats& table, const RopeKernel& k, std::int64_t first,
                   std::int64_t half_begin) {
   Floats out;
   for (std::int64_t t = first; t < first + k.length; ++t)
@@ -100,17 +96,17 @@ Floats table_half(const Floats& table, const Kernel& k, std::int64_t first,
 }
 
 /// The angle at position 1 is the inverse frequency itself.
-Floats inverse_frequencies(const Floats& table, const Kernel& k) {
+Floats inverse_frequencies(const Floats& table, const RopeKernel& k) {
   Floats out;
   for (std::int64_t i = 0; i < k.head_dim / 2; ++i)
     out.push_back(std::atan2(table[k.head_dim + k.head_dim / 2 + i], table[k.head_dim + i]));
   return out;
 }
 
-void compare_rotation(OpsCase& c, Kernel kernel, KernelKind kind, std::span<float> table,
+template <class Rotation>
+void compare_rotation(OpsCase& c, const Rotation& kernel, std::span<float> table,
                       const std::string& q_name, const std::string& k_name,
                       const std::string& q_result, const std::string& k_result) {
-  kernel.kind = kind;
   Floats q = reordered(c.input(q_name), kernel, kernel.heads, Order::to_rows);
   Floats k = reordered(c.input(k_name), kernel, kernel.kv_heads, Order::to_rows);
   run_kernel(kernel, {table, q, k});
@@ -125,27 +121,27 @@ void check_rms_norm(OpsCase& c) { check_norm(c, NormKind::rms_norm); }
 
 void check_gelu_tanh(OpsCase& c) {
   Floats x = c.input("x"), dy = c.input("dy"), y(x.size());
-  run_kernel(elementwise(KernelKind::gelu_forward, x), {x, y});
-  run_kernel(elementwise(KernelKind::gelu_backward, x), {x, dy});
+  run_kernel(GeluForwardKernel{elementwise(x)}, {x, y});
+  run_kernel(GeluBackwardKernel{elementwise(x)}, {x, dy});
   c.compare("y", y);
   c.compare("dx", dy);
 }
 
 void check_swiglu(OpsCase& c) {
   Floats gate = c.input("gate"), up = c.input("up"), dy = c.input("dy"), y(gate.size());
-  run_kernel(elementwise(KernelKind::swiglu_forward, gate), {gate, up, y});
-  run_kernel(elementwise(KernelKind::swiglu_backward, gate), {dy, gate, up});
+  run_kernel(SwigluForwardKernel{elementwise(gate)}, {gate, up, y});
+  run_kernel(SwigluBackwardKernel{elementwise(gate)}, {dy, gate, up});
   c.compare("y", y);
   c.compare("dgate", gate);
   c.compare("dup", up);
 }
 
 void check_rope(OpsCase& c) {
-  const Kernel kernel = heads_kernel(c, KernelKind::rope_table);
+  const auto kernel = heads_kernel<RopeKernel>(c);
   const std::int64_t first = c.integer("first_position");
-  Kernel all_positions = kernel;
-  all_positions.length = std::max<std::int64_t>(2, first + kernel.length);
-  all_positions.rope = rope_of(c.settings().at("rope_parameters"));
+  const RopeTableKernel all_positions{.length = std::max<std::int64_t>(2, first + kernel.length),
+                                      .head_dim = kernel.head_dim,
+                                      .rope = rope_of(c.settings().at("rope_parameters"))};
   Floats table(static_cast<std::size_t>(all_positions.length * kernel.head_dim));
   run_kernel(all_positions, {table});
   c.compare("inv_freq", inverse_frequencies(table, kernel));
@@ -153,13 +149,12 @@ void check_rope(OpsCase& c) {
   c.compare("sin", table_half(table, kernel, first, kernel.head_dim / 2));
   const auto from_first =
       std::span(table).subspan(static_cast<std::size_t>(first * kernel.head_dim));
-  compare_rotation(c, kernel, KernelKind::rope_forward, from_first, "q", "k", "q_out", "k_out");
-  compare_rotation(c, kernel, KernelKind::rope_backward, from_first, "dq_out", "dk_out", "dq",
-                   "dk");
+  compare_rotation(c, RopeForwardKernel{kernel}, from_first, "q", "k", "q_out", "k_out");
+  compare_rotation(c, RopeBackwardKernel{kernel}, from_first, "dq_out", "dk_out", "dq", "dk");
 }
 
 void check_causal_attention(OpsCase& c) {
-  Kernel kernel = heads_kernel(c, KernelKind::attention_forward);
+  auto kernel = heads_kernel<AttentionKernel>(c);
   kernel.scale = c.settings().at("results").at("scale").get<double>();
   const auto rows = [&](const char* name, std::int64_t heads) {
     return reordered(c.input(name), kernel, heads, Order::to_rows);
@@ -168,9 +163,8 @@ void check_causal_attention(OpsCase& c) {
          v = rows("v", kernel.kv_heads);
   Floats dy = rows("dy", kernel.heads), y(q.size()), lse(q.size());
   Floats dq(q.size()), dk(k.size()), dv(v.size());
-  run_kernel(kernel, {q, k, v, y, lse});
-  kernel.kind = KernelKind::attention_backward;
-  run_kernel(kernel, {dy, q, k, v, y, lse, dq, dk, dv});
+  run_kernel(AttentionForwardKernel{kernel}, {q, k, v, y, lse});
+  run_kernel(AttentionBackwardKernel{kernel}, {dy, q, k, v, y, lse, dq, dk, dv});
   c.compare("y", reordered(y, kernel, kernel.heads, Order::to_heads));
   c.compare("dq", reordered(dq, kernel, kernel.heads, Order::to_heads));
   c.compare("dk", reordered(dk, kernel, kernel.kv_heads, Order::to_heads));
@@ -181,15 +175,13 @@ void check_cross_entropy(OpsCase& c) {
   Floats logits = c.input("logits");
   const std::vector<std::int64_t> recorded_targets = c.integers("targets");
   std::vector<std::int32_t> targets(recorded_targets.begin(), recorded_targets.end());
-  Kernel kernel;
-  kernel.kind = KernelKind::cross_entropy;
-  kernel.rows = c.integer("rows");
-  kernel.out = c.integer("vocab");
+  const CrossEntropyKernel kernel{.rows = c.integer("rows"), .classes = c.integer("vocab")};
   std::vector<double> row_losses;
   for (std::int64_t row = 0; row < kernel.rows; ++row) {
-    Kernel of_row = kernel;
+    CrossEntropyKernel of_row = kernel;
     of_row.rows = 1;
-    Floats copy(logits.begin() + row * kernel.out, logits.begin() + (row + 1) * kernel.out);
+    const auto begin = logits.begin() + row * kernel.classes;
+    Floats copy(begin, begin + kernel.classes);
     std::vector<double> loss(1);
     const std::span target(&targets[row], 1);
     if (targets[row] >= 0) run_kernel(of_row, {target, copy, loss, nullptr});
@@ -206,17 +198,17 @@ void check_embedding(OpsCase& c) {
   Floats weight = c.input("weight"), dy = c.input("dy");
   const std::vector<std::int64_t> ids = c.integers("ids");
   std::vector<std::int32_t> tokens(ids.begin(), ids.end());
-  Kernel kernel;
-  kernel.kind = KernelKind::embedding_forward;
-  kernel.rows = static_cast<std::int64_t>(tokens.size());
-  kernel.batch = 1;
-  kernel.length = kernel.rows;
-  kernel.in = c.integer("width");
-  kernel.out = c.integer("vocab");
+  const auto rows = static_cast<std::int64_t>(tokens.size());
+  const std::int64_t width = c.integer("width"), vocabulary = c.integer("vocab");
   Floats y(dy.size()), dweight(weight.size());
-  run_kernel(kernel, {tokens, weight, nullptr, y});
-  kernel.kind = KernelKind::embedding_backward;
-  run_kernel(kernel, {tokens, dy, dweight, nullptr});
+  run_kernel(
+      EmbeddingForwardKernel{
+          .rows = rows, .width = width, .vocabulary = vocabulary, .batch = 1, .length = rows},
+      {tokens, weight, nullptr, y});
+  run_kernel(
+      EmbeddingBackwardKernel{
+          .rows = rows, .width = width, .vocabulary = vocabulary, .batch = 1, .length = rows},
+      {tokens, dy, dweight, nullptr});
   c.compare("y", y);
   c.compare("dweight", dweight);
 }

@@ -77,12 +77,10 @@ LearningRate rate_of(const nlohmann::ordered_json& settings) {
 
 void check_adamw(OpsCase& c) {
   const std::int64_t start = c.settings().value("start_step", std::int64_t{0});
-  Kernel kernel;
-  kernel.kind = KernelKind::adamw;
-  kernel.beta1 = c.settings().at("betas").at(0).get<double>();
-  kernel.beta2 = c.settings().at("betas").at(1).get<double>();
-  kernel.epsilon = c.number("eps");
-  kernel.weight_decay = c.number("weight_decay");
+  const AdamWKernel kernel{.epsilon = c.number("eps"),
+                           .beta1 = c.settings().at("betas").at(0).get<double>(),
+                           .beta2 = c.settings().at("betas").at(1).get<double>(),
+                           .weight_decay = c.number("weight_decay")};
   Floats p = c.input("p");
   Floats m = start > 0 ? c.input("m") : Floats(p.size());
   Floats v = start > 0 ? c.input("v") : Floats(p.size());
@@ -97,11 +95,9 @@ void check_adamw(OpsCase& c) {
 }
 
 void check_sgd(OpsCase& c) {
-  Kernel kernel;
-  kernel.kind = KernelKind::sgd;
-  kernel.beta1 = c.number("momentum");
-  kernel.nesterov = c.settings().at("nesterov").get<bool>();
-  kernel.weight_decay = c.number("weight_decay");
+  const SgdKernel kernel{.nesterov = c.settings().at("nesterov").get<bool>(),
+                         .momentum = c.number("momentum"),
+                         .weight_decay = c.number("weight_decay")};
   Floats p = c.input("p"), momentum(p.size());
   for (std::int64_t s = 0; s < c.integer("steps"); ++s) {
     Floats g = c.input(fmt::format("g{}", s));
@@ -115,21 +111,16 @@ void check_sgd(OpsCase& c) {
 void check_clip_grad_norm(OpsCase& c) {
   Storage g = gathered_gradients(c);
   std::vector<double> pieces(static_cast<std::size_t>(g.pieces)), clip(2);
-  Kernel kernel;
-  kernel.kind = KernelKind::sum_of_squares;
-  run_kernel(kernel, {g.values, pieces}, g.slices);
-  kernel.kind = KernelKind::clip_coefficient;
-  kernel.elements = g.pieces;
-  kernel.has_clip = true;
-  kernel.clip = c.number("max_norm");
-  run_kernel(kernel, {pieces, clip}, g.slices);
+  run_kernel(SumOfSquaresKernel{}, {g.values, pieces}, g.slices);
+  run_kernel(
+      ClipCoefficientKernel{.has_clip = true, .pieces = g.pieces, .clip = c.number("max_norm")},
+      {pieces, clip}, g.slices);
   c.compare("norm", std::vector<double>{clip[0]});
   // The factor is applied inside the optimizers: SGD with rate -1 from 0 leaves the clipped
   // gradient.
-  Kernel sgd;
-  sgd.kind = KernelKind::sgd;
   Floats clipped(g.values.size());
-  run_kernel(sgd, {clip, g.values, clipped, nullptr}, g.slices, {.learning_rate = -1, .step = 1});
+  run_kernel(SgdKernel{}, {clip, g.values, clipped, nullptr}, g.slices,
+             {.learning_rate = -1, .step = 1});
   for (std::size_t n = 0; n < g.slices.size(); ++n) {
     const auto begin = clipped.begin() + g.slices[n].offset;
     c.compare(fmt::format("clipped{}", n), Floats(begin, begin + g.slices[n].elements));

@@ -18,21 +18,20 @@ HardwareProfile data_sheet() {
 TEST(KernelTime, IsFlopsOverPeakWhereTheProductIsLarge) {
   // 2 x 1024^3 flops at 1 TFLOP/s = 2147.48 us; its 12 MiB take 126 us.
   const HardwareProfile profile = data_sheet();
-  EXPECT_EQ(CostModel(profile).kernel_time(
-                {.kind = KernelKind::linear_forward, .rows = 1024, .in = 1024, .out = 1024}),
-            2147484_ns);
+  EXPECT_EQ(
+      CostModel(profile).kernel_time(LinearForwardKernel{.rows = 1024, .in = 1024, .out = 1024}),
+      2147484_ns);
 }
 
 TEST(KernelTime, IsBytesOverBandwidthWhereLittleIsComputed) {
   // 25e6 floats written = 100 MB at 100 GB/s = 1 ms.
   const HardwareProfile profile = data_sheet();
-  EXPECT_EQ(CostModel(profile).kernel_time({.kind = KernelKind::fill_zero, .elements = 25'000'000}),
-            1_ms);
+  EXPECT_EQ(CostModel(profile).kernel_time(FillZeroKernel{.elements = 25'000'000}), 1_ms);
 }
 
 TEST(KernelTime, IsTheMeasuredOneWhateverTheScale) {
   HardwareProfile profile = data_sheet();
-  Kernel kernel{.kind = KernelKind::cross_entropy, .rows = 64, .out = 256};
+  CrossEntropyKernel kernel{.rows = 64, .classes = 256};
   profile.kernels.push_back({kernel, 77_us});
   kernel.scale = 0.25;
   EXPECT_EQ(CostModel(profile).kernel_time(kernel), 77_us);
@@ -42,20 +41,16 @@ TEST(KernelTime, FollowsTheRateOfTheNearestMeasuredOne) {
   // fill_zero of 1000 floats in 1 us is 4 GB/s; 3000 floats take 3 us, not the data sheet's 0.12
   // us.
   HardwareProfile profile = data_sheet();
-  profile.kernels.push_back({{.kind = KernelKind::fill_zero, .elements = 1000}, 1_us});
-  EXPECT_EQ(CostModel(profile).kernel_time({.kind = KernelKind::fill_zero, .elements = 3000}),
-            3_us);
+  profile.kernels.push_back({FillZeroKernel{.elements = 1000}, 1_us});
+  EXPECT_EQ(CostModel(profile).kernel_time(FillZeroKernel{.elements = 3000}), 3_us);
 }
 
 TEST(KernelTime, OnAGpuIsItsArchitecturesWhoeverIssuesIt) {
   // What a kernel of native asks and the same asked by an operator of PyTorch's.
   const HardwareProfile profile = find_hardware_profile("a100_80gb", "--cluster");
   const CostModel model(profile);
-  const Kernel kernel{.kind = KernelKind::linear_forward,
-                      .dtype = Dtype::bfloat16,
-                      .rows = 4096,
-                      .in = 4096,
-                      .out = 4096};
+  const Kernel kernel =
+      LinearForwardKernel{.dtype = Dtype::bfloat16, .rows = 4096, .in = 4096, .out = 4096};
   const Duration time = model.kernel_time(kernel);
   EXPECT_EQ(time, model.work_time(device_work(kernel)));
   // 2 x 4096^3 flops at 312 TFLOP/s would be 440.5 us; nothing runs at the peak.
@@ -73,7 +68,7 @@ TEST(Sharing, KernelsHaveTheMultiprocessorsThatACollectiveLeaves) {
 }
 
 Kernel product_of(Dtype dtype) {
-  return {.kind = KernelKind::linear_forward, .dtype = dtype, .rows = 512, .in = 512, .out = 512};
+  return LinearForwardKernel{.dtype = dtype, .rows = 512, .in = 512, .out = 512};
 }
 
 TEST(KernelTime, GoesByTheSamplesOfItsOwnDtype) {
@@ -81,8 +76,7 @@ TEST(KernelTime, GoesByTheSamplesOfItsOwnDtype) {
   HardwareProfile profile = data_sheet();
   for (const auto& [dtype, time] : {std::pair{Dtype::float32, 8_us}, {Dtype::bfloat16, 2_us}})
     profile.kernels.push_back(
-        {{.kind = KernelKind::linear_forward, .dtype = dtype, .rows = 256, .in = 256, .out = 256},
-         time});
+        {LinearForwardKernel{.dtype = dtype, .rows = 256, .in = 256, .out = 256}, time});
   const CostModel model(profile);
   EXPECT_EQ(model.kernel_time(product_of(Dtype::float32)), 64_us);
   EXPECT_EQ(model.kernel_time(product_of(Dtype::bfloat16)), 16_us);

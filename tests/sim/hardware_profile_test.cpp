@@ -211,16 +211,14 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.device_to_host = Link{.bandwidth = {22.5e9}, .latency = 9_us};
   profile.compute_slowdown = 1.2345678901234567;
   profile.collectives_serial = false;
-  profile.kernels = {
-      {{.kind = KernelKind::linear_backward_weight,
-        .layout = WeightLayout::in_out,
-        .accumulate = true,
-        .has_weight_gradient = false,
-        .rows = 2048,
-        .in = 384,
-        .out = 1152},
-       1234567_ns},
-      {{.kind = KernelKind::norm_forward, .norm = NormKind::rms_norm, .rows = 7}, 1_ns}};
+  profile.kernels = {{LinearBackwardWeightKernel{.layout = WeightLayout::in_out,
+                                                 .accumulate = true,
+                                                 .has_weight_gradient = false,
+                                                 .rows = 2048,
+                                                 .in = 384,
+                                                 .out = 1152},
+                      1234567_ns},
+                     {NormForwardKernel{.norm = NormKind::rms_norm, .rows = 7}, 1_ns}};
   profile.collectives = {{OperationKind::reduce_scatter, 4, 1536_B, 42_us}};
   profile.straggling = {{5_ms, 85_us}, {331_ms, 2803178_ns}};
   for (const char* key : {"graph_operation_overhead", "host", "host_to_device", "device_to_host",

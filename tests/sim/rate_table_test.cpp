@@ -5,12 +5,12 @@
 namespace shardscope {
 namespace {
 
-Kernel product(std::int64_t rows, std::int64_t in, std::int64_t out) {
-  return {.kind = KernelKind::linear_forward, .rows = rows, .in = in, .out = out};
+LinearForwardKernel product(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return {.rows = rows, .in = in, .out = out};
 }
 
 /// A product that runs at `gflops` GFLOP/s: 2 m n k flops at so many flops a nanosecond.
-KernelSample at_rate(const Kernel& kernel, double gflops) {
+KernelSample at_rate(const LinearForwardKernel& kernel, double gflops) {
   const double flops = 2.0 * static_cast<double>(kernel.rows * kernel.in * kernel.out);
   return {kernel, Duration::from_seconds(flops / (gflops * 1e9))};
 }
@@ -39,7 +39,7 @@ TEST(RateTable, WeighsByTheFourthPowerOfTheDistance) {
 }
 
 TEST(RateTable, PrefersTheSameLayout) {
-  Kernel transposed = product(256, 256, 256);
+  LinearForwardKernel transposed = product(256, 256, 256);
   transposed.layout = WeightLayout::in_out;
   RateTable table;
   table.add(at_rate(product(256, 256, 256), 50));
@@ -49,7 +49,7 @@ TEST(RateTable, PrefersTheSameLayout) {
 
 TEST(RateTable, CountsBytesForKernelsThatMoveThem) {
   // fill_zero writes 4 bytes an element.
-  EXPECT_EQ(work_of({.kind = KernelKind::fill_zero, .elements = 1000}), 4000);
+  EXPECT_EQ(work_of(FillZeroKernel{.elements = 1000}), 4000);
 }
 
 TEST(TimeCurve, IsStraightInLogLogBetweenPoints) {

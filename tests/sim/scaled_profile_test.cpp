@@ -9,8 +9,8 @@ namespace {
 
 HardwareProfile measured() {
   HardwareProfile profile{.name = "two ranks", .device = "cpu", .memory = 8_GiB};
-  profile.kernels = {{.kernel = {.kind = KernelKind::linear_forward}, .time = 100_us},
-                     {.kernel = {.kind = KernelKind::add}, .time = 40_us}};
+  profile.kernels = {{.kernel = LinearForwardKernel{}, .time = 100_us},
+                     {.kernel = AddKernel{}, .time = 40_us}};
   profile.collectives = {{.bytes = 1_kB, .time = 10_us}, {.bytes = 1_MB, .time = 50_us}};
   profile.provenance = {{"kernels", {.origin = Origin::measured, .source = "here"}},
                         {"memory", {.origin = Origin::measured, .source = "here"}}};

@@ -25,7 +25,7 @@ struct KeyValueHead {
   std::int64_t batch = 0;
   std::int64_t head = 0;
 };
-inline KeyValueHead key_value_head(const Kernel& kernel, std::int64_t item) {
+inline KeyValueHead key_value_head(const AttentionKernel& kernel, std::int64_t item) {
   return {item / kernel.kv_heads, item % kernel.kv_heads};
 }
 
@@ -38,14 +38,14 @@ struct HeadRows {
 };
 
 template <class T>
-HeadRows<T> head_rows(T* matrix, const Kernel& kernel, std::int64_t stride, std::int64_t batch,
-                      std::int64_t head) {
+HeadRows<T> head_rows(T* matrix, const AttentionKernel& kernel, std::int64_t stride,
+                      std::int64_t batch, std::int64_t head) {
   return {matrix + batch * kernel.length * stride + head * kernel.head_dim, stride};
 }
 
 /// Copies rows to [length][padded width], the padding 0.
 template <class T>
-void pack_rows(HeadRows<const T> from, const Kernel& kernel, float* to) {
+void pack_rows(HeadRows<const T> from, const AttentionKernel& kernel, float* to) {
   const std::int64_t width = padded_width(kernel.head_dim);
   for (std::int64_t t = 0; t < kernel.length; ++t, to += width) {
     for_vectors(0, kernel.head_dim,
@@ -55,7 +55,7 @@ void pack_rows(HeadRows<const T> from, const Kernel& kernel, float* to) {
 
 /// Transposes `lanes` rows from `first` on, or as many as there are, to columns `block` apart.
 template <class T>
-SHARDSCOPE_INLINE void transpose_rows(HeadRows<const T> from, const Kernel& kernel,
+SHARDSCOPE_INLINE void transpose_rows(HeadRows<const T> from, const AttentionKernel& kernel,
                                       std::int64_t first, float* to) {
   for_vectors(0, kernel.head_dim, [&](std::int64_t d, auto part) {
     Floats rows[lanes];
@@ -69,7 +69,7 @@ SHARDSCOPE_INLINE void transpose_rows(HeadRows<const T> from, const Kernel& kern
 
 /// Transposes each block of rows to [blocks][head_dim][block], the padding 0.
 template <class T>
-void pack_transposed(HeadRows<const T> from, const Kernel& kernel, float* to) {
+void pack_transposed(HeadRows<const T> from, const AttentionKernel& kernel, float* to) {
   for (std::int64_t begin = 0; begin < kernel.length; begin += block, to += kernel.head_dim * block)
     for (std::int64_t t = 0; t < block; t += lanes) transpose_rows(from, kernel, begin + t, to + t);
 }

@@ -22,14 +22,14 @@ struct Scratch {
   float* dots;      ///< [block]: dy . y of each row
 };
 
-std::int64_t scratch_floats(const Kernel& kernel) {
+std::int64_t scratch_floats(const AttentionKernel& kernel) {
   const std::int64_t length = blocks_of(kernel.length) * block;
   const std::int64_t width = padded_width(kernel.head_dim);
   return 2 * length * kernel.head_dim + 5 * length * width + block * width + 2 * block * block +
          block;
 }
 
-Scratch scratch_of(const Kernel& kernel, float* workspace, int member) {
+Scratch scratch_of(const AttentionKernel& kernel, float* workspace, int member) {
   const std::int64_t length = blocks_of(kernel.length) * block;
   const std::int64_t width = padded_width(kernel.head_dim);
   float* next = workspace + member * scratch_floats(kernel);
@@ -104,7 +104,7 @@ void copy_rows(const float* from, std::int64_t from_stride, HeadRows<T> to, std:
 }
 
 template <class T>
-void differentiate(const Kernel& kernel, const Scratch& s, const Head<T>& head) {
+void differentiate(const AttentionKernel& kernel, const Scratch& s, const Head<T>& head) {
   const std::int64_t width = padded_width(kernel.head_dim);
   const float scale = static_cast<float>(kernel.scale);
   pack_rows(head.q, kernel, s.queries);
@@ -138,7 +138,7 @@ void differentiate(const Kernel& kernel, const Scratch& s, const Head<T>& head) 
 }
 
 template <class T>
-void differentiate_all(const Kernel& kernel, const KernelCall& call, int threads) {
+void differentiate_all(const AttentionKernel& kernel, const KernelCall& call, int threads) {
   const T* dy = operand<T>(call, 0);
   const T* q = operand<T>(call, 1);
   const T* k = operand<T>(call, 2);
@@ -185,11 +185,11 @@ void differentiate_all(const Kernel& kernel, const KernelCall& call, int threads
 
 }  // namespace
 
-Bytes attention_backward_workspace(const Kernel& kernel, int threads) {
+Bytes workspace(const AttentionBackwardKernel& kernel, int threads) {
   return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
 }
 
-void attention_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const AttentionBackwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { differentiate_all<decltype(element)>(kernel, call, threads); });
 }

@@ -22,7 +22,7 @@ struct Scratch {
   float* queries;  ///< [block][width], where they are not floats already
 };
 
-std::int64_t scratch_floats(const Kernel& kernel) {
+std::int64_t scratch_floats(const AttentionKernel& kernel) {
   const std::int64_t length = blocks_of(kernel.length) * block;
   const std::int64_t width = padded_width(kernel.head_dim);
   const std::int64_t queries = kernel.dtype == Dtype::float32 ? 0 : block * width;
@@ -30,7 +30,7 @@ std::int64_t scratch_floats(const Kernel& kernel) {
          queries;
 }
 
-Scratch scratch_of(const Kernel& kernel, float* workspace, int member) {
+Scratch scratch_of(const AttentionKernel& kernel, float* workspace, int member) {
   const std::int64_t length = blocks_of(kernel.length) * block;
   const std::int64_t width = padded_width(kernel.head_dim);
   Scratch s{};
@@ -99,7 +99,7 @@ void update_rows(const Scratch& s, float scale, std::int64_t rows, std::int64_t 
 }
 
 template <class T>
-void finish_rows(const Scratch& s, const Kernel& kernel, std::int64_t rows, HeadRows<T> y,
+void finish_rows(const Scratch& s, const AttentionKernel& kernel, std::int64_t rows, HeadRows<T> y,
                  float* lse) {
   const std::int64_t width = padded_width(kernel.head_dim);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -120,12 +120,12 @@ struct Head {
 };
 
 /// A block of queries as floats: as they lie, or widened into scratch.
-HeadRows<const float> floats_of(HeadRows<const float> q, const Kernel&, std::int64_t,
+HeadRows<const float> floats_of(HeadRows<const float> q, const AttentionKernel&, std::int64_t,
                                 const Scratch&) {
   return q;
 }
-HeadRows<const float> floats_of(HeadRows<const Bfloat16> q, const Kernel& kernel, std::int64_t rows,
-                                const Scratch& s) {
+HeadRows<const float> floats_of(HeadRows<const Bfloat16> q, const AttentionKernel& kernel,
+                                std::int64_t rows, const Scratch& s) {
   const std::int64_t width = padded_width(kernel.head_dim);
   for (std::int64_t row = 0; row < rows; ++row)
     for_vectors(0, kernel.head_dim, [&](std::int64_t i, auto part) {
@@ -135,7 +135,7 @@ HeadRows<const float> floats_of(HeadRows<const Bfloat16> q, const Kernel& kernel
 }
 
 template <class T>
-void attend(const Kernel& kernel, const Scratch& s, const Head<T>& head) {
+void attend(const AttentionKernel& kernel, const Scratch& s, const Head<T>& head) {
   const std::int64_t width = padded_width(kernel.head_dim);
   const float scale = static_cast<float>(kernel.scale);
   for (std::int64_t i = 0; i < blocks_of(kernel.length); ++i) {
@@ -158,7 +158,7 @@ void attend(const Kernel& kernel, const Scratch& s, const Head<T>& head) {
 }
 
 template <class T>
-void attend_all(const Kernel& kernel, const KernelCall& call, int threads) {
+void attend_all(const AttentionKernel& kernel, const KernelCall& call, int threads) {
   const T* q = operand<T>(call, 0);
   const T* k = operand<T>(call, 1);
   const T* v = operand<T>(call, 2);
@@ -189,11 +189,11 @@ void attend_all(const Kernel& kernel, const KernelCall& call, int threads) {
 
 }  // namespace
 
-Bytes attention_forward_workspace(const Kernel& kernel, int threads) {
+Bytes workspace(const AttentionForwardKernel& kernel, int threads) {
   return {threads * scratch_floats(kernel) * static_cast<std::int64_t>(sizeof(float))};
 }
 
-void attention_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const AttentionForwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { attend_all<decltype(element)>(kernel, call, threads); });
 }

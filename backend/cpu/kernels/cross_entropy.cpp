@@ -80,19 +80,19 @@ double counted_rows(const std::int32_t* targets, std::int64_t rows) {
 }
 
 template <class T>
-void sum_losses(const Kernel& kernel, const KernelCall& call, int threads) {
+void sum_losses(const CrossEntropyKernel& kernel, const KernelCall& call, int threads) {
   const std::int32_t* targets = operand<const std::int32_t>(call, 0);
   T* logits = operand<T>(call, 1);
   double* loss = operand<double>(call, 2);
   double* losses = operand<double>(call, 4);
-  const std::int64_t classes = kernel.out;
+  const std::int64_t classes = kernel.classes;
   // Without a counted row this is 0: the mean below is then 0 / 0, not a number, as in PyTorch.
   const double counted =
       kernel.has_count ? *operand<const double>(call, 3) : counted_rows(targets, kernel.rows);
   parallel(threads, [&](Member member) {
     const Range rows = share(kernel.rows, member);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      T* of_row = logits + row * kernel.out_row();
+      T* of_row = logits + row * kernel.logits_row();
       const bool ignored = targets[row] == ignored_target;
       if (ignored)
         for_vectors(0, classes,
@@ -107,16 +107,16 @@ void sum_losses(const Kernel& kernel, const KernelCall& call, int threads) {
 
 }  // namespace
 
-Bytes cross_entropy_workspace(const Kernel& kernel, int) {
+Bytes workspace(const CrossEntropyKernel& kernel, int) {
   return {kernel.rows * static_cast<std::int64_t>(sizeof(double))};
 }
 
-void cross_entropy(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const CrossEntropyKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { sum_losses<decltype(element)>(kernel, call, threads); });
 }
 
-void count_targets(const Kernel& kernel, const KernelCall& call, int /*threads*/) {
+void run(const CountTargetsKernel& kernel, const KernelCall& call, int /*threads*/) {
   *operand<double>(call, 1) = counted_rows(operand<const std::int32_t>(call, 0), kernel.rows);
 }
 

@@ -19,47 +19,47 @@ void for_elements(std::int64_t elements, int threads, const Body& body) {
 
 }  // namespace
 
-void gelu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const GeluForwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const T* h = operand<T>(call, 0);
     T* y = operand<T>(call, 1);
-    for_elements(kernel.rows * kernel.in, threads,
+    for_elements(kernel.rows * kernel.features, threads,
                  [=](std::int64_t i, auto part) { store(y + i, gelu(load(h + i, part)), part); });
   });
 }
 
-void gelu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const GeluBackwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const T* h = operand<T>(call, 0);
     T* dy = operand<T>(call, 1);
-    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    for_elements(kernel.rows * kernel.features, threads, [=](std::int64_t i, auto part) {
       store(dy + i, load(dy + i, part) * gelu_slope(load(h + i, part)), part);
     });
   });
 }
 
-void swiglu_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const SwigluForwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const T* gate = operand<T>(call, 0);
     const T* up = operand<T>(call, 1);
     T* y = operand<T>(call, 2);
-    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    for_elements(kernel.rows * kernel.features, threads, [=](std::int64_t i, auto part) {
       const Floats g = load(gate + i, part);
       store(y + i, g * sigmoid(g).value * load(up + i, part), part);
     });
   });
 }
 
-void swiglu_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const SwigluBackwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const T* dy = operand<T>(call, 0);
     T* gate = operand<T>(call, 1);
     T* up = operand<T>(call, 2);
-    for_elements(kernel.rows * kernel.in, threads, [=](std::int64_t i, auto part) {
+    for_elements(kernel.rows * kernel.features, threads, [=](std::int64_t i, auto part) {
       const Floats g = load(gate + i, part);
       const Floats gradient = load(dy + i, part);
       const Sigmoid s = sigmoid(g);
@@ -70,7 +70,7 @@ void swiglu_backward(const Kernel& kernel, const KernelCall& call, int threads) 
   });
 }
 
-void add(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const AddKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const T* a = operand<T>(call, 0);
@@ -81,7 +81,7 @@ void add(const Kernel& kernel, const KernelCall& call, int threads) {
   });
 }
 
-void fill_zero(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const FillZeroKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     T* a = operand<T>(call, 0);

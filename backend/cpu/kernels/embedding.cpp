@@ -21,14 +21,14 @@ void zero_row(T* to, Range columns) {
 
 }  // namespace
 
-void embedding_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const EmbeddingForwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const std::int32_t* tokens = operand<const std::int32_t>(call, 0);
     const T* wte = operand<T>(call, 1);
     const T* wpe = operand<T>(call, 2);
     T* x = operand<T>(call, 3);
-    const std::int64_t width = kernel.in;
+    const std::int64_t width = kernel.width;
     parallel(threads, [&](Member member) {
       const Range rows = share(kernel.rows, member);
       for (std::int64_t row = rows.begin; row < rows.end; ++row) {
@@ -44,7 +44,7 @@ void embedding_forward(const Kernel& kernel, const KernelCall& call, int threads
   });
 }
 
-void embedding_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const EmbeddingBackwardKernel& kernel, const KernelCall& call, int threads) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = decltype(element);
     using G = decltype(gradient);
@@ -52,12 +52,12 @@ void embedding_backward(const Kernel& kernel, const KernelCall& call, int thread
     const T* dx = operand<T>(call, 1);
     G* dwte = operand<G>(call, 2);
     G* dwpe = operand<G>(call, 3);
-    const std::int64_t width = kernel.in;
+    const std::int64_t width = kernel.width;
     // A member owns columns, so that rows are added in their order whatever the number of threads.
     parallel(threads, [&](Member member) {
       const Range columns = share(width, member, 16);
       if (dwte && !kernel.accumulate)
-        for (std::int64_t token = 0; token < kernel.out; ++token)
+        for (std::int64_t token = 0; token < kernel.vocabulary; ++token)
           zero_row(dwte + token * width, columns);
       if (dwpe && !kernel.accumulate)
         for (std::int64_t position = 0; position < kernel.positions; ++position)

@@ -1,5 +1,5 @@
-// Every kernel of this instruction set; operands as core/schedule/kernel.h lists them. Results do
-// not depend on `threads`.
+// Every kernel of this instruction set, an overload a kind; operands as
+// core/schedule/kernel_structs.h lists them. Results do not depend on `threads`.
 #pragma once
 
 #include "backend/cpu/kernel_table.h"
@@ -7,36 +7,40 @@
 
 namespace shardscope::cpu::SHARDSCOPE_CPU_ISA {
 
-void embedding_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void embedding_backward(const Kernel& kernel, const KernelCall& call, int threads);
-void norm_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void norm_backward(const Kernel& kernel, const KernelCall& call, int threads);
-void linear_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void linear_backward_input(const Kernel& kernel, const KernelCall& call, int threads);
-void linear_backward_weight(const Kernel& kernel, const KernelCall& call, int threads);
-void rope_table(const Kernel& kernel, const KernelCall& call, int threads);
-void rope_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void rope_backward(const Kernel& kernel, const KernelCall& call, int threads);
-void attention_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void attention_backward(const Kernel& kernel, const KernelCall& call, int threads);
-void gelu_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void gelu_backward(const Kernel& kernel, const KernelCall& call, int threads);
-void swiglu_forward(const Kernel& kernel, const KernelCall& call, int threads);
-void swiglu_backward(const Kernel& kernel, const KernelCall& call, int threads);
-void cross_entropy(const Kernel& kernel, const KernelCall& call, int threads);
-void count_targets(const Kernel& kernel, const KernelCall& call, int threads);
-void sum_of_squares(const Kernel& kernel, const KernelCall& call, int threads);
-void clip_coefficient(const Kernel& kernel, const KernelCall& call, int threads);
-void adamw(const Kernel& kernel, const KernelCall& call, int threads);
-void sgd(const Kernel& kernel, const KernelCall& call, int threads);
-void add(const Kernel& kernel, const KernelCall& call, int threads);
-void fill_zero(const Kernel& kernel, const KernelCall& call, int threads);
+/// On a team of `threads`.
+void run(const EmbeddingForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const EmbeddingBackwardKernel& kernel, const KernelCall& call, int threads);
+void run(const NormForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const NormBackwardKernel& kernel, const KernelCall& call, int threads);
+void run(const LinearForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const LinearBackwardInputKernel& kernel, const KernelCall& call, int threads);
+void run(const LinearBackwardWeightKernel& kernel, const KernelCall& call, int threads);
+void run(const RopeTableKernel& kernel, const KernelCall& call, int threads);
+void run(const RopeForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const RopeBackwardKernel& kernel, const KernelCall& call, int threads);
+void run(const AttentionForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const AttentionBackwardKernel& kernel, const KernelCall& call, int threads);
+void run(const GeluForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const GeluBackwardKernel& kernel, const KernelCall& call, int threads);
+void run(const SwigluForwardKernel& kernel, const KernelCall& call, int threads);
+void run(const SwigluBackwardKernel& kernel, const KernelCall& call, int threads);
+void run(const CrossEntropyKernel& kernel, const KernelCall& call, int threads);
+void run(const CountTargetsKernel& kernel, const KernelCall& call, int threads);
+void run(const SumOfSquaresKernel& kernel, const KernelCall& call, int threads);
+void run(const ClipCoefficientKernel& kernel, const KernelCall& call, int threads);
+void run(const AdamWKernel& kernel, const KernelCall& call, int threads);
+void run(const SgdKernel& kernel, const KernelCall& call, int threads);
+void run(const AddKernel& kernel, const KernelCall& call, int threads);
+void run(const FillZeroKernel& kernel, const KernelCall& call, int threads);
 
-Bytes norm_backward_workspace(const Kernel& kernel, int threads);
-Bytes linear_workspace(const Kernel& kernel, int threads);
-Bytes attention_forward_workspace(const Kernel& kernel, int threads);
-Bytes attention_backward_workspace(const Kernel& kernel, int threads);
-Bytes cross_entropy_workspace(const Kernel& kernel, int threads);
+/// Scratch that the function above wants for a team of `threads`; the other kinds want none.
+Bytes workspace(const NormBackwardKernel& kernel, int threads);
+Bytes workspace(const LinearForwardKernel& kernel, int threads);
+Bytes workspace(const LinearBackwardInputKernel& kernel, int threads);
+Bytes workspace(const LinearBackwardWeightKernel& kernel, int threads);
+Bytes workspace(const AttentionForwardKernel& kernel, int threads);
+Bytes workspace(const AttentionBackwardKernel& kernel, int threads);
+Bytes workspace(const CrossEntropyKernel& kernel, int threads);
 
 const KernelTable& kernel_table();
 

@@ -59,6 +59,11 @@ std::int64_t scratch_floats(Dtype result) {
   return packed_floats + (result == Dtype::float32 ? 0 : row_block * column_block);
 }
 
+/// Of a team, whose results are of this type.
+Bytes scratch(Dtype result, int threads) {
+  return {threads * scratch_floats(result) * static_cast<std::int64_t>(sizeof(float))};
+}
+
 template <class Result>
 Scratch scratch_of(float* workspace, int member) {
   constexpr bool rounds = std::is_same_v<Result, Bfloat16>;
@@ -222,15 +227,15 @@ void multiply(const Product<T, Result>& p, float* workspace, int threads) {
 }
 
 /// The weight as the matrix [in, out], whichever way it is stored.
-template <class T>
-View<T> weight_view(const Kernel& kernel, const T* weight) {
+template <class T, LinearKernel K>
+View<T> weight_view(const K& kernel, const T* weight) {
   return kernel.layout == WeightLayout::in_out ? View<T>{weight, kernel.out, 1}
                                                : View<T>{weight, 1, kernel.in};
 }
 
 /// y = bias + residual, whichever are there.
-void start_output(const Kernel& kernel, const float* bias, const float* residual, float* y,
-                  int threads) {
+void start_output(const LinearForwardKernel& kernel, const float* bias, const float* residual,
+                  float* y, int threads) {
   parallel(threads, [&](Member member) {
     const Range rows = share(kernel.rows, member);
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
@@ -249,7 +254,7 @@ void start_output(const Kernel& kernel, const float* bias, const float* residual
 /// are summed in blocks, and the blocks then, so that the rounding error grows with neither count
 /// alone.
 template <int Vectors, class T, class G, class Extent>
-void sum_columns(const Kernel& kernel, const T* dy, G* sums, Extent part) {
+void sum_columns(const LinearBackwardWeightKernel& kernel, const T* dy, G* sums, Extent part) {
   constexpr std::int64_t rows_of_block = 32;
   Floats sum[Vectors];
   for (int v = 0; v < Vectors; ++v)
@@ -265,7 +270,7 @@ void sum_columns(const Kernel& kernel, const T* dy, G* sums, Extent part) {
 }
 
 template <class T, class G>
-void column_sums(const Kernel& kernel, const T* dy, G* sums, int threads) {
+void column_sums(const LinearBackwardWeightKernel& kernel, const T* dy, G* sums, int threads) {
   constexpr int vectors = 8;
   parallel(threads, [&](Member member) {
     const Range columns = share(kernel.out, member, 64);
@@ -279,19 +284,19 @@ void column_sums(const Kernel& kernel, const T* dy, G* sums, int threads) {
 
 float* workspace_of(const KernelCall& call) { return static_cast<float*>(call.operands.back()); }
 
-void multiply_forward(const Kernel& kernel, Product<float, float> p, float* workspace,
+void multiply_forward(const LinearForwardKernel& kernel, Product<float, float> p, float* workspace,
                       int threads) {
   p.accumulate = p.bias || p.addend;
   if (p.accumulate) start_output(kernel, p.bias, p.addend, p.c, threads);
   multiply(p, workspace, threads);
 }
-void multiply_forward(const Kernel&, const Product<Bfloat16, Bfloat16>& p, float* workspace,
-                      int threads) {
+void multiply_forward(const LinearForwardKernel&, const Product<Bfloat16, Bfloat16>& p,
+                      float* workspace, int threads) {
   multiply(p, workspace, threads);
 }
 
 template <class T>
-void forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void forward(const LinearForwardKernel& kernel, const KernelCall& call, int threads) {
   multiply_forward(kernel,
                    Product<T, T>{.a = {operand<T>(call, 0), kernel.in, 1},
                                  .b = weight_view<T>(kernel, operand<T>(call, 1)),
@@ -307,7 +312,7 @@ void forward(const Kernel& kernel, const KernelCall& call, int threads) {
 }
 
 template <class T>
-void backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
+void backward_input(const LinearBackwardInputKernel& kernel, const KernelCall& call, int threads) {
   const View<T> weight = weight_view<T>(kernel, operand<T>(call, 1));
   multiply(Product<T, T>{.a = {operand<T>(call, 0), kernel.out_row(), 1},
                          .b = {weight.data, weight.column, weight.row},
@@ -322,7 +327,8 @@ void backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
 }
 
 template <class T, class G>
-void backward_weight(const Kernel& kernel, const KernelCall& call, int threads) {
+void backward_weight(const LinearBackwardWeightKernel& kernel, const KernelCall& call,
+                     int threads) {
   const T* x = operand<T>(call, 0);
   const T* dy = operand<T>(call, 1);
   G* dweight = operand<G>(call, 2);
@@ -345,23 +351,27 @@ void backward_weight(const Kernel& kernel, const KernelCall& call, int threads) 
 
 }  // namespace
 
-Bytes linear_workspace(const Kernel& kernel, int threads) {
-  const bool of_weight = kernel.kind == KernelKind::linear_backward_weight;
-  const std::int64_t floats = scratch_floats(of_weight ? kernel.gradient_dtype : kernel.dtype);
-  return {threads * floats * static_cast<std::int64_t>(sizeof(float))};
+Bytes workspace(const LinearForwardKernel& kernel, int threads) {
+  return scratch(kernel.dtype, threads);
+}
+Bytes workspace(const LinearBackwardInputKernel& kernel, int threads) {
+  return scratch(kernel.dtype, threads);
+}
+Bytes workspace(const LinearBackwardWeightKernel& kernel, int threads) {
+  return scratch(kernel.gradient_dtype, threads);
 }
 
-void linear_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const LinearForwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { forward<decltype(element)>(kernel, call, threads); });
 }
 
-void linear_backward_input(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const LinearBackwardInputKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { backward_input<decltype(element)>(kernel, call, threads); });
 }
 
-void linear_backward_weight(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const LinearBackwardWeightKernel& kernel, const KernelCall& call, int threads) {
   with_elements(kernel, [&](auto element, auto gradient) {
     backward_weight<decltype(element), decltype(gradient)>(kernel, call, threads);
   });

@@ -115,14 +115,14 @@ void combine(const float* partials, std::int64_t which, Chunks chunks, std::int6
 }
 
 template <class T>
-void normalise(const Kernel& kernel, const KernelCall& call, int threads) {
+void normalise(const NormForwardKernel& kernel, const KernelCall& call, int threads) {
   const T* x = operand<T>(call, 0);
   const T* weight = operand<T>(call, 1);
   const T* bias = operand<T>(call, 2);
   T* y = operand<T>(call, 3);
   float* means = operand(call, 4);
   float* rstds = operand(call, 5);
-  const std::int64_t width = kernel.in;
+  const std::int64_t width = kernel.width;
   const bool centred = kernel.norm == NormKind::layer_norm;
   const float epsilon = static_cast<float>(kernel.epsilon);
   parallel(threads, [&](Member member) {
@@ -152,9 +152,9 @@ void normalise(const Kernel& kernel, const KernelCall& call, int threads) {
 }
 
 template <class T, class G>
-void differentiate(const Kernel& kernel, const KernelCall& call, int threads) {
+void differentiate(const NormBackwardKernel& kernel, const KernelCall& call, int threads) {
   const Backward<T, G> o = backward_operands<T, G>(call);
-  const std::int64_t width = kernel.in;
+  const std::int64_t width = kernel.width;
   const Chunks chunks = chunks_of(kernel.rows);
   const bool weight_gradients = o.dweight || o.dbias;
   parallel(threads, [&](Member member) {
@@ -182,17 +182,17 @@ void differentiate(const Kernel& kernel, const KernelCall& call, int threads) {
 
 }  // namespace
 
-void norm_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const NormForwardKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype,
                [&](auto element) { normalise<decltype(element)>(kernel, call, threads); });
 }
 
-Bytes norm_backward_workspace(const Kernel& kernel, int) {
-  const std::int64_t floats = 2 * chunks_of(kernel.rows).count * kernel.in;
+Bytes workspace(const NormBackwardKernel& kernel, int) {
+  const std::int64_t floats = 2 * chunks_of(kernel.rows).count * kernel.width;
   return {floats * static_cast<std::int64_t>(sizeof(float))};
 }
 
-void norm_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const NormBackwardKernel& kernel, const KernelCall& call, int threads) {
   with_elements(kernel, [&](auto element, auto gradient) {
     differentiate<decltype(element), decltype(gradient)>(kernel, call, threads);
   });

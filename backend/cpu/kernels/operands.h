@@ -21,8 +21,8 @@ void with_element(Dtype dtype, const Body& body) {
 }
 
 /// Calls `body` with values of the types of the kernel's dtype and gradient_dtype.
-template <class Body>
-void with_elements(const Kernel& kernel, const Body& body) {
+template <class K, class Body>
+void with_elements(const K& kernel, const Body& body) {
   if (kernel.dtype != Dtype::bfloat16) return body(float{}, float{});
   with_element(kernel.gradient_dtype, [&](auto gradient) { body(Bfloat16{}, gradient); });
 }

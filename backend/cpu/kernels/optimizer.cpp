@@ -55,7 +55,7 @@ SHARDSCOPE_INLINE void store_parameter(T* parameter, Bfloat16* copy, std::int64_
 }
 
 template <class T, class G>
-void step_adamw(const Kernel& kernel, const KernelCall& call, int threads) {
+void step_adamw(const AdamWKernel& kernel, const KernelCall& call, int threads) {
   const float factor = gradient_factor(operand<const double>(call, 0));
   const G* g = operand<G>(call, 1);
   T* p = operand<T>(call, 2);
@@ -86,7 +86,7 @@ void step_adamw(const Kernel& kernel, const KernelCall& call, int threads) {
 }
 
 template <class T, class G>
-void step_sgd(const Kernel& kernel, const KernelCall& call, int threads) {
+void step_sgd(const SgdKernel& kernel, const KernelCall& call, int threads) {
   const float factor = gradient_factor(operand<const double>(call, 0));
   const G* g = operand<G>(call, 1);
   T* p = operand<T>(call, 2);
@@ -94,7 +94,7 @@ void step_sgd(const Kernel& kernel, const KernelCall& call, int threads) {
   Bfloat16* copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr;
   const float rate = static_cast<float>(call.state.learning_rate);
   const float decay = static_cast<float>(kernel.weight_decay);
-  const float momentum = static_cast<float>(kernel.beta1);
+  const float momentum = static_cast<float>(kernel.momentum);
   const bool first_step = call.state.step == 1;
   const bool nesterov = kernel.nesterov;
   for_slices(call, threads, [=](const Slice& slice, std::int64_t i, auto part) {
@@ -113,7 +113,7 @@ void step_sgd(const Kernel& kernel, const KernelCall& call, int threads) {
 
 }  // namespace
 
-void sum_of_squares(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const SumOfSquaresKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.gradient_dtype, [&](auto element) {
     const auto* g = operand<decltype(element)>(call, 0);
     double* pieces = operand<double>(call, 1);
@@ -131,7 +131,7 @@ void sum_of_squares(const Kernel& kernel, const KernelCall& call, int threads) {
   });
 }
 
-void clip_coefficient(const Kernel& kernel, const KernelCall& call, int) {
+void run(const ClipCoefficientKernel& kernel, const KernelCall& call, int) {
   const double* pieces = operand<const double>(call, 0);
   double* clip = operand<double>(call, 1);
   double sum = 0;
@@ -145,13 +145,13 @@ void clip_coefficient(const Kernel& kernel, const KernelCall& call, int) {
   clip[1] = !kernel.has_clip || factor > 1.0 ? 1.0 : factor;
 }
 
-void adamw(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const AdamWKernel& kernel, const KernelCall& call, int threads) {
   with_elements(kernel, [&](auto element, auto gradient) {
     step_adamw<decltype(element), decltype(gradient)>(kernel, call, threads);
   });
 }
 
-void sgd(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const SgdKernel& kernel, const KernelCall& call, int threads) {
   with_elements(kernel, [&](auto element, auto gradient) {
     step_sgd<decltype(element), decltype(gradient)>(kernel, call, threads);
   });

@@ -23,7 +23,7 @@ SHARDSCOPE_INLINE void rotate(T* head, const float* table, std::int64_t half) {
 }
 
 template <bool Inverse>
-void rotate_all(const Kernel& kernel, const KernelCall& call, int threads) {
+void rotate_all(const RopeKernel& kernel, const KernelCall& call, int threads) {
   with_element(kernel.dtype, [&](auto element) {
     using T = decltype(element);
     const float* table = operand(call, 0);
@@ -45,7 +45,7 @@ void rotate_all(const Kernel& kernel, const KernelCall& call, int threads) {
 
 }  // namespace
 
-void rope_table(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const RopeTableKernel& kernel, const KernelCall& call, int threads) {
   float* table = operand(call, 0);
   const std::int64_t half = kernel.head_dim / 2;
   parallel(threads, [&](Member member) {
@@ -61,11 +61,11 @@ void rope_table(const Kernel& kernel, const KernelCall& call, int threads) {
   });
 }
 
-void rope_forward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const RopeForwardKernel& kernel, const KernelCall& call, int threads) {
   rotate_all<false>(kernel, call, threads);
 }
 
-void rope_backward(const Kernel& kernel, const KernelCall& call, int threads) {
+void run(const RopeBackwardKernel& kernel, const KernelCall& call, int threads) {
   rotate_all<true>(kernel, call, threads);
 }
 

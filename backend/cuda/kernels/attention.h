@@ -8,19 +8,19 @@
 namespace shardscope::cuda {
 
 template <class Stream>
-void attention_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const AttentionForwardKernel& kernel, const KernelCall& call, Stream& stream) {
   if (fits_flash_attention(kernel)) return flash_attention_forward(kernel, call, stream);
   plain_attention_forward(kernel, call, stream);
 }
 
 template <class Stream>
-void attention_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const AttentionBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
   if (fits_flash_attention(kernel)) return flash_attention_backward(kernel, call, stream);
   plain_attention_backward(kernel, call, stream);
 }
 
 /// delta[B,H,T]
-inline Bytes attention_backward_workspace(const Kernel& kernel) {
+inline Bytes workspace(const AttentionBackwardKernel& kernel) {
   return {kernel.batch * kernel.heads * kernel.length * static_cast<std::int64_t>(sizeof(float))};
 }
 

@@ -40,7 +40,7 @@ SHARDSCOPE_DEVICE QueryTile query_tile(std::int64_t block, int tile, const Atten
           .first_query = block % tiles * tile};
 }
 
-inline AttentionShape attention_shape(const Kernel& kernel) {
+inline AttentionShape attention_shape(const AttentionKernel& kernel) {
   return {.batch = kernel.batch,
           .length = kernel.length,
           .heads = kernel.heads,

@@ -123,7 +123,7 @@ struct AddLoss {
 };
 
 /// losses[R]; counted[1] where it is not given
-inline Bytes cross_entropy_workspace(const Kernel& kernel) {
+inline Bytes workspace(const CrossEntropyKernel& kernel) {
   return {(kernel.rows + 1) * static_cast<std::int64_t>(sizeof(double))};
 }
 
@@ -131,24 +131,24 @@ constexpr LaunchShape one_large_block{.threads = AddLoss::most_threads,
                                       .shared_bytes = slot_bytes(AddLoss::most_threads)};
 
 template <class Stream>
-void count_targets(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const CountTargetsKernel& kernel, const KernelCall& call, Stream& stream) {
   stream.launch(
       CountTargets{operand<const std::int32_t>(call, 0), operand<double>(call, 1), kernel.rows},
       one_large_block);
 }
 
 template <class T, class Stream>
-void row_losses(const Kernel& kernel, const KernelCall& call, const double* counted, double* losses,
-                Stream& stream) {
+void row_losses(const CrossEntropyKernel& kernel, const KernelCall& call, const double* counted,
+                double* losses, Stream& stream) {
   T* logits = operand<T>(call, 1);
-  const std::int64_t stride = kernel.out_row();
+  const std::int64_t stride = kernel.logits_row();
   const int threads =
-      threads_for(blocks_for(kernel.out, vector_elements), RowLoss<T>::most_threads);
+      threads_for(blocks_for(kernel.classes, vector_elements), RowLoss<T>::most_threads);
   stream.launch(RowLoss<T>{.targets = operand<const std::int32_t>(call, 0),
                            .logits = logits,
                            .counted = counted,
                            .losses = losses,
-                           .classes = kernel.out,
+                           .classes = kernel.classes,
                            .stride = stride,
                            .scale = kernel.scale,
                            .aligned = are_aligned(logits) && keeps_alignment<T>(stride)},
@@ -156,7 +156,7 @@ void row_losses(const Kernel& kernel, const KernelCall& call, const double* coun
 }
 
 template <class Stream>
-void cross_entropy(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const CrossEntropyKernel& kernel, const KernelCall& call, Stream& stream) {
   auto* losses = operand<double>(call, 4);
   auto* counted = operand<double>(call, 3);
   if (!kernel.has_count) {

@@ -179,9 +179,9 @@ FillZero<T> fill_zero_of(T* a, std::int64_t elements) {
 
 /// Starts Body<T> over all elements with the first `pointers` operands as its members.
 template <template <class> class Body, std::size_t pointers, class Stream>
-void launch_elementwise(const Kernel& kernel, const KernelCall& call, std::int64_t elements,
+void launch_elementwise(Dtype dtype, const KernelCall& call, std::int64_t elements,
                         Stream& stream) {
-  with_element(kernel.dtype, [&](auto element) {
+  with_element(dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     const auto body = [&]<std::size_t... index>(std::index_sequence<index...>) {
       return Body<T>{operand<T>(call, index)..., elements, are_aligned(operand<T>(call, index)...)};
@@ -191,33 +191,33 @@ void launch_elementwise(const Kernel& kernel, const KernelCall& call, std::int64
 }
 
 template <class Stream>
-void gelu_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_elementwise<GeluForward, 2>(kernel, call, kernel.rows * kernel.in, stream);
+void run(const GeluForwardKernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_elementwise<GeluForward, 2>(kernel.dtype, call, kernel.rows * kernel.features, stream);
 }
 
 template <class Stream>
-void gelu_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_elementwise<GeluBackward, 2>(kernel, call, kernel.rows * kernel.in, stream);
+void run(const GeluBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_elementwise<GeluBackward, 2>(kernel.dtype, call, kernel.rows * kernel.features, stream);
 }
 
 template <class Stream>
-void swiglu_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_elementwise<SwigluForward, 3>(kernel, call, kernel.rows * kernel.in, stream);
+void run(const SwigluForwardKernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_elementwise<SwigluForward, 3>(kernel.dtype, call, kernel.rows * kernel.features, stream);
 }
 
 template <class Stream>
-void swiglu_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_elementwise<SwigluBackward, 3>(kernel, call, kernel.rows * kernel.in, stream);
+void run(const SwigluBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_elementwise<SwigluBackward, 3>(kernel.dtype, call, kernel.rows * kernel.features, stream);
 }
 
 template <class Stream>
-void add(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_elementwise<Add, 2>(kernel, call, kernel.elements, stream);
+void run(const AddKernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_elementwise<Add, 2>(kernel.dtype, call, kernel.elements, stream);
 }
 
 template <class Stream>
-void fill_zero(const Kernel& kernel, const KernelCall& call, Stream& stream) {
-  launch_elementwise<FillZero, 1>(kernel, call, kernel.elements, stream);
+void run(const FillZeroKernel& kernel, const KernelCall& call, Stream& stream) {
+  launch_elementwise<FillZero, 1>(kernel.dtype, call, kernel.elements, stream);
 }
 
 }  // namespace shardscope::cuda

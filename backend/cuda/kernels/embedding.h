@@ -198,7 +198,7 @@ struct SumPositions {
 };
 
 template <class Stream>
-void embedding_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const EmbeddingForwardKernel& kernel, const KernelCall& call, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     EmbeddingForward<T> body{.tokens = operand<const std::int32_t>(call, 0),
@@ -206,81 +206,84 @@ void embedding_forward(const Kernel& kernel, const KernelCall& call, Stream& str
                              .wpe = operand<T>(call, 2),
                              .x = operand<T>(call, 3),
                              .rows = kernel.rows,
-                             .width = kernel.in,
+                             .width = kernel.width,
                              .length = kernel.length,
                              .aligned = false};
-    body.aligned = kernel.in % vector_elements == 0 && are_aligned(body.wte, body.wpe, body.x);
-    const std::int64_t elements = kernel.rows * kernel.in;
+    body.aligned = kernel.width % vector_elements == 0 && are_aligned(body.wte, body.wpe, body.x);
+    const std::int64_t elements = kernel.rows * kernel.width;
     stream.launch(body, body.aligned ? vector_shape(elements) : elementwise_shape(elements));
   });
 }
 
 /// counts[V], begins[V], order[R], sorted[R]
-inline Bytes embedding_backward_workspace(const Kernel& kernel) {
-  return {(2 * kernel.out + 2 * kernel.rows) * static_cast<std::int64_t>(sizeof(std::int32_t))};
+inline Bytes workspace(const EmbeddingBackwardKernel& kernel) {
+  return {(2 * kernel.vocabulary + 2 * kernel.rows) *
+          static_cast<std::int64_t>(sizeof(std::int32_t))};
 }
 
 /// Rows in the order of their tokens, in the workspace.
 template <class Stream>
-std::int32_t* sort_rows(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+std::int32_t* sort_rows(const EmbeddingBackwardKernel& kernel, const KernelCall& call,
+                        Stream& stream) {
   const auto* tokens = operand<const std::int32_t>(call, 0);
   auto* counts = operand<std::int32_t>(call, 4);
-  std::int32_t* begins = counts + kernel.out;
-  std::int32_t* order = begins + kernel.out;
+  std::int32_t* begins = counts + kernel.vocabulary;
+  std::int32_t* order = begins + kernel.vocabulary;
   std::int32_t* sorted = order + kernel.rows;
   constexpr int scan_threads = BeginsOfTokens::most_threads;
   const LaunchShape by_row = elementwise_shape(kernel.rows);
-  stream.launch(fill_zero_of(counts, kernel.out), vector_shape(kernel.out));
+  stream.launch(fill_zero_of(counts, kernel.vocabulary), vector_shape(kernel.vocabulary));
   stream.launch(CountTokens{tokens, counts, kernel.rows}, by_row);
-  stream.launch(BeginsOfTokens{counts, begins, kernel.out},
+  stream.launch(BeginsOfTokens{counts, begins, kernel.vocabulary},
                 {.threads = scan_threads, .shared_bytes = scan_threads * sizeof(std::int32_t)});
   stream.launch(PlaceRows{tokens, begins, counts, order, kernel.rows}, by_row);
-  stream.launch(SortRows{tokens, begins, order, sorted, kernel.rows, kernel.out}, by_row);
+  stream.launch(SortRows{tokens, begins, order, sorted, kernel.rows, kernel.vocabulary}, by_row);
   return sorted;
 }
 
 template <class T, class G, class Stream>
-void token_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void token_gradient(const EmbeddingBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
   const std::int32_t* sorted = sort_rows(kernel, call, stream);
   if (!kernel.accumulate) {
-    const std::int64_t elements = kernel.out * kernel.in;
+    const std::int64_t elements = kernel.vocabulary * kernel.width;
     stream.launch(fill_zero_of(operand<G>(call, 2), elements), vector_shape(elements));
   }
   SumTokenRows<T, G> body{.tokens = operand<const std::int32_t>(call, 0),
-                          .begins = operand<const std::int32_t>(call, 4) + kernel.out,
+                          .begins = operand<const std::int32_t>(call, 4) + kernel.vocabulary,
                           .sorted = sorted,
                           .dx = operand<T>(call, 1),
                           .dwte = operand<G>(call, 2),
                           .rows = kernel.rows,
-                          .width = kernel.in,
-                          .vocabulary = kernel.out,
+                          .width = kernel.width,
+                          .vocabulary = kernel.vocabulary,
                           .groups = 1,
                           .accumulate = kernel.accumulate,
                           .aligned = false};
-  body.aligned = kernel.in % vector_elements == 0 && are_aligned(body.dx, body.dwte);
-  const std::int64_t of_row = body.aligned ? kernel.in / vector_elements : kernel.in;
+  body.aligned = kernel.width % vector_elements == 0 && are_aligned(body.dx, body.dwte);
+  const std::int64_t of_row = body.aligned ? kernel.width / vector_elements : kernel.width;
   constexpr std::int64_t most_groups = 8;
   body.groups = static_cast<int>(std::clamp(usual_threads / of_row, std::int64_t{1}, most_groups));
-  const std::int64_t sums = body.groups > 1 ? body.groups * kernel.in : 0;
+  const std::int64_t sums = body.groups > 1 ? body.groups * kernel.width : 0;
   stream.launch(body, {.blocks = kernel.rows,
                        .threads = threads_for(body.groups * of_row),
                        .shared_bytes = sums * static_cast<std::int64_t>(sizeof(float))});
 }
 
 template <class T, class G, class Stream>
-void position_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void position_gradient(const EmbeddingBackwardKernel& kernel, const KernelCall& call,
+                       Stream& stream) {
   stream.launch(SumPositions<T, G>{.dx = operand<T>(call, 1),
                                    .dwpe = operand<G>(call, 3),
                                    .rows = kernel.rows,
-                                   .width = kernel.in,
+                                   .width = kernel.width,
                                    .length = kernel.length,
                                    .positions = kernel.positions,
                                    .accumulate = kernel.accumulate},
-                elementwise_shape(kernel.positions * kernel.in));
+                elementwise_shape(kernel.positions * kernel.width));
 }
 
 template <class Stream>
-void embedding_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const EmbeddingBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;

@@ -26,7 +26,7 @@ void for_every_call(const Kernel& kernel, const Body& body) {
   const std::array<Slice, 1> slices{Slice{.elements = 1}};
   const KernelCall call{.operands = operands, .slices = slices, .state = {}};
   body(call);
-  if (const auto absent = operand_that_saves_a_launch(kernel.kind)) {
+  if (const auto absent = operand_that_saves_a_launch(kernel.kind())) {
     operands[*absent] = nullptr;
     body(call);
   }

@@ -312,7 +312,8 @@ void launch_flash_backward(const FlashBackward& in, Stream& stream) {
 }
 
 template <class Stream>
-void flash_attention_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void flash_attention_backward(const AttentionKernel& kernel, const KernelCall& call,
+                              Stream& stream) {
   const AttentionShape shape = attention_shape(kernel);
   float* delta = operand(call, 9);
   const FlashBackward in{.shape = shape,

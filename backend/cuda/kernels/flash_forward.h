@@ -148,7 +148,8 @@ struct FlashForward {
 };
 
 template <class Stream>
-void flash_attention_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void flash_attention_forward(const AttentionKernel& kernel, const KernelCall& call,
+                             Stream& stream) {
   const AttentionShape shape = attention_shape(kernel);
   with_flash_width(shape.head_dim, [&](auto width) {
     using Tile = FlashForwardTile<decltype(width)::value>;

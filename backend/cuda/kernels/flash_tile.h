@@ -20,7 +20,7 @@ inline constexpr float log2_of_e = 1.4426950408889634f;
 inline constexpr int flash_widths[] = {64, 80, 96, 128};
 
 /// bfloat16, with rows that start on 16 bytes and heads no wider than the widest.
-constexpr bool fits_flash_attention(const Kernel& kernel) {
+constexpr bool fits_flash_attention(const AttentionKernel& kernel) {
   const auto in_chunks = [](std::int64_t elements) { return elements % chunk_elements == 0; };
   return kernel.dtype == Dtype::bfloat16 && in_chunks(kernel.head_dim) &&
          kernel.head_dim <= flash_widths[3] && in_chunks(kernel.q_stride) &&

@@ -95,8 +95,8 @@ void launch_matmul(const Matmul<T, G>& body, Stream& stream) {
 }
 
 /// The weight as [in, out], however it lies.
-template <class T>
-StridedMatrix<T> weight_of(const Kernel& kernel, const T* weight) {
+template <class T, LinearKernel K>
+StridedMatrix<T> weight_of(const K& kernel, const T* weight) {
   return kernel.layout == WeightLayout::in_out ? StridedMatrix<T>{weight, kernel.out, 1}
                                                : StridedMatrix<T>{weight, 1, kernel.in};
 }
@@ -107,7 +107,7 @@ StridedMatrix<T> transposed(const StridedMatrix<T>& matrix) {
 }
 
 template <class Stream>
-void linear_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const LinearForwardKernel& kernel, const KernelCall& call, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     launch_matmul(Matmul<T, T>{.a = {operand<T>(call, 0), kernel.in, 1},
@@ -127,7 +127,7 @@ void linear_forward(const Kernel& kernel, const KernelCall& call, Stream& stream
 }
 
 template <class Stream>
-void linear_backward_input(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const LinearBackwardInputKernel& kernel, const KernelCall& call, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     launch_matmul(Matmul<T, T>{.a = {operand<T>(call, 0), kernel.out_row(), 1},
@@ -146,13 +146,14 @@ void linear_backward_input(const Kernel& kernel, const KernelCall& call, Stream&
   });
 }
 
-inline Bytes linear_backward_weight_workspace(const Kernel& kernel) {
+inline Bytes workspace(const LinearBackwardWeightKernel& kernel) {
   return {blocks_for(kernel.rows, bias_chunk_rows) * kernel.out *
           static_cast<std::int64_t>(sizeof(float))};
 }
 
 template <class T, class G, class Stream>
-void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void bias_gradient(const LinearBackwardWeightKernel& kernel, const KernelCall& call,
+                   Stream& stream) {
   const std::int64_t chunks = blocks_for(kernel.rows, bias_chunk_rows);
   float* partials = operand(call, 4);
   stream.launch(
@@ -168,7 +169,8 @@ void bias_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream)
 }
 
 template <class T, class G, class Stream>
-void weight_gradient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void weight_gradient(const LinearBackwardWeightKernel& kernel, const KernelCall& call,
+                     Stream& stream) {
   const StridedMatrix<T> x{operand<T>(call, 0), kernel.in, 1};
   const StridedMatrix<T> dy{operand<T>(call, 1), kernel.out_row(), 1};
   const bool in_out = kernel.layout == WeightLayout::in_out;
@@ -188,7 +190,7 @@ void weight_gradient(const Kernel& kernel, const KernelCall& call, Stream& strea
 }
 
 template <class Stream>
-void linear_backward_weight(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const LinearBackwardWeightKernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;

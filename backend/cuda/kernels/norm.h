@@ -185,7 +185,7 @@ inline int norm_threads(std::int64_t width, bool aligned) {
 }
 
 template <class Stream>
-void norm_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const NormForwardKernel& kernel, const KernelCall& call, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     NormForward<T> body{.x = operand<T>(call, 0),
@@ -194,27 +194,27 @@ void norm_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) 
                         .y = operand<T>(call, 3),
                         .mean = operand(call, 4),
                         .rstd = operand(call, 5),
-                        .width = kernel.in,
+                        .width = kernel.width,
                         .epsilon = static_cast<float>(kernel.epsilon),
                         .aligned = false};
-    body.aligned = rows_are_aligned(kernel.in, body.x, body.weight, body.bias, body.y);
+    body.aligned = rows_are_aligned(kernel.width, body.x, body.weight, body.bias, body.y);
     stream.launch(body, {.blocks = kernel.rows,
-                         .threads = norm_threads(kernel.in, body.aligned),
+                         .threads = norm_threads(kernel.width, body.aligned),
                          .shared_bytes = slot_bytes(usual_threads)});
   });
 }
 
-inline std::int64_t norm_chunks(const Kernel& kernel) {
+inline std::int64_t norm_chunks(const NormBackwardKernel& kernel) {
   return blocks_for(kernel.rows, norm_chunk_rows(kernel.rows));
 }
 
-inline Bytes norm_backward_workspace(const Kernel& kernel) {
-  return {2 * norm_chunks(kernel) * kernel.in * static_cast<std::int64_t>(sizeof(float))};
+inline Bytes workspace(const NormBackwardKernel& kernel) {
+  return {2 * norm_chunks(kernel) * kernel.width * static_cast<std::int64_t>(sizeof(float))};
 }
 
 template <class T, class Stream>
-void launch_norm_backward(const Kernel& kernel, const KernelCall& call, bool weight_gradients,
-                          Stream& stream) {
+void launch_norm_backward(const NormBackwardKernel& kernel, const KernelCall& call,
+                          bool weight_gradients, Stream& stream) {
   NormBackward<T> body{.dy = operand<T>(call, 0),
                        .x = operand<T>(call, 1),
                        .weight = operand<T>(call, 2),
@@ -223,23 +223,24 @@ void launch_norm_backward(const Kernel& kernel, const KernelCall& call, bool wei
                        .dx = operand<T>(call, 5),
                        .partials = weight_gradients ? operand(call, 8) : nullptr,
                        .rows = kernel.rows,
-                       .width = kernel.in,
+                       .width = kernel.width,
                        .chunk_rows = norm_chunk_rows(kernel.rows),
                        .accumulate = kernel.accumulate_input,
                        .aligned = false,
                        .in_shared = false};
-  body.aligned = rows_are_aligned(kernel.in, body.dy, body.x, body.weight, body.dx, body.partials);
+  body.aligned =
+      rows_are_aligned(kernel.width, body.dy, body.x, body.weight, body.dx, body.partials);
   // More would leave a multiprocessor with a block or two.
   constexpr std::int64_t most_sums = 64 << 10;
-  const std::int64_t sums = 2 * kernel.in * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t sums = 2 * kernel.width * static_cast<std::int64_t>(sizeof(float));
   body.in_shared = weight_gradients && sums <= most_sums;
   stream.launch(body, {.blocks = norm_chunks(kernel),
-                       .threads = norm_threads(kernel.in, body.aligned),
+                       .threads = norm_threads(kernel.width, body.aligned),
                        .shared_bytes = slot_bytes(usual_threads) + (body.in_shared ? sums : 0)});
 }
 
 template <class Stream>
-void norm_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const NormBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;
@@ -247,11 +248,11 @@ void norm_backward(const Kernel& kernel, const KernelCall& call, Stream& stream)
     launch_norm_backward<T>(kernel, call, gradients[0] || gradients[1], stream);
     for (const std::int64_t which : {0, 1}) {
       if (!gradients[which]) continue;
-      sum_partials(SumPartials<G>{.partials = operand(call, 8) + which * kernel.in,
+      sum_partials(SumPartials<G>{.partials = operand(call, 8) + which * kernel.width,
                                   .sum = gradients[which],
                                   .count = norm_chunks(kernel),
-                                  .row = 2 * kernel.in,
-                                  .columns = kernel.in,
+                                  .row = 2 * kernel.width,
+                                  .columns = kernel.width,
                                   .accumulate = kernel.accumulate},
                    stream);
     }

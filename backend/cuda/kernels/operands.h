@@ -31,8 +31,8 @@ void with_element(Dtype dtype, const Body& body) {
 }
 
 /// Calls `body(Of<T>, Of<G>)` with the types of the kernel's elements and parameter gradients.
-template <class Body>
-void with_elements(const Kernel& kernel, const Body& body) {
+template <class K, class Body>
+void with_elements(const K& kernel, const Body& body) {
   with_element(kernel.dtype, [&](auto element) {
     with_element(kernel.gradient_dtype, [&](auto gradient) { body(element, gradient); });
   });

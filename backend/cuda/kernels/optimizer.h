@@ -299,7 +299,7 @@ struct Sgd {
 };
 
 template <class Stream>
-void sum_of_squares(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const SumOfSquaresKernel& kernel, const KernelCall& call, Stream& stream) {
   constexpr std::int64_t warps = usual_threads / warp_size;
   with_element(kernel.gradient_dtype, [&](auto gradient) {
     using G = typename decltype(gradient)::Type;
@@ -312,7 +312,7 @@ void sum_of_squares(const Kernel& kernel, const KernelCall& call, Stream& stream
 }
 
 template <class Stream>
-void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const ClipCoefficientKernel& kernel, const KernelCall& call, Stream& stream) {
   auto* clip = operand<double>(call, 1);
   constexpr int threads = AddPieces::most_threads;
   stream.launch(fill_zero_of(clip, 1), {.threads = warp_size});
@@ -324,7 +324,7 @@ void clip_coefficient(const Kernel& kernel, const KernelCall& call, Stream& stre
 }
 
 template <class T, class G>
-AdamW<T, G> adamw_body(const Kernel& kernel, const KernelCall& call, const StepState* state) {
+AdamW<T, G> adamw_body(const AdamWKernel& kernel, const KernelCall& call, const StepState* state) {
   return {.launch = {},
           .state = state,
           .clip = operand<const double>(call, 0),
@@ -344,7 +344,7 @@ AdamW<T, G> adamw_body(const Kernel& kernel, const KernelCall& call, const StepS
 }
 
 template <class T, class G>
-Sgd<T, G> sgd_body(const Kernel& kernel, const KernelCall& call, const StepState* state) {
+Sgd<T, G> sgd_body(const SgdKernel& kernel, const KernelCall& call, const StepState* state) {
   return {.launch = {},
           .state = state,
           .clip = operand<const double>(call, 0),
@@ -353,7 +353,7 @@ Sgd<T, G> sgd_body(const Kernel& kernel, const KernelCall& call, const StepState
           .buffer = operand<T>(call, 3),
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr,
           .decay = static_cast<float>(kernel.weight_decay),
-          .momentum = static_cast<float>(kernel.beta1),
+          .momentum = static_cast<float>(kernel.momentum),
           .nesterov = kernel.nesterov,
           .aligned = are_aligned(operand<G>(call, 1), operand<T>(call, 2), operand<T>(call, 3),
                                  operand<Bfloat16>(call, 4))};
@@ -371,7 +371,7 @@ void launch_update(Body body, const KernelCall& call, Stream& stream) {
 }
 
 template <class Stream>
-void adamw(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const AdamWKernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;
@@ -380,7 +380,7 @@ void adamw(const Kernel& kernel, const KernelCall& call, Stream& stream) {
 }
 
 template <class Stream>
-void sgd(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const SgdKernel& kernel, const KernelCall& call, Stream& stream) {
   with_elements(kernel, [&](auto element, auto gradient) {
     using T = typename decltype(element)::Type;
     using G = typename decltype(gradient)::Type;

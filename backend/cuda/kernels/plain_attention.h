@@ -297,7 +297,8 @@ struct AttentionKeyGradient {
 };
 
 template <class Stream>
-void plain_attention_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void plain_attention_forward(const AttentionKernel& kernel, const KernelCall& call,
+                             Stream& stream) {
   const AttentionShape shape = attention_shape(kernel);
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
@@ -329,7 +330,8 @@ void launch_plain_attention_backward(const AttentionBackward<T>& body, Stream& s
 }
 
 template <class Stream>
-void plain_attention_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void plain_attention_backward(const AttentionKernel& kernel, const KernelCall& call,
+                              Stream& stream) {
   const AttentionShape shape = attention_shape(kernel);
   float* delta = operand(call, 9);
   const std::int64_t rows = shape.batch * shape.heads * shape.length;

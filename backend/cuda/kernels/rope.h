@@ -72,7 +72,7 @@ struct Rotate {
 };
 
 template <class Stream>
-void rope_table(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const RopeTableKernel& kernel, const KernelCall& call, Stream& stream) {
   const std::int64_t half = kernel.head_dim / 2;
   for (std::int64_t first = 0; first < half; first += rope_pairs_of_launch) {
     RopeTable body{.frequencies = {},
@@ -88,7 +88,7 @@ void rope_table(const Kernel& kernel, const KernelCall& call, Stream& stream) {
 }
 
 template <class Stream>
-void rotate_all(const Kernel& kernel, const KernelCall& call, bool inverse, Stream& stream) {
+void rotate_all(const RopeKernel& kernel, const KernelCall& call, bool inverse, Stream& stream) {
   with_element(kernel.dtype, [&](auto element) {
     using T = typename decltype(element)::Type;
     const float* table = operand(call, 0);
@@ -116,12 +116,12 @@ void rotate_all(const Kernel& kernel, const KernelCall& call, bool inverse, Stre
 }
 
 template <class Stream>
-void rope_forward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const RopeForwardKernel& kernel, const KernelCall& call, Stream& stream) {
   rotate_all(kernel, call, false, stream);
 }
 
 template <class Stream>
-void rope_backward(const Kernel& kernel, const KernelCall& call, Stream& stream) {
+void run(const RopeBackwardKernel& kernel, const KernelCall& call, Stream& stream) {
   rotate_all(kernel, call, true, stream);
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 using test::SlowDevice;
 
-constexpr Kernel some_product{.kind = KernelKind::linear_forward, .rows = 8, .in = 4, .out = 2};
-constexpr Kernel some_sum{.kind = KernelKind::sum_of_squares, .elements = 512};
+constexpr Kernel some_product = LinearForwardKernel{.rows = 8, .in = 4, .out = 2};
+constexpr Kernel some_sum = SumOfSquaresKernel{.elements = 512};
 
 class TimedByTheDevice : public ::testing::Test {
  protected:
@@ -96,7 +96,7 @@ TEST_F(TimedByTheDevice, KernelsOfAStepHaveTheirOwnTimes) {
   const MeasuredStep times = time_step(*world_, device_, schedule, {}, 3);
   EXPECT_FALSE(times.kernels.empty());
   for (const KernelSample& sample : times.kernels)
-    EXPECT_EQ(sample.time, 3_ms) << name_of(sample.kernel.kind);
+    EXPECT_EQ(sample.time, 3_ms) << name_of(sample.kernel.kind());
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST(KernelGrid, HoldsEveryKindButTheRopeTable) {
   for (const Precision precision : precisions) {
     std::vector<bool> seen(kernel_kind_count);
     for (const Kernel& kernel : kernel_grid(precision))
-      seen[static_cast<std::size_t>(kernel.kind)] = true;
+      seen[static_cast<std::size_t>(kernel.kind())] = true;
     for (int kind = 0; kind < kernel_kind_count; ++kind)
       EXPECT_EQ(seen[static_cast<std::size_t>(kind)],
                 static_cast<KernelKind>(kind) != KernelKind::rope_table)
@@ -74,7 +74,13 @@ TEST(KernelGrid, HasTheElementTypesThatASchedulesKernelsHave) {
   using Types = std::tuple<Dtype, Dtype, bool>;
   const auto types_of = [](const std::vector<Kernel>& kernels) {
     std::map<KernelKind, std::set<Types>> types;
-    for (const Kernel& k : kernels) types[k.kind].insert({k.dtype, k.gradient_dtype, k.has_copy});
+    for (const Kernel& kernel : kernels)
+      types[kernel.kind()].insert(kernel.visit([](const auto& k) -> Types {
+        if constexpr (requires { k.has_copy; })
+          return {dtype_of(k), gradient_dtype_of(k), k.has_copy};
+        else
+          return {dtype_of(k), gradient_dtype_of(k), false};
+      }));
     return types;
   };
   for (const Precision precision : precisions) {
@@ -95,9 +101,7 @@ TEST(KernelTimer, TakesMoreTimeForMoreWork) {
   const auto device = make_cpu_device({.threads = 1});
   KernelTimer timer(*world, *device);
   const auto time = [&](std::int64_t size) {
-    return timer
-        .time({.kind = KernelKind::linear_forward, .rows = size, .in = size, .out = size}, 1_ms)
-        .time;
+    return timer.time(LinearForwardKernel{.rows = size, .in = size, .out = size}, 1_ms).time;
   };
   EXPECT_GT(time(256), time(64));
 }

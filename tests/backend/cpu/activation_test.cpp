@@ -20,14 +20,6 @@ double gelu_slope(double h) {
 }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-Kernel kernel_of(KernelKind kind, std::int64_t rows, std::int64_t width) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.rows = rows;
-  kernel.in = width;
-  return kernel;
-}
-
 /// From -12 to 12 in small steps, and values where exponentials overflow or vanish.
 std::vector<float> telling_values() {
   std::vector<float> values{0.0f, -0.0f, 1e-20f, -1e-20f, 30, -30, 89, -89, 104, -104, 1000, -1000};
@@ -45,7 +37,7 @@ TEST(Gelu, ForwardIsExactToAFewUnitsInTheLastPlace) {
   const auto h = telling_values();
   const auto n = static_cast<std::int64_t>(h.size());
   on_every_device([&](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::gelu_forward, 1, n));
+    GuardedCall call(GeluForwardKernel{{.rows = 1, .features = n}});
     call.with(h).with(std::vector<float>(h.size())).run(device);
     expect_close(call.result(1), mapped(h, gelu), 4e-7, "y");
   });
@@ -55,7 +47,7 @@ TEST(Gelu, BackwardMultipliesByTheSlope) {
   const auto h = telling_values();
   const auto n = static_cast<std::int64_t>(h.size());
   on_every_device([&](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::gelu_backward, 1, n));
+    GuardedCall call(GeluBackwardKernel{{.rows = 1, .features = n}});
     call.with(h).with(std::vector<float>(h.size(), 2.0f)).run(device);
     expect_close(call.result(1), mapped(h, [](double x) { return 2 * gelu_slope(x); }), 1e-6, "dh");
   });
@@ -65,7 +57,7 @@ TEST(Swiglu, ForwardIsGateTimesItsSigmoidTimesUp) {
   const auto gate = telling_values();
   const auto n = static_cast<std::int64_t>(gate.size());
   on_every_device([&](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::swiglu_forward, 1, n));
+    GuardedCall call(SwigluForwardKernel{{.rows = 1, .features = n}});
     call.with(gate).with(std::vector<float>(gate.size(), -3.0f)).with(gate).run(device);
     expect_close(call.result(2), mapped(gate, [](double g) { return -3 * g * sigmoid(g); }), 4e-7,
                  "y");
@@ -76,7 +68,7 @@ TEST(Swiglu, BackwardReplacesGateAndUpByTheirGradients) {
   const auto gate = telling_values();
   const auto n = static_cast<std::int64_t>(gate.size());
   on_every_device([&](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::swiglu_backward, 1, n));
+    GuardedCall call(SwigluBackwardKernel{{.rows = 1, .features = n}});
     call.with(std::vector<float>(gate.size(), 2.0f))
         .with(gate)
         .with(std::vector<float>(gate.size(), 3.0f));
@@ -91,13 +83,13 @@ TEST(Swiglu, BackwardReplacesGateAndUpByTheirGradients) {
 TEST(Activations, DoNotHideNaN) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   on_every_device([&](Device& device) {
-    GuardedCall forward(kernel_of(KernelKind::gelu_forward, 1, 1));
+    GuardedCall forward(GeluForwardKernel{{.rows = 1, .features = 1}});
     forward.with(std::vector<float>{nan}).with(std::vector<float>{0}).run(device);
     EXPECT_TRUE(std::isnan(forward.result(1)[0]));
-    GuardedCall backward(kernel_of(KernelKind::gelu_backward, 1, 1));
+    GuardedCall backward(GeluBackwardKernel{{.rows = 1, .features = 1}});
     backward.with(std::vector<float>{1}).with(std::vector<float>{nan}).run(device);
     EXPECT_TRUE(std::isnan(backward.result(1)[0]));
-    GuardedCall gated(kernel_of(KernelKind::swiglu_forward, 1, 1));
+    GuardedCall gated(SwigluForwardKernel{{.rows = 1, .features = 1}});
     gated.with(std::vector<float>{nan})
         .with(std::vector<float>{1})
         .with(std::vector<float>{0})
@@ -108,12 +100,10 @@ TEST(Activations, DoNotHideNaN) {
 
 TEST(Add, AddsTheFirstToTheSecond) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::add, 0, 0);
-    k.elements = 131;
     const auto a = numbers(131, 1), b = numbers(131, 2);
     std::vector<double> expected = widened(a);
     for (std::size_t i = 0; i < b.size(); ++i) expected[i] += b[i];
-    GuardedCall call(k);
+    GuardedCall call(AddKernel{.elements = 131});
     call.with(a).with(b).run(device);
     expect_close(call.result(1), expected, 1e-7, "b");
   });
@@ -121,9 +111,7 @@ TEST(Add, AddsTheFirstToTheSecond) {
 
 TEST(FillZero, LeavesNothingBehind) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::fill_zero, 0, 0);
-    k.elements = 131;
-    GuardedCall call(k);
+    GuardedCall call(FillZeroKernel{.elements = 131});
     call.with(std::vector<float>(131, std::numeric_limits<float>::quiet_NaN())).run(device);
     EXPECT_EQ(call.result(0), std::vector<float>(131, 0.0f));
   });

@@ -10,8 +10,8 @@ namespace shardscope::test {
 namespace {
 
 /// One query row of one head: its softmax row, its output, and its share of every gradient.
-void reference_row(const Kernel& k, const AttentionInputs& in, std::int64_t b, std::int64_t h,
-                   std::int64_t t, AttentionResults& out) {
+void reference_row(const AttentionKernel& k, const AttentionInputs& in, std::int64_t b,
+                   std::int64_t h, std::int64_t t, AttentionResults& out) {
   const std::int64_t d = k.head_dim, kv = h / (k.heads / k.kv_heads);
   const std::int64_t q0 = (b * k.length + t) * k.q_stride + h * d;
   const std::int64_t y0 = (b * k.length + t) * k.heads * d + h * d;
@@ -44,27 +44,24 @@ void reference_row(const Kernel& k, const AttentionInputs& in, std::int64_t b, s
 
 }  // namespace
 
-Kernel attention_kernel(const AttentionCase& c, KernelKind kind) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.rows = c.batch * c.length;
-  kernel.batch = c.batch;
-  kernel.length = c.length;
-  kernel.heads = c.heads;
-  kernel.kv_heads = c.kv_heads;
-  kernel.head_dim = c.head_dim;
-  kernel.q_stride = c.heads * c.head_dim + c.gap;
-  kernel.kv_stride = c.kv_heads * c.head_dim + c.gap;
-  kernel.scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
-  return kernel;
+AttentionKernel attention_kernel(const AttentionCase& c) {
+  return {.rows = c.batch * c.length,
+          .batch = c.batch,
+          .length = c.length,
+          .heads = c.heads,
+          .kv_heads = c.kv_heads,
+          .head_dim = c.head_dim,
+          .q_stride = c.heads * c.head_dim + c.gap,
+          .kv_stride = c.kv_heads * c.head_dim + c.gap,
+          .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
 }
 
-AttentionInputs attention_inputs(const Kernel& k) {
+AttentionInputs attention_inputs(const AttentionKernel& k) {
   return {numbers(k.rows * k.q_stride, 1), numbers(k.rows * k.kv_stride, 2),
           numbers(k.rows * k.kv_stride, 3), numbers(k.rows * k.heads * k.head_dim, 4)};
 }
 
-AttentionResults attention_reference(const Kernel& k, const AttentionInputs& in) {
+AttentionResults attention_reference(const AttentionKernel& k, const AttentionInputs& in) {
   AttentionResults out;
   out.y.resize(in.dy.size());
   out.lse.resize(k.batch * k.heads * k.length);

@@ -21,7 +21,7 @@ TEST(AttentionForward, EqualsTheWholeSoftmax) {
   for (const AttentionCase& c : cases)
     on_every_device([&](Device& device) {
       SCOPED_TRACE(c.length);
-      const Kernel k = attention_kernel(c, KernelKind::attention_forward);
+      const AttentionForwardKernel k{attention_kernel(c)};
       const AttentionInputs in = attention_inputs(k);
       const AttentionResults expected = attention_reference(k, in);
       GuardedCall call(k);
@@ -40,7 +40,7 @@ TEST(AttentionBackward, EqualsTheWholeSoftmax) {
   for (const AttentionCase& c : cases)
     on_every_device([&](Device& device) {
       SCOPED_TRACE(c.length);
-      const Kernel k = attention_kernel(c, KernelKind::attention_backward);
+      const AttentionBackwardKernel k{attention_kernel(c)};
       const AttentionInputs in = attention_inputs(k);
       AttentionResults expected = attention_reference(k, in);
       const std::vector<float> y(expected.y.begin(), expected.y.end());
@@ -68,7 +68,7 @@ TEST(AttentionBackward, EqualsTheWholeSoftmax) {
 TEST(AttentionForward, ReadsAndWritesFusedQkvRows) {
   const AttentionCase c{1, 2, 2, 70, 8, 0};
   on_every_device([&](Device& device) {
-    Kernel k = attention_kernel(c, KernelKind::attention_forward);
+    AttentionForwardKernel k{attention_kernel(c)};
     k.q_stride = k.kv_stride = 3 * 16;
     const auto qkv = numbers(k.rows * 48, 1);
     AttentionInputs in{qkv, {qkv.begin() + 16, qkv.end()}, {qkv.begin() + 32, qkv.end()}, {}};
@@ -89,7 +89,7 @@ TEST(AttentionForward, ReadsAndWritesFusedQkvRows) {
 TEST(AttentionForward, LargeScoresNeitherOverflowNorVanish) {
   const AttentionCase c{1, 1, 1, 100, 4, 0};
   on_every_device([&](Device& device) {
-    const Kernel k = attention_kernel(c, KernelKind::attention_forward);
+    const AttentionForwardKernel k{attention_kernel(c)};
     AttentionInputs in = attention_inputs(k);
     for (float& x : in.q) x *= 100;
     GuardedCall call(k);
@@ -106,7 +106,7 @@ TEST(AttentionForward, LargeScoresNeitherOverflowNorVanish) {
 TEST(AttentionForward, NaNInAKeyReachesEveryLaterRow) {
   const AttentionCase c{1, 1, 1, 70, 4, 0};
   on_every_device([&](Device& device) {
-    const Kernel k = attention_kernel(c, KernelKind::attention_forward);
+    const AttentionForwardKernel k{attention_kernel(c)};
     AttentionInputs in = attention_inputs(k);
     in.k[5 * 4] = std::numeric_limits<float>::quiet_NaN();
     GuardedCall call(k);

@@ -51,8 +51,9 @@ Element element(std::int64_t count, int seed) { return {halved(count, seed)}; }
 Gradient gradient(std::int64_t count, int seed) { return {halved(count, seed)}; }
 
 Dtype dtype_of(const Operand& operand, const Kernel& kernel) {
-  if (std::holds_alternative<Element>(operand)) return kernel.dtype;
-  return std::holds_alternative<Gradient>(operand) ? kernel.gradient_dtype : Dtype::float32;
+  if (std::holds_alternative<Element>(operand)) return kernel.dtype();
+  if (!std::holds_alternative<Gradient>(operand)) return Dtype::float32;
+  return kernel.visit([](const auto& k) { return gradient_dtype_of(k); });
 }
 
 void add(GuardedCall& call, const Operand& operand, const Kernel& kernel) {
@@ -97,16 +98,22 @@ void expect_same_for_any_team(const Case& c) {
   }
 }
 
+void set_dtypes(Kernel& kernel, Dtype dtype, Dtype gradient_dtype) {
+  kernel.visit([&](auto& k) {
+    if constexpr (requires { k.dtype; }) k.dtype = dtype;
+    if constexpr (requires { k.gradient_dtype; }) k.gradient_dtype = gradient_dtype;
+  });
+}
+
 /// Half a unit in the last place of 8 bits, and some room for another order of summation.
 constexpr double rounding = 0x1.1p-8;
 
 void expect_rounded(Case c) {
   on_every_device([&](Device& device) {
-    c.kernel.dtype = c.kernel.gradient_dtype = Dtype::float32;
+    set_dtypes(c.kernel, Dtype::float32, Dtype::float32);
     const std::vector<Numbers> expected = run(device, c);
-    c.kernel.dtype = Dtype::bfloat16;
     for (const Dtype gradients : {Dtype::float32, Dtype::bfloat16}) {
-      c.kernel.gradient_dtype = gradients;
+      set_dtypes(c.kernel, Dtype::bfloat16, gradients);
       const std::vector<Numbers> got = run(device, c);
       for (std::size_t i = 0; i < got.size(); ++i) {
         const Dtype stored = dtype_of(c.operands[c.outputs[i]], c.kernel);
@@ -117,8 +124,7 @@ void expect_rounded(Case c) {
     }
   });
   for (const Dtype gradients : {Dtype::float32, Dtype::bfloat16}) {
-    c.kernel.dtype = Dtype::bfloat16;
-    c.kernel.gradient_dtype = gradients;
+    set_dtypes(c.kernel, Dtype::bfloat16, gradients);
     expect_same_for_any_team(c);
   }
 }
@@ -127,13 +133,12 @@ TEST(Bfloat16Kernels, Linear) {
   for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in}) {
     // More than one block of depth (256) and of rows, and columns that no panel divides.
     const std::int64_t rows = 75, in = 300, out = 150;
-    Kernel kernel{.kind = KernelKind::linear_forward,
-                  .layout = layout,
-                  .has_bias = true,
-                  .has_residual = true,
-                  .rows = rows,
-                  .in = in,
-                  .out = out};
+    LinearForwardKernel kernel{.layout = layout,
+                               .has_bias = true,
+                               .has_residual = true,
+                               .rows = rows,
+                               .in = in,
+                               .out = out};
     const Element x = element(rows * in, 1), w = element(in * out, 2), dy = element(rows * out, 3);
     expect_rounded({.kernel = kernel,
                     .operands = {x, w, element(out, 4), dy, element(rows * out, 5)},
@@ -142,13 +147,19 @@ TEST(Bfloat16Kernels, Linear) {
     expect_rounded(
         {.kernel = kernel, .operands = {x, w, {}, {}, element(rows * out, 5)}, .outputs = {4}});
     for (const bool accumulate : {false, true}) {
-      kernel.accumulate = kernel.accumulate_input = accumulate;
-      kernel.kind = KernelKind::linear_backward_input;
-      kernel.has_bias = false;
-      expect_rounded({.kernel = kernel, .operands = {dy, w, x}, .outputs = {2}});
-      kernel.kind = KernelKind::linear_backward_weight;
-      kernel.has_bias = true;
-      expect_rounded({.kernel = kernel,
+      expect_rounded({.kernel = LinearBackwardInputKernel{.layout = layout,
+                                                          .accumulate_input = accumulate,
+                                                          .rows = rows,
+                                                          .in = in,
+                                                          .out = out},
+                      .operands = {dy, w, x},
+                      .outputs = {2}});
+      expect_rounded({.kernel = LinearBackwardWeightKernel{.layout = layout,
+                                                           .accumulate = accumulate,
+                                                           .has_bias = true,
+                                                           .rows = rows,
+                                                           .in = in,
+                                                           .out = out},
                       .operands = {x, dy, gradient(in * out, 6), gradient(out, 7)},
                       .outputs = {2, 3}});
     }
@@ -159,22 +170,22 @@ TEST(Bfloat16Kernels, Norm) {
   for (const NormKind norm : {NormKind::layer_norm, NormKind::rms_norm}) {
     const std::int64_t rows = 37, width = 53;
     const bool centred = norm == NormKind::layer_norm;
-    Kernel kernel{.kind = KernelKind::norm_forward,
-                  .norm = norm,
-                  .has_bias = centred,
-                  .rows = rows,
-                  .in = width,
-                  .epsilon = 1e-5};
+    const NormForwardKernel forward{
+        .norm = norm, .has_bias = centred, .rows = rows, .width = width, .epsilon = 1e-5};
+    const NormBackwardKernel backward{.norm = norm,
+                                      .accumulate = true,
+                                      .accumulate_input = true,
+                                      .has_bias = centred,
+                                      .rows = rows,
+                                      .width = width};
     const Element x = element(rows * width, 1), w = element(width, 2);
     const Operand mean = centred ? Operand(Words(rows, 0.1f)) : Operand();
     const Operand bias = centred ? Operand(element(width, 3)) : Operand();
     const Operand dbias = centred ? Operand(gradient(width, 7)) : Operand();
-    expect_rounded({.kernel = kernel,
+    expect_rounded({.kernel = forward,
                     .operands = {x, w, bias, element(rows * width, 4), mean, Words(rows)},
                     .outputs = {3, 5}});
-    kernel.kind = KernelKind::norm_backward;
-    kernel.accumulate = kernel.accumulate_input = true;
-    expect_rounded({.kernel = kernel,
+    expect_rounded({.kernel = backward,
                     .operands = {element(rows * width, 4), x, w, mean, Words(rows, 0.9f),
                                  element(rows * width, 5), gradient(width, 6), dbias},
                     .outputs = {5, 6}});
@@ -184,68 +195,79 @@ TEST(Bfloat16Kernels, Norm) {
 TEST(Bfloat16Kernels, Attention) {
   const std::int64_t batch = 2, length = 70, heads = 4, kv_heads = 2, dim = 20;
   const std::int64_t rows = batch * length;
-  Kernel kernel{.kind = KernelKind::attention_forward,
-                .rows = rows,
-                .batch = batch,
-                .length = length,
-                .heads = heads,
-                .kv_heads = kv_heads,
-                .head_dim = dim,
-                .q_stride = heads * dim,
-                .kv_stride = kv_heads * dim,
-                .scale = 0.25};
+  const AttentionKernel attention{.rows = rows,
+                                  .batch = batch,
+                                  .length = length,
+                                  .heads = heads,
+                                  .kv_heads = kv_heads,
+                                  .head_dim = dim,
+                                  .q_stride = heads * dim,
+                                  .kv_stride = kv_heads * dim,
+                                  .scale = 0.25};
+  const RopeKernel rope{.rows = rows,
+                        .batch = batch,
+                        .length = length,
+                        .heads = heads,
+                        .kv_heads = kv_heads,
+                        .head_dim = dim,
+                        .q_stride = heads * dim,
+                        .kv_stride = kv_heads * dim};
   const Element q = element(rows * heads * dim, 1), k = element(rows * kv_heads * dim, 2);
   const Element v = element(rows * kv_heads * dim, 3), y = element(rows * heads * dim, 4);
-  expect_rounded(
-      {.kernel = kernel, .operands = {q, k, v, y, Words(rows * heads)}, .outputs = {3, 4}});
-  kernel.kind = KernelKind::attention_backward;
+  expect_rounded({.kernel = AttentionForwardKernel{attention},
+                  .operands = {q, k, v, y, Words(rows * heads)},
+                  .outputs = {3, 4}});
   const Element dy = element(rows * heads * dim, 5);
-  expect_rounded({.kernel = kernel,
+  expect_rounded({.kernel = AttentionBackwardKernel{attention},
                   .operands = {dy, q, k, v, y, Words(rows * heads, 5.0f), q, k, v},
                   .outputs = {6, 7, 8}});
-  kernel.kind = KernelKind::rope_forward;
   const Words table(length * dim, 0.6f);
-  expect_rounded({.kernel = kernel, .operands = {table, q, k}, .outputs = {1, 2}});
-  kernel.kind = KernelKind::rope_backward;
-  expect_rounded({.kernel = kernel, .operands = {table, q, k}, .outputs = {1, 2}});
+  expect_rounded({.kernel = RopeForwardKernel{rope}, .operands = {table, q, k}, .outputs = {1, 2}});
+  expect_rounded(
+      {.kernel = RopeBackwardKernel{rope}, .operands = {table, q, k}, .outputs = {1, 2}});
 }
 
 TEST(Bfloat16Kernels, Activations) {
   const std::int64_t rows = 9, width = 37, n = rows * width;
-  Kernel kernel{.kind = KernelKind::gelu_forward, .rows = rows, .in = width};
-  expect_rounded({.kernel = kernel, .operands = {element(n, 1), element(n, 2)}, .outputs = {1}});
-  kernel.kind = KernelKind::gelu_backward;
-  expect_rounded({.kernel = kernel, .operands = {element(n, 1), element(n, 2)}, .outputs = {1}});
-  kernel.kind = KernelKind::swiglu_forward;
-  expect_rounded({.kernel = kernel,
+  const ActivationKernel shape{.rows = rows, .features = width};
+  expect_rounded({.kernel = GeluForwardKernel{shape},
+                  .operands = {element(n, 1), element(n, 2)},
+                  .outputs = {1}});
+  expect_rounded({.kernel = GeluBackwardKernel{shape},
+                  .operands = {element(n, 1), element(n, 2)},
+                  .outputs = {1}});
+  expect_rounded({.kernel = SwigluForwardKernel{shape},
                   .operands = {element(n, 1), element(n, 2), element(n, 3)},
                   .outputs = {2}});
-  kernel.kind = KernelKind::swiglu_backward;
-  expect_rounded({.kernel = kernel,
+  expect_rounded({.kernel = SwigluBackwardKernel{shape},
                   .operands = {element(n, 1), element(n, 2), element(n, 3)},
                   .outputs = {1, 2}});
 }
 
 TEST(Bfloat16Kernels, Embedding) {
   const std::int64_t length = 6, width = 21, vocabulary = 11;
-  Kernel kernel{.kind = KernelKind::embedding_forward,
-                .rows = 2 * length,
-                .in = width,
-                .out = vocabulary,
-                .batch = 2,
-                .length = length,
-                .positions = 8};
+  const EmbeddingForwardKernel forward{.rows = 2 * length,
+                                       .width = width,
+                                       .vocabulary = vocabulary,
+                                       .batch = 2,
+                                       .length = length,
+                                       .positions = 8};
   const std::vector<std::int32_t> tokens{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 3};
   const Element x = element(12 * width, 3);
-  expect_rounded({.kernel = kernel,
+  expect_rounded({.kernel = forward,
                   .operands = {tokens, element(vocabulary * width, 1), element(8 * width, 2), x},
                   .outputs = {3}});
-  kernel.kind = KernelKind::embedding_backward;
   for (const bool accumulate : {false, true}) {
     // Token 3 stands twice: its rows are added one after the other.
-    kernel.accumulate = accumulate;
+    const EmbeddingBackwardKernel backward{.accumulate = accumulate,
+                                           .rows = 2 * length,
+                                           .width = width,
+                                           .vocabulary = vocabulary,
+                                           .batch = 2,
+                                           .length = length,
+                                           .positions = 8};
     expect_rounded(
-        {.kernel = kernel,
+        {.kernel = backward,
          .operands = {tokens, x, gradient(vocabulary * width, 4), gradient(8 * width, 5)},
          .outputs = {2, 3},
          .roundings = 2});
@@ -254,9 +276,7 @@ TEST(Bfloat16Kernels, Embedding) {
 
 TEST(Bfloat16Kernels, CrossEntropy) {
   const std::int64_t rows = 5, classes = 301;
-  const Kernel kernel{
-      .kind = KernelKind::cross_entropy, .rows = rows, .out = classes, .scale = 256};
-  expect_rounded({.kernel = kernel,
+  expect_rounded({.kernel = CrossEntropyKernel{.rows = rows, .classes = classes, .scale = 256},
                   .operands = {std::vector<std::int32_t>{0, 300, -100, 17, 5},
                                element(rows * classes, 1),
                                std::vector<double>{0},
@@ -267,9 +287,7 @@ TEST(Bfloat16Kernels, CrossEntropy) {
 TEST(Bfloat16Kernels, CrossEntropyRoundsTheTargetsGradientOnce) {
   // Two equal logits of 0: probabilities 1/2, gradients -1/2 and 1/2, all exact.
   on_every_device([](Device& device) {
-    const Kernel kernel{
-        .kind = KernelKind::cross_entropy, .dtype = Dtype::bfloat16, .rows = 1, .out = 2};
-    GuardedCall call(kernel);
+    GuardedCall call(CrossEntropyKernel{.dtype = Dtype::bfloat16, .rows = 1, .classes = 2});
     call.with(std::vector<std::int32_t>{1})
         .with(halves_of({0, 0}))
         .with(std::vector<double>{0})
@@ -283,44 +301,41 @@ TEST(Bfloat16Kernels, CrossEntropyRoundsTheTargetsGradientOnce) {
 TEST(Bfloat16Kernels, OptimizersAndSums) {
   const std::int64_t n = 700;
   const std::vector<Slice> slices{{.offset = 256, .elements = 444, .decay = true}};
-  Kernel kernel{.kind = KernelKind::adamw,
-                .elements = 444,
-                .epsilon = 1e-3,
-                .beta1 = 0.9,
-                .beta2 = 0.5,
-                .weight_decay = 0.5};
   Element second = element(n, 4);
   for (float& value : second.values) value = std::abs(value);
-  expect_rounded({.kernel = kernel,
-                  .operands = {{}, gradient(n, 1), element(n, 2), element(n, 3), second},
-                  .outputs = {2, 3, 4},
-                  .slices = slices});
-  kernel.kind = KernelKind::sgd;
-  expect_rounded({.kernel = kernel,
+  expect_rounded(
+      {.kernel =
+           AdamWKernel{
+               .elements = 444, .epsilon = 1e-3, .beta1 = 0.9, .beta2 = 0.5, .weight_decay = 0.5},
+       .operands = {{}, gradient(n, 1), element(n, 2), element(n, 3), second},
+       .outputs = {2, 3, 4},
+       .slices = slices});
+  expect_rounded({.kernel = SgdKernel{.elements = 444, .momentum = 0.9, .weight_decay = 0.5},
                   .operands = {{}, gradient(n, 1), element(n, 2), element(n, 3)},
                   .outputs = {2, 3},
                   .slices = slices});
-  kernel.kind = KernelKind::sum_of_squares;
-  expect_rounded({.kernel = kernel,
+  expect_rounded({.kernel = SumOfSquaresKernel{.elements = 444},
                   .operands = {gradient(n, 1), std::vector<double>(2)},
                   .outputs = {1},
                   .slices = slices});
-  kernel = {.kind = KernelKind::add, .elements = n};
-  expect_rounded({.kernel = kernel, .operands = {element(n, 1), element(n, 2)}, .outputs = {1}});
-  kernel.kind = KernelKind::fill_zero;
-  expect_rounded({.kernel = kernel, .operands = {element(n, 1)}, .outputs = {0}});
+  expect_rounded({.kernel = AddKernel{.elements = n},
+                  .operands = {element(n, 1), element(n, 2)},
+                  .outputs = {1}});
+  expect_rounded(
+      {.kernel = FillZeroKernel{.elements = n}, .operands = {element(n, 1)}, .outputs = {0}});
 }
 
 TEST(Bfloat16Kernels, OptimizersWriteARoundedCopyOfFloat32Parameters) {
   const std::vector<Slice> slices{{.offset = 0, .elements = 300, .decay = true}};
-  for (const KernelKind kind : {KernelKind::adamw, KernelKind::sgd}) {
+  const Kernel adamw = AdamWKernel{.has_copy = true, .elements = 300, .beta1 = 0.5};
+  const Kernel sgd = SgdKernel{.has_copy = true, .elements = 300, .momentum = 0.5};
+  for (const Kernel& kernel : {adamw, sgd}) {
     on_every_device([&](Device& device) {
-      const Kernel kernel{.kind = kind, .has_copy = true, .elements = 300, .beta1 = 0.5};
       GuardedCall call(kernel);
       call.absent().with(numbers(300, 1)).with(numbers(300, 2)).with(Numbers(300));
-      if (kind == KernelKind::adamw) call.with(Numbers(300));
+      if (kernel == adamw) call.with(Numbers(300));
       call.with(Halves(300)).with_slices(slices, {.learning_rate = 0.1, .step = 1}).run(device);
-      const std::size_t copy = kind == KernelKind::adamw ? 5 : 4;
+      const std::size_t copy = kernel == adamw ? 5 : 4;
       EXPECT_EQ(floats_of(call.result<Bfloat16>(copy)), floats_of(halves_of(call.result(2))));
       EXPECT_NE(call.result(2), numbers(300, 2));
     });
@@ -342,7 +357,7 @@ TEST(Bfloat16Kernels, RoundAsTheScalarTypeDoes) {
         b.push_back(even[at]);
         expected.push_back(to_bfloat16(odd[at] + even[at]));
       }
-      GuardedCall call({.kind = KernelKind::add, .dtype = Dtype::bfloat16, .elements = n});
+      GuardedCall call(AddKernel{.dtype = Dtype::bfloat16, .elements = n});
       call.with(halves_of(a)).with(halves_of(b)).run(device);
       EXPECT_EQ(floats_of(call.result<Bfloat16>(1)), floats_of(expected)) << n;
     }

@@ -12,18 +12,15 @@ namespace {
 using Bits = std::vector<float>;
 
 Bits attention_gradients(Device& device) {
-  Kernel k;
-  k.kind = KernelKind::attention_backward;
-  k.rows = 2 * 100;
-  k.batch = 2;
-  k.length = 100;
-  k.heads = 6;
-  k.kv_heads = 3;
-  k.head_dim = 20;
-  k.q_stride = 120;
-  k.kv_stride = 60;
-  k.scale = 0.2;
-  GuardedCall call(k);
+  GuardedCall call(AttentionBackwardKernel{{.rows = 2 * 100,
+                                            .batch = 2,
+                                            .length = 100,
+                                            .heads = 6,
+                                            .kv_heads = 3,
+                                            .head_dim = 20,
+                                            .q_stride = 120,
+                                            .kv_stride = 60,
+                                            .scale = 0.2}});
   call.with(numbers(200 * 120, 1))
       .with(numbers(200 * 120, 2))
       .with(numbers(200 * 60, 3))
@@ -38,12 +35,7 @@ Bits attention_gradients(Device& device) {
 }
 
 Bits norm_weight_gradient(Device& device) {
-  Kernel k;
-  k.kind = KernelKind::norm_backward;
-  k.norm = NormKind::rms_norm;
-  k.rows = 333;
-  k.in = 100;
-  GuardedCall call(k);
+  GuardedCall call(NormBackwardKernel{.norm = NormKind::rms_norm, .rows = 333, .width = 100});
   call.with(numbers(33300, 1))
       .with(numbers(33300, 2))
       .with(numbers(100, 3))
@@ -57,25 +49,14 @@ Bits norm_weight_gradient(Device& device) {
 }
 
 Bits bias_gradient(Device& device) {
-  Kernel k;
-  k.kind = KernelKind::linear_backward_weight;
-  k.rows = 333;
-  k.in = 8;
-  k.out = 100;
-  k.has_bias = true;
-  k.has_weight_gradient = false;
-  GuardedCall call(k);
+  GuardedCall call(LinearBackwardWeightKernel{
+      .has_bias = true, .has_weight_gradient = false, .rows = 333, .in = 8, .out = 100});
   call.with(numbers(333 * 8, 1)).with(numbers(33300, 2)).absent().with(Bits(100)).run(device);
   return call.result(3);
 }
 
 Bits plain_product(Device& device) {
-  Kernel k;
-  k.kind = KernelKind::linear_forward;
-  k.rows = 77;
-  k.in = 300;
-  k.out = 200;
-  GuardedCall call(k);
+  GuardedCall call(LinearForwardKernel{.rows = 77, .in = 300, .out = 200});
   call.with(numbers(77 * 300, 1))
       .with(numbers(60000, 2))
       .absent()
@@ -86,11 +67,7 @@ Bits plain_product(Device& device) {
 }
 
 Bits loss_gradient(Device& device) {
-  Kernel k;
-  k.kind = KernelKind::cross_entropy;
-  k.rows = 77;
-  k.out = 100;
-  GuardedCall call(k);
+  GuardedCall call(CrossEntropyKernel{.rows = 77, .classes = 100});
   call.with(std::vector<std::int32_t>(77, 4))
       .with(numbers(7700, 1))
       .with(std::vector<double>{0})

@@ -10,16 +10,14 @@ constexpr std::int64_t batch = 3, length = 13, vocabulary = 23, positions = 20;
 /// Of which 8 divides all but the first; 2056 is more than a block has threads for at once.
 constexpr std::int64_t widths[] = {19, 24, 2056};
 
-Kernel kernel_of(KernelKind kind, bool with_positions, std::int64_t width) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.rows = batch * length;
-  kernel.batch = batch;
-  kernel.length = length;
-  kernel.in = width;
-  kernel.out = vocabulary;
-  kernel.positions = with_positions ? positions : 0;
-  return kernel;
+template <KernelStruct K>
+K kernel_of(std::int64_t width) {
+  return {.rows = batch * length,
+          .width = width,
+          .vocabulary = vocabulary,
+          .batch = batch,
+          .length = length,
+          .positions = positions};
 }
 
 /// Tokens that repeat; the last three words of the vocabulary never occur.
@@ -35,7 +33,9 @@ TEST(EmbeddingForward, AddsTokenAndPositionRows) {
       on_every_device([&](Device& device) {
         const auto tokens = some_tokens();
         const auto wte = numbers(vocabulary * width, 1), wpe = numbers(positions * width, 2);
-        GuardedCall call(kernel_of(KernelKind::embedding_forward, with_positions, width));
+        auto kernel = kernel_of<EmbeddingForwardKernel>(width);
+        if (!with_positions) kernel.positions = 0;
+        GuardedCall call(kernel);
         call.with(tokens).with(wte);
         with_positions ? call.with(wpe) : call.absent();
         call.with(std::vector<float>(batch * length * width)).run(device);
@@ -52,7 +52,7 @@ void check_backward(Device& device, bool accumulate, std::int64_t width) {
   const auto tokens = some_tokens();
   const auto dx = numbers(batch * length * width, 1);
   const auto dwte = numbers(vocabulary * width, 2), dwpe = numbers(positions * width, 3);
-  Kernel kernel = kernel_of(KernelKind::embedding_backward, true, width);
+  auto kernel = kernel_of<EmbeddingBackwardKernel>(width);
   kernel.accumulate = accumulate;
   GuardedCall call(kernel);
   call.with(tokens).with(dx).with(dwte).with(dwpe).run(device);
@@ -80,7 +80,7 @@ TEST(EmbeddingBackward, AddsWhenAccumulating) {
 TEST(EmbeddingBackward, LeavesOutAFrozenTable) {
   constexpr std::int64_t width = 19;
   on_every_device([](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::embedding_backward, true, width));
+    GuardedCall call(kernel_of<EmbeddingBackwardKernel>(width));
     call.with(some_tokens())
         .with(numbers(batch * length * width, 1))
         .absent()

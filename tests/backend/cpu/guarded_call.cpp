@@ -27,12 +27,12 @@ class TableDevice : public Device {
     return std::string(table_.instruction_set) + ", " + std::to_string(threads_) + " threads";
   }
   Bytes workspace(const Kernel& kernel) const override {
-    const auto wanted = table_[kernel.kind].workspace;
+    const auto wanted = table_[kernel.kind()].workspace;
     return wanted ? wanted(kernel, threads_) : Bytes{};
   }
   void prepare(const Kernel&) override {}
   void run(const Kernel& kernel, const KernelCall& call) override {
-    table_[kernel.kind].run(kernel, call, threads_);
+    table_[kernel.kind()].run(kernel, call, threads_);
   }
 
  private:

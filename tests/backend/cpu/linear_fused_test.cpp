@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "core/base/bfloat16.h"
 #include "tests/backend/cpu/guarded_call.h"
@@ -12,24 +13,22 @@ namespace {
 constexpr double tolerance = 1e-5;
 
 /// Sizes that no tile divides.
-Kernel kernel_of(KernelKind kind, WeightLayout layout) {
-  return {.kind = kind, .layout = layout, .rows = 19, .in = 21, .out = 37};
-}
-
-template <class Body>
-void for_each_layout(KernelKind kind, const Body& body) {
+template <LinearKernel K, class Body>
+void for_each_layout(const Body& body) {
   for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in})
-    on_every_device([&](Device& device) { body(device, kernel_of(kind, layout)); });
+    on_every_device([&](Device& device) {
+      body(device, K{.layout = layout, .rows = 19, .in = 21, .out = 37});
+    });
 }
 
-double weight_at(const std::vector<float>& weight, const Kernel& k, std::int64_t in,
-                 std::int64_t out) {
+template <LinearKernel K>
+double weight_at(const std::vector<float>& weight, const K& k, std::int64_t in, std::int64_t out) {
   return weight[k.layout == WeightLayout::in_out ? in * k.out + out : out * k.in + in];
 }
 
 /// Row r of x times the weight's column o.
-double product(const Kernel& k, const std::vector<float>& x, const std::vector<float>& w,
-               std::int64_t r, std::int64_t o) {
+double product(const LinearForwardKernel& k, const std::vector<float>& x,
+               const std::vector<float>& w, std::int64_t r, std::int64_t o) {
   double sum = 0;
   for (std::int64_t i = 0; i < k.in; ++i) sum += double{x[r * k.in + i]} * weight_at(w, k, i, o);
   return sum;
@@ -46,7 +45,7 @@ double gelu_derivative(double h) {
 }
 
 TEST(LinearGelu, GivesTheGeluAndWhatItIsOf) {
-  for_each_layout(KernelKind::linear_forward, [](Device& device, Kernel k) {
+  for_each_layout<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
     k.has_gelu = k.has_bias = true;
     const auto x = numbers(k.rows * k.in, 1), w = numbers(k.in * k.out, 2, 0.3);
     const auto bias = numbers(k.out, 3);
@@ -65,7 +64,7 @@ TEST(LinearGelu, GivesTheGeluAndWhatItIsOf) {
 }
 
 TEST(LinearGelu, TakesTheInputGradientThroughTheGelu) {
-  for_each_layout(KernelKind::linear_backward_input, [](Device& device, Kernel k) {
+  for_each_layout<LinearBackwardInputKernel>([](Device& device, LinearBackwardInputKernel k) {
     k.has_gelu = true;
     const auto dy = numbers(k.rows * k.out, 1), w = numbers(k.in * k.out, 2, 0.3);
     const auto h = numbers(k.rows * k.in, 3, 2.0);
@@ -87,12 +86,8 @@ TEST(LinearGelu, IsOfTheProductBeforeItIsRounded) {
   // h = 1 + 2^-8 lies half way between two bfloat16 and is kept as 1. gelu(1) = 0.84119 and
   // gelu(1.00390625) = 0.84542 round to 0.83984375 and 0.84375, where they are 2^-8 apart.
   on_every_device([](Device& device) {
-    const Kernel k{.kind = KernelKind::linear_forward,
-                   .dtype = Dtype::bfloat16,
-                   .has_gelu = true,
-                   .rows = 1,
-                   .in = 2,
-                   .out = 1};
+    const LinearForwardKernel k{
+        .dtype = Dtype::bfloat16, .has_gelu = true, .rows = 1, .in = 2, .out = 1};
     GuardedCall call(k);
     call.with(std::vector<Bfloat16>{to_bfloat16(1.0f), to_bfloat16(0.00390625f)});
     call.with(std::vector<Bfloat16>(2, to_bfloat16(1.0f))).absent().absent();
@@ -119,42 +114,62 @@ std::vector<float> with_gaps(const std::vector<float>& values, std::int64_t colu
   return spread;
 }
 
-/// What the kernel gives without gaps, operand `output` of it.
-template <class Fill>
-std::vector<float> result_of(Device& device, const Kernel& k, std::size_t output,
-                             const Fill& fill) {
+/// Operand `output` of the call that `fill` gives its operands, with `gap` in the rows of y.
+std::vector<float> result_of(Device& device, const Kernel& k, std::size_t output, std::int64_t gap,
+                             const std::function<void(GuardedCall&, std::int64_t)>& fill) {
   GuardedCall call(k);
-  fill(call, 0);
+  fill(call, gap);
   call.run(device);
   return call.result(output);
 }
 
-TEST(LinearWithGaps, IsTheSameAndLeavesThemAlone) {
-  constexpr std::int64_t gap = 3;
-  for (const KernelKind kind : {KernelKind::linear_forward, KernelKind::linear_backward_input,
-                                KernelKind::linear_backward_weight})
-    for_each_layout(kind, [&](Device& device, Kernel k) {
-      k.has_bias = kind != KernelKind::linear_backward_input;
-      const auto x = numbers(k.rows * k.in, 1), y = numbers(k.rows * k.out, 2);
-      const auto w = numbers(k.in * k.out, 3), bias = numbers(k.out, 4);
-      const auto fill = [&](GuardedCall& call, std::int64_t gaps) {
-        const auto spread = with_gaps(y, k.out, gaps);
-        if (kind == KernelKind::linear_forward)
-          call.with(x).with(w).with(bias).absent().with(spread);
-        else if (kind == KernelKind::linear_backward_input)
-          call.with(spread).with(w).with(x);
-        else
-          call.with(x).with(spread).with(w).with(bias);
-      };
-      const std::size_t output = kind == KernelKind::linear_forward ? 4 : 2;
-      auto expected = result_of(device, k, output, fill);
-      if (kind == KernelKind::linear_forward) expected = with_gaps(expected, k.out, gap);
-      k.out_stride = k.out + gap;
-      GuardedCall call(k);
-      fill(call, gap);
-      call.run(device);
-      expect_close(call.result(output), widened(expected), tolerance, "with gaps");
-    });
+struct Operands {
+  std::vector<float> x, y, weight, bias;
+};
+template <LinearKernel K>
+Operands operands_of(const K& k) {
+  return {numbers(k.rows * k.in, 1), numbers(k.rows * k.out, 2), numbers(k.in * k.out, 3),
+          numbers(k.out, 4)};
+}
+
+constexpr std::int64_t gap = 3;
+
+TEST(LinearWithGaps, ForwardIsTheSameAndLeavesThemAlone) {
+  for_each_layout<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
+    k.has_bias = true;
+    const Operands o = operands_of(k);
+    const auto fill = [&](GuardedCall& call, std::int64_t gaps) {
+      call.with(o.x).with(o.weight).with(o.bias).absent().with(with_gaps(o.y, k.out, gaps));
+    };
+    const auto expected = with_gaps(result_of(device, k, 4, 0, fill), k.out, gap);
+    k.out_stride = k.out + gap;
+    expect_close(result_of(device, k, 4, gap, fill), widened(expected), tolerance, "y");
+  });
+}
+
+TEST(LinearWithGaps, InputGradientIsTheSame) {
+  for_each_layout<LinearBackwardInputKernel>([](Device& device, LinearBackwardInputKernel k) {
+    const Operands o = operands_of(k);
+    const auto fill = [&](GuardedCall& call, std::int64_t gaps) {
+      call.with(with_gaps(o.y, k.out, gaps)).with(o.weight).with(o.x);
+    };
+    const auto expected = result_of(device, k, 2, 0, fill);
+    k.out_stride = k.out + gap;
+    expect_close(result_of(device, k, 2, gap, fill), widened(expected), tolerance, "dx");
+  });
+}
+
+TEST(LinearWithGaps, WeightGradientIsTheSame) {
+  for_each_layout<LinearBackwardWeightKernel>([](Device& device, LinearBackwardWeightKernel k) {
+    k.has_bias = true;
+    const Operands o = operands_of(k);
+    const auto fill = [&](GuardedCall& call, std::int64_t gaps) {
+      call.with(o.x).with(with_gaps(o.y, k.out, gaps)).with(o.weight).with(o.bias);
+    };
+    const auto expected = result_of(device, k, 2, 0, fill);
+    k.out_stride = k.out + gap;
+    expect_close(result_of(device, k, 2, gap, fill), widened(expected), tolerance, "dweight");
+  });
 }
 
 }  // namespace

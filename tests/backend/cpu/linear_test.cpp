@@ -20,12 +20,12 @@ const std::vector<Sizes> all_sizes{
 // most.
 constexpr double tolerance = 1e-4;
 
-double weight_at(const std::vector<float>& weight, const Kernel& k, std::int64_t in,
-                 std::int64_t out) {
+template <LinearKernel K>
+double weight_at(const std::vector<float>& weight, const K& k, std::int64_t in, std::int64_t out) {
   return weight[k.layout == WeightLayout::in_out ? in * k.out + out : out * k.in + in];
 }
 
-std::vector<double> forward(const Kernel& k, const std::vector<float>& x,
+std::vector<double> forward(const LinearForwardKernel& k, const std::vector<float>& x,
                             const std::vector<float>& w) {
   std::vector<double> y(k.rows * k.out);
   for (std::int64_t r = 0; r < k.rows; ++r)
@@ -35,7 +35,7 @@ std::vector<double> forward(const Kernel& k, const std::vector<float>& x,
   return y;
 }
 
-std::vector<double> backward_input(const Kernel& k, const std::vector<float>& dy,
+std::vector<double> backward_input(const LinearBackwardInputKernel& k, const std::vector<float>& dy,
                                    const std::vector<float>& w) {
   std::vector<double> dx(k.rows * k.in);
   for (std::int64_t r = 0; r < k.rows; ++r)
@@ -45,8 +45,8 @@ std::vector<double> backward_input(const Kernel& k, const std::vector<float>& dy
   return dx;
 }
 
-std::vector<double> backward_weight(const Kernel& k, const std::vector<float>& x,
-                                    const std::vector<float>& dy) {
+std::vector<double> backward_weight(const LinearBackwardWeightKernel& k,
+                                    const std::vector<float>& x, const std::vector<float>& dy) {
   std::vector<double> dw(k.in * k.out);
   for (std::int64_t i = 0; i < k.in; ++i)
     for (std::int64_t o = 0; o < k.out; ++o) {
@@ -62,28 +62,18 @@ void add_to(std::vector<double>& to, const std::vector<float>& values) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] += values[i % values.size()];
 }
 
-Kernel kernel_of(KernelKind kind, WeightLayout layout, const Sizes& sizes) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.layout = layout;
-  kernel.rows = sizes.rows;
-  kernel.in = sizes.in;
-  kernel.out = sizes.out;
-  return kernel;
-}
-
-template <class Body>
-void for_each_shape(KernelKind kind, const Body& body) {
+template <LinearKernel K, class Body>
+void for_each_shape(const Body& body) {
   for (const Sizes& s : all_sizes)
     for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in})
       on_every_device([&](Device& device) {
         SCOPED_TRACE(testing::Message() << s.rows << " x " << s.in << " x " << s.out);
-        body(device, kernel_of(kind, layout, s));
+        body(device, K{.layout = layout, .rows = s.rows, .in = s.in, .out = s.out});
       });
 }
 
 TEST(LinearForward, MultipliesByTheWeightAsItIsStored) {
-  for_each_shape(KernelKind::linear_forward, [](Device& device, Kernel k) {
+  for_each_shape<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
     const auto x = numbers(k.rows * k.in, 1), w = numbers(k.in * k.out, 2);
     GuardedCall call(k);
     call.with(x).with(w).absent().absent().with(numbers(k.rows * k.out, 3)).run(device);
@@ -92,7 +82,7 @@ TEST(LinearForward, MultipliesByTheWeightAsItIsStored) {
 }
 
 TEST(LinearForward, AddsBiasToEveryRow) {
-  for_each_shape(KernelKind::linear_forward, [](Device& device, Kernel k) {
+  for_each_shape<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
     k.has_bias = true;
     const auto x = numbers(k.rows * k.in, 1), w = numbers(k.in * k.out, 2), b = numbers(k.out, 3);
     GuardedCall call(k);
@@ -104,7 +94,7 @@ TEST(LinearForward, AddsBiasToEveryRow) {
 }
 
 TEST(LinearForward, AddsBiasAndAResidualThatStandsElsewhere) {
-  for_each_shape(KernelKind::linear_forward, [](Device& device, Kernel k) {
+  for_each_shape<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
     k.has_bias = k.has_residual = true;
     const auto x = numbers(k.rows * k.in, 1), w = numbers(k.in * k.out, 2), b = numbers(k.out, 3);
     const auto residual = numbers(k.rows * k.out, 4);
@@ -119,7 +109,7 @@ TEST(LinearForward, AddsBiasAndAResidualThatStandsElsewhere) {
 }
 
 TEST(LinearForward, AddsToTheOutputWhereItIsTheResidual) {
-  for_each_shape(KernelKind::linear_forward, [](Device& device, Kernel k) {
+  for_each_shape<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
     k.has_residual = true;
     const auto x = numbers(k.rows * k.in, 1), w = numbers(k.in * k.out, 2);
     const auto residual = numbers(k.rows * k.out, 4);
@@ -132,7 +122,7 @@ TEST(LinearForward, AddsToTheOutputWhereItIsTheResidual) {
 }
 
 TEST(LinearForward, DoesNotHideNaN) {
-  for_each_shape(KernelKind::linear_forward, [](Device& device, Kernel k) {
+  for_each_shape<LinearForwardKernel>([](Device& device, LinearForwardKernel k) {
     auto x = numbers(k.rows * k.in, 1);
     x[0] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> w(k.in * k.out, 0.0f);
@@ -143,7 +133,7 @@ TEST(LinearForward, DoesNotHideNaN) {
 }
 
 TEST(LinearBackwardInput, MultipliesByTheTransposedWeight) {
-  for_each_shape(KernelKind::linear_backward_input, [](Device& device, Kernel k) {
+  for_each_shape<LinearBackwardInputKernel>([](Device& device, LinearBackwardInputKernel k) {
     const auto dy = numbers(k.rows * k.out, 1), w = numbers(k.in * k.out, 2);
     GuardedCall call(k);
     call.with(dy).with(w).with(numbers(k.rows * k.in, 3)).run(device);
@@ -152,7 +142,7 @@ TEST(LinearBackwardInput, MultipliesByTheTransposedWeight) {
 }
 
 TEST(LinearBackwardInput, AddsWhenAccumulating) {
-  for_each_shape(KernelKind::linear_backward_input, [](Device& device, Kernel k) {
+  for_each_shape<LinearBackwardInputKernel>([](Device& device, LinearBackwardInputKernel k) {
     k.accumulate_input = true;
     const auto dy = numbers(k.rows * k.out, 1), w = numbers(k.in * k.out, 2);
     const auto before = numbers(k.rows * k.in, 3);
@@ -166,7 +156,7 @@ TEST(LinearBackwardInput, AddsWhenAccumulating) {
 
 TEST(LinearBackwardWeight, MakesWeightAndBiasGradients) {
   for (const bool accumulate : {false, true})
-    for_each_shape(KernelKind::linear_backward_weight, [&](Device& device, Kernel k) {
+    for_each_shape<LinearBackwardWeightKernel>([&](Device& device, LinearBackwardWeightKernel k) {
       k.accumulate = accumulate;
       k.has_bias = true;
       const auto x = numbers(k.rows * k.in, 1), dy = numbers(k.rows * k.out, 2);
@@ -184,7 +174,7 @@ TEST(LinearBackwardWeight, MakesWeightAndBiasGradients) {
 }
 
 TEST(LinearBackwardWeight, MakesOneOfTheTwoAlone) {
-  for_each_shape(KernelKind::linear_backward_weight, [](Device& device, Kernel k) {
+  for_each_shape<LinearBackwardWeightKernel>([](Device& device, LinearBackwardWeightKernel k) {
     const auto x = numbers(k.rows * k.in, 1), dy = numbers(k.rows * k.out, 2);
     GuardedCall weight_only(k);
     weight_only.with(x).with(dy).with(numbers(k.in * k.out, 3)).absent().run(device);

@@ -9,42 +9,43 @@
 namespace shardscope::test {
 namespace {
 
-Kernel kernel_of(KernelKind kind, NormKind norm, std::int64_t rows, std::int64_t width) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.norm = norm;
-  kernel.rows = rows;
-  kernel.in = width;
-  kernel.epsilon = 1e-5;
-  kernel.has_bias = norm == NormKind::layer_norm;
+constexpr double epsilon = 1e-5;
+
+template <KernelStruct K>
+K kernel_of(NormKind norm, std::int64_t rows, std::int64_t width) {
+  K kernel{.norm = norm, .has_bias = norm == NormKind::layer_norm, .rows = rows, .width = width};
+  if constexpr (requires { kernel.epsilon; }) kernel.epsilon = epsilon;
   return kernel;
 }
 
 struct Row {
   double mean = 0, rstd = 0;
 };
-Row statistics(const Kernel& k, const std::vector<float>& x, std::int64_t row) {
+template <KernelStruct K>
+Row statistics(const K& k, const std::vector<float>& x, std::int64_t row) {
   Row s;
   double squares = 0;
-  for (std::int64_t i = 0; i < k.in; ++i) s.mean += x[row * k.in + i] / static_cast<double>(k.in);
+  for (std::int64_t i = 0; i < k.width; ++i)
+    s.mean += x[row * k.width + i] / static_cast<double>(k.width);
   if (k.norm == NormKind::rms_norm) s.mean = 0;
-  for (std::int64_t i = 0; i < k.in; ++i) squares += std::pow(x[row * k.in + i] - s.mean, 2);
-  s.rstd = 1 / std::sqrt(squares / static_cast<double>(k.in) + k.epsilon);
+  for (std::int64_t i = 0; i < k.width; ++i) squares += std::pow(x[row * k.width + i] - s.mean, 2);
+  s.rstd = 1 / std::sqrt(squares / static_cast<double>(k.width) + epsilon);
   return s;
 }
 
 struct Forward {
   std::vector<double> y, mean, rstd;
 };
-Forward forward(const Kernel& k, const std::vector<float>& x, const std::vector<float>& w,
+template <KernelStruct K>
+Forward forward(const K& k, const std::vector<float>& x, const std::vector<float>& w,
                 const std::vector<float>& b) {
   Forward out;
   for (std::int64_t r = 0; r < k.rows; ++r) {
     const Row s = statistics(k, x, r);
     out.mean.push_back(s.mean);
     out.rstd.push_back(s.rstd);
-    for (std::int64_t i = 0; i < k.in; ++i)
-      out.y.push_back((x[r * k.in + i] - s.mean) * s.rstd * w[i] + (b.empty() ? 0.0 : b[i]));
+    for (std::int64_t i = 0; i < k.width; ++i)
+      out.y.push_back((x[r * k.width + i] - s.mean) * s.rstd * w[i] + (b.empty() ? 0.0 : b[i]));
   }
   return out;
 }
@@ -52,37 +53,38 @@ Forward forward(const Kernel& k, const std::vector<float>& x, const std::vector<
 struct Gradients {
   std::vector<double> dx, dweight, dbias;
 };
-Gradients backward(const Kernel& k, const std::vector<float>& dy, const std::vector<float>& x,
-                   const std::vector<float>& w) {
-  Gradients out{std::vector<double>(x.size()), std::vector<double>(k.in),
-                std::vector<double>(k.in)};
+Gradients backward(const NormBackwardKernel& k, const std::vector<float>& dy,
+                   const std::vector<float>& x, const std::vector<float>& w) {
+  Gradients out{std::vector<double>(x.size()), std::vector<double>(k.width),
+                std::vector<double>(k.width)};
   for (std::int64_t r = 0; r < k.rows; ++r) {
     const Row s = statistics(k, x, r);
-    const auto normal = [&](std::int64_t i) { return (x[r * k.in + i] - s.mean) * s.rstd; };
+    const auto normal = [&](std::int64_t i) { return (x[r * k.width + i] - s.mean) * s.rstd; };
     double sum = 0, product = 0;
-    for (std::int64_t i = 0; i < k.in; ++i) {
-      const double g = dy[r * k.in + i];
+    for (std::int64_t i = 0; i < k.width; ++i) {
+      const double g = dy[r * k.width + i];
       out.dweight[i] += g * normal(i);
       out.dbias[i] += g;
-      sum += g * w[i] / static_cast<double>(k.in);
-      product += g * w[i] * normal(i) / static_cast<double>(k.in);
+      sum += g * w[i] / static_cast<double>(k.width);
+      product += g * w[i] * normal(i) / static_cast<double>(k.width);
     }
     if (k.norm == NormKind::rms_norm) sum = 0;
-    for (std::int64_t i = 0; i < k.in; ++i)
-      out.dx[r * k.in + i] = s.rstd * (double{dy[r * k.in + i]} * w[i] - sum - normal(i) * product);
+    for (std::int64_t i = 0; i < k.width; ++i)
+      out.dx[r * k.width + i] =
+          s.rstd * (double{dy[r * k.width + i]} * w[i] - sum - normal(i) * product);
   }
   return out;
 }
 
-template <class Body>
-void for_each_shape(KernelKind kind, const Body& body) {
+template <KernelStruct K, class Body>
+void for_each_shape(const Body& body) {
   for (const NormKind norm : {NormKind::layer_norm, NormKind::rms_norm})
     for (const std::int64_t rows : {1, 3, 37, 1100})
       for (const std::int64_t width : {7, 37, 64, 520, 8200}) {
         if (width > 64 && rows != 3) continue;
         on_every_device([&](Device& device) {
           SCOPED_TRACE(testing::Message() << rows << " x " << width);
-          body(device, kernel_of(kind, norm, rows, width));
+          body(device, kernel_of<K>(norm, rows, width));
         });
       }
 }
@@ -92,8 +94,8 @@ std::vector<float> narrowed(const std::vector<double>& values) {
 }
 
 TEST(NormForward, NormalisesScalesAndShifts) {
-  for_each_shape(KernelKind::norm_forward, [](Device& device, const Kernel& k) {
-    const auto x = numbers(k.rows * k.in, 1), w = numbers(k.in, 2), b = numbers(k.in, 3);
+  for_each_shape<NormForwardKernel>([](Device& device, const NormForwardKernel& k) {
+    const auto x = numbers(k.rows * k.width, 1), w = numbers(k.width, 2), b = numbers(k.width, 3);
     const bool layer = k.norm == NormKind::layer_norm;
     GuardedCall call(k);
     call.with(x).with(w);
@@ -112,7 +114,7 @@ TEST(NormForward, NormalisesScalesAndShifts) {
 // spread of 1 the latter has no correct digit in fp32.
 TEST(NormForward, KeepsItsDigitsFarFromZero) {
   on_every_device([](Device& device) {
-    const Kernel k = kernel_of(KernelKind::norm_forward, NormKind::layer_norm, 2, 50);
+    const auto k = kernel_of<NormForwardKernel>(NormKind::layer_norm, 2, 50);
     auto x = numbers(100, 1);
     for (float& value : x) value += 1000;
     const std::vector<float> ones(50, 1), zeros(50, 0);
@@ -124,7 +126,7 @@ TEST(NormForward, KeepsItsDigitsFarFromZero) {
 
 TEST(NormForward, DoesNotHideNaN) {
   on_every_device([](Device& device) {
-    const Kernel k = kernel_of(KernelKind::norm_forward, NormKind::rms_norm, 1, 5);
+    const auto k = kernel_of<NormForwardKernel>(NormKind::rms_norm, 1, 5);
     std::vector<float> x(5, 1.0f), out(5), rstd(1);
     x[4] = std::numeric_limits<float>::quiet_NaN();
     GuardedCall call(k);
@@ -139,11 +141,12 @@ TEST(NormForward, DoesNotHideNaN) {
   });
 }
 
-void check_backward(Device& device, Kernel k, bool accumulate) {
+void check_backward(Device& device, NormBackwardKernel k, bool accumulate) {
   k.accumulate = k.accumulate_input = accumulate;
   const bool layer = k.norm == NormKind::layer_norm;
-  const auto dy = numbers(k.rows * k.in, 1), x = numbers(k.rows * k.in, 2), w = numbers(k.in, 3);
-  const auto dx = numbers(k.rows * k.in, 4), dw = numbers(k.in, 5), db = numbers(k.in, 6);
+  const auto dy = numbers(k.rows * k.width, 1), x = numbers(k.rows * k.width, 2),
+             w = numbers(k.width, 3);
+  const auto dx = numbers(k.rows * k.width, 4), dw = numbers(k.width, 5), db = numbers(k.width, 6);
   const Forward f = forward(k, x, w, {});
   GuardedCall call(k);
   call.with(dy).with(x).with(w);
@@ -161,18 +164,18 @@ void check_backward(Device& device, Kernel k, bool accumulate) {
 }
 
 TEST(NormBackward, MakesEveryGradient) {
-  for_each_shape(KernelKind::norm_backward,
-                 [](Device& device, const Kernel& k) { check_backward(device, k, false); });
+  for_each_shape<NormBackwardKernel>(
+      [](Device& device, const NormBackwardKernel& k) { check_backward(device, k, false); });
 }
 
 TEST(NormBackward, AddsWhenAccumulating) {
-  for_each_shape(KernelKind::norm_backward,
-                 [](Device& device, const Kernel& k) { check_backward(device, k, true); });
+  for_each_shape<NormBackwardKernel>(
+      [](Device& device, const NormBackwardKernel& k) { check_backward(device, k, true); });
 }
 
 TEST(NormBackward, LeavesOutFrozenParametersAndInput) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::norm_backward, NormKind::layer_norm, 5, 20);
+    auto k = kernel_of<NormBackwardKernel>(NormKind::layer_norm, 5, 20);
     const auto dy = numbers(100, 1), x = numbers(100, 2), w = numbers(20, 3);
     const Forward f = forward(k, x, w, {});
     const Gradients expected = backward(k, dy, x, w);

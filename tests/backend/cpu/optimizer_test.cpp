@@ -29,17 +29,12 @@ constexpr std::int64_t storage = 1068;
 
 bool inside(std::int64_t i) { return i < 600 || i >= 768; }
 
-Kernel kernel_of(KernelKind kind) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.elements = 900;
-  return kernel;
-}
+constexpr std::int64_t elements = 900;  ///< of both slices
 
 TEST(SumOfSquares, FillsThePieceOfEachSlice) {
   on_every_device([](Device& device) {
     const auto g = numbers(storage, 1);
-    GuardedCall call(kernel_of(KernelKind::sum_of_squares));
+    GuardedCall call(SumOfSquaresKernel{.elements = elements});
     call.with(g).with(std::vector<double>(7, -1.0)).with_slices(two_slices()).run(device);
     const auto sum = [&](std::int64_t begin, std::int64_t end) {
       double total = 0;
@@ -56,7 +51,7 @@ TEST(SumOfSquares, FillsThePieceOfEachSlice) {
 
 TEST(SumOfSquares, DoesNotOverflowInSinglePrecision) {
   on_every_device([](Device& device) {
-    GuardedCall call(kernel_of(KernelKind::sum_of_squares));
+    GuardedCall call(SumOfSquaresKernel{.elements = elements});
     call.with(std::vector<float>(storage, 1e30f))
         .with(std::vector<double>(7))
         .with_slices(two_slices());
@@ -68,11 +63,7 @@ TEST(SumOfSquares, DoesNotOverflowInSinglePrecision) {
 // Norm 5 from pieces 9 and 16: a limit of 2 gives 2 / (5 + 1e-6).
 std::vector<double> clip_of(Device& device, bool has_clip, double clip,
                             std::vector<double> pieces) {
-  Kernel k = kernel_of(KernelKind::clip_coefficient);
-  k.elements = 2;
-  k.has_clip = has_clip;
-  k.clip = clip;
-  GuardedCall call(k);
+  GuardedCall call(ClipCoefficientKernel{.has_clip = has_clip, .pieces = 2, .clip = clip});
   call.with(pieces).with(std::vector<double>(2));
   call.with_slices({{.parameter = {0},
                      .offset = 0,
@@ -104,11 +95,8 @@ TEST(ClipCoefficient, ANormThatIsNotANumberShows) {
 // Step 3 of AdamW as Loshchilov and Hutter write it, with the gradient halved by clipping.
 TEST(AdamW, DecaysMovesAndCorrectsTheBias) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::adamw);
-    k.beta1 = 0.9;
-    k.beta2 = 0.95;
-    k.epsilon = 1e-8;
-    k.weight_decay = 0.1;
+    const AdamWKernel k{
+        .elements = elements, .epsilon = 1e-8, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1};
     const auto g = numbers(storage, 1), p = numbers(storage, 2), m = numbers(storage, 3, 0.1);
     auto v = numbers(storage, 4, 0.1);
     for (float& x : v) x *= x;
@@ -147,10 +135,8 @@ TEST(Sgd, MomentumStartsAsTheFirstGradient) {
   for (const std::int64_t step : {1, 2})
     for (const bool nesterov : {false, true})
       on_every_device([&](Device& device) {
-        Kernel k = kernel_of(KernelKind::sgd);
-        k.beta1 = 0.9;
-        k.weight_decay = 0.1;
-        k.nesterov = nesterov;
+        const SgdKernel k{
+            .nesterov = nesterov, .elements = elements, .momentum = 0.9, .weight_decay = 0.1};
         const auto g = numbers(storage, 1), p = numbers(storage, 2), momentum = numbers(storage, 3);
         GuardedCall call(k);
         call.absent().with(g).with(p).with(momentum);
@@ -161,7 +147,7 @@ TEST(Sgd, MomentumStartsAsTheFirstGradient) {
 
 TEST(Sgd, WithoutMomentumFollowsTheGradient) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::sgd);
+    const SgdKernel k{.elements = elements};
     const auto g = numbers(storage, 1), p = numbers(storage, 2);
     GuardedCall call(k);
     call.with(std::vector<double>{4, 0.25}).with(g).with(p).absent();
@@ -176,10 +162,7 @@ TEST(Sgd, WithoutMomentumFollowsTheGradient) {
 // Where a parameter is cut does not change a bit of it: the sharding strategies rely on this.
 TEST(AdamW, ACutIntoSlicesChangesNoBit) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::adamw);
-    k.beta1 = 0.9;
-    k.beta2 = 0.95;
-    k.epsilon = 1e-8;
+    const AdamWKernel k{.elements = elements, .epsilon = 1e-8, .beta1 = 0.9, .beta2 = 0.95};
     const auto run = [&](const std::vector<Slice>& slices) {
       GuardedCall call(k);
       call.absent()

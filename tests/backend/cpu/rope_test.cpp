@@ -11,19 +11,14 @@ namespace {
 
 constexpr std::int64_t batch = 2, length = 5, heads = 3, kv_heads = 1, head_dim = 10, gap = 2;
 
-Kernel kernel_of(KernelKind kind) {
-  Kernel kernel;
-  kernel.kind = kind;
-  kernel.rows = batch * length;
-  kernel.batch = batch;
-  kernel.length = length;
-  kernel.heads = heads;
-  kernel.kv_heads = kv_heads;
-  kernel.head_dim = head_dim;
-  kernel.q_stride = heads * head_dim + gap;
-  kernel.kv_stride = kv_heads * head_dim + gap;
-  return kernel;
-}
+constexpr RopeKernel shape{.rows = batch * length,
+                           .batch = batch,
+                           .length = length,
+                           .heads = heads,
+                           .kv_heads = kv_heads,
+                           .head_dim = head_dim,
+                           .q_stride = heads * head_dim + gap,
+                           .kv_stride = kv_heads * head_dim + gap};
 
 /// cos in the first half of each row, sin in the second.
 std::vector<float> table_of(double theta, double divisor) {
@@ -39,7 +34,7 @@ std::vector<float> table_of(double theta, double divisor) {
 
 TEST(RopeTable, HoldsCosineAndSineOfPositionTimesFrequency) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::rope_table);
+    RopeTableKernel k{.length = length, .head_dim = head_dim};
     k.rope.theta = 500;
     GuardedCall call(k);
     call.with(std::vector<float>(length * head_dim)).run(device);
@@ -49,7 +44,7 @@ TEST(RopeTable, HoldsCosineAndSineOfPositionTimesFrequency) {
 
 TEST(RopeTable, LinearScalingDividesEveryFrequency) {
   on_every_device([](Device& device) {
-    Kernel k = kernel_of(KernelKind::rope_table);
+    RopeTableKernel k{.length = length, .head_dim = head_dim};
     k.rope.theta = 500;
     k.rope.linear_factor = 4;
     GuardedCall call(k);
@@ -77,21 +72,21 @@ std::vector<double> rotated(const std::vector<float>& x, std::int64_t stride, st
   return out;
 }
 
-void check(Device& device, KernelKind kind, double sign) {
-  const Kernel k = kernel_of(kind);
-  const auto q = numbers(k.rows * k.q_stride, 1), keys = numbers(k.rows * k.kv_stride, 2);
-  GuardedCall call(k);
+void check(Device& device, const Kernel& kernel, double sign) {
+  const auto q = numbers(shape.rows * shape.q_stride, 1);
+  const auto keys = numbers(shape.rows * shape.kv_stride, 2);
+  GuardedCall call(kernel);
   call.with(table_of(500, 1)).with(q).with(keys).run(device);
-  expect_close(call.result(1), rotated(q, k.q_stride, heads, sign), 1e-6, "q");
-  expect_close(call.result(2), rotated(keys, k.kv_stride, kv_heads, sign), 1e-6, "k");
+  expect_close(call.result(1), rotated(q, shape.q_stride, heads, sign), 1e-6, "q");
+  expect_close(call.result(2), rotated(keys, shape.kv_stride, kv_heads, sign), 1e-6, "k");
 }
 
 TEST(RopeForward, RotatesPairsHalfAHeadApart) {
-  on_every_device([](Device& device) { check(device, KernelKind::rope_forward, 1); });
+  on_every_device([](Device& device) { check(device, RopeForwardKernel{shape}, 1); });
 }
 
 TEST(RopeBackward, RotatesBack) {
-  on_every_device([](Device& device) { check(device, KernelKind::rope_backward, -1); });
+  on_every_device([](Device& device) { check(device, RopeBackwardKernel{shape}, -1); });
 }
 
 }  // namespace

@@ -16,13 +16,14 @@
 namespace shardscope::test {
 namespace {
 
-constexpr Kernel some_sum{.kind = KernelKind::add, .elements = 64};
-constexpr Kernel some_update{.kind = KernelKind::sum_of_squares, .elements = 512};
+constexpr Kernel some_sum = AddKernel{.elements = 64};
+constexpr Kernel some_update = SumOfSquaresKernel{.elements = 512};
 
 class CalibrationOrder : public ::testing::Test {
  protected:
   CalibrationOrder() {
-    for (const Kernel& kernel : {some_sum, some_update, Kernel{.elements = 16}}) teach(kernel);
+    for (const Kernel& kernel : {some_sum, some_update, Kernel{FillZeroKernel{.elements = 16}}})
+      teach(kernel);
     teach_step_state();
     StandInDevice::get().refuse_graphs(false);
     StandInDevice::get().forget_calls();

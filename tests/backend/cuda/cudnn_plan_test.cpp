@@ -52,12 +52,13 @@ TEST_P(CudnnPlan, IsThereForEveryShapeWithinTheWorkspaceThatSchedulesHave) {
   const cuda::CudnnDescriptor device = cuda::cudnn_device(
       hopper ? device_json(900, 132, 232448, 50 << 20) : device_json(800, 108, 166912, 40 << 20));
   for (const Planned& planned : cases) {
-    for (const KernelKind kind : {KernelKind::attention_forward, KernelKind::attention_backward}) {
-      Kernel kernel = attention_kernel(planned.attention, kind);
-      kernel.dtype = Dtype::bfloat16;
+    AttentionKernel shape = attention_kernel(planned.attention);
+    shape.dtype = Dtype::bfloat16;
+    const Kernel forward = AttentionForwardKernel{shape}, backward = AttentionBackwardKernel{shape};
+    for (const Kernel& kernel : {forward, backward}) {
       ASSERT_TRUE(fits_cudnn_attention(kernel));
       const auto plan = cuda::plan_attention(kernel, device);
-      ASSERT_TRUE(plan) << planned.name << ", " << name_of(kind);
+      ASSERT_TRUE(plan) << planned.name << ", " << name_of(kernel.kind());
       EXPECT_LE(plan->workspace, cuda_workspace(kernel, true, CudaAttention::cudnn));
     }
   }
@@ -68,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(, CudnnPlan, ::testing::Values("sm_90", "sm_80"));
 // 64 x 12 heads of 1024 x 1024 pairs in bfloat16: 1.5 GiB, which nothing else in a step of GPT-2
 // 124M comes near.
 TEST(CudnnWorkspace, OfTheBackwardGrowsWithTheSquareOfTheLength) {
-  Kernel kernel = attention_kernel({64, 12, 12, 1024, 64, 0}, KernelKind::attention_backward);
+  AttentionBackwardKernel kernel{attention_kernel({64, 12, 12, 1024, 64, 0})};
   kernel.dtype = Dtype::bfloat16;
   const Bytes pairs{std::int64_t{64} * 12 * 1024 * 1024 * 2};
   EXPECT_GT(cuda_workspace(kernel, true, CudaAttention::cudnn), pairs);
@@ -77,17 +78,17 @@ TEST(CudnnWorkspace, OfTheBackwardGrowsWithTheSquareOfTheLength) {
 }
 
 TEST(CudnnWorkspace, IsOnlyForWhatCudnnTakes) {
-  Kernel kernel = attention_kernel({1, 1, 1, 64, 20, 0}, KernelKind::attention_forward);
+  AttentionForwardKernel kernel{attention_kernel({1, 1, 1, 64, 20, 0})};
   kernel.dtype = Dtype::bfloat16;
   EXPECT_FALSE(wants_cudnn(kernel, CudaAttention::cudnn));
   kernel.head_dim = kernel.q_stride = kernel.kv_stride = 64;
   EXPECT_TRUE(wants_cudnn(kernel, CudaAttention::automatic));
   EXPECT_FALSE(wants_cudnn(kernel, CudaAttention::own));
-  kernel.kind = KernelKind::attention_backward;
-  EXPECT_FALSE(wants_cudnn(kernel, CudaAttention::automatic));
-  EXPECT_TRUE(wants_cudnn(kernel, CudaAttention::cudnn));
-  kernel.dtype = Dtype::float32;
-  EXPECT_FALSE(wants_cudnn(kernel, CudaAttention::cudnn));
+  AttentionBackwardKernel backward{kernel};
+  EXPECT_FALSE(wants_cudnn(backward, CudaAttention::automatic));
+  EXPECT_TRUE(wants_cudnn(backward, CudaAttention::cudnn));
+  backward.dtype = Dtype::float32;
+  EXPECT_FALSE(wants_cudnn(backward, CudaAttention::cudnn));
 }
 
 }  // namespace

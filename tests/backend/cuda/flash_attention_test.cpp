@@ -36,14 +36,14 @@ const std::vector<AttentionCase> cases{
     {1, 3, 1, 97, 96, 8},   {1, 1, 1, 140, 96, 0}, {1, 2, 1, 33, 128, 0}, {1, 1, 1, 131, 128, 8},
     {2, 2, 1, 50, 8, 0},    {1, 1, 1, 90, 40, 0},  {1, 1, 1, 70, 104, 0}, {1, 2, 1, 40, 20, 0}};
 
-Kernel half_kernel(const AttentionCase& c, KernelKind kind) {
-  Kernel kernel = attention_kernel(c, kind);
-  kernel.dtype = kernel.gradient_dtype = Dtype::bfloat16;
+AttentionKernel half_kernel(const AttentionCase& c) {
+  AttentionKernel kernel = attention_kernel(c);
+  kernel.dtype = Dtype::bfloat16;
   return kernel;
 }
 
 /// Numbers that bfloat16 has.
-AttentionInputs half_inputs(const Kernel& kernel) {
+AttentionInputs half_inputs(const AttentionKernel& kernel) {
   AttentionInputs in = attention_inputs(kernel);
   for (std::vector<float>* values : {&in.q, &in.k, &in.v, &in.dy})
     *values = floats_of(halves_of(*values));
@@ -62,7 +62,7 @@ TEST(FlashAttention, ForwardEqualsTheWholeSoftmax) {
   for (const AttentionCase& c : cases)
     on_every_device([&](Device& device) {
       SCOPED_TRACE(text_of(c));
-      const Kernel k = half_kernel(c, KernelKind::attention_forward);
+      const AttentionForwardKernel k{half_kernel(c)};
       const AttentionInputs in = half_inputs(k);
       const AttentionResults expected = attention_reference(k, in);
       GuardedCall call(k);
@@ -81,7 +81,7 @@ TEST(FlashAttention, BackwardEqualsTheWholeSoftmax) {
   for (const AttentionCase& c : cases)
     on_every_device([&](Device& device) {
       SCOPED_TRACE(text_of(c));
-      const Kernel k = half_kernel(c, KernelKind::attention_backward);
+      const AttentionBackwardKernel k{half_kernel(c)};
       const AttentionInputs in = half_inputs(k);
       AttentionResults expected = attention_reference(k, in);
       const Halves y = halves_of({expected.y.begin(), expected.y.end()});
@@ -111,7 +111,7 @@ TEST(FlashAttention, BackwardEqualsTheWholeSoftmax) {
 TEST(FlashAttention, NaNInAKeyReachesEveryLaterRow) {
   const AttentionCase c{1, 1, 1, 150, 64, 0};
   on_every_device([&](Device& device) {
-    const Kernel k = half_kernel(c, KernelKind::attention_forward);
+    const AttentionForwardKernel k{half_kernel(c)};
     AttentionInputs in = half_inputs(k);
     in.k[70 * 64] = std::numeric_limits<float>::quiet_NaN();
     GuardedCall call(k);
@@ -130,7 +130,7 @@ TEST(FlashAttention, NaNInAKeyReachesEveryLaterRow) {
 /// Both passes of one call on memory of its own.
 EmulatedCounts counts_of(const AttentionCase& c) {
   EmulatedStream stream;
-  const Kernel k = half_kernel(c, KernelKind::attention_backward);
+  const AttentionKernel k = half_kernel(c);
   AttentionInputs in = half_inputs(k);
   const AttentionResults expected = attention_reference(k, in);
   alignas(16) static Bfloat16 memory[8][200 * 128];
@@ -142,8 +142,8 @@ EmulatedCounts counts_of(const AttentionCase& c) {
   const std::vector<void*> forward{memory[1], memory[2], memory[3], memory[4], lse.data(), nullptr};
   const std::vector<void*> backward{memory[0],  memory[1], memory[2], memory[3], memory[4],
                                     lse.data(), memory[5], memory[6], memory[7], delta.data()};
-  cuda::attention_forward(k, {.operands = forward, .slices = {}, .state = {}}, stream);
-  cuda::attention_backward(k, {.operands = backward, .slices = {}, .state = {}}, stream);
+  cuda::run(AttentionForwardKernel{k}, {.operands = forward, .slices = {}, .state = {}}, stream);
+  cuda::run(AttentionBackwardKernel{k}, {.operands = backward, .slices = {}, .state = {}}, stream);
   return stream.counts();
 }
 
@@ -176,13 +176,12 @@ static_assert(fits_every_architecture<64> && fits_every_architecture<80> &&
 static_assert(cuda::FlashForwardTile<64>::shared_bytes == 36864);
 
 TEST(FlashAttention, TakesOnlyRowsThatCopiesOf16BytesCanMove) {
-  Kernel k = half_kernel({1, 2, 2, 8, 64, 0}, KernelKind::attention_forward);
+  AttentionKernel k = half_kernel({1, 2, 2, 8, 64, 0});
   EXPECT_TRUE(cuda::fits_flash_attention(k));
   k.q_stride = 132;
   EXPECT_FALSE(cuda::fits_flash_attention(k));
-  EXPECT_FALSE(
-      cuda::fits_flash_attention(half_kernel({1, 1, 1, 8, 136, 0}, KernelKind::attention_forward)));
-  k = attention_kernel({1, 2, 2, 8, 64, 0}, KernelKind::attention_forward);
+  EXPECT_FALSE(cuda::fits_flash_attention(half_kernel({1, 1, 1, 8, 136, 0})));
+  k = attention_kernel({1, 2, 2, 8, 64, 0});
   EXPECT_FALSE(cuda::fits_flash_attention(k));
 }
 

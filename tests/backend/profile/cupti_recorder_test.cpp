@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 
-const Kernel add{.kind = KernelKind::add, .dtype = Dtype::float32, .elements = 64};
+const Kernel add = AddKernel{.dtype = Dtype::float32, .elements = 64};
 
 class CuptiRecorder : public testing::Test {
  protected:

@@ -31,7 +31,7 @@ Schedule one_reduction(int rank, int ranks) {
   const BufferId sum = builder.add_buffer("sum", MemoryCategory::gradients, 4_B, {},
                                           ScheduleBuilder::Life::persistent);
   const GroupId all = builder.add_group({.name = "world", .ranks = Ranks::up_to(ranks)});
-  builder.add_kernel({.name = "write"}, {.kind = KernelKind::fill_zero, .elements = 1},
+  builder.add_kernel({.name = "write"}, FillZeroKernel{.elements = 1},
                      {builder.whole(sum, Access::write)});
   builder.add_collective(
       {.name = "reduce", .kind = OperationKind::all_reduce, .stream = Stream::reduce},

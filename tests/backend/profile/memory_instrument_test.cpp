@@ -44,7 +44,7 @@ Schedule one_kernel() {
   ScheduleBuilder builder{Schedule{}};
   const BufferId sum = builder.add_buffer("sum", MemoryCategory::parameters, large, {},
                                           ScheduleBuilder::Life::persistent);
-  builder.add_kernel({.name = "write"}, {.kind = KernelKind::fill_zero, .elements = 1},
+  builder.add_kernel({.name = "write"}, FillZeroKernel{.elements = 1},
                      {builder.whole(sum, Access::write)});
   Schedule schedule = builder.finish();
   schedule.steps = {{"steady", {0, static_cast<std::uint32_t>(schedule.operations.size())}}};

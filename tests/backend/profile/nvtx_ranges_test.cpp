@@ -228,7 +228,7 @@ Schedule failing_schedule() {
   const BufferId buffer = builder.add_buffer("buffer", MemoryCategory::parameters, 4_B, {},
                                              ScheduleBuilder::Life::persistent);
   for (const char* name : {"first", "second"}) {
-    builder.add_kernel({.name = name}, {.kind = KernelKind::fill_zero, .elements = 1},
+    builder.add_kernel({.name = name}, FillZeroKernel{.elements = 1},
                        {builder.whole(buffer, Access::write)});
   }
   Schedule schedule = builder.finish();

@@ -30,9 +30,9 @@ Schedule schedule_of_three() {
   const BufferId sum = builder.add_buffer("sum", MemoryCategory::parameters, 4_B, {},
                                           ScheduleBuilder::Life::persistent);
   const GroupId all = builder.add_group({.name = "all", .ranks = {0}});
-  builder.add_kernel({.name = "works"}, {.kind = KernelKind::fill_zero, .elements = 1},
+  builder.add_kernel({.name = "works"}, FillZeroKernel{.elements = 1},
                      {builder.whole(sum, Access::read_write)});
-  builder.add_kernel({.name = "rests"}, {.kind = KernelKind::add, .elements = 1},
+  builder.add_kernel({.name = "rests"}, AddKernel{.elements = 1},
                      {builder.whole(sum, Access::read_write)});
   builder.add_collective(
       {.name = "reduce", .kind = OperationKind::all_reduce, .stream = Stream::reduce},
@@ -57,7 +57,7 @@ constexpr std::chrono::milliseconds rest{200};
 
 /// Touches new pages and works 40 ms of processor time, or rests.
 void work_or_rest(const Kernel& kernel, const KernelCall&) {
-  if (kernel.kind == KernelKind::add) return std::this_thread::sleep_for(rest);
+  if (kernel.kind() == KernelKind::add) return std::this_thread::sleep_for(rest);
   const std::int64_t begin = processor_ns(this_thread());
   touch_fresh_pages();
   while (processor_ns(this_thread()) - begin < work) {

@@ -23,8 +23,7 @@ using testing::Pair;
 constexpr OperationId first{0}, second{1}, third{2};
 constexpr std::int64_t elements = 1 << 16;
 constexpr Bytes one_buffer{elements * 4};
-const Kernel gelu{
-    .kind = KernelKind::gelu_forward, .dtype = Dtype::float32, .rows = 256, .in = 256};
+const Kernel gelu = GeluForwardKernel{{.dtype = Dtype::float32, .rows = 256, .features = 256}};
 /// CUPTI interpolates the device's times between a few that it takes on both clocks.
 constexpr std::int64_t interpolation_ns = 100'000;
 constexpr StepState state{.learning_rate = 0, .step = 1};

@@ -24,7 +24,7 @@ Schedule small_schedule() {
   schedule.names = {"all_gather", "product"};
   schedule.groups = {{.name = "world", .ranks = {}}};
   schedule.collectives = {{.group = GroupId::of(0)}};
-  schedule.kernels = {{.kind = KernelKind::add, .elements = 1}};
+  schedule.kernels = {AddKernel{.elements = 1}};
   schedule.operations = {{.name = 0, .kind = OperationKind::all_gather, .stream = Stream::unshard},
                          {.name = 1, .kind = OperationKind::compute, .stream = Stream::compute}};
   return schedule;

@@ -21,7 +21,7 @@ Schedule two_kernels() {
   const BufferId buffer = builder.add_buffer("buffer", MemoryCategory::parameters, 64_B, {},
                                              ScheduleBuilder::Life::persistent);
   for (const char* name : {"first", "second"})
-    builder.add_kernel({.name = name}, {.kind = KernelKind::fill_zero, .elements = 16},
+    builder.add_kernel({.name = name}, FillZeroKernel{.elements = 16},
                        {builder.whole(buffer, Access::write)});
   Schedule schedule = builder.finish();
   schedule.steps = {{"steady", {0, static_cast<std::uint32_t>(schedule.operations.size())}}};

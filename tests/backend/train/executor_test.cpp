@@ -20,8 +20,8 @@ using test::ScriptedDevice;
 /// Sets the first operand to the step, and adds it to the second.
 void write_step_and_add(const Kernel& kernel, const KernelCall& call) {
   auto* first = static_cast<float*>(call.operands[0]);
-  if (kernel.kind == KernelKind::fill_zero) *first = static_cast<float>(call.state.step);
-  if (kernel.kind == KernelKind::add) *static_cast<float*>(call.operands[1]) += *first;
+  if (kernel.kind() == KernelKind::fill_zero) *first = static_cast<float>(call.state.step);
+  if (kernel.kind() == KernelKind::add) *static_cast<float*>(call.operands[1]) += *first;
 }
 
 /// transient = step; sum += transient.
@@ -30,10 +30,10 @@ Schedule summing_schedule() {
   const BufferId sum = builder.add_buffer("sum", MemoryCategory::parameters, 4_B, {},
                                           ScheduleBuilder::Life::persistent);
   const BufferId transient = builder.add_buffer("transient", MemoryCategory::activations, 4_B);
-  builder.add_kernel({.name = "write"}, {.kind = KernelKind::fill_zero, .elements = 1},
+  builder.add_kernel({.name = "write"}, FillZeroKernel{.elements = 1},
                      {builder.whole(transient, Access::write)});
   builder.add_kernel(
-      {.name = "add"}, {.kind = KernelKind::add, .elements = 1},
+      {.name = "add"}, AddKernel{.elements = 1},
       {builder.whole(transient, Access::read), builder.whole(sum, Access::read_write)});
   Schedule schedule = builder.finish();
   schedule.steps = {{"steady", {0, static_cast<std::uint32_t>(schedule.operations.size())}}};
@@ -88,7 +88,7 @@ TEST_F(ExecutorTest, TellsProbesOfStepsAndOperations) {
 TEST_F(ExecutorTest, TellsProbesOfTheEndOfWhatFails) {
   Listener listener;
   ScriptedDevice device([&](const Kernel& kernel, const KernelCall&) {
-    if (kernel.kind == KernelKind::add)
+    if (kernel.kind() == KernelKind::add)
       throw Error({.where = "device", .what = "it fell off the bus", .way_out = "another one"});
   });
   Executor executor(schedule_, device, *world_, {});

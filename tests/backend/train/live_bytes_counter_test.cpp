@@ -48,6 +48,16 @@ void PrintTo(const Case& c, std::ostream* out) {
        << " logits " << c.logits.count;
 }
 
+/// Scratch that differs from kernel to kernel: 4 bytes a row, where a kernel has rows.
+Bytes rows_workspace(const Kernel& kernel) {
+  return kernel.visit([](const auto& k) -> Bytes {
+    if constexpr (requires { k.rows; })
+      return {k.rows * 4};
+    else
+      return {};
+  });
+}
+
 class LiveBytes : public testing::TestWithParam<Case> {};
 
 void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>& trainable) {
@@ -57,10 +67,8 @@ void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>&
   strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
   const Workload workload{
       .batch = 2, .length = 16, .micro_batches = c.micro_batches, .optimizer = {}, .clip = 1};
-  const Schedule schedule =
-      native_schedule(model, strategy, workload, 1,
-                      {.workspace = [](const Kernel& kernel) { return Bytes{kernel.rows * 4}; },
-                       .logits = c.logits});
+  const Schedule schedule = native_schedule(model, strategy, workload, 1,
+                                            {.workspace = rows_workspace, .logits = c.logits});
   const auto expected = live_bytes(schedule);
   const auto operations = steady_operations(schedule);
   const auto live = counted(schedule);
@@ -112,7 +120,7 @@ TEST(LiveBytesCounter, KeepsACollectivesBufferUntilTheHostHasWaited) {
                                            ScheduleBuilder::Life::persistent);
   const BufferId sent = builder.add_buffer("sent", MemoryCategory::gradients, 100_B);
   const GroupId group = builder.add_group({"world", {0, 1}});
-  const Kernel fill{.kind = KernelKind::fill_zero, .elements = 1};
+  const Kernel fill = FillZeroKernel{.elements = 1};
   builder.add_kernel({.name = "fill"}, fill, {builder.whole(sent, Access::write)});
   const OperationId reduced = builder.add_collective(
       {.name = "reduce", .kind = OperationKind::all_reduce, .stream = Stream::reduce},

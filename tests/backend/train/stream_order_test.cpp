@@ -31,7 +31,7 @@ Schedule gather_compute_reduce() {
   gather(a);
   gather(b);
   for (const BufferId from : {a, b})
-    builder.add_kernel({.name = "kernel"}, {.kind = KernelKind::add, .elements = 16},
+    builder.add_kernel({.name = "kernel"}, AddKernel{.elements = 16},
                        {builder.whole(from, Access::read), builder.whole(sum, Access::read_write)});
   builder.add_collective(
       {.name = "reduce", .kind = OperationKind::all_reduce, .stream = Stream::reduce},

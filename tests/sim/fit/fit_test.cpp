@@ -93,9 +93,9 @@ TEST(Fit, TheHostTakesTheMedianLaunch) {
   EXPECT_NEAR(constant(fitted, "operation_overhead").factor, 1.25, 1e-9);
 }
 
-constexpr Kernel product{.kind = KernelKind::linear_forward, .rows = 128, .in = 64, .out = 64};
-constexpr Kernel larger{.kind = KernelKind::linear_forward, .rows = 256, .in = 64, .out = 64};
-constexpr Kernel sum{.kind = KernelKind::add, .elements = 1000};
+constexpr Kernel product = LinearForwardKernel{.rows = 128, .in = 64, .out = 64};
+constexpr Kernel larger = LinearForwardKernel{.rows = 256, .in = 64, .out = 64};
+constexpr Kernel sum = AddKernel{.elements = 1000};
 
 HardwareProfile measured() {
   HardwareProfile profile = data_sheet();
@@ -118,7 +118,7 @@ TEST(Fit, AKernelThatRanReplacesItsSampleAndTakesItsKindAlong) {
 
 TEST(Fit, AKernelThatNobodyMeasuredBecomesASample) {
   RunObservations run;
-  add(run.kernels, Kernel{.kind = KernelKind::gelu_forward, .rows = 8, .in = 8}, 3_us);
+  add(run.kernels, Kernel{GeluForwardKernel{{.rows = 8, .features = 8}}}, 3_us);
   const std::vector<KernelSample> kernels = fit(measured(), run, here).profile.kernels;
   ASSERT_EQ(kernels.size(), 4u);
   EXPECT_EQ(kernels[3].time, 3_us);
