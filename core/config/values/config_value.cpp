@@ -13,6 +13,16 @@
 
 namespace shardscope {
 
+ConfigValue::ConfigValue() = default;
+ConfigValue::ConfigValue(bool value) : value_(value) {}
+ConfigValue::ConfigValue(int value) : value_(std::int64_t{value}) {}
+ConfigValue::ConfigValue(std::int64_t value) : value_(value) {}
+ConfigValue::ConfigValue(double value) : value_(value) {}
+ConfigValue::ConfigValue(BigInteger value) : value_(std::move(value)) {}
+ConfigValue::ConfigValue(PythonObject value) : value_(std::move(value)) {}
+ConfigValue::ConfigValue(std::string value) : value_(std::move(value)) {}
+ConfigValue::ConfigValue(std::string_view value) : value_(std::string(value)) {}
+ConfigValue::ConfigValue(const char* value) : value_(std::string(value)) {}
 ConfigValue::ConfigValue(List value) : value_(std::move(value)) {}
 ConfigValue::ConfigValue(const ConfigValue&) = default;
 ConfigValue::ConfigValue(ConfigValue&&) noexcept = default;

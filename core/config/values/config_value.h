@@ -38,16 +38,17 @@ class ConfigValue {
   struct Entry;
   using List = std::vector<ConfigValue>;
 
-  ConfigValue() = default;  ///< None
-  ConfigValue(bool value) : value_(value) {}
-  ConfigValue(int value) : value_(std::int64_t{value}) {}
-  ConfigValue(std::int64_t value) : value_(value) {}
-  ConfigValue(double value) : value_(value) {}
-  ConfigValue(BigInteger value) : value_(std::move(value)) {}
-  ConfigValue(PythonObject value) : value_(std::move(value)) {}
-  ConfigValue(std::string value) : value_(std::move(value)) {}
-  ConfigValue(std::string_view value) : value_(std::string(value)) {}
-  ConfigValue(const char* value) : value_(std::string(value)) {}
+  // Defined where Entry is complete: its variant's constructors need that.
+  ConfigValue();  ///< None
+  ConfigValue(bool value);
+  ConfigValue(int value);
+  ConfigValue(std::int64_t value);
+  ConfigValue(double value);
+  ConfigValue(BigInteger value);
+  ConfigValue(PythonObject value);
+  ConfigValue(std::string value);
+  ConfigValue(std::string_view value);
+  ConfigValue(const char* value);
   ConfigValue(List value);
   static ConfigValue dict(std::initializer_list<std::pair<std::string, ConfigValue>> entries = {});
   static ConfigValue list(std::initializer_list<ConfigValue> elements = {});
