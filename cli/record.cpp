@@ -1,8 +1,12 @@
 // shardscope record: runs a PyTorch script on a machine without a GPU, and predicts it.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +19,7 @@
 #include "cli/hardware_choice.h"
 #include "cli/output_options.h"
 #include "cli/prediction.h"
+#include "cli/recorded_costs.h"
 #include "cli/recorded_prediction.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
@@ -27,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct RecordOptions {
-  std::optional<std::string> cluster, folder, time;
+  std::optional<std::string> cluster, folder, time, ranks;
   std::optional<std::int64_t> world, rank, tokens;
   std::vector<std::string> command;
   OutputOptions output;
@@ -45,7 +50,31 @@ int checked(const std::optional<std::int64_t>& value, std::string_view name, std
 RecordedTime time_of(const std::optional<std::string>& text) {
   if (!text || *text == "zero") return RecordedTime::zero;
   if (*text == "sync") return RecordedTime::sync;
-  throw Error({.where = "--time", .what = fmt::format("\"{}\" is none of zero, sync", *text)});
+  if (*text == "model") return RecordedTime::model;
+  throw Error(
+      {.where = "--time", .what = fmt::format("\"{}\" is none of zero, sync, model", *text)});
+}
+
+/// Of "0,8", of --rank, else 0.
+std::vector<int> ranks_of(const RecordOptions& options, int world) {
+  if (!options.ranks) return {checked(options.rank, "--rank", 0, world - 1)};
+  if (options.rank)
+    throw Error(
+        {.where = "--ranks", .what = "stands beside --rank", .way_out = "give one of them"});
+  std::vector<int> ranks;
+  const std::string& text = *options.ranks;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    int rank = -1;
+    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, rank);
+    if (error != std::errc() || stop != text.data() + end || rank < 0 || rank >= world)
+      throw Error({.where = "--ranks",
+                   .what = fmt::format("expected ranks of 0 to {} with commas between, got {}",
+                                       world - 1, text)});
+    if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
+    begin = end + 1;
+  }
+  return ranks;
 }
 
 RecordedDevice device_of(const HardwareProfile& profile) {
@@ -76,38 +105,69 @@ std::vector<fs::path> logs_in(const fs::path& folder) {
   return logs;
 }
 
-/// What a process put on the device. Workers that load data have logs of operators alone.
-std::size_t device_lines(const fs::path& log) {
-  const std::string text = read_whole(log);
+struct FoundLog {
+  fs::path file;
+  int rank = 0, world = 1;
+  std::size_t device_lines = 0;
+};
+
+std::size_t count_of(std::string_view word, std::string_view text) {
   std::size_t count = 0;
-  for (const std::string_view kind :
-       {"\tkernel\t", "\tgemm\t", "\tdnn\t", "\tcopy\t", "\tset\t", "\tnccl\t"})
-    for (std::size_t at = text.find(kind); at != std::string::npos; at = text.find(kind, at + 1))
-      ++count;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++count;
   return count;
 }
 
-/// The log of the process that did most on the device stays, those of its helpers go.
-void keep_main_log(const fs::path& folder) {
-  fs::path main;
-  std::size_t most = 0;
-  for (const fs::path& log : logs_in(folder)) {
-    const std::size_t lines = device_lines(log);
-    if (lines <= most) continue;
-    most = lines;
-    main = log;
+/// Workers that load data have logs of operators alone. A process that never said its rank is the
+/// only one that counts.
+FoundLog look_at(const fs::path& file, const RecordedPlace& usual) {
+  const std::string text = read_whole(file);
+  FoundLog log{.file = file, .rank = usual.rank, .world = usual.world};
+  for (const std::string_view kind :
+       {"\tkernel\t", "\tgemm\t", "\tdnn\t", "\tcopy\t", "\tset\t", "\tnccl\t"})
+    log.device_lines += count_of(kind, text);
+  constexpr std::string_view told = "\trank\t";
+  if (const std::size_t at = text.rfind(told); at != std::string::npos)
+    std::sscanf(text.c_str() + at + told.size(), "%d\t%d", &log.rank, &log.world);
+  return log;
+}
+
+/// By rank the log of the process that did most on the device.
+std::map<int, FoundLog> main_logs(const fs::path& folder, const RecordedPlace& usual) {
+  std::map<int, FoundLog> mains;
+  for (const fs::path& file : logs_in(folder)) {
+    const FoundLog log = look_at(file, usual);
+    if (log.device_lines == 0) continue;
+    FoundLog& main = mains[log.rank];
+    if (log.device_lines > main.device_lines) main = log;
   }
-  if (main.empty())
+  if (mains.empty())
     throw Error({.where = folder.string(),
                  .what = "the command used no CUDA device",
                  .way_out = "is torch installed there with CUDA, and does the script use \"cuda\"?",
                  .code = ExitCode::no});
+  return mains;
+}
+
+/// One log for each rank stays, those of its helpers go. Completes the settings' ranks and world.
+void keep_main_logs(const fs::path& folder, RecordingSettings& settings) {
+  std::map<int, FoundLog> mains = main_logs(folder, settings.place);
+  if (!mains.contains(settings.place.rank)) settings.place.rank = mains.begin()->first;
+  settings.ranks = {settings.place.rank};
+  for (const auto& [rank, log] : mains) {
+    if (rank != settings.place.rank) settings.ranks.push_back(rank);
+    settings.place.world = std::max({settings.place.world, log.world, rank + 1});
+  }
   std::error_code error;
-  fs::rename(main, events_file(folder), error);
-  if (error)
-    throw Error({.where = events_file(folder).string(),
-                 .what = "cannot be written: " + error.message(),
-                 .code = ExitCode::outside});
+  for (const auto& [rank, log] : mains) {
+    RecordingSettings of_rank = settings;
+    of_rank.place.rank = rank;
+    fs::rename(log.file, events_file(folder, of_rank), error);
+    if (error)
+      throw Error({.where = events_file(folder, of_rank).string(),
+                   .what = "cannot be written: " + error.message(),
+                   .code = ExitCode::outside});
+  }
   for (const fs::path& log : logs_in(folder)) fs::remove(log, error);
 }
 
@@ -131,19 +191,35 @@ void leave_prediction(const RecordedRun& run, const fs::path& path,
       folder);
 }
 
+/// Those beside the first one.
+std::vector<RecordedRun> other_ranks(const RecordingSettings& facts, const fs::path& folder,
+                                     const HardwareProfile& profile) {
+  std::vector<RecordedRun> runs;
+  for (const int rank : facts.ranks) {
+    RecordingSettings of_rank = facts;
+    of_rank.place.rank = rank;
+    if (rank != facts.place.rank) runs.push_back(predict_recording(of_rank, folder, profile));
+  }
+  return runs;
+}
+
 ExitCode run_record(const RecordOptions& options) {
   const HardwareProfile profile =
       require_hardware(options.cluster ? options.cluster : std::optional<std::string>("h100_sxm"))
           .profile;
   constexpr std::int64_t most_ranks = 1 << 20;
   const int world = checked(options.world, "--world", 1, most_ranks);
-  const int rank = checked(options.rank, "--rank", 0, world - 1);
-  RecordedCommand command{.arguments = options.command,
-                          .folder = folder_of(options),
-                          .device = device_of(profile),
-                          .world = world,
-                          .rank = rank,
-                          .time = time_of(options.time)};
+  const std::vector<int> ranks = ranks_of(options, world);
+  const RecordedCosts costs(profile);
+  RecordedCommand command{
+      .arguments = options.command,
+      .folder = folder_of(options),
+      .device = device_of(profile),
+      .world = world,
+      .ranks = ranks,
+      .may_run_all = world > 1 && !options.ranks && !options.rank,
+      .time = time_of(options.time),
+      .costs = [&costs](std::string_view question) { return costs.answer(question); }};
   const int node = profile.ranks_per_node > 0 ? profile.ranks_per_node : 8;
   command.device.per_node = world > 1 ? std::min(world, node) : 1;
   if (!options.cluster) options.output.note("assumed: h100_sxm (--cluster)");
@@ -151,24 +227,25 @@ ExitCode run_record(const RecordOptions& options) {
   for (const fs::path& log : logs_in(command.folder)) fs::remove(log);
   const int code = run_recorded(command);
   constexpr int interrupted = 128 + 2;
-  keep_main_log(command.folder);
-  const RecordingSettings facts{
-      .command = options.command,
-      .place = {.world = world, .rank = rank},
-      .time = options.time.value_or("zero"),
-      .cluster = profile.name,
-      .exit_code = code,
-      .tokens = checked(options.tokens, "--tokens-per-batch", 0, INT32_MAX)};
+  RecordingSettings facts{.command = options.command,
+                          .place = {.world = world, .rank = ranks.front()},
+                          .ranks = ranks,
+                          .time = options.time.value_or("zero"),
+                          .cluster = profile.name,
+                          .exit_code = code,
+                          .tokens = checked(options.tokens, "--tokens-per-batch", 0, INT32_MAX)};
+  keep_main_logs(command.folder, facts);
   if (code != 0)
     options.output.note(
         fmt::format("the command ended with exit code {}; what it did is recorded", code));
   const RecordedRun run = predict_recording(facts, command.folder, profile);
   leave_prediction(run, command.folder, profile);
+  const std::vector<RecordedRun> others = other_ranks(facts, command.folder, profile);
   if (options.output.json) {
-    print(recorded_json(run, "record") + "\n");
+    print(recorded_json(run, "record", others) + "\n");
   } else {
     note_assumptions(options.output, run.prediction.summary.assumed);
-    print(recorded_text(run, profile, options.output.painter()));
+    print(recorded_text(run, profile, options.output.painter()) + text_of(others));
   }
   options.output.note(fmt::format("left in {}", command.folder.string()));
   if (code == interrupted) return ExitCode::interrupted;
@@ -187,10 +264,17 @@ void declare_record(Command& command) {
   command.option("--world", options->world,
                  {"N", "ranks of the job, for which one process stands (default: 1)"});
   command.option("--rank", options->rank, {"R", "which of them it is (default: 0)"});
-  command.option("--time", options->time,
-                 {"zero|sync",
-                  "work on the device ends at once, or when the host waits for it; decides which "
-                  "blocks the caching allocator can use again (default: zero)"});
+  command.option(
+      "--ranks", options->ranks,
+      {"R,...",
+       "several of them, each in a process of its own, which send each other their data: "
+       "one of each pipeline stage, say"});
+  command.option(
+      "--time", options->time,
+      {"zero|sync|model",
+       "work on the device ends at once, when the host waits for it, or when it would on "
+       "--cluster; decides which blocks the caching allocator can use again (default: "
+       "zero)"});
   command.option("--tokens-per-batch", options->tokens,
                  {"N", "tokens of a step of all ranks, for the throughput"});
   command.option("-o", options->folder, {"PATH", "run folder (default: one under runs/)"});
@@ -200,6 +284,9 @@ void declare_record(Command& command) {
        {"shardscope record --world 64 --cluster h100_sxm -o runs/r -- torchrun --nproc-per-node 8 "
         "train.py",
         "rank 0 of 64, in one process"},
+       {"shardscope record --world 64 --ranks 0,32 --time model -- torchrun --nproc-per-node 8 "
+        "pipeline.py",
+        "one rank of each of two pipeline stages, in the time of an H100"},
        {"shardscope record --world 8 -- accelerate launch --config_file fsdp.yaml train.py",
         "as accelerate starts it"},
        {"shardscope simulate --recording runs/r --cluster a100_80gb",

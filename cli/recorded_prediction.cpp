@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -32,6 +33,12 @@ RecordingSettings read_settings(const fs::path& folder) {
   constexpr std::int64_t most_ranks = 1 << 20;
   facts.place.world = static_cast<int>(file.at("world").integer(1, most_ranks));
   facts.place.rank = static_cast<int>(file.at("rank").integer(0, facts.place.world - 1));
+  facts.ranks = {facts.place.rank};
+  if (file.has("ranks")) {
+    facts.ranks.clear();
+    for (const JsonValue& rank : file.at("ranks").elements())
+      facts.ranks.push_back(static_cast<int>(rank.integer(0, facts.place.world - 1)));
+  }
   facts.time = file.at("time").string();
   facts.cluster = file.at("cluster").string();
   facts.exit_code = static_cast<int>(file.at("exit_code").integer());
@@ -47,6 +54,7 @@ Json recording_json(const Recording& recording) {
             {"kernels_of_no_operator", recording.unseen_kernels},
             {"tuning_kernels", recording.tuning_kernels},
             {"unknown_functions", recording.unknown},
+            {"invented", recording.invented},
             {"peaks", nullptr}};
   if (recording.peaks)
     json["peaks"] = {{"allocated_bytes", recording.peaks->allocated.count},
@@ -70,12 +78,30 @@ Dtype compute_dtype(const Schedule& schedule) {
   return most;
 }
 
+Json rank_json(const RecordedRun& run, std::string_view verb) {
+  const Json one = Json::parse(to_json(run.prediction.summary, std::string(verb)));
+  return {{"rank", run.settings.place.rank},
+          {"step_time_ns", one["step_time_ns"]},
+          {"time", one["time"]},
+          {"memory", one["memory"]},
+          {"recording", recording_json(run.recording)}};
+}
+
 std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording) {
   std::vector<std::string> texts{
       "results of large operators were not computed: losses, routing and lengths that follow from "
       "them are invented"};
-  if (facts.place.world > 1)
-    texts.push_back(fmt::format("rank {} stands for all {}", facts.place.rank, facts.place.world));
+  if (facts.place.world > std::ssize(facts.ranks))
+    texts.push_back(fmt::format("rank{} {} stand{} for all {}", facts.ranks.size() > 1 ? "s" : "",
+                                fmt::join(facts.ranks, ", "), facts.ranks.size() > 1 ? "" : "s",
+                                facts.place.world));
+  const auto is_between_stages = [](const Operation& one) {
+    return one.kind == OperationKind::send || one.kind == OperationKind::receive;
+  };
+  if (std::ranges::any_of(recording.schedule.operations, is_between_stages))
+    texts.emplace_back(
+        "a receive takes the time of its transfer: the wait for the sending rank (a pipeline's "
+        "bubble) is not counted");
   if (recording.unseen_kernels > 0)
     texts.push_back(fmt::format(
         "{} of {} kernels belong to no operator of PyTorch or Triton: their time is that "
@@ -92,7 +118,11 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
 
 }  // namespace
 
-fs::path events_file(const fs::path& folder) { return folder / "events.txt"; }
+fs::path events_file(const fs::path& folder, const RecordingSettings& settings) {
+  const int rank = settings.place.rank;
+  if (settings.ranks.empty() || rank == settings.ranks.front()) return folder / "events.txt";
+  return folder / fmt::format("events_rank{}.txt", rank);
+}
 
 void write_settings(const RecordingSettings& facts, const Recording& recording,
                     const fs::path& folder) {
@@ -100,6 +130,7 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
             {"command", facts.command},
             {"world", facts.place.world},
             {"rank", facts.place.rank},
+            {"ranks", facts.ranks},
             {"time", facts.time},
             {"cluster", facts.cluster},
             {"exit_code", facts.exit_code},
@@ -112,7 +143,7 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
 
 RecordedRun predict_recording(const RecordingSettings& facts, const fs::path& folder,
                               const HardwareProfile& profile) {
-  const EventLog log(events_file(folder));
+  const EventLog log(events_file(folder, facts));
   RecordedRun run{
       .settings = facts, .recording = read_recording(log, facts.place), .prediction = {}};
   Schedule schedule = run.recording.schedule;
@@ -128,8 +159,17 @@ RecordedRun predict_recording(const RecordingSettings& facts, const fs::path& fo
   return run;
 }
 
-RecordedRun predict_recording(const fs::path& folder, const HardwareProfile& profile) {
-  return predict_recording(read_settings(folder), folder, profile);
+RecordedRun predict_recording(const fs::path& folder, const HardwareProfile& profile,
+                              std::optional<std::int64_t> rank) {
+  RecordingSettings settings = read_settings(folder);
+  if (rank) {
+    if (std::ranges::find(settings.ranks, *rank) == settings.ranks.end())
+      throw Error({.where = "--rank",
+                   .what = fmt::format("rank {} is not in {}, which has {}", *rank, folder.string(),
+                                       fmt::join(settings.ranks, ", "))});
+    settings.place.rank = static_cast<int>(*rank);
+  }
+  return predict_recording(settings, folder, profile);
 }
 
 std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile,
@@ -150,18 +190,45 @@ std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile
   if (!recording.unknown.empty())
     text += fmt::format("CUDA functions that are not simulated (they returned 0): {}\n",
                         fmt::join(recording.unknown, ", "));
+  constexpr std::size_t most_lines = 8;
+  for (std::size_t i = 0; i < recording.invented.size(); ++i) {
+    if (i == most_lines) {
+      text += fmt::format("  and {} more\n", recording.invented.size() - i);
+      break;
+    }
+    if (i == 0) text += "Invented values that the script read:\n";
+    text += fmt::format("  result of {}\n", recording.invented[i]);
+  }
   text += "\n";
   const std::string failure = out_of_memory_text(run.prediction.summary, painter);
   return text + (failure.empty() ? "" : failure + "\n") +
          summary_text(run.prediction.summary, painter);
 }
 
-std::string recorded_json(const RecordedRun& run, std::string_view verb) {
+std::string text_of(const std::vector<RecordedRun>& others) {
+  std::string text;
+  for (const RecordedRun& run : others) {
+    const Summary& summary = run.prediction.summary;
+    text +=
+        fmt::format("rank {}: {} a step, allocated {}, reserved {}\n", run.settings.place.rank,
+                    rounded_text(summary.step_time), rounded_text(summary.memory.peak_allocated),
+                    rounded_text(summary.memory.peak_reserved));
+  }
+  return text;
+}
+
+std::string recorded_json(const RecordedRun& run, std::string_view verb,
+                          const std::vector<RecordedRun>& others) {
   Json json = Json::parse(to_json(run.prediction.summary, std::string(verb)));
+  json["invented"] = run.recording.invented;
   json["recording"] = recording_json(run.recording);
   json["recording"]["command"] = run.settings.command;
   json["recording"]["rank"] = run.settings.place.rank;
+  json["recording"]["ranks"] = run.settings.ranks;
+  json["recording"]["time"] = run.settings.time;
   json["recording"]["exit_code"] = run.settings.exit_code;
+  if (!others.empty()) json["ranks"].push_back(rank_json(run, verb));
+  for (const RecordedRun& other : others) json["ranks"].push_back(rank_json(other, verb));
   constexpr int indent = 2;
   return json.dump(indent, ' ', true, Json::error_handler_t::replace);
 }

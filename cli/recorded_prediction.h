@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,9 @@ namespace shardscope {
 /// recording.json of a run folder that `record` left.
 struct RecordingSettings {
   std::vector<std::string> command;
-  RecordedPlace place;
-  std::string time = "zero";  ///< "zero", "sync"
+  RecordedPlace place;        ///< the rank that is played
+  std::vector<int> ranks;     ///< that were recorded, the first one in events.txt
+  std::string time = "zero";  ///< "zero", "sync", "model"
   std::string cluster;        ///< the profile that it was recorded for
   int exit_code = 0;          ///< of the command
   std::int64_t tokens = 0;    ///< of a step of the whole job; 0: not told
@@ -29,11 +31,15 @@ struct RecordedRun {
   Prediction prediction;
 };
 
-std::filesystem::path events_file(const std::filesystem::path& folder);
+/// Of one of the recorded ranks.
+std::filesystem::path events_file(const std::filesystem::path& folder,
+                                  const RecordingSettings& settings);
 void write_settings(const RecordingSettings& facts, const Recording& recording,
                     const std::filesystem::path& folder);
-/// Reads the folder and plays it on the machine. Throws Error naming the file.
-RecordedRun predict_recording(const std::filesystem::path& folder, const HardwareProfile& profile);
+/// Reads the folder and plays it on the machine: the rank that it is asked for, or the first one.
+/// Throws Error naming the file, or the ranks that there are.
+RecordedRun predict_recording(const std::filesystem::path& folder, const HardwareProfile& profile,
+                              std::optional<std::int64_t> rank = std::nullopt);
 /// The same of a log that was just written.
 RecordedRun predict_recording(const RecordingSettings& facts, const std::filesystem::path& folder,
                               const HardwareProfile& profile);
@@ -41,6 +47,10 @@ RecordedRun predict_recording(const RecordingSettings& facts, const std::filesys
 /// Command, ranks, what was not known; then the summary.
 std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile,
                           const Painter& painter);
-std::string recorded_json(const RecordedRun& run, std::string_view verb);
+/// With the figures of other ranks that were recorded beside it.
+std::string recorded_json(const RecordedRun& run, std::string_view verb,
+                          const std::vector<RecordedRun>& others = {});
+/// A line for each of them.
+std::string text_of(const std::vector<RecordedRun>& others);
 
 }  // namespace shardscope

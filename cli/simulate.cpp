@@ -142,7 +142,7 @@ ExitCode run_pytorch(SimulateOptions& options) {
 ExitCode run_recording(const SimulateOptions& options) {
   const HardwareChoice hardware =
       require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()));
-  RecordedRun run = predict_recording(*options.recording, hardware.profile);
+  RecordedRun run = predict_recording(*options.recording, hardware.profile, options.place.rank);
   run.prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.output.json) {
     print(recorded_json(run, "simulate") + "\n");
@@ -211,7 +211,8 @@ void declare_simulate(Command& command) {
                "shows what is alive at the peak, until when, which setting frees it, and the cost "
                "of collectives");
   command.option("-o", options->folder, {"PATH", "run folder for summary, trace and pictures"});
-  command.alone("--recording", {"--cluster", "--margin", "--json", "--quiet", "--color", "-o"});
+  command.alone("--recording",
+                {"--cluster", "--rank", "--margin", "--json", "--quiet", "--color", "-o"});
   command.examples({{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
                      "1024 --cluster h100_sxm",
                      "full_shard on one node of eight GPUs"},

@@ -1,14 +1,19 @@
 #include "backend/recorder/recorded_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "core/base/error.h"
@@ -53,6 +58,27 @@ void add_capability(Variables& variables, const RecordedDevice& device, const fs
   variables["SHARDSCOPE_DEVICE_THREADS"] = number("threads_per_multiprocessor");
 }
 
+const char* name_of(RecordedTime time) {
+  switch (time) {
+    case RecordedTime::zero:
+      return "zero";
+    case RecordedTime::sync:
+      return "sync";
+    case RecordedTime::model:
+      return "model";
+  }
+  return "zero";
+}
+
+bool needs_mailbox(const RecordedCommand& command) {
+  return command.ranks.size() > 1 || command.may_run_all;
+}
+
+/// A folder for what ranks send each other while they run.
+fs::path mailbox_of(const RecordedCommand& command) {
+  return fs::absolute(command.folder) / "mailbox";
+}
+
 Variables environment_of(const RecordedCommand& command, const RecorderFiles& files) {
   Variables variables = own_environment();
   const RecordedDevice& device = command.device;
@@ -60,7 +86,7 @@ Variables environment_of(const RecordedCommand& command, const RecorderFiles& fi
   put_in_front(variables, "LD_LIBRARY_PATH", files.device.parent_path().string());
   put_in_front(variables, "PYTHONPATH", files.python.string());
   variables["SHARDSCOPE_RECORD"] = fs::absolute(command.folder).string();
-  variables["SHARDSCOPE_RECORD_TIME"] = command.time == RecordedTime::sync ? "sync" : "zero";
+  variables["SHARDSCOPE_RECORD_TIME"] = name_of(command.time);
   variables["SHARDSCOPE_DEVICE_NAME"] = device.name;
   variables["SHARDSCOPE_DEVICE_MEMORY"] = std::to_string(device.memory.count);
   variables["SHARDSCOPE_DEVICE_MAJOR"] = std::to_string(device.compute_capability / 10);
@@ -70,10 +96,12 @@ Variables environment_of(const RecordedCommand& command, const RecorderFiles& fi
     variables["SHARDSCOPE_DEVICE_L2"] = std::to_string(device.l2_cache.count);
   variables["SHARDSCOPE_DEVICES"] = std::to_string(device.per_node);
   add_capability(variables, device, files.capabilities);
-  if (command.world > 1) {
-    variables["SHARDSCOPE_WORLD"] = std::to_string(command.world);
-    variables["SHARDSCOPE_RANK"] = std::to_string(command.rank);
+  if (command.world > 1) variables["SHARDSCOPE_WORLD"] = std::to_string(command.world);
+  if (needs_mailbox(command)) {
+    variables["SHARDSCOPE_MAILBOX"] = mailbox_of(command).string();
+    variables["SHARDSCOPE_RECORDED_RANKS"] = fmt::format("{}", fmt::join(command.ranks, ","));
   }
+  if (command.may_run_all) variables["SHARDSCOPE_MAY_RUN_ALL"] = "1";
   return variables;
 }
 
@@ -84,17 +112,18 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
   return pointers;
 }
 
-volatile sig_atomic_t running_child = 0;
+constexpr std::size_t most_processes = 64;
+volatile sig_atomic_t running[most_processes];
 
 extern "C" void pass_on(int number) {
-  if (running_child > 0) kill(static_cast<pid_t>(running_child), number);
+  for (const sig_atomic_t child : running)
+    if (child > 0) kill(static_cast<pid_t>(child), number);
 }
 
-/// Ctrl-C reaches the child by the terminal; what is sent to this process alone is passed on.
+/// Ctrl-C reaches the children by the terminal; what is sent to this process alone is passed on.
 class SignalsPassedOn {
  public:
-  explicit SignalsPassedOn(pid_t child) {
-    running_child = child;
+  SignalsPassedOn() {
     struct sigaction action {};
     action.sa_handler = pass_on;
     action.sa_flags = SA_RESTART;
@@ -105,7 +134,6 @@ class SignalsPassedOn {
   ~SignalsPassedOn() {
     sigaction(SIGTERM, &terminate_, nullptr);
     sigaction(SIGINT, &interrupt_, nullptr);
-    running_child = 0;
   }
   SignalsPassedOn(const SignalsPassedOn&) = delete;
   SignalsPassedOn& operator=(const SignalsPassedOn&) = delete;
@@ -115,12 +143,82 @@ class SignalsPassedOn {
   }, interrupt_{};
 };
 
-int wait_for(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+int code_of(int status) {
   constexpr int killed = 128;
   return WIFSIGNALED(status) ? killed + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// The first code that is not 0. The others may wait for a rank that failed: they get five seconds.
+int wait_for_all() {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto between_looks = std::chrono::milliseconds(20);
+  constexpr auto patience = std::chrono::seconds(5);
+  int code = 0;
+  std::optional<Clock::time_point> end;
+  for (std::size_t left = 1; left > 0;) {
+    left = 0;
+    for (volatile sig_atomic_t& child : running) {
+      int status = 0;
+      if (child == 0) continue;
+      ++left;
+      if (waitpid(static_cast<pid_t>(child), &status, WNOHANG) != static_cast<pid_t>(child))
+        continue;
+      child = 0;
+      --left;
+      if (code == 0) code = code_of(status);
+      if (code != 0 && !end) end = Clock::now() + patience;
+    }
+    if (left > 0 && end && Clock::now() > *end) {
+      pass_on(SIGTERM);
+      end = Clock::now() + patience;
+    }
+    if (left > 0) std::this_thread::sleep_for(between_looks);
+  }
+  return code;
+}
+
+class FileActions {
+ public:
+  FileActions() { posix_spawn_file_actions_init(&actions_); }
+  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+  FileActions(const FileActions&) = delete;
+  FileActions& operator=(const FileActions&) = delete;
+
+  void write_to(const fs::path& file) {
+    constexpr int readable = 0644;
+    posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, file.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, readable);
+    posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
+  }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
+
+pid_t start(const RecordedCommand& command, Variables variables, int rank) {
+  if (command.world > 1) variables["SHARDSCOPE_RANK"] = std::to_string(rank);
+  std::vector<std::string> arguments = command.arguments, settings;
+  for (const auto& [name, value] : variables) settings.push_back(name + "=" + value);
+  FileActions files;
+  if (rank != command.ranks.front())
+    files.write_to(command.folder / fmt::format("log.{}.txt", rank));
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t usual;
+  sigemptyset(&usual);
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT}) sigaddset(&usual, number);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, arguments.front().c_str(), files.get(), &attributes,
+                                 pointers_to(arguments).data(), pointers_to(settings).data());
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0)
+    throw Error({.where = arguments.front(),
+                 .what = "cannot be started: " + std::generic_category().message(error),
+                 .code = ExitCode::outside});
+  return child;
 }
 
 }  // namespace
@@ -141,27 +239,25 @@ RecorderFiles recorder_files() {
 }
 
 int run_recorded(const RecordedCommand& command) {
-  std::vector<std::string> arguments = command.arguments, variables;
-  for (const auto& [name, value] : environment_of(command, recorder_files()))
-    variables.push_back(name + "=" + value);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t usual;
-  sigemptyset(&usual);
-  sigaddset(&usual, SIGPIPE);
-  sigaddset(&usual, SIGXFSZ);
-  posix_spawnattr_setsigdefault(&attributes, &usual);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, arguments.front().c_str(), nullptr, &attributes,
-                                 pointers_to(arguments).data(), pointers_to(variables).data());
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0)
-    throw Error({.where = arguments.front(),
-                 .what = "cannot be started: " + std::generic_category().message(error),
-                 .code = ExitCode::outside});
-  const SignalsPassedOn signals(child);
-  return wait_for(child);
+  if (command.ranks.size() > most_processes)
+    throw Error({.where = "--ranks",
+                 .what = fmt::format("{} ranks at once; {} is the most", command.ranks.size(),
+                                     most_processes)});
+  Variables variables = environment_of(command, recorder_files());
+  std::unique_ptr<CostServer> costs;
+  if (command.time == RecordedTime::model) {
+    costs = std::make_unique<CostServer>(command.costs);
+    variables["SHARDSCOPE_COSTS"] = costs->name();
+  }
+  std::error_code ignored;
+  fs::remove_all(mailbox_of(command), ignored);
+  if (needs_mailbox(command)) fs::create_directories(mailbox_of(command));
+  const SignalsPassedOn signals;
+  for (std::size_t i = 0; i < command.ranks.size(); ++i)
+    running[i] = static_cast<sig_atomic_t>(start(command, variables, command.ranks[i]));
+  const int code = wait_for_all();
+  fs::remove_all(mailbox_of(command), ignored);
+  return code;
 }
 
 }  // namespace shardscope

@@ -43,6 +43,7 @@ LogKind kind_of(std::string_view name) {
       {"purpose", Kind::purpose},
       {"tuning", Kind::tuning},
       {"unknown", Kind::unknown},
+      {"invented", Kind::invented},
       {"torch", Kind::torch},
       {"statistics", Kind::statistics}};
   const auto known = kinds.find(name);

@@ -35,6 +35,7 @@ enum class LogKind : std::uint8_t {
   purpose,
   tuning,
   unknown,
+  invented,
   torch,
   statistics,
 };

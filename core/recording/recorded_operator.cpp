@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "core/pytorch/engine/observer.h"
@@ -135,13 +136,25 @@ AttentionShape attention_of(const RecordedCall& call, const eager::OperatorTrait
           .causal = is_causal(call)};
 }
 
-DeviceWork product_work(const RecordedCall& call, const RecordedProduct& product) {
-  const MatmulShape& shape = product.shape;
-  DeviceWork work{
-      .kind = WorkKind::matmul, .dtype = dtype_of_product(product.type), .matmul = shape};
-  work.bytes = bytes_of(call.inputs) + bytes_of(call.outputs);
-  work.flops = {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
-  return work;
+/// Of a product's factors and result.
+Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
+  const auto [batch, m, n, k] =
+      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
+                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
+  const double elements = batch * (m * k + k * n + m * n);
+  return shardscope::bytes_of(
+      static_cast<std::int64_t>(std::min(elements, static_cast<double>(LogLine::largest >> 4))),
+      dtype);
+}
+
+/// Of ncclDataType_t.
+Dtype dtype_of_nccl(std::int64_t type) {
+  constexpr std::array types{Dtype::int8,    Dtype::uint8,   Dtype::int32,   Dtype::int32,
+                             Dtype::int64,   Dtype::uint64,  Dtype::float16, Dtype::float32,
+                             Dtype::float64, Dtype::bfloat16};
+  return type >= 0 && static_cast<std::size_t>(type) < types.size()
+             ? types[static_cast<std::size_t>(type)]
+             : Dtype::uint8;
 }
 
 }  // namespace
@@ -188,9 +201,40 @@ std::string operator_name(std::string_view recorded) {
   return rest.find('.') == std::string_view::npos ? name + ".default" : name;
 }
 
-DeviceWork work_of(const RecordedCall& call, int launches,
-                   const std::optional<RecordedProduct>& product) {
-  if (product) return product_work(call, *product);
+DeviceWork work_of(const RecordedProduct& product) {
+  const MatmulShape& shape = product.shape;
+  DeviceWork work{
+      .kind = WorkKind::matmul, .dtype = dtype_of_product(product.type), .matmul = shape};
+  work.bytes = operand_bytes(shape, work.dtype);
+  work.flops = {2 * product_of({shape.batch, shape.m, shape.n, shape.k})};
+  return work;
+}
+
+OperationKind kind_of_collective(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, OperationKind>, 8> kinds{
+      {{"all_reduce", OperationKind::all_reduce},
+       {"all_gather", OperationKind::all_gather},
+       {"reduce_scatter", OperationKind::reduce_scatter},
+       {"broadcast", OperationKind::broadcast},
+       {"reduce", OperationKind::reduce},
+       {"all_to_all", OperationKind::all_to_all},
+       {"send", OperationKind::send},
+       {"receive", OperationKind::receive}}};
+  for (const auto& [known, kind] : kinds)
+    if (known == name) return kind;
+  return OperationKind::all_reduce;
+}
+
+Collective collective_of(OperationKind kind, std::int64_t count, std::int64_t type,
+                         std::int64_t ranks) {
+  Collective collective{
+      .group = {}, .elements_in = count, .elements_out = count, .dtype = dtype_of_nccl(type)};
+  if (kind == OperationKind::all_gather) collective.elements_out = count * ranks;
+  if (kind == OperationKind::reduce_scatter) collective.elements_in = count * ranks;
+  return collective;
+}
+
+DeviceWork work_of(const RecordedCall& call, int launches) {
   const eager::OperatorTrait trait = eager::trait_of({call.name, kind_of(call.name)});
   const Bytes read = bytes_of(call.inputs), written = bytes_of(call.outputs);
   DeviceWork work{.kind = trait.kind, .launches = std::max(1, launches)};

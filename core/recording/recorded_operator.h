@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/dtype.h"
 #include "core/schedule/device_work.h"
+#include "core/schedule/schedule.h"
 
 namespace shardscope {
 
@@ -45,8 +45,14 @@ struct RecordedCall {
 /// The arguments of a description that are True or False.
 std::vector<bool> flags_of(std::string_view description);
 
-/// Of `launches` kernels of the call; with a product, of that alone.
-DeviceWork work_of(const RecordedCall& call, int launches,
-                   const std::optional<RecordedProduct>& product = std::nullopt);
+/// Of `launches` kernels of the call.
+DeviceWork work_of(const RecordedCall& call, int launches);
+/// It reads its factors and writes its result once.
+DeviceWork work_of(const RecordedProduct& product);
+
+OperationKind kind_of_collective(std::string_view name);
+/// A call of NCCL with `count` elements, of a group of `ranks`. `type` as ncclDataType has it.
+Collective collective_of(OperationKind kind, std::int64_t count, std::int64_t type,
+                         std::int64_t ranks);
 
 }  // namespace shardscope

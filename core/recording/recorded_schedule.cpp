@@ -1,11 +1,14 @@
 #include "core/recording/recorded_schedule.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/pytorch/runtimes/record/program_writer.h"
 #include "core/recording/recorded_blocks.h"
 #include "core/recording/recorded_names.h"
+#include "core/recording/recorded_operator.h"
 #include "core/recording/recorded_streams.h"
 #include "core/recording/recorded_threads.h"
 #include "core/recording/recorded_work.h"
@@ -115,6 +118,7 @@ class Reader {
       case LogKind::tuning:
         return tuning(line);
       case LogKind::unknown:
+      case LogKind::invented:
       case LogKind::torch:
       case LogKind::statistics:
       case LogKind::other:
@@ -125,6 +129,10 @@ class Reader {
   /// What holds of the whole process.
   void read_fact(const LogLine& line) {
     if (line.kind == LogKind::unknown) recording_.unknown.emplace_back(line.text(0));
+    if (line.kind == LogKind::invented)
+      recording_.invented.push_back(fmt::format("{}, read by {}",
+                                                operator_name(log_.text(line.integer(0))),
+                                                operator_name(log_.text(line.integer(1)))));
     if (line.kind == LogKind::torch) recording_.torch = line.text(0);
     if (line.kind == LogKind::statistics) statistics(line);
   }

@@ -23,10 +23,13 @@ struct Recording {
   std::string torch;                   ///< "2.15.0+cu132"; "": torch was not seen
   std::optional<RecordedPeaks> peaks;  ///< of its device; none: the process did not reach its end
   std::vector<std::string> unknown;    ///< functions that the device answered with 0
-  std::int64_t kernels = 0;            ///< launches in all
-  std::int64_t unseen_kernels = 0;     ///< of these, of no operator: compiled, or outside of any
-  std::int64_t tuning_kernels = 0;     ///< beside these, while kernels were tuned: left out
-  bool is_whole = true;                ///< the process ended by itself
+  /// Values that the script read and nobody computed: "aten.nll_loss_forward.default, read by
+  /// aten._local_scalar_dense.default".
+  std::vector<std::string> invented;
+  std::int64_t kernels = 0;         ///< launches in all
+  std::int64_t unseen_kernels = 0;  ///< of these, of no operator: compiled, or outside of any
+  std::int64_t tuning_kernels = 0;  ///< beside these, while kernels were tuned: left out
+  bool is_whole = true;             ///< the process ended by itself
 };
 
 struct RecordedPlace {

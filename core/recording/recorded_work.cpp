@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -13,31 +12,6 @@
 namespace shardscope {
 namespace {
 
-OperationKind kind_of_collective(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, OperationKind>, 8> kinds{
-      {{"all_reduce", OperationKind::all_reduce},
-       {"all_gather", OperationKind::all_gather},
-       {"reduce_scatter", OperationKind::reduce_scatter},
-       {"broadcast", OperationKind::broadcast},
-       {"reduce", OperationKind::reduce},
-       {"all_to_all", OperationKind::all_to_all},
-       {"send", OperationKind::send},
-       {"receive", OperationKind::receive}}};
-  for (const auto& [known, kind] : kinds)
-    if (known == name) return kind;
-  return OperationKind::all_reduce;
-}
-
-/// Of ncclDataType_t.
-Dtype dtype_of_nccl(std::int64_t type) {
-  constexpr std::array types{Dtype::int8,    Dtype::uint8,   Dtype::int32,   Dtype::int32,
-                             Dtype::int64,   Dtype::uint64,  Dtype::float16, Dtype::float32,
-                             Dtype::float64, Dtype::bfloat16};
-  return type >= 0 && static_cast<std::size_t>(type) < types.size()
-             ? types[static_cast<std::size_t>(type)]
-             : Dtype::uint8;
-}
-
 /// As torch's flop counter has them: of attention every pair of tokens, masked or not.
 Flops model_flops_of(const DeviceWork& work) {
   const bool is_backward = work.kind == WorkKind::attention_backward;
@@ -45,17 +19,6 @@ Flops model_flops_of(const DeviceWork& work) {
   AttentionShape whole = work.attention;
   whole.causal = false;
   return attention_flops(whole, is_backward);
-}
-
-/// Of a product's factors and result.
-Bytes operand_bytes(const MatmulShape& shape, Dtype dtype) {
-  const auto [batch, m, n, k] =
-      std::array{static_cast<double>(shape.batch), static_cast<double>(shape.m),
-                 static_cast<double>(shape.n), static_cast<double>(shape.k)};
-  const double elements = batch * (m * k + k * n + m * n);
-  return bytes_of(
-      static_cast<std::int64_t>(std::min(elements, static_cast<double>(LogLine::largest >> 4))),
-      dtype);
 }
 
 void set_work(Operation& operation, std::uint32_t index, const DeviceWork& work) {
@@ -168,8 +131,7 @@ void RecordedWork::launch_product(const LogLine& line) {
                                           .n = line.integer(2, most),
                                           .k = line.integer(3, most)},
                                 .type = static_cast<int>(line.integer(5))};
-  DeviceWork work = work_of({}, 1, product);
-  work.bytes = operand_bytes(product.shape, work.dtype);
+  const DeviceWork work = work_of(product);
   Operation operation = operation_on(lane, thread, threads_.name_of(thread), compute_kind());
   set_work(operation, names_.work(work), work);
   put(lane, operation);
@@ -200,12 +162,8 @@ void RecordedWork::communicate(const LogLine& line) {
   const auto ranks = static_cast<std::int64_t>(schedule_.groups[group->second.value].ranks.size());
   constexpr std::int64_t most_elements = std::int64_t{1} << 36;
   const std::int64_t count = std::max<std::int64_t>(0, line.integer(3, most_elements));
-  Collective collective{.group = group->second,
-                        .elements_in = count,
-                        .elements_out = count,
-                        .dtype = dtype_of_nccl(line.integer(4))};
-  if (kind == OperationKind::all_gather) collective.elements_out = count * ranks;
-  if (kind == OperationKind::reduce_scatter) collective.elements_in = count * ranks;
+  Collective collective = collective_of(kind, count, line.integer(4), ranks);
+  collective.group = group->second;
   auto& all = schedule_.collectives;
   const auto same = std::find(all.begin(), all.end(), collective);
   Operation operation =

@@ -47,10 +47,44 @@ TEST_F(Record, WhatACrashLeavesIsRead) {
   EXPECT_FALSE(Json::parse(outcome.output)["recording"]["ended"]);
 }
 
+// An event after work is not ready before its time, and elapsed time is that of the cost model.
+TEST_F(Record, TimeIsModelledWhereItIsAskedFor) {
+  for (const char* time : {"zero", "model"}) {
+    SCOPED_TRACE(time);
+    const Outcome outcome =
+        workplace_.run(std::string("record -o run --json --cluster h100_sxm --time ") + time +
+                       " -- " + cuda_user + " --" + time);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  }
+}
+
+TEST_F(Record, RanksThatAreRecordedTogetherHearEachOther) {
+  const Outcome outcome = workplace_.run(
+      "record -o run --json --cluster h100_sxm --world 2 --ranks 1,0 -- " + cuda_user + " --talk");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json answer = Json::parse(outcome.output);
+  EXPECT_EQ(answer["recording"]["rank"], 1);
+  ASSERT_EQ(answer["ranks"].size(), 2u);
+  EXPECT_EQ(answer["ranks"][1]["rank"], 0);
+  const Outcome other = workplace_.run("simulate --recording run --rank 0 --json");
+  ASSERT_EQ(other.code, 0) << other.errors;
+  EXPECT_EQ(Json::parse(other.output)["recording"]["rank"], 0);
+  EXPECT_EQ(workplace_.run("simulate --recording run --rank 2").code, 2);
+}
+
+TEST_F(Record, AChildOfForkIsRecordedToItsEnd) {
+  const Outcome outcome =
+      workplace_.run("record -o run --json --cluster h100_sxm -- " + cuda_user + " --child");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_TRUE(Json::parse(outcome.output)["recording"]["ended"]);
+}
+
 TEST_F(Record, BadUseIsOneLine) {
   for (const char* arguments :
        {"record", "record --", "record --world 0 -- true", "record --world 4 --rank 4 -- true",
-        "record --time fast -- true", "record --cluster nowhere -- true", "record python train.py",
+        "record --time fast -- true", "record --world 4 --ranks 0,4 -- true",
+        "record --world 4 --ranks 0,x -- true", "record --world 4 --rank 1 --ranks 0,1 -- true",
+        "record --cluster nowhere -- true", "record python train.py",
         "simulate --recording nowhere --cluster h100_sxm", "simulate --recording nowhere",
         "simulate --recording run --model gpt2", "simulate --recording run --explain"}) {
     SCOPED_TRACE(arguments);
@@ -98,6 +132,7 @@ print("indices", torch.arange(10, device="cuda").nonzero().shape[0])
   EXPECT_THAT(output, HasSubstr("indices 9\n"));  // 0 is not one: the device's answer was true
   const Json answer = Json::parse(output.substr(output.find("\n{") + 1));
   EXPECT_EQ(answer["recording"]["steps"], 3);
+  EXPECT_EQ(answer["invented"], Json::array());
   EXPECT_EQ(answer["memory"]["peak_allocated_bytes"],
             answer["recording"]["peaks"]["allocated_bytes"]);
   EXPECT_EQ(answer["memory"]["peak_reserved_bytes"],

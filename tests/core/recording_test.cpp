@@ -41,12 +41,8 @@ TEST(OperatorName, IsThatOfTheOverload) {
 }
 
 TEST(WorkOf, AProductIsWhatCublasWasAskedFor) {
-  const RecordedCall call{.name = "aten.mm.default",
-                          .inputs = tensors_of("bf16[4,8];bf16[8,2]"),
-                          .outputs = tensors_of("bf16[4,2]"),
-                          .flags = {}};
   const DeviceWork work =
-      work_of(call, 1, RecordedProduct{.shape = {.batch = 1, .m = 2, .n = 4, .k = 8}, .type = 14});
+      work_of(RecordedProduct{.shape = {.batch = 1, .m = 2, .n = 4, .k = 8}, .type = 14});
   EXPECT_EQ(work.kind, WorkKind::matmul);
   EXPECT_EQ(work.dtype, Dtype::bfloat16);
   EXPECT_EQ(work.flops.count, 2 * 2 * 4 * 8);

@@ -1,9 +1,11 @@
 // cuBLAS and cuBLASLt: what product is asked for.
 #include <cstring>
+#include <string>
 
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
 #include "backend/recorder/device/library_handle.h"
+#include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
 namespace {
@@ -37,6 +39,10 @@ void product(Stream* stream, std::int64_t m, std::int64_t n, std::int64_t k, std
   issue("gemm", stream, "%lld\t%lld\t%lld\t%lld\t%d\t%u", static_cast<long long>(m),
         static_cast<long long>(n), static_cast<long long>(k), static_cast<long long>(batch), type,
         epilogue);
+  std::string question = "product";
+  for (const std::int64_t number : {m, n, k, batch, static_cast<std::int64_t>(type)})
+    question += "\t" + std::to_string(number);
+  spend(stream, question);
 }
 
 constexpr int float32 = 0, float64 = 1;

@@ -8,6 +8,7 @@
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
 #include "backend/recorder/device/library_handle.h"
+#include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
 namespace {
@@ -116,6 +117,7 @@ Status cudnnBackendGetAttribute(Descriptor* descriptor, int name, int type, std:
 }
 Status cudnnBackendExecute(void* handle, Descriptor*, Descriptor*) {
   issue("dnn", stream_of_handle(handle), "%d", 0);
+  spend_on_kernel(stream_of_handle(handle));
   return success;
 }
 }

@@ -9,6 +9,7 @@
 #include "backend/recorder/device/cuda_abi.h"
 #include "backend/recorder/device/device_state.h"
 #include "backend/recorder/device/library_handle.h"
+#include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
 namespace {
@@ -67,6 +68,7 @@ void describe(Tensor* tensor, int type, std::vector<int> sizes) {
 /// One kernel of cuDNN's.
 Status dnn_kernel(void* handle) {
   issue("dnn", stream_of_handle(handle), "%d", 0);
+  spend_on_kernel(stream_of_handle(handle));
   return success;
 }
 

@@ -1,6 +1,7 @@
 #include "backend/recorder/device/device_state.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +17,9 @@
 #include <unordered_map>
 
 #include "backend/recorder/device/log.h"
+#include "backend/recorder/device/mailbox.h"
+#include "backend/recorder/device/reference_cases.h"
+#include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
 namespace {
@@ -71,7 +75,7 @@ auto block_around(Blocks& blocks, const void* address) {
 
 /// With everything that was ordered before it.
 void finish(Stream* stream, std::int64_t position) {
-  if (device_time() == DeviceTime::zero || position <= stream->finished) return;
+  if (device_time() != DeviceTime::sync || position <= stream->finished) return;
   stream->finished = position;
   std::vector<StreamWait> passed;
   std::erase_if(stream->waits, [&](const StreamWait& wait) {
@@ -82,11 +86,12 @@ void finish(Stream* stream, std::int64_t position) {
   for (const StreamWait& wait : passed) finish(wait.other, wait.position);
 }
 
-/// At the same addresses in every run, so that the same script leaves the same log.
+/// At the same addresses in every run, so that the same script leaves the same log; later ones below
+/// earlier ones, as the kernel gives them.
 void* map_addresses(std::size_t room) {
-  static std::atomic<std::uintptr_t> next = std::uintptr_t{1} << 45;
+  static std::atomic<std::uintptr_t> end = std::uintptr_t{1} << 46;
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  const std::uintptr_t place = next.fetch_add(room);
+  const std::uintptr_t place = end.fetch_sub(room) - room;
   void* mapped = mmap(reinterpret_cast<void*>(place), room, PROT_READ | PROT_WRITE,
                       flags | MAP_FIXED_NOREPLACE, -1, 0);
   if (mapped != MAP_FAILED) return mapped;
@@ -102,15 +107,49 @@ int visible_devices(int all) {
   return std::min(all, named);
 }
 
+/// Later streams at higher addresses: torch's allocator orders its blocks by them.
+Stream* place_of_stream() {
+  constexpr std::size_t at_once = 1024;
+  static Stream* next = nullptr;
+  static std::size_t left = 0;
+  if (left == 0) {
+    next = new Stream[at_once];
+    left = at_once;
+  }
+  --left;
+  return next++;
+}
+
+DeviceTime chosen_time() {
+  if (const auto waits = waits_for_sync()) return *waits ? DeviceTime::sync : DeviceTime::zero;
+  const char* text = std::getenv("SHARDSCOPE_RECORD_TIME");
+  if (text == nullptr) return DeviceTime::zero;
+  return std::strcmp(text, "sync") == 0    ? DeviceTime::sync
+         : std::strcmp(text, "model") == 0 ? DeviceTime::model
+                                           : DeviceTime::zero;
+}
+
+struct Choices {
+  DeviceTime time;
+  std::size_t memory;
+};
+
+/// Of this process: a child of fork may be another case.
+const Choices& choices() {
+  static std::atomic<pid_t> process = 0;
+  static std::atomic<const Choices*> chosen = nullptr;
+  if (process != getpid()) {
+    chosen = new Choices{.time = chosen_time(),
+                         .memory = memory_of_case().value_or(static_cast<std::size_t>(
+                             setting("SHARDSCOPE_DEVICE_MEMORY", 85520809984)))};
+    process = getpid();
+  }
+  return *chosen;
+}
+
 }  // namespace
 
-DeviceTime device_time() {
-  static const DeviceTime time = [] {
-    const char* text = std::getenv("SHARDSCOPE_RECORD_TIME");
-    return text != nullptr && std::strcmp(text, "sync") == 0 ? DeviceTime::sync : DeviceTime::zero;
-  }();
-  return time;
-}
+DeviceTime device_time() { return choices().time; }
 
 int device_count() {
   return visible_devices(
@@ -119,11 +158,7 @@ int device_count() {
 int current_device() { return device_of_thread; }
 void set_current_device(int device) { device_of_thread = device; }
 
-std::size_t total_memory() {
-  static const auto bytes =
-      static_cast<std::size_t>(setting("SHARDSCOPE_DEVICE_MEMORY", 85520809984));
-  return bytes;
-}
+std::size_t total_memory() { return choices().memory; }
 
 std::size_t used_memory(int device) {
   const std::shared_lock lock(state().memory_mutex);
@@ -215,6 +250,7 @@ bool is_pinned(const void* address) {
 }
 
 void copy(void* to, const void* from, std::size_t bytes) {
+  if (!is_on_device(to)) take_all();
   if (bytes <= longest_copy)
     std::memmove(to, from, bytes);
   else if (!is_on_device(to) && is_on_device(from))
@@ -246,10 +282,11 @@ Stream* stream_of(void* handle) {
 
 Stream* make_stream(unsigned flags, int priority) {
   const std::lock_guard lock(state().stream_mutex);
-  auto* stream = new Stream{.id = static_cast<int>(state().streams.size()),
-                            .priority = priority,
-                            .flags = flags,
-                            .waits = {}};
+  Stream* stream = place_of_stream();
+  *stream = {.id = static_cast<int>(state().streams.size()),
+             .priority = priority,
+             .flags = flags,
+             .waits = {}};
   state().streams.push_back(stream);
   log_line("stream\t%d\t%d", stream->id, priority);
   return stream;
@@ -278,6 +315,7 @@ void record(Event* event, Stream* stream) {
   event->stream = stream;
   event->capture = stream->capture;
   event->position = stream->issued;
+  event->happens_ns = std::max(stream->busy_until_ns, host_ns());
   ++event->recorded;
   if (stream->capture == nullptr)
     log_line("record\t%d\t%d.%d", stream->id, event->id, event->recorded);
@@ -291,36 +329,68 @@ void wait(Stream* stream, Event* event) {
     ++stream->issued;
     if (device_time() == DeviceTime::sync && event->position > event->stream->finished)
       stream->waits.push_back({stream->issued, event->stream, event->position});
+    stream->busy_until_ns = std::max(stream->busy_until_ns, event->happens_ns);
     log_line("wait\t%d\t%d.%d", stream->id, event->id, event->recorded);
   }
 }
 
 bool is_finished(const Event* event) {
-  return device_time() == DeviceTime::zero || event->stream == nullptr ||
-         event->position <= event->stream->finished;
+  if (event->stream == nullptr) return true;
+  switch (device_time()) {
+    case DeviceTime::zero:
+      return true;
+    case DeviceTime::sync:
+      return event->position <= event->stream->finished;
+    case DeviceTime::model:
+      host_looks();
+      return event->happens_ns <= host_ns();
+  }
+  return true;
 }
 
 bool is_finished(const Stream* stream) {
-  return device_time() == DeviceTime::zero || stream->issued <= stream->finished;
+  switch (device_time()) {
+    case DeviceTime::zero:
+      return true;
+    case DeviceTime::sync:
+      return stream->issued <= stream->finished;
+    case DeviceTime::model:
+      host_looks();
+      return stream->busy_until_ns <= host_ns();
+  }
+  return true;
+}
+
+float elapsed_ms(const Event* from, const Event* to) {
+  constexpr double ns_per_ms = 1e6;
+  return static_cast<float>(static_cast<double>(to->happens_ns - from->happens_ns) / ns_per_ms);
 }
 
 void synchronize(Stream* stream) {
+  take_all();
   log_line("sync\t%d", stream->id);
   const std::lock_guard lock(state().stream_mutex);
   finish(stream, stream->issued);
+  host_waits_until(stream->busy_until_ns);
 }
 
 void synchronize(Event* event) {
   if (event->stream == nullptr) return;
+  take_all();
   log_line("host_wait\t%d.%d", event->id, event->recorded);
   const std::lock_guard lock(state().stream_mutex);
   finish(event->stream, event->position);
+  host_waits_until(event->happens_ns);
 }
 
 void synchronize_all() {
+  take_all();
   log_line("sync\t-1");
   const std::lock_guard lock(state().stream_mutex);
-  for (Stream* stream : state().streams) finish(stream, stream->issued);
+  for (Stream* stream : state().streams) {
+    finish(stream, stream->issued);
+    host_waits_until(stream->busy_until_ns);
+  }
 }
 
 void issue(const char* kind, Stream* stream, const char* format, ...) {
@@ -361,6 +431,7 @@ extern "C" {
 /// Called by the observer, which is built against the script's own torch.
 [[gnu::visibility("default")]] void shardscope_log(const char* line) {
   shardscope::recorder::log_line("%s", line);
+  shardscope::recorder::see_call(line);
 }
 [[gnu::visibility("default")]] unsigned shardscope_text(const char* text) {
   return shardscope::recorder::text_id(text);

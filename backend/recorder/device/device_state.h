@@ -12,6 +12,7 @@ namespace shardscope::recorder {
 struct Graph {
   int id = 0;
   std::vector<std::string> nodes;  ///< lines of the log, without thread
+  std::int64_t cost_ns = 0;        ///< of all of them
 };
 
 struct Stream;
@@ -27,9 +28,11 @@ struct Stream {
   int id = 0;  ///< 0: the default stream
   int priority = 0;
   unsigned flags = 0;
-  std::int64_t issued = 0;        ///< operations and waits so far
-  std::int64_t finished = 0;      ///< of these, as far as the host knows
-  std::vector<StreamWait> waits;  ///< of what is not finished
+  std::int64_t issued = 0;          ///< operations and waits so far
+  std::int64_t finished = 0;        ///< of these, as far as the host knows
+  std::vector<StreamWait> waits;    ///< of what is not finished
+  std::int64_t busy_until_ns = 0;   ///< in virtual time
+  std::int64_t last_operation = 0;  ///< a number of its own for each
   Graph* capture = nullptr;
 };
 
@@ -37,14 +40,16 @@ struct Event {
   int id = 0;
   int recorded = 0;  ///< times
   Stream* stream = nullptr;
-  std::int64_t position = 0;  ///< in its stream
+  std::int64_t position = 0;    ///< in its stream
+  std::int64_t happens_ns = 0;  ///< in virtual time
   Graph* capture = nullptr;
 };
 
 /// When work on the device ends, as far as the host can tell.
 enum class DeviceTime {
   zero,  ///< at once
-  sync   ///< when the host waits for it, and not before
+  sync,  ///< when the host waits for it, and not before
+  model  ///< in virtual time (virtual_time.h)
 };
 DeviceTime device_time();
 
@@ -90,7 +95,11 @@ void synchronize(Stream* stream);
 void synchronize(Event* event);
 void synchronize_all();
 
-/// Something that is put on a stream: a line of the log "KIND s<stream> ...".
+/// Milliseconds from one to the other; 0 where time is not modelled.
+float elapsed_ms(const Event* from, const Event* to);
+
+/// Something that is put on a stream: a line of the log "KIND s<stream> ...". What it takes is told
+/// apart (virtual_time.h).
 [[gnu::format(printf, 3, 4)]] void issue(const char* kind, Stream* stream, const char* format, ...);
 
 void name_kernel(const void* handle, const char* name);

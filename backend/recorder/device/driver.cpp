@@ -16,6 +16,7 @@
 #include "backend/recorder/device/launch.h"
 #include "backend/recorder/device/log.h"
 #include "backend/recorder/device/unwritten.h"
+#include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
 
@@ -284,10 +285,12 @@ Status cuMemcpyAsync(void* to, void* from, std::size_t bytes, void* stream) {
 }
 Status cuMemsetD32Async(void*, unsigned, std::size_t count, void* stream) {
   issue("set", stream_of(stream), "%zu", count * 4);
+  spend(stream_of(stream), "set\t" + std::to_string(count * 4));
   return success;
 }
 Status cuMemsetD8Async(void*, unsigned char, std::size_t count, void* stream) {
   issue("set", stream_of(stream), "%zu", count);
+  spend(stream_of(stream), "set\t" + std::to_string(count));
   return success;
 }
 

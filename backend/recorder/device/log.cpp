@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 namespace shardscope::recorder {
 namespace {
@@ -37,17 +39,24 @@ class Log {
     const auto known = texts_.find(std::string(text));
     if (known != texts_.end()) return known->second;
     const auto id = static_cast<std::uint32_t>(texts_.size());
-    texts_.emplace(text, id);
+    by_id_.push_back(&texts_.emplace(text, id).first->first);
     std::string line = "S\t" + std::to_string(id) + "\t";
     for (const char c : text.substr(0, longest_text)) line += c == '\n' || c == '\t' ? ' ' : c;
     append_locked(line + "\n");
     return id;
   }
 
+  std::string text_of(std::uint32_t id) {
+    const std::lock_guard lock(mutex_);
+    return id < by_id_.size() ? *by_id_[id] : std::string();
+  }
+
   void close() {
     const std::lock_guard lock(mutex_);
-    if (file_ < 0) return;
+    // A child of vfork, which shares this memory, is another process.
+    if (file_ < 0 || is_closed_ || owner_ != getpid()) return;
     append_locked("END\n");
+    is_closed_ = true;
     [[maybe_unused]] const int ignored = ftruncate(file_, static_cast<off_t>(used_));
   }
 
@@ -59,8 +68,9 @@ class Log {
     begin_ = nullptr;
     file_ = -1;
     used_ = reserved_ = 0;
-    is_opened_ = false;
+    is_opened_ = is_closed_ = false;
     texts_.clear();
+    by_id_.clear();
   }
 
  private:
@@ -71,7 +81,7 @@ class Log {
 
   void append_locked(std::string_view text) {
     if (!is_opened_) open();
-    if (file_ < 0) return;
+    if (file_ < 0 || is_closed_) return;
     if (used_ + text.size() > reserved_ && !grow(text.size())) return;
     std::memcpy(begin_ + used_, text.data(), text.size());
     used_ += text.size();
@@ -79,12 +89,16 @@ class Log {
 
   void open() {
     is_opened_ = true;
+    owner_ = getpid();
     const char* folder = std::getenv("SHARDSCOPE_RECORD");
     if (folder == nullptr) return;
     const std::string path = std::string(folder) + "/events." + std::to_string(getpid()) + ".txt";
     file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (file_ < 0) return complain("cannot write " + path);
     append_locked("V\t1\n");
+    if (const char* rank = std::getenv("SHARDSCOPE_RANK"))
+      append_locked("0\trank\t" + std::string(rank) + "\t" +
+                    std::to_string(setting("SHARDSCOPE_WORLD", 1)) + "\n");
   }
 
   bool grow(std::size_t wanted) {
@@ -115,10 +129,12 @@ class Log {
 
   std::mutex mutex_;
   std::unordered_map<std::string, std::uint32_t> texts_;
+  std::vector<const std::string*> by_id_;
   char* begin_ = nullptr;
   std::size_t used_ = 0, reserved_ = 0;
   int file_ = -1;
-  bool is_opened_ = false;
+  pid_t owner_ = 0;
+  bool is_opened_ = false, is_closed_ = false;
 };
 
 /// Threads in the order of their first line.
@@ -151,9 +167,21 @@ void log_line(const char* format, ...) {
 
 std::uint32_t text_id(std::string_view text) { return Log::get().text_id(text); }
 
+std::string text_of(std::uint32_t id) { return Log::get().text_of(id); }
+
+void end_log() { Log::get().close(); }
+
 long setting(const char* name, long usual) {
   const char* text = std::getenv(name);
   return text == nullptr || *text == 0 ? usual : std::atol(text);
 }
 
 }  // namespace shardscope::recorder
+
+extern "C" {
+/// Python's os._exit, which runs nothing else at its end.
+[[gnu::visibility("default"), noreturn]] void _exit(int status) {
+  shardscope::recorder::end_log();
+  for (;;) syscall(SYS_exit_group, status);
+}
+}

@@ -15,6 +15,12 @@ namespace shardscope::recorder {
 /// The number under which lines name this text; writes "S number text" the first time.
 std::uint32_t text_id(std::string_view text);
 
+/// What has that number.
+std::string text_of(std::uint32_t id);
+
+/// Writes END: the process ends by itself.
+void end_log();
+
 /// A whole number from the environment.
 long setting(const char* name, long usual);
 

@@ -15,6 +15,7 @@
 #include "backend/recorder/device/device_state.h"
 #include "backend/recorder/device/launch.h"
 #include "backend/recorder/device/log.h"
+#include "backend/recorder/device/virtual_time.h"
 
 namespace shardscope::recorder {
 namespace {
@@ -32,12 +33,17 @@ const char* direction(const void* to, const void* from) {
   return from_device ? "DtoH" : "HtoH";
 }
 
+void spend_on_copy(Stream* stream, std::size_t bytes) {
+  spend(stream, "copy\t" + std::to_string(bytes));
+}
+
 /// Of pageable memory the host waits for the copy.
 Status copy_on(void* to, const void* from, std::size_t bytes, Stream* stream) {
   const char* where = direction(to, from);
   const bool leaves = std::strcmp(where, "HtoD") == 0, arrives = std::strcmp(where, "DtoH") == 0;
   const bool pageable = (leaves && !is_pinned(from)) || (arrives && !is_pinned(to));
   issue("copy", stream, "%s\t%zu\t%s", where, bytes, pageable ? "pageable" : "async");
+  spend_on_copy(stream, bytes);
   if (!(arrives && take_answer(to, bytes))) copy(to, from, bytes);
   if (pageable) synchronize(stream);
   return success;
@@ -46,6 +52,7 @@ Status copy_on(void* to, const void* from, std::size_t bytes, Stream* stream) {
 Status set_on(void* at, int value, std::size_t bytes, Stream* stream) {
   constexpr std::size_t longest = std::size_t{1} << 20;
   issue("set", stream, "%zu", bytes);
+  spend(stream, "set\t" + std::to_string(bytes));
   if (bytes <= longest) std::memset(at, value, bytes);
   return success;
 }
@@ -71,6 +78,7 @@ thread_local std::vector<CallConfiguration> configurations;
 void launch(const char* name, Dim3 grid, Dim3 block, std::size_t shared_bytes, void* stream) {
   issue("kernel", stream_of(stream), "%u\t%u,%u,%u\t%u,%u,%u\t%zu", text_id(name), grid.x, grid.y,
         grid.z, block.x, block.y, block.z, shared_bytes);
+  spend_on_kernel(stream_of(stream));
 }
 
 #pragma GCC visibility push(default)
@@ -225,6 +233,7 @@ Status cudaPointerGetAttributes(PointerAttributes* to, const void* address) {
 // Copies
 Status cudaMemcpy(void* to, const void* from, std::size_t bytes, int) {
   issue("copy", stream_of(nullptr), "%s\t%zu\tsync", direction(to, from), bytes);
+  spend_on_copy(stream_of(nullptr), bytes);
   copy(to, from, bytes);
   synchronize(stream_of(nullptr));
   return success;
@@ -234,6 +243,7 @@ Status cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, int, void*
 }
 Status cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t bytes, void* stream) {
   issue("copy", stream_of(stream), "PtoP\t%zu\tasync", bytes);
+  spend_on_copy(stream_of(stream), bytes);
   copy(to, from, bytes);
   return success;
 }
@@ -241,6 +251,7 @@ Status cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::
                          std::size_t width, std::size_t height, int, void* stream) {
   constexpr std::size_t longest = std::size_t{1} << 20;
   issue("copy", stream_of(stream), "%s\t%zu\tasync", direction(to, from), width * height);
+  spend_on_copy(stream_of(stream), width * height);
   for (std::size_t row = 0; row < height && width * height <= longest; ++row)
     std::memmove(static_cast<char*>(to) + row * to_pitch,
                  static_cast<const char*>(from) + row * from_pitch, width);
@@ -342,8 +353,8 @@ Status cudaEventSynchronize(void* event) {
   synchronize(static_cast<Event*>(event));
   return success;
 }
-Status cudaEventElapsedTime(float* milliseconds, void*, void*) {
-  *milliseconds = 0;
+Status cudaEventElapsedTime(float* milliseconds, void* from, void* to) {
+  *milliseconds = elapsed_ms(static_cast<Event*>(from), static_cast<Event*>(to));
   return success;
 }
 /// The name that CUDA 12 and 13's headers give it.
@@ -414,6 +425,7 @@ Status cudaGraphLaunch(void* graph, void* stream) {
     const std::size_t tab = node.find('\t');
     issue(node.substr(0, tab).c_str(), stream_of(stream), "%s", node.c_str() + tab + 1);
   }
+  spend_on_graph(stream_of(stream), static_cast<Graph*>(graph));
   return success;
 }
 Status cudaGraphDestroy(void*) { return success; }

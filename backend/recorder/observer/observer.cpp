@@ -16,8 +16,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #if __has_include(<cuda_runtime_api.h>)
@@ -38,6 +42,7 @@ struct Device {
   unsigned (*text)(const char*) = nullptr;
   void (*answer)(long) = nullptr;
   int (*stream)(void*) = nullptr;
+  void (*take_received)() = nullptr;
 };
 Device device;
 
@@ -235,6 +240,70 @@ void put(const c10::IValue& to, const c10::IValue& from) {
     put(places[i], results[i]);
 }
 
+/// Where values that nobody computed lie, by their storage, with the operator that they are a
+/// result of. What is computed from them is no better.
+class Invented {
+ public:
+  void add(const at::Tensor& tensor, unsigned origin) {
+    const std::lock_guard lock(mutex_);
+    origins_[place_of(tensor)] = origin;
+  }
+  void remove(const at::Tensor& tensor) { remove(place_of(tensor)); }
+  void remove(std::uintptr_t place) {
+    const std::lock_guard lock(mutex_);
+    origins_.erase(place);
+  }
+  std::optional<unsigned> origin_of(const at::Tensor& tensor) {
+    const std::lock_guard lock(mutex_);
+    const auto known = origins_.find(place_of(tensor));
+    return known == origins_.end() ? std::nullopt : std::optional(known->second);
+  }
+  /// Told once for each pair.
+  void tell_read(unsigned origin, unsigned reader) {
+    const std::lock_guard lock(mutex_);
+    if (!told_.insert({origin, reader}).second) return;
+    device.log(("invented\t" + std::to_string(origin) + "\t" + std::to_string(reader)).c_str());
+  }
+
+ private:
+  static std::uintptr_t place_of(const at::Tensor& tensor) {
+    return reinterpret_cast<std::uintptr_t>(tensor.storage().data());
+  }
+  std::mutex mutex_;
+  std::unordered_map<std::uintptr_t, unsigned> origins_;
+  std::set<std::pair<unsigned, unsigned>> told_;
+};
+
+/// Never destroyed: threads of the script may still run while the process ends.
+Invented& invented() {
+  static Invented* const all = new Invented;
+  return *all;
+}
+
+template <class Function>
+void for_each_on_device(const c10::IValue& value, const Function& function) {
+  const auto visit = [&](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.is_cuda() && is_plain(tensor)) function(tensor);
+  };
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& one : value.toTensorVector()) visit(one);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& one : value.toOptionalTensorVector())
+      if (one) visit(*one);
+  }
+}
+
+std::optional<unsigned> origin_of(Values values) {
+  std::optional<unsigned> origin;
+  for (const c10::IValue& value : values)
+    for_each_on_device(value, [&](const at::Tensor& tensor) {
+      if (!origin) origin = invented().origin_of(tensor);
+    });
+  return origin;
+}
+
 /// Of what nobody computed: 1 of one element, which a loss is; small numbers of few, so that
 /// routers spread; nothing of many, whose pages go back.
 void invent(const at::Tensor& tensor) {
@@ -333,6 +402,11 @@ void log_end(const at::RecordFunction& function) {
   device.log(line.c_str());
 }
 
+void tell_what_is_read(const at::RecordFunction& function) {
+  if (const auto origin = origin_of(function.inputs()))
+    invented().tell_read(*origin, device.text(name_of(function).c_str()));
+}
+
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   if (is_busy) return nullptr;
   auto running = std::make_unique<Running>();
@@ -340,12 +414,15 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   log_begin(function);
   if (function.scope() != at::RecordScope::FUNCTION) return running;
   const Sizes sizes = sizes_of(function.inputs());
+  if (sizes.has_cuda && sizes.are_small()) device.take_received();
   if (counts(function.name()) && sizes.has_cuda && sizes.are_small()) {
+    tell_what_is_read(function);
     const Quiet quiet;
     if (const auto op = handle_of(function))
       if (const auto results = run_on_host(*op, function.inputs()))
         device.answer(results->front().toTensor().size(0));
   }
+  if (std::strcmp(function.name(), "aten::_local_scalar_dense") == 0) tell_what_is_read(function);
   running->is_small = sizes.are_small();
   if (running->is_small) running->inputs.assign(function.inputs().begin(), function.inputs().end());
   return running;
@@ -359,10 +436,19 @@ void fill_results(const at::RecordFunction& function, const Running& running,
   const Quiet quiet;
   if (!running.is_small || !sizes.has_cuda || !sizes.are_small()) {
     if (changes_inputs) return;
+    const unsigned origin = device.text(name_of(function).c_str());
     for (const c10::IValue& output : outputs)
-      if (output.isTensor()) invent(output.toTensor());
+      for_each_on_device(output, [&](const at::Tensor& tensor) {
+        invent(tensor);
+        if (at::isFloatingType(tensor.scalar_type())) invented().add(tensor, origin);
+      });
     return;
   }
+  const auto origin = origin_of(Values(running.inputs.data(), running.inputs.size()));
+  for (const c10::IValue& output : outputs)
+    for_each_on_device(output, [&](const at::Tensor& tensor) {
+      origin ? invented().add(tensor, *origin) : invented().remove(tensor);
+    });
   const auto results = run_on_host(op, Values(running.inputs.data(), running.inputs.size()));
   if (!results) return;
   const std::size_t count = std::min(results->size(), outputs.size());
@@ -404,6 +490,7 @@ void log_block(const c10::CachingDeviceAllocator::TraceEntry& entry) {
       break;
     case Action::FREE_REQUESTED:
       what = "free";
+      invented().remove(static_cast<std::uintptr_t>(entry.addr_));
       break;
     case Action::FREE_COMPLETED:
       what = "freed";
@@ -439,6 +526,7 @@ void find(Function& to, const char* name) {
   find(device.text, "shardscope_text");
   find(device.answer, "shardscope_answer_next_copy");
   find(device.stream, "shardscope_stream_id");
+  find(device.take_received, "shardscope_take_received");
   if (device.log == nullptr) return;
   at::addGlobalCallback(
       at::RecordFunctionCallback(begin, end)

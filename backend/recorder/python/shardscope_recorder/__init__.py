@@ -4,7 +4,7 @@ import importlib.abc
 import importlib.util
 import sys
 
-from . import observer, steps, triton_kernels, world
+from . import clocks, observer, steps, triton_kernels, world
 
 
 class _AfterImport(importlib.abc.MetaPathFinder):
@@ -36,6 +36,7 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
 
 def start():
+    clocks.start()
     actions = {"torch": [observer.load, steps.watch],
                "torch._inductor.runtime.triton_heuristics": [triton_kernels.watch_inductor],
                "torch._inductor.runtime.benchmarking": [triton_kernels.leave_out_benchmarks],

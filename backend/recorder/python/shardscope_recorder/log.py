@@ -5,6 +5,7 @@ _device = ctypes.CDLL(None)
 _is_there = hasattr(_device, "shardscope_log")
 if _is_there:
     _device.shardscope_text.restype = ctypes.c_uint
+    _device.shardscope_clock_ns.restype = ctypes.c_long
 
 
 def line(*fields):
@@ -19,5 +20,14 @@ def text(value):
 def next_group(members):
     """The global ranks of the communicator that NCCL makes next."""
     if _is_there:
-        _device.shardscope_next_group(len(members))
+        _device.shardscope_next_group(len(members), (ctypes.c_int * len(members))(*members))
     line("group", ",".join(map(str, members)))
+
+
+def clock_ns():
+    """Of the virtual time; -1: time is not modelled."""
+    return _device.shardscope_clock_ns() if _is_there else -1
+
+
+def sleep(seconds):
+    _device.shardscope_sleep(ctypes.c_long(int(seconds * 1e9)))

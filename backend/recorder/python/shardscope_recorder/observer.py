@@ -1,5 +1,6 @@
 """Builds the library that sees torch's operators, once for each torch, and loads it."""
 import ctypes
+import functools
 import glob
 import hashlib
 import os
@@ -51,6 +52,25 @@ def _build(torch, library):
     os.replace(part, library)
 
 
+def _tell_version(torch):
+    log.line("torch", torch.__version__, torch.version.cuda)
+
+
+def _allow_forks(torch):
+    """The simulated device goes on in a child of fork. A real one does not, which is told."""
+    begin = torch.cuda._lazy_init
+
+    @functools.wraps(begin)
+    def lazy_init():
+        if torch.cuda._is_in_bad_fork():
+            print("shardscope record: a child of fork uses CUDA after its parent did; a real device refuses that",
+                  file=sys.stderr)
+            torch.cuda._is_in_bad_fork = lambda: False
+        begin()
+
+    torch.cuda._lazy_init = lazy_init
+
+
 def load(torch):
     if torch.version.cuda is None:
         sys.exit(f"shardscope record: torch {torch.__version__} was built without CUDA; install one of CUDA's wheels")
@@ -61,4 +81,6 @@ def load(torch):
         except RuntimeError as error:
             sys.exit(f"shardscope record: {error}")
     ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
-    log.line("torch", torch.__version__, torch.version.cuda)
+    _allow_forks(torch)
+    _tell_version(torch)
+    os.register_at_fork(after_in_child=lambda: _tell_version(torch))  # whose log is another

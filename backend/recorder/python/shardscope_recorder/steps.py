@@ -33,21 +33,28 @@ def _leave(module, arguments, output):
     log.line("leave")
 
 
-def _storage(tensor):
-    """Address and bytes of what a tensor lies in, on the device; of a DTensor this rank's part."""
-    tensor = getattr(tensor, "_local_tensor", tensor)
-    if not getattr(tensor, "is_cuda", False):
-        return None
-    storage = tensor.untyped_storage()
-    return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
+def _parts(tensor):
+    """The tensors that it is made of: of a DTensor this rank's part, of one in float8 its data and its scale."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [part for name in names for part in _parts(getattr(tensor, name))]
+
+
+def _storages(tensor):
+    """Address and bytes of what a tensor lies in, on the device."""
+    for part in _parts(tensor):
+        if getattr(part, "is_cuda", False):
+            storage = part.untyped_storage()
+            if storage.nbytes():
+                yield storage.data_ptr(), storage.nbytes()
 
 
 def _tell(purpose, tensor):
-    place = _storage(tensor) if tensor is not None else None
-    if place is None or (purpose, place) in _known:
-        return
-    _known.add((purpose, place))
-    log.line("purpose", purpose, *place)
+    for place in _storages(tensor) if tensor is not None else ():
+        if (purpose, place) not in _known:
+            _known.add((purpose, place))
+            log.line("purpose", purpose, *place)
 
 
 def _before_step(optimizer, arguments, options):

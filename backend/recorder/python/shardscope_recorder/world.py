@@ -1,5 +1,6 @@
 """One process as a rank of a job whose other ranks are not there: SHARDSCOPE_WORLD of them, this one SHARDSCOPE_RANK."""
 import copy
+import functools
 import os
 import threading
 
@@ -99,11 +100,23 @@ def _store(*_, **__):
     return _the_store
 
 
-def _stand_for_all(c10d):
-    c10d._store_based_barrier = lambda *_, **__: None
+def _tell_rank(c10d):
+    """Which rank this process is, as soon as it is one."""
+    begin = c10d.init_process_group
 
-    # A split of a communicator does not carry its size.
-    split, make = c10d.split_group, c10d._new_process_group_helper
+    @functools.wraps(begin)
+    def init_process_group(*arguments, **options):
+        begin(*arguments, **options)
+        log.line("rank", c10d.get_rank(), c10d.get_world_size())
+
+    c10d.init_process_group = init_process_group
+
+
+def _tell_splits(c10d):
+    """A split of a communicator does not carry its members."""
+    if not hasattr(c10d, "split_group"):
+        return
+    split = c10d.split_group
 
     def split_group(parent_pg=None, split_ranks=None, *arguments, **options):
         parent = parent_pg or c10d._get_default_group()
@@ -113,13 +126,20 @@ def _stand_for_all(c10d):
                 log.next_group([members[rank] for rank in ranks])
         return split(parent_pg, split_ranks, *arguments, **options)
 
+    c10d.split_group = split_group
+
+
+def _stand_for_all(c10d):
+    c10d._store_based_barrier = lambda *_, **__: None
+    make = c10d._new_process_group_helper
+
     def new_group(group_size, group_rank, global_ranks_in_group, *arguments, **options):
         name = options.get("group_name") or next((one for one in arguments[2:] if isinstance(one, str)), "")
         _members[name] = list(global_ranks_in_group) or list(range(group_size))
         log.next_group(_members[name])
         return make(group_size, group_rank, global_ranks_in_group, *arguments, **options)
 
-    c10d.split_group, c10d._new_process_group_helper = split_group, new_group
+    c10d._new_process_group_helper = new_group
 
     if hasattr(c10d, "_create_gloo_process_group"):
         def gloo(*arguments, **options):
@@ -145,8 +165,16 @@ def _meet(rendezvous):
 
 
 def _become_a_rank(launcher):
-    """torchrun and accelerate launch start no agent: this process goes on as the rank."""
-    def launch_agent(config, entrypoint, args, **_):
+    """torchrun and accelerate launch start no agent: this process goes on as the rank. But they start all of the job's own
+    processes where those are all there are, and no rank was chosen."""
+    start = launcher.launch_agent
+
+    def launch_agent(config, entrypoint, args, **options):
+        if config.max_nodes * config.nproc_per_node == WORLD and os.environ.get("SHARDSCOPE_MAY_RUN_ALL"):
+            for name in ("SHARDSCOPE_WORLD", "SHARDSCOPE_RANK"):
+                os.environ.pop(name, None)
+            os.environ["SHARDSCOPE_RECORDED_RANKS"] = "all"
+            return start(config, entrypoint, args, **options)
         if not isinstance(entrypoint, str):
             return entrypoint(*args)
         os.execvpe(entrypoint, [entrypoint, *args], dict(os.environ))
@@ -155,12 +183,13 @@ def _become_a_rank(launcher):
 
 
 def actions():
+    told = [_tell_rank, _tell_splits]
     if WORLD == 0:
-        return {}
+        return {"torch.distributed.distributed_c10d": told}
     rank, local = int(os.environ.get("SHARDSCOPE_RANK", "0")), int(os.environ.get("SHARDSCOPE_DEVICES", "8"))
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(WORLD), LOCAL_RANK=str(rank % local),
                       LOCAL_WORLD_SIZE=str(min(local, WORLD)), GROUP_RANK=str(rank // local),
                       MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")
-    return {"torch.distributed.distributed_c10d": [_stand_for_all],
+    return {"torch.distributed.distributed_c10d": [*told, _stand_for_all],
             "torch.distributed.rendezvous": [_meet],
             "torch.distributed.launcher.api": [_become_a_rank]}

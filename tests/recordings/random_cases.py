@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Training settings by chance, in the format of the reference cases' recorders: families x runtimes x settings.
+
+    random_cases.py memory|parallel COUNT SEED > cases.json
+
+What the recorders run from them with PyTorch on the simulated device, `check_recordings allocator` and `check_recordings
+parallel` compare with the ported rules (tests/recordings/agreement_test)."""
+import json
+import random
+import sys
+
+FAMILIES = {
+    "gpt2-tiny": {"n_layer": [1, 2, 3, 5], "n_embd": [64, 96, 128], "vocab_size": [1000, 1003, 2048]},
+    "llama-tiny": {"num_hidden_layers": [1, 2, 3, 4], "intermediate_size": [176, 250, 512], "vocab_size": [1000, 1001]},
+    "qwen3-tiny": {"num_hidden_layers": [1, 2, 4], "intermediate_size": [250, 384], "vocab_size": [1003, 4096]},
+    "bert-tiny": {"num_hidden_layers": [1, 2, 3], "intermediate_size": [256, 200], "vocab_size": [1000, 1021]},
+}
+
+
+def _sharded(pick, case):
+    case["world"] = pick([2, 3, 4, 8, 64])
+    case["mp"] = pick([None, "bf16", "bf16_fp32"])
+    if case["strategy"] == "ddp":
+        case["mp"] = None
+        case["ddp"] = pick([{}, {"gradient_as_bucket_view": True}, {"bucket_cap_mb": 1}])
+    elif case["strategy"] == "fsdp1":
+        case["fsdp1"] = pick([{}, {}, {"use_orig_params": True}, {"limit_all_gathers": False},
+                              {"sharding_strategy": "SHARD_GRAD_OP"}, {"sharding_strategy": "NO_SHARD"}])
+    else:
+        case["reshard"] = pick([True, True, False])
+        case["init"] = pick(["device", "meta"])
+
+
+def memory_case(pick):
+    family = pick(list(FAMILIES))
+    case = {"model": family, "strategy": pick(["none", "ddp", "fsdp1", "fsdp2"]),
+            "model_overrides": {key: pick(values) for key, values in FAMILIES[family].items() if pick([0, 1])},
+            "B": pick([1, 2, 3, 4, 7]), "T": pick([16, 33, 64, 100, 128]), "ac": pick([0, 0, 1, 2]),
+            "optimizer": pick(["adamw", "adamw", "sgd", "sgd_momentum", "adam_l2"]),
+            "opt_impl": pick(["foreach", "foreach", "fused", "forloop"]), "clip": pick([None, None, 1.0]),
+            "loss": pick(["outside", "model"]), "hold_logits": pick([False, True]),
+            "set_to_none": pick([True, True, False]), "lag": pick([0, 0, 1]),
+            "conf": pick(["", "", "expandable_segments:True"])}
+    if case["strategy"] == "none":
+        case["autocast"] = pick([False, True])
+        case["param_dtype"] = "fp32" if case["autocast"] else pick(["fp32", "bf16"])
+        case["accum"] = pick([1, 1, 2])
+    else:
+        _sharded(pick, case)
+    return case
+
+
+def parallel_case(pick):
+    """Tensor parallel alone, with FSDP2 or with HSDP; context parallel; a hand-written mixture of experts."""
+    family = pick(["tp", "tp", "tp_fsdp", "tp_fsdp", "tp_hsdp", "ep"])
+    case = {"family": family, "B": pick([1, 2, 4]), "T": pick([64, 128]), "ac": pick([False, True]),
+            "optimizer": pick(["adamw_fused", "adamw_foreach"]),
+            "model": {"layers": pick([1, 2, 3]), "vocab": pick([1024, 2048]), "hidden": pick([512, 1024])}}
+    degree = pick([2, 4])
+    if family == "ep":
+        case.update(mesh={"dp_shard": degree, "ep": degree}, world=degree, experts=2 * degree)
+        case["model"].pop("layers")
+        return case
+    meshes = {"tp": {"tp": degree}, "tp_fsdp": {"dp_shard": pick([2, 4]), "tp": degree},
+              "tp_hsdp": {"dp_replicate": 2, "dp_shard": 2, "tp": degree}}
+    case["mesh"] = meshes[family]
+    case["world"] = 1
+    for size in case["mesh"].values():
+        case["world"] *= size
+    case["sp"] = pick([False, True])
+    case["loss_parallel"] = case["sp"] and pick([False, True])
+    if family == "tp":
+        case["param_dtype"] = pick(["fp32", "bf16"])
+        case["optimizer"] = "adamw_forloop" if not case["sp"] else case["optimizer"]
+    else:
+        case["mp"] = pick([None, "bf16", "bf16_fp32"])
+        case["reshard"] = pick([True, False])
+        case["optimizer"] = "adamw_forloop" if not case["sp"] else case["optimizer"]
+    return case
+
+
+def main():
+    kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    pick = random.Random(seed).choice
+    make = {"memory": memory_case, "parallel": parallel_case}[kind]
+    print(json.dumps([{"name": f"random-{seed}-{number}", **make(pick)} for number in range(count)], indent=1))
+
+
+if __name__ == "__main__":
+    main()
