@@ -76,19 +76,35 @@ const char* short_name(at::ScalarType type) {
   }
 }
 
+/// Of a tensor that Python made (a DTensor, a FakeTensor). Asked for its device, its class answers,
+/// by an operator that the script's own observers see.
+bool is_pythons(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->is_python_dispatch();
+}
+
+bool is_on_cuda(const at::Tensor& tensor) {
+  return is_pythons(tensor) ? tensor.key_set().has_backend(c10::BackendComponent::CUDABit)
+                            : tensor.is_cuda();
+}
+
+std::string device_name(const at::Tensor& tensor) {
+  if (is_pythons(tensor)) return "other";
+  return c10::DeviceTypeName(tensor.device().type(), true);
+}
+
 /// "bf16[4,8]", "cpu:i64[2]"; strides behind it where it is not contiguous: "f32[4,8]/1,4".
 void describe(std::string& to, const at::Tensor& tensor) {
   if (!tensor.defined()) {
     to += "-";
     return;
   }
-  if (!tensor.is_cuda()) to += std::string(c10::DeviceTypeName(tensor.device().type(), true)) + ":";
+  if (!is_on_cuda(tensor)) to += device_name(tensor) + ":";
   to += short_name(tensor.scalar_type());
   to += '[';
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     to += (i == 0 ? "" : ",") + std::to_string(tensor.size(i));
   to += ']';
-  if (tensor.layout() != c10::kStrided || tensor.is_contiguous()) return;
+  if (is_pythons(tensor) || tensor.layout() != c10::kStrided || tensor.is_contiguous()) return;
   to += '/';
   for (std::int64_t i = 0; i < tensor.dim(); ++i)
     to += (i == 0 ? "" : ",") + std::to_string(tensor.stride(i));
@@ -128,9 +144,9 @@ std::string described(Values values) {
 // ------------------------------------------------------------------ results on the host
 
 bool is_plain(const at::Tensor& tensor) {
-  return tensor.layout() == c10::kStrided && !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
-         tensor.has_storage() && (tensor.numel() == 0 || tensor.storage().data() != nullptr) &&
-         !tensor.is_neg() && !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
+  return !is_pythons(tensor) && tensor.layout() == c10::kStrided && tensor.has_storage() &&
+         (tensor.numel() == 0 || tensor.storage().data() != nullptr) && !tensor.is_neg() &&
+         !tensor.is_conj() && !at::isQIntType(tensor.scalar_type());
 }
 
 struct Sizes {
@@ -283,7 +299,7 @@ Invented& invented() {
 template <class Function>
 void for_each_on_device(const c10::IValue& value, const Function& function) {
   const auto visit = [&](const at::Tensor& tensor) {
-    if (tensor.defined() && tensor.is_cuda() && is_plain(tensor)) function(tensor);
+    if (tensor.defined() && is_plain(tensor) && tensor.is_cuda()) function(tensor);
   };
   if (value.isTensor()) {
     visit(value.toTensor());
