@@ -103,7 +103,9 @@ class Predictor {
     run_.label = fmt::format("{} {} x{}", summary.runtime, summary.strategy, summary.world);
     run_.source = path.string();
     run_.world = summary.world;
-    run_.runtime = parse_runtime(summary.runtime, folder.predicted_summary().string());
+    run_.runtime = std::nullopt;
+    if (!fs::exists(path / "recording.json"))
+      run_.runtime = parse_runtime(summary.runtime, folder.predicted_summary().string());
     run_.assumed = summary.assumed;
     run_.predictions.push_back(read_chrome_trace(folder.predicted_trace()).trace);
     run_.assumed.push_back(

@@ -34,7 +34,7 @@ struct TracedRun {
   std::string label;   ///< "fsdp1 full_shard x2"
   std::string source;  ///< of the prediction: "runs/a", "settings.json on h100_sxm"
   int world = 1;
-  Runtime runtime = Runtime::native;
+  std::optional<Runtime> runtime = Runtime::native;  ///< none: a recording, of whichever
   std::vector<std::string> assumed;
   std::vector<std::string> left_out;  ///< files that were no traces, with the reason
   std::vector<Trace> predictions;     ///< one a rank, or one for all

@@ -37,6 +37,7 @@ LogKind kind_of(std::string_view name) {
       {"sync", Kind::sync},
       {"alloc", Kind::alloc},
       {"free", Kind::free},
+      {"uses", Kind::uses},
       {"enter", Kind::enter},
       {"leave", Kind::leave},
       {"phase", Kind::phase},

@@ -29,6 +29,7 @@ enum class LogKind : std::uint8_t {
   sync,
   alloc,
   free,
+  uses,
   enter,
   leave,
   phase,

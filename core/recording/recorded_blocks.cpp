@@ -52,6 +52,14 @@ void RecordedBlocks::free(const LogLine& line) {
   live_.erase(known);
 }
 
+void RecordedBlocks::use(const LogLine& line) {
+  const auto known = live_.find(line.integer(0));
+  if (known == live_.end()) return;
+  const auto lane = streams_.lane_of(line.integer(1));
+  if (lane != schedule_.buffers[known->second.value].lane)
+    writer_.add(HostActionKind::record_stream, lane, known->second.value);
+}
+
 void RecordedBlocks::tell_purpose(const LogLine& line) {
   const auto known = live_.find(line.integer(1));
   if (known == live_.end()) return;

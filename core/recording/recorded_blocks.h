@@ -23,9 +23,10 @@ class RecordedBlocks {
                  RecordedThreads& threads)
       : schedule_(schedule), writer_(writer), streams_(streams), threads_(threads) {}
 
-  /// Of lines `alloc`, `free` and `purpose`.
+  /// Of lines `alloc`, `free`, `uses` and `purpose`.
   void allocate(const LogLine& line);
   void free(const LogLine& line);
+  void use(const LogLine& line);
   void tell_purpose(const LogLine& line);
   /// What only the end of the log tells: cuBLAS's workspace, which stays.
   void finish();

@@ -9,6 +9,13 @@ std::uint32_t RecordedNames::name(std::string_view name) {
   return found->second;
 }
 
+std::uint32_t RecordedNames::shapes(const std::string& text) {
+  const auto [found, fresh] =
+      shapes_.try_emplace(text, static_cast<std::uint32_t>(schedule_.shapes.size()));
+  if (fresh) schedule_.shapes.push_back(text);
+  return found->second;
+}
+
 std::uint32_t RecordedNames::work(const DeviceWork& work) {
   const auto [found, fresh] =
       works_.try_emplace(work, static_cast<std::uint32_t>(schedule_.works.size()));

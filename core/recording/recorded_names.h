@@ -15,14 +15,15 @@ class RecordedNames {
   /// The schedule must outlive this.
   explicit RecordedNames(Schedule& schedule) : schedule_(schedule) {}
 
-  /// Indices of `Schedule::names`, `works` and `owners`.
+  /// Indices of `Schedule::names`, `shapes`, `works` and `owners`.
   std::uint32_t name(std::string_view name);
+  std::uint32_t shapes(const std::string& text);
   std::uint32_t work(const DeviceWork& work);
   OwnerId owner(std::string_view name);
 
  private:
   Schedule& schedule_;
-  std::unordered_map<std::string, std::uint32_t> names_;
+  std::unordered_map<std::string, std::uint32_t> names_, shapes_;
   std::unordered_map<DeviceWork, std::uint32_t, DeviceWorkHash> works_;
   std::unordered_map<std::string, OwnerId> owners_;
 };

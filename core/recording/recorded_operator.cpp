@@ -1,5 +1,8 @@
 #include "core/recording/recorded_operator.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -179,6 +182,15 @@ std::vector<RecordedTensor> tensors_of(std::string_view description) {
     begin = end + 1;
   }
   return tensors;
+}
+
+std::string shapes_text(std::string_view description) {
+  std::string text;
+  for (const RecordedTensor& tensor : tensors_of(description)) {
+    if (tensor.sizes.empty()) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : " ", fmt::join(tensor.sizes, "x"));
+  }
+  return text;
 }
 
 std::vector<bool> flags_of(std::string_view description) {

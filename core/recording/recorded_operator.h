@@ -27,6 +27,9 @@ struct RecordedTensor {
 /// known of a type counts as one byte an element.
 std::vector<RecordedTensor> tensors_of(std::string_view description);
 
+/// As `Schedule::shapes` has them: "4x8 2" of "bf16[4,8];3;f32[2];f32[]".
+std::string shapes_text(std::string_view description);
+
 /// "aten.mm.default" of "aten::mm", "aten.add_.Tensor" of "aten::add_.Tensor".
 std::string operator_name(std::string_view recorded);
 

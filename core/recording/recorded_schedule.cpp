@@ -26,8 +26,9 @@ std::size_t end_of_steps(const EventLog& log) {
 
 /// Kernels that are benchmarked: what they allocate is the script's, what they launch is not.
 bool counts_while_tuning(LogKind kind) {
-  return kind == LogKind::alloc || kind == LogKind::free || kind == LogKind::purpose ||
-         kind == LogKind::group || kind == LogKind::communicator || kind == LogKind::tuning;
+  return kind == LogKind::alloc || kind == LogKind::free || kind == LogKind::uses ||
+         kind == LogKind::purpose || kind == LogKind::group || kind == LogKind::communicator ||
+         kind == LogKind::tuning;
 }
 
 bool is_launch(LogKind kind) {
@@ -98,6 +99,8 @@ class Reader {
         return blocks_.allocate(line);
       case LogKind::free:
         return blocks_.free(line);
+      case LogKind::uses:
+        return blocks_.use(line);
       case LogKind::purpose:
         return blocks_.tell_purpose(line);
       case LogKind::record:

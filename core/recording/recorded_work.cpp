@@ -52,6 +52,13 @@ std::uint32_t RecordedWork::work_of_call(const RunningCall& call, std::int64_t o
                                              launches));
 }
 
+/// A description is read once.
+std::uint32_t RecordedWork::shapes_of(const RunningCall& call) {
+  const auto [known, fresh] = shapes_.try_emplace(call.inputs, 0);
+  if (fresh) known->second = names_.shapes(shapes_text(log_.text(call.inputs)));
+  return known->second;
+}
+
 void RecordedWork::end(const LogLine& line) {
   RecordedThread& thread = threads_.of(line.thread);
   if (thread.running.empty()) return;
@@ -118,7 +125,9 @@ void RecordedWork::launch_kernel(const LogLine& line) {
     ++call->kernels.back().launches;
     return;
   }
-  call->kernels.push_back({put(lane, operation_on(lane, thread, call->name, compute_kind()))});
+  Operation operation = operation_on(lane, thread, call->name, compute_kind());
+  operation.shapes = shapes_of(*call);
+  call->kernels.push_back({put(lane, operation)});
 }
 
 void RecordedWork::launch_product(const LogLine& line) {
@@ -134,6 +143,7 @@ void RecordedWork::launch_product(const LogLine& line) {
   const DeviceWork work = work_of(product);
   Operation operation = operation_on(lane, thread, threads_.name_of(thread), compute_kind());
   set_work(operation, names_.work(work), work);
+  if (!thread.running.empty()) operation.shapes = shapes_of(thread.running.back());
   put(lane, operation);
   if (!thread.running.empty()) thread.running.back().has_inner = true;
 }
@@ -149,6 +159,7 @@ void RecordedWork::copy(const LogLine& line) {
                                           .dtype = Dtype::uint8,
                                           .bytes = is_set ? bytes : bytes * 2});
   operation.bytes = bytes;
+  if (!thread.running.empty()) operation.shapes = shapes_of(thread.running.back());
   put(lane, operation);
   if (!thread.running.empty()) thread.running.back().has_inner = true;
 }

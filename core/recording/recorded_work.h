@@ -48,6 +48,7 @@ class RecordedWork {
   using LaneIndex = ProgramWriter::LaneIndex;
 
   std::uint32_t work_of_call(const RunningCall& call, std::int64_t outputs, int launches);
+  std::uint32_t shapes_of(const RunningCall& call);
   Operation operation_on(LaneIndex lane, const RecordedThread& thread, std::uint32_t name,
                          OperationKind kind) const;
   std::uint32_t put(LaneIndex lane, const Operation& operation);
@@ -65,6 +66,7 @@ class RecordedWork {
   LaunchCounts launches_;
   /// Index of `Schedule::works` by name, texts of inputs and outputs, and launches.
   std::map<std::tuple<std::uint32_t, std::int64_t, std::int64_t, int>, std::uint32_t> works_;
+  std::map<std::int64_t, std::uint32_t> shapes_;  ///< of `Schedule::shapes`, by text of inputs
   std::map<LaneIndex, std::uint32_t> last_on_lane_;
   std::map<std::int64_t, GroupId> groups_;  ///< by communicator
   std::string next_group_;

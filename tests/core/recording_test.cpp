@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "core/recording/recorded_operator.h"
 #include "tests/core/complaint.h"
@@ -38,6 +40,10 @@ TEST(OperatorName, IsThatOfTheOverload) {
   EXPECT_EQ(operator_name("aten::mm"), "aten.mm.default");
   EXPECT_EQ(operator_name("aten::add_.Tensor"), "aten.add_.Tensor");
   EXPECT_EQ(operator_name("CompiledFunction"), "CompiledFunction");
+}
+
+TEST(ShapesText, LeavesOutNumbersAndWhatHasNoDimension) {
+  EXPECT_EQ(shapes_text("bf16[4,8];3;{f32[2] f32[5,1]/1,1};f32[];cpu:i64[7]"), "4x8 2 5x1 7");
 }
 
 TEST(WorkOf, AProductIsWhatCublasWasAskedFor) {
@@ -146,6 +152,32 @@ TEST_F(RecordingTest, ACommunicatorHasTheRanksThatWereToldBeforeIt) {
   ASSERT_EQ(schedule.groups.size(), 2u);
   EXPECT_EQ(schedule.groups[0].ranks, Ranks::spaced(1, 2, 4));
   EXPECT_EQ(schedule.groups[1].ranks, Ranks::up_to(3));
+}
+
+// A block that another stream uses is not free before that stream is done with it.
+TEST_F(RecordingTest, AStreamThatUsesABlockOfAnotherOneIsToldToTheAllocator) {
+  const Schedule schedule = read(
+                                "V\t1\nS\t0\taten::mm\nS\t1\tf32[4,8]\n"
+                                "0\talloc\t100\t64\t0\n0\tuses\t100\t5\n0\tuses\t100\t0\n"
+                                "0\tuses\t999\t5\n"  // of a block that the log does not know
+                                "0\top\t0\t1\t7\t0\n0\tgemm\t0\t2\t4\t8\t1\t0\t0\n0\tend\t1\n"
+                                "0\tfree\t100\t64\t0\n")
+                                .schedule;
+  std::vector<HostAction> uses;
+  std::ranges::copy_if(
+      schedule.program.actions, std::back_inserter(uses),
+      [](const HostAction& action) { return action.kind == HostActionKind::record_stream; });
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].subject, 0u);
+  EXPECT_EQ(schedule.program.lanes[uses[0].lane].name, "stream 5");
+}
+
+TEST_F(RecordingTest, InventedValuesThatWereReadAreNamed) {
+  const Recording recording = read(
+      "V\t1\nS\t0\taten::nll_loss_forward\nS\t1\taten::_local_scalar_dense\n"
+      "0\tset\t0\t64\n0\tinvented\t0\t1\n");
+  EXPECT_THAT(recording.invented, ElementsAre("aten.nll_loss_forward.default, read by "
+                                              "aten._local_scalar_dense.default"));
 }
 
 // The inputs of a graph of torch.compile are those of all its kernels, so that none counts them.

@@ -26,6 +26,7 @@
 
 #if __has_include(<cuda_runtime_api.h>)
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
 #define SHARDSCOPE_SEES_BLOCKS 1
 #endif
 
@@ -423,6 +424,20 @@ void tell_what_is_read(const at::RecordFunction& function) {
     invented().tell_read(*origin, device.text(name_of(function).c_str()));
 }
 
+/// aten::record_stream: another stream uses a block, too.
+void log_use(const at::RecordFunction& function) {
+#ifdef SHARDSCOPE_SEES_BLOCKS
+  const Values inputs = function.inputs();
+  if (inputs.size() < 2 || !inputs[0].isTensor() || !inputs[1].isStream()) return;
+  const at::Tensor& tensor = inputs[0].toTensor();
+  if (!tensor.defined() || !is_plain(tensor) || !tensor.is_cuda()) return;
+  const c10::cuda::CUDAStream stream(inputs[1].toStream());
+  device.log(("uses\t" + std::to_string(reinterpret_cast<std::uintptr_t>(tensor.storage().data())) +
+              "\t" + std::to_string(device.stream(stream.stream())))
+                 .c_str());
+#endif
+}
+
 std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   if (is_busy) return nullptr;
   auto running = std::make_unique<Running>();
@@ -439,6 +454,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
         device.answer(results->front().toTensor().size(0));
   }
   if (std::strcmp(function.name(), "aten::_local_scalar_dense") == 0) tell_what_is_read(function);
+  if (std::strcmp(function.name(), "aten::record_stream") == 0) log_use(function);
   running->is_small = sizes.are_small();
   if (running->is_small) running->inputs.assign(function.inputs().begin(), function.inputs().end());
   return running;
