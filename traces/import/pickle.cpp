@@ -113,6 +113,13 @@ class PickleReader {
         return damaged("no opcode");
       case PickleStep::refused:
         refuse(opcode.name);
+      case PickleStep::global:
+      case PickleStep::stack_global:
+      case PickleStep::call:
+      case PickleStep::build:
+      case PickleStep::persistent_id:
+        if (!bounds_.keeps_objects) refuse(opcode.name);
+        return note_object(opcode.step);
       case PickleStep::ignored:
         return;
       case PickleStep::protocol:
@@ -187,6 +194,81 @@ class PickleReader {
       default:
         return;
     }
+  }
+
+  // --- objects, as data ---
+
+  void note_object(PickleStep step) {
+    switch (step) {
+      case PickleStep::global:
+        return name_of_lines();
+      case PickleStep::stack_global:
+        return name_of_texts();
+      case PickleStep::call:
+        return called();
+      case PickleStep::persistent_id:
+        return named_by_id();
+      default:
+        return built();
+    }
+  }
+
+  void push_name(std::string_view module, std::string_view name) {
+    push({.kind = PickleKind::name, .at = intern(fmt::format("{}.{}", module, name))});
+  }
+
+  /// Up to the end of the line, which is left out; nothing where it does not come.
+  std::optional<std::string> line() {
+    constexpr std::size_t longest = 1000;
+    std::string text;
+    while (text.size() <= longest) {
+      const std::string_view byte = source_.take(1);
+      if (byte.empty()) return std::nullopt;
+      if (byte.front() == '\n') return text;
+      text += byte.front();
+    }
+    return std::nullopt;
+  }
+
+  void name_of_lines() {
+    const auto module = line();
+    const auto name = module ? line() : std::nullopt;
+    name ? push_name(*module, *name) : damaged("a name without an end");
+  }
+
+  void name_of_texts() {
+    if (stack_.size() < base() + 2) return damaged("a name of nothing");
+    const PickleValue name = stack_.back(), module = stack_[stack_.size() - 2];
+    if (name.kind != PickleKind::text || module.kind != PickleKind::text)
+      return damaged("a name that is no text");
+    stack_.resize(stack_.size() - 2);
+    const std::string module_text(texts_.names()[module.at]), name_text(texts_.names()[name.at]);
+    push_name(module_text, name_text);
+  }
+
+  /// Takes the last two values: what is called, and its arguments.
+  void called() {
+    if (stack_.size() < base() + 2) return damaged("a call of nothing");
+    const std::array<PickleValue, 2> values{stack_[stack_.size() - 2], stack_.back()};
+    stack_.resize(stack_.size() - 2);
+    push_container(PickleKind::object, values);
+  }
+
+  void named_by_id() {
+    if (stack_.size() <= base()) return damaged("an id of nothing");
+    const PickleValue id = stack_.back();
+    stack_.pop_back();
+    const std::array<PickleValue, 2> values{
+        PickleValue{.kind = PickleKind::name, .at = intern(persistent_id_name)}, id};
+    push_container(PickleKind::object, values);
+  }
+
+  void built() {
+    if (stack_.size() < base() + 2) return damaged("a state of nothing");
+    const PickleValue state = stack_.back();
+    stack_.pop_back();
+    if (stack_.back().kind != PickleKind::object) return damaged("a state of what is no object");
+    extend(stack_.back(), {&state, 1});
   }
 
   // --- what goes wrong ---
@@ -407,8 +489,9 @@ class PickleReader {
 };
 
 std::string_view python_type_of(PickleKind kind) {
-  constexpr std::array<std::string_view, 10> names{"NoneType", "bool",  "int",  "int",   "float",
-                                                   "str",      "bytes", "list", "tuple", "dict"};
+  constexpr std::array<std::string_view, 12> names{"NoneType", "bool", "int",   "int",
+                                                   "float",    "str",  "bytes", "list",
+                                                   "tuple",    "dict", "type",  "object"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -428,12 +511,13 @@ std::optional<double> Pickle::real(PickleValue value) const {
 }
 
 std::string_view Pickle::text(PickleValue value) const {
-  return value.kind == PickleKind::text ? std::string_view(texts_[value.at]) : std::string_view{};
+  const bool is_text = value.kind == PickleKind::text || value.kind == PickleKind::name;
+  return is_text ? std::string_view(texts_[value.at]) : std::string_view{};
 }
 
 std::span<const PickleValue> Pickle::elements(PickleValue value) const {
   const bool is_container = value.kind == PickleKind::list || value.kind == PickleKind::tuple ||
-                            value.kind == PickleKind::dict;
+                            value.kind == PickleKind::dict || value.kind == PickleKind::object;
   if (!is_container) return {};
   const Container& container = containers_[value.at];
   return std::span(cells_).subspan(container.begin, container.size);

@@ -25,6 +25,8 @@ enum class PickleKind : std::uint8_t {
   list,
   tuple,
   dict,
+  name,    ///< of a class or function, "torch.float32": only where objects are kept
+  object,  ///< what one was asked to make, and never made: its name, arguments, then state
 };
 /// As Python calls the type: "NoneType", "bool", "int", ...
 std::string_view python_type_of(PickleKind kind);
@@ -42,6 +44,7 @@ struct PickleBounds {
   std::int64_t max_bytes = std::int64_t{16} << 30;
   std::uint32_t max_cells = std::uint32_t{1} << 27;  ///< of all containers and of the memo together
   std::uint32_t max_depth = 1000;                    ///< of containers begun and not ended
+  bool keeps_objects = false;  ///< classes, calls and persistent ids become names and objects
 };
 
 /// A pickle's values: 8 bytes each, texts once. Containers may be shared, and may hold themselves.
@@ -52,10 +55,10 @@ class Pickle {
   std::optional<std::int64_t> integer(PickleValue value) const;
   std::optional<bool> boolean(PickleValue value) const;
   std::optional<double> real(PickleValue value) const;
-  /// Of a text; empty for others.
+  /// Of a text or name; empty for others.
   std::string_view text(PickleValue value) const;
-  /// Of a list or tuple; of a dict its keys and values in turn, a key that was set again twice.
-  /// Empty for others.
+  /// Of a list, tuple or object; of a dict its keys and values in turn, a key that was set again
+  /// twice. Empty for others.
   std::span<const PickleValue> elements(PickleValue value) const;
   /// The last value that a dict has under `key`.
   std::optional<PickleValue> find(PickleValue dict, std::string_view key) const;
@@ -91,8 +94,13 @@ class Pickle {
   std::string problem_;
 };
 
+/// The name of an object that stands for a persistent id; its one argument is the id.
+inline constexpr std::string_view persistent_id_name = "persistent id";
+
 /// Reads a pickle of protocol 2 to 5 that holds dicts, lists, tuples, numbers, texts and bytes. An
 /// opcode that would look up, build or call anything is refused: Error with its name and offset.
+/// Where objects are kept, those of classes, calls, states and persistent ids are noted as data
+/// (`PickleKind::object`); nothing is looked up or called then either.
 /// One that is cut off or damaged gives what stood before, every open container closed.
 Pickle read_pickle(TextInput& input, const std::string& name, const PickleBounds& bounds = {});
 

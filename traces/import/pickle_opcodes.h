@@ -35,6 +35,12 @@ enum class PickleStep : std::uint8_t {
   get,
   put,
   memoize,
+  // What these would do is noted as data where objects are kept, else they are refused:
+  global,         ///< a class by two lines
+  stack_global,   ///< a class by two texts
+  call,           ///< of a class with arguments
+  build,          ///< a state for an object
+  persistent_id,  ///< of something outside of the pickle
 };
 
 struct PickleOpcode {
