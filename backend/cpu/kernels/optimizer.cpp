@@ -35,6 +35,9 @@ void for_slices(const KernelCall& call, int threads, const Body& body) {
   });
 }
 
+/// Where the norm of all gradients is not finite, a step changes nothing.
+bool is_left_out(const double* clip) { return clip && !std::isfinite(clip[0]); }
+
 /// The factor on gradients; 1 where nothing is clipped.
 float gradient_factor(const double* clip) { return clip ? static_cast<float>(clip[1]) : 1.0f; }
 
@@ -56,6 +59,7 @@ SHARDSCOPE_INLINE void store_parameter(T* parameter, Bfloat16* copy, std::int64_
 
 template <class T, class G>
 void step_adamw(const AdamWKernel& kernel, const KernelCall& call, int threads) {
+  if (is_left_out(operand<const double>(call, 0))) return;
   const float factor = gradient_factor(operand<const double>(call, 0));
   const G* g = operand<G>(call, 1);
   T* p = operand<T>(call, 2);
@@ -87,6 +91,7 @@ void step_adamw(const AdamWKernel& kernel, const KernelCall& call, int threads) 
 
 template <class T, class G>
 void step_sgd(const SgdKernel& kernel, const KernelCall& call, int threads) {
+  if (is_left_out(operand<const double>(call, 0))) return;
   const float factor = gradient_factor(operand<const double>(call, 0));
   const G* g = operand<G>(call, 1);
   T* p = operand<T>(call, 2);

@@ -174,6 +174,12 @@ struct ClipFactor {
   }
 };
 
+/// Where the norm of all gradients is not finite, a step changes nothing. The difference is 0 for
+/// numbers, and not a number for infinities and what is none.
+SHARDSCOPE_DEVICE bool is_left_out(const double* clip) {
+  return clip && !(clip[0] - clip[0] == 0.0);
+}
+
 /// The factor on gradients; 1 where nothing is clipped.
 SHARDSCOPE_DEVICE float gradient_factor(const double* clip) {
   return clip ? static_cast<float>(clip[1]) : 1.0f;
@@ -223,6 +229,7 @@ struct AdamW {
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    if (is_left_out(clip)) return;
     auto* scalars = thread.template shared<AdamWScalars>();
     if (thread.index() == 0) *scalars = adamw_scalars(*state, beta1, beta2, weight_decay);
     thread.sync();
@@ -270,6 +277,7 @@ struct Sgd {
 
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
+    if (is_left_out(clip)) return;
     const auto rate = static_cast<float>(state->learning_rate);
     const bool first_step = state->step == 1;
     const float factor = gradient_factor(clip);

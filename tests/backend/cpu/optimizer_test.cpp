@@ -119,6 +119,37 @@ TEST(AdamW, DecaysMovesAndCorrectsTheBias) {
   });
 }
 
+/// A gradient norm of which nothing can be said.
+constexpr double bad_norms[] = {std::numeric_limits<double>::quiet_NaN(),
+                                std::numeric_limits<double>::infinity()};
+
+TEST(AdamW, ChangesNothingWhereTheNormIsNotFinite) {
+  for (const double norm : bad_norms)
+    on_every_device([&](Device& device) {
+      const auto g = numbers(storage, 1), p = numbers(storage, 2), m = numbers(storage, 3, 0.1),
+                 v = numbers(storage, 4, 0.1);
+      GuardedCall call(AdamWKernel{
+          .elements = elements, .epsilon = 1e-8, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1});
+      call.with(std::vector<double>{norm, 0.5}).with(g).with(p).with(m).with(v);
+      call.with_slices(two_slices(), {.learning_rate = 0.01, .step = 3}).run(device);
+      expect_close(call.result(2), widened(p), 0, "p");
+      expect_close(call.result(3), widened(m), 0, "m");
+      expect_close(call.result(4), widened(v), 0, "v");
+    });
+}
+
+TEST(Sgd, ChangesNothingWhereTheNormIsNotFinite) {
+  for (const double norm : bad_norms)
+    on_every_device([&](Device& device) {
+      const auto g = numbers(storage, 1), p = numbers(storage, 2), momentum = numbers(storage, 3);
+      GuardedCall call(SgdKernel{.elements = elements, .momentum = 0.9, .weight_decay = 0.1});
+      call.with(std::vector<double>{norm, 0.5}).with(g).with(p).with(momentum);
+      call.with_slices(two_slices(), {.learning_rate = 0.05, .step = 2}).run(device);
+      expect_close(call.result(2), widened(p), 0, "p");
+      expect_close(call.result(3), widened(momentum), 0, "momentum");
+    });
+}
+
 std::vector<double> sgd_expected(const std::vector<float>& p, const std::vector<float>& g,
                                  const std::vector<float>& momentum, bool first, bool nesterov) {
   auto expected = widened(p);
