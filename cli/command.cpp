@@ -106,6 +106,14 @@ void Command::option(std::string_view name, std::optional<std::string>& value,
       name, [&value](const std::string& text) { value = text; }, help);
 }
 
+void Command::optional_value(std::string_view name, std::optional<std::string>& value,
+                             const OptionHelp& help) {
+  impl_
+      ->add(
+          name, [&value](const std::string& text) { value = text; }, help)
+      ->expected(0, 1);
+}
+
 void Command::option(std::string_view name, std::optional<std::int64_t>& value,
                      const OptionHelp& help) {
   const auto store = [&value, where = std::string(name)](const std::string& text) {

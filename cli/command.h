@@ -34,6 +34,9 @@ class Command {
   void option(std::string_view name, std::optional<std::string>& value, const OptionHelp& help);
   void option(std::string_view name, std::optional<std::int64_t>& value, const OptionHelp& help);
   void option(std::string_view name, std::optional<double>& value, const OptionHelp& help);
+  /// Takes a value or none; without one it becomes empty.
+  void optional_value(std::string_view name, std::optional<std::string>& value,
+                      const OptionHelp& help);
   /// Takes one value or more.
   void options(std::string_view name, std::vector<std::string>& values, const OptionHelp& help);
   void flag(std::string_view name, bool& value, std::string_view text);

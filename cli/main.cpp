@@ -21,7 +21,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 17> verbs{
+constexpr std::array<Verb, 18> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
@@ -30,6 +30,7 @@ constexpr std::array<Verb, 17> verbs{
      {"fit", "corrects a hardware profile with the times of a real run", declare_fit},
      {"validate", "predicts measured runs, and prints the errors", declare_validate},
      {"train", "predicts, really trains, and compares", declare_train},
+     {"checkpoint", "lists, verifies and rewrites what runs have saved", declare_checkpoint},
      {"profile", "profiles steps of a running job", declare_profile},
      {"compare", "compares runs: predicted and profiled", declare_compare},
      {"record", "runs a PyTorch script on a machine without a GPU, and predicts it",
@@ -40,8 +41,6 @@ constexpr std::array<Verb, 17> verbs{
      {"convert", "writes a configuration for another tool", declare_convert},
      {"data", "turns text into tokens", declare_data},
      {"gui", "the desktop application: runs and traces, predicted over profiled", declare_gui}}};
-
-constexpr std::array<std::string_view, 1> later_verbs{"checkpoint"};
 
 std::string program_help() {
   std::string text =
@@ -69,11 +68,6 @@ std::string program_help() {
 }
 
 Error unknown_verb(const std::string& name) {
-  if (std::find(later_verbs.begin(), later_verbs.end(), name) != later_verbs.end()) {
-    return Error({.where = name,
-                  .what = "this verb is not there at this commit",
-                  .way_out = "--help lists those that are"});
-  }
   std::vector<std::string_view> names;
   for (const Verb& verb : verbs) names.push_back(verb.name);
   const auto near = nearest_word(name, names);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_probe.h"
 #include "backend/data/token_batch.h"
@@ -19,6 +21,7 @@
 #include "backend/launch/launcher.h"
 #include "backend/profile/job_notice.h"
 #include "backend/rendezvous/environment.h"
+#include "backend/train/fault_injector.h"
 #include "backend/train/train.h"
 #include "cli/device_choice.h"
 #include "cli/finished_run.h"
@@ -44,13 +47,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t most_ranks = 1024;
 constexpr std::int64_t most_threads = 4096;
+constexpr std::int64_t most_restarts = 1'000'000;
 
 struct TrainCommand {
   std::optional<std::string> file;
   JobOptions job;
   std::vector<std::string> data;
-  std::optional<std::int64_t> ranks, threads, profile_steps;
-  std::optional<std::string> device, communicator, cluster, folder, profile;
+  std::optional<std::int64_t> ranks, threads, profile_steps, max_restarts;
+  std::optional<std::string> device, communicator, cluster, folder, profile, resume;
   bool check = false;
   bool help_job = false;
   OutputOptions output;
@@ -168,14 +172,25 @@ void check_data(const NativeScenario& scenario) {
                  job.steps);
 }
 
+/// Checkpoints are days of work: a run that starts does not write among those of another.
+void refuse_over_checkpoints(const RunFolder& folder) {
+  const std::vector<NamedCheckpoint> there = named_checkpoints(checkpoints_of(folder.root));
+  if (there.empty()) return;
+  throw Error(
+      {.where = checkpoints_of(folder.root).string(),
+       .what = fmt::format("has checkpoints of another run, up to step {}", there.back().step),
+       .way_out = "give --resume to go on from them, give another -o, or remove them"});
+}
+
 /// What an earlier run left where this one writes, so that no figure of it is taken for one of
-/// this.
-void clear_results(const RunFolder& folder) {
+/// this. A run that goes on keeps its metrics.
+void clear_results(const RunFolder& folder, bool goes_on) {
   std::error_code ignored;
+  if (!goes_on) std::filesystem::remove(folder.metrics(), ignored);
   for (const auto& path :
-       {folder.summary(), folder.metrics(), folder.hardware(), folder.predicted_summary(),
-        folder.predicted_trace(), folder.predicted_buffers(), folder.predicted_choice(),
-        folder.comparison(), folder.comparison_text()}) {
+       {folder.summary(), folder.hardware(), folder.predicted_summary(), folder.predicted_trace(),
+        folder.predicted_buffers(), folder.predicted_choice(), folder.comparison(),
+        folder.comparison_text()}) {
     std::filesystem::remove(path, ignored);
   }
   std::filesystem::remove_all(folder.profiles(), ignored);
@@ -278,7 +293,7 @@ struct Prepared {
   std::unique_ptr<StartingNotice> starting = {};
 };
 Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
-                 const Environment& environment) {
+                 const Environment& environment, bool goes_on) {
   const Job& job = resolved.job;
   NativeScenario scenario = native_scenario_of(job, job.ranks, 0);
   scenario.job.threads = job.threads > 0 ? job.threads : threads_per_rank(job, environment);
@@ -287,13 +302,14 @@ Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
   check_memory(scenario, environment, ranks_here);  // lets go of the GPU, so before it is in use
   check_device(job);
   check_data(scenario);
-  check_weights(scenario);
+  if (!goes_on) check_weights(scenario);
   const std::optional<HardwareChoice> hardware = machine_of(options, job);
   const RunFolder folder{job.output};
   create_folder(folder.root);
   Prepared prepared{.lock = FolderLock(folder.root)};
   check_model_space(scenario);
-  clear_results(folder);
+  if (!goes_on) refuse_over_checkpoints(folder);
+  clear_results(folder, goes_on);
   prepared.starting = std::make_unique<StartingNotice>(folder.root, job.steps);
   note_assumptions(options.output, resolved.assumed);
   if (job.profile.start > job.steps)
@@ -323,12 +339,13 @@ std::string losses_text(const RunFolder& folder) {
   const std::string lines = read_whole(folder.metrics());
   if (lines.empty()) return "";
   const auto loss_of = [&](std::string_view line) {
-    return JsonValue::parse(line, folder.metrics().string()).at("loss").number();
+    const auto loss = JsonValue::parse(line, folder.metrics().string()).find("loss");
+    return loss ? fmt::format("{:.4f}", loss->number()) : "not finite";
   };
   const std::string_view text(lines.data(), lines.size() - 1);
   const std::string_view first = text.substr(0, text.find('\n'));
   const std::string_view last = text.substr(text.rfind('\n') + 1);
-  return fmt::format("loss {:.4f} to {:.4f} in {} steps", loss_of(first), loss_of(last),
+  return fmt::format("loss {} to {} in {} steps", loss_of(first), loss_of(last),
                      std::count(lines.begin(), lines.end(), '\n'));
 }
 
@@ -364,6 +381,11 @@ void report(const TrainCommand& options, const Job& job, ExitCode code) {
                  .way_out = "start it again",
                  .code = ExitCode::interrupted});
   }
+  if (!std::filesystem::exists(RunFolder{job.output}.summary()))
+    return options.output.note(
+        fmt::format("nothing was left to train: the checkpoint is that of step {} of {}; give "
+                    "more --steps to go on",
+                    steps_in({job.output}), job.steps));
   const FinishedRun run = read_run({job.output});
   const RunTraces traces = read_traces(run);
   write_figures(run, traces);
@@ -380,13 +402,70 @@ void report(const TrainCommand& options, const Job& job, ExitCode code) {
         fmt::format("run folder {}, pictures in figures/\n", run.folder.root.string()));
 }
 
-ExitCode launch_ranks(const Job& job) {
-  return launch({.ranks = job.ranks, .arguments = own_arguments(), .log_folder = job.output});
+/// Whether launcher or torchrun start the job again after a failure.
+bool is_restart(const Variables& variables) {
+  if (variables.contains(restart_variable)) return true;
+  const auto count = variables.find("TORCHELASTIC_RESTART_COUNT");
+  return count != variables.end() && count->second != "0" && !count->second.empty();
+}
+
+std::optional<ResumeChoice> resume_choice(const TrainCommand& options, const Variables& variables) {
+  const bool restarts = is_restart(variables);
+  if (!options.resume && !restarts) return std::nullopt;
+  const std::string given = options.resume.value_or("");
+  if (std::filesystem::is_regular_file(given)) {
+    throw Error({.where = "--resume",
+                 .what = fmt::format("{} is a file, and a checkpoint is a folder", given),
+                 .way_out = "give the job before --resume"});
+  }
+  ResumeChoice choice{
+      .newest = restarts || given.empty(), .checkpoint = {}, .may_start_anew = !options.resume};
+  if (!given.empty()) choice.checkpoint = std::filesystem::absolute(given).lexically_normal();
+  return choice;
+}
+
+/// Another start may help against what befell a rank; not against wrong input or numbers.
+bool may_help_to_restart(ExitCode code) {
+  return code == ExitCode::rank_lost || code == ExitCode::outside;
+}
+
+ExitCode launch_ranks(const TrainCommand& options, const Job& job) {
+  const std::int64_t most = options.max_restarts.value_or(0);
+  for (std::int64_t restarts = 0;; ++restarts) {
+    try {
+      return launch({.ranks = job.ranks, .arguments = own_arguments(), .log_folder = job.output});
+    } catch (const Error& error) {
+      if (restarts >= most || !may_help_to_restart(error.code())) throw;
+      options.output.note(fmt::format("{}\nrestart {} of {}, from the newest whole checkpoint",
+                                      error.what(), restarts + 1, most));
+      ::setenv(restart_variable, std::to_string(restarts + 1).c_str(), 1);
+    }
+  }
+}
+
+void check_restarts(const TrainCommand& options, const Environment& environment) {
+  if (!options.max_restarts) return;
+  if (*options.max_restarts < 0 || *options.max_restarts > most_restarts) {
+    throw Error(
+        {.where = "--max-restarts",
+         .what = fmt::format("expected 0 to {}, got {}", most_restarts, *options.max_restarts)});
+  }
+  const bool ours =
+      environment.started_by == StartedBy::user || environment.started_by == StartedBy::shardscope;
+  if (!ours) {
+    throw Error({.where = "--max-restarts",
+                 .what = fmt::format("{} starts the ranks here", name_of(environment.started_by)),
+                 .way_out = "let it restart them (torchrun --max-restarts), with --resume where it "
+                            "does not say that it does"});
+  }
 }
 
 ExitCode run_train(const TrainCommand& options) {
   if (options.help_job) return print(job_help()), ExitCode::done;
-  const Environment environment = read_environment(process_variables());
+  const Variables variables = process_variables();
+  const Environment environment = read_environment(variables);
+  check_restarts(options, environment);
+  const std::optional<ResumeChoice> resume = resume_choice(options, variables);
   const ResolvedJob resolved = resolved_job(options, environment);
   const Job& job = resolved.job;
   const bool is_rank = environment.started_by != StartedBy::user;
@@ -394,15 +473,18 @@ ExitCode run_train(const TrainCommand& options) {
   const bool leads = !launched_by_us && environment.rank == 0;
   TrainOptions rank_options{.quiet = options.output.quiet,
                             .results_in_files = options.output.json,
-                            .assumed = resolved.assumed};
+                            .assumed = resolved.assumed,
+                            .resume = resume};
   if (is_rank && environment.rank == 0) {
     if (const auto hardware = machine_of(options, job))
       tell_machine(hardware->profile, job.strategy.precision, rank_options);
   }
 
   std::optional<Prepared> prepared;
-  if (leads) prepared.emplace(prepare(options, resolved, environment));
-  const ExitCode code = is_rank ? train(job, environment, rank_options) : launch_ranks(job);
+  const bool goes_on = resume.has_value();
+  if (leads) prepared.emplace(prepare(options, resolved, environment, goes_on));
+  const ExitCode code =
+      is_rank ? train(job, environment, rank_options) : launch_ranks(options, job);
   const bool has_results = code == ExitCode::done || code == ExitCode::interrupted;
   if (leads && has_results) report(options, job, code);
   return code;
@@ -430,6 +512,15 @@ void declare_training_options(Command& command, TrainCommand& options) {
       "--profile", options.profile,
       {"START[:STEPS[:EVERY]]",
        "opens a profiling window of STEPS steps at step START, and again every EVERY steps"});
+  command.optional_value("--resume", options.resume,
+                         {"[CHECKPOINT]",
+                          "goes on from the newest whole checkpoint of the run folder, or from "
+                          "this one; under another "
+                          "strategy or number of ranks, too"});
+  command.option("--max-restarts", options.max_restarts,
+                 {"N",
+                  "starts the job again so often after a rank is lost or the disk fails, from "
+                  "the newest whole checkpoint (default: 0)"});
   command.flag("--check", options.check,
                "checks memory in every step: canaries, poison and counted allocations");
 }
@@ -454,6 +545,9 @@ void declare_train(Command& command) {
        {"torchrun --nproc-per-node 4 --no-python shardscope train job.json",
         "torchrun starts the ranks; if one is lost, the exit code is 4 and flight.<rank>.json says "
         "why"},
+       {"shardscope train job.json --ranks 4 --resume",
+        "goes on from the newest checkpoint of runs/job, here with more ranks; the job's key "
+        "checkpoint.every makes a run leave them"},
        {"shardscope train --model gpt2/ --data text/ --batch 2 --seq 128 --steps 10",
         "without a job file"}});
   command.action([options] { return run_train(*options); });

@@ -17,6 +17,7 @@ void declare_model(Command& command);
 void declare_schedule(Command& command);
 void declare_simulate(Command& command);
 void declare_calibrate(Command& command);
+void declare_checkpoint(Command& command);
 void declare_train(Command& command);
 void declare_compare(Command& command);
 void declare_convert(Command& command);

@@ -12,8 +12,9 @@
 
 namespace shardscope {
 
-LineFile::LineFile(std::filesystem::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644);
+LineFile::LineFile(std::filesystem::path path, Existing existing) : path_(std::move(path)) {
+  const int truncate = existing == Existing::started_anew ? O_TRUNC : 0;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | truncate | O_APPEND | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail();
 }
 

@@ -1,6 +1,7 @@
 // A text file that grows line by line.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -10,8 +11,8 @@ namespace shardscope {
 /// Error (ExitCode::outside) with the path and the system's reason.
 class LineFile {
  public:
-  /// Starts the file anew.
-  explicit LineFile(std::filesystem::path path);
+  enum class Existing : std::uint8_t { started_anew, continued };
+  explicit LineFile(std::filesystem::path path, Existing existing = Existing::started_anew);
   LineFile(LineFile&& other) noexcept;
   LineFile& operator=(LineFile&&) = delete;
   ~LineFile();

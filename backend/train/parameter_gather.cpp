@@ -1,13 +1,18 @@
 #include "backend/train/parameter_gather.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardscope {
 
 ParameterGather::ParameterGather(const Model& model, Executor& executor, Communicator& world)
+    : ParameterGather(model, executor, world, exact_storages(executor)) {}
+
+ParameterGather::ParameterGather(const Model& model, Executor& executor, Communicator& world,
+                                 std::vector<UnitStorage> storages)
     : executor_(executor),
       world_(world),
-      storages_(exact_storages(executor)),
+      storages_(std::move(storages)),
       places_(model.parameters.size()) {
   for (std::size_t u = 0; u < storages_.size(); ++u) {
     for (const FlatSlot& slot : storages_[u].unit->slots)

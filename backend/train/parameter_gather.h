@@ -12,11 +12,16 @@
 
 namespace shardscope {
 
-/// Gathers pieces of parameters on rank 0 from the ranks that hold the first replica's shards, so
-/// that no rank ever holds more than its shard and one piece. Between steps only.
+/// Gathers pieces of parameters, or of a state of them, on rank 0 from the ranks that hold the
+/// first replica's shards, so that no rank ever holds more than its shard and one piece. Between
+/// steps only.
 class ParameterGather {
  public:
+  /// Of parameters as exactly as they are kept.
   ParameterGather(const Model& model, Executor& executor, Communicator& world);
+  /// Of what `storages` hold.
+  ParameterGather(const Model& model, Executor& executor, Communicator& world,
+                  std::vector<UnitStorage> storages);
 
   /// All ranks call it with the same piece; on rank 0, `out` becomes elements [first, first +
   /// elements) of the parameter. On other ranks `out` is empty.

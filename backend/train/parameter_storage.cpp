@@ -31,15 +31,14 @@ constexpr std::string_view name_of(StoredParameters what) {
 }
 
 std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit,
-                                      StoredParameters what) {
+                                      std::string_view buffer_name, Dtype dtype) {
   const Schedule& schedule = executor.schedule();
   const std::string name =
-      fmt::format("{}:{}", name_of(what), unit.name.empty() ? "root" : unit.name);
+      fmt::format("{}:{}", buffer_name, unit.name.empty() ? "root" : unit.name);
   const std::optional<BufferId> buffer = executor.find(name);
   if (!buffer) return std::nullopt;
-  const PrecisionDtypes dtypes = dtypes_of(schedule.strategy.precision);
   UnitStorage storage{.unit = &unit,
-                      .dtype = what == StoredParameters::master ? dtypes.updated : dtypes.compute,
+                      .dtype = dtype,
                       .memory = executor.bytes(*buffer),
                       .device = &executor.device_memory()};
   storage.elements =
@@ -47,6 +46,13 @@ std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit
   if (!storage.is_whole())
     storage.first = shard_position(schedule.strategy, schedule.rank).index * unit.shard_elements;
   return storage;
+}
+
+std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit,
+                                      StoredParameters what) {
+  const PrecisionDtypes dtypes = dtypes_of(executor.schedule().strategy.precision);
+  return storage_of(executor, unit, name_of(what),
+                    what == StoredParameters::master ? dtypes.updated : dtypes.compute);
 }
 
 }  // namespace
@@ -71,6 +77,15 @@ std::vector<UnitStorage> unit_storages(const Executor& executor, StoredParameter
   std::vector<UnitStorage> storages;
   for (const Unit& unit : executor.schedule().units)
     if (const auto storage = storage_of(executor, unit, what)) storages.push_back(*storage);
+  return storages;
+}
+
+std::vector<UnitStorage> state_storages(const Executor& executor, const OptimizerState& state) {
+  const Dtype dtype = dtypes_of(executor.schedule().strategy.precision).updated;
+  std::vector<UnitStorage> storages;
+  for (const Unit& unit : executor.schedule().units)
+    if (const auto storage = storage_of(executor, unit, state.buffer, dtype))
+      storages.push_back(*storage);
   return storages;
 }
 

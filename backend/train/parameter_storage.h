@@ -1,9 +1,11 @@
 // Where a rank keeps its part of each parameter.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/executor/executor.h"
@@ -46,6 +48,16 @@ enum class StoredParameters : std::uint8_t { computed_with, master };
 
 /// That storage of all units that have it, in the schedule's order.
 std::vector<UnitStorage> unit_storages(const Executor& executor, StoredParameters what);
+
+/// A state that the optimizer keeps of each trained parameter.
+struct OptimizerState {
+  std::string_view name;    ///< PyTorch's
+  std::string_view buffer;  ///< how its buffers' names begin
+};
+inline constexpr std::array<OptimizerState, 3> optimizer_states{
+    {{"exp_avg", "adam_m"}, {"exp_avg_sq", "adam_v"}, {"momentum_buffer", "momentum"}}};
+/// The storage of a state in all units that have it; none where the optimizer has no such state.
+std::vector<UnitStorage> state_storages(const Executor& executor, const OptimizerState& state);
 
 /// The most exact storage of each unit: its master copy, or where it has none what is computed
 /// with.

@@ -5,14 +5,13 @@
 #include <thread>
 #include <vector>
 
-#include "backend/train/parameter_storage.h"
 #include "backend/train/random_weights.h"
 #include "core/model/model_weights.h"
 
 namespace shardscope {
 namespace {
 
-constexpr std::int64_t piece = 1 << 20;  // elements converted at once
+constexpr std::int64_t piece = 1 << 22;  // elements converted at once
 
 /// Drawing is what takes the time of a start: seconds for every hundred million parameters.
 int drawing_threads(const Job& job) {
@@ -45,13 +44,18 @@ ParameterSource start_weights(const Job& job, const Model& model) {
   };
 }
 
+void fill_storages(const ParameterSource& source, const Model& model,
+                   const std::vector<UnitStorage>& storages) {
+  for (const UnitStorage& storage : storages)
+    for (const StoredPart& part :
+         stored_parts(model, *storage.unit, storage.first, storage.elements))
+      fill_part(storage, part, source);
+}
+
 void load_start_weights(const ParameterSource& source, const Model& model,
                         const Executor& executor) {
   for (const StoredParameters what : {StoredParameters::computed_with, StoredParameters::master})
-    for (const UnitStorage& storage : unit_storages(executor, what))
-      for (const StoredPart& part :
-           stored_parts(model, *storage.unit, storage.first, storage.elements))
-        fill_part(storage, part, source);
+    fill_storages(source, model, unit_storages(executor, what));
 }
 
 }  // namespace shardscope

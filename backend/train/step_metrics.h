@@ -13,10 +13,11 @@ struct StepMetrics {
   double learning_rate = 0;
   double elapsed_s = 0;     ///< since the first step began
   double tokens_per_s = 0;  ///< of the whole job, this step
+  bool skipped = false;     ///< loss or norm was not finite, and the step changed nothing
 };
 
 /// The line of metrics.jsonl (docs/cli.md): loss, norm and learning rate with 17 digits, so that
-/// they read back bit for bit.
+/// they read back bit for bit; null for what is not finite.
 std::string to_json(const StepMetrics& metrics);
 
 }  // namespace shardscope

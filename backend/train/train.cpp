@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/comm/nccl/settings.h"
 #include "backend/cpu/cpu_device.h"
 #include "backend/cuda/cuda_device.h"
@@ -24,6 +25,7 @@
 #include "backend/profile/nccl_profile.h"
 #include "backend/profile/profile_signal.h"
 #include "backend/profile/profiler.h"
+#include "backend/train/fault_injector.h"
 #include "backend/train/line_file.h"
 #include "backend/train/progress.h"
 #include "backend/train/same_job.h"
@@ -32,6 +34,7 @@
 #include "backend/train/trainer.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
+#include "core/format/json_reader.h"
 #include "core/model/huggingface.h"
 #include "core/schedule/model_flops.h"
 #include "traces/chrome_writer.h"
@@ -79,14 +82,34 @@ std::vector<MemoryMark> first_mark(Device& device) {
   return marks;
 }
 
+/// The lines of metrics.jsonl up to `step`, whole ones only.
+std::string metrics_until(const std::filesystem::path& path, std::int64_t step) {
+  if (!is_there(path)) return {};
+  const std::string text = read_whole(path);
+  std::string kept;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
+    const std::string_view line(text.data() + begin, end - begin);
+    if (JsonValue::parse(line, path.string()).at("step").integer() > step) break;
+    kept += fmt::format("{}\n", line);
+  }
+  return kept;
+}
+
+LineFile metrics_file(const std::filesystem::path& path, const CheckpointReader* resumed_from) {
+  if (!resumed_from) return LineFile(path);
+  write_atomically(path, metrics_until(path, resumed_from->index().progress.step));
+  return LineFile(path, LineFile::Existing::continued);
+}
+
 /// What rank 0 leaves in the run folder before the first step.
-LineFile start_run_folder(const Job& job) {
+LineFile start_run_folder(const Job& job, const CheckpointReader* resumed_from) {
   const RunFolder folder{job.output};
   const std::filesystem::path config = config_path(job.model);
   if (config.extension() == ".json" && is_there(config))
     write_atomically(folder.config(), read_whole(config));
   write_atomically(folder.job(), to_json(job));
-  return LineFile(folder.metrics());
+  return metrics_file(folder.metrics(), resumed_from);
 }
 
 RunFacts facts_of(Trainer& trainer, const Communicator& world, const TrainOptions& options) {
@@ -120,6 +143,11 @@ void report_memory(Trainer& trainer, int rank) {
              allocations.ours, allocations.library, allocations.library_bytes);
 }
 
+std::string without_last_line_end(std::string text) {
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
 /// One run of `train`, after its parts have been made.
 class Run {
  public:
@@ -135,11 +163,18 @@ class Run {
         leads_(environment.rank == 0),
         options_(options),
         progress_(job.steps, options.quiet || !leads_) {
+    if (leads_) remove_partial(checkpoints_of(job.output));
     require_same_job(job, *world_);
-    if (leads_) metrics_.emplace(start_run_folder(job));
+    std::shared_ptr<CheckpointReader> checkpoint;
+    if (options.resume) checkpoint = open_checkpoint(*options.resume, job, *world_);
+    if (leads_) metrics_.emplace(start_run_folder(job, checkpoint.get()));
     note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
-    trainer_.emplace(job, *world_, *device_);
+    trainer_.emplace(job, *world_, *device_, checkpoint);
+    if (leads_ && checkpoint) tell_resumed(*checkpoint);
+    checkpointer_.emplace(job, *trainer_, *world_, session_.get());
     listeners_ = make_listeners(trainer_->schedule());
+    if (auto fault = fault_injector_of(process_variables(), environment.rank, trainer_->executor()))
+      listeners_.push_back(std::move(fault));
     trainer_->executor().set_probes(probes_of(listeners_));
     start_profiler();
     for (const std::string& note : trainer_->tokens().notes()) {
@@ -154,28 +189,56 @@ class Run {
       stop = result.requests.stop;
       progress_.show(result.metrics);
       if (metrics_) metrics_->append(to_json(result.metrics));
+      checkpointer_->after_step(stop || trainer_->steps_done() == job_.steps);
       tell_news();
     }
+    checkpointer_->finish();
     profiler_->finish();
     progress_.finish();
     tell_news();
+    if (leads_ && !options_.quiet) tell(checkpointer_->cost_text());
     return stop ? ExitCode::interrupted : ExitCode::done;
   }
 
   void leave_results() {
+    if (ran_steps_)
+      leave_trace();
+    else
+      leave_model();
+    // Nobody leaves while a peer may still read its memory.
+    trainer_->executor().between_steps([&] { world_->barrier(); });
+  }
+
+  /// Rank 0 knows of every part that was not saved.
+  void require_saved() const {
+    if (leads_) checkpointer_->require_saved();
+  }
+
+ private:
+  void leave_trace() {
     if (job_.check && !options_.quiet) report_memory(*trainer_, environment_.rank);
     const RunFacts facts = facts_of(*trainer_, *world_, options_);
-    if (job_.save_model) save_model(job_.output / "model", job_.model, *trainer_, *world_);
+    leave_model();
     Trace trace = profiled_trace(trainer_->executor(), device_name(), environment_.local_rank);
     profiler_->set_clock(trace, trainer_->executor().recorder().base_monotonic_ns());
     add_nccl_choices(trace);
     write_chrome_trace(trace, job_.output / fmt::format("trace.{}.json.gz", environment_.rank));
     if (leads_) write_summary(summarize(trace, facts), "train", job_.output / "summary.json");
-    // Nobody leaves while a peer may still read its memory.
-    trainer_->executor().between_steps([&] { world_->barrier(); });
   }
 
- private:
+  void leave_model() {
+    if (job_.save_model) save_model(job_.output / "model", job_.model, *trainer_, *world_);
+  }
+
+  void tell_resumed(const CheckpointReader& checkpoint) {
+    const TrainingProgress& from = checkpoint.index().progress;
+    if (!options_.quiet)
+      fmt::print(stderr, "goes on behind step {} of {}\n", from.step, checkpoint.folder().string());
+    if (from.data_tokens != trainer_->tokens().size())
+      fmt::print(stderr, "the data has {} tokens and had {}: other batches follow\n",
+                 trainer_->tokens().size(), from.data_tokens);
+  }
+
   std::string device_name() const { return job_.device + ": " + device_->description(); }
 
   void start_profiler() {
@@ -202,6 +265,7 @@ class Run {
   Trainer::StepResult run_step() {
     StopRequests requests{.stop = stop_request_.asked()};
     profiler_->add_request(requests);
+    ran_steps_ = true;
     const bool timed = profiler_->before_step(trainer_->steps_done() + 1);
     const Trainer::StepResult result = trainer_->run_step(requests, timed);
     profiler_->after_step(trainer_->steps_done(), result.requests);
@@ -209,7 +273,20 @@ class Run {
   }
 
   void tell_news() {
-    const std::string news = profiler_->take_news();
+    warn(without_last_line_end(checkpointer_->take_news()));
+    // All ranks saw the same.
+    const std::string seen = without_last_line_end(trainer_->take_news());
+    if (leads_) warn(seen);
+    tell(profiler_->take_news());
+  }
+
+  /// Also of a quiet run.
+  void warn(const std::string& news) {
+    if (!news.empty() && leads_ && options_.quiet) fmt::print(stderr, "{}\n", news);
+    tell(news);
+  }
+
+  void tell(const std::string& news) {
     if (news.empty()) return;
     if (leads_) return progress_.say(news);
     fmt::print(stderr, "{}\n", news);  // into the rank's log
@@ -231,6 +308,8 @@ class Run {
   std::vector<std::unique_ptr<Probe>> listeners_;
   std::optional<Profiler> profiler_;
   std::optional<Trainer> trainer_;
+  std::optional<Checkpointer> checkpointer_;
+  bool ran_steps_ = false;
 };
 
 }  // namespace
@@ -244,6 +323,7 @@ ExitCode train(const Job& job, const Environment& environment, const TrainOption
     Run run(job, environment, options, profile_signal, session);
     const ExitCode code = run.steps();
     run.leave_results();
+    run.require_saved();
     return code;
   });
 }

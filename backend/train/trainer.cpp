@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
+#include "backend/train/load_state.h"
 #include "backend/train/start_weights.h"
 #include "core/base/error.h"
 #include "core/model/read_model.h"
@@ -22,16 +25,17 @@ Model model_of(const Job& job) {
   return model;
 }
 
-BatchPlan usable_plan(const Job& job, const Model& model, const Communicator& world,
-                      const TokenStream& tokens) {
-  const BatchPlan plan{.token_start = job.token_start,
+/// Steps are counted from `start`.
+BatchPlan usable_plan(const Job& job, const TrainingProgress& start, const Model& model,
+                      const Communicator& world, const TokenStream& tokens) {
+  const BatchPlan plan{.token_start = start.next_token,
                        .batch = job.batch,
                        .length = job.seq,
                        .micro_batches = job.accumulate,
                        .rank = world.rank(),
                        .ranks = world.size(),
                        .vocabulary = model.decoder ? model.decoder->vocabulary : 0};
-  require_usable(tokens, plan, job.steps);
+  require_usable(tokens, plan, std::max<std::int64_t>(1, job.steps - start.step));
   return plan;
 }
 
@@ -46,6 +50,11 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
   return native_schedule(model, strategy, workload, world.rank(), device.target());
 }
 
+TrainingProgress start_of(const Job& job, const CheckpointReader* checkpoint) {
+  if (checkpoint) return checkpoint->index().progress;
+  return {.next_token = job.token_start, .seed = job.seed};
+}
+
 /// A NaN's sign says nothing.
 std::string text_of(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
@@ -56,34 +65,46 @@ std::size_t recorded_steps(const Job& job) {
   return static_cast<std::size_t>(first_steps + job.profile_steps);
 }
 
-void require_finite(const StepMetrics& metrics) {
-  if (std::isfinite(metrics.loss) && std::isfinite(metrics.gradient_norm)) return;
-  throw Error({.where = fmt::format("step {}", metrics.step),
-               .what = fmt::format("the loss is {} and the gradient norm {}", text_of(metrics.loss),
-                                   text_of(metrics.gradient_norm)),
-               .way_out = "lower lr.peak, warm up longer, or clip",
-               .code = ExitCode::not_finite});
+bool is_finite(const StepMetrics& metrics) {
+  return std::isfinite(metrics.loss) && std::isfinite(metrics.gradient_norm);
+}
+
+Error not_finite(const StepMetrics& metrics, const std::string& more = {}) {
+  return Error({.where = fmt::format("step {}", metrics.step),
+                .what = fmt::format("the loss is {} and the gradient norm {}{}",
+                                    text_of(metrics.loss), text_of(metrics.gradient_norm), more),
+                .way_out = "lower lr.peak, warm up longer, or clip",
+                .code = ExitCode::not_finite});
 }
 
 }  // namespace
 
-Trainer::Trainer(const Job& job, Communicator& world, Device& device)
+Trainer::Trainer(const Job& job, Communicator& world, Device& device,
+                 std::shared_ptr<CheckpointReader> resume_from)
     : job_(job),
+      resumed_from_(std::move(resume_from)),
+      start_(start_of(job, resumed_from_.get())),
       model_(model_of(job)),
       tokens_(TokenStream::open(job.data, job.token_format)),
       schedule_(schedule_of(job, model_, world, device)),
-      plan_(usable_plan(job, model_, world, tokens_)),
+      plan_(usable_plan(job, start_, model_, world, tokens_)),
       executor_(schedule_, device, world,
                 {.check = job.check, .recorded_steps = recorded_steps(job)}),
       inputs_(executor_.elements_of<std::int32_t>("tokens")),
       targets_(executor_.elements_of<std::int32_t>("targets")),
-      start_weights_(shardscope::start_weights(job, model_)) {
-  load_start_weights(start_weights_, model_, executor_);
+      start_weights_(resumed_from_ ? saved_parameters(resumed_from_, model_)
+                                   : shardscope::start_weights(job, model_)),
+      steps_done_(start_.step),
+      skipped_steps_(start_.skipped_steps) {
+  if (resumed_from_)
+    load_state(resumed_from_, model_, executor_);
+  else
+    load_start_weights(start_weights_, model_, executor_);
   executor_.run_init();
 }
 
 void Trainer::read_inputs() {
-  read_step(tokens_, plan_, steps_done_, inputs_, targets_);
+  read_step(tokens_, plan_, steps_done_ - start_.step, inputs_, targets_);
   executor_.write<std::int32_t>("tokens", inputs_);
   executor_.write<std::int32_t>("targets", targets_);
 }
@@ -98,12 +119,25 @@ Trainer::StepResult Trainer::run_step(const StopRequests& requests, bool timed) 
   const std::int64_t begin_ns = monotonic_ns();
   if (!first_step_ns_) first_step_ns_ = begin_ns;
   read_inputs();
+  StepResult result = run_once(requests, timed, begin_ns);
+  if (!is_finite(result.metrics)) result = settled(result, timed, begin_ns);
+  if (result.metrics.skipped) ++skipped_steps_;
+  ++steps_done_;
+  last_ = result.metrics;
+  return result;
+}
+
+/// Of the inputs that lie there.
+Trainer::StepResult Trainer::run_once(const StopRequests& requests, bool timed,
+                                      std::int64_t begin_ns) {
   // Summed over ranks: the loss, which the step starts at 0, and what they request.
   std::array<double, 2> loss{0, to_sum(requests)};
   executor_.write<double>("loss", loss);
+  const std::int64_t step = steps_done_ + 1;
   const double rate = learning_rate(job_.learning_rate, steps_done_, job_.steps);
-  ++steps_done_;
-  executor_.run_step({.learning_rate = rate, .step = steps_done_}, timed || is_timed(steps_done_));
+  // Steps that changed nothing do not count in the optimizer's averages.
+  executor_.run_step({.learning_rate = rate, .step = step - skipped_steps_},
+                     timed || is_timed(step));
 
   std::array<double, 2> clip{};
   executor_.read<double>("loss", loss);
@@ -111,14 +145,52 @@ Trainer::StepResult Trainer::run_step(const StopRequests& requests, bool timed) 
   const std::int64_t end_ns = monotonic_ns();
   const auto seconds = [](std::int64_t ns) { return Duration{ns}.seconds(); };
   const StepMetrics metrics{
-      .step = steps_done_,
+      .step = step,
       .loss = loss[0],
       .gradient_norm = clip[0],
       .learning_rate = rate,
-      .elapsed_s = seconds(end_ns - *first_step_ns_),
+      .elapsed_s = start_.elapsed_s + seconds(end_ns - *first_step_ns_),
       .tokens_per_s = static_cast<double>(tokens_per_step()) / seconds(end_ns - begin_ns)};
-  require_finite(metrics);
   return {.metrics = metrics, .requests = requests_of_sum(loss[1])};
+}
+
+/// What becomes of a step that was not finite; the same on all ranks, as its figures are.
+Trainer::StepResult Trainer::settled(StepResult bad, bool timed, std::int64_t begin_ns) {
+  // The optimizer goes by the norm: with a finite one it has changed the parameters.
+  const bool is_undone = !std::isfinite(bad.metrics.gradient_norm);
+  if (!is_undone || job_.on_not_finite == NotFinitePolicy::stop) throw not_finite(bad.metrics);
+  if (job_.on_not_finite == NotFinitePolicy::skip) {
+    bad.metrics.skipped = true;
+    news_ += fmt::format("step {} is skipped: the loss is {} and the gradient norm {}\n",
+                         bad.metrics.step, text_of(bad.metrics.loss),
+                         text_of(bad.metrics.gradient_norm));
+    return bad;
+  }
+  StepResult again = run_once({}, timed, begin_ns);
+  again.requests = bad.requests;
+  if (!is_finite(again.metrics))
+    throw not_finite(again.metrics,
+                     ", when run again, too: the data or the settings are the cause");
+  news_ += fmt::format(
+      "step {} gave the loss {} and the gradient norm {}, and {} and {} when run again: a fault of "
+      "a machine (its memory or its processor); the run goes on with the second result\n",
+      bad.metrics.step, text_of(bad.metrics.loss), text_of(bad.metrics.gradient_norm),
+      text_of(again.metrics.loss), text_of(again.metrics.gradient_norm));
+  return again;
+}
+
+TrainingProgress Trainer::progress() const {
+  TrainingProgress progress = start_;
+  if (steps_done_ == start_.step) return progress;
+  progress.step = steps_done_;
+  progress.skipped_steps = skipped_steps_;
+  progress.next_token = start_.next_token + (steps_done_ - start_.step) * tokens_per_step();
+  progress.data_tokens = tokens_.size();
+  progress.loss = last_.loss;
+  progress.gradient_norm = last_.gradient_norm;
+  progress.learning_rate = last_.learning_rate;
+  progress.elapsed_s = last_.elapsed_s;
+  return progress;
 }
 
 }  // namespace shardscope

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "backend/checkpoint/checkpoint_reader.h"
 #include "backend/comm/communicator.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
@@ -24,8 +28,10 @@ class Trainer {
  public:
   /// Collective over `world`; each rank gives the same job. Reads model and data, lays out memory,
   /// loads or draws the start weights. `job`, `world` and `device` must outlive the trainer. Throws
-  /// Error for whatever the job gets wrong.
-  Trainer(const Job& job, Communicator& world, Device& device);
+  /// Error for whatever the job gets wrong. With `resume_from`, goes on from that checkpoint,
+  /// whatever its layout: model, optimizer, schedule of the learning rate and data continue.
+  Trainer(const Job& job, Communicator& world, Device& device,
+          std::shared_ptr<CheckpointReader> resume_from = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -34,8 +40,8 @@ class Trainer {
     StopRequests requests;  ///< of any rank; the same on all
   };
   /// Runs the next step, timed operation by operation where asked for, and else where the run's
-  /// trace is to have it; `requests` are this rank's. Throws Error (ExitCode::not_finite) if loss
-  /// or norm went bad.
+  /// trace is to have it; `requests` are this rank's. Where loss or norm is not finite, the step
+  /// changes nothing, and the job's policy decides: Error (ExitCode::not_finite), or on.
   StepResult run_step(const StopRequests& requests = {}, bool timed = false);
 
   const Model& model() const { return model_; }
@@ -43,15 +49,23 @@ class Trainer {
   const Schedule& schedule() const { return schedule_; }
   Executor& executor() { return executor_; }
   const TokenStream& tokens() const { return tokens_; }
+  /// What was seen of steps that are not finite since the last call; empty: nothing.
+  std::string take_news() { return std::exchange(news_, {}); }
   std::int64_t steps_done() const { return steps_done_; }
+  /// Where training stands after the last step.
+  TrainingProgress progress() const;
   /// Inputs of all ranks in one step.
   std::int64_t tokens_per_step() const { return plan_.global_inputs() * plan_.micro_batches; }
 
  private:
   void read_inputs();
+  StepResult run_once(const StopRequests& requests, bool timed, std::int64_t begin_ns);
+  StepResult settled(StepResult bad, bool timed, std::int64_t begin_ns);
   bool is_timed(std::int64_t step) const;
 
   const Job& job_;
+  std::shared_ptr<CheckpointReader> resumed_from_;
+  TrainingProgress start_;  ///< where this process began
   Model model_;
   TokenStream tokens_;
   Schedule schedule_;  ///< before the plan: it refuses sizes that are not positive
@@ -60,6 +74,9 @@ class Trainer {
   std::vector<std::int32_t> inputs_, targets_;  ///< of a step, on their way to the device
   ParameterSource start_weights_;
   std::int64_t steps_done_ = 0;
+  std::int64_t skipped_steps_ = 0;
+  StepMetrics last_;
+  std::string news_;
   std::optional<std::int64_t> first_step_ns_;
 };
 

@@ -77,6 +77,12 @@ constexpr std::array communicator_choices{
     Choice<CommunicatorChoice>{CommunicatorChoice::nccl, "nccl"}};
 constexpr std::array record_choices{Choice<ProfileRecords>{ProfileRecords::kernels, "kernels"},
                                     Choice<ProfileRecords>{ProfileRecords::all, "all"}};
+constexpr std::array checkpoint_choices{Choice<CheckpointKind>{CheckpointKind::sharded, "sharded"},
+                                        Choice<CheckpointKind>{CheckpointKind::full, "full"},
+                                        Choice<CheckpointKind>{CheckpointKind::local, "local"}};
+constexpr std::array not_finite_choices{Choice<NotFinitePolicy>{NotFinitePolicy::stop, "stop"},
+                                        Choice<NotFinitePolicy>{NotFinitePolicy::skip, "skip"},
+                                        Choice<NotFinitePolicy>{NotFinitePolicy::rerun, "rerun"}};
 constexpr std::array device_choices{Choice<std::string_view>{"auto", "auto"},
                                     Choice<std::string_view>{"cpu", "cpu"},
                                     Choice<std::string_view>{"cuda", "cuda"}};
@@ -338,6 +344,26 @@ const std::vector<Key>& keys() {
        "too",
        [](V v, Job& j) { j.profile_records = choice(v, record_choices); },
        [](const Job& j) -> Json { return name_in(j.profile_records, record_choices); }},
+      {"checkpoint.every", "integer >= 0", "steps between checkpoints; 0: none",
+       [](V v, Job& j) { j.checkpoint.every = v.integer(0, most_steps); },
+       [](const Job& j) -> Json { return j.checkpoint.every; }},
+      {"checkpoint.keep", "integer >= 0", "the newest so many checkpoints stay; 0: all",
+       [](V v, Job& j) { j.checkpoint.keep = v.integer(0, most_steps); },
+       [](const Job& j) -> Json { return j.checkpoint.keep; }},
+      {"checkpoint.keep_every", "integer >= 0",
+       "checkpoints of steps that are multiples of it stay, too; 0: none",
+       [](V v, Job& j) { j.checkpoint.keep_every = v.integer(0, most_steps); },
+       [](const Job& j) -> Json { return j.checkpoint.keep_every; }},
+      {"checkpoint.kind", "sharded | full | local",
+       "sharded: each rank its part; full: whole tensors, which transformers loads; local: flat "
+       "shards as they are",
+       [](V v, Job& j) { j.checkpoint.kind = choice(v, checkpoint_choices); },
+       [](const Job& j) -> Json { return name_in(j.checkpoint.kind, checkpoint_choices); }},
+      {"on_not_finite", "stop | skip | rerun",
+       "where a loss is not finite: end the run, skip the step, or run it again to tell a fault of "
+       "the machine",
+       [](V v, Job& j) { j.on_not_finite = choice(v, not_finite_choices); },
+       [](const Job& j) -> Json { return name_in(j.on_not_finite, not_finite_choices); }},
       {"timeout", "time with unit", "longest wait in a collective", read_timeout,
        [](const Job& j) -> Json { return exact_text(Duration::from_seconds(j.timeout_s)); }},
       {"deterministic", "true | false",
@@ -482,6 +508,19 @@ std::vector<std::int64_t> numbers_of(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view name_of(CheckpointKind kind) {
+  for (const auto& [candidate, name] : checkpoint_choices)
+    if (candidate == kind) return name;
+  return {};
+}
+
+CheckpointKind parse_checkpoint_kind(std::string_view text, std::string_view where) {
+  for (const auto& [candidate, name] : checkpoint_choices)
+    if (text == name) return candidate;
+  throw Error({.where = std::string(where),
+               .what = fmt::format("\"{}\" is none of sharded, full, local", text)});
+}
 
 ProfileWindows parse_profile_windows(std::string_view text, std::string_view where) {
   const std::vector<std::int64_t> numbers = numbers_of(text);

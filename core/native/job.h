@@ -38,6 +38,32 @@ struct ProfileWindows {
   bool operator==(const ProfileWindows&) const = default;
 };
 
+/// How a checkpoint is laid out (docs/checkpoints.md).
+enum class CheckpointKind : std::uint8_t {
+  sharded,  ///< each rank writes its part of every tensor
+  full,     ///< rank 0 writes whole tensors, the model as a folder that transformers loads
+  local     ///< each rank writes its flat storage as it is
+};
+std::string_view name_of(CheckpointKind kind);
+/// Throws Error naming `where` and the choices.
+CheckpointKind parse_checkpoint_kind(std::string_view text, std::string_view where);
+
+/// When a run is saved, how, and which checkpoints stay.
+struct CheckpointPlan {
+  std::int64_t every = 0;       ///< steps; 0: never
+  std::int64_t keep = 3;        ///< the newest so many stay; 0: all
+  std::int64_t keep_every = 0;  ///< those whose step is a multiple stay as well; 0: none
+  CheckpointKind kind = CheckpointKind::sharded;
+  bool operator==(const CheckpointPlan&) const = default;
+};
+
+/// What happens where a step's loss or gradient norm is not finite. The step changes nothing then.
+enum class NotFinitePolicy : std::uint8_t {
+  stop,  ///< the run ends (ExitCode::not_finite)
+  skip,  ///< the run goes on with the next batch
+  rerun  ///< the step runs again; where it is finite then, the machine was at fault
+};
+
 /// "START[:STEPS[:EVERY]]"; `where` stands in errors.
 ProfileWindows parse_profile_windows(std::string_view text, std::string_view where);
 
@@ -73,6 +99,8 @@ struct Job {
   int profile_steps = 10;  ///< at the end of the run, each operation timed for the trace
   ProfileWindows profile;
   ProfileRecords profile_records = ProfileRecords::kernels;
+  CheckpointPlan checkpoint;
+  NotFinitePolicy on_not_finite = NotFinitePolicy::stop;
   double timeout_s = 60;         ///< longest wait in a collective
   bool deterministic = false;    ///< NCCL adds in one order, whatever the size
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one

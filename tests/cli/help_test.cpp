@@ -61,12 +61,6 @@ TEST(Program, GuessesAMistypedVerb) {
   EXPECT_EQ(outcome.errors, "shardscope: simulat: unknown verb; did you mean simulate?\n");
 }
 
-TEST(Program, SaysThatALaterVerbIsNotThereYet) {
-  const Outcome outcome = Workplace().run("checkpoint");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.errors, HasSubstr("not there at this commit"));
-}
-
 TEST(Program, SaysThatALaterOptionIsNotThereYet) {
   for (const char* option :
        {"--accelerate a.yaml", "--deepspeed d.json", "--pytorch 2.9", "--attention flash"}) {

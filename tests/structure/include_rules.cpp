@@ -76,7 +76,7 @@ const std::vector<LibraryRule>& library_rules() {
       {"fmt", {"fmt/"}, {"core/", "traces/", "sim/", "backend/", "gui/", "cli/", "tests/"}, true},
       {"nlohmann/json", {"nlohmann/"}, {"core/", "traces/", "sim/", "backend/", "cli/", "tests/"}},
       {"CLI11", {"CLI/"}, {"cli/"}, true},
-      {"zlib", {"zlib.h"}, {"traces/", "tests/traces/"}},
+      {"zlib", {"zlib.h"}, {"traces/", "backend/checkpoint/", "tests/traces/"}},
       {"SQLite", {"sqlite3.h"}, {"traces/import/", "tests/traces/"}},
       {"MPI", {"mpi.h"}, {"backend/comm/", "tests/backend/"}, true},
       {"CUDA",

@@ -1,0 +1,507 @@
+#include "backend/checkpoint/dcp_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "backend/checkpoint/checkpoint_writer.h"
+#include "backend/checkpoint/checksum.h"
+#include "backend/checkpoint/new_folder.h"
+#include "backend/checkpoint/pickle_text.h"
+#include "backend/checkpoint/streamed_file.h"
+#include "core/base/error.h"
+#include "core/format/atomic_file.h"
+#include "core/format/float_formats.h"
+#include "core/format/is_there.h"
+#include "core/model/read_model.h"
+#include "traces/import/pickle.h"
+#include "traces/import/text_input.h"
+
+namespace shardscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view metadata_name = ".metadata";
+constexpr std::string_view data_name = "__0_0.distcp";
+constexpr std::int64_t largest_metadata = std::int64_t{1} << 30;
+constexpr std::int64_t most_elements = std::int64_t{1} << 48;
+constexpr std::int64_t largest_chunk = (std::int64_t{1} << 32) - (1 << 20);  ///< bytes
+constexpr std::int64_t elements_at_once = std::int64_t{1} << 22;
+
+/// The pickled metadata, asked for by what its classes call their fields.
+class Metadata {
+ public:
+  explicit Metadata(const fs::path& path) : path_(path), pickle_(read(path)) {
+    if (!pickle_.problem().empty()) throw error(pickle_.problem());
+    if (name_of(pickle_.root()) != "Metadata") throw error("is no metadata of a checkpoint");
+  }
+
+  Error error(std::string what) const {
+    return Error({.where = path_.string(), .what = std::move(what), .way_out = {}});
+  }
+
+  PickleValue root() const { return pickle_.root(); }
+  /// The class of an object, without its module.
+  std::string_view name_of(PickleValue value) const {
+    const auto parts = pickle_.elements(value);
+    if (value.kind != PickleKind::object || parts.empty()) return {};
+    const std::string_view name = pickle_.text(parts[0]);
+    return name.substr(name.rfind('.') + 1);
+  }
+  PickleValue field(PickleValue object, std::string_view key) const {
+    const auto found = optional_field(object, key);
+    if (!found) throw error(fmt::format("{} has no {}", name_of(object), key));
+    return *found;
+  }
+  std::optional<PickleValue> optional_field(PickleValue object, std::string_view key) const {
+    const auto parts = pickle_.elements(object);
+    if (object.kind != PickleKind::object || parts.size() < 3) return std::nullopt;
+    return pickle_.find(parts[2], key);
+  }
+  std::span<const PickleValue> elements(PickleValue value) const { return pickle_.elements(value); }
+  std::string text(PickleValue value) const {
+    if (value.kind != PickleKind::text) throw error("a name that is no text");
+    return std::string(pickle_.text(value));
+  }
+  std::int64_t integer(PickleValue value) const {
+    const auto number = pickle_.integer(value);
+    if (!number || *number < 0) throw error("a size that is no number");
+    return *number;
+  }
+  /// Of a torch.Size.
+  Shape size(PickleValue value) const {
+    const auto parts = pickle_.elements(value);
+    if (name_of(value) != "Size" || parts.size() < 2) throw error("a size that is none");
+    const auto arguments = pickle_.elements(parts[1]);
+    if (arguments.size() != 1) throw error("a size that is none");
+    Shape shape;
+    for (const PickleValue& dimension : pickle_.elements(arguments[0]))
+      shape.push_back(std::min(integer(dimension), most_elements));
+    return shape;
+  }
+
+ private:
+  static Pickle read(const fs::path& path) {
+    const auto input = open_bytes(path);
+    return read_pickle(*input, path.string(),
+                       {.max_bytes = largest_metadata, .keeps_objects = true});
+  }
+
+  fs::path path_;
+  Pickle pickle_;
+};
+
+/// Elements of a shape; nothing where they are too many.
+std::optional<std::int64_t> checked_elements(const Shape& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t dimension : shape)
+    if (__builtin_mul_overflow(elements, dimension, &elements) || elements > most_elements)
+      return std::nullopt;
+  return elements;
+}
+
+bool fits_into(const Shape& offsets, const Shape& sizes, const Shape& shape) {
+  if (offsets.size() != shape.size() || sizes.size() != shape.size()) return false;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (offsets[i] > shape[i] || sizes[i] > shape[i] - offsets[i]) return false;
+  return true;
+}
+
+void to_floats(Dtype dtype, const std::byte* from, std::span<float> out) {
+  const auto converted = [&]<class Stored>(Stored stored, auto to_float) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      std::memcpy(&stored, from + i * sizeof stored, sizeof stored);
+      out[i] = to_float(stored);
+    }
+  };
+  switch (dtype) {
+    case Dtype::bfloat16:
+      return converted(std::uint16_t{}, float_of_bfloat16);
+    case Dtype::float16:
+      return converted(std::uint16_t{}, float_of_float16);
+    case Dtype::float64:
+      return converted(double{}, [](double value) { return static_cast<float>(value); });
+    default:
+      std::memcpy(out.data(), from, out.size_bytes());
+  }
+}
+
+}  // namespace
+
+bool is_dcp_folder(const fs::path& folder) { return is_there(folder / metadata_name); }
+
+DcpReader::DcpReader(fs::path folder) : folder_(std::move(folder)) { read_metadata(); }
+
+Error DcpReader::error(std::string what) const {
+  return Error({.where = folder_.string(), .what = std::move(what), .way_out = {}});
+}
+
+void DcpReader::read_metadata() {
+  const Metadata metadata(folder_ / metadata_name);
+  const auto tensors = metadata.elements(metadata.field(metadata.root(), "state_dict_metadata"));
+  for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) {
+    if (metadata.name_of(tensors[i + 1]) != "TensorStorageMetadata") continue;
+    Tensor tensor{.shape = metadata.size(metadata.field(tensors[i + 1], "size"))};
+    if (!checked_elements(tensor.shape))
+      throw metadata.error("a tensor of more than 2^48 elements");
+    tensors_.insert_or_assign(metadata.text(tensors[i]), std::move(tensor));
+  }
+  const auto places = metadata.elements(metadata.field(metadata.root(), "storage_data"));
+  std::map<std::string, std::map<Shape, Chunk>> chunks;
+  for (std::size_t i = 0; i + 1 < places.size(); i += 2) {
+    const std::string name = metadata.text(metadata.field(places[i], "fqn"));
+    const auto offset = metadata.optional_field(places[i], "offset");
+    if (!tensors_.contains(name) || !offset || offset->kind == PickleKind::none) continue;
+    if (const auto transformed = metadata.optional_field(places[i + 1], "transform_descriptors");
+        transformed && !metadata.elements(*transformed).empty())
+      throw metadata.error("files that were transformed (compressed) cannot be read");
+    Chunk chunk{.offsets = metadata.size(*offset), .sizes = {}};
+    chunk.file = file_of(metadata.text(metadata.field(places[i + 1], "relative_path")));
+    chunk.archive_offset = metadata.integer(metadata.field(places[i + 1], "offset"));
+    chunk.archive_bytes = metadata.integer(metadata.field(places[i + 1], "length"));
+    chunks[name].insert_or_assign(chunk.offsets, std::move(chunk));
+  }
+  for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) {
+    if (metadata.name_of(tensors[i + 1]) != "TensorStorageMetadata") continue;
+    const std::string name = metadata.text(tensors[i]);
+    for (const PickleValue& said : metadata.elements(metadata.field(tensors[i + 1], "chunks"))) {
+      const Shape offsets = metadata.size(metadata.field(said, "offsets"));
+      const auto found = chunks[name].find(offsets);
+      if (found == chunks[name].end())
+        throw metadata.error(fmt::format("no file is named for a chunk of {}", name));
+      found->second.sizes = metadata.size(metadata.field(said, "sizes"));
+      if (!fits_into(offsets, found->second.sizes, tensors_.at(name).shape))
+        throw metadata.error(fmt::format("a chunk lies outside of {}", name));
+      tensors_.at(name).chunks.push_back(found->second);
+    }
+  }
+}
+
+std::size_t DcpReader::file_of(const std::string& name) {
+  const auto found = file_numbers_.find(name);
+  if (found != file_numbers_.end()) return found->second;
+  const fs::path path = name;
+  if (name.empty() || path.filename() != path)
+    throw error(fmt::format("the metadata names a file outside of the folder: {}", name));
+  files_.emplace_back(folder_ / path);
+  return file_numbers_.emplace(name, files_.size() - 1).first->second;
+}
+
+/// A chunk's rows lie together in the tensor as far as its last dimensions are whole.
+DcpReader::Run DcpReader::run_at(Tensor& tensor, std::int64_t first) {
+  const Shape& shape = tensor.shape;
+  Shape at(shape.size());
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    at[i] = first % shape[i];
+    first /= shape[i];
+  }
+  for (Chunk& chunk : tensor.chunks) {
+    std::int64_t in_chunk = 0, run = 1;
+    bool holds = true, together = true;
+    for (std::size_t i = 0; i < shape.size() && holds; ++i) {
+      const std::int64_t inside = at[i] - chunk.offsets[i];
+      holds = inside >= 0 && inside < chunk.sizes[i];
+      in_chunk = in_chunk * chunk.sizes[i] + inside;
+    }
+    if (!holds) continue;
+    for (std::size_t i = shape.size(); i-- > 0 && together;) {
+      run *= chunk.sizes[i];
+      together = chunk.sizes[i] == shape[i];
+    }
+    return {.chunk = &chunk, .in_chunk = in_chunk, .elements = run - in_chunk % run};
+  }
+  return {};
+}
+
+std::vector<std::string> DcpReader::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
+}
+
+const Shape& DcpReader::shape(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw error(fmt::format("there is no tensor {}", name));
+  return found->second.shape;
+}
+
+void DcpReader::open_chunk(const std::string& name, Chunk& chunk) {
+  if (chunk.is_open) return;
+  const PositionedFile& file = files_[chunk.file];
+  chunk.tensor = find_archived_tensor(file, chunk.archive_offset, chunk.archive_bytes);
+  if (chunk.tensor.shape != chunk.sizes)
+    throw error(fmt::format("a chunk of {} has another shape than the metadata says", name));
+  std::uint32_t crc = 0;
+  for (std::int64_t done = 0; done < chunk.tensor.storage_bytes; done += elements_at_once) {
+    bytes_.resize(
+        static_cast<std::size_t>(std::min(elements_at_once, chunk.tensor.storage_bytes - done)));
+    file.read(chunk.tensor.storage_offset + done, bytes_);
+    crc = crc32_of(bytes_, crc);
+  }
+  if (crc != chunk.tensor.storage_crc32)
+    throw error(fmt::format("a chunk of {} is damaged: its checksum is {} and was {}", name,
+                            crc32_text(crc), crc32_text(chunk.tensor.storage_crc32)));
+  chunk.is_open = true;
+}
+
+void DcpReader::read(const std::string& name, std::int64_t first, std::span<float> out) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) throw error(fmt::format("there is no tensor {}", name));
+  Tensor& tensor = found->second;
+  const std::int64_t all = elements_of(tensor.shape),
+                     wanted = static_cast<std::int64_t>(out.size());
+  if (first < 0 || first > all || wanted > all - first)
+    throw error(fmt::format("{} has {} elements", name, all));
+  while (!out.empty()) {
+    const Run run = run_at(tensor, first);
+    if (!run.chunk) throw error(fmt::format("no chunk holds element {} of {}", first, name));
+    Chunk& chunk = *run.chunk;
+    open_chunk(name, chunk);
+    const std::int64_t count =
+        std::min({static_cast<std::int64_t>(out.size()), run.elements, elements_at_once});
+    const std::int64_t size = size_of(chunk.tensor.dtype).count;
+    bytes_.resize(static_cast<std::size_t>(count * size));
+    files_[chunk.file].read(chunk.tensor.offset + run.in_chunk * size, bytes_);
+    to_floats(chunk.tensor.dtype, bytes_.data(), out.first(static_cast<std::size_t>(count)));
+    out = out.subspan(static_cast<std::size_t>(count));
+    first += count;
+  }
+}
+
+// --- from PyTorch ---
+
+namespace {
+
+constexpr std::string_view states_of_pytorch[] = {"exp_avg", "exp_avg_sq", "momentum_buffer"};
+
+/// The name that ends in ".`wanted`", or is it; the shortest of several. `is_state`: whether names
+/// of an optimizer's state count, or the others.
+std::optional<std::string> name_ending_in(const std::vector<std::string>& names,
+                                          const std::string& wanted, bool is_state) {
+  const std::string dotted = "." + wanted;
+  std::optional<std::string> best;
+  for (const std::string& name : names) {
+    const bool of_state = name.starts_with("state.") || name.find(".state.") != std::string::npos;
+    if (of_state != is_state || (name != wanted && !name.ends_with(dotted))) continue;
+    if (!best || name.size() < best->size()) best = name;
+  }
+  return best;
+}
+
+struct Renamed {
+  std::string ours, theirs;
+  Shape shape;
+};
+
+std::vector<Renamed> renamed(const DcpReader& from, const Model& model) {
+  const std::vector<std::string> names = from.names();
+  std::vector<Renamed> all;
+  for (const Parameter& parameter : model.parameters) {
+    const auto refuse = [&](std::string what) {
+      throw Error({.where = from.folder().string(),
+                   .what = std::move(what),
+                   .way_out = "give the config.json of the model that was saved"});
+    };
+    const auto saved = name_ending_in(names, parameter.name, false);
+    if (!saved) refuse(fmt::format("{} is not there", parameter.name));
+    if (from.shape(*saved) != parameter.shape)
+      refuse(fmt::format("{} has another shape than the model's {}", *saved, parameter.name));
+    all.push_back({tensor_name(parameters_state, parameter.name), *saved, parameter.shape});
+    for (const std::string_view state : states_of_pytorch) {
+      const auto kept =
+          name_ending_in(names, fmt::format("state.{}.{}", parameter.name, state), true);
+      if (kept && from.shape(*kept) == parameter.shape)
+        all.push_back({tensor_name(state, parameter.name), *kept, parameter.shape});
+    }
+  }
+  return all;
+}
+
+/// Steps that the optimizer has done; 0 where none is saved.
+std::int64_t step_of(DcpReader& from) {
+  for (const std::string& name : from.names()) {
+    if (!name.ends_with(".step") || name.find("state.") == std::string::npos) continue;
+    if (!from.shape(name).empty()) continue;
+    float step = 0;
+    from.read(name, 0, {&step, 1});
+    return static_cast<std::int64_t>(step);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void import_dcp(DcpReader& from, const DcpImport& how, const fs::path& place) {
+  const Model model = read_model(how.config, {.class_name = {}, .dtype = Dtype::float32});
+  const std::vector<Renamed> tensors = renamed(from, model);
+  NewFolder folder(place);
+  CheckpointIndex index{.kind = CheckpointKind::sharded,
+                        .progress = {.step = step_of(from), .next_token = how.next_token},
+                        .layout = {.world = how.world,
+                                   .strategy = "of PyTorch",
+                                   .mesh = {},
+                                   .wrap = {},
+                                   .precision = "fp32"},
+                        .job = "{}",
+                        .files = {}};
+  for (int rank = 0; rank < how.world; ++rank) {
+    std::vector<StreamedTensor> part;
+    for (const Renamed& tensor : tensors) {
+      const std::int64_t all = elements_of(tensor.shape), each = (all + how.world - 1) / how.world;
+      const std::int64_t first = std::min(rank * each, all), elements = std::min(each, all - first);
+      if (elements == 0) continue;
+      part.push_back(
+          {.key = {.key = tensor.ours,
+                   .dtype = Dtype::float32,
+                   .crc32 = {},
+                   .pieces = {{.tensor = tensor.ours,
+                               .shape = tensor.shape,
+                               .first = first,
+                               .elements = elements}}},
+           .shape = {elements},
+           .values = [&from, name = tensor.theirs, first](std::int64_t at, std::span<float> out) {
+             from.read(name, first + at, out);
+           }});
+    }
+    index.files.push_back(
+        stream_file(folder.path(), shard_file_name(rank, how.world), std::move(part)));
+  }
+  write_atomically(folder.path() / "config.json", read_whole(how.config));
+  folder.take_place(index);
+}
+
+// --- to PyTorch ---
+
+namespace {
+
+/// A tensor of ours under PyTorch's name; `values` as for StreamedTensor.
+struct Exported {
+  std::string name;
+  Shape shape;
+  std::function<void(std::int64_t first, std::span<float> out)> values;
+  std::int64_t offset = 0, length = 0;  ///< of its archive
+};
+
+std::vector<Exported> exported(CheckpointReader& from) {
+  std::vector<Exported> all;
+  const TrainingProgress& progress = from.index().progress;
+  const auto step = static_cast<float>(progress.step - progress.skipped_steps);
+  for (const CheckpointReader::Tensor& tensor : from.tensors()) {
+    const auto [state, parameter] = split_tensor_name(tensor.name);
+    const bool is_model = state == parameters_state;
+    all.push_back({.name = is_model ? fmt::format("model.{}", parameter)
+                                    : fmt::format("optim.state.{}.{}", parameter, state),
+                   .shape = tensor.shape,
+                   .values = [&from, name = tensor.name](std::int64_t first, std::span<float> out) {
+                     from.read(name, first, out);
+                   }});
+    if (state == "exp_avg")
+      all.push_back({.name = fmt::format("optim.state.{}.step", parameter),
+                     .shape = {},
+                     .values = [step](std::int64_t, std::span<float> out) { out[0] = step; }});
+  }
+  return all;
+}
+
+void for_pieces(const Exported& tensor, const auto& use) {
+  std::vector<float> values;
+  const std::int64_t elements = elements_of(tensor.shape);
+  for (std::int64_t done = 0; done < elements; done += elements_at_once) {
+    values.resize(static_cast<std::size_t>(std::min(elements_at_once, elements - done)));
+    tensor.values(done, values);
+    use(std::as_bytes(std::span<const float>(values)));
+  }
+}
+
+void write_data(const fs::path& path, std::vector<Exported>& tensors) {
+  AtomicFile file(path);
+  std::int64_t offset = 0;
+  for (Exported& tensor : tensors) {
+    if (elements_of(tensor.shape) * 4 > largest_chunk) {
+      throw Error({.where = tensor.name,
+                   .what = fmt::format("has {} elements, and an archive of PyTorch at most 4 GiB",
+                                       elements_of(tensor.shape)),
+                   .way_out = "use `checkpoint merge`, whose files have no such limit"});
+    }
+    std::uint32_t crc = 0;
+    for_pieces(tensor, [&](std::span<const std::byte> bytes) { crc = crc32_of(bytes, crc); });
+    const ArchiveFrame frame = archive_frame(tensor.shape, crc);
+    file.write(frame.head);
+    for_pieces(tensor, [&](std::span<const std::byte> bytes) {
+      file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    });
+    file.write(frame.tail);
+    tensor.offset = offset;
+    tensor.length = static_cast<std::int64_t>(frame.head.size() + frame.tail.size()) +
+                    elements_of(tensor.shape) * 4;
+    offset += tensor.length;
+  }
+  file.commit();
+}
+
+constexpr std::string_view metadata_module = "torch.distributed.checkpoint.metadata";
+
+std::string object(std::string_view module, std::string_view name, const std::string& state) {
+  return pickled_name(module, name) + ")\x81" + state + "b";
+}
+std::string size_text(const Shape& shape) {
+  return pickled_name("torch", "Size") + pickled(shape) + "\x85R";
+}
+/// A dict of what stands between.
+std::string dict(const std::string& items) { return "}(" + items + "u"; }
+
+std::string tensor_metadata(const Shape& shape) {
+  const std::string properties = "(" + pickled_name("torch", "float32") +
+                                 pickled_name("torch.serialization", "_get_layout") +
+                                 pickled("torch.strided") + "\x85R" + "\x89" +
+                                 pickled_name(metadata_module, "_MEM_FORMAT_ENCODING") +
+                                 pickled(std::int64_t{0}) + "\x85R" + "\x89t";
+  const std::string chunk = object(metadata_module, "ChunkStorageMetadata",
+                                   dict(pickled("offsets") + size_text(Shape(shape.size(), 0)) +
+                                        pickled("sizes") + size_text(shape)));
+  return object(
+      metadata_module, "TensorStorageMetadata",
+      dict(pickled("properties") + object(metadata_module, "TensorProperties", properties) +
+           pickled("size") + size_text(shape) + pickled("chunks") + "]" + chunk + "a"));
+}
+
+std::string metadata_text(const std::vector<Exported>& tensors) {
+  std::string described, stored, names;
+  for (const Exported& tensor : tensors) {
+    described += pickled(tensor.name) + tensor_metadata(tensor.shape);
+    stored += object(metadata_module, "MetadataIndex",
+                     dict(pickled("fqn") + pickled(tensor.name) + pickled("offset") +
+                          size_text(Shape(tensor.shape.size(), 0)) + pickled("index") +
+                          pickled(std::int64_t{0}))) +
+              object("torch.distributed.checkpoint.filesystem", "_StorageInfo",
+                     dict(pickled("relative_path") + pickled(data_name) + pickled("offset") +
+                          pickled(tensor.offset) + pickled("length") + pickled(tensor.length)));
+    names += pickled(tensor.name);
+    // How a nested state dict was made flat: by its names, as they are.
+    names += "(" + pickled(tensor.name) + "t";
+  }
+  return "\x80\x02" +
+         object(metadata_module, "Metadata",
+                dict(pickled("state_dict_metadata") + dict(described) + pickled("planner_data") +
+                     dict(names) + pickled("storage_data") + dict(stored) +
+                     pickled("storage_meta") + "N" + pickled("version") + "N")) +
+         ".";
+}
+
+}  // namespace
+
+void export_dcp(CheckpointReader& from, const fs::path& place) {
+  NewFolder folder(place);
+  std::vector<Exported> tensors = exported(from);
+  write_data(folder.path() / data_name, tensors);
+  write_atomically(folder.path() / metadata_name, metadata_text(tensors));
+  folder.take_place();
+}
+
+}  // namespace shardscope

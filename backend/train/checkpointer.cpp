@@ -1,0 +1,232 @@
+#include "backend/train/checkpointer.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "backend/checkpoint/checkpoint_folder.h"
+#include "backend/checkpoint/checkpoint_writer.h"
+#include "core/base/error.h"
+#include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Rank 0's text, on all ranks.
+std::string from_rank_0(std::string text, Communicator& world) {
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  world.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0);
+  text.resize(static_cast<std::size_t>(length));
+  if (length > 0) world.broadcast(std::as_writable_bytes(std::span(text)), 0);
+  return text;
+}
+
+/// The thread that writes gives way to those that train.
+void be_nice() {
+  constexpr int niceness = 10;
+  const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
+  ::setpriority(PRIO_PROCESS, thread, niceness);
+}
+
+std::string new_attempt() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return fmt::format("{}-{}", ::getpid(),
+                     std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+std::string failure_key(std::int64_t step) { return fmt::format("checkpoint_failed/{}", step); }
+
+fs::path chosen_folder(const ResumeChoice& choice, const Job& job) {
+  const fs::path checkpoints = checkpoints_of(job.output);
+  if (choice.newest) {
+    std::vector<std::string> passed_over;
+    const auto newest = newest_whole(checkpoints, passed_over);
+    for (const std::string& line : passed_over) fmt::print(stderr, "{}\n", line);
+    if (newest) return newest->folder;
+  }
+  if (!choice.checkpoint.empty()) {
+    if (is_there(choice.checkpoint / checkpoint_index_name)) return choice.checkpoint;
+    throw Error({.where = choice.checkpoint.string(),
+                 .what = fmt::format("is no checkpoint: it has no {}", checkpoint_index_name),
+                 .way_out = "give a folder like RUN/checkpoints/step-00000050"});
+  }
+  if (choice.may_start_anew) return {};
+  throw Error({.where = checkpoints.string(),
+               .what = "there is no whole checkpoint to go on from",
+               .way_out = "give one with --resume CHECKPOINT, or start without --resume; the job's "
+                          "key checkpoint.every makes a run leave checkpoints"});
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(const Job& job, Trainer& trainer, Communicator& world,
+                           const JobSession* session)
+    : job_(job),
+      trainer_(trainer),
+      world_(world),
+      session_(session),
+      checkpoints_(checkpoints_of(job.output)),
+      attempt_(new_attempt()) {
+  if (job.checkpoint.every == 0) return;
+  attempt_ = from_rank_0(attempt_, world);
+  if (world.rank() == 0) config_ = read_whole(config_path(job.model));
+}
+
+Checkpointer::~Checkpointer() {
+  if (writing_.valid()) writing_.wait();
+}
+
+void Checkpointer::after_step(bool run_ends) {
+  if (job_.checkpoint.every == 0) return;
+  if (run_ends || trainer_.steps_done() % job_.checkpoint.every == 0) save();
+}
+
+bool Checkpointer::writes() const {
+  return job_.checkpoint.kind != CheckpointKind::full || world_.rank() == 0;
+}
+
+void Checkpointer::save() {
+  const auto begin = Clock::now();
+  finish();
+  staged_.stage(job_.checkpoint.kind, trainer_, world_);
+  cost_.stalled_s += seconds_since(begin);
+  if (!writes()) return;
+  saving_step_ = trainer_.steps_done();
+  writing_ = std::async(std::launch::async, [this, progress = trainer_.progress()] {
+    be_nice();
+    write_timed(progress);
+  });
+}
+
+void Checkpointer::write_timed(const TrainingProgress& progress) {
+  const auto begin = Clock::now();
+  write(progress);
+  cost_.written_s += seconds_since(begin);
+  cost_.bytes += staged_.bytes();
+  ++cost_.saves;
+}
+
+std::string Checkpointer::cost_text() const {
+  if (cost_.saves == 0) return {};
+  constexpr double megabyte = 1e6;
+  return fmt::format(
+      "{} checkpoints saved: training waited {:.3f} s for them in all, {:.0f} MB of rank {} were "
+      "written beside it at {:.0f} MB/s",
+      cost_.saves, cost_.stalled_s, static_cast<double>(cost_.bytes) / megabyte, world_.rank(),
+      static_cast<double>(cost_.bytes) / megabyte / cost_.written_s);
+}
+
+void Checkpointer::finish() {
+  if (!writing_.valid()) return;
+  try {
+    writing_.get();
+    last_failure_.clear();
+  } catch (const std::exception& error) {
+    last_failure_ =
+        fmt::format("the checkpoint of step {} was not saved: {}", saving_step_, error.what());
+    news_ += last_failure_ + "\n";
+  }
+}
+
+void Checkpointer::require_saved() const {
+  if (last_failure_.empty()) return;
+  throw Error({.where = checkpoints_.string(),
+               .what = last_failure_,
+               .way_out = {},
+               .code = ExitCode::outside});
+}
+
+/// Beside the training: nothing of trainer or communicator is touched but what never changes.
+void Checkpointer::write(const TrainingProgress& progress) {
+  const int rank = world_.rank(), world = world_.size();
+  const fs::path partial = checkpoints_ / partial_name(progress.step, attempt_);
+  try {
+    create_folder(partial);
+    if (job_.checkpoint.kind == CheckpointKind::full) {
+      const JsonValue config =
+          JsonValue::parse(config_, config_path(job_.model).string(), DuplicateKeys::last_wins);
+      return commit(partial, progress,
+                    write_whole_states(partial, trainer_.model(), config, staged_.whole_states()));
+    }
+    write_shard_file(partial, shard_file_name(rank, world), staged_.tensors());
+    if (rank != 0) return;
+    const auto half_timeout =
+        std::chrono::milliseconds(static_cast<std::int64_t>(job_.timeout_s * 500));
+    std::vector<StoredFile> files = wait_for_shard_files(
+        partial, world, half_timeout, [&] { return failure_of_others(progress.step); });
+    write_atomically(partial / "config.json", config_);
+    commit(partial, progress, std::move(files));
+  } catch (const std::exception& error) {
+    if (rank != 0) tell_failure(progress.step, error.what());
+    std::error_code ignored;
+    if (rank == 0) fs::remove_all(partial, ignored);
+    throw;
+  }
+}
+
+/// Not through the disk, which may be what failed.
+void Checkpointer::tell_failure(std::int64_t step, const std::string& what) {
+  try {
+    if (session_) store().set(failure_key(step), fmt::format("rank {}: {}", world_.rank(), what));
+  } catch (const Error&) {
+    // Then rank 0 waits until its time is over.
+  }
+}
+
+std::optional<std::string> Checkpointer::failure_of_others(std::int64_t step) {
+  if (!session_) return std::nullopt;
+  return store().peek(failure_key(step));
+}
+
+TcpStore& Checkpointer::store() {
+  constexpr std::chrono::seconds deadline{10};
+  if (!store_) store_.emplace(session_->meeting.connect(deadline));
+  return *store_;
+}
+
+void Checkpointer::commit(const fs::path& partial, const TrainingProgress& progress,
+                          std::vector<StoredFile> files) const {
+  const CheckpointIndex index{.kind = job_.checkpoint.kind,
+                              .progress = progress,
+                              .layout = layout(),
+                              .job = to_json(job_),
+                              .files = std::move(files)};
+  write_atomically(partial / checkpoint_index_name, to_json(index));
+  put_in_place(partial, checkpoints_ / checkpoint_name(progress.step));
+  remove_old(checkpoints_, job_.checkpoint);
+}
+
+CheckpointLayout Checkpointer::layout() const {
+  const Strategy& strategy = trainer_.schedule().strategy;
+  return {.world = world_.size(),
+          .strategy = std::string(name_of(strategy.sharding)),
+          .mesh = text_of(strategy.mesh),
+          .wrap = text_of(strategy.wrap),
+          .precision = std::string(name_of(strategy.precision))};
+}
+
+std::shared_ptr<CheckpointReader> open_checkpoint(const ResumeChoice& choice, const Job& job,
+                                                  Communicator& world) {
+  const std::string chosen =
+      from_rank_0(world.rank() == 0 ? chosen_folder(choice, job).string() : "", world);
+  if (chosen.empty()) return nullptr;
+  return std::make_shared<CheckpointReader>(chosen);
+}
+
+}  // namespace shardscope

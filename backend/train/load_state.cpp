@@ -1,0 +1,60 @@
+#include "backend/train/load_state.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backend/train/parameter_storage.h"
+#include "backend/train/start_weights.h"
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+ParameterSource saved_state(std::shared_ptr<CheckpointReader> checkpoint, const Model& model,
+                            std::string state) {
+  return [checkpoint = std::move(checkpoint), &model, state = std::move(state)](
+             ParameterId parameter, std::int64_t first, std::span<float> out) {
+    checkpoint->read(tensor_name(state, model.parameters[parameter.value].name), first, out);
+  };
+}
+
+void require_state(const CheckpointReader& checkpoint, const Model& model, std::string_view state,
+                   const std::vector<UnitStorage>& storages) {
+  for (const UnitStorage& storage : storages)
+    for (const FlatSlot& slot : storage.unit->slots) {
+      const Parameter& parameter = model.parameters[slot.parameter.value];
+      const std::string name = tensor_name(state, parameter.name);
+      const auto saved = checkpoint.find(name);
+      const auto refuse = [&](std::string what) {
+        return Error({.where = checkpoint.folder().string(),
+                      .what = std::move(what),
+                      .way_out = "resume with the model, trainable parameters and optimizer that "
+                                 "it was saved with"});
+      };
+      if (!saved)
+        throw refuse(fmt::format("{} is not in the checkpoint, which has {}", name,
+                                 fmt::join(checkpoint.states(), ", ")));
+      if (saved->shape != parameter.shape)
+        throw refuse(fmt::format("{} has the shape [{}], the model's has [{}]", name,
+                                 fmt::join(saved->shape, ", "), fmt::join(parameter.shape, ", ")));
+    }
+}
+
+}  // namespace
+
+ParameterSource saved_parameters(std::shared_ptr<CheckpointReader> checkpoint, const Model& model) {
+  return saved_state(std::move(checkpoint), model, std::string(parameters_state));
+}
+
+void load_state(const std::shared_ptr<CheckpointReader>& checkpoint, const Model& model,
+                const Executor& executor) {
+  require_state(*checkpoint, model, parameters_state, exact_storages(executor));
+  for (const OptimizerState& state : optimizer_states)
+    require_state(*checkpoint, model, state.name, state_storages(executor, state));
+  load_start_weights(saved_parameters(checkpoint, model), model, executor);
+  for (const OptimizerState& state : optimizer_states)
+    fill_storages(saved_state(checkpoint, model, std::string(state.name)), model,
+                  state_storages(executor, state));
+}
+
+}  // namespace shardscope

@@ -1,0 +1,22 @@
+// A rank's state of training out of a checkpoint.
+#pragma once
+
+#include <memory>
+
+#include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/executor/executor.h"
+#include "core/model/model.h"
+#include "core/model/model_folder.h"
+
+namespace shardscope {
+
+/// The parameters in a checkpoint, in place of start weights.
+ParameterSource saved_parameters(std::shared_ptr<CheckpointReader> checkpoint, const Model& model);
+
+/// Fills parameters and optimizer states; only what this rank keeps is read, however the checkpoint
+/// was laid out. Throws Error for a tensor that is missing or has another shape, before anything is
+/// changed.
+void load_state(const std::shared_ptr<CheckpointReader>& checkpoint, const Model& model,
+                const Executor& executor);
+
+}  // namespace shardscope

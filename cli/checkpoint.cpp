@@ -1,0 +1,368 @@
+// shardscope checkpoint: lists, verifies and rewrites what runs have saved.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/checkpoint/checkpoint_folder.h"
+#include "backend/checkpoint/checkpoint_reader.h"
+#include "backend/checkpoint/dcp_folder.h"
+#include "backend/checkpoint/rewrite.h"
+#include "cli/output_options.h"
+#include "cli/output_path.h"
+#include "cli/progress_line.h"
+#include "cli/summary_text.h"
+#include "cli/table.h"
+#include "cli/verb.h"
+#include "core/base/error.h"
+#include "core/format/is_there.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view schema = "shardscope.checkpoint/1";
+constexpr std::int64_t most_ranks = 1 << 20;
+
+struct CheckpointOptions {
+  std::vector<std::string> arguments;  ///< what to do, then checkpoints
+  std::optional<std::string> folder, to, model;
+  std::optional<std::int64_t> world, next_token;
+  OutputOptions output;
+};
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+/// The checkpoints that a path stands for: itself, or those of a run folder.
+std::vector<fs::path> checkpoints_at(const fs::path& place) {
+  if (is_there(place / checkpoint_index_name) || step_of_name(place.filename().string()))
+    return {place};
+  if (!is_there(place))
+    throw Error(
+        {.where = place.string(),
+         .what = "is not there",
+         .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+  std::vector<fs::path> found;
+  for (const fs::path& folder : {checkpoints_of(place), place})
+    for (const NamedCheckpoint& one : named_checkpoints(folder)) found.push_back(one.folder);
+  return found;
+}
+
+std::int64_t bytes_of(const CheckpointIndex& index) {
+  std::int64_t bytes = 0;
+  for (const StoredFile& file : index.files) bytes += file.bytes;
+  return bytes;
+}
+
+/// A checkpoint as `list` shows it.
+struct Listed {
+  fs::path folder;
+  std::optional<CheckpointIndex> index;  ///< none where it cannot be read
+  std::optional<std::string> why_not_whole;
+};
+
+Listed listed(const fs::path& folder) {
+  Listed one{.folder = folder, .index = {}, .why_not_whole = why_not_whole(folder)};
+  try {
+    one.index = read_checkpoint_index(folder);
+  } catch (const Error&) {
+    // why_not_whole says it.
+  }
+  return one;
+}
+
+Json json_of(const Listed& one) {
+  Json json{{"folder", one.folder.string()}, {"whole", !one.why_not_whole}};
+  json["fault"] = one.why_not_whole ? Json(*one.why_not_whole) : Json(nullptr);
+  if (!one.index) return json;
+  const auto& [kind, progress, layout, job, files] = *one.index;
+  json.update({{"step", progress.step},
+               {"kind", name_of(kind)},
+               {"loss", number_or_null(progress.loss)},
+               {"gradient_norm", number_or_null(progress.gradient_norm)},
+               {"learning_rate", progress.learning_rate},
+               {"next_token", progress.next_token},
+               {"elapsed_s", progress.elapsed_s},
+               {"world", layout.world},
+               {"strategy", layout.strategy},
+               {"mesh", layout.mesh},
+               {"wrap", layout.wrap},
+               {"precision", layout.precision},
+               {"files", files.size()},
+               {"size_bytes", bytes_of(*one.index)}});
+  return json;
+}
+
+ExitCode list(const CheckpointOptions& options, const std::vector<fs::path>& places) {
+  Json all = Json::array();
+  Table table({{"step", Align::right},
+               {"kind"},
+               {"loss", Align::right},
+               {"size", Align::right},
+               {"ranks", Align::right},
+               {"strategy"},
+               {"precision"},
+               {"state"}});
+  for (const fs::path& place : places)
+    for (const fs::path& folder : checkpoints_at(place)) {
+      const Listed one = listed(folder);
+      all.push_back(json_of(one));
+      const std::string state = one.why_not_whole.value_or("whole");
+      if (!one.index) {
+        table.row({folder.filename().string(), "", "", "", "", "", "", {state, Paint::warning}});
+        continue;
+      }
+      const TrainingProgress& progress = one.index->progress;
+      const CheckpointLayout& layout = one.index->layout;
+      table.row({std::to_string(progress.step),
+                 std::string(name_of(one.index->kind)),
+                 fmt::format("{:.4f}", progress.loss),
+                 rounded_text(Bytes{bytes_of(*one.index)}),
+                 std::to_string(layout.world),
+                 layout.strategy,
+                 layout.precision,
+                 {state, one.why_not_whole ? Paint::warning : Paint::plain}});
+    }
+  if (options.output.json)
+    print(dump({{"schema", schema}, {"checkpoints", all}}));
+  else if (all.empty())
+    print("no checkpoints\n");
+  else
+    print(table.text(options.output.painter()));
+  return ExitCode::done;
+}
+
+struct Verified {
+  std::vector<std::string> faults;
+  std::int64_t bytes = 0;
+  double seconds = 0;
+};
+
+Verified verified(const fs::path& folder) {
+  const auto begin = std::chrono::steady_clock::now();
+  Verified result;
+  try {
+    CheckpointReader reader(folder);
+    result.faults = reader.verify();
+    result.bytes = reader.bytes_read();
+  } catch (const Error& error) {
+    result.faults.emplace_back(error.what());
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+ExitCode verify(const CheckpointOptions& options, const std::vector<fs::path>& places) {
+  Json all = Json::array();
+  bool whole = true;
+  ProgressLine line(options.output);
+  for (const fs::path& place : places)
+    for (const fs::path& folder : checkpoints_at(place)) {
+      line.update("reads " + folder.string());
+      const Verified result = verified(folder);
+      whole = whole && result.faults.empty();
+      all.push_back({{"folder", folder.string()},
+                     {"whole", result.faults.empty()},
+                     {"faults", result.faults},
+                     {"read_bytes", result.bytes},
+                     {"elapsed_s", result.seconds}});
+      if (options.output.json) continue;
+      if (result.faults.empty())
+        print(fmt::format("{}: whole, {} read in {:.1f} s\n", folder.string(),
+                          rounded_text(Bytes{result.bytes}), result.seconds));
+      for (const std::string& fault : result.faults)
+        print(fmt::format("{}: {}\n", folder.string(), fault));
+    }
+  if (all.empty()) {
+    throw Error({.where = places.front().string(),
+                 .what = "has no checkpoints",
+                 .way_out = "give a run folder, or a checkpoint"});
+  }
+  if (options.output.json) print(dump({{"schema", schema}, {"checkpoints", all}}));
+  return whole ? ExitCode::done : ExitCode::no;
+}
+
+/// One checkpoint: of a run folder the newest whole one.
+fs::path one_checkpoint(const std::vector<fs::path>& places) {
+  if (places.size() != 1) {
+    throw Error({.where = "CHECKPOINT",
+                 .what = fmt::format("expected one, got {}", places.size()),
+                 .way_out = "give one checkpoint, or a run folder for its newest"});
+  }
+  if (is_there(places.front() / checkpoint_index_name)) return places.front();
+  std::vector<std::string> passed_over;
+  for (const fs::path& folder : {checkpoints_of(places.front()), places.front()})
+    if (const auto newest = newest_whole(folder, passed_over)) return newest->folder;
+  throw Error({.where = places.front().string(),
+               .what = passed_over.empty() ? "has no checkpoints" : passed_over.front(),
+               .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+}
+
+int world_of(const CheckpointOptions& options, std::int64_t unless_given) {
+  const std::int64_t world = options.world.value_or(unless_given);
+  if (world >= 1 && world <= most_ranks) return static_cast<int>(world);
+  throw Error(
+      {.where = "--world", .what = fmt::format("expected 1 to {}, got {}", most_ranks, world)});
+}
+
+enum class Layout { sharded, full, dcp };
+
+ExitCode tell_written(const CheckpointOptions& options, const fs::path& place,
+                      const fs::path& from) {
+  const CheckpointIndex index = read_checkpoint_index(place);
+  if (options.output.json)
+    print(dump({{"schema", schema},
+                {"folder", place.string()},
+                {"from", from.string()},
+                {"step", index.progress.step},
+                {"kind", name_of(index.kind)},
+                {"files", index.files.size()},
+                {"size_bytes", bytes_of(index)}}));
+  else
+    print(fmt::format("{}: step {}, {}, {} in {} files\n", place.string(), index.progress.step,
+                      name_of(index.kind), rounded_text(Bytes{bytes_of(index)}),
+                      index.files.size()));
+  return ExitCode::done;
+}
+
+/// A folder of torch.distributed.checkpoint as one of ours.
+ExitCode import_folder(const CheckpointOptions& options, const fs::path& from,
+                       const fs::path& place) {
+  if (!options.model) {
+    throw Error({.where = "--model",
+                 .what = fmt::format("{} does not say which model it is of", from.string()),
+                 .way_out = "give the model's folder or config.json"});
+  }
+  DcpReader reader(from);
+  import_dcp(reader,
+             {.config = config_path(*options.model),
+              .next_token = options.next_token.value_or(0),
+              .world = world_of(options, 1)},
+             place);
+  return tell_written(options, place, from);
+}
+
+ExitCode export_folder(const CheckpointOptions& options, const fs::path& from,
+                       const fs::path& place) {
+  CheckpointReader reader(from);
+  export_dcp(reader, place);
+  const std::int64_t step = reader.index().progress.step;
+  if (options.output.json)
+    print(dump({{"schema", schema},
+                {"folder", place.string()},
+                {"from", from.string()},
+                {"step", step},
+                {"kind", "dcp"}}));
+  else
+    print(
+        fmt::format("{}: step {}, for torch.distributed.checkpoint.load\n", place.string(), step));
+  return ExitCode::done;
+}
+
+ExitCode rewrite(const CheckpointOptions& options, const std::vector<fs::path>& places, Layout to) {
+  if (!options.folder)
+    throw Error({.where = "-o", .what = "no folder was given", .way_out = "give -o FOLDER"});
+  const fs::path place = *options.folder;
+  ProgressLine line(options.output);
+  if (places.size() == 1 && is_dcp_folder(places.front())) {
+    if (to != Layout::sharded) {
+      throw Error({.where = places.front().string(),
+                   .what = "is a checkpoint of PyTorch's",
+                   .way_out = "convert it with --to sharded first"});
+    }
+    return import_folder(options, places.front(), place);
+  }
+  const fs::path from = one_checkpoint(places);
+  refuse_over_input(place, from, "-o");
+  line.update(fmt::format("reads {}", from.string()));
+  if (to == Layout::dcp) return export_folder(options, from, place);
+  CheckpointReader reader(from);
+  if (to == Layout::full)
+    merge(reader, place);
+  else
+    reshard(reader, world_of(options, reader.index().layout.world), place);
+  return tell_written(options, place, from);
+}
+
+Layout layout_of(const CheckpointOptions& options) {
+  if (options.to == "sharded") return Layout::sharded;
+  if (options.to == "full") return Layout::full;
+  if (options.to == "dcp") return Layout::dcp;
+  throw Error({.where = "--to",
+               .what = options.to ? fmt::format("\"{}\" is none of sharded, full, dcp", *options.to)
+                                  : "no format was given",
+               .way_out = "give --to sharded, --to full or --to dcp"});
+}
+
+ExitCode run_checkpoint(const CheckpointOptions& options) {
+  const std::string action = options.arguments.empty() ? "" : options.arguments.front();
+  if (options.arguments.size() == 1) {
+    throw Error(
+        {.where = action,
+         .what = "no checkpoint was given",
+         .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+  }
+  if (action.empty())
+    throw Error({.where = {},
+                 .what = "nothing was asked for",
+                 .way_out = "say list, verify, convert, merge or reshard"});
+  const std::vector<fs::path> places(options.arguments.begin() + 1, options.arguments.end());
+  if (action == "list") return list(options, places);
+  if (action == "verify") return verify(options, places);
+  if (action == "merge") return rewrite(options, places, Layout::full);
+  if (action == "reshard") return rewrite(options, places, Layout::sharded);
+  if (action == "convert") return rewrite(options, places, layout_of(options));
+  throw Error({.where = action,
+               .what = "is none of list, verify, convert, merge, reshard",
+               .way_out = "`shardscope checkpoint --help` shows examples"});
+}
+
+}  // namespace
+
+void declare_checkpoint(Command& command) {
+  const auto options = std::make_shared<CheckpointOptions>();
+  command.positionals(
+      "list|verify|convert|merge|reshard CHECKPOINT", options->arguments,
+      "what to do; then checkpoints, or run folders for theirs. list: what there "
+      "is; verify: reads all and compares checksums; merge: whole tensors, a folder "
+      "that transformers loads; reshard: equal parts for --world ranks; convert: "
+      "either, by --to");
+  command.heading("What is written");
+  command.option("-o", options->folder, {"FOLDER", "the new checkpoint; must not be there yet"});
+  command.option("--to", options->to,
+                 {"sharded|full|dcp", "of convert; dcp: PyTorch's torch.distributed.checkpoint"});
+  command.option("--world", options->world,
+                 {"N", "of reshard and convert: files, one a rank (default: as it was saved)"});
+  command.heading("Of a checkpoint of PyTorch's (a folder with .metadata)");
+  command.option("--model", options->model, {"PATH", "the model's folder or config.json"});
+  command.option("--next-token", options->next_token,
+                 {"N", "global token offset at which the data goes on (default: 0)"});
+  declare_output_options(command, options->output);
+  command.examples(
+      {{"shardscope checkpoint list runs/job", "steps, losses, sizes, and which are whole"},
+       {"shardscope checkpoint verify runs/job/checkpoints/step-00000050",
+        "exit code 1 where a byte is not as it was written"},
+       {"shardscope checkpoint merge runs/job -o model",
+        "the newest one as a folder for transformers' from_pretrained"},
+       {"shardscope checkpoint reshard runs/job --world 8 -o resharded",
+        "parts of equal size for 8 ranks; `train --resume` does not need that"},
+       {"shardscope checkpoint convert runs/job --to dcp -o for_pytorch",
+        "for torch.distributed.checkpoint.load, FSDP1 and FSDP2"},
+       {"shardscope checkpoint convert from_pytorch --to sharded --model gpt2/ -o ours",
+        "what torch.distributed.checkpoint, FSDP or accelerate saved, for `train --resume ours`"}});
+  command.action([options] { return run_checkpoint(*options); });
+}
+
+}  // namespace shardscope

@@ -1,0 +1,302 @@
+// Jobs that are saved, disturbed and resumed, through the program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/cli/program.h"
+#include "tests/cli/started_program.h"
+
+namespace shardscope::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  Checkpoints() {
+    set_up_tiny_job(workplace_);
+    workplace_.write("job.json", job("", ""));
+  }
+
+  /// Eight steps, saved after each second one; `more` are further keys, `checkpoint` further keys
+  /// of that object.
+  static std::string job(const std::string& more, const std::string& checkpoint) {
+    return replaced(replaced(tiny_job(), "\"steps\": 3", "\"steps\": 8"), "{",
+                    R"({"checkpoint": {"every": 2, "keep": 0)" + checkpoint + "}," + more);
+  }
+
+  Outcome train(const std::string& arguments, const std::string& variables = "") const {
+    return run_program_with(variables, "train job.json --quiet --device cpu " + arguments);
+  }
+  Outcome run_program_with(const std::string& variables, const std::string& arguments) const {
+    StartedProgram::Variables set;
+    std::istringstream words(variables);
+    for (std::string word; words >> word;) {
+      const std::size_t equals = word.find('=');
+      set[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+    std::vector<std::string> command{SHARDSCOPE_PROGRAM};
+    std::istringstream rest(arguments);
+    for (std::string word; rest >> word;) command.push_back(word);
+    StartedProgram program(command, workplace_.path(), set);
+    const auto outcome = program.wait(long_enough);
+    EXPECT_TRUE(outcome) << arguments << " does not end";
+    return outcome.value_or(Outcome{});
+  }
+  Json json_of(const std::string& arguments, int code = 0) const {
+    const Outcome outcome = workplace_.run(arguments + " --json");
+    EXPECT_EQ(outcome.code, code) << arguments << ": " << outcome.errors;
+    return Json::parse(outcome.output);
+  }
+
+  /// Loss and norm of every step, as text.
+  std::string losses(const std::string& run) const {
+    std::string text;
+    std::istringstream lines(workplace_.read(run + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      text += line.substr(0, line.find("\"learning_rate\"")) + "\n";
+    return text;
+  }
+  std::vector<int> steps(const std::string& run) const {
+    std::vector<int> steps;
+    const Json list = json_of("checkpoint list " + run);
+    for (const Json& one : list["checkpoints"]) steps.push_back(one["step"]);
+    return steps;
+  }
+  void flip_last_byte(const std::string& name) const {
+    std::string bytes = workplace_.read(name);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    workplace_.write(name, bytes);
+  }
+
+  Workplace workplace_;
+};
+
+TEST_F(Checkpoints, ARunGoesOnFromTheNewest) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  ASSERT_EQ(train("-o run --steps 5").code, 0);
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 5));
+  const Outcome next = train("-o run --resume");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4, 5, 6, 8));
+}
+
+TEST_F(Checkpoints, ARunGoesOnFromTheOneThatIsGivenWithOtherRanks) {
+  ASSERT_EQ(train("-o run --strategy full_shard").code, 0);
+  const Outcome next = train(
+      "-o next --strategy no_shard --ranks 1 --batch 4 --resume run/checkpoints/step-00000006");
+  EXPECT_EQ(next.code, 0) << next.errors;
+  EXPECT_EQ(lines_of(losses("next")), 2u);
+}
+
+TEST_F(Checkpoints, WhatIsNoCheckpointIsRefused) {
+  EXPECT_THAT(train("-o run --resume model").errors, HasSubstr("is no checkpoint"));
+  EXPECT_THAT(train("-o run --resume").errors, HasSubstr("no whole checkpoint to go on from"));
+  EXPECT_THAT(run_program_with("", "train -o run --resume job.json").errors,
+              HasSubstr("give the job before --resume"));
+}
+
+TEST_F(Checkpoints, ANewRunDoesNotStartAmongThem) {
+  ASSERT_EQ(train("-o run").code, 0);
+  const Outcome again = train("-o run");
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.errors, HasSubstr("has checkpoints of another run, up to step 8"));
+  const Outcome nothing_left = train("-o run --resume");
+  EXPECT_EQ(nothing_left.code, 0) << nothing_left.errors;
+}
+
+TEST_F(Checkpoints, AreListedAndVerified) {
+  ASSERT_EQ(train("-o run").code, 0);
+  const Json list = json_of("checkpoint list run");
+  ASSERT_THAT(list["checkpoints"], SizeIs(4));
+  const Json& last = list["checkpoints"][3];
+  EXPECT_EQ(last["step"], 8);
+  EXPECT_EQ(last["kind"], "sharded");
+  EXPECT_EQ(last["world"], 2);
+  EXPECT_EQ(last["whole"], true);
+  EXPECT_EQ(json_of("checkpoint verify run/checkpoints/step-00000008")["checkpoints"][0]["whole"],
+            true);
+  const std::string shard = "run/checkpoints/step-00000006/shard-00001-of-00002.safetensors";
+  flip_last_byte(shard);
+  const Outcome verified = workplace_.run("checkpoint verify run");
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.output, AllOf(HasSubstr("step-00000008: whole"),
+                                     HasSubstr("in shard-00001-of-00002.safetensors is damaged")));
+  const Outcome resumed = train("-o next --resume run/checkpoints/step-00000006");
+  EXPECT_EQ(resumed.code, 2);
+  EXPECT_THAT(resumed.errors, HasSubstr("is damaged"));
+}
+
+TEST_F(Checkpoints, AreMergedAndResharded) {
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  EXPECT_EQ(json_of("checkpoint merge run -o merged")["kind"], "full");
+  EXPECT_EQ(json_of("checkpoint reshard merged --world 3 -o resharded")["files"], 3);
+  EXPECT_EQ(json_of("checkpoint convert resharded --to full -o again")["step"], 6);
+  // A detour over 3 ranks changes no byte.
+  for (const char* file : {"model.safetensors", "exp_avg.safetensors", "exp_avg_sq.safetensors"})
+    EXPECT_EQ(workplace_.read(std::string("again/") + file),
+              workplace_.read(std::string("merged/") + file));
+  // What the run itself leaves as its model.
+  EXPECT_EQ(workplace_.read("merged/model.safetensors"),
+            workplace_.read("run/model/model.safetensors"));
+  ASSERT_EQ(train("-o whole").code, 0);
+  for (const char* from : {"merged", "resharded", "again"}) {
+    const std::string name = std::string("from_") + from;
+    ASSERT_EQ(train("-o " + name + " --resume " + from).code, 0) << from;
+    const std::string all = losses("whole");
+    EXPECT_EQ(losses(name), all.substr(all.find("{\"step\": 7"))) << from;
+  }
+  EXPECT_THAT(workplace_.run("checkpoint merge run -o merged").errors,
+              HasSubstr("is there already"));
+}
+
+TEST_F(Checkpoints, GoThroughPyTorchsFormat) {
+  ASSERT_EQ(train("-o run --steps 6").code, 0);
+  EXPECT_EQ(json_of("checkpoint convert run --to dcp -o dcp")["step"], 6);
+  const Outcome no_model = workplace_.run("checkpoint convert dcp --to sharded -o back");
+  EXPECT_EQ(no_model.code, 2);
+  EXPECT_THAT(no_model.errors, HasSubstr("--model"));
+  // 6 steps of 2 ranks with 2 sequences of 8.
+  EXPECT_EQ(json_of("checkpoint convert dcp --to sharded --model model --next-token 192 "
+                    "--world 3 -o back")["step"],
+            6);
+  ASSERT_EQ(train("-o whole").code, 0);
+  ASSERT_EQ(train("-o next --resume back").code, 0);
+  const std::string all = losses("whole");
+  EXPECT_EQ(losses("next"), all.substr(all.find("{\"step\": 7")));
+}
+
+TEST_F(Checkpoints, BadUseIsOneLine) {
+  ASSERT_EQ(train("-o run").code, 0);
+  for (const auto& [arguments, says] :
+       {std::pair{"checkpoint", "say list, verify, convert, merge or reshard"},
+        std::pair{"checkpoint shrink run", "is none of list"},
+        std::pair{"checkpoint list", "no checkpoint was given"},
+        std::pair{"checkpoint list nowhere", "is not there"},
+        std::pair{"checkpoint merge run", "give -o FOLDER"},
+        std::pair{"checkpoint convert run -o x", "no format was given"},
+        std::pair{"checkpoint reshard run --world 0 -o x", "expected 1 to"},
+        std::pair{"checkpoint verify model", "has no checkpoints"}}) {
+    const Outcome outcome = workplace_.run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments;
+    EXPECT_THAT(outcome.errors, HasSubstr(says)) << arguments;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  }
+}
+
+TEST_F(Checkpoints, ALostRankIsRestartedFromTheNewest) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome lost = train("-o lost", "SHARDSCOPE_FAULT=kill,rank=1,step=6");
+  EXPECT_EQ(lost.code, 4) << lost.errors;
+  const Outcome restarted = train("-o run --max-restarts 1", "SHARDSCOPE_FAULT=kill,rank=1,step=6");
+  EXPECT_EQ(restarted.code, 0) << restarted.errors;
+  EXPECT_EQ(losses("run"), losses("whole"));
+  // Also before there is one.
+  const Outcome anew = train("-o anew --max-restarts 1", "SHARDSCOPE_FAULT=kill,rank=0,step=1");
+  EXPECT_EQ(anew.code, 0) << anew.errors;
+  EXPECT_EQ(losses("anew"), losses("whole"));
+}
+
+TEST_F(Checkpoints, ARankThatHangsIsRestarted) {
+  workplace_.write("job.json", job(R"("timeout": "3 s",)", ""));
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = train("-o run --max-restarts 1", "SHARDSCOPE_FAULT=hang,rank=1,step=5");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+TEST_F(Checkpoints, WrongInputIsNotTriedAgain) {
+  const Outcome outcome = train("-o run --max-restarts 3", "SHARDSCOPE_FAULT=explode");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("is no fault"));
+}
+
+TEST_F(Checkpoints, AFullDiskCostsTheCheckpointAndNotTheRun) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = train("-o run", "LD_PRELOAD=" SHARDSCOPE_FILE_FAULTS
+                                          " SHARDSCOPE_FILE_FAULT=fail,number=150,rank=1");
+  EXPECT_EQ(outcome.code, 3) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("the checkpoint of step 8 was not saved"));
+  EXPECT_EQ(losses("run"), losses("whole"));
+  EXPECT_EQ(json_of("checkpoint verify run")["checkpoints"].size(), steps("run").size());
+}
+
+TEST_F(Checkpoints, SigtermSavesAndLeaves) {
+  workplace_.write("job.json", replaced(job("", ""), "\"steps\": 8", "\"steps\": 9000000"));
+  StartedProgram program({SHARDSCOPE_PROGRAM, "train", "job.json", "--quiet", "-o", "run"},
+                         workplace_.path());
+  ASSERT_TRUE(comes_true([&] {
+    return workplace_.has("run/metrics.jsonl") &&
+           lines_of(workplace_.read("run/metrics.jsonl")) >= 3;
+  }));
+  ::kill(program.id(), SIGTERM);
+  const auto outcome = program.wait(long_enough);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->code, 130) << outcome->errors;
+  const auto done = static_cast<int>(lines_of(workplace_.read("run/metrics.jsonl")));
+  EXPECT_EQ(steps("run").back(), done);
+}
+
+class NotFinite : public Checkpoints {
+ protected:
+  Outcome train_under(const std::string& policy, const std::string& run,
+                      const std::string& fault) const {
+    workplace_.write("job.json", job(R"("on_not_finite": ")" + policy + "\",", ""));
+    return train("-o " + run, fault);
+  }
+  const std::string nan_ = "SHARDSCOPE_FAULT=nan,rank=1,step=5,operation=all_gather:root";
+};
+
+TEST_F(NotFinite, StopsWithCodeFive) {
+  const Outcome outcome = train_under("stop", "run", nan_);
+  EXPECT_EQ(outcome.code, 5);
+  EXPECT_THAT(outcome.errors, HasSubstr("step 5: the loss is nan"));
+  EXPECT_THAT(steps("run"), ElementsAre(2, 4));
+}
+
+TEST_F(NotFinite, SkipsTheStepAlone) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = train_under("skip", "run", nan_);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  std::istringstream lines(workplace_.read("run/metrics.jsonl"));
+  std::vector<Json> steps;
+  for (std::string line; std::getline(lines, line);) steps.push_back(Json::parse(line));
+  ASSERT_EQ(steps.size(), 8u);
+  EXPECT_TRUE(steps[4]["loss"].is_null());
+  EXPECT_EQ(steps[4]["skipped"], true);
+  for (const int good : {0, 1, 2, 3, 5, 6, 7}) EXPECT_TRUE(steps[good]["loss"].is_number()) << good;
+  // Skipped steps are not those of the optimizer: a run that goes on knows how many there were.
+  ASSERT_EQ(train("-o next --resume run/checkpoints/step-00000006").code, 0);
+  const std::string all = losses("run");
+  EXPECT_EQ(losses("next"), all.substr(all.find("{\"step\": 7")));
+}
+
+TEST_F(NotFinite, ARerunThatDiffersIsTheMachinesFault) {
+  ASSERT_EQ(train("-o whole").code, 0);
+  const Outcome outcome = train_under("rerun", "run", nan_);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("a fault of a machine"));
+  EXPECT_EQ(losses("run"), losses("whole"));
+}
+
+TEST_F(NotFinite, ARerunThatIsTheSameIsNot) {
+  workplace_.write("job.json",
+                   job(R"("on_not_finite": "rerun", "lr": {"peak": 1e38}, "clip": null,)", ""));
+  const Outcome outcome = train("-o run");
+  EXPECT_EQ(outcome.code, 5) << outcome.errors;
+  EXPECT_THAT(outcome.errors, HasSubstr("when run again, too"));
+}
+
+}  // namespace
+}  // namespace shardscope::testing
