@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Several ranks on one GPU: losses of every strategy beside those of one rank, the same bits twice, a rank that is killed
-or hangs, device memory beside what is predicted. Writes REPORT/ranks.json after every figure; times mean nothing."""
+or hangs, one that is restarted, a run that resumes, device memory beside what is predicted. Writes REPORT/ranks.json after every figure; times mean nothing."""
 import argparse
 import ctypes
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,7 +76,7 @@ class RanksBench:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.memory = DeviceMemory() if not options.dry else None
         self.result = {"schema": "shardscope.gpu_ranks/1", "device": self.device, "steps": self.steps, "losses": [],
-                       "same_bits_twice": None, "lost_ranks": [], "memory": [], "failed": []}
+                       "same_bits_twice": None, "lost_ranks": [], "resumed": [], "memory": [], "failed": []}
 
     def save(self):
         part = self.report / "ranks.json.part"
@@ -107,12 +108,13 @@ class RanksBench:
         file.write_text(json.dumps(job))
         return [self.options.programs / "shardscope", "train", file, "--json", "--quiet", "-o", run], run
 
-    def train(self, name, strategy, ranks, **more):
+    def train(self, name, strategy, ranks, options=(), variables=(), **more):
         command, run = self.command(name, strategy, ranks, **more)
+        command += options
         limit = min(90, self.deadline - time.monotonic())
         if limit < 3:
             raise OutOfTime()
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=os.environ | dict(variables))
         if done.returncode != 0:
             raise RuntimeError(f"{name}: exit code {done.returncode}: {done.stderr.strip()[-400:]}")
         lines = (run / "metrics.jsonl").read_text().splitlines()
@@ -153,6 +155,27 @@ class RanksBench:
                                           "bound_s": bound_s, "left_running": len(left), "said": said.strip()[-600:],
                                           "passed": passed})
         return None if passed else f"exit code {job.returncode} after {elapsed:.1f} s, {len(left)} left: {said[-300:]}"
+
+    def check_resumed(self, kind):
+        """A run that was saved half-way goes on with the bits of one that was not."""
+        whole, _ = self.train("whole", "full_shard", 2)
+        checkpoint, name = {"every": 2, "kind": kind}, f"resumed.{kind}"
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.train(name, "full_shard", 2, checkpoint=checkpoint, steps=self.steps // 2)
+        losses, _ = self.train(name, "full_shard", 2, options=["--resume"], checkpoint=checkpoint)
+        passed = losses == whole
+        self.result["resumed"].append({"how": kind, "passed": passed})
+        return None if passed else f"{losses} are not {whole}"
+
+    def check_restarted(self):
+        """A rank is lost in step 2, whose operations are walked, and the job starts again from step 1."""
+        whole, _ = self.train("whole", "full_shard", 2)
+        shutil.rmtree(self.folder / "restarted", ignore_errors=True)
+        losses, _ = self.train("restarted", "full_shard", 2, options=["--max-restarts", "1"], checkpoint={"every": 1},
+                               variables=[("SHARDSCOPE_FAULT", "kill,rank=1,step=2")])
+        passed = losses == whole
+        self.result["resumed"].append({"how": "restarted", "passed": passed})
+        return None if passed else f"{losses} are not {whole}"
 
     def wait_for_steps(self, job, run):
         until = min(time.monotonic() + 60, self.deadline)
@@ -211,6 +234,9 @@ class RanksBench:
                      lambda: self.check_lost_rank("killed", signal.SIGKILL, self.beyond_s))
         self.guarded("a rank that hangs",
                      lambda: self.check_lost_rank("hung", signal.SIGSTOP, self.timeout_s + self.beyond_s))
+        for kind in ("sharded", "full", "local"):
+            self.guarded(f"a run that resumes from {kind}", lambda: self.check_resumed(kind))
+        self.guarded("a rank that is restarted", self.check_restarted)
         if self.memory is not None:
             self.guarded("memory of the device", self.check_memory)
 
