@@ -68,7 +68,7 @@ class Kernel {
  public:
   constexpr Kernel() = default;
   template <KernelStruct K>
-  constexpr Kernel(K kernel) : variant_(std::move(kernel)) {}
+  constexpr Kernel(K kernel) : variant_(std::move(kernel)) {}  // NOLINT: implicit
 
   constexpr KernelKind kind() const { return static_cast<KernelKind>(variant_.index()); }
   Dtype dtype() const;

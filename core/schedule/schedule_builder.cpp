@@ -30,7 +30,9 @@ BufferId ScheduleBuilder::add_buffer(const std::string& name, MemoryCategory cat
   return BufferId::of(schedule_.buffers.size() - 1);
 }
 
-GroupId ScheduleBuilder::add_group(Group group) { return {find_or_add(schedule_.groups, group)}; }
+GroupId ScheduleBuilder::add_group(const Group& group) {
+  return {find_or_add(schedule_.groups, group)};
+}
 
 Operand ScheduleBuilder::part(BufferId buffer, const Elements& elements, Access access) {
   return {buffer, bytes_of(elements.first, elements.dtype),

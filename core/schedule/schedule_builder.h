@@ -38,7 +38,7 @@ class ScheduleBuilder {
   enum class Life : std::uint8_t { from_use, persistent };
   BufferId add_buffer(const std::string& name, MemoryCategory category, Bytes bytes,
                       UnitId unit = {}, Life life = Life::from_use);
-  GroupId add_group(Group group);
+  GroupId add_group(const Group& group);
 
   Operand whole(BufferId buffer, Access access) const {
     return {buffer, {}, schedule_.at(buffer).bytes, access};

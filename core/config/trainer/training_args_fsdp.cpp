@@ -121,7 +121,7 @@ std::vector<std::string> words_of(const ConfigValue& fsdp) {
 
 /// _apply_legacy_fsdp_to_config: the words never overrule a key of fsdp_config.
 void apply_words(FsdpArguments& result, const ConfigValue& fsdp) {
-  result.warnings.push_back(
+  result.warnings.emplace_back(
       fmt::format("fsdp as a {} is deprecated and goes away; use fsdp=true and fsdp_config",
                   fsdp.is_list() ? "list" : "string"));
   const std::int64_t version = version_of(result.config);
@@ -239,7 +239,7 @@ ConfigValue plugin_args_of(FsdpArguments& result) {
     plugin.set("reshard_after_forward", truth(config, "reshard_after_forward", true));
     return plugin;
   }
-  result.warnings.push_back(
+  result.warnings.emplace_back(
       "FSDP1 is deprecated in transformers and goes away; version 2 is the "
       "default");
   add_version_1(plugin, config);
@@ -261,7 +261,7 @@ FsdpArguments process_fsdp_arguments(const ConfigValue& fsdp, const ConfigValue&
   if (fsdp.is_string() || fsdp.is_list()) apply_words(result, fsdp);
   result.fsdp = true;
   if (activation_checkpointing)
-    result.warnings.push_back(
+    result.warnings.emplace_back(
         "activation_checkpointing of the Trainer gathers once more in backward than "
         "fsdp_config.activation_checkpointing");
   add_defaults(result.config);
@@ -270,7 +270,7 @@ FsdpArguments process_fsdp_arguments(const ConfigValue& fsdp, const ConfigValue&
     return result;
   }
   if (result.config.at("xla_fsdp_grad_ckpt").truthy())
-    result.warnings.push_back("xla_fsdp_grad_ckpt has no effect without xla");
+    result.warnings.emplace_back("xla_fsdp_grad_ckpt has no effect without xla");
   result.plugin_args = plugin_args_of(result);
   return result;
 }

@@ -38,7 +38,9 @@ class ConfigValue {
   struct Entry;
   using List = std::vector<ConfigValue>;
 
-  // Defined where Entry is complete: its variant's constructors need that.
+  // Implicit, so that values stand in lists and dicts as they do in Python. Defined where Entry is
+  // complete: its variant's constructors need that.
+  // NOLINTBEGIN(google-explicit-constructor)
   ConfigValue();  ///< None
   ConfigValue(bool value);
   ConfigValue(int value);
@@ -50,6 +52,7 @@ class ConfigValue {
   ConfigValue(std::string_view value);
   ConfigValue(const char* value);
   ConfigValue(List value);
+  // NOLINTEND(google-explicit-constructor)
   static ConfigValue dict(std::initializer_list<std::pair<std::string, ConfigValue>> entries = {});
   static ConfigValue list(std::initializer_list<ConfigValue> elements = {});
 
