@@ -225,7 +225,7 @@ ShardingPlan plan_of(const ConfiguredModel& model, const Workers& workers,
                      const ReadFile& read_file) {
   if (workers.uses_deepspeed()) return deepspeed_plan(model, workers, read_file);
   if (!workers.uses_fsdp())
-    return plan_of(model.prepared.tree, DdpOptions{.find_unused_parameters = true},
+    return plan_of(model.prepared.tree, DdpShown{.options = {.find_unused_parameters = true}},
                    question_of(model, workers));
   const FsdpPlugin plugin = fsdp_plugin(model, workers);
   ShardingPlan plan = plugin.is_version(1)

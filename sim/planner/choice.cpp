@@ -145,11 +145,10 @@ RuntimeRequest runtime_request(const Choice& choice, const Model& model) {
 eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
                                     const Training& training) {
   eager::TrainingSetup setup = eager::requested_setup(model, runtime_request(choice, model));
-  const std::optional<Dtype> autocast = setup.loop.autocast;
-  const bool scales_loss = setup.loop.scales_loss;
-  setup.loop = training.loop;
-  setup.loop.autocast = autocast;
-  setup.loop.scales_loss = scales_loss;
+  const eager::TrainingSettings requested = std::exchange(setup.loop, training.loop);
+  setup.loop.autocast = requested.autocast;
+  setup.loop.scales_loss = requested.scales_loss;
+  setup.loop.zero_redundancy = requested.zero_redundancy;
   setup.loop.batch = choice.batch;
   setup.loop.length = training.length;
   setup.loop.micro_batches = choice.micro_batches;

@@ -19,6 +19,9 @@ void read(const eager::PlainSetup&, const PytorchTraining& training, Choice& cho
 
 void read(const eager::ddp::Options&, const PytorchTraining& training, Choice& choice) {
   read(eager::PlainSetup{}, training, choice);
+  if (!training.setup.loop.zero_redundancy) return;
+  choice.sharding = S::zero1;
+  choice.mesh = whole_mesh(choice.sharding, training.setup.world);
 }
 
 Prefetch prefetch_of(const eager::fsdp1::Options& options) {

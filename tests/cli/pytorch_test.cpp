@@ -180,6 +180,25 @@ TEST_F(Pytorch, ScheduleShowsThreeSteps) {
   EXPECT_EQ(steps, (std::vector<std::string>{"1", "2", "steady"}));
 }
 
+// ZeroRedundancyOptimizer._sync_params: the owner of a parameter broadcasts it after its update.
+// Each GPT-2 block has 12 parameters; wte, wpe and ln_f have 4 more, and the head is tied.
+TEST_F(Pytorch, DdpZero1BroadcastsEachParameterAfterTheUpdate) {
+  const std::string model = (recordings / "gpt2.json").string();
+  const std::int64_t layers = read(model)["n_layer"];
+  const Json json = answer("schedule --runtime ddp --strategy zero1 --world 4 --model " + model);
+  std::int64_t broadcasts = 0;
+  for (const Json& op : json["operations"])
+    broadcasts += op["step"] == "steady" && op["kind"] == "broadcast";
+  EXPECT_EQ(broadcasts, 12 * layers + 4);
+
+  const auto states = [&](const std::string& strategy) {
+    const Json run = answer("simulate --runtime ddp --world 4 --cluster h100_sxm --strategy " +
+                            strategy + " --model " + model);
+    return run["memory"]["maximum"]["optimizer_states_bytes"].get<std::int64_t>();
+  };
+  EXPECT_LT(states("zero1"), states("no_shard") / 2);
+}
+
 TEST_F(Pytorch, RefusesWhatItCannotPlay) {
   const std::string model = " --cluster h100_sxm --model " + (recordings / "gpt2.json").string();
   const std::pair<std::string, std::string> refused[] = {
@@ -187,6 +206,8 @@ TEST_F(Pytorch, RefusesWhatItCannotPlay) {
       {"--runtime fsdp1 --attention fast", "--attention: "},
       {"--runtime fsdp1 --checkpointing every:0", "--checkpointing: "},
       {"--runtime fsdp2 --strategy zero1", "--strategy: "},
+      {"--runtime ddp --strategy full_shard", "--strategy: "},
+      {"--runtime ddp --strategy zero1 --world 2 --precision fp16_mixed", "--precision: "},
       {"--runtime fsdp1 --prefetch off", "--prefetch: "},
       {"--runtime fsdp1 --seq 129", "--seq: "},
       {"--dropout on", "--dropout: "},

@@ -83,6 +83,19 @@ TEST_F(Sharding, DdpHoldsEverythingOnEveryRank) {
   EXPECT_EQ(json["totals"]["per_rank"]["os_bytes"], 11'200 * 8);
 }
 
+// ZeroRedundancyOptimizer gives each parameter, the largest first, to the rank with the fewest
+// elements so far. The states of all ranks are Adam's two float32 moments of 11,200 elements.
+TEST_F(Sharding, DdpZero1PartsTheStatesAmongRanks) {
+  std::int64_t sum = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Json json =
+        model("model --runtime ddp --strategy zero1 --world 3 --rank " + std::to_string(rank));
+    sum += json["totals"]["per_rank"]["os_bytes"].get<std::int64_t>();
+    EXPECT_EQ(json["totals"]["per_rank"]["g_bytes"], 11'200 * 4);
+  }
+  EXPECT_EQ(sum, 11'200 * 8);
+}
+
 // Stage 2 on 3 ranks: 11,200 elements padded to a multiple of 2 x 3 are 11,202, 3,734 a rank. In
 // bf16: P whole in 2 bytes, G a part in 2, OS a part of 4 for the master and 8 for Adam's moments.
 TEST_F(Sharding, DeepSpeedPadsTheFlatGroupToTwiceTheWorld) {

@@ -35,11 +35,9 @@ TEST(OurTree, HasNoCircleOfFolders) { expect_none(folder_circles(our_tree())); }
 
 TEST(OurTree, HasOneTypeOfAName) { expect_none(repeated_types(our_tree())); }
 
-// Saving states and ZeroRedundancyOptimizer wait for their options; NCCL looks up the plugin's
-// symbols by name.
+// Saving states waits for its options; NCCL looks up the plugin's symbols by name.
 TEST(OurTree, IsReachedFromThePrograms) {
   const std::set<std::string> known{"backend/profile/nccl_plugin.h",
-                                    "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h",
                                     "core/pytorch/runtimes/fsdp1/optimizer_state.h",
                                     "core/pytorch/runtimes/fsdp1/optimizer_state_gather.h",
                                     "core/pytorch/runtimes/fsdp2/state_dict.h"};

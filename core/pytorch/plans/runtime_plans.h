@@ -49,11 +49,17 @@ struct Fsdp2Shown {
 ShardingPlan plan_of(const ModuleTree& tree, const Fsdp2Plan& fsdp2, const Fsdp2Shown& shown,
                      const PlanQuestion& question);
 
+/// DDP, alone or with ZeroRedundancyOptimizer (ZeRO stage 1).
+struct DdpShown {
+  DdpOptions options;
+  bool zero_redundancy = false;
+};
+
 /// DDP: whole parameters, gradients and states on every rank; its buckets are a second copy of the
-/// gradients unless they are views into them (gradient_as_bucket_view). Source: torch 2.15
-/// torch/nn/parallel/distributed.py.
-ShardingPlan plan_of(const ModuleTree& tree, const DdpOptions& options,
-                     const PlanQuestion& question);
+/// gradients unless they are views into them (gradient_as_bucket_view). ZeroRedundancyOptimizer: a
+/// rank has states of the parameters that it owns. Source: torch 2.15
+/// torch/nn/parallel/distributed.py, distributed/optim/zero_redundancy_optimizer.py.
+ShardingPlan plan_of(const ModuleTree& tree, const DdpShown& shown, const PlanQuestion& question);
 
 /// DeepSpeed; stage 0 is allowed too. P in the training dtype: whole (stages 0 to 2), or partitions
 /// and the persistent parameters whole (3). G in that dtype or grad_accum_dtype: whole (0, 1), a

@@ -218,10 +218,13 @@ ShardingPlan fsdp2_plan(const Model& model, const RuntimeRequest& request) {
 }
 
 ShardingPlan ddp_plan(const Model& model, const RuntimeRequest& request) {
-  if (request.sharding != ShardingStrategy::no_shard)
-    throw no_such_strategy(request, "no_shard, which is what DDP does");
+  const bool zero1 = request.sharding == ShardingStrategy::zero1;
+  if (!zero1 && request.sharding != ShardingStrategy::no_shard)
+    throw no_such_strategy(
+        request, "no_shard, which is what DDP does, or zero1: ZeroRedundancyOptimizer beside it");
   // Buckets by DDP's limits, which hold from the first iteration on only with this option.
-  return plan_of(tree_in(model, request.precision), DdpOptions{.find_unused_parameters = true},
+  return plan_of(tree_in(model, request.precision),
+                 DdpShown{.options = {.find_unused_parameters = true}, .zero_redundancy = zero1},
                  question_of(request));
 }
 

@@ -1,10 +1,11 @@
 #include "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h"
 
-#include <algorithm>
-#include <numeric>
+#include <cstdint>
+#include <utility>
 
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/plans/zero_redundancy.h"
 #include "core/pytorch/runtimes/common/collectives.h"
 
 namespace shardscope::eager::ddp {
@@ -17,20 +18,9 @@ ZeroRedundancyOptimizer::ZeroRedundancyOptimizer(Session& s, Tensors parameters,
 }
 
 void ZeroRedundancyOptimizer::make_partition() {
-  std::vector<std::size_t> by_size(parameters_.size());
-  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(), [this](std::size_t a, std::size_t b) {
-    return parameters_[a].numel() > parameters_[b].numel();
-  });
-  const auto ranks = static_cast<std::size_t>(group_.size());
-  partition_.resize(ranks);
-  std::vector<std::int64_t> held(ranks);
-  for (const std::size_t index : by_size) {
-    const auto least =
-        static_cast<std::size_t>(std::min_element(held.begin(), held.end()) - held.begin());
-    partition_[least].push_back(index);
-    held[least] += parameters_[index].numel();
-  }
+  std::vector<std::int64_t> elements;
+  for (const Tensor& parameter : parameters_) elements.push_back(parameter.numel());
+  partition_ = zero_redundancy_partition(elements, group_.size());
 }
 
 /// _build_param_buckets: the parameters become views of one tensor a rank.

@@ -30,8 +30,7 @@ class ZeroRedundancyOptimizer {
   ZeroRedundancyOptimizer(Session& s, Tensors parameters, const ProcessGroup& group,
                           Options options);
 
-  /// By rank: indices of the parameters that it owns, the largest first, each given to the rank
-  /// with the fewest elements so far. Example: sizes 7, 5, 4 on 2 ranks: {0}, {1, 2}.
+  /// By rank: indices of the parameters that it owns (zero_redundancy_partition).
   const std::vector<std::vector<std::size_t>>& partition() const { return partition_; }
   Tensors own_parameters() const;
 

@@ -49,6 +49,16 @@ DeepSpeedSetup deepspeed_setup(const RuntimeRequest& request) {
   return {{.stage = stage, .overlap_comm = stage == 3, .precision = precision}};
 }
 
+/// ZeRO stage 1 beside DDP. A GradScaler around it is not played.
+bool has_zero_redundancy(const RuntimeRequest& request) {
+  if (request.runtime != Runtime::ddp || request.sharding != ShardingStrategy::zero1) return false;
+  if (request.precision == TrainingPrecision::fp16_mixed)
+    throw Error({.where = "--precision",
+                 .what = "float16 under ZeroRedundancyOptimizer is not simulated",
+                 .way_out = "give bf16_mixed, or --runtime deepspeed --strategy zero1"});
+  return true;
+}
+
 RuntimeSetup runtime_of(const shardscope::Model& model, const RuntimeRequest& request) {
   switch (request.runtime) {
     case Runtime::fsdp1:
@@ -93,6 +103,7 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
                       .model = usual_settings(model)};
   setup.loop.scales_loss =
       request.precision == TrainingPrecision::fp16_mixed && request.runtime != Runtime::deepspeed;
+  setup.loop.zero_redundancy = has_zero_redundancy(request);
   if (request.runtime == Runtime::ddp)
     setup.loop.autocast = compute_dtype(request.precision);
   else

@@ -9,11 +9,18 @@
 
 namespace shardscope::eager {
 
-TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const TrainingSettings& settings)
+TrainingLoop::OwnPart::OwnPart(Session& s, const ProcessGroup& world,
+                               const ParameterOptimizer& whole)
+    : shared(s, whole.parameters(), world, {}),
+      optimizer(shared.own_parameters(), whole.settings()) {}
+
+TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup& world,
+                           const TrainingSettings& settings)
     : s_(s),
       model_(model),
       settings_(settings),
       optimizer_(model.parameters(), settings.optimizer) {
+  if (settings.zero_redundancy) own_.emplace(s, world, optimizer_);
   if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
   const Like tokens{Dtype::int64, s.settings.device};
   for (int i = 0; i < 2 * settings.micro_batches; ++i)
@@ -43,11 +50,18 @@ void TrainingLoop::update(const Probe& probe) {
     scaler_->step(s_, optimizer_);
     scaler_->update(s_);
   } else {
-    optimizer_.step(s_);
+    step_optimizer();
   }
   probe(Moment::step, last);
   optimizer_.zero_grad(s_, settings_.zero_grad_to_none);
   probe(Moment::zero_grad, last);
+}
+
+void TrainingLoop::step_optimizer() {
+  if (own_)
+    own_->shared.step([this] { own_->optimizer.step(s_); });
+  else
+    optimizer_.step(s_);
 }
 
 Tensors TrainingLoop::forward(Arguments batch) {
@@ -70,7 +84,7 @@ Tensors TrainingLoop::optimizer_states() const {
            {state.step, state.first_moment, state.second_moment, state.greatest_moment})
         if (tensor) states.push_back(tensor);
   };
-  add(optimizer_);
+  add(own_ ? own_->optimizer : optimizer_);
   if (const deepspeed::Engine* engine = model_.engine())
     for (const ParameterOptimizer& group : engine->master_optimizer().groups()) add(group);
   return states;

@@ -9,6 +9,7 @@
 
 #include "core/base/dtype.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h"
 #include "core/pytorch/runtimes/training/parallel_model.h"
 
 namespace shardscope::eager {
@@ -37,6 +38,8 @@ struct TrainingSettings {
   bool scales_loss = false;
   bool clips = false;
   OptimizerSettings optimizer = {};
+  /// ZeroRedundancyOptimizer around the optimizer: a rank keeps states of a part of the parameters.
+  bool zero_redundancy = false;
   bool zero_grad_to_none = true;
 };
 
@@ -57,8 +60,9 @@ class TrainingLoop {
   /// Called at each moment; `micro_batch` counts from 0.
   using Probe = std::function<void(Moment moment, int micro_batch)>;
 
-  /// Makes the optimizer and the batches. The model must outlive the loop.
-  TrainingLoop(Session& s, ParallelModel& model, const TrainingSettings& settings);
+  /// Makes the optimizer and the batches. `world` are all ranks. Both must outlive the loop.
+  TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup& world,
+               const TrainingSettings& settings);
 
   void iteration(const Probe& probe);
   /// The function that loops returns: its variables go.
@@ -74,10 +78,18 @@ class TrainingLoop {
   const Tensors& inputs() const { return inputs_; }
 
  private:
+  /// The optimizer of the parameters that this rank owns.
+  struct OwnPart {
+    OwnPart(Session& s, const ProcessGroup& world, const ParameterOptimizer& whole);
+    ddp::ZeroRedundancyOptimizer shared;
+    ParameterOptimizer optimizer;
+  };
+
   void micro_batch(int number, const Probe& probe);
   Tensors forward(Arguments batch);
   void backward();
   void update(const Probe& probe);
+  void step_optimizer();
   void forward_and_loss(int number, const Probe& probe);
   Tensor loss_after_model(const Tensor& labels);
   void measure(int number);
@@ -85,7 +97,8 @@ class TrainingLoop {
   Session& s_;
   ParallelModel& model_;
   TrainingSettings settings_;
-  ParameterOptimizer optimizer_;
+  ParameterOptimizer optimizer_;  ///< of all parameters
+  std::optional<OwnPart> own_;    ///< what steps in its place under ZeroRedundancyOptimizer
   std::optional<GradScaler> scaler_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables

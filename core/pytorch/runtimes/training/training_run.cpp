@@ -271,7 +271,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
   model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
   if (setup.made_on == Device::meta) fill_from_meta(s, *model_, model, setup, groups_.world());
-  loop_ = std::make_unique<TrainingLoop>(s, *model_, setup.loop);
+  loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop);
 }
 
 TrainingRun::~TrainingRun() = default;
