@@ -87,10 +87,21 @@ Json rank_json(const RecordedRun& run, std::string_view verb) {
           {"recording", recording_json(run.recording)}};
 }
 
+/// A few of them, for people.
+std::string first_of(const std::vector<std::string>& texts) {
+  constexpr std::size_t most = 4;
+  const std::vector<std::string> shown(texts.begin(), texts.begin() + std::min(most, texts.size()));
+  return fmt::format("{}{}", fmt::join(shown, "; "),
+                     texts.size() > most ? fmt::format("; {} more", texts.size() - most) : "");
+}
+
 std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording) {
   std::vector<std::string> texts{
       "results of large operators were not computed: losses, routing and lengths that follow from "
       "them are invented"};
+  if (!recording.invented.empty())
+    texts.push_back(
+        fmt::format("invented values that the script read: {}", first_of(recording.invented)));
   if (facts.place.world > std::ssize(facts.ranks))
     texts.push_back(fmt::format("rank{} {} stand{} for all {}", facts.ranks.size() > 1 ? "s" : "",
                                 fmt::join(facts.ranks, ", "), facts.ranks.size() > 1 ? "" : "s",
@@ -151,7 +162,7 @@ RecordedRun predict_recording(const RecordingSettings& facts, const fs::path& fo
   const Dtype dtype = compute_dtype(schedule);
   run.prediction = predict(std::move(schedule),
                            {.strategy = "recorded",
-                            .runtime = "pytorch",
+                            .runtime = std::string(recorded_runtime),
                             .precision = std::string(name_of(dtype)),
                             .compute = dtype == Dtype::float32 ? Dtype::float32 : Dtype::bfloat16,
                             .tokens_per_step = facts.tokens},
@@ -190,15 +201,6 @@ std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile
   if (!recording.unknown.empty())
     text += fmt::format("CUDA functions that are not simulated (they returned 0): {}\n",
                         fmt::join(recording.unknown, ", "));
-  constexpr std::size_t most_lines = 8;
-  for (std::size_t i = 0; i < recording.invented.size(); ++i) {
-    if (i == most_lines) {
-      text += fmt::format("  and {} more\n", recording.invented.size() - i);
-      break;
-    }
-    if (i == 0) text += "Invented values that the script read:\n";
-    text += fmt::format("  result of {}\n", recording.invented[i]);
-  }
   text += "\n";
   const std::string failure = out_of_memory_text(run.prediction.summary, painter);
   return text + (failure.empty() ? "" : failure + "\n") +

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/terminal.h"
@@ -13,6 +14,9 @@
 #include "sim/prediction/prediction.h"
 
 namespace shardscope {
+
+/// What summaries of recordings name as their runtime: whichever the script uses.
+inline constexpr std::string_view recorded_runtime = "pytorch";
 
 /// recording.json of a run folder that `record` left.
 struct RecordingSettings {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/hardware_choice.h"
+#include "cli/recorded_prediction.h"
 #include "cli/trace_input.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
@@ -104,7 +105,7 @@ class Predictor {
     run_.source = path.string();
     run_.world = summary.world;
     run_.runtime = std::nullopt;
-    if (!fs::exists(path / "recording.json"))
+    if (summary.runtime != recorded_runtime)
       run_.runtime = parse_runtime(summary.runtime, folder.predicted_summary().string());
     run_.assumed = summary.assumed;
     run_.predictions.push_back(read_chrome_trace(folder.predicted_trace()).trace);

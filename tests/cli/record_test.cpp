@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -77,6 +78,25 @@ TEST_F(Record, AChildOfForkIsRecordedToItsEnd) {
       workplace_.run("record -o run --json --cluster h100_sxm -- " + cuda_user + " --child");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_TRUE(Json::parse(outcome.output)["recording"]["ended"]);
+}
+
+// A recording says what ran, whichever runtime it was: a profile is laid beside it by operators and
+// collectives. These two are of different models, so that not all has a counterpart.
+TEST_F(Record, AProfileIsComparedWithARecording) {
+  const std::string data = SOURCE_ROOT "/tests/data/";
+  std::filesystem::create_directory(workplace_.path() / "run");
+  workplace_.write(
+      "run/recording.json",
+      R"({"schema": "shardscope.recording/1", "command": ["python"], "world": 4, "rank": 1,
+                       "time": "zero", "cluster": "h100_sxm", "exit_code": 0, "tokens_per_step": 0})");
+  std::filesystem::copy_file(data + "recordings/fsdp2_rank1_of_4.txt",
+                             workplace_.path() / "run/events.txt");
+  ASSERT_EQ(workplace_.run("simulate --recording run --cluster h100_sxm -o predicted").code, 0);
+  const Outcome outcome = workplace_.run("compare --predicted predicted --json --trace " + data +
+                                         "kineto/fsdp2_gpt2/rank0.pt.trace.json.gz");
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  const Json answer = Json::parse(outcome.output);
+  EXPECT_EQ(answer["ranks"][0]["match"]["runtime"]["unmatched"], Json::array());
 }
 
 TEST_F(Record, BadUseIsOneLine) {
