@@ -52,6 +52,7 @@ Kind operators_kind();
 Kind ops_kind();
 Kind parameters_kind();
 Kind parameters_v4_kind();
+Kind pipeline_kind();
 Kind snapshots_kind();
 Kind traces_kind();
 Kind training_kind();

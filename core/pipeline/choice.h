@@ -1,0 +1,32 @@
+// How a training is cut into the stages of a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/pipeline/setup.h"
+
+namespace shardscope {
+
+/// How layers are dealt out to stages that no list gives them to.
+enum class StageBalance : std::uint8_t {
+  layers,  ///< as many layers each; the first stages have one more where they do not divide
+  work     ///< so that the stage with most matrix elements has as few as possible; the head counts
+};
+std::string_view name_of(StageBalance balance);
+
+struct PipelineChoice {
+  PipelineScheduleKind schedule = PipelineScheduleKind::one_f_one_b;
+  int stages_per_rank = 1;
+  StageBalance balance = StageBalance::layers;
+  std::vector<int> layers;  ///< of each stage, given by hand; empty: by `balance`
+  bool operator==(const PipelineChoice&) const = default;
+};
+
+/// "layers", "work" or numbers of layers such as "3,4,4,3"; throws Error naming `where`.
+void parse_stages(std::string_view text, std::string_view where, PipelineChoice& choice);
+std::string text_of_stages(const PipelineChoice& choice);
+
+}  // namespace shardscope
