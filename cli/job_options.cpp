@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -47,6 +48,26 @@ void apply_strategy(const JobOptions& options, Strategy& strategy) {
   if (options.precision) strategy.precision = parse_precision(*options.precision, "--precision");
 }
 
+void apply_pipeline(const JobOptions& options, Job& job) {
+  PipelineChoice& pipeline = job.pipeline;
+  if (options.pipeline_schedule)
+    pipeline.schedule = parse_pipeline_schedule(*options.pipeline_schedule, "--pipeline-schedule");
+  if (options.pipeline_stages)
+    parse_stages(*options.pipeline_stages, "--pipeline-stages", pipeline);
+  std::int64_t stages = pipeline.stages_per_rank;
+  set_size(options.stages_per_rank, "--stages-per-rank", stages);
+  pipeline.stages_per_rank = static_cast<int>(std::min<std::int64_t>(stages, 1025));
+  const bool asked =
+      options.pipeline_schedule || options.pipeline_stages || options.stages_per_rank;
+  if (asked && job.strategy.mesh.pipeline == 1) {
+    throw Error({.where = options.pipeline_schedule ? "--pipeline-schedule"
+                          : options.pipeline_stages ? "--pipeline-stages"
+                                                    : "--stages-per-rank",
+                 .what = "the mesh has no pipeline",
+                 .way_out = "give for example --mesh pipeline=2"});
+  }
+}
+
 void apply_optimizer(const JobOptions& options, Job& job) {
   if (options.optimizer) job.optimizer.kind = parse_optimizer(*options.optimizer, "--optimizer");
   if (!options.clip) return;
@@ -86,8 +107,19 @@ void declare_job_options(Command& command, JobOptions& options) {
   command.option("--strategy", options.strategy,
                  {"NAME", names_of(native_abilities().strategies) +
                               "; hybrid_shard_zero2 under PyTorch's runtimes only"});
-  command.option("--mesh", options.mesh,
-                 {"AXES", "such as replicate=2,shard=4; hybrid_shard needs it"});
+  command.option(
+      "--mesh", options.mesh,
+      {"AXES", "such as replicate=2,shard=4 or pipeline=2,shard=4; hybrid_shard needs it"});
+  command.option("--pipeline-schedule", options.pipeline_schedule,
+                 {"NAME",
+                  "order of a pipeline: GPipe, 1F1B (default), Interleaved1F1B, LoopedBFS; "
+                  "--accumulate says how many micro-batches"});
+  command.option("--pipeline-stages", options.pipeline_stages,
+                 {"layers|work|N,N,...",
+                  "deals layers out to stages: as many each (default), as much work each, or as "
+                  "given"});
+  command.option("--stages-per-rank", options.stages_per_rank,
+                 {"N", "stages of a rank under Interleaved1F1B and LoopedBFS"});
   command.option("--wrap", options.wrap, {"POLICY", "transformer, size:N (elements), none"});
   command.option("--prefetch", options.prefetch,
                  {"on|off", "gathers the next unit while the current one computes"});
@@ -138,6 +170,7 @@ Job job_of(const JobOptions& options) {
   }
   apply_optimizer(options, job);
   apply_strategy(options, job.strategy);
+  apply_pipeline(options, job);
   job.precision_given = job.precision_given || options.precision.has_value();
   return job;
 }

@@ -18,6 +18,8 @@ struct JobOptions {
   std::optional<double> clip;
   std::optional<std::string> runtime;  ///< ShardingOptions declares it
   std::optional<std::string> strategy, mesh, wrap, checkpointing, prefetch, precision;
+  std::optional<std::string> pipeline_schedule, pipeline_stages;
+  std::optional<std::int64_t> stages_per_rank;
 };
 
 void declare_job_options(Command& command, JobOptions& options);

@@ -97,7 +97,10 @@ Target native_target(const Job& job, const DeviceKind& device) {
 }
 
 Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
-  Schedule schedule = native_schedule(scenario.model, scenario.strategy, scenario.workload,
+  Schedule schedule = native_schedule({.model = scenario.model,
+                                       .strategy = scenario.strategy,
+                                       .workload = scenario.workload,
+                                       .pipeline = scenario.job.pipeline},
                                       scenario.rank, native_target(scenario.job, device));
   schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
                           scenario.assumed.end());

@@ -10,7 +10,7 @@
 
 namespace shardscope {
 
-/// Simulates the scenario's rank.
+/// Simulates the scenario's rank; of a pipeline with one rank of every other stage.
 Prediction predict(const NativeScenario& scenario, const HardwareProfile& profile);
 
 /// Leaves summary, trace and buffers in the run folder's predicted/.

@@ -22,6 +22,7 @@
 #include "cli/summary_text.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
+#include "core/native/pipeline_stages.h"
 #include "sim/planner/training_choice.h"
 
 namespace shardscope {
@@ -45,10 +46,15 @@ std::string headline(const NativeScenario& scenario, const HardwareChoice& hardw
   const Precision precision = scenario.strategy.precision;
   const std::string in =
       precision == Precision::fp32 ? std::string() : fmt::format(", {}", name_of(precision));
-  return fmt::format("{} of {} on {} rank{} ({}), batch {} x {} tokens{}",
+  const Mesh& mesh = scenario.strategy.mesh;
+  const std::string rank = mesh.pipeline > 1
+                               ? fmt::format(", rank {} (pipeline rank {})", scenario.rank,
+                                             pipeline_rank(mesh, scenario.rank))
+                               : std::string();
+  return fmt::format("{} of {} on {} rank{} ({}), batch {} x {} tokens{}{}",
                      name_of(scenario.strategy.sharding), scenario.model.class_name, scenario.world,
-                     scenario.world == 1 ? "" : "s", text_of(scenario.strategy.mesh),
-                     scenario.workload.batch, scenario.workload.length, in) +
+                     scenario.world == 1 ? "" : "s", text_of(mesh), scenario.workload.batch,
+                     scenario.workload.length, in, rank) +
          hardware_line(hardware);
 }
 
@@ -213,23 +219,28 @@ void declare_simulate(Command& command) {
   command.option("-o", options->folder, {"PATH", "run folder for summary, trace and pictures"});
   command.alone("--recording",
                 {"--cluster", "--rank", "--margin", "--json", "--quiet", "--color", "-o"});
-  command.examples({{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
-                     "1024 --cluster h100_sxm",
-                     "full_shard on one node of eight GPUs"},
-                    {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
-                     "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm",
-                     "time and memory of that file's run, by PyTorch's own rules"},
-                    {"shardscope simulate --runtime fsdp2 --model examples/models/llama_3_8b "
-                     "--world 16 --seq 4096 --precision bf16_mixed --cluster h100_sxm --explain",
-                     "shows what is alive at the peak, its owner, and which setting frees it"},
-                    {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
-                     "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm "
-                     "--allocator expandable_segments:True",
-                     "the same with other settings of the caching allocator"},
-                    {"shardscope simulate --job job.json --strategy zero1 --explain",
-                     "shows what is alive at the peak of a job under ZeRO-1"},
-                    {"shardscope simulate --job job.json -o runs/predicted --json",
-                     "the figures for scripts, the pictures in a folder"}});
+  command.examples(
+      {{"shardscope simulate --model examples/models/gpt2 --world 8 --batch 4 --seq "
+        "1024 --cluster h100_sxm",
+        "full_shard on one node of eight GPUs"},
+       {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
+        "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm",
+        "time and memory of that file's run, by PyTorch's own rules"},
+       {"shardscope simulate --runtime fsdp2 --model examples/models/llama_3_8b "
+        "--world 16 --seq 4096 --precision bf16_mixed --cluster h100_sxm --explain",
+        "shows what is alive at the peak, its owner, and which setting frees it"},
+       {"shardscope simulate --accelerate examples/configs/fsdp_v1.yaml --model "
+        "examples/models/qwen2_5_0_5b --batch 4 --seq 2048 --cluster h100_sxm "
+        "--allocator expandable_segments:True",
+        "the same with other settings of the caching allocator"},
+       {"shardscope simulate --model examples/models/llama_3_8b --mesh "
+        "pipeline=4,shard=2 --accumulate 8 --seq 4096 --precision bf16_mixed --cluster "
+        "h100_sxm",
+        "four stages under 1F1B, each sharded over two ranks"},
+       {"shardscope simulate --job job.json --strategy zero1 --explain",
+        "shows what is alive at the peak of a job under ZeRO-1"},
+       {"shardscope simulate --job job.json -o runs/predicted --json",
+        "the figures for scripts, the pictures in a folder"}});
   command.action([options] { return run_simulate(*options); });
 }
 

@@ -162,6 +162,31 @@ std::string unit_table(const Summary& summary, const Painter& painter) {
   return table.text(painter);
 }
 
+std::string list_text(const std::vector<int>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ", "));
+}
+
+/// One rank of every stage.
+std::string pipeline_text(const PipelineSummary& pipeline, const Painter& painter) {
+  Table table({{"rank of the pipeline"},
+               {"stages"},
+               {"layers", Align::right},
+               {"compute", Align::right},
+               {"exposed comm.", Align::right},
+               {"idle", Align::right},
+               {"bubble", Align::right},
+               {"activations", Align::right},
+               {"live bytes", Align::right}});
+  for (const StageSummary& rank : pipeline.ranks)
+    table.row({std::to_string(rank.rank), list_text(rank.stages), std::to_string(rank.layers),
+               rounded_text(rank.compute), rounded_text(rank.exposed_communication),
+               rounded_text(rank.idle), fmt::format("{:.1f}%", rank.bubble_share * 100),
+               rounded_text(rank.activations), rounded_text(rank.peak)});
+  return fmt::format("pipeline    {}, {} micro-batches, bubble {:.1f}% of the step\n\n",
+                     pipeline.schedule, pipeline.micro_batches, pipeline.bubble_share * 100) +
+         table.text(painter);
+}
+
 std::string figure_text(const Summary&, Duration time) { return rounded_text(time); }
 std::string figure_text(const Summary& summary, Bytes bytes) { return memory_text(summary, bytes); }
 
@@ -209,6 +234,7 @@ std::string summary_text(const Summary& summary, const Painter& painter) {
   std::string text = head_of(summary) + fit_line(summary, painter) + host_of(summary) + "\n" +
                      time_table(summary.time, painter) + "\n" + memory_table(summary, painter);
   if (summary.steps.size() > 1) text += "\n" + step_table(summary, painter);
+  if (summary.pipeline) text += "\n" + pipeline_text(*summary.pipeline, painter);
   if (!summary.by_unit.empty()) text += "\n" + unit_table(summary, painter);
   return text;
 }

@@ -100,6 +100,27 @@ struct StepSummary {
   bool operator==(const StepSummary&) const = default;
 };
 
+/// One rank of every stage of a pipeline, predicted.
+struct StageSummary {
+  int rank = 0;             ///< of the pipeline
+  std::vector<int> stages;  ///< that it has
+  int layers = 0;
+  Duration compute, exposed_communication, idle;  ///< of a step
+  double bubble_share = 0;                        ///< idle, of the step
+  Bytes activations;                              ///< at their own peak
+  Bytes peak, reserved;
+  bool operator==(const StageSummary&) const = default;
+};
+
+struct PipelineSummary {
+  std::string schedule;  ///< "1F1B"
+  int stages_per_rank = 1;
+  int micro_batches = 1;
+  double bubble_share = 0;  ///< mean over its ranks
+  std::vector<StageSummary> ranks;
+  bool operator==(const PipelineSummary&) const = default;
+};
+
 struct Summary {
   TraceKind kind = TraceKind::predicted;
   std::string strategy;
@@ -125,6 +146,7 @@ struct Summary {
   std::vector<CollectiveSummary> collectives;  ///< of a predicted steady step
   std::vector<OutsideItem> outside;
   std::optional<OutOfMemorySummary> out_of_memory;
+  std::optional<PipelineSummary> pipeline;  ///< of which this is one rank's summary
   bool operator==(const Summary&) const = default;
 };
 

@@ -101,6 +101,27 @@ Json out_of_memory_json(const OutOfMemorySummary& failure) {
           {"message", failure.message}};
 }
 
+Json stage_json(const StageSummary& stage) {
+  return {{"rank", stage.rank},
+          {"stages", stage.stages},
+          {"layers", stage.layers},
+          {"compute_ns", stage.compute.ns},
+          {"exposed_communication_ns", stage.exposed_communication.ns},
+          {"idle_ns", stage.idle.ns},
+          {"bubble_share", stage.bubble_share},
+          {"activations_bytes", stage.activations.count},
+          {"peak_allocated_bytes", stage.peak.count},
+          {"peak_reserved_bytes", stage.reserved.count}};
+}
+
+Json pipeline_json(const PipelineSummary& pipeline) {
+  return {{"schedule", pipeline.schedule},
+          {"stages_per_rank", pipeline.stages_per_rank},
+          {"micro_batches", pipeline.micro_batches},
+          {"bubble_share", pipeline.bubble_share},
+          {"ranks", array_json(pipeline.ranks, stage_json)}};
+}
+
 Json bytes_or_null(std::optional<Bytes> bytes) { return bytes ? Json(bytes->count) : Json(); }
 
 Json host_memory_json(const Summary& summary) {
@@ -141,6 +162,7 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["outside"] = array_json(summary.outside, outside_json);
   json["out_of_memory"] =
       summary.out_of_memory ? out_of_memory_json(*summary.out_of_memory) : Json(nullptr);
+  json["pipeline"] = summary.pipeline ? pipeline_json(*summary.pipeline) : Json(nullptr);
   return json;
 }
 
@@ -236,6 +258,37 @@ OutOfMemorySummary read_out_of_memory(const JsonValue& object) {
           .message = object.at("message").string()};
 }
 
+int count_at(const JsonValue& object, std::string_view key, std::int64_t least) {
+  return static_cast<int>(object.at(key).integer(least, std::numeric_limits<int>::max()));
+}
+
+StageSummary read_stage(const JsonValue& object) {
+  StageSummary stage{.rank = count_at(object, "rank", 0),
+                     .stages = {},
+                     .layers = count_at(object, "layers", 0),
+                     .compute = duration_at(object, "compute_ns"),
+                     .exposed_communication = duration_at(object, "exposed_communication_ns"),
+                     .idle = duration_at(object, "idle_ns"),
+                     .bubble_share = object.at("bubble_share").number(),
+                     .activations = bytes_at(object, "activations_bytes"),
+                     .peak = bytes_at(object, "peak_allocated_bytes"),
+                     .reserved = bytes_at(object, "peak_reserved_bytes")};
+  for (const JsonValue& number : object.at("stages").elements())
+    stage.stages.push_back(static_cast<int>(number.integer(0, std::numeric_limits<int>::max())));
+  return stage;
+}
+
+PipelineSummary read_pipeline(const JsonValue& object) {
+  PipelineSummary pipeline{.schedule = object.at("schedule").string(),
+                           .stages_per_rank = count_at(object, "stages_per_rank", 1),
+                           .micro_batches = count_at(object, "micro_batches", 1),
+                           .bubble_share = object.at("bubble_share").number(),
+                           .ranks = {}};
+  for (const JsonValue& rank : object.at("ranks").elements())
+    pipeline.ranks.push_back(read_stage(rank));
+  return pipeline;
+}
+
 /// Names are drawn and laid out, which takes long of what is no name.
 std::string short_string(const JsonValue& value) {
   constexpr std::size_t most_bytes = 1000;
@@ -285,6 +338,7 @@ Summary summary_of(const JsonValue& object) {
     for (const JsonValue& item : outside->elements()) summary.outside.push_back(read_outside(item));
   if (const auto failure = object.find("out_of_memory"))
     summary.out_of_memory = read_out_of_memory(*failure);
+  if (const auto pipeline = object.find("pipeline")) summary.pipeline = read_pipeline(*pipeline);
   return summary;
 }
 

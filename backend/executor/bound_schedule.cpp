@@ -19,6 +19,8 @@ GroupCommunicators::GroupCommunicators(const Schedule& schedule, Communicator& w
   }
 }
 
+int BoundCollective::other_rank() const { return 1 - communicator->rank(); }
+
 void BoundCollective::run() const {
   switch (kind) {
     case OperationKind::all_gather:
@@ -29,6 +31,12 @@ void BoundCollective::run() const {
       break;
     case OperationKind::all_reduce:
       communicator->all_reduce(out, dtype);
+      break;
+    case OperationKind::send:
+      communicator->send(in, other_rank());
+      break;
+    case OperationKind::receive:
+      communicator->receive(out, other_rank());
       break;
     default:
       communicator->barrier();
@@ -64,7 +72,9 @@ BoundCollective BoundSchedule::bind(const Operation& operation,
   const bool reduces_in_place = kind == OperationKind::all_reduce && operation.operands.size() == 1;
   const bool moves = (kind == OperationKind::all_gather || kind == OperationKind::reduce_scatter) &&
                      operation.operands.size() == 2;
-  if (!reduces_in_place && !moves && kind != OperationKind::barrier) {
+  const bool transfers = (kind == OperationKind::send || kind == OperationKind::receive) &&
+                         operation.operands.size() == 1;
+  if (!reduces_in_place && !moves && !transfers && kind != OperationKind::barrier) {
     throw Error({.where = std::string(schedule_.name(operation)),
                  .what = fmt::format("the cpu backend cannot run {} with {} operands",
                                      name_of(kind), operation.operands.size()),

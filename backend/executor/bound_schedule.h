@@ -34,6 +34,8 @@ struct BoundCollective {
   std::span<std::byte> out;
 
   void run() const;
+  /// Of a send or receive, whose group has two ranks.
+  int other_rank() const;
 };
 
 /// Addresses of all operands within one arena; made once, so that a step only walks it.

@@ -30,6 +30,15 @@ constexpr std::size_t step_begin = 0;
 std::size_t start_of(OperationId id) { return 1 + 2 * std::size_t{id.value}; }
 std::size_t end_of(OperationId id) { return 2 + 2 * std::size_t{id.value}; }
 
+/// Ranks allocate the same size; stages of a pipeline want different ones, and leave the rest of it
+/// untouched.
+Bytes largest_arena(Bytes own, const Schedule& schedule, Communicator& world) {
+  if (schedule.strategy.mesh.pipeline == 1) return own;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
+  world.all_gather(std::as_bytes(std::span(&own.count, 1)), std::as_writable_bytes(std::span(all)));
+  return {*std::ranges::max_element(all)};
+}
+
 std::size_t count_collectives(const Schedule& schedule) {
   return static_cast<std::size_t>(std::ranges::count_if(
       schedule.operations, [](const Operation& op) { return is_collective(op.kind); }));
@@ -84,7 +93,7 @@ void Executor::take_arena(Communicator& world) {
             .pss_before = proportional_set_size(),
             .pss_after = {},
             .outside = heap_in_use()};
-  arena_ = world.allocate_arena(layout_.size);
+  arena_ = world.allocate_arena(largest_arena(layout_.size, schedule_, world));
   bound_.emplace(schedule_, groups_, layout_, arena_->data());
   if (options_.check) {
     guard_.emplace(schedule_, layout_, std::span(arena_->data(), layout_.size.count));

@@ -3,10 +3,39 @@
 #include <algorithm>
 #include <utility>
 
-namespace shardscope {
+#include "core/native/unit_state.h"
 
-ParameterGather::ParameterGather(const Model& model, Executor& executor, Communicator& world)
-    : ParameterGather(model, executor, world, exact_storages(executor)) {}
+namespace shardscope {
+namespace {
+
+/// Elements of a unit's most exact storage that a rank keeps.
+std::int64_t elements_by_rank(const Model& model, const Strategy& strategy, const Unit& unit) {
+  const Sharding sharding = sharding_of(strategy);
+  const bool trained = model.parameters[unit.slots.front().parameter.value].trainable;
+  const bool has_master = trained && dtypes_of(strategy.precision).has_master();
+  const bool is_sharded = has_master ? sharding.optimizer_states : sharding.parameters;
+  return is_sharded ? unit.shard_elements : unit.padded_elements;
+}
+
+}  // namespace
+
+ParameterGather::ParameterGather(const Model& model, const std::vector<UnitPlan>& plans,
+                                 Executor& executor, Communicator& world)
+    : executor_(executor),
+      world_(world),
+      storages_(exact_storages(executor)),
+      places_(model.parameters.size()) {
+  const Strategy& strategy = executor.schedule().strategy;
+  const int ranks = strategy.mesh.replicate * strategy.mesh.shard;
+  for (std::size_t stage = plans.size(); stage-- > 0;) {
+    const std::vector<Unit>& units = plans[stage].units;
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      for (const FlatSlot& slot : units[u].slots)
+        places_[slot.parameter.value] = {static_cast<int>(stage) * ranks, u, slot.offset,
+                                         elements_by_rank(model, strategy, units[u])};
+    }
+  }
+}
 
 ParameterGather::ParameterGather(const Model& model, Executor& executor, Communicator& world,
                                  std::vector<UnitStorage> storages)
@@ -14,40 +43,43 @@ ParameterGather::ParameterGather(const Model& model, Executor& executor, Communi
       world_(world),
       storages_(std::move(storages)),
       places_(model.parameters.size()) {
-  for (std::size_t u = 0; u < storages_.size(); ++u) {
-    for (const FlatSlot& slot : storages_[u].unit->slots)
-      places_[slot.parameter.value] = {u, slot.offset};
+  for (const UnitStorage& storage : storages_) {
+    const Unit& unit = *storage.unit;
+    const auto index = static_cast<std::size_t>(&unit - executor.schedule().units.data());
+    const std::int64_t by_owner = storage.is_whole() ? unit.padded_elements : unit.shard_elements;
+    for (const FlatSlot& slot : unit.slots)
+      places_[slot.parameter.value] = {0, index, slot.offset, by_owner};
   }
 }
 
 void ParameterGather::gather(ParameterId parameter, std::int64_t first, std::int64_t elements,
                              std::span<float> out) {
   const Place& place = places_[parameter.value];
-  const UnitStorage& storage = storages_[place.unit];
-  const Unit& unit = *storage.unit;
   const std::int64_t end = place.offset + first + elements;
-  const std::int64_t by_owner = storage.is_whole() ? unit.padded_elements : unit.shard_elements;
   for (std::int64_t begin = place.offset + first; begin < end;) {
-    const std::int64_t owner = begin / by_owner;
-    const std::int64_t count = std::min(end, (owner + 1) * by_owner) - begin;
+    const std::int64_t owner = begin / place.by_owner;
+    const std::int64_t count = std::min(end, (owner + 1) * place.by_owner) - begin;
     const std::span<float> part = out.empty() ? out : out.first(static_cast<std::size_t>(count));
-    move(static_cast<int>(owner), storage, begin - owner * by_owner, part, count);
+    move({place.first_rank + static_cast<int>(owner), place.unit, begin - owner * place.by_owner,
+          count},
+         part);
     if (!out.empty()) out = out.subspan(static_cast<std::size_t>(count));
     begin += count;
   }
 }
 
-void ParameterGather::move(int owner, const UnitStorage& storage, std::int64_t begin,
-                           std::span<float> out, std::int64_t elements) {
+void ParameterGather::move(const Piece& piece, std::span<float> out) {
   const int rank = world_.rank();
-  if (rank != 0 && rank != owner) return;
-  if (rank == 0 && owner != 0) {
-    executor_.between_steps([&] { world_.receive(std::as_writable_bytes(out), owner); });
+  if (rank != 0 && rank != piece.owner) return;
+  if (rank == 0 && piece.owner != 0) {
+    executor_.between_steps([&] { world_.receive(std::as_writable_bytes(out), piece.owner); });
     return;
   }
-  if (rank == 0) return storage.read(begin, out);
-  std::vector<float> own(static_cast<std::size_t>(elements));
-  storage.read(begin, own);
+  const Unit* const unit = &executor_.schedule().units[piece.unit];
+  const UnitStorage& storage = *std::ranges::find(storages_, unit, &UnitStorage::unit);
+  if (rank == 0) return storage.read(piece.begin, out);
+  std::vector<float> own(static_cast<std::size_t>(piece.elements));
+  storage.read(piece.begin, own);
   executor_.between_steps([&] { world_.send(std::as_bytes(std::span(own)), 0); });
 }
 

@@ -9,17 +9,20 @@
 #include "backend/executor/executor.h"
 #include "backend/train/parameter_storage.h"
 #include "core/model/model.h"
+#include "core/native/units.h"
 
 namespace shardscope {
 
 /// Gathers pieces of parameters, or of a state of them, on rank 0 from the ranks that hold the
-/// first replica's shards, so that no rank ever holds more than its shard and one piece. Between
-/// steps only.
+/// first replica's shards, of the first stage that has them, so that no rank ever holds more than
+/// its shard and one piece. Between steps only.
 class ParameterGather {
  public:
-  /// Of parameters as exactly as they are kept.
-  ParameterGather(const Model& model, Executor& executor, Communicator& world);
-  /// Of what `storages` hold.
+  /// Of parameters as exactly as they are kept. `plans`: the units of every rank of the pipeline
+  /// (`unit_plans`).
+  ParameterGather(const Model& model, const std::vector<UnitPlan>& plans, Executor& executor,
+                  Communicator& world);
+  /// Of what `storages` hold, without a pipeline.
   ParameterGather(const Model& model, Executor& executor, Communicator& world,
                   std::vector<UnitStorage> storages);
 
@@ -30,12 +33,19 @@ class ParameterGather {
 
  private:
   struct Place {
+    int first_rank = 0;  ///< of the stage that has it
     std::size_t unit = 0;
-    std::int64_t offset = 0;  ///< elements from the start of the unit's flat storage
+    std::int64_t offset = 0;    ///< elements from the start of the unit's flat storage
+    std::int64_t by_owner = 0;  ///< elements of the flat storage that a rank keeps
+  };
+  /// Elements of one rank's part of a unit.
+  struct Piece {
+    int owner = 0;
+    std::size_t unit = 0;
+    std::int64_t begin = 0, elements = 0;
   };
 
-  void move(int owner, const UnitStorage& storage, std::int64_t begin, std::span<float> out,
-            std::int64_t elements);
+  void move(const Piece& piece, std::span<float> out);
 
   Executor& executor_;
   Communicator& world_;

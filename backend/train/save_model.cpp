@@ -11,7 +11,7 @@ namespace shardscope {
 void save_model(const std::filesystem::path& folder, const std::filesystem::path& source,
                 Trainer& trainer, Communicator& world) {
   const Model& model = trainer.model();
-  ParameterGather gather(model, trainer.executor(), world);
+  ParameterGather gather(model, trainer.unit_plans(), trainer.executor(), world);
   const Dtype stored = dtypes_of(trainer.schedule().strategy.precision).compute;
   // What is frozen has no master copy, so that its storage may be rounded.
   const auto is_as_at_start = [&](ParameterId parameter) {

@@ -14,6 +14,8 @@
 #include "core/model/trainable.h"
 #include "core/native/learning_rate.h"
 #include "core/native/native_schedule.h"
+#include "core/native/native_step.h"
+#include "core/native/pipeline_stages.h"
 #include "core/native/resolved_strategy.h"
 
 namespace shardscope {
@@ -27,13 +29,14 @@ Model model_of(const Job& job) {
 
 /// Steps are counted from `start`.
 BatchPlan usable_plan(const Job& job, const TrainingProgress& start, const Model& model,
-                      const Communicator& world, const TokenStream& tokens) {
+                      const Schedule& schedule, const TokenStream& tokens) {
+  const Mesh& mesh = schedule.strategy.mesh;
   const BatchPlan plan{.token_start = start.next_token,
                        .batch = job.batch,
                        .length = job.seq,
                        .micro_batches = job.accumulate,
-                       .rank = world.rank(),
-                       .ranks = world.size(),
+                       .rank = data_parallel_rank(mesh, schedule.rank),
+                       .ranks = mesh.replicate * mesh.shard,
                        .vocabulary = model.decoder ? model.decoder->vocabulary : 0};
   require_usable(tokens, plan, std::max<std::int64_t>(1, job.steps - start.step));
   return plan;
@@ -42,12 +45,19 @@ BatchPlan usable_plan(const Job& job, const TrainingProgress& start, const Model
 Schedule schedule_of(const Job& job, const Model& model, const Communicator& world,
                      const Device& device) {
   const Strategy strategy = resolved(job.strategy, world.size(), "strategy");
+  if (strategy.mesh.pipeline > 1 && job.checkpoint.every > 0) {
+    throw Error({.where = "checkpoint.every",
+                 .what = "a pipeline does not write checkpoints yet",
+                 .way_out = "drop checkpoint.every, or the pipeline axis of the mesh"});
+  }
   const Workload workload{.batch = job.batch,
                           .length = job.seq,
                           .micro_batches = job.accumulate,
                           .optimizer = job.optimizer,
                           .clip = job.clip};
-  return native_schedule(model, strategy, workload, world.rank(), device.target());
+  return native_schedule(
+      {.model = model, .strategy = strategy, .workload = workload, .pipeline = job.pipeline},
+      world.rank(), device.target());
 }
 
 TrainingProgress start_of(const Job& job, const CheckpointReader* checkpoint) {
@@ -87,7 +97,7 @@ Trainer::Trainer(const Job& job, Communicator& world, Device& device,
       model_(model_of(job)),
       tokens_(TokenStream::open(job.data, job.token_format)),
       schedule_(schedule_of(job, model_, world, device)),
-      plan_(usable_plan(job, start_, model_, world, tokens_)),
+      plan_(usable_plan(job, start_, model_, schedule_, tokens_)),
       executor_(schedule_, device, world,
                 {.check = job.check, .recorded_steps = recorded_steps(job)}),
       inputs_(executor_.elements_of<std::int32_t>("tokens")),
@@ -101,6 +111,13 @@ Trainer::Trainer(const Job& job, Communicator& world, Device& device,
   else
     load_start_weights(start_weights_, model_, executor_);
   executor_.run_init();
+}
+
+std::vector<UnitPlan> Trainer::unit_plans() const {
+  return shardscope::unit_plans({.model = model_,
+                                 .strategy = schedule_.strategy,
+                                 .workload = schedule_.workload,
+                                 .pipeline = job_.pipeline});
 }
 
 void Trainer::read_inputs() {

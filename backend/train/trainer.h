@@ -20,6 +20,7 @@
 #include "core/model/model.h"
 #include "core/model/model_folder.h"
 #include "core/native/job.h"
+#include "core/native/units.h"
 #include "core/schedule/schedule.h"
 
 namespace shardscope {
@@ -47,6 +48,8 @@ class Trainer {
   const Model& model() const { return model_; }
   const ParameterSource& start_weights() const { return start_weights_; }
   const Schedule& schedule() const { return schedule_; }
+  /// The units of every rank of the pipeline.
+  std::vector<UnitPlan> unit_plans() const;
   Executor& executor() { return executor_; }
   const TokenStream& tokens() const { return tokens_; }
   /// What was seen of steps that are not finite since the last call; empty: nothing.

@@ -21,10 +21,17 @@ class BackwardBuilder {
         parameter_gradient_(model.parameters.size()) {}
 
   void build() {
+    for (const GraphSegment& segment : graph_.segments)
+      if (segment.received) needs_gradient_[segment.received.value] = segment.stage.gives_gradient;
     for (const auto* operators : {&graph_.forward, &graph_.loss})
       for (const Operator& op : *operators) mark_needs(op);
     derive_head();
+    for (GraphSegment& segment : graph_.segments)
+      if (segment.sent && needs(segment.sent)) receive_gradient(segment);
     for (auto op = graph_.forward.rbegin(); op != graph_.forward.rend(); ++op) derive(*op);
+    for (GraphSegment& segment : graph_.segments)
+      if (segment.received && needs(segment.received))
+        segment.sent_gradient = gradient_[segment.received.value];
   }
 
  private:
@@ -119,6 +126,12 @@ class BackwardBuilder {
     throw Error({.where = op.name,
                  .what = "no backward is known for " + std::string(name_of(K::kind)),
                  .code = ExitCode::outside});
+  }
+
+  void receive_gradient(GraphSegment& segment) {
+    const Value sent = graph_.values[segment.sent.value];
+    segment.received_gradient = add_value("d." + sent.name, ValueRole::gradient, sent.bytes, {});
+    set_gradient(segment.sent, segment.received_gradient);
   }
 
   /// Behind each chunk's loss the chunk's gradients: the loss leaves the gradient of the logits in

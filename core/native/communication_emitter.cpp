@@ -1,5 +1,8 @@
 #include "core/native/communication_emitter.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -42,6 +45,7 @@ void CommunicationEmitter::begin_gradients(const StepPlace& place) {
 }
 
 void CommunicationEmitter::reduce(const StepPlace& place) {
+  sum_shared_embedding(place);
   if (step_.sharding.gradients)
     reduce_scatter_to_shard(place);
   else if (step_.groups.world)
@@ -108,13 +112,59 @@ void CommunicationEmitter::await_reduction(const StepPlace& place) {
                        {}});
 }
 
+/// A tied embedding is on the first and on the last stage; each has the part of its gradient that
+/// comes of its own use.
+void CommunicationEmitter::sum_shared_embedding(const StepPlace& place) {
+  if (!step_.is_pipelined() || !step_.part().shares_embedding) return;
+  const ParameterId shared = step_.model.decoder->token_embedding;
+  const UnitId unit = step_.plan.unit_of_parameter[shared.value];
+  if (unit != place.unit || !step_.model.parameters[shared.value].trainable) return;
+  const FlatSlot& slot = slot_of(step_.unit(unit), shared);
+  const Dtype dtype = step_.dtypes.gradients;
+  builder_.add_collective(
+      label_at(place, "all_reduce:" + step_.model.parameters[shared.value].name,
+               OperationKind::all_reduce, Stream::reduce),
+      reduction(step_.groups.ends, slot.elements, slot.elements, dtype),
+      {ScheduleBuilder::part(state(unit).unsharded_gradients, {dtype, slot.offset, slot.elements},
+                             Access::read_write)});
+}
+
+GroupId CommunicationEmitter::group_of_stages(int stage, int other) const {
+  const int ranks = step_.strategy.mesh.pipeline;
+  const int low = std::min(stage % ranks, other % ranks);
+  const int high = std::max(stage % ranks, other % ranks);
+  if (high - low > 1) return step_.groups.ends;
+  return low % 2 == 0 ? step_.groups.even_pair : step_.groups.odd_pair;
+}
+
+void CommunicationEmitter::transfer(const StageTransfer& transfer, const StepPlace& place,
+                                    BufferId buffer) {
+  const int stage = step_.graph.segments[transfer.segment].stage.stage;
+  const int other = peer_stage({transfer.kind, stage, transfer.micro_batch});
+  const bool sends = is_send(transfer.kind);
+  const Dtype dtype = step_.dtypes.compute;
+  const std::int64_t elements = builder_.schedule().at(buffer).bytes.count / size_of(dtype).count;
+  const OperationKind kind = sends ? OperationKind::send : OperationKind::receive;
+  ScheduleBuilder::Label label =
+      label_at(place,
+               fmt::format("{}:{} {} stage {}", name_of(kind),
+                           is_of_gradient(transfer.kind) ? "gradient" : "activation",
+                           sends ? "to" : "from", other),
+               kind, Stream::send_receive);
+  label.phase = is_of_gradient(transfer.kind) ? Phase::backward : Phase::forward;
+  label.unit = {};
+  builder_.add_collective(
+      label, {group_of_stages(stage, other), sends ? elements : 0, sends ? 0 : elements, dtype},
+      {builder_.whole(buffer, sends ? Access::read : Access::write)});
+}
+
 void CommunicationEmitter::reduce_loss() {
-  if (!step_.groups.world) return;
+  if (!step_.groups.all) return;
   builder_.add_collective({.name = "all_reduce:loss",
                            .kind = OperationKind::all_reduce,
                            .stream = Stream::reduce,
                            .phase = Phase::other},
-                          reduction(step_.groups.world, 2, 2, Dtype::float64),
+                          reduction(step_.groups.all, 2, 2, Dtype::float64),
                           {builder_.whole(storage_.loss, Access::read_write)});
 }
 

@@ -24,6 +24,8 @@ class CommunicationEmitter {
   /// Compute waits for the oldest reduction; its unsharded gradient is free from here on.
   void await_reduction(const StepPlace& place);
   void reduce_loss();
+  /// Between stages, of `buffer`.
+  void transfer(const StageTransfer& transfer, const StepPlace& place, BufferId buffer);
 
  private:
   /// A reduction that was issued and not yet waited for.
@@ -37,6 +39,8 @@ class CommunicationEmitter {
                      const std::vector<Operand>& operands);
   void reduce_scatter_to_shard(const StepPlace& place);
   void reduce_in_place(const StepPlace& place);
+  void sum_shared_embedding(const StepPlace& place);
+  GroupId group_of_stages(int stage, int other) const;
 
   const NativeStep& step_;
   NativeStorage& storage_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/native/learning_rate.h"
+#include "core/pipeline/choice.h"
 #include "core/schedule/strategy.h"
 
 namespace shardscope {
@@ -83,6 +84,7 @@ struct Job {
   double clip = 1.0;                   ///< 0: no clipping (JSON: null)
   std::vector<std::string> trainable;  ///< regular expressions on parameter names; empty: all
   Strategy strategy;
+  PipelineChoice pipeline;  ///< where strategy.mesh has a pipeline
   /// Where strategy.runtime is one of PyTorch's: as --precision and --checkpointing take them.
   std::string pytorch_precision = "fp32", pytorch_checkpointing = "none";
   /// There, too: further options of `simulate` by name and value ("attention", "eager"). Values of

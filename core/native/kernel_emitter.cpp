@@ -5,10 +5,6 @@
 namespace shardscope {
 namespace {
 
-bool is_of_micro_batch(ValueRole role) {
-  return role == ValueRole::activation || role == ValueRole::gradient;
-}
-
 std::size_t slot_index(const Unit& unit, ParameterId parameter) {
   return static_cast<std::size_t>(&slot_of(unit, parameter) - unit.slots.data());
 }
@@ -27,13 +23,13 @@ ScheduleBuilder::Label label_at(const StepPlace& place, std::string name, Operat
 
 KernelEmitter::KernelEmitter(const NativeStep& step, NativeStorage& storage,
                              ScheduleBuilder& builder)
-    : step_(step), storage_(storage), builder_(builder), values_(step.graph.values.size()) {}
+    : step_(step), storage_(storage), builder_(builder), tables_(step.graph.values.size()) {}
 
 void KernelEmitter::emit_setup() {
   for (const Operator& op : step_.graph.setup) {
     const ValueId table = op.operands[0].value;
     const Value& value = step_.graph.values[table.value];
-    values_[table.value] = builder_.add_buffer(value.name, MemoryCategory::inputs, value.bytes, {},
+    tables_[table.value] = builder_.add_buffer(value.name, MemoryCategory::inputs, value.bytes, {},
                                                ScheduleBuilder::Life::persistent);
     emit(op, {.unit = UnitId::of(0), .phase = Phase::init});
   }
@@ -73,7 +69,7 @@ Operand KernelEmitter::operand(const GraphOperand& operand, const StepPlace& pla
       base.buffer = storage_.loss;
       break;
     case ValueRole::table:
-      base.buffer = values_[operand.value.value];
+      base.buffer = tables_[operand.value.value];
       break;
     case ValueRole::parameter:
     case ValueRole::parameter_gradient:
@@ -81,7 +77,7 @@ Operand KernelEmitter::operand(const GraphOperand& operand, const StepPlace& pla
       break;
     case ValueRole::activation:
     case ValueRole::gradient:
-      base.buffer = buffer_of_value(operand.value, place.unit);
+      base.buffer = buffer_of(operand.value, place);
       break;
   }
   return {base.buffer, base.offset + operand.offset, operand.bytes, operand.access};
@@ -98,19 +94,16 @@ Operand KernelEmitter::parameter_operand(const Value& value) const {
           .offset = bytes_of(elements, step_.dtypes.compute)};
 }
 
-BufferId KernelEmitter::buffer_of_value(ValueId id, UnitId unit) {
-  BufferId& buffer = values_[id.value];
+BufferId KernelEmitter::buffer_of(ValueId id, const StepPlace& place) {
+  std::vector<BufferId>& values = values_[place.micro_batch];
+  values.resize(step_.graph.values.size());
+  BufferId& buffer = values[id.value];
   if (buffer) return buffer;
   const Value& value = step_.graph.values[id.value];
   const auto category = value.role == ValueRole::activation ? MemoryCategory::activations
                                                             : MemoryCategory::temporaries;
-  buffer = builder_.add_buffer(value.name, category, value.bytes, unit);
+  buffer = builder_.add_buffer(value.name, category, value.bytes, place.unit);
   return buffer;
-}
-
-void KernelEmitter::forget_values() {
-  for (std::size_t v = 0; v < values_.size(); ++v)
-    if (is_of_micro_batch(step_.graph.values[v].role)) values_[v] = {};
 }
 
 /// Decides whether a kernel adds to the parameter gradients it writes. Where it adds to one and

@@ -1,6 +1,7 @@
 // Operators of a native step as kernels on the buffers of a schedule.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,15 +30,14 @@ class KernelEmitter {
   /// What runs once, before the first step.
   void emit_setup();
   void emit(const Operator& op, const StepPlace& place);
-  /// Values belong to a micro-batch: the next one gets buffers of its own.
-  void forget_values();
+  /// The buffer of a value of that micro-batch.
+  BufferId buffer_of(ValueId value, const StepPlace& place);
   /// Gradients of the unit that nothing has written become 0.
   void clear_unwritten_gradients(const StepPlace& place);
 
  private:
   Operand operand(const GraphOperand& operand, const StepPlace& place);
   Operand parameter_operand(const Value& value) const;
-  BufferId buffer_of_value(ValueId id, UnitId unit);
   void settle_accumulation(const Operator& op, Kernel& kernel, const StepPlace& place);
   void clear_gradient(const StepPlace& place, ParameterId parameter);
   Operand workspace(const Kernel& kernel);
@@ -45,7 +45,8 @@ class KernelEmitter {
   const NativeStep& step_;
   NativeStorage& storage_;
   ScheduleBuilder& builder_;
-  std::vector<BufferId> values_;  // by graph value: its buffer in this micro-batch
+  std::vector<BufferId> tables_;                 // by graph value
+  std::map<int, std::vector<BufferId>> values_;  // by micro-batch, graph value
 };
 
 }  // namespace shardscope

@@ -25,20 +25,12 @@ class ForwardBuilder {
         shape_(shape),
         parameter_values_(model.parameters.size()) {}
 
-  OperatorGraph build() {
+  OperatorGraph build(const std::vector<StageSegment>& stages) {
     graph_.blocks = static_cast<int>(decoder_.blocks.size());
     tokens_ = input("tokens");
     targets_ = input("targets");
     if (decoder_.rope) make_rope_table();
-    ValueId x = embed();
-    for (int block = 0; block < graph_.blocks; ++block) {
-      place_ = {block};
-      x = run_block(decoder_.blocks[static_cast<std::size_t>(block)], block, x);
-    }
-    place_ = {graph_.blocks};
-    const ValueId last = norm(decoder_.final_norm, x);
-    into_ = &graph_.loss;
-    run_head(last);
+    for (const StageSegment& stage : stages) run_stage(stage);
     return std::move(graph_);
   }
 
@@ -93,6 +85,25 @@ class ForwardBuilder {
     const RopeTableKernel kernel{
         .length = shape_.length, .head_dim = decoder_.head_dim, .rope = *decoder_.rope};
     graph_.setup.push_back({"rope_table", kernel, {}, {write(rope_table_)}, {}});
+  }
+
+  void run_stage(const StageSegment& stage) {
+    GraphSegment segment{.stage = stage};
+    if (!stage.begins)
+      segment.received =
+          activation(fmt::format("stage {} input", stage.stage), rows() * decoder_.width);
+    ValueId x = stage.begins ? embed() : segment.received;
+    for (int block = stage.first_block; block < stage.first_block + stage.blocks; ++block) {
+      place_ = {block};
+      x = run_block(decoder_.blocks[static_cast<std::size_t>(block)], block, x);
+    }
+    if (!stage.ends) segment.sent = x;
+    graph_.segments.push_back(segment);
+    if (!stage.ends) return;
+    place_ = {graph_.blocks};
+    const ValueId last = norm(decoder_.final_norm, x);
+    into_ = &graph_.loss;
+    run_head(last);
   }
 
   ValueId embed() {
@@ -337,7 +348,8 @@ class ForwardBuilder {
 
 }  // namespace
 
-OperatorGraph lower_native_forward(const Model& model, const BatchShape& shape) {
+OperatorGraph lower_native_forward(const Model& model, const BatchShape& shape,
+                                   const std::vector<StageSegment>& stages) {
   if (!model.decoder) {
     throw Error({.where = model.class_name,
                  .what = "the native runtime cannot run this model: " + model.why_no_decoder,
@@ -350,7 +362,7 @@ OperatorGraph lower_native_forward(const Model& model, const BatchShape& shape) 
                          std::to_string(model.decoder->max_positions) + " positions",
                  .way_out = "give at most " + std::to_string(model.decoder->max_positions)});
   }
-  return ForwardBuilder(model, shape).build();
+  return ForwardBuilder(model, shape).build(stages);
 }
 
 }  // namespace shardscope

@@ -6,6 +6,7 @@
 namespace shardscope {
 
 /// The forward operators of a decoder; `backward` is left empty.
-OperatorGraph lower_native_forward(const Model& model, const BatchShape& shape);
+OperatorGraph lower_native_forward(const Model& model, const BatchShape& shape,
+                                   const std::vector<StageSegment>& stages);
 
 }  // namespace shardscope

@@ -37,17 +37,37 @@ void zero_loss(const NativeStorage& storage, ScheduleBuilder& builder) {
 
 /// What emits the actions of a step.
 struct Emitters {
-  const std::vector<Visit>& visits;
+  const VisitPlan& plan;
+  const OperatorGraph& graph;
   KernelEmitter& kernels;
   CommunicationEmitter& communication;
 };
+
+ValueId moved_value(const StageTransfer& transfer, const GraphSegment& segment) {
+  switch (transfer.kind) {
+    case ActionKind::send_forward:
+      return segment.sent;
+    case ActionKind::receive_forward:
+      return segment.received;
+    case ActionKind::send_backward:
+      return segment.sent_gradient;
+    default:
+      return segment.received_gradient;
+  }
+}
+
+void transfer(const StageTransfer& transfer, const Emitters& to) {
+  const StepPlace place{{}, transfer.micro_batch};
+  const ValueId value = moved_value(transfer, to.graph.segments[transfer.segment]);
+  to.communication.transfer(transfer, place, to.kernels.buffer_of(value, place));
+}
 
 void emit(const StepAction& action, const Emitters& to) {
   const StepPlace place{action.unit, action.micro_batch, action.phase};
   switch (action.kind) {
     case StepAction::Kind::compute:
       for (std::uint32_t i = action.operators.begin; i < action.operators.end; ++i)
-        to.kernels.emit(*to.visits[action.visit].operators[i], place);
+        to.kernels.emit(*to.plan.visits[action.visit].operators[i], place);
       return;
     case StepAction::Kind::gather:
       return to.communication.gather(place);
@@ -60,23 +80,27 @@ void emit(const StepAction& action, const Emitters& to) {
       return to.communication.reduce(place);
     case StepAction::Kind::await_reduction:
       return to.communication.await_reduction(place);
+    case StepAction::Kind::transfer:
+      return transfer(to.plan.transfers[action.moved], to);
   }
 }
 
 void emit_visits(const NativeStep& step, const Emitters& to) {
+  const std::vector<Visit>& visits = to.plan.visits;
   std::vector<StepAction> actions =
-      with_reductions(compute_actions(to.visits), to.visits, step.graph,
+      with_reductions(compute_actions(visits, to.plan.transfers), visits, step.graph,
                       {.gradients_sharded = step.sharding.gradients,
                        .every_micro_batch = step.strategy.reduce_every_micro_batch,
-                       .micro_batches = step.workload.micro_batches});
-  if (step.sharding.parameters) actions = with_gathers(actions, to.visits, step.strategy.prefetch);
-  int micro_batch = 0;
-  for (const StepAction& action : actions) {
-    if (action.kind == StepAction::Kind::compute &&
-        std::exchange(micro_batch, action.micro_batch) != action.micro_batch)
-      to.kernels.forget_values();
-    emit(action, to);
-  }
+                       .root_last = step.is_pipelined() && step.part().shares_embedding});
+  if (step.sharding.parameters)
+    actions = with_gathers(actions, visits, step.strategy.prefetch,
+                           step.is_pipelined() ? kept_in_pipeline : kept_after);
+  for (const StepAction& action : actions) emit(action, to);
+}
+
+VisitPlan plan_visits(const NativeStep& step) {
+  if (step.is_pipelined()) return pipelined_visits(step.graph, step.plan, step.part().order);
+  return {visits_of(step.graph, step.plan, step.workload.micro_batches), {}};
 }
 
 void check_workload(const Workload& workload) {
@@ -104,14 +128,20 @@ void check_workload(const Workload& workload) {
 
 Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
                          int rank, const Target& target) {
-  check_workload(workload);
+  return native_schedule({.model = model, .strategy = strategy, .workload = workload}, rank,
+                         target);
+}
+
+Schedule native_schedule(const NativeTraining& training, int rank, const Target& target) {
+  const Strategy& strategy = training.strategy;
+  check_workload(training.workload);
   if (rank < 0 || rank >= strategy.mesh.world()) {
     throw Error({.where = "--rank",
                  .what = "rank " + std::to_string(rank) + " is not in a world of " +
                          std::to_string(strategy.mesh.world()),
                  .way_out = "give 0 to " + std::to_string(strategy.mesh.world() - 1)});
   }
-  NativeStep step = native_step(model, strategy, workload, rank, target);
+  NativeStep step = native_step(training, rank, target);
   ScheduleBuilder builder(empty_schedule(step, rank));
   step.groups = add_groups(step, rank, builder);
   NativeStorage storage = add_storage(step, builder);
@@ -121,8 +151,8 @@ Schedule native_schedule(const Model& model, const Strategy& strategy, const Wor
   kernels.emit_setup();
   const auto first = static_cast<std::uint32_t>(builder.schedule().operations.size());
   zero_loss(storage, builder);
-  const std::vector<Visit> visits = visits_of(step.graph, step.plan, workload.micro_batches);
-  emit_visits(step, {visits, kernels, communication});
+  const VisitPlan plan = plan_visits(step);
+  emit_visits(step, {plan, step.graph, kernels, communication});
   communication.reduce_loss();
   add_optimizer(step, storage, builder);
 

@@ -2,12 +2,17 @@
 #pragma once
 
 #include "core/model/model.h"
+#include "core/native/native_training.h"
 #include "core/schedule/schedule.h"
 
 namespace shardscope {
 
-/// The native runtime's schedule of one rank. `strategy` is resolved. Throws Error where the model
-/// has no decoder, the sequence is longer than the model allows, or a size is not positive.
+/// The native runtime's schedule of one rank. Throws Error where the model has no decoder, the
+/// sequence is longer than the model allows, or a size is not positive; Refusal where PyTorch
+/// refuses the pipeline.
+Schedule native_schedule(const NativeTraining& training, int rank, const Target& target = {});
+
+/// Without a pipeline. `strategy` is resolved.
 Schedule native_schedule(const Model& model, const Strategy& strategy, const Workload& workload,
                          int rank, const Target& target = {});
 

@@ -24,8 +24,9 @@ BatchShape batch_shape(const Strategy& strategy, const Workload& workload, const
           .logits = target.logits};
 }
 
-OperatorGraph graph_of(const Model& model, const Strategy& strategy, const BatchShape& shape) {
-  OperatorGraph graph = lower(model, shape);
+OperatorGraph graph_of(const Model& model, const Strategy& strategy, const BatchShape& shape,
+                       const std::vector<StageSegment>& stages) {
+  OperatorGraph graph = lower(model, shape, stages);
   if (strategy.checkpointing == Checkpointing::full) checkpoint_blocks(graph);
   return graph;
 }
@@ -64,6 +65,7 @@ class StorageMaker {
   UnitState unit_state(UnitId id) {
     const Unit& unit = step_.unit(id);
     const PrecisionDtypes& dtypes = step_.dtypes;
+    if (unit.slots.empty()) return {};  // the root of a stage between the first and the last
     UnitState state{.trainable = is_trainable(unit)};
     state.parameters =
         keep(named("parameters", unit), MemoryCategory::parameters,
@@ -87,26 +89,88 @@ class StorageMaker {
   ScheduleBuilder& builder_;
 };
 
+/// All ranks have the same groups in the same order; who has no partner is alone in one.
+void add_pipeline_groups(const NativeStep& step, int rank, ScheduleBuilder& builder,
+                         NativeGroups& groups) {
+  const int stride = data_parallel_ranks(step.strategy);
+  const int stages = step.strategy.mesh.pipeline;
+  const int stage = step.pipeline_rank;
+  const int column = rank - stage * stride;
+  const auto pair = [&](std::string name, int low, int high) {
+    const bool both = low >= 0 && high < stages;
+    return builder.add_group(
+        {std::move(name),
+         both ? Ranks::spaced(column + low * stride, (high - low) * stride, 2) : Ranks{rank}});
+  };
+  groups.all = builder.add_group({"world", Ranks::up_to(step.strategy.mesh.world())});
+  groups.pipeline = builder.add_group(
+      {"pipeline", Ranks::spaced(column, stride, static_cast<std::size_t>(stages))});
+  const int even = stage - stage % 2;
+  const int odd = stage - (stage + 1) % 2;
+  groups.even_pair = pair("stages from an even one", even, even + 1);
+  groups.odd_pair = stages > 2 ? pair("stages from an odd one", odd, odd + 1) : groups.even_pair;
+  const bool at_end = stage == 0 || stage + 1 == stages;
+  groups.ends =
+      stages > 2 ? pair("first and last stage", at_end ? 0 : -1, stages - 1) : groups.even_pair;
+}
+
 }  // namespace
 
-NativeStep native_step(const Model& model, const Strategy& strategy, const Workload& workload,
-                       int rank, const Target& target) {
-  return {.model = model,
+PipelineParts pipeline_parts(const NativeTraining& training) {
+  PipelineParts pipeline;
+  const int ranks = training.strategy.mesh.pipeline;
+  for (int rank = 0; ranks > 1 && rank < ranks; ++rank) {
+    pipeline.parts.push_back(pipeline_part(training.model, training.strategy, training.pipeline,
+                                           training.workload.micro_batches, rank));
+    const PipelinePart& part = pipeline.parts.back();
+    pipeline.plans.push_back(plan_units(part.model, training.strategy, part.has_parameter));
+  }
+  return pipeline;
+}
+
+std::vector<UnitPlan> unit_plans(const NativeTraining& training) {
+  if (training.strategy.mesh.pipeline > 1) return pipeline_parts(training).plans;
+  return {plan_units(training.model, training.strategy)};
+}
+
+NativeStep native_step(const NativeTraining& training, int rank, const Target& target) {
+  const Strategy& strategy = training.strategy;
+  PipelineParts pipeline = pipeline_parts(training);
+  const int position = pipeline_rank(strategy.mesh, rank);
+  const PipelinePart* const part =
+      pipeline.parts.empty() ? nullptr : &pipeline.parts[static_cast<std::size_t>(position)];
+  const Model& model = part != nullptr ? part->model : training.model;
+  UnitPlan plan = part != nullptr ? pipeline.plans[static_cast<std::size_t>(position)]
+                                  : plan_units(model, strategy);
+  OperatorGraph graph =
+      graph_of(model, strategy, batch_shape(strategy, training.workload, target),
+               part != nullptr ? part->segments : std::vector{whole_model(model)});
+  return {.model = training.model,
           .target = target,
           .strategy = strategy,
-          .workload = workload,
+          .workload = training.workload,
+          .pipeline = std::move(pipeline),
+          .pipeline_rank = position,
           .sharding = sharding_of(strategy),
           .dtypes = dtypes_of(strategy.precision),
           .shard = shard_position(strategy, rank),
-          .plan = plan_units(model, strategy),
-          .graph = graph_of(model, strategy, batch_shape(strategy, workload, target))};
+          .plan = std::move(plan),
+          .graph = std::move(graph)};
 }
 
 NativeGroups add_groups(const NativeStep& step, int rank, ScheduleBuilder& builder) {
   NativeGroups groups;
   const ShardPosition& shard = step.shard;
   const int world = data_parallel_ranks(step.strategy);
-  if (world > 1) groups.world = builder.add_group({"world", Ranks::up_to(world)});
+  const int first = rank - data_parallel_rank(step.strategy.mesh, rank);
+  if (step.is_pipelined()) {
+    add_pipeline_groups(step, rank, builder, groups);
+    if (world > 1)
+      groups.world =
+          builder.add_group({"stage", Ranks::spaced(first, 1, static_cast<std::size_t>(world))});
+  } else if (world > 1) {
+    groups.all = groups.world = builder.add_group({"world", Ranks::up_to(world)});
+  }
   if (shard.count == world) {
     groups.shard = groups.world;
   } else if (shard.count > 1) {
@@ -116,7 +180,7 @@ NativeGroups add_groups(const NativeStep& step, int rank, ScheduleBuilder& build
   if (step.sharding.replicas) {
     const auto count = static_cast<std::size_t>(step.strategy.mesh.replicate);
     groups.replicate =
-        builder.add_group({"replicate", Ranks::spaced(shard.index, shard.count, count)});
+        builder.add_group({"replicate", Ranks::spaced(first + shard.index, shard.count, count)});
   }
   return groups;
 }

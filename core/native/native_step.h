@@ -3,7 +3,9 @@
 
 #include "core/base/precision.h"
 #include "core/model/model.h"
+#include "core/native/native_training.h"
 #include "core/native/operator_graph.h"
+#include "core/native/pipeline_stages.h"
 #include "core/native/unit_state.h"
 #include "core/native/units.h"
 #include "core/schedule/schedule.h"
@@ -14,8 +16,24 @@ namespace shardscope {
 
 /// Groups of ranks that a rank is in; none: it is alone in it.
 struct NativeGroups {
-  GroupId world, shard, replicate;
+  GroupId all;    ///< the whole world
+  GroupId world;  ///< ranks that share the data of the step: the world, or those of a stage
+  GroupId shard, replicate;
+  GroupId pipeline;  ///< one rank of every stage
+  /// Of two ranks each, in the pipeline: 2 k and 2 k + 1, 2 k + 1 and 2 k + 2, the last and the
+  /// first.
+  GroupId even_pair, odd_pair, ends;
 };
+
+/// The parts of all ranks of a pipeline, which the gradient norm goes over; empty: no pipeline.
+struct PipelineParts {
+  std::vector<PipelinePart> parts;
+  std::vector<UnitPlan> plans;
+};
+PipelineParts pipeline_parts(const NativeTraining& training);
+
+/// The units of every rank of the pipeline; without one, of all ranks.
+std::vector<UnitPlan> unit_plans(const NativeTraining& training);
 
 /// All that follows from the inputs before the first operation. `model` and `target` must outlive
 /// it.
@@ -24,6 +42,8 @@ struct NativeStep {
   const Target& target;
   Strategy strategy;
   Workload workload;
+  PipelineParts pipeline;
+  int pipeline_rank = 0;
   Sharding sharding;
   PrecisionDtypes dtypes;
   ShardPosition shard;
@@ -32,11 +52,14 @@ struct NativeStep {
   NativeGroups groups = {};
 
   const Unit& unit(UnitId id) const { return plan.units[id.value]; }
+  bool is_pipelined() const { return !pipeline.parts.empty(); }
+  const PipelinePart& part() const {
+    return pipeline.parts[static_cast<std::size_t>(pipeline_rank)];
+  }
 };
 
-/// Lowers the model, with its backward and what is run again in it.
-NativeStep native_step(const Model& model, const Strategy& strategy, const Workload& workload,
-                       int rank, const Target& target);
+/// Lowers the rank's part of the model, with its backward and what is run again in it.
+NativeStep native_step(const NativeTraining& training, int rank, const Target& target);
 
 NativeGroups add_groups(const NativeStep& step, int rank, ScheduleBuilder& builder);
 

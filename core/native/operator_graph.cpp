@@ -5,8 +5,9 @@
 
 namespace shardscope {
 
-OperatorGraph lower(const Model& model, const BatchShape& shape) {
-  OperatorGraph graph = lower_native_forward(model, shape);
+OperatorGraph lower(const Model& model, const BatchShape& shape,
+                    const std::vector<StageSegment>& stages) {
+  OperatorGraph graph = lower_native_forward(model, shape, stages);
   differentiate(graph, model, shape.dtypes.gradients);
   return graph;
 }

@@ -8,6 +8,7 @@
 #include "core/base/precision.h"
 #include "core/base/quantities.h"
 #include "core/model/model.h"
+#include "core/native/pipeline_stages.h"
 #include "core/schedule/kernel.h"
 #include "core/schedule/schedule.h"
 #include "core/schedule/target.h"
@@ -59,7 +60,17 @@ struct Operator {
   bool recomputed = false;  ///< a forward operator run again in the backward
 };
 
+/// A stage's blocks in the graph, and what goes between it and its neighbours; none where it begins
+/// or ends, or where nothing before it is trained.
+struct GraphSegment {
+  StageSegment stage;
+  ValueId received, sent;
+  ValueId received_gradient;  ///< of what it sent
+  ValueId sent_gradient;      ///< of what it received
+};
+
 struct OperatorGraph {
+  std::vector<GraphSegment> segments;  ///< in the order of their operators in `forward`
   std::vector<Value> values;
   std::vector<Operator> setup;     ///< once, before the first step
   std::vector<Operator> forward;   ///< up to what the head reads
@@ -81,8 +92,9 @@ struct BatchShape {
   std::int64_t rows() const { return batch * length; }
 };
 
-/// Forward and backward. Throws Error where the model has no decoder or the sequence exceeds its
-/// positions.
-OperatorGraph lower(const Model& model, const BatchShape& shape);
+/// Forward and backward of these stages. Throws Error where the model has no decoder or the
+/// sequence exceeds its positions.
+OperatorGraph lower(const Model& model, const BatchShape& shape,
+                    const std::vector<StageSegment>& stages);
 
 }  // namespace shardscope

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardscope {
@@ -14,28 +15,18 @@ class OptimizerPass {
 
   void add() {
     const std::vector<UnitId> order = units_in_reduction_order();
-    if (order.empty()) return;
-    const Pieces pieces = count_pieces();
-    const int parts = step_.sharding.optimizer_states ? step_.shard.count : 1;
-    const int part = step_.sharding.optimizer_states ? step_.shard.index : 0;
-    const BufferId storage =
-        builder_.add_buffer("gradient_norm_pieces", MemoryCategory::temporaries,
-                            bytes_of(pieces.by_rank * parts, Dtype::float64));
-    const Operand own{storage, bytes_of(pieces.by_rank * part, Dtype::float64),
-                      bytes_of(pieces.by_rank, Dtype::float64), Access::write};
-    for (UnitId id : order) add_sum_of_squares(id, pieces, own);
-    if (parts > 1) {
-      Operand input = own;
-      input.access = Access::read;
-      builder_.add_collective(
-          {.name = "all_gather:gradient_norm_pieces",
-           .kind = OperationKind::all_gather,
-           .stream = Stream::unshard,
-           .phase = Phase::clip},
-          {step_.groups.shard, pieces.by_rank, pieces.by_rank * parts, Dtype::float64},
-          {input, builder_.whole(storage, Access::write)});
-    }
-    add_clip_coefficient(pieces, storage, parts);
+    if (order.empty() && !step_.is_pipelined()) return;
+    const Pieces pieces = count_pieces(step_.plan);
+    const NormPieces norm = make_norm(pieces);
+    if (norm.by_rank == 0) return;
+    for (UnitId id : order) add_sum_of_squares(id, pieces, part_of(norm, Access::write));
+    if (norm.shards > 1)
+      gather("all_gather:gradient_norm_pieces", step_.groups.shard, part_of(norm, Access::read),
+             stage_of(norm, Access::write));
+    if (norm.stages > 1)
+      gather("all_gather:gradient_norm_pieces of stages", step_.groups.pipeline,
+             stage_of(norm, Access::read), builder_.whole(norm.storage, Access::write));
+    add_clip_coefficient(norm);
     for (auto id = order.rbegin(); id != order.rend(); ++id) update(*id);
   }
 
@@ -55,20 +46,66 @@ class OptimizerPass {
     return step_.sharding.optimizer_states ? unit.shard_elements : unit.padded_elements;
   }
 
-  /// Pieces of the gradient norm: all ranks' pieces one rank after the other, a rank's unit after
-  /// unit.
+  /// Pieces of the gradient norm: those of a pipeline's stages one after the other, a stage's of
+  /// its ranks one after the other, a rank's unit after unit.
   struct Pieces {
     std::int64_t by_rank = 0;
     std::vector<std::int64_t> first_of_unit;  ///< within a rank's
   };
-  Pieces count_pieces() const {
+  Pieces count_pieces(const UnitPlan& plan) const {
     Pieces pieces;
-    for (std::size_t u = 0; u < storage_.units.size(); ++u) {
+    for (const Unit& unit : plan.units) {
       pieces.first_of_unit.push_back(pieces.by_rank);
-      if (storage_.units[u].trainable)
-        pieces.by_rank += optimizer_elements(step_.plan.units[u]) / piece_elements;
+      if (is_trainable(unit)) pieces.by_rank += optimizer_elements(unit) / piece_elements;
     }
     return pieces;
+  }
+  bool is_trainable(const Unit& unit) const {
+    return !unit.slots.empty() &&
+           step_.model.parameters[unit.slots.front().parameter.value].trainable;
+  }
+
+  /// Where the pieces of all ranks come together.
+  struct NormPieces {
+    BufferId storage;
+    std::int64_t by_rank = 0;  ///< room for the pieces of the rank that has most
+    int shards = 1, shard = 0;
+    int stages = 1, stage = 0;
+    std::int64_t by_stage() const { return by_rank * shards; }
+  };
+  NormPieces make_norm(const Pieces& pieces) {
+    NormPieces norm{.by_rank = pieces.by_rank};
+    if (step_.sharding.optimizer_states) {
+      norm.shards = step_.shard.count;
+      norm.shard = step_.shard.index;
+    }
+    for (const UnitPlan& plan : step_.pipeline.plans)
+      norm.by_rank = std::max(norm.by_rank, count_pieces(plan).by_rank);
+    if (step_.is_pipelined()) {
+      norm.stages = step_.strategy.mesh.pipeline;
+      norm.stage = step_.pipeline_rank;
+    }
+    norm.storage = builder_.add_buffer("gradient_norm_pieces", MemoryCategory::temporaries,
+                                       bytes_of(norm.by_stage() * norm.stages, Dtype::float64));
+    return norm;
+  }
+  static Operand part_of(const NormPieces& norm, Access access) {
+    const std::int64_t first = norm.by_stage() * norm.stage + norm.by_rank * norm.shard;
+    return ScheduleBuilder::part(norm.storage, {Dtype::float64, first, norm.by_rank}, access);
+  }
+  static Operand stage_of(const NormPieces& norm, Access access) {
+    return ScheduleBuilder::part(
+        norm.storage, {Dtype::float64, norm.by_stage() * norm.stage, norm.by_stage()}, access);
+  }
+  void gather(std::string name, GroupId group, const Operand& in, const Operand& out) {
+    const auto elements = [](const Operand& operand) {
+      return operand.bytes.count / size_of(Dtype::float64).count;
+    };
+    builder_.add_collective({.name = std::move(name),
+                             .kind = OperationKind::all_gather,
+                             .stream = Stream::unshard,
+                             .phase = Phase::clip},
+                            {group, elements(in), elements(out), Dtype::float64}, {in, out});
   }
 
   /// The gradient operand and the offset of this rank's part in it.
@@ -107,27 +144,42 @@ class OptimizerPass {
 
   /// All parameters' pieces in the order of the model, wherever the sharding put them: so that the
   /// sum is the same everywhere.
-  void add_clip_coefficient(const Pieces& pieces, BufferId storage, int parts) {
+  void add_clip_coefficient(const NormPieces& norm) {
     std::vector<Slice> slices;
-    for (std::size_t u = 0; u < storage_.units.size(); ++u) {
-      if (!storage_.units[u].trainable) continue;
-      const Unit& unit = step_.plan.units[u];
-      for (Slice slice : slices_in(step_.model, unit, 0, unit.padded_elements, 0)) {
-        slice.piece = pieces.first_of_unit[u];
-        slice.piece_run = optimizer_elements(unit) / piece_elements;
-        slice.piece_stride = pieces.by_rank;
-        slices.push_back(slice);
-      }
+    if (!step_.is_pipelined()) add_slices(step_.plan, {}, norm, 0, slices);
+    for (std::size_t stage = 0; stage < step_.pipeline.plans.size(); ++stage) {
+      const bool twice = step_.pipeline.parts[stage].keeps_embedding_twice;
+      add_slices(step_.pipeline.plans[stage],
+                 twice ? step_.model.decoder->token_embedding : ParameterId{}, norm,
+                 norm.by_stage() * static_cast<std::int64_t>(stage), slices);
     }
     std::stable_sort(slices.begin(), slices.end(),
                      [](const Slice& a, const Slice& b) { return a.parameter < b.parameter; });
-    builder_.add_kernel(
-        {.name = "clip_coefficient", .phase = Phase::clip},
-        ClipCoefficientKernel{.has_clip = step_.workload.clip > 0,
-                              .pieces = pieces.by_rank * parts,
-                              .clip = step_.workload.clip},
-        {builder_.whole(storage, Access::read), builder_.whole(storage_.clip, Access::write), {}},
-        slices);
+    builder_.add_kernel({.name = "clip_coefficient", .phase = Phase::clip},
+                        ClipCoefficientKernel{.has_clip = step_.workload.clip > 0,
+                                              .pieces = norm.by_stage() * norm.stages,
+                                              .clip = step_.workload.clip},
+                        {builder_.whole(norm.storage, Access::read),
+                         builder_.whole(storage_.clip, Access::write),
+                         {}},
+                        slices);
+  }
+
+  /// Of one stage, whose pieces begin at `first`; `counted_elsewhere` is on another stage, too.
+  void add_slices(const UnitPlan& plan, ParameterId counted_elsewhere, const NormPieces& norm,
+                  std::int64_t first, std::vector<Slice>& slices) const {
+    const Pieces pieces = count_pieces(plan);
+    for (std::size_t u = 0; u < plan.units.size(); ++u) {
+      const Unit& unit = plan.units[u];
+      if (!is_trainable(unit)) continue;
+      for (Slice slice : slices_in(step_.model, unit, 0, unit.padded_elements, 0)) {
+        if (slice.parameter == counted_elsewhere) continue;
+        slice.piece = first + pieces.first_of_unit[u];
+        slice.piece_run = optimizer_elements(unit) / piece_elements;
+        slice.piece_stride = norm.by_rank;
+        slices.push_back(slice);
+      }
+    }
   }
 
   /// This rank's part of the parameters that are computed with.

@@ -26,7 +26,6 @@ void check_mesh(const Strategy& strategy, int world, std::string_view where) {
   if (static_cast<std::int64_t>(mesh.pipeline) * mesh.replicate * mesh.shard != world)
     fail("mesh " + text_of(mesh) + " is not " + std::to_string(world) + " ranks",
          "make the axes multiply to the world size");
-  if (mesh.pipeline != 1) fail("the native runtime has no pipeline", "drop the pipeline axis");
   const std::string name(name_of(strategy.sharding));
   if (strategy.sharding == ShardingStrategy::no_shard && mesh.shard != 1)
     fail("no_shard has nothing to shard over " + std::to_string(mesh.shard) + " ranks",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 namespace shardscope {
 namespace {
@@ -36,13 +37,19 @@ class Reductions {
         graph_(graph),
         rules_(rules),
         has_storage_(unit_count(visits), false),
-        completes_(completes_gradient(visits, has_storage_.size())) {}
+        completes_(rules.every_micro_batch ? completes_gradient(visits, has_storage_.size())
+                                           : ends_backward(visits, has_storage_.size())) {}
 
   std::vector<StepAction> add_to(const std::vector<StepAction>& actions) {
     for (const StepAction& action : actions) {
+      if (action.kind == Kind::transfer) {
+        result_.push_back(action);
+        continue;
+      }
       compute(action);
       if (action.operators.end == visits_[action.visit].operators.size()) end_visit(action);
     }
+    if (root_visit_) reduce(*root_visit_);
     while (!in_flight_.empty()) await_oldest(actions.back().visit);
     return std::move(result_);
   }
@@ -70,13 +77,18 @@ class Reductions {
   }
 
   void end_visit(const StepAction& action) {
-    const bool last = action.micro_batch + 1 == rules_.micro_batches;
-    const bool reduces = completes_[action.visit] && has_storage_[action.unit.value] &&
-                         (last || rules_.every_micro_batch);
-    if (!reduces) return;
-    result_.push_back(action_of(Kind::reduce, visits_, action.visit));
+    if (!completes_[action.visit] || !has_storage_[action.unit.value]) return;
+    if (rules_.root_last && action.unit == UnitId::of(0)) {
+      root_visit_ = action.visit;
+      return;
+    }
+    reduce(action.visit);
+  }
+
+  void reduce(std::uint32_t visit) {
+    result_.push_back(action_of(Kind::reduce, visits_, visit));
     if (!rules_.gradients_sharded) return;
-    has_storage_[action.unit.value] = false;
+    has_storage_[visits_[visit].unit.value] = false;
     in_flight_.push_back(result_.back());
   }
 
@@ -92,20 +104,35 @@ class Reductions {
   const std::vector<Visit>& visits_;
   const OperatorGraph& graph_;
   ReductionRules rules_;
-  std::vector<bool> has_storage_;  ///< by unit
-  std::vector<bool> completes_;    ///< by visit
+  std::vector<bool> has_storage_;            ///< by unit
+  std::vector<bool> completes_;              ///< by visit: the unit is reduced behind it
+  std::optional<std::uint32_t> root_visit_;  ///< behind which the root, which comes last, is whole
   std::deque<StepAction> in_flight_;
   std::vector<StepAction> result_;
 };
 
 }  // namespace
 
-std::vector<StepAction> compute_actions(const std::vector<Visit>& visits) {
+std::vector<StepAction> compute_actions(const std::vector<Visit>& visits,
+                                        const std::vector<StageTransfer>& transfers) {
   std::vector<StepAction> actions;
+  std::uint32_t next = 0;
+  const auto transfer_before = [&](std::uint32_t visit) {
+    for (; next < transfers.size() && transfers[next].before_visit <= visit; ++next) {
+      const std::uint32_t course = visit > 0 ? visit - 1 : 0;
+      actions.push_back({.kind = Kind::transfer,
+                         .unit = visits[course].unit,
+                         .visit = course,
+                         .micro_batch = transfers[next].micro_batch,
+                         .moved = next});
+    }
+  };
   for (std::uint32_t visit = 0; visit < visits.size(); ++visit) {
+    transfer_before(visit);
     actions.push_back(action_of(Kind::compute, visits, visit));
     actions.back().operators = {0, static_cast<std::uint32_t>(visits[visit].operators.size())};
   }
+  transfer_before(static_cast<std::uint32_t>(visits.size()));
   return actions;
 }
 
@@ -116,7 +143,8 @@ std::vector<StepAction> with_reductions(const std::vector<StepAction>& actions,
 }
 
 std::vector<StepAction> with_gathers(const std::vector<StepAction>& actions,
-                                     const std::vector<Visit>& visits, bool prefetch) {
+                                     const std::vector<Visit>& visits, bool prefetch,
+                                     bool (*kept)(const std::vector<Visit>&, std::size_t)) {
   std::vector<bool> gathered(unit_count(visits), false);
   std::vector<StepAction> result;
   const auto gather = [&](std::uint32_t visit) {
@@ -133,7 +161,7 @@ std::vector<StepAction> with_gathers(const std::vector<StepAction>& actions,
     result.push_back(action);
     const bool ends = action.kind == Kind::compute &&
                       action.operators.end == visits[action.visit].operators.size();
-    if (!ends || kept_after(visits, action.visit)) continue;
+    if (!ends || kept(visits, action.visit)) continue;
     gathered[action.unit.value] = false;
     result.push_back(action_of(Kind::release, visits, action.visit));
   }

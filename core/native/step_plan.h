@@ -18,6 +18,7 @@ struct StepAction {
     begin_gradients,  ///< makes the storage that the backward writes the unit's gradient to
     reduce,           ///< reduces the unit's gradient, which is complete
     await_reduction,  ///< compute comes after the oldest reduction, whose input is free then
+    transfer,         ///< sends or receives between stages
   };
   Kind kind = Kind::compute;
   UnitId unit;
@@ -25,16 +26,20 @@ struct StepAction {
   int micro_batch = 0;
   Phase phase = Phase::forward;
   IndexRange operators = {};  ///< of compute: of the visit's operators
+  std::uint32_t moved = 0;    ///< of transfer: into VisitPlan::transfers
   bool operator==(const StepAction&) const = default;
 };
 
-/// Forward and backward, without communication.
-std::vector<StepAction> compute_actions(const std::vector<Visit>& visits);
+/// Forward and backward, without communication but that between stages.
+std::vector<StepAction> compute_actions(const std::vector<Visit>& visits,
+                                        const std::vector<StageTransfer>& transfers = {});
 
 struct ReductionRules {
   bool gradients_sharded = false;  ///< else gradients stay whole and add up in one storage
   bool every_micro_batch = false;  ///< else the last one only
-  int micro_batches = 1;
+  /// The root is reduced behind everything else: its tied embedding is summed over two stages, of
+  /// which one has it long before the other.
+  bool root_last = false;
 };
 /// A unit's storage for gradients begins before the first operator that writes to it. Its gradient
 /// is reduced behind the last visit of its backward, while later ones run. Where gradients are
@@ -46,7 +51,10 @@ std::vector<StepAction> with_reductions(const std::vector<StepAction>& actions,
 
 /// Parameters that are sharded are gathered before a visit of their unit, with `prefetch` before
 /// the visit ahead of it, and released behind it unless the unit is visited next.
+/// `kept` tells whether it stays gathered longer (core/native/visits.h).
 std::vector<StepAction> with_gathers(const std::vector<StepAction>& actions,
-                                     const std::vector<Visit>& visits, bool prefetch);
+                                     const std::vector<Visit>& visits, bool prefetch,
+                                     bool (*kept)(const std::vector<Visit>&,
+                                                  std::size_t) = kept_after);
 
 }  // namespace shardscope

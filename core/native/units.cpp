@@ -95,7 +95,8 @@ void lay_out(Unit& unit, const Model& model, const Strategy& strategy) {
 
 }  // namespace
 
-UnitPlan plan_units(const Model& model, const Strategy& strategy) {
+UnitPlan plan_units(const Model& model, const Strategy& strategy,
+                    const std::vector<bool>& has_parameter) {
   if (!model.decoder) {
     throw Error({.where = model.class_name,
                  .what = "the native runtime cannot run this model: " + model.why_no_decoder,
@@ -118,6 +119,7 @@ UnitPlan plan_units(const Model& model, const Strategy& strategy) {
       plan.unit_of_block[static_cast<std::size_t>(b)] = UnitId::of(plan.units.size() - 1);
   }
   for (std::size_t p = 0; p < model.parameters.size(); ++p) {
+    if (!has_parameter.empty() && !has_parameter[p]) continue;
     const UnitId unit =
         block_of[p] < 0 ? UnitId::of(0) : plan.unit_of_block[static_cast<std::size_t>(block_of[p])];
     plan.units[unit.value].slots.push_back({ParameterId::of(p)});

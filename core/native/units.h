@@ -27,7 +27,9 @@ struct UnitPlan {
 /// of `piece_elements`, and the flat storage is padded to a multiple of piece_elements *
 /// data-parallel ranks, in every strategy alike: so a piece of the gradient norm never straddles
 /// two shards.
-UnitPlan plan_units(const Model& model, const Strategy& strategy);
+/// `has_parameter` leaves out what a rank of a pipeline does not have; empty: it has all.
+UnitPlan plan_units(const Model& model, const Strategy& strategy,
+                    const std::vector<bool>& has_parameter = {});
 
 /// Which shard of the mesh a rank holds, and how many there are.
 struct ShardPosition {

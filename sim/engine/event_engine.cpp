@@ -14,17 +14,18 @@ constexpr std::size_t compute_bit = 1, communication_bit = 2, copy_bit = 4;
 
 }  // namespace
 
-EventEngine::EventEngine(const StepCosts& costs, std::size_t groups)
+EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, std::size_t devices)
     : costs_(costs),
       straggles_(!costs.straggling.empty()),
       notes_times_(straggles_),
-      sharing_(costs.clock.sharing),
       straggling_(costs.straggling),
       by_group_(costs.clock.sharing.communicators_apart),
-      channels_(by_group_ ? groups : 1) {}
+      devices_(devices, {.sharing = Sharing(costs.clock.sharing),
+                         .load = {},
+                         .channels = std::vector<Channel>(by_group_ ? groups : 1)}) {}
 
 EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int repetitions)
-    : EventEngine(costs, program.collectives_of_group.size()) {
+    : EventEngine(costs, program.collectives_of_group.size(), 1) {
   repetitions_ = static_cast<std::size_t>(repetitions);
   segments_ = program.segments.size();
   events_ = program.events;
@@ -39,8 +40,9 @@ EventEngine::EventEngine(const StepProgram& program, const StepCosts& costs, int
     add_lane(std::span(program.items).subspan(range.begin, range.size()));
 }
 
-EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded)
-    : EventEngine(costs, groups) {
+EventEngine::EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded,
+                         std::size_t devices)
+    : EventEngine(costs, groups, devices) {
   recorded_ = &recorded;
   notes_times_ = true;
   grows_ = true;
@@ -64,10 +66,17 @@ void EventEngine::issue_segment(std::int64_t host_ns) {
   settled_ = false;
 }
 
-void EventEngine::issue(std::uint8_t lane, LaneItem item, std::int64_t host_ns) {
+std::size_t EventEngine::new_lane(std::size_t device) {
+  add_lane({});
+  lanes_.back().device = static_cast<std::uint16_t>(device);
+  return lanes_.size() - 1;
+}
+
+void EventEngine::issue(std::size_t lane, LaneItem item, std::int64_t host_ns) {
   item.segment = static_cast<std::uint32_t>(issued_from_.size());
-  if (item.share == Share::collective) item.turn = item.turn_in_group = channel_of(item).issued++;
   while (lanes_.size() <= lane) add_lane({});
+  if (item.share == Share::collective)
+    item.turn = item.turn_in_group = channel_of(lanes_[lane], item).issued++;
   grown_.resize(lanes_.size());
   grown_[lane].push_back(item);
   lanes_[lane].items = grown_[lane].data();
@@ -202,7 +211,7 @@ void EventEngine::get_ready(std::size_t index, const LaneItem& item) {
   const std::int64_t issued = issued_ns(lane, item);
   std::int64_t ready_ns = std::max(lane.free_ns, issued);
   if (takes_turns(item)) {
-    const Channel& channel = channel_of(item);
+    const Channel& channel = channel_of(lane, item);
     lane.waits_for_turn = channel.turn != turn_of(lane, item);
     if (lane.waits_for_turn) return;
     ready_ns = std::max(ready_ns, channel.free_ns);
@@ -217,13 +226,13 @@ void EventEngine::get_ready(std::size_t index, const LaneItem& item) {
 void EventEngine::start(std::size_t index) {
   LaneState& lane = lanes_[index];
   if (lane.state == State::awaits_ranks) {
-    --awaiting_;
+    --device_of(lane).awaiting;
     return run(index);
   }
   lane.start_ns = now_ns_;
   const std::int64_t there_ns = ranks_there_ns(lane, lane.items[lane.at]);
   if (there_ns <= now_ns_) return run(index);
-  ++awaiting_;
+  ++device_of(lane).awaiting;
   lane.state = State::awaits_ranks;
   next_ns_[index] = there_ns;
 }
@@ -234,14 +243,15 @@ void EventEngine::run(std::size_t index) {
   lane.state = State::runs;
   lane.since_ns = now_ns_;
   lane.left_ns = static_cast<double>(time_ns(item));
-  sharing_.begin(lane.share, use_of(item));
-  copies_ += item.copies;
+  DeviceState& device = device_of(lane);
+  device.sharing.begin(lane.share, use_of(item));
+  device.copies += item.copies;
 }
 
 /// The end as it is when nothing else starts or ends before.
 void EventEngine::set_pace(std::size_t index) {
   LaneState& lane = lanes_[index];
-  lane.slowdown = sharing_.slowdown(lane.share);
+  lane.slowdown = device_of(lane).sharing.slowdown(lane.share);
   next_ns_[index] = lane.since_ns + remaining_ns(lane.left_ns, lane.slowdown);
 }
 
@@ -262,16 +272,17 @@ void EventEngine::note_times(Share share, const LaneItem& item, Duration start, 
 void EventEngine::end(std::size_t index) {
   LaneState& lane = lanes_[index];
   const LaneItem& item = lane.items[lane.at];
-  sharing_.end(lane.share, use_of(item));
-  copies_ -= item.copies;
+  DeviceState& device = device_of(lane);
+  device.sharing.end(lane.share, use_of(item));
+  device.copies -= item.copies;
   lane.free_ns = last_end_ns_ = now_ns_;
   if (notes_times_) note_times(lane.share, item, {lane.start_ns}, {now_ns_});
   if (lane.at == lane.last_operation && now_ns_ >= ends_[lane.repetition].ns)
-    ends_[lane.repetition] = {now_ns_, busy_ns_};
+    ends_[lane.repetition] = {now_ns_, devices_.front().busy_ns};
   ++lane.at;
   const bool passes_turn = takes_turns(item);
   if (passes_turn) {
-    Channel& channel = channel_of(item);
+    Channel& channel = channel_of(lane, item);
     ++channel.turn;
     channel.free_ns = now_ns_;
   }
@@ -284,10 +295,13 @@ void EventEngine::end(std::size_t index) {
 // The clock.
 
 void EventEngine::go_to(std::int64_t next_ns) {
-  const bool communicates = sharing_.runs(Share::collective) || awaiting_ > 0;
-  const std::size_t busy = (sharing_.runs(Share::compute) ? compute_bit : 0) |
-                           (communicates ? communication_bit : 0) | (copies_ > 0 ? copy_bit : 0);
-  busy_ns_[busy] += next_ns - now_ns_;
+  for (DeviceState& device : devices_) {
+    const bool communicates = device.sharing.runs(Share::collective) || device.awaiting > 0;
+    const std::size_t busy = (device.sharing.runs(Share::compute) ? compute_bit : 0) |
+                             (communicates ? communication_bit : 0) |
+                             (device.copies > 0 ? copy_bit : 0);
+    device.busy_ns[busy] += next_ns - now_ns_;
+  }
   now_ns_ = next_ns;
 }
 
@@ -351,11 +365,14 @@ void EventEngine::happen(std::int64_t next_ns) {
     if (next_ns_[lane] == now_ns_ && lanes_[lane].state == State::runs) end(lane);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     if (next_ns_[lane] <= now_ns_ && lanes_[lane].state != State::runs) start(lane);
-  const Sharing::Load before = std::exchange(load_, sharing_.load());
-  const bool changes = load_ != before;
+  for (DeviceState& device : devices_) {
+    const Sharing::Load before = std::exchange(device.load, device.sharing.load());
+    device.changes = device.load != before;
+  }
   // Once all have started: what starts at the same moment slows each other from the beginning.
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (lanes_[lane].state == State::runs && (changes || lanes_[lane].since_ns == now_ns_))
+    if (lanes_[lane].state == State::runs &&
+        (device_of(lanes_[lane]).changes || lanes_[lane].since_ns == now_ns_))
       change_pace(lane);
 }
 

@@ -45,6 +45,7 @@ struct OperationMoments {
 };
 
 /// Lanes of operations that the host has issued, and the events that they record and wait for.
+/// Lanes belong to a device, by default to the only one; devices share nothing but events.
 ///
 /// An operation starts when the host has issued it, what is before it on its lane has ended, the
 /// events that its lane waits for have happened, and no earlier collective holds the channel. While
@@ -62,14 +63,17 @@ class EventEngine {
 
   /// Repetitions of a program, one after the other. All of it must outlive the engine.
   EventEngine(const StepProgram& program, const StepCosts& costs, int repetitions);
-  /// A program that grows while it is played, of collectives in `groups` communicators. `recorded`
-  /// gets the moments of its operations.
-  EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded);
+  /// A program that grows while it is played, of collectives in `groups` communicators of each
+  /// device. `recorded` gets the moments of its operations.
+  EventEngine(const StepCosts& costs, std::size_t groups, OperationMoments& recorded,
+              std::size_t devices = 1);
 
   /// The host begins the next segment of its work at this moment.
   void issue_segment(std::int64_t host_ns);
   /// The same with one item in it: of a program that grows.
-  void issue(std::uint8_t lane, LaneItem item, std::int64_t host_ns);
+  void issue(std::size_t lane, LaneItem item, std::int64_t host_ns);
+  /// A further lane, of that device; gives its number.
+  std::size_t new_lane(std::size_t device);
   std::uint32_t new_event();
 
   /// Lets happen what happens up to a moment, or until an event has happened: whether it has.
@@ -105,6 +109,7 @@ class EventEngine {
     std::uint32_t repetition = 0;
     State state = State::blocked;
     Share share = Share::alone;  // of the operation at hand
+    std::uint16_t device = 0;
     bool waits_for_host = true;
     bool waits_for_turn = false;
     std::size_t waits_for = no_event;
@@ -125,7 +130,19 @@ class EventEngine {
     std::uint32_t issued = 0;  // of a program that grows
   };
 
-  EventEngine(const StepCosts& costs, std::size_t groups);
+  /// What operations of one device share.
+  struct DeviceState {
+    Sharing sharing;
+    Sharing::Load load;  // since the last moment at which anything started or ended
+    std::vector<Channel> channels;
+    bool changes = false;  // its load, at the moment at hand
+    int copies = 0;
+    int awaiting = 0;  // collectives whose last rank is on its way
+    BusyNs busy_ns{};
+  };
+
+  EventEngine(const StepCosts& costs, std::size_t groups, std::size_t devices);
+  DeviceState& device_of(const LaneState& lane) { return devices_[lane.device]; }
   void add_lane(std::span<const LaneItem> items);
   std::size_t segment_of(const LaneState& lane, const LaneItem& item) const {
     return lane.repetition * segments_ + item.segment;
@@ -140,7 +157,9 @@ class EventEngine {
   bool takes_turns(const LaneItem& item) const {
     return item.share == Share::collective && costs_.clock.sharing.collectives_serial;
   }
-  Channel& channel_of(const LaneItem& item) { return channels_[by_group_ ? item.group : 0]; }
+  Channel& channel_of(const LaneState& lane, const LaneItem& item) {
+    return device_of(lane).channels[by_group_ ? item.group : 0];
+  }
   std::uint64_t turn_of(const LaneState& lane, const LaneItem& item) const;
 
   void settle();
@@ -168,11 +187,9 @@ class EventEngine {
   std::size_t events_ = 0;    // of a repetition
   std::size_t collectives_ = 0;
   std::span<const std::uint32_t> collectives_of_group_;
-  Sharing sharing_;
-  Sharing::Load load_;  // since the last moment at which anything started or ended
   Straggling straggling_;
   bool by_group_;
-  std::vector<Channel> channels_;
+  std::vector<DeviceState> devices_;
   std::vector<LaneState> lanes_;
   std::vector<std::vector<LaneItem>> grown_;  // by lane, of a program that grows
   std::vector<std::int64_t> next_ns_;         // by lane: end of what runs, start of what is ready
@@ -183,9 +200,6 @@ class EventEngine {
   std::int64_t now_ns_ = 0;
   std::int64_t last_end_ns_ = 0;
   bool settled_ = true;  // no lane has got anything from the host that it has not looked at
-  int copies_ = 0;
-  int awaiting_ = 0;  // collectives whose last rank is on its way
-  BusyNs busy_ns_{};
 };
 
 }  // namespace shardscope

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/cost/cost_model.h"
+#include "sim/engine/arena_memory.h"
 #include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
 #include "sim/engine/timed_device.h"
@@ -78,7 +79,7 @@ class Run final : private ProgramPlayer::Watcher {
 
   void on_turn(const MemoryMoment& figures, OperationId operation) override {
     if (in_setup_) return;
-    note_peak(result_.steps.back().memory, figures.allocated, operation);
+    note_peak(figures.allocated, operation, result_.steps.back().memory);
     samples_.push_back({.time = device_.host_time() - base_,
                         .operation = operation,
                         .live = figures.allocated,
@@ -86,20 +87,9 @@ class Run final : private ProgramPlayer::Watcher {
                         .reserved = figures.reserved});
   }
 
-  void note_peak(StepMemory& memory, const CategoryBytes& live, OperationId operation) {
-    if (const Bytes total = live.total(); total > highest_) {
-      highest_ = total;
-      memory.at_peak = live;
-      memory.at_operation = operation;
-    }
-    for (const MemoryCategory c : memory_categories)
-      memory.maximum[c] = std::max(memory.maximum[c], live[c]);
-  }
-
   void play(const Step& step) {
     result_.steps.push_back({.label = step.label});
     if (player_.failed()) return;
-    highest_ = {};
     if (has_arena_) {
       player_.play_until(step.actions.end);
       return add_memory_of_arena(step);
@@ -118,24 +108,13 @@ class Run final : private ProgramPlayer::Watcher {
     if (player_.failed()) note_failure(step.label);
   }
 
-  /// It changes when the host reaches an operation: what that allocates included, what earlier ones
-  /// freed gone. Between steps what no operation allocates is left.
   void add_memory_of_arena(const Step& step) {
     device_.finish();
-    StepMemory& memory = result_.steps.back().memory;
-    const std::vector<CategoryBytes> live = live_bytes(schedule_);
-    const CategoryBytes resting = resting_bytes(schedule_);
-    note_peak(memory, resting, {});
-    CategoryBytes before = resting;
-    for (std::uint32_t op = step.operations.begin; op < step.operations.end; ++op) {
-      if (live[op] == before) continue;
-      before = live[op];
-      note_peak(memory, before, OperationId{op});
-      samples_.push_back({.time = reached(op), .operation = OperationId{op}, .live = before});
-    }
-    samples_.push_back({.time = device_.last_end() - base_, .live = resting});
-    memory.peak_allocated = memory.peak_active = highest_;
-    memory.peak_reserved = arena_layout(schedule_).size;
+    ArenaMemory arena = memory_of_arena(
+        schedule_, step, [this](std::uint32_t op) { return reached(op); },
+        device_.last_end() - base_);
+    result_.steps.back().memory = arena.memory;
+    samples_.insert(samples_.end(), arena.samples.begin(), arena.samples.end());
   }
 
   /// When the host allocates for an operation: before it issues it, or runs it itself.
@@ -226,7 +205,6 @@ class Run final : private ProgramPlayer::Watcher {
   Simulation result_;
   std::vector<MemorySample> samples_;
   Duration base_;
-  Bytes highest_;
   bool in_setup_ = true;
 };
 

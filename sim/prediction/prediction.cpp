@@ -4,28 +4,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/schedule/model_flops.h"
-#include "sim/cost/collective_rows.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate.h"
 #include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
 #include "sim/prediction/outside_memory.h"
+#include "sim/prediction/run_facts.h"
 
 namespace shardscope {
 namespace {
-
-MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Bytes outside) {
-  return {.peak_allocated = memory.peak_allocated,
-          .peak_active = memory.peak_active,
-          .peak_reserved = memory.peak_reserved,
-          .outside = outside,
-          .at_operation = memory.at_operation
-                              ? std::string(schedule.name(schedule.at(memory.at_operation)))
-                              : std::string(),
-          .at_peak = memory.at_peak,
-          .maximum = memory.maximum};
-}
 
 OutOfMemorySummary failure_of(const Schedule& schedule, const RunsOutOfMemory& failure,
                               Bytes device) {
@@ -56,22 +43,6 @@ std::vector<StepFacts> steps_of(const Schedule& schedule, const Simulation& simu
     if (simulation.out_of_memory && simulation.out_of_memory->step == step.label) break;
   }
   return steps;
-}
-
-RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
-                  const HardwareProfile& profile) {
-  RunFacts facts;
-  facts.strategy = run.strategy;
-  facts.runtime = run.runtime;
-  facts.precision = run.precision;
-  if (profile.memory.count > 0) facts.device_memory = profile.memory;
-  facts.assumed = schedule.assumed;
-  facts.tokens_per_step = run.tokens_per_step;
-  facts.model_flops = model_flops(schedule);
-  facts.peak = peak_of(profile, run.compute);
-  facts.mfu_formula = mfu_formula;
-  facts.collectives = collective_rows(schedule, profile);
-  return facts;
 }
 
 void set_band(const Schedule& schedule, const HardwareProfile& profile, RunFacts& facts) {
@@ -128,8 +99,8 @@ PredictedRun native_run(const Schedule& schedule) {
           .runtime = std::string(name_of(strategy.runtime)),
           .precision = std::string(name_of(strategy.precision)),
           .compute = dtypes_of(strategy.precision).compute,
-          .tokens_per_step =
-              workload.batch * workload.length * workload.micro_batches * schedule.world};
+          .tokens_per_step = workload.batch * workload.length * workload.micro_batches *
+                             (schedule.world / strategy.mesh.pipeline)};
 }
 
 Prediction predict(Schedule schedule, const PredictedRun& run, const HardwareProfile& profile) {

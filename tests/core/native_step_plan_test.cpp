@@ -86,7 +86,7 @@ TEST(NativeStepPlan, WholeGradientsAreNeverAwaitedByCompute) {
 
 // Two micro-batches: the storage stays, and only the last one's gradients are reduced.
 TEST(NativeStepPlan, GradientsAddUpOverMicroBatchesAndAreReducedOnce) {
-  EXPECT_EQ(reductions_of(StepByHand(2), {.gradients_sharded = true, .micro_batches = 2}),
+  EXPECT_EQ(reductions_of(StepByHand(2), {.gradients_sharded = true}),
             "F:root F:a F:b B:b[0,1) begin:b B:b[1,2) begin:a B:a begin:root B:root "
             "F:root F:a F:b B:b reduce:b B:a reduce:a B:root reduce:root await:b await:a "
             "await:root");
@@ -99,7 +99,7 @@ TEST(NativeStepPlan, EveryMicroBatchIsReducedWhereOnlyShardsAreKept) {
   // In the second one the first's a and root are still in flight when b begins.
   EXPECT_EQ(
       reductions_of(StepByHand(2),
-                    {.gradients_sharded = true, .every_micro_batch = true, .micro_batches = 2}),
+                    {.gradients_sharded = true, .every_micro_batch = true}),
       once +
           " F:root F:a F:b B:b[0,1) await:a begin:b B:b[1,2) reduce:b await:root begin:a "
           "B:a reduce:a await:b begin:root B:root reduce:root await:a await:root");

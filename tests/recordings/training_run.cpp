@@ -109,15 +109,19 @@ TrainingResult run_here(Job job, Device& device) {
 }  // namespace
 
 TrainingResult run_training(Job job, const OwnRun& run) {
-  if (job.batch % (run.world * run.split) != 0) {
+  if (job.batch % (run.data_parallel() * run.split) != 0) {
     throw Error({.where = "batch",
                  .what = fmt::format("{} sequences do not divide among {} ranks and {} parts",
-                                     job.batch, run.world, run.split),
+                                     job.batch, run.data_parallel(), run.split),
                  .way_out = {}});
   }
-  job.batch /= run.world * run.split;
+  job.batch /= run.data_parallel() * run.split;
   job.accumulate *= run.split;
   job.ranks = run.world;
+  if (run.pipeline) {
+    job.strategy.mesh = {.pipeline = run.world};
+    job.pipeline = {.schedule = *run.pipeline, .stages_per_rank = run.stages_per_rank};
+  }
   job.strategy.sharding = run.sharding;
   job.strategy.checkpointing = run.checkpointing ? Checkpointing::full : Checkpointing::none;
   job.strategy.precision = run.precision;

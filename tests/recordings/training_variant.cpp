@@ -14,8 +14,18 @@ const std::map<std::string, ShardingStrategy>& strategy_of_kind() {
       {"fsdp1_no_shard", ShardingStrategy::no_shard},
       {"fsdp1_full", ShardingStrategy::full_shard},
       {"fsdp1_grad_op", ShardingStrategy::shard_grad_op},
-      {"fsdp2", ShardingStrategy::full_shard}};
+      {"fsdp2", ShardingStrategy::full_shard},
+      {"gpipe", ShardingStrategy::no_shard},
+      {"1f1b", ShardingStrategy::no_shard},
+      {"interleaved", ShardingStrategy::no_shard}};
   return strategies;
+}
+
+std::optional<PipelineScheduleKind> pipeline_of(const std::string& kind) {
+  if (kind == "gpipe") return PipelineScheduleKind::gpipe;
+  if (kind == "1f1b") return PipelineScheduleKind::one_f_one_b;
+  if (kind == "interleaved") return PipelineScheduleKind::interleaved_1f1b;
+  return std::nullopt;
 }
 
 /// FSDP with bfloat16 parameters and float32 reductions, or autocast of a float32 model: both keep
@@ -53,20 +63,24 @@ int TrainingVariant::number(const std::string& option, int fallback) const {
 
 OwnRun own_run_of(const TrainingVariant& variant) {
   const ShardingStrategy sharding = strategy_of_kind().at(variant.kind);
+  const auto pipeline = pipeline_of(variant.kind);
   // Whole gradients are reduced once a step, whatever DDP does.
   const bool may_reduce_often = sharding != ShardingStrategy::no_shard;
   return {.sharding = sharding,
           .world = variant.number("world", 1),
-          .split = variant.number("split", 1),
+          .split = variant.number(pipeline ? "micro" : "split", 1),
           .checkpointing = variant.number("ckpt", 0) != 0,
           .reduce_every_micro_batch = may_reduce_often && variant.number("nosync", 0) == 0,
-          .precision = precision_of(variant)};
+          .precision = precision_of(variant),
+          .pipeline = pipeline,
+          // Of the recorder's interleaved runs.
+          .stages_per_rank = pipeline == PipelineScheduleKind::interleaved_1f1b ? 2 : 1};
 }
 
 std::string why_not(const TrainingVariant& variant) {
   if (!strategy_of_kind().contains(variant.kind)) return "there is no runtime " + variant.kind;
-  static const std::set<std::string> known{"world", "attn",  "split", "ckpt",    "nosync",
-                                           "optim", "dtype", "bf16",  "autocast"};
+  static const std::set<std::string> known{"world", "attn",  "split", "ckpt",     "nosync",
+                                           "optim", "dtype", "bf16",  "autocast", "micro"};
   for (const auto& [option, value] : variant.options) {
     if (!known.contains(option)) return option + "=" + value + " is not supported";
     if (option == "dtype" && value != "float64" && value != "float32")

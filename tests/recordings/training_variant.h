@@ -3,8 +3,10 @@
 
 #include <compare>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "core/pipeline/setup.h"
 #include "core/schedule/strategy.h"
 
 namespace shardscope::recordings {
@@ -28,11 +30,15 @@ struct OwnRun {
   bool checkpointing = false;
   bool reduce_every_micro_batch = true;
   Precision precision = Precision::fp32;
+  /// Of a pipeline of `world` ranks, which all have the same data.
+  std::optional<PipelineScheduleKind> pipeline = {};
+  int stages_per_rank = 1;
+  int data_parallel() const { return pipeline ? 1 : world; }
   auto operator<=>(const OwnRun&) const = default;
 };
 OwnRun own_run_of(const TrainingVariant& variant);
 
-/// Why we cannot run it ("there is no runtime gpipe"); empty: we can.
+/// Why we cannot run it ("there is no runtime megatron"); empty: we can.
 std::string why_not(const TrainingVariant& variant);
 
 /// Another device than the CPU has one rank; runs of several are none of what is asked of it.

@@ -1,0 +1,29 @@
+// A pipeline whose stages are known by the time of their chunks alone.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "core/base/quantities.h"
+#include "core/pipeline/program.h"
+
+namespace shardscope {
+
+/// Of one micro-batch in one stage. A full backward is both of the backwards.
+struct ChunkTime {
+  Duration forward, input_backward, weight_backward;
+};
+
+struct PipelineTimes {
+  std::vector<ChunkTime> chunks;  ///< by stage
+  /// Of a send or receive between two ranks of the pipeline.
+  std::function<Duration(int rank, int peer)> transfer;
+};
+
+/// When each rank has ended its part of the programs, which begin at 0. What is posted at once
+/// moves at once; a transfer begins when both of its ranks have posted it. Throws Error
+/// where ranks wait for each other.
+std::vector<Duration> pipeline_ends(const std::vector<PipelineProgram>& programs,
+                                    const PipelineTimes& times);
+
+}  // namespace shardscope

@@ -1,0 +1,104 @@
+#include "sim/prediction/pipeline_prediction.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sim/cost/cost_model.h"
+#include "sim/engine/simulate_together.h"
+#include "sim/prediction/band.h"
+#include "sim/prediction/run_facts.h"
+
+namespace shardscope {
+namespace {
+
+Duration scaled(Duration time, double factor) {
+  return Duration::from_seconds(time.seconds() * factor);
+}
+
+/// The end of the last operation of all where the costs of groups are multiplied.
+ScaledStep scaled_together(std::span<const Schedule> schedules, const HardwareProfile& profile) {
+  std::vector<CostGroup> groups;
+  for (const Schedule& schedule : schedules)
+    for (const Operation& op : schedule.operations)
+      groups.push_back(cost_group(schedule, op, profile));
+  return [schedules, costs = costs_together(schedules, profile),
+          groups](const GroupValues& factors) {
+    const auto factor = [&](CostGroup group) { return factors[static_cast<std::size_t>(group)]; };
+    StepCosts moved = costs;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      moved.times[i] = scaled(costs.times[i], factor(groups[i]));
+    moved.clock.launch = scaled(costs.clock.launch, factor(CostGroup::host));
+    const OperationMoments moments = play_together(schedules, moved);
+    return *std::ranges::max_element(moments.end);
+  };
+}
+
+double share_of(Duration part, Duration whole) {
+  return whole.ns > 0 ? part.seconds() / whole.seconds() : 0;
+}
+
+StageSummary stage_of(const Summary& summary, const PredictedPipeline& pipeline, std::size_t rank) {
+  return {.rank = static_cast<int>(rank),
+          .stages = pipeline.stages[rank],
+          .layers = pipeline.layers[rank],
+          .compute = summary.time.compute,
+          .exposed_communication = summary.time.exposed_communication,
+          .idle = summary.time.idle,
+          .bubble_share = share_of(summary.time.idle, summary.time.span),
+          .activations = summary.memory.maximum[MemoryCategory::activations],
+          .peak = summary.memory.peak_allocated,
+          .reserved = summary.memory.peak_reserved};
+}
+
+PipelineSummary pipeline_of(const std::vector<Prediction>& predictions,
+                            const PredictedPipeline& pipeline) {
+  PipelineSummary result{.schedule = pipeline.schedule};
+  const Schedule& first = predictions.front().schedule;
+  result.stages_per_rank = static_cast<int>(pipeline.stages.front().size());
+  result.micro_batches = first.workload.micro_batches;
+  for (std::size_t rank = 0; rank < predictions.size(); ++rank) {
+    result.ranks.push_back(stage_of(predictions[rank].summary, pipeline, rank));
+    result.bubble_share +=
+        result.ranks.back().bubble_share / static_cast<double>(predictions.size());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
+                                         const PredictedPipeline& pipeline,
+                                         const HardwareProfile& profile) {
+  std::vector<Simulation> simulations = simulate_together(schedules, profile);
+  const StepTimeBand band =
+      step_time_band(scaled_together(schedules, profile), spreads_of(profile));
+  std::vector<Prediction> predictions;
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+    const Schedule& schedule = schedules[rank];
+    RunFacts facts = facts_of(schedule, native_run(schedule), profile);
+    std::ranges::move(assumptions(schedule, profile), std::back_inserter(facts.assumed));
+    const SimulatedStep& step = simulations[rank].steps.back();
+    facts.steps = {{.label = step.label,
+                    .window = step.window,
+                    .memory = memory_of(schedule, step.memory, {})}};
+    facts.arena = facts.steps.back().memory.arena = step.memory.peak_reserved;
+    facts.low_factor = band.low_factor;
+    facts.high_factor = band.high_factor;
+    Prediction& prediction = predictions.emplace_back();
+    prediction.summary = summarize(simulations[rank].trace, facts);
+    prediction.trace = std::move(simulations[rank].trace);
+  }
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank)
+    predictions[rank].schedule = std::move(schedules[rank]);
+  const PipelineSummary summary = pipeline_of(predictions, pipeline);
+  const bool fits =
+      std::ranges::all_of(predictions, [](const Prediction& one) { return one.summary.fits; });
+  for (Prediction& prediction : predictions) {
+    prediction.summary.pipeline = summary;
+    prediction.summary.fits = fits;
+  }
+  return predictions;
+}
+
+}  // namespace shardscope

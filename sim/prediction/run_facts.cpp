@@ -1,0 +1,36 @@
+#include "sim/prediction/run_facts.h"
+
+#include "core/schedule/model_flops.h"
+#include "sim/cost/collective_rows.h"
+
+namespace shardscope {
+
+MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Bytes outside) {
+  return {.peak_allocated = memory.peak_allocated,
+          .peak_active = memory.peak_active,
+          .peak_reserved = memory.peak_reserved,
+          .outside = outside,
+          .at_operation = memory.at_operation
+                              ? std::string(schedule.name(schedule.at(memory.at_operation)))
+                              : std::string(),
+          .at_peak = memory.at_peak,
+          .maximum = memory.maximum};
+}
+
+RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
+                  const HardwareProfile& profile) {
+  RunFacts facts;
+  facts.strategy = run.strategy;
+  facts.runtime = run.runtime;
+  facts.precision = run.precision;
+  if (profile.memory.count > 0) facts.device_memory = profile.memory;
+  facts.assumed = schedule.assumed;
+  facts.tokens_per_step = run.tokens_per_step;
+  facts.model_flops = model_flops(schedule);
+  facts.peak = peak_of(profile, run.compute);
+  facts.mfu_formula = mfu_formula;
+  facts.collectives = collective_rows(schedule, profile);
+  return facts;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,17 @@
+// What a prediction's summary takes over from its schedule and the machine.
+#pragma once
+
+#include "core/schedule/schedule.h"
+#include "sim/engine/simulate.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/prediction/prediction.h"
+#include "traces/summary.h"
+
+namespace shardscope {
+
+MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Bytes outside);
+
+RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
+                  const HardwareProfile& profile);
+
+}  // namespace shardscope

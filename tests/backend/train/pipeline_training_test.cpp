@@ -1,0 +1,119 @@
+// Pipelines that really train, beside one process.
+#include <gtest/gtest.h>
+
+#include "core/model/model_weights.h"
+#include "core/model/read_model.h"
+#include "tests/backend/train/tiny_models.h"
+#include "tests/backend/train/training_fixture.h"
+
+namespace shardscope {
+namespace {
+
+struct PipelinedRun {
+  std::string_view name;
+  std::string_view config;
+  Mesh mesh;
+  PipelineChoice pipeline;
+  ShardingStrategy sharding = ShardingStrategy::no_shard;
+  Precision precision = Precision::fp32;
+};
+void PrintTo(const PipelinedRun& run, std::ostream* out) {
+  *out << run.name << ' ' << text_of(run.mesh) << ' ' << name_of(run.pipeline.schedule) << ' '
+       << name_of(run.sharding);
+}
+
+class PipelineTest : public TrainingFixture, public ::testing::WithParamInterface<PipelinedRun> {
+ protected:
+  static std::vector<float> weights_of(const Job& job, const Model& model, ParameterId parameter) {
+    std::vector<float> values(
+        static_cast<std::size_t>(model.parameters[parameter.value].elements()));
+    ModelWeights(job.output / "model", model).read(parameter, 0, values);
+    return values;
+  }
+};
+
+// A step has four sequences: in the pipeline four micro-batches of one, among the ranks of a stage.
+TEST_P(PipelineTest, LossesNormsAndWeightsAreThoseOfOneProcess) {
+  const PipelinedRun& run = GetParam();
+  Job alone = job(run.config, 1, ShardingStrategy::no_shard, "alone");
+  alone.steps = 30;
+  alone.strategy.precision = run.precision;
+  Job pipelined = job(run.config, 1, run.sharding, "pipelined");
+  pipelined.steps = 30;
+  pipelined.batch = 1;
+  pipelined.accumulate = 4 / (run.mesh.replicate * run.mesh.shard);
+  pipelined.ranks = run.mesh.world();
+  pipelined.strategy.mesh = run.mesh;
+  pipelined.strategy.precision = run.precision;
+  pipelined.pipeline = run.pipeline;
+  const auto expected = run_forked(alone);
+  const auto got = run_forked(pipelined);
+  ASSERT_EQ(got.size(), expected.size());
+  const double rounding = run.precision == Precision::fp32 ? 1e-5 : 0.02;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], rounding * expected[i]) << i / 2;
+  if (run.precision != Precision::fp32) return;
+  const Model model = read_model(pipelined.output / "model");
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    const auto a = weights_of(pipelined, model, ParameterId::of(i));
+    const auto b = weights_of(alone, model, ParameterId::of(i));
+    for (std::size_t e = 0; e < a.size(); e += 7)
+      ASSERT_NEAR(a[e], b[e], 2e-3) << model.parameters[i].name << '[' << e << ']';
+  }
+}
+
+constexpr auto gpipe = PipelineScheduleKind::gpipe;
+constexpr auto interleaved = PipelineScheduleKind::interleaved_1f1b;
+constexpr auto looped_bfs = PipelineScheduleKind::looped_bfs;
+
+INSTANTIATE_TEST_SUITE_P(
+    TinyModels, PipelineTest,
+    ::testing::Values(
+        PipelinedRun{"gpt2", tiny_gpt2, {.pipeline = 2}, {}},
+        PipelinedRun{"gpt2", tiny_gpt2, {.pipeline = 3}, {.schedule = gpipe}},
+        PipelinedRun{"llama", tiny_llama, {.pipeline = 2}, {.schedule = gpipe}},
+        PipelinedRun{"llama", tiny_llama, {.pipeline = 3}, {}},
+        PipelinedRun{"llama",
+                     tiny_llama,
+                     {.pipeline = 2},
+                     {.schedule = interleaved, .stages_per_rank = 2, .layers = {1, 1, 1, 0}}},
+        PipelinedRun{"gpt2",
+                     tiny_gpt2,
+                     {.pipeline = 2},
+                     {.schedule = looped_bfs, .stages_per_rank = 2, .layers = {0, 1, 1, 1}}},
+        PipelinedRun{"gpt2", tiny_gpt2, {.pipeline = 2, .replicate = 2}, {}},
+        PipelinedRun{
+            "gpt2", tiny_gpt2, {.pipeline = 2, .shard = 2}, {}, ShardingStrategy::full_shard},
+        PipelinedRun{"llama",
+                     tiny_llama,
+                     {.pipeline = 2, .shard = 2},
+                     {.schedule = gpipe},
+                     ShardingStrategy::full_shard},
+        PipelinedRun{"llama", tiny_llama, {.pipeline = 2, .shard = 2}, {}, ShardingStrategy::zero1},
+        PipelinedRun{
+            "gpt2", tiny_gpt2, {.pipeline = 2, .shard = 2}, {}, ShardingStrategy::shard_grad_op},
+        PipelinedRun{"gpt2",
+                     tiny_gpt2,
+                     {.pipeline = 2},
+                     {},
+                     ShardingStrategy::no_shard,
+                     Precision::bf16_mixed}));
+
+using PipelinesTest = TrainingFixture;
+
+// Gradients add up in the order of micro-batches in both.
+TEST_F(PipelinesTest, GpipeAnd1F1BGiveTheSameBits) {
+  const auto losses = [&](PipelineScheduleKind schedule, const char* output) {
+    Job one = job(tiny_gpt2, 1, ShardingStrategy::no_shard, output);
+    one.ranks = one.strategy.mesh.pipeline = 2;
+    one.batch = 1;
+    one.accumulate = 4;
+    one.steps = 30;
+    one.pipeline.schedule = schedule;
+    return run_forked(one);
+  };
+  EXPECT_EQ(losses(gpipe, "gpipe"), losses(PipelineScheduleKind::one_f_one_b, "1f1b"));
+}
+
+}  // namespace
+}  // namespace shardscope
