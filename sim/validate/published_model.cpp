@@ -102,14 +102,33 @@ std::string missing_shape(const PublishedRow& row) {
   return {};
 }
 
+namespace {
+
+StatedShape shape_of(const PublishedRow& row) {
+  return {.hidden = *row.hidden,
+          .layers = *row.layers,
+          .heads = *row.heads,
+          .kv_heads = row.kv_heads.value_or(*row.heads),
+          .ffn = row.ffn.value_or(4 * *row.hidden),
+          .vocabulary = row.vocabulary.value_or(usual_vocabulary),
+          .seq = *row.seq};
+}
+
+}  // namespace
+
+bool is_tied(const PublishedModel& model) {
+  return model.config.at("tie_word_embeddings").boolean();
+}
+
+PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
+                           double dropout) {
+  StatedShape shape = shape_of(row);
+  shape.layers = layers;
+  return made(row, shape, dropout, is_tied(model));
+}
+
 PublishedModel published_model(const PublishedRow& row, double dropout) {
-  const StatedShape shape{.hidden = *row.hidden,
-                          .layers = *row.layers,
-                          .heads = *row.heads,
-                          .kv_heads = row.kv_heads.value_or(*row.heads),
-                          .ffn = row.ffn.value_or(4 * *row.hidden),
-                          .vocabulary = row.vocabulary.value_or(usual_vocabulary),
-                          .seq = *row.seq};
+  const StatedShape shape = shape_of(row);
   const bool usually_tied = family_of(row) == "gpt2";
   PublishedModel result = made(row, shape, dropout, usually_tied);
   if (row.parameters_billions) {

@@ -25,4 +25,11 @@ std::string missing_shape(const PublishedRow& row);
 /// divide, and where the shape makes another number of parameters than params_b (a fifth off).
 PublishedModel published_model(const PublishedRow& row, double dropout);
 
+/// The same with other layers, embedding and head included.
+PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
+                           double dropout);
+
+/// Whether the head is the embedding again.
+bool is_tied(const PublishedModel& model);
+
 }  // namespace shardscope

@@ -24,7 +24,7 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
   if (auto* zero = std::get_if<eager::DeepSpeedSetup>(&setup.runtime))
     zero->settings.accumulation_steps = micro_batches;
   Schedule schedule =
-      eager::recorded_schedule(scenario.model.model, scenario.model.config, setup,
+      eager::recorded_schedule(scenario.played.model, scenario.played.config, setup,
                                {.compute_capability = setup.session.compute_capability});
   if (scenario.owners > 0)
     broadcast_by_owner(schedule, scenario.owners, scenario.world);
@@ -44,6 +44,8 @@ class Steps {
   Steps(const PublishedScenario& scenario, int most)
       : profile_(scenario.profile),
         schedule_(schedule_of(scenario, std::min(most, told_micro_batches))) {}
+
+  const Schedule& schedule() const { return schedule_; }
 
   PublishedPrediction of(int micro_batches) const {
     const bool longer = micro_batches > told_micro_batches;
@@ -68,9 +70,23 @@ Duration between(Duration shorter, Duration longer, double share) {
   return Duration::from_seconds(shorter.seconds() + share * (longer.seconds() - shorter.seconds()));
 }
 
+/// The band is that of a stage's own steps.
+PublishedPrediction predicted_pipeline(const PublishedScenario& scenario) {
+  const int micro_batches = std::max(1, static_cast<int>(std::lround(scenario.micro_batches)));
+  const Steps stage(scenario, micro_batches);
+  PublishedPrediction step = stage.of(std::min(micro_batches, told_micro_batches));
+  const double low = step.low.seconds() / step.time.seconds();
+  const double high = step.high.seconds() / step.time.seconds();
+  step.time = pipelined_step(*scenario.pipeline, stage.schedule(), micro_batches, scenario.profile);
+  step.low = scaled(step.time, low);
+  step.high = scaled(step.time, high);
+  return step;
+}
+
 }  // namespace
 
 PublishedPrediction predicted_step(const PublishedScenario& scenario) {
+  if (scenario.pipeline) return predicted_pipeline(scenario);
   const double all = std::max(1.0, scenario.micro_batches);
   const int whole = static_cast<int>(all);
   PublishedPrediction step = Steps(scenario, whole).of(whole);

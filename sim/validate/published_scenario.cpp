@@ -15,6 +15,11 @@
 namespace shardscope {
 namespace {
 
+/// GPUs that have the same stage of a pipeline, and other data.
+std::int64_t data_parallel_ranks(const PublishedRow& row) {
+  return std::max<std::int64_t>(1, row.gpus.value_or(1) / row.pipeline_parallel.value_or(1));
+}
+
 /// Sequences of a rank's step and of its micro-batches.
 struct Batches {
   std::int64_t of_step = 0;
@@ -23,7 +28,7 @@ struct Batches {
 
 /// None where neither the row nor its stack says how large micro-batches are.
 std::optional<Batches> batches_of(const PublishedRow& row) {
-  const std::int64_t ranks = row.gpus.value_or(1);
+  const std::int64_t ranks = data_parallel_ranks(row);
   const std::int64_t accumulate = row.accumulate.value_or(1);
   std::optional<std::int64_t> of_step;
   if (row.global_batch) of_step = std::max<std::int64_t>(1, *row.global_batch / ranks);
@@ -43,20 +48,31 @@ struct DividedBy {
   std::string_view letters;
   std::string_view name;
 };
-constexpr std::array<DividedBy, 5> strategy_sizes{{{"PP", "pipeline"},
-                                                   {"TP", "tensor parallelism"},
+constexpr std::array<DividedBy, 4> strategy_sizes{{{"TP", "tensor parallelism"},
                                                    {"CP", "context parallelism"},
                                                    {"EP", "expert parallelism"},
                                                    {"SP", "sequence parallelism"}}};
 
 std::string why_divided(const PublishedRow& row) {
-  if (row.pipeline_parallel.value_or(1) > 1)
-    return fmt::format("pipeline: pp = {}", *row.pipeline_parallel);
   if (row.tensor_parallel.value_or(1) > 1)
     return fmt::format("tensor parallelism: tp = {}", *row.tensor_parallel);
   for (const DividedBy& by : strategy_sizes)
     if (const auto size = number_after(row.strategy, by.letters); size && *size > 1)
       return fmt::format("{}: {} ranks", by.name, *size);
+  return {};
+}
+
+/// A pipeline that cannot be: its stages, its ranks or its interleaving.
+std::string why_no_pipeline(const PublishedRow& row) {
+  const std::int64_t ranks = row.pipeline_parallel.value_or(1);
+  if (ranks == 1 && number_after(row.strategy, "PP").value_or(1) > 1)
+    return "pipeline: pp not stated";
+  if (ranks == 1) return {};
+  const std::int64_t of_rank = number_after(row.strategy, "VP").value_or(1);
+  if (*row.gpus % ranks != 0)
+    return fmt::format("pipeline: {} GPUs are not {} stages", *row.gpus, ranks);
+  if (ranks * of_rank > *row.layers)
+    return fmt::format("pipeline: {} stages of {} layers", ranks * of_rank, *row.layers);
   return {};
 }
 
@@ -133,16 +149,16 @@ PublishedRow with_padded_vocabulary(PublishedRow row, const TrainingStack& stack
 class SetupBuilder {
  public:
   SetupBuilder(const PublishedRow& row, const StatedSharding& stated)
-      : row_(row),
-        stack_(stack_of(row)),
-        stated_(stated),
-        result_{.model = published_model(with_padded_vocabulary(row, stack_), stack_.dropout)} {}
+      : SetupBuilder(
+            row, stated,
+            published_model(with_padded_vocabulary(row, stack_of(row)), stack_of(row).dropout)) {}
 
   PublishedScenario build() {
     PublishedMachine machine = *published_machine(row_);
     result_.profile = std::move(machine.profile);
     take_over(machine.assumed);
     take_over(result_.model.assumed);
+    set_pipeline();
     set_world();
     set_runtime();
     set_loop();
@@ -151,18 +167,38 @@ class SetupBuilder {
   }
 
  private:
+  SetupBuilder(const PublishedRow& row, const StatedSharding& stated, const PublishedModel& model)
+      : row_(row),
+        stack_(stack_of(row)),
+        stated_(stated),
+        result_{.model = model, .played = model} {}
+
   void take_over(const std::vector<std::string>& assumed) {
     result_.assumed.insert(result_.assumed.end(), assumed.begin(), assumed.end());
   }
 
+  void set_pipeline() {
+    if (row_.pipeline_parallel.value_or(1) == 1) return;
+    const PublishedRow padded = with_padded_vocabulary(row_, stack_);
+    result_.pipeline =
+        published_pipeline(padded, result_.model, stack_, batches_of(row_)->of_micro_batch);
+    result_.played =
+        with_layers(padded, result_.model, result_.pipeline->played_layers, stack_.dropout);
+    result_.assumed.push_back(fmt::format("stages of {} layers", text_of_layers()));
+  }
+
+  std::string text_of_layers() const {
+    return fmt::format("{}", fmt::join(result_.pipeline->layers, ", "));
+  }
+
   void set_world() {
-    result_.world = static_cast<int>(*row_.gpus);
+    result_.world = static_cast<int>(data_parallel_ranks(row_));
     shards_ = result_.world;
     const bool within = stated_.sharding == ShardingStrategy::zero1 && stated_.group &&
                         result_.world % *stated_.group == 0;
     if (within) shards_ = *stated_.group;
     if (stated_.sharding != ShardingStrategy::zero1 || !stack_.owns_whole_tensors) return;
-    const auto tensors = static_cast<int>(result_.model.model.parameters.size());
+    const auto tensors = static_cast<int>(result_.played.model.parameters.size());
     shards_ = std::min(shards_, tensors);
     if (!within) result_.owners = shards_;
   }
@@ -175,7 +211,7 @@ class SetupBuilder {
                            .use_original_parameters = stack_.uses_original_parameters,
                            .world = shards_,
                            .ranks_per_node = std::min(shards_, result_.profile.ranks_per_node)};
-    result_.setup = eager::requested_setup(result_.model.model, request);
+    result_.setup = eager::requested_setup(result_.played.model, request);
     if (row_.precision.empty()) result_.assumed.emplace_back("bf16 mixed precision");
     if (result_.world == 1 && result_.runtime == Runtime::ddp)
       result_.setup.runtime = eager::PlainSetup{};
@@ -206,7 +242,7 @@ class SetupBuilder {
           fmt::format("micro-batches of {} sequences", batches.of_micro_batch));
     result_.micro_batches =
         static_cast<double>(batches.of_step) / static_cast<double>(batches.of_micro_batch);
-    result_.tokens_per_step = batches.of_step * *row_.seq * *row_.gpus;
+    result_.tokens_per_step = batches.of_step * *row_.seq * result_.world;
     eager::TrainingSettings& loop = result_.setup.loop;
     loop.batch = batches.of_micro_batch;
     loop.length = *row_.seq;
@@ -225,7 +261,7 @@ class SetupBuilder {
     if (row_.checkpointing.empty() || stack_.selects_blocks)
       result_.assumed.push_back(fmt::format("activation checkpointing {}", checkpointing));
     const auto choice = eager::parse_checkpoint_choice(checkpointing, "act_ckpt");
-    setup.checkpointing = eager::checkpointing_of(result_.model.model, choice);
+    setup.checkpointing = eager::checkpointing_of(result_.played.model, choice);
     setup.session.compute_capability = result_.profile.compute_capability;
     setup.session.attention.cudnn = false;
     if (attends_eagerly(row_, stack_))
@@ -265,6 +301,7 @@ std::string why_not_predicted(const PublishedRow& row) {
   if (!published_machine(row)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   if (!stated_sharding(row)) return fmt::format("no known strategy in \"{}\"", row.strategy);
   if (!batches_of(row)) return "micro-batch not stated";
+  if (std::string why = why_no_pipeline(row); !why.empty()) return why;
   return {};
 }
 

@@ -9,14 +9,17 @@
 #include "core/pytorch/runtimes/training/training_setup.h"
 #include "sim/hardware/hardware_profile.h"
 #include "sim/validate/published_model.h"
+#include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_row.h"
 #include "sim/validate/published_stack.h"
 
 namespace shardscope {
 
 struct PublishedScenario {
-  PublishedModel model;
-  eager::TrainingSetup setup;  ///< of one micro-batch
+  PublishedModel model;   ///< the whole
+  PublishedModel played;  ///< what is played: the whole, or one stage's layers of it
+  std::optional<PublishedPipeline> pipeline;
+  eager::TrainingSetup setup;  ///< of one micro-batch, of `played`
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;
   KernelChoices kernels;

@@ -61,7 +61,7 @@ ErrorStatistics statistics(std::string source, std::span<const ValidatedRow* con
 void predict(const PublishedRow& row, ValidatedRow& result) {
   const PublishedScenario scenario = published_scenario(row);
   result.assumed = scenario.assumed;
-  result.tokens_per_gpu = scenario.tokens_per_step / scenario.world;
+  result.tokens_per_gpu = scenario.tokens_per_step / *row.gpus;
   result.measured = measured_step(row, scenario, result.assumed);
   const PublishedPrediction step = predicted_step(scenario);
   result.predicted = step.time;

@@ -1,0 +1,46 @@
+// The pipeline of a published run, as Megatron's and its relatives' schedules run it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/base/quantities.h"
+#include "core/pipeline/program.h"
+#include "core/schedule/schedule.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/validate/published_model.h"
+#include "sim/validate/published_row.h"
+#include "sim/validate/published_stack.h"
+
+namespace shardscope {
+
+struct PublishedPipeline {
+  int ranks = 1;
+  int stages_per_rank = 1;
+  bool by_deepspeed = false;  ///< in the order of its engine
+  std::vector<int> layers;    ///< by stage
+  /// Layers of the model that is played for a stage: those of the stage that has most.
+  int played_layers = 1;
+  Bytes activation;       ///< that a stage sends, of a micro-batch
+  Bytes shared_gradient;  ///< of a tied embedding, summed over first and last stage; 0: none
+  int rank_distance = 1;  ///< of neighbours in the pipeline: ranks that share a stage
+};
+
+/// By row and shape; layers are dealt out by the work of blocks and head where the stack does so,
+/// else in equal numbers.
+PublishedPipeline published_pipeline(const PublishedRow& row, const PublishedModel& model,
+                                     const TrainingStack& stack, std::int64_t micro_batch);
+
+/// What each rank does: DeepSpeed's order where the stack goes by it; interleaved 1F1B where a rank
+/// has several stages; else Megatron's 1F1B, which takes any number of micro-batches. Source:
+/// Megatron-LM core/pipeline_parallel/schedules.py,
+/// forward_backward_pipelining_without_interleaving.
+std::vector<PipelineProgram> published_programs(const PublishedPipeline& pipeline,
+                                                int micro_batches);
+
+/// The step of a pipeline from a training of one stage's layers with embedding and head on one
+/// rank: `stage` is its schedule, of `micro_batches` at most.
+Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage, int micro_batches,
+                        const HardwareProfile& profile);
+
+}  // namespace shardscope
