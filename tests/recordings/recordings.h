@@ -50,6 +50,7 @@ Kind kineto_kind();
 Kind memory_kind();
 Kind operators_kind();
 Kind ops_kind();
+Kind parallel_kind();
 Kind parameters_kind();
 Kind parameters_v4_kind();
 Kind pipeline_kind();

@@ -33,6 +33,8 @@ const std::vector<RoomRule>& room_rules() {
        {"core/pytorch/plans", "core/schedule", "core/model", "core/format", "core/base"}},
       {"core/pytorch/runtimes",
        {"core/pytorch", "core/schedule", "core/model", "core/format", "core/base"}},
+      {"core/pytorch/parallel",
+       {"core/pytorch", "core/schedule", "core/model", "core/format", "core/base"}},
       {"core/recording",
        {"core/recording", "core/pytorch", "core/schedule", "core/model", "core/format",
         "core/base"}},

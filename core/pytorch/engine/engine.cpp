@@ -62,12 +62,12 @@ bool may_add_in_place(const Session& s, const Tensor& tensor) {
 }
 
 /// InputBuffer::accumulate.
-void add_to(Session& s, Tensor& place, Tensor gradient) {
+void add_to(Session& s, Tensor& place, Tensor gradient, bool distributed = false) {
   if (!place.defined()) {
     place = std::move(gradient);
     return;
   }
-  if (may_add_in_place(s, place))
+  if (!distributed && may_add_in_place(s, place))
     add_(s, place, gradient);
   else
     place = add(s, place, gradient);
@@ -78,7 +78,7 @@ void make_valid(Session& s, const std::vector<Edge>& edges, Tensors& gradients) 
   for (std::size_t i = 0; i < gradients.size() && i < edges.size(); ++i) {
     if (!edges[i].valid() || !gradients[i].defined()) continue;
     const InputMetadata& expected = edges[i].node->inputs()[edges[i].input_number];
-    if (!(gradients[i].sizes() == expected.sizes))
+    if (!expected.distributed && !(gradients[i].sizes() == expected.sizes))
       gradients[i] = sum_to(s, std::move(gradients[i]), expected.sizes);
     if (!expected.any_dtype && gradients[i].dtype() != expected.dtype)
       gradients[i] = to(s, std::move(gradients[i]), expected.dtype);
@@ -182,7 +182,8 @@ void Engine::pass_on(GraphTask& task, Node& node, Tensors& results) {
         s_.wait_event(consumer, s_.record_event(s_.stream));
       }
       const OnStream on(s_, consumer);
-      add_to(s_, state.buffer[edge.input_number], std::move(results[i]));
+      add_to(s_, state.buffer[edge.input_number], std::move(results[i]),
+             edge.node->inputs()[edge.input_number].distributed);
     }
     if (--state.dependencies == 0) push_ready(task, edge.node);
   }

@@ -170,6 +170,8 @@ struct Row {
 
 constexpr Row rows[] = {
     {"aten._foreach_norm.Scalar", foreach_norm_scratch},
+    {"aten._fused_rms_norm.default", copies_before},
+    {"aten._fused_rms_norm_backward.default", copies_before},
     {"aten._log_softmax.default", copies_after},
     {"aten._log_softmax_backward_data.default", copies_after},
     {"aten._scaled_dot_product_efficient_attention.default", efficient_forward_scratch},

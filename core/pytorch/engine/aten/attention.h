@@ -21,6 +21,21 @@ Tensor flash_attention_for_cpu(Session& s, const AttentionArguments& arguments);
 /// _scaled_dot_product_attention_math.
 Tensor math_attention(Session& s, const AttentionArguments& arguments);
 
+/// What flash_attention or efficient_attention returned, for who keeps it himself.
+struct FusedAttention {
+  Tensor output;
+  Tensor logsumexp;
+  Tensors rest;  ///< the random state
+};
+/// One of these two kernels without autograd: what others build attention of. `arguments` of
+/// backward are those of forward.
+FusedAttention fused_attention(Session& s, AttentionKernel kernel,
+                               const AttentionArguments& arguments);
+/// Gradients of query, key and value.
+Tensors fused_attention_backward(Session& s, AttentionKernel kernel, const Tensor& gradient,
+                                 const AttentionArguments& arguments,
+                                 const FusedAttention& forward);
+
 /// A bool mask as zeros and minus infinities of `dtype`; another one, or None, as it is.
 Tensor additive_mask(Session& s, const Tensor& mask, Dtype dtype);
 

@@ -271,4 +271,62 @@ Tensor flash_attention_for_cpu(Session& s, const AttentionArguments& a) {
   return output;
 }
 
+namespace {
+
+FusedAttention flash_alone(Session& s, const AttentionArguments& a) {
+  FusedAttention result;
+  result.output = allocate_matching(s, a.query, output_sizes(a));
+  result.logsumexp = allocate(s, like(a.query, Dtype::float32),
+                              {a.query.size(0), a.query.size(1), a.query.size(2)});
+  const Tensor state = allocate(s, like(a.query, Dtype::uint64), {2});
+  const Tensor unused = allocate(s, like(a.query, Dtype::uint64), {});
+  dispatched(s, flash_op, {&a.query, &a.key, &a.value},
+             {&result.output, &result.logsumexp, &state, &unused}, {flops_of(a), a.causal});
+  result.rest = {state, unused};
+  return result;
+}
+
+FusedAttention efficient_alone(Session& s, const AttentionArguments& a) {
+  constexpr std::int64_t queries_in_a_block = 32;
+  const std::int64_t blocks = (a.query.size(2) + queries_in_a_block - 1) / queries_in_a_block;
+  FusedAttention result;
+  const Tensor seed = allocate(s, like(a.query, Dtype::int64), {});
+  const Tensor offset = allocate(s, like(a.query, Dtype::int64), {});
+  result.output = allocate_tokens_first(s, a.query, output_sizes(a));
+  result.logsumexp = allocate(s, like(a.query, Dtype::float32),
+                              {a.query.size(0), a.query.size(1), blocks * queries_in_a_block});
+  dispatched(s, efficient_op, {&a.query, &a.key, &a.value},
+             {&result.output, &result.logsumexp, &seed, &offset}, {flops_of(a), a.causal});
+  result.rest = {seed, offset};
+  return result;
+}
+
+}  // namespace
+
+FusedAttention fused_attention(Session& s, AttentionKernel kernel, const AttentionArguments& a) {
+  return kernel == AttentionKernel::flash ? flash_alone(s, a) : efficient_alone(s, a);
+}
+
+Tensors fused_attention_backward(Session& s, AttentionKernel kernel, const Tensor& gradient,
+                                 const AttentionArguments& a, const FusedAttention& forward) {
+  const bool flash = kernel == AttentionKernel::flash;
+  const auto gradient_of = [&](const Tensor& of) {
+    return flash ? allocate_like(s, of, of.dtype()) : allocate_tokens_first(s, of, of.sizes());
+  };
+  const Tensors results{gradient_of(a.query), gradient_of(a.key), gradient_of(a.value)};
+  const std::int64_t flops = backward_flops(a.query, a.key, a.value);
+  const Tensor none;
+  if (flash)
+    dispatched(s, flash_backward_op,
+               {&gradient, &a.query, &a.key, &a.value, &forward.output, &forward.logsumexp,
+                &forward.rest[0], &forward.rest[1]},
+               {&results[0], &results[1], &results[2]}, {flops, a.causal});
+  else
+    dispatched(s, efficient_backward_op,
+               {&gradient, &a.query, &a.key, &a.value, &none, &forward.output, &forward.logsumexp,
+                &forward.rest[0], &forward.rest[1]},
+               {&results[0], &results[1], &results[2], &none}, {flops, a.causal});
+  return results;
+}
+
 }  // namespace shardscope::eager

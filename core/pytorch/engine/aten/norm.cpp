@@ -62,7 +62,41 @@ Tensor native_layer_norm(Session& s, Tensor input, Tensor weight, Tensor bias) {
   return output;
 }
 
+constexpr Operator rms_norm_op{"aten._fused_rms_norm.default", OperatorKind::reduction};
+constexpr Operator rms_norm_backward_op{"aten._fused_rms_norm_backward.default",
+                                        OperatorKind::reduction};
+
+Tensors rms_norm_backward(Session& s, Node& node, Tensors& gradients) {
+  const Tensor input = node.saved(s, "input");
+  const Tensor deviation = node.saved(s, "result1");
+  const Tensor weight = node.saved(s, "weight");
+  const auto wanted = [&](std::size_t i, const Tensor& of) {
+    return node.needs(i) ? allocate(s, like(of), of.sizes()) : Tensor();
+  };
+  const Tensors results{wanted(0, input), wanted(1, weight)};
+  dispatched(s, rms_norm_backward_op, {&gradients[0], &input, &deviation, &weight},
+             {&results[0], &results[1]});
+  return results;
+}
+
 }  // namespace
+
+Tensor rms_norm(Session& s, Tensor input, Tensor weight) {
+  const LetGo let_go{input, weight};
+  const NodeRef node = make_node(s, "FusedRmsNormBackward0", {&input, &weight}, rms_norm_backward);
+  if (node) {
+    node->save(s, "input", input);
+    node->save(s, "weight", weight);
+  }
+  const Tensor output = allocate(s, like(input), input.sizes());
+  Tensor deviation =
+      allocate(s, like(input, statistics_dtype(input, weight)), statistics_sizes(input, weight));
+  const LetGo in_order{deviation};
+  dispatched(s, rms_norm_op, {&input, &weight}, {&output, &deviation});
+  set_history(s, output, node);
+  if (node) node->save_output(s, "result1", deviation);
+  return output;
+}
 
 Tensor layer_norm(Session& s, Tensor input, Tensor weight, Tensor bias) {
   const LetGo let_go{input, weight, bias};

@@ -28,6 +28,19 @@ std::vector<ParameterOptimizer::Group> ParameterOptimizer::groups() const {
   return groups;
 }
 
+Tensor ParameterOptimizer::read_gradient(Session& s, const Tensor& parameter,
+                                         const Tensor& gradient) const {
+  return gradient_view_ ? gradient_view_(s, parameter, gradient) : gradient;
+}
+
+Tensors ParameterOptimizer::read_gradients(Session& s, const Group& group) const {
+  if (!gradient_view_) return group.gradients;
+  Tensors read;
+  for (std::size_t i = 0; i < group.parameters.size(); ++i)
+    read.push_back(gradient_view_(s, group.parameters[i], group.gradients[i]));
+  return read;
+}
+
 void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
   const RecordFunction profiled(s);
   const NoGrad no_grad(s);

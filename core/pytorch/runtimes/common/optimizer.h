@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "core/pytorch/engine/autograd.h"
@@ -32,6 +33,11 @@ struct FusedScaling {
   Tensor found_inf;
 };
 
+/// How a gradient that lies otherwise than its parameter becomes like it: DTensor's operators do so
+/// every time that one reads it.
+using GradientView =
+    std::function<Tensor(Session& s, const Tensor& parameter, const Tensor& gradient)>;
+
 /// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15.
 class ParameterOptimizer {
  public:
@@ -40,6 +46,7 @@ class ParameterOptimizer {
   /// `scaling` is for fused ones.
   void step(Session& s, const FusedScaling& scaling = {});
   void zero_grad(Session& s, bool set_to_none = true);
+  void read_gradients_through(GradientView view) { gradient_view_ = std::move(view); }
 
   /// State of one parameter: none before the first step in which it has a gradient.
   struct State {
@@ -55,6 +62,8 @@ class ParameterOptimizer {
  private:
   struct Group;  // the parameters of one dtype and device that have a gradient
   std::vector<Group> groups() const;
+  Tensors read_gradients(Session& s, const Group& group) const;
+  Tensor read_gradient(Session& s, const Tensor& parameter, const Tensor& gradient) const;
   void make_adam_states(Session& s);
   void adam(Session& s, Group& group, const FusedScaling& scaling);
   void adam_foreach(Session& s, Group& group);
@@ -69,6 +78,7 @@ class ParameterOptimizer {
 
   Tensors parameters_;
   OptimizerSettings settings_;
+  GradientView gradient_view_;
   std::vector<State> states_;  // by parameter
 };
 

@@ -83,9 +83,17 @@ void ParameterOptimizer::adam_foreach(Session& s, Group& group) {
     foreach_in_place(s, foreach_mul_scalar_, {&group.parameters});
   else if (settings_.weight_decay)
     gradients = foreach_new(s, foreach_add_list, {&gradients, &group.parameters});
-  foreach_in_place(s, foreach_lerp_scalar_, {&first, &gradients});
+  const bool decays_gradients = settings_.weight_decay && settings_.rule != OptimizerRule::adamw;
+  const auto read = [&] { return decays_gradients ? gradients : read_gradients(s, group); };
+  {
+    const Tensors once = read();
+    foreach_in_place(s, foreach_lerp_scalar_, {&first, &once});
+  }
   foreach_in_place(s, foreach_mul_scalar_, {&second});
-  foreach_in_place(s, foreach_addcmul_scalar_, {&second, &gradients, &gradients});
+  {
+    const Tensors left = read(), right = read();
+    foreach_in_place(s, foreach_addcmul_scalar_, {&second, &left, &right});
+  }
   let_go_of(gradients);
   if (settings_.capturable)
     adam_foreach_update_captured(s, group, steps);
@@ -136,9 +144,11 @@ void ParameterOptimizer::adam_fused(Session& s, Group& group, const FusedScaling
       settings_.amsgrad ? group.of(states_, &State::greatest_moment) : Tensors();
   const Tensors scalars{scaling.scale, scaling.found_inf};
   foreach_in_place(s, foreach_add_scalar_, {&steps});
-  foreach_in_place(
-      s, settings_.rule == OptimizerRule::adamw ? fused_adamw_ : fused_adam_,
-      {&group.parameters, &group.gradients, &first, &second, &greatest, &steps, &scalars});
+  {
+    const Tensors gradients = read_gradients(s, group);
+    foreach_in_place(s, settings_.rule == OptimizerRule::adamw ? fused_adamw_ : fused_adam_,
+                     {&group.parameters, &gradients, &first, &second, &greatest, &steps, &scalars});
+  }
   // A step that found an infinity does not count.
   const Tensors found_inf(steps.size(), scaling.found_inf);
   if (scaling.found_inf) foreach_in_place(s, foreach_sub_list_, {&steps, &found_inf});
@@ -158,9 +168,16 @@ void ParameterOptimizer::adam_loop(Session& s, Group& group) {
       mul_(s, parameter, any_number);
     else if (settings_.weight_decay)
       gradient = add(s, gradient, parameter);
-    dispatched(s, lerp_, {&state.first_moment, &gradient}, {&state.first_moment});
+    {
+      const Tensor read = read_gradient(s, parameter, gradient);
+      dispatched(s, lerp_, {&state.first_moment, &read}, {&state.first_moment});
+    }
     mul_(s, state.second_moment, any_number);
-    dispatched(s, addcmul_, {&state.second_moment, &gradient, &gradient}, {&state.second_moment});
+    {
+      const Tensor left = read_gradient(s, parameter, gradient);
+      const Tensor right = read_gradient(s, parameter, gradient);
+      dispatched(s, addcmul_, {&state.second_moment, &left, &right}, {&state.second_moment});
+    }
     item(s, state.step);
     Tensor largest = state.second_moment;
     if (settings_.amsgrad) {

@@ -28,7 +28,7 @@ void ParameterGroup::set_unsharded_grad_dtypes(Session& s, bool defer_upcast) {
     const Tensor& param = p->unsharded_param();
     if (!accumulates_wider(*p) || !param.defined() || !param.requires_grad()) continue;
     const Dtype dtype = p->unsharded_grad_dtype();
-    if (defer_upcast) {
+    if (defer_upcast && !p->may_reduce_outside()) {
       if (param.grad().defined() || switches.reduce_grads) param.set_grad_dtype(std::nullopt);
       continue;
     }
@@ -67,7 +67,7 @@ void ParameterGroup::take_gradients(Session& s, std::vector<Parameter*>& paramet
     const bool pending = std::any_of(partial_layout_.begin(), partial_layout_.end(),
                                      [&](const auto& entry) { return entry.first == p.get(); });
     if (param.grad().defined())
-      gradients.push_back(param.grad());
+      gradients.push_back(p->unsharded_gradient(s));
     else if ((partial_reduce_output_.defined() && pending) ||
              (switches.reduce_scatter_unused_params && param.requires_grad()))
       gradients.push_back(zeros_like(s, param));

@@ -41,6 +41,7 @@ Parameter::Parameter(Session& s, const Tensor& original, ParameterPlaces places,
       policy_(settings.mixed_precision),
       offload_(settings.offload),
       shard_dim_(settings.shard_dim),
+      gradient_rule_(settings.gradient_rule),
       size_(original.sizes()),
       original_dtype_(original.dtype()) {
   const auto& [module, slot] = places_.places.front();
@@ -134,6 +135,11 @@ void Parameter::init_unsharded_param(Session& s) {
   const Tensor whole = as_strided(s, gathered_, size_, contiguous_strides(size_), 0);
   unsharded_param_ = parameter_of(whole, sharded_param_.requires_grad());
   unsharded_param_.set_grad_dtype(unsharded_grad_dtype());
+}
+
+Tensor Parameter::unsharded_gradient(Session& s) const {
+  const Tensor& gradient = unsharded_param_.grad();
+  return gradient_rule_.redistribute ? gradient_rule_.redistribute(s, gradient) : gradient;
 }
 
 void Parameter::to_sharded() {

@@ -29,6 +29,7 @@ class Parameter {
     MixedPrecisionPolicy mixed_precision;
     std::optional<CpuOffloadPolicy> offload;
     int shard_dim = 0;
+    GradientRule gradient_rule = {};
   };
   /// Cuts `original` and registers the shard in its place.
   Parameter(Session& s, const Tensor& original, ParameterPlaces places, const Settings& settings);
@@ -53,6 +54,10 @@ class Parameter {
   /// The dtype in which gradients accumulate without reduction.
   Dtype unsharded_grad_dtype() const { return reduce_dtype_.value_or(original_dtype_); }
   Dtype sharded_grad_dtype() const { return original_dtype_; }
+
+  /// The gradient of the unsharded parameter, as it lies; its last handle where it is replaced.
+  Tensor unsharded_gradient(Session& s) const;
+  bool may_reduce_outside() const { return gradient_rule_.may_reduce; }
 
   /// The leaf that the optimizer steps: a DTensor, here its local tensor.
   const Tensor& sharded_param() const { return sharded_param_; }
@@ -91,6 +96,7 @@ class Parameter {
   MixedPrecisionPolicy policy_;
   std::optional<CpuOffloadPolicy> offload_;
   int shard_dim_;
+  GradientRule gradient_rule_;
   Dims size_, sharded_size_, padded_sharded_size_;
   Dtype original_dtype_;
   std::optional<Dtype> param_dtype_, reduce_dtype_;

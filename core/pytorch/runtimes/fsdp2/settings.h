@@ -37,6 +37,14 @@ struct CpuOffloadPolicy {
 /// Absent: True, but False for the root.
 using ReshardAfterForward = std::optional<std::variant<bool, int>>;
 
+/// FSDPParam._get_grad_inner_tensor: the gradient of a DTensor as the parameter lies.
+struct GradientRule {
+  std::function<Tensor(Session& s, const Tensor& gradient)> redistribute = {};  ///< empty: as it is
+  /// may_reduce_grad_outside_dp: gradients may be summed over ranks of another axis, in the dtype
+  /// in which they are reduced.
+  bool may_reduce = false;
+};
+
 /// Arguments of fully_shard.
 struct Options {
   MeshInfoRef mesh;
@@ -45,6 +53,9 @@ struct Options {
   std::optional<CpuOffloadPolicy> offload = {};
   /// shard_placement_fn: the dimension that a parameter is cut along; empty: 0 for all.
   std::function<int(const Tensor& parameter)> shard_dim = {};
+  /// Of a parameter that is a DTensor: how its gradient becomes one that lies as it does; none for
+  /// others. Asked once.
+  std::function<GradientRule(const Tensor& parameter)> gradient_rule = {};
   /// ignored_params: whether a parameter is left alone; empty: none is.
   std::function<bool(const Tensor& parameter)> ignored = {};
 };

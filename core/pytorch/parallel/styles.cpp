@@ -1,0 +1,159 @@
+#include "core/pytorch/parallel/styles.h"
+
+#include <array>
+
+#include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager::parallel {
+namespace {
+
+/// A rank's part of a parameter, in its place.
+void cut(Session& s, const MeshAxisContext& axis, Tensor& parameter, int dim) {
+  Dims sizes = parameter.sizes();
+  sizes[dim] = shard_size(sizes[dim], axis.group->size(), axis.group->rank);
+  const Tensor part = allocate(s, like(parameter), sizes);
+  part.set_requires_grad(parameter.requires_grad());
+  parameter = part;
+}
+
+/// The gradient of the parameter is a DTensor, which may lie otherwise than it.
+void mark_leaf(Session& s, const Tensor& parameter) {
+  if (!s.grad_enabled || !parameter.requires_grad()) return;
+  gradient_edge(s, parameter).node->input(0).distributed = true;
+}
+
+Module::ForwardHook leaves_as(const MeshAxisContext& axis, Placement from, OutputStyle style,
+                              std::int64_t whole = 0) {
+  return [=](Session& s, Module&, const Arguments&, Tensors& outputs) {
+    if (!(from == style.placement))
+      outputs[0] =
+          redistribute(s, axis, outputs[0], {.from = from, .to = style.placement, .whole = whole},
+                       style.placement);
+    if (style.local) outputs[0] = to_local(s, outputs[0]);
+  };
+}
+
+Module::PreHook enters_as(const MeshAxisContext& axis, Placement placement, Placement gradient) {
+  return [=](Session& s, Module&, Arguments& arguments) {
+    arguments.tensors[0] = from_local(s, axis, arguments.tensors[0], placement, gradient);
+    axis.pending->wait(s, arguments.tensors[0]);
+  };
+}
+
+constexpr int any_bound = 1;
+
+/// Rows of the table that are another rank's are looked up as row 0, and zeroed: the gradient of
+/// the table is that of all rows, on every rank.
+Tensor look_up_own_rows(Session& s, const Tensor& weight, const Tensor& ids, std::int64_t rows) {
+  Tensor mask;
+  Tensor own = masked_ids(s, ids, mask);
+  const auto formula = [rows](Session& in, Node& node, Tensors& gradients) -> Tensors {
+    static constexpr Operator op{"aten.embedding_dense_backward.default", OperatorKind::indexing};
+    const Tensor kept = node.saved(in, "indices");
+    const Tensor gradient = allocate(in, like(gradients[0]), {rows, gradients[0].size(-1)});
+    dispatched(in, op, {&gradients[0], &kept}, {&gradient});
+    return {gradient};
+  };
+  const NodeRef node = make_node(s, "EmbeddingBackward0", {&weight}, formula);
+  if (node) node->save(s, "indices", ids);
+  Tensor result;
+  {
+    const NoGrad no_grad(s);
+    result = embedding(s, weight, own);
+  }
+  own.reset();
+  masked_fill_(s, result, unsqueeze(s, mask, -1), 0);
+  mask.reset();
+  set_history(s, result, node);
+  mark_distributed(s, result);
+  return result;
+}
+
+}  // namespace
+
+Tensor masked_ids(Session& s, const Tensor& ids, Tensor& mask) {
+  {
+    const Tensor below = compare(s, Comparison::lt, ids, any_bound);
+    const Tensor above = compare(s, Comparison::ge, ids, any_bound);
+    mask = bitwise_or(s, below, above);
+  }
+  Tensor own = sub(s, clone(s, ids), any_bound);
+  masked_fill_(s, own, mask, 0);
+  return own;
+}
+
+void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
+                    const ColwiseStyle& style) {
+  Tensor& weight = module.parameter("weight");
+  const std::int64_t whole = weight.size(0);
+  cut(s, axis, weight, 0);
+  module.forward_pre_hooks.push_back([=](Session& in, Module& me, Arguments& arguments) {
+    Tensor& input = arguments.tensors[0];
+    if (!style.input_is_distributed)
+      input = from_local(in, axis, input, style.input,
+                         style.input == replicated ? partial : style.input);
+    if (!(style.input == replicated))
+      input = redistribute(in, axis, input, {.from = style.input, .to = replicated}, partial);
+    axis.pending->wait(in, input);
+    mark_leaf(in, me.parameter("weight"));
+  });
+  module.forward_hooks.push_back(leaves_as(axis, shard(-1), style.output, whole));
+}
+
+void colwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
+  cut(s, axis, module.parameter("weight"), 1);
+  module.forward_pre_hooks.push_back(
+      [](Session& in, Module& me, Arguments&) { mark_leaf(in, me.parameter("weight")); });
+  module.forward_hooks.push_back(leaves_as(axis, shard(-1), {output}, 0));
+}
+
+void rowwise_linear(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
+  cut(s, axis, module.parameter("weight"), 1);
+  module.forward_pre_hooks.push_back([=](Session& in, Module& me, Arguments& arguments) {
+    arguments.tensors[0] = from_local(in, axis, arguments.tensors[0], shard(-1), shard(-1));
+    mark_leaf(in, me.parameter("weight"));
+  });
+  module.forward_hooks.push_back(leaves_as(axis, partial, {output}));
+}
+
+void rowwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
+  Tensor& weight = module.parameter("weight");
+  const std::int64_t rows = weight.size(0);
+  cut(s, axis, weight, 0);
+  module.forward = [rows](Session& in, Module& me, const Arguments& arguments) -> Tensors {
+    mark_leaf(in, me.parameter("weight"));
+    return {look_up_own_rows(in, me.parameter("weight"), arguments[0], rows)};
+  };
+  module.forward_hooks.push_back(leaves_as(axis, partial, {output}));
+}
+
+void sequence_parallel(const MeshAxisContext& axis, Module& module) {
+  module.forward_pre_hooks.push_back([=](Session& s, Module& me, Arguments& arguments) {
+    axis.pending->wait(s, arguments.tensors[0]);
+    arguments.tensors[0] = from_local(s, axis, arguments.tensors[0], shard(1), shard(1));
+    mark_leaf(s, me.parameter("weight"));
+  });
+}
+
+void gather_first_input(const MeshAxisContext& axis, Module& module) {
+  module.forward_pre_hooks.push_back([=](Session& s, Module&, Arguments& arguments) {
+    arguments.tensors[0] =
+        redistribute(s, axis, arguments.tensors[0], {.from = shard(1), .to = replicated}, partial);
+    axis.pending->wait(s, arguments.tensors[0]);
+  });
+}
+
+Tensor gradient_like_parameter(Session& s, const MeshAxisContext& axis, const Tensor& gradient,
+                               const ParameterLayout& layout) {
+  if (layout.gradient == layout.placement) return gradient;
+  Tensor result =
+      redistribute_local(s, axis, gradient, {.from = layout.gradient, .to = layout.placement});
+  axis.pending->wait(s, result);
+  return result;
+}
+
+}  // namespace shardscope::eager::parallel

@@ -1,0 +1,54 @@
+// torch.distributed.tensor.parallel: how a module's parameters are cut and what its hooks do with
+// inputs and outputs. Source: torch 2.15, parallel/style.py.
+#pragma once
+
+#include <optional>
+
+#include "core/pytorch/engine/module.h"
+#include "core/pytorch/parallel/distributed_tensor.h"
+
+namespace shardscope::eager::parallel {
+
+/// A module's output: how it leaves.
+struct OutputStyle {
+  Placement placement;
+  bool local = true;  ///< use_local_output
+};
+
+/// ColwiseParallel of a linear layer. `input`: how its input comes in; a DTensor comes in
+/// replicated and keeps being one.
+struct ColwiseStyle {
+  Placement input = replicated;
+  bool input_is_distributed = false;
+  OutputStyle output{shard(-1)};
+};
+void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
+                    const ColwiseStyle& style);
+/// ColwiseParallel of an embedding: split along the hidden dimension.
+void colwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, Placement output);
+
+/// RowwiseParallel of a linear layer, its input split along the last dimension.
+void rowwise_linear(Session& s, const MeshAxisContext& axis, Module& module, Placement output);
+/// RowwiseParallel of an embedding: split along the vocabulary.
+void rowwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, Placement output);
+
+/// SequenceParallel of a norm.
+void sequence_parallel(const MeshAxisContext& axis, Module& module);
+/// PrepareModuleInput of the first argument, a DTensor split along the sequence: gathered.
+void gather_first_input(const MeshAxisContext& axis, Module& module);
+
+/// What a parameter under a style is: how it lies, and how its gradient comes.
+struct ParameterLayout {
+  Placement placement;
+  Placement gradient;
+};
+
+/// The gradient as the parameter lies: DTensor.redistribute of a leaf's gradient.
+Tensor gradient_like_parameter(Session& s, const MeshAxisContext& axis, const Tensor& gradient,
+                               const ParameterLayout& layout);
+
+/// masks tokens that belong to other ranks: _MaskPartial._partition_value. The mask itself stays
+/// in `mask`.
+Tensor masked_ids(Session& s, const Tensor& ids, Tensor& mask);
+
+}  // namespace shardscope::eager::parallel

@@ -1,0 +1,272 @@
+#include "core/pytorch/parallel/training.h"
+
+#include "core/pytorch/engine/aten/loss.h"
+#include "core/pytorch/engine/checkpoint.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/views.h"
+#include "core/pytorch/parallel/loss_parallel.h"
+#include "core/pytorch/runtimes/common/clip_grad_norm.h"
+#include "core/pytorch/runtimes/fsdp2/clip_grad_norm.h"
+
+namespace shardscope::eager::parallel {
+namespace {
+
+/// What a gradient of a module's parameters lies like under each style.
+constexpr ParameterLayout of_colwise{shard(0), shard(0)};
+constexpr ParameterLayout of_rowwise{shard(1), shard(1)};
+constexpr ParameterLayout of_rowwise_embedding{shard(0), replicated};
+constexpr ParameterLayout of_colwise_embedding{shard(1), shard(1)};
+constexpr ParameterLayout of_norm{replicated, partial};
+
+void move(std::map<const TensorImpl*, ParameterLayout>& layouts, const Tensor& from,
+          const Tensor& to) {
+  if (const auto found = layouts.find(from.impl()); found != layouts.end())
+    layouts.insert_or_assign(to.impl(), found->second);
+}
+
+Tensor fresh(Session& s, const Tensor& tensor) {
+  return allocate_strided(s, {tensor.dtype(), s.settings.device}, tensor.sizes(), tensor.strides());
+}
+
+/// torch.nn.Module.to_empty: children first. A DTensor stays the parameter that it is.
+void to_empty(Session& s, Module& module, std::map<const TensorImpl*, ParameterLayout>& layouts,
+              bool sharded) {
+  for (const Module::Child& child : module.children) to_empty(s, *child.module, layouts, sharded);
+  for (Module::NamedTensor& own : module.parameters) {
+    if (sharded) {
+      own.tensor.set_data(fresh(s, own.tensor));
+      continue;
+    }
+    const Tensor real = fresh(s, own.tensor);
+    real.set_requires_grad(own.tensor.requires_grad());
+    move(layouts, own.tensor, real);
+    own.tensor = real;
+  }
+  for (Module::NamedTensor& own : module.buffers) own.tensor = fresh(s, own.tensor);
+}
+
+}  // namespace
+
+ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
+                                   const ParallelSettings& settings)
+    : s_(s), settings_(settings), mesh_(groups, settings.mesh) {
+  tensor_axis_.pending = context_axis_.pending = expert_axis_.pending = &pending_;
+  if (mesh_.size("tp") > 1) tensor_axis_.group = &mesh_.group("tp");
+  if (mesh_.size("cp") > 1) context_axis_.group = &mesh_.group("cp");
+  if (settings_.experts.experts > 0) {
+    expert_mesh_ = std::make_unique<DeviceMesh>(
+        groups, std::vector<MeshAxis>{{"ep_shard", settings_.experts.shards},
+                                      {"ep", settings_.experts.ranks}});
+    if (settings_.experts.ranks > 1) expert_axis_.group = &expert_mesh_->group("ep");
+  }
+  make_model();
+  if (tensor_axis_.group) apply_tensor_parallel();
+  if (settings_.checkpointing) apply_checkpointing();
+  if (mesh_.has("dp_shard")) {
+    sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
+    fsdp_mesh_ = std::make_shared<fsdp2::MeshInfo>();
+    fsdp_mesh_->shard =
+        mesh_.size("cp") > 1 ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
+    if (mesh_.has("dp_replicate")) fsdp_mesh_->replicate = &mesh_.group("dp_replicate");
+    apply_fully_shard();
+  }
+  {
+    const NoGrad no_grad(s_);
+    to_empty(s_, *model_, layouts_, sharded_ != nullptr);
+    if (sharded_) sharded_->reset_sharded_params();
+  }
+  optimizer_ = std::make_unique<ParameterOptimizer>(parameters(), settings_.optimizer);
+  if (!sharded_ && tensor_axis_.group)
+    optimizer_->read_gradients_through(
+        [this](Session& in, const Tensor& parameter, const Tensor& gradient) {
+          const ParameterLayout* layout = layout_of(parameter);
+          return layout ? gradient_like_parameter(in, tensor_axis_, gradient, *layout) : gradient;
+        });
+  const Like integers{.dtype = Dtype::int64, .device = s_.settings.device};
+  ids_ = allocate(s_, integers, {settings_.batch, settings_.length});
+  labels_ = allocate(s_, integers, {settings_.batch, settings_.length});
+}
+
+void ParallelTraining::make_model() {
+  LlamaOptions options{.shape = settings_.shape,
+                       .part = {},
+                       .length = settings_.length,
+                       .dtype = settings_.dtype,
+                       .attention = {},
+                       .feed_forward = {},
+                       .pending = &pending_};
+  if (context_axis_.group)
+    options.attention = [axis = context_axis_, ring = settings_.ring](Session& in, Tensor query,
+                                                                      Tensor key, Tensor value) {
+      return ring_attention(in, axis, ring, std::move(query), std::move(key), std::move(value));
+    };
+  if (settings_.experts.experts > 0)
+    options.feed_forward = [this, options](const std::string& name) {
+      return make_moe(s_, name, options, settings_.experts, expert_axis_);
+    };
+  model_ = make_llama(s_, options);
+}
+
+Tensors ParallelTraining::parameters() {
+  Tensors all;
+  for (const NamedParameter& named : named_parameters_of(*model_)) all.push_back(named.tensor());
+  return all;
+}
+
+Tensors ParallelTraining::optimizer_states() const {
+  Tensors all;
+  for (const ParameterOptimizer::State& state : optimizer_->states())
+    for (const Tensor& tensor : {state.step, state.first_moment, state.second_moment})
+      if (tensor.defined()) all.push_back(tensor);
+  return all;
+}
+
+void ParallelTraining::note_layout(const Module& module, ParameterLayout layout) {
+  for (const Module::NamedTensor& own : module.parameters)
+    layouts_.insert_or_assign(own.tensor.impl(), layout);
+}
+
+const ParameterLayout* ParallelTraining::layout_of(const Tensor& parameter) const {
+  const auto found = layouts_.find(parameter.impl());
+  return found == layouts_.end() ? nullptr : &found->second;
+}
+
+void ParallelTraining::parallelize_block(Module& block) {
+  const Placement activations = settings_.sequence_parallel ? shard(1) : replicated;
+  Module& attention = block.child("attention");
+  Module& feed_forward = block.child("feed_forward");
+  const ColwiseStyle columns{.input_is_distributed = settings_.sequence_parallel};
+  for (Module* module : {&attention.child("wq"), &attention.child("wk"), &attention.child("wv"),
+                         &feed_forward.child("w1"), &feed_forward.child("w3")}) {
+    colwise_linear(s_, tensor_axis_, *module, columns);
+    note_layout(*module, of_colwise);
+  }
+  for (Module* module : {&attention.child("wo"), &feed_forward.child("w2")}) {
+    rowwise_linear(s_, tensor_axis_, *module, activations);
+    note_layout(*module, of_rowwise);
+  }
+  if (!settings_.sequence_parallel) return;
+  for (const char* name : {"attention_norm", "ffn_norm"}) {
+    sequence_parallel(tensor_axis_, block.child(name));
+    note_layout(block.child(name), of_norm);
+  }
+  gather_first_input(tensor_axis_, attention);
+  gather_first_input(tensor_axis_, feed_forward);
+}
+
+void ParallelTraining::apply_tensor_parallel() {
+  const bool sequence = settings_.sequence_parallel;
+  const Placement activations = sequence ? shard(1) : replicated;
+  Module& embedding = model_->child("tok_embeddings");
+  if (settings_.embedding == EmbeddingStyle::rowwise) {
+    rowwise_embedding(s_, tensor_axis_, embedding, activations);
+    note_layout(embedding, of_rowwise_embedding);
+  } else {
+    colwise_embedding(s_, tensor_axis_, embedding, activations);
+    note_layout(embedding, of_colwise_embedding);
+  }
+  if (sequence) {
+    sequence_parallel(tensor_axis_, model_->child("norm"));
+    note_layout(model_->child("norm"), of_norm);
+  }
+  Module& output = model_->child("output");
+  const bool split = settings_.loss_parallel;
+  colwise_linear(s_, tensor_axis_, output,
+                 {.input = activations,
+                  .input_is_distributed = sequence,
+                  .output = {.placement = split ? shard(-1) : replicated, .local = !split}});
+  note_layout(output, of_colwise);
+  for (const Module::Child& block : model_->child("layers").children)
+    parallelize_block(*block.module);
+}
+
+void ParallelTraining::apply_checkpointing() {
+  for (Module::Child& block : model_->child("layers").children)
+    block.module = checkpoint_wrapper(block.module, {.preserve_rng_state = false});
+}
+
+void ParallelTraining::apply_fully_shard() {
+  fsdp2::Options options{.mesh = fsdp_mesh_,
+                         .reshard_after_forward = settings_.reshard_after_forward,
+                         .mixed_precision = settings_.mixed_precision};
+  options.gradient_rule = [this](const Tensor& parameter) -> fsdp2::GradientRule {
+    const ParameterLayout* layout = layout_of(parameter);
+    if (!layout) return {};
+    return {.redistribute =
+                [this, layout = *layout](Session& in, const Tensor& gradient) {
+                  return gradient_like_parameter(in, tensor_axis_, gradient, layout);
+                },
+            .may_reduce = layout->placement == replicated};
+  };
+  for (const Module::Child& block : model_->child("layers").children) {
+    if (settings_.experts.experts > 0) shard_experts(*block.module, options);
+    sharded_->fully_shard({block.module.get()}, options);
+  }
+  sharded_->fully_shard({model_.get()}, options);
+}
+
+/// Experts are a unit of their own on the mesh ep_shard, or FSDP2 leaves them alone.
+void ParallelTraining::shard_experts(Module& given, fsdp2::Options& options) {
+  Module& block = settings_.checkpointing ? given.child("_checkpoint_wrapped_module") : given;
+  Module& experts = block.child("feed_forward").child("experts");
+  if (settings_.experts.shards > 1) {
+    if (!expert_fsdp_mesh_) {
+      expert_fsdp_mesh_ = std::make_shared<fsdp2::MeshInfo>();
+      expert_fsdp_mesh_->shard = &expert_mesh_->group("ep_shard");
+    }
+    fsdp2::Options own = options;
+    own.mesh = expert_fsdp_mesh_;
+    sharded_->fully_shard({&experts}, own);
+    return;
+  }
+  options.ignored = [this](const Tensor& parameter) { return ignored_.contains(parameter.impl()); };
+  for (const Module::NamedTensor& own : experts.parameters) ignored_.insert(own.tensor.impl());
+}
+
+Tensor ParallelTraining::loss_of(const Tensor& logits, const Tensor& labels) {
+  const Tensor rows = to(s_, flatten(s_, logits, 0, 1), Dtype::float32);
+  const Tensor targets = flatten(s_, labels, 0, 1);
+  if (settings_.loss_parallel && tensor_axis_.group)
+    return parallel_cross_entropy(s_, tensor_axis_, rows, targets);
+  return cross_entropy(s_, rows, targets);
+}
+
+void ParallelTraining::clip() {
+  if (sharded_)
+    fsdp2::clip_grad_norm(s_, parameters(), *fsdp_mesh_->shard);
+  else
+    clip_grad_norm(s_, parameters());
+}
+
+void ParallelTraining::iteration(const Probe& probe) {
+  probe(Moment::start);
+  Tensors batch{ids_, labels_};
+  std::optional<ContextParallelScope> scope;
+  if (context_axis_.group) {
+    batch = {clone(s_, ids_), clone(s_, labels_)};
+    scope.emplace(s_, context_axis_, settings_.ring, batch,
+                  std::vector<Tensor*>{&model_->buffer("cos"), &model_->buffer("sin")});
+  }
+  const Tensors& parts = scope ? scope->inputs() : batch;
+  Tensor loss;
+  {
+    Tensor logits = call_one(s_, *model_, {parts[0]});
+    probe(Moment::forward);
+    loss = loss_of(logits, parts[1]);
+    logits.reset();
+    probe(Moment::loss);
+    backward(s_, loss);
+  }
+  loss.reset();
+  probe(Moment::backward);
+  scope.reset();
+  if (settings_.clips) clip();
+  if (settings_.clips) probe(Moment::clip);
+  optimizer_->step(s_);
+  probe(Moment::step);
+  optimizer_->zero_grad(s_);
+  probe(Moment::zero_grad);
+}
+
+}  // namespace shardscope::eager::parallel

@@ -1,0 +1,98 @@
+// Training iterations of torchtitan's Llama under tensor, context, expert and data parallelism, on
+// the eager engine, as one rank runs them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/pytorch/parallel/device_mesh.h"
+#include "core/pytorch/parallel/llama.h"
+#include "core/pytorch/parallel/moe.h"
+#include "core/pytorch/parallel/ring_attention.h"
+#include "core/pytorch/parallel/styles.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/training/training_loop.h"
+
+namespace shardscope::eager::parallel {
+
+enum class EmbeddingStyle : std::uint8_t { rowwise, colwise };
+
+struct ParallelSettings {
+  LlamaShape shape;
+  /// From the outermost to the innermost: dp_replicate, dp_shard, cp, tp. Experts have a mesh of
+  /// their own over the same ranks. FSDP2 shards over
+  /// dp_shard, and over cp with it; without dp_shard nothing is sharded by data.
+  std::vector<MeshAxis> mesh;
+  std::int64_t batch = 1;        ///< sequences of a rank
+  std::int64_t length = 1;       ///< tokens of a sequence, all of them
+  Dtype dtype = Dtype::float32;  ///< of the parameters
+  fsdp2::MixedPrecisionPolicy mixed_precision;
+  bool sequence_parallel = false;
+  bool loss_parallel = false;
+  EmbeddingStyle embedding = EmbeddingStyle::rowwise;
+  bool checkpointing = false;  ///< of every block
+  bool reshard_after_forward = true;
+  RingSettings ring;  ///< of an axis cp
+  ExpertSettings experts;
+  OptimizerSettings optimizer;
+  bool clips = false;
+};
+
+/// The model and all that trains it.
+class ParallelTraining {
+ public:
+  using Probe = std::function<void(Moment moment)>;
+
+  /// `groups` must outlive it.
+  ParallelTraining(Session& s, ProcessGroups& groups, const ParallelSettings& settings);
+  ParallelTraining(const ParallelTraining&) = delete;
+  ParallelTraining& operator=(const ParallelTraining&) = delete;
+
+  void iteration(const Probe& probe);
+
+  Module& module() { return *model_; }
+  const DeviceMesh& mesh() const { return mesh_; }
+  /// ep_shard and ep; null: no experts.
+  const DeviceMesh* expert_mesh() const { return expert_mesh_.get(); }
+  Tensors parameters();
+  Tensors optimizer_states() const;
+  /// Token ids and labels.
+  Tensors inputs() const { return {ids_, labels_}; }
+  /// The group that FSDP2 shards over; null: it shards nothing.
+  const ProcessGroup* shard_group() const { return fsdp_mesh_ ? fsdp_mesh_->shard : nullptr; }
+
+ private:
+  void make_model();
+  void apply_tensor_parallel();
+  void apply_checkpointing();
+  void apply_fully_shard();
+  void parallelize_block(Module& block);
+  void shard_experts(Module& block, fsdp2::Options& options);
+  void note_layout(const Module& module, ParameterLayout layout);
+  const ParameterLayout* layout_of(const Tensor& parameter) const;
+  Tensor loss_of(const Tensor& logits, const Tensor& labels);
+  void clip();
+
+  Session& s_;
+  ParallelSettings settings_;
+  DeviceMesh mesh_;
+  Pending pending_;
+  std::unique_ptr<DeviceMesh> expert_mesh_;
+  MeshAxisContext tensor_axis_, context_axis_, expert_axis_;
+  std::shared_ptr<Module> model_;
+  std::map<const TensorImpl*, ParameterLayout> layouts_;  // looked up, never walked
+  std::set<const TensorImpl*> ignored_;                   // by FSDP2; looked up, never walked
+  std::unique_ptr<fsdp2::FullySharded> sharded_;
+  fsdp2::MeshInfoRef fsdp_mesh_, expert_fsdp_mesh_;
+  std::unique_ptr<ParameterOptimizer> optimizer_;
+  Tensor ids_, labels_;
+};
+
+}  // namespace shardscope::eager::parallel

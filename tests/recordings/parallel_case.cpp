@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "tests/recordings/parallel.h"
+
+namespace shardscope::recordings {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace eager::parallel;
+
+Dtype dtype_of(const std::string& name) {
+  return name == "bf16" ? Dtype::bfloat16 : Dtype::float32;
+}
+
+eager::fsdp2::MixedPrecisionPolicy precision_of(const Json& mp) {
+  if (mp.is_null()) return {};
+  if (mp == "bf16") return {.param_dtype = Dtype::bfloat16};
+  return {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32};
+}
+
+eager::OptimizerSettings optimizer_of(const std::string& name) {
+  using enum eager::OptimizerImplementation;
+  const bool sgd = name.starts_with("sgd");
+  return {.rule = sgd ? eager::OptimizerRule::sgd : eager::OptimizerRule::adamw,
+          .implementation = name.ends_with("fused")     ? fused
+                            : name.ends_with("forloop") ? loop
+                                                        : foreach,
+          .weight_decay = !sgd};
+}
+
+LlamaShape shape_of(const Json& changes) {
+  Json m{{"dim", 256}, {"layers", 2}, {"heads", 8}, {"kv", 4}, {"hidden", 512}, {"vocab", 1024}};
+  m.update(changes);
+  return {.dim = m.at("dim"),
+          .layers = m.at("layers"),
+          .heads = m.at("heads"),
+          .kv_heads = m.at("kv"),
+          .hidden = m.at("hidden"),
+          .vocab = m.at("vocab")};
+}
+
+std::vector<MeshAxis> axes_of(const Json& mesh) {
+  std::vector<MeshAxis> axes;
+  for (const auto& [name, size] : mesh.items())
+    if (!name.starts_with("ep")) axes.push_back({name, size.get<int>()});
+  return axes;
+}
+
+[[noreturn]] void not_expressed(const std::string& what) {
+  throw Error({.where = "case", .what = what + " is not expressed here", .way_out = {}});
+}
+
+}  // namespace
+
+Json with_parallel_defaults(const Json& given) {
+  Json all{{"ranks", Json::array({0})},
+           {"mesh", Json::object()},
+           {"plan", "plain"},
+           {"model", Json::object()},
+           {"B", 2},
+           {"T", 64},
+           {"param_dtype", "fp32"},
+           {"mp", nullptr},
+           {"sp", false},
+           {"loss_parallel", false},
+           {"embedding", "rowwise"},
+           {"ac", false},
+           {"optimizer", "adamw_fused"},
+           {"clip", nullptr},
+           {"reshard", true},
+           {"rotate", nullptr},
+           {"load_balance", true},
+           {"schedule", nullptr},
+           {"microbatches", 4},
+           {"stages", 1},
+           {"float8", nullptr},
+           {"experts", 0},
+           {"top_k", 2}};
+  all.update(given);
+  return all;
+}
+
+ParallelSettings parallel_settings(const Json& c) {
+  if (!c.at("schedule").is_null()) not_expressed("a pipeline");
+  if (!c.at("float8").is_null()) not_expressed("float8");
+  if (c.at("plan") != "plain") not_expressed("the plan " + c.at("plan").get<std::string>());
+  return {.shape = shape_of(c.at("model")),
+          .mesh = axes_of(c.at("mesh")),
+          .batch = c.at("B"),
+          .length = c.at("T"),
+          .dtype = dtype_of(c.at("param_dtype")),
+          .mixed_precision = precision_of(c.at("mp")),
+          .sequence_parallel = c.at("sp"),
+          .loss_parallel = c.at("loss_parallel"),
+          .embedding =
+              c.at("embedding") == "colwise" ? EmbeddingStyle::colwise : EmbeddingStyle::rowwise,
+          .checkpointing = c.at("ac"),
+          .reshard_after_forward = c.at("reshard"),
+          .ring = {.rotate = c.at("rotate") == "alltoall" ? RotateMethod::all_to_all
+                                                          : RotateMethod::all_gather,
+                   .load_balance = c.at("load_balance")},
+          .experts = {.experts = c.at("experts"),
+                      .top_k = c.at("top_k"),
+                      .ranks = c.at("mesh").value("ep", 1),
+                      .shards = c.at("mesh").value("ep_shard", 1)},
+          .optimizer = optimizer_of(c.at("optimizer")),
+          .clips = !c.at("clip").is_null()};
+}
+
+}  // namespace shardscope::recordings
