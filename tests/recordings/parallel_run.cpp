@@ -49,7 +49,8 @@ class ParallelRun final : private eager::ProgramListener {
       : session_({.attention = {.cudnn = false}}),
         allocator_({}, {.total{std::int64_t{80} << 30}}, device_),
         player_({.schedule = recorder_.schedule(), .allocator = &allocator_, .device = device_}),
-        groups_(given.at("world").get<int>(), rank) {
+        groups_(given.at("world").get<int>(), rank),
+        clips_(!given.at("clip").is_null()) {
     session_.observe(recorder_);
     recorder_.listen(*this);
     training_.emplace(session_, groups_, parallel_settings(given));
@@ -113,7 +114,8 @@ class ParallelRun final : private eager::ProgramListener {
       const Point point = point_of(moment);
       if (moment == Moment::start) allocator_.reset_peaks();
       if (point.snapshot) snapshots[point.snapshot] = gauges(allocator_.statistics());
-      log_->phase(point.phase);
+      const bool steps_next = moment == Moment::backward && !clips_;
+      log_->phase(steps_next ? "optimizer" : point.phase);
     });
     return snapshots;
   }
@@ -136,6 +138,7 @@ class ParallelRun final : private eager::ProgramListener {
   eager::ScheduleRecorder recorder_;
   ProgramPlayer player_;
   eager::ProcessGroups groups_;
+  bool clips_;
   std::optional<eager::parallel::ParallelTraining> training_;
   std::optional<ParallelLog> log_;
 };

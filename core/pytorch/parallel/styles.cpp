@@ -26,9 +26,22 @@ void mark_leaf(Session& s, const Tensor& parameter) {
   gradient_edge(s, parameter).node->input(0).distributed = true;
 }
 
+/// While a hook of its output runs the module is still the one that was called.
+class Called {
+ public:
+  Called(Session& s, Module& module) : s_(s) { s_.modules.push_back(&module); }
+  Called(const Called&) = delete;
+  Called& operator=(const Called&) = delete;
+  ~Called() { s_.modules.pop_back(); }
+
+ private:
+  Session& s_;
+};
+
 Module::ForwardHook leaves_as(const MeshAxisContext& axis, Placement from, OutputStyle style,
                               std::int64_t whole = 0) {
-  return [=](Session& s, Module&, const Arguments&, Tensors& outputs) {
+  return [=](Session& s, Module& me, const Arguments&, Tensors& outputs) {
+    const Called called(s, me);
     if (!(from == style.placement))
       outputs[0] =
           redistribute(s, axis, outputs[0], {.from = from, .to = style.placement, .whole = whole},

@@ -266,6 +266,7 @@ void ParallelTraining::iteration(const Probe& probe) {
   optimizer_->step(s_);
   probe(Moment::step);
   optimizer_->zero_grad(s_);
+  batch.clear();
   probe(Moment::zero_grad);
 }
 
