@@ -47,6 +47,14 @@ std::vector<MeshAxis> axes_of(const Json& mesh) {
   return axes;
 }
 
+Float8Settings float8_of(const Json& given) {
+  if (given.is_null()) return {};
+  const bool rows = given.at("recipe") == "rowwise";
+  return {.recipe = rows ? Float8Recipe::rowwise : Float8Recipe::tensorwise,
+          .fsdp_all_gather = given.value("fsdp_all_gather", false),
+          .precompute_scale = given.value("precompute_scale", false)};
+}
+
 [[noreturn]] void not_expressed(const std::string& what) {
   throw Error({.where = "case", .what = what + " is not expressed here", .way_out = {}});
 }
@@ -83,7 +91,8 @@ Json with_parallel_defaults(const Json& given) {
 
 ParallelSettings parallel_settings(const Json& c) {
   if (!c.at("schedule").is_null()) not_expressed("a pipeline");
-  if (!c.at("float8").is_null()) not_expressed("float8");
+  if (c.at("float8").is_object() && c.at("float8").value("tp", false))
+    not_expressed("float8 between tensor parallel layers");
   if (c.at("plan") != "plain") not_expressed("the plan " + c.at("plan").get<std::string>());
   return {.shape = shape_of(c.at("model")),
           .mesh = axes_of(c.at("mesh")),
@@ -104,6 +113,7 @@ ParallelSettings parallel_settings(const Json& c) {
                       .top_k = c.at("top_k"),
                       .ranks = c.at("mesh").value("ep", 1),
                       .shards = c.at("mesh").value("ep_shard", 1)},
+          .float8 = float8_of(c.at("float8")),
           .optimizer = optimizer_of(c.at("optimizer")),
           .clips = !c.at("clip").is_null()};
 }

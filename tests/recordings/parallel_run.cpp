@@ -102,7 +102,7 @@ class ParallelRun final : private eager::ProgramListener {
                                                 {Moment::loss, {"after_forward", "backward"}},
                                                 {Moment::backward, {"after_backward", "clip"}},
                                                 {Moment::clip, {nullptr, "optimizer"}},
-                                                {Moment::step, {"after_step", "optimizer"}},
+                                                {Moment::step, {"after_step", "precompute_scale"}},
                                                 {Moment::zero_grad, {"after_zero_grad", ""}}};
     return points.at(moment);
   }

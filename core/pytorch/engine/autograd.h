@@ -35,9 +35,6 @@ struct InputMetadata {
   StreamId stream = default_stream;  ///< current when the tensor was made
   Dims sizes;
   bool any_dtype = false;  ///< gradients stay in the dtype that they come in
-  /// A DTensor's, of which the tensor is a rank's part: gradients are never summed in place, and
-  /// their parts may be of another size than the tensor's.
-  bool distributed = false;
 };
 
 /// A tensor kept for backward; torch/csrc/autograd/saved_variable.cpp.

@@ -61,13 +61,16 @@ bool may_add_in_place(const Session& s, const Tensor& tensor) {
          tensor.storage()->references() == 1 && is_dense(tensor.sizes(), tensor.strides());
 }
 
+/// Whether what a node takes are gradients of DTensors, which no sum changes: tensor subclasses.
+bool takes_distributed(const Node& node) { return node.name() == "RedistributeBackward"; }
+
 /// InputBuffer::accumulate.
-void add_to(Session& s, Tensor& place, Tensor gradient, bool distributed = false) {
+void add_to(Session& s, Tensor& place, Tensor gradient, bool never_in_place = false) {
   if (!place.defined()) {
     place = std::move(gradient);
     return;
   }
-  if (!distributed && may_add_in_place(s, place))
+  if (!never_in_place && may_add_in_place(s, place))
     add_(s, place, gradient);
   else
     place = add(s, place, gradient);
@@ -78,7 +81,7 @@ void make_valid(Session& s, const std::vector<Edge>& edges, Tensors& gradients) 
   for (std::size_t i = 0; i < gradients.size() && i < edges.size(); ++i) {
     if (!edges[i].valid() || !gradients[i].defined()) continue;
     const InputMetadata& expected = edges[i].node->inputs()[edges[i].input_number];
-    if (!expected.distributed && !(gradients[i].sizes() == expected.sizes))
+    if (!(gradients[i].sizes() == expected.sizes))
       gradients[i] = sum_to(s, std::move(gradients[i]), expected.sizes);
     if (!expected.any_dtype && gradients[i].dtype() != expected.dtype)
       gradients[i] = to(s, std::move(gradients[i]), expected.dtype);
@@ -183,7 +186,7 @@ void Engine::pass_on(GraphTask& task, Node& node, Tensors& results) {
       }
       const OnStream on(s_, consumer);
       add_to(s_, state.buffer[edge.input_number], std::move(results[i]),
-             edge.node->inputs()[edge.input_number].distributed);
+             takes_distributed(*edge.node));
     }
     if (--state.dependencies == 0) push_ready(task, edge.node);
   }

@@ -163,6 +163,13 @@ void where_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& p
   plan.outputs();
 }
 
+/// cuBLASLt's workspace of products of 8-bit factors. Source: ATen/cuda/CUDABlas.cpp, scaled_gemm.
+void scaled_product_workspace(const OperatorCall&, const KernelDevice& device, ScratchPlan& plan) {
+  constexpr std::int64_t bytes = std::int64_t{1} << 20;
+  plan.outputs();
+  if (device.blas_workspaces) plan.take(bytes);
+}
+
 struct Row {
   std::string_view name;
   ScratchRule rule;
@@ -178,6 +185,7 @@ constexpr Row rows[] = {
     {"aten._scaled_dot_product_efficient_attention_backward.default", efficient_backward_scratch},
     {"aten._scaled_dot_product_flash_attention.default", flash_forward_scratch},
     {"aten._scaled_dot_product_flash_attention_backward.default", flash_backward_scratch},
+    {"aten._scaled_mm.default", scaled_product_workspace},
     {"aten._softmax.default", copies_after},
     {"aten._softmax_backward_data.default", copies_after},
     {"aten.addmm.default", addmm_workspace},

@@ -102,10 +102,6 @@ Tensor redistribute_local(Session& s, const MeshAxisContext& axis, const Tensor&
   refuse("nothing is redistributed to partial sums");
 }
 
-void mark_distributed(Session&, const Tensor& tensor) {
-  if (const NodeRef& node = tensor.grad_fn()) node->input(tensor->output_number).distributed = true;
-}
-
 Tensor from_local(Session& s, const MeshAxisContext& axis, const Tensor& local, Placement placement,
                   Placement gradient) {
   Tensor result = apply_function(
@@ -119,7 +115,6 @@ Tensor from_local(Session& s, const MeshAxisContext& axis, const Tensor& local, 
         axis.pending->wait(in, whole);
         return {whole};
       })[0];
-  mark_distributed(s, result);
   return result;
 }
 
@@ -137,7 +132,6 @@ Tensor redistribute(Session& s, const MeshAxisContext& axis, const Tensor& local
         axis.pending->wait(in, back);
         return {std::move(back)};
       })[0];
-  mark_distributed(s, result);
   return result;
 }
 

@@ -47,7 +47,4 @@ Tensor redistribute(Session& s, const MeshAxisContext& axis, const Tensor& local
 /// DTensor.to_local().
 Tensor to_local(Session& s, const Tensor& local);
 
-/// Says that this is a DTensor, or the gradient's leaf is: its gradients are added out of place.
-void mark_distributed(Session& s, const Tensor& tensor);
-
 }  // namespace shardscope::eager::parallel

@@ -109,7 +109,6 @@ Tensor parallel_cross_entropy(Session& s, const MeshAxisContext& axis, const Ten
       [dtype = logits.dtype()](Session& in, Node&, Tensors& gradients) -> Tensors {
         return {to(in, std::move(gradients[0]), dtype)};
       })[0];
-  mark_distributed(s, logarithms);
   return apply_function(
       s, "NllLossBackward0", {logarithms},
       [&](Session& in, const NodeRef& node) -> Tensors {

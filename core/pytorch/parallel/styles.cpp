@@ -20,12 +20,6 @@ void cut(Session& s, const MeshAxisContext& axis, Tensor& parameter, int dim) {
   parameter = part;
 }
 
-/// The gradient of the parameter is a DTensor, which may lie otherwise than it.
-void mark_leaf(Session& s, const Tensor& parameter) {
-  if (!s.grad_enabled || !parameter.requires_grad()) return;
-  gradient_edge(s, parameter).node->input(0).distributed = true;
-}
-
 /// While a hook of its output runs the module is still the one that was called.
 class Called {
  public:
@@ -64,12 +58,13 @@ constexpr int any_bound = 1;
 Tensor look_up_own_rows(Session& s, const Tensor& weight, const Tensor& ids, std::int64_t rows) {
   Tensor mask;
   Tensor own = masked_ids(s, ids, mask);
-  const auto formula = [rows](Session& in, Node& node, Tensors& gradients) -> Tensors {
+  const auto formula = [rows, own_rows = weight.size(0)](Session& in, Node& node,
+                                                         Tensors& gradients) -> Tensors {
     static constexpr Operator op{"aten.embedding_dense_backward.default", OperatorKind::indexing};
     const Tensor kept = node.saved(in, "indices");
     const Tensor gradient = allocate(in, like(gradients[0]), {rows, gradients[0].size(-1)});
     dispatched(in, op, {&gradients[0], &kept}, {&gradient});
-    return {gradient};
+    return {narrow(in, gradient, 0, 0, own_rows)};  // of a storage of all rows
   };
   const NodeRef node = make_node(s, "EmbeddingBackward0", {&weight}, formula);
   if (node) node->save(s, "indices", ids);
@@ -82,7 +77,6 @@ Tensor look_up_own_rows(Session& s, const Tensor& weight, const Tensor& ids, std
   masked_fill_(s, result, unsqueeze(s, mask, -1), 0);
   mask.reset();
   set_history(s, result, node);
-  mark_distributed(s, result);
   return result;
 }
 
@@ -112,15 +106,12 @@ void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
     if (!(style.input == replicated))
       input = redistribute(in, axis, input, {.from = style.input, .to = replicated}, partial);
     axis.pending->wait(in, input);
-    mark_leaf(in, me.parameter("weight"));
   });
   module.forward_hooks.push_back(leaves_as(axis, shard(-1), style.output, whole));
 }
 
 void colwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
   cut(s, axis, module.parameter("weight"), 1);
-  module.forward_pre_hooks.push_back(
-      [](Session& in, Module& me, Arguments&) { mark_leaf(in, me.parameter("weight")); });
   module.forward_hooks.push_back(leaves_as(axis, shard(-1), {output}, 0));
 }
 
@@ -128,7 +119,6 @@ void rowwise_linear(Session& s, const MeshAxisContext& axis, Module& module, Pla
   cut(s, axis, module.parameter("weight"), 1);
   module.forward_pre_hooks.push_back([=](Session& in, Module& me, Arguments& arguments) {
     arguments.tensors[0] = from_local(in, axis, arguments.tensors[0], shard(-1), shard(-1));
-    mark_leaf(in, me.parameter("weight"));
   });
   module.forward_hooks.push_back(leaves_as(axis, partial, {output}));
 }
@@ -138,7 +128,6 @@ void rowwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, 
   const std::int64_t rows = weight.size(0);
   cut(s, axis, weight, 0);
   module.forward = [rows](Session& in, Module& me, const Arguments& arguments) -> Tensors {
-    mark_leaf(in, me.parameter("weight"));
     return {look_up_own_rows(in, me.parameter("weight"), arguments[0], rows)};
   };
   module.forward_hooks.push_back(leaves_as(axis, partial, {output}));
@@ -148,7 +137,6 @@ void sequence_parallel(const MeshAxisContext& axis, Module& module) {
   module.forward_pre_hooks.push_back([=](Session& s, Module& me, Arguments& arguments) {
     axis.pending->wait(s, arguments.tensors[0]);
     arguments.tensors[0] = from_local(s, axis, arguments.tensors[0], shard(1), shard(1));
-    mark_leaf(s, me.parameter("weight"));
   });
 }
 
@@ -163,6 +151,7 @@ void gather_first_input(const MeshAxisContext& axis, Module& module) {
 Tensor gradient_like_parameter(Session& s, const MeshAxisContext& axis, const Tensor& gradient,
                                const ParameterLayout& layout) {
   if (layout.gradient == layout.placement) return gradient;
+  if (layout.gradient == replicated) return clone(s, gradient);
   Tensor result =
       redistribute_local(s, axis, gradient, {.from = layout.gradient, .to = layout.placement});
   axis.pending->wait(s, result);

@@ -37,7 +37,8 @@ void sequence_parallel(const MeshAxisContext& axis, Module& module);
 /// PrepareModuleInput of the first argument, a DTensor split along the sequence: gathered.
 void gather_first_input(const MeshAxisContext& axis, Module& module);
 
-/// What a parameter under a style is: how it lies, and how its gradient comes.
+/// What a parameter under a style is: how it lies, and how its gradient comes. A replicated
+/// gradient of a split parameter is seen as the rank's own part, in a storage of all of it.
 struct ParameterLayout {
   Placement placement;
   Placement gradient;

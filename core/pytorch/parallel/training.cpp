@@ -4,10 +4,11 @@
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/engine.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
 #include "core/pytorch/parallel/loss_parallel.h"
 #include "core/pytorch/runtimes/common/clip_grad_norm.h"
-#include "core/pytorch/runtimes/fsdp2/clip_grad_norm.h"
 
 namespace shardscope::eager::parallel {
 namespace {
@@ -61,13 +62,17 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
     if (settings_.experts.ranks > 1) expert_axis_.group = &expert_mesh_->group("ep");
   }
   make_model();
+  shard_axis_.pending = &pending_;
+  if (mesh_.has("dp_shard"))
+    shard_axis_.group =
+        mesh_.size("cp") > 1 ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
+  if (settings_.float8.recipe != Float8Recipe::none) apply_float8(*model_);
   if (tensor_axis_.group) apply_tensor_parallel();
   if (settings_.checkpointing) apply_checkpointing();
   if (mesh_.has("dp_shard")) {
     sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
     fsdp_mesh_ = std::make_shared<fsdp2::MeshInfo>();
-    fsdp_mesh_->shard =
-        mesh_.size("cp") > 1 ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
+    fsdp_mesh_->shard = shard_axis_.group;
     if (mesh_.has("dp_replicate")) fsdp_mesh_->replicate = &mesh_.group("dp_replicate");
     apply_fully_shard();
   }
@@ -181,6 +186,34 @@ void ParallelTraining::apply_tensor_parallel() {
     parallelize_block(*block.module);
 }
 
+void ParallelTraining::apply_float8(Module& module) {
+  for (const Module::Child& child : module.children) {
+    if (child.module->class_name != "Linear" || child.module->name == "output") {
+      apply_float8(*child.module);
+      continue;
+    }
+    Float8Shard* shard = nullptr;
+    if (settings_.float8.fsdp_all_gather) {
+      const Tensor& weight = child.module->parameter("weight");
+      cast_weights_.push_back({.module = child.module.get(),
+                               .made = weight.impl(),
+                               .shard = std::make_unique<Float8Shard>(shard_axis_)});
+      shard = cast_weights_.back().shard.get();
+    }
+    convert_to_float8(*child.module, settings_.float8.recipe, shard);
+  }
+}
+
+void ParallelTraining::precompute_float8_scales() {
+  Tensors shards;
+  std::vector<Float8Shard*> targets;
+  for (const CastWeight& weight : cast_weights_) {
+    shards.push_back(weight.module->parameter("weight"));
+    targets.push_back(weight.shard.get());
+  }
+  precompute_scales(s_, shard_axis_, shards, targets);
+}
+
 void ParallelTraining::apply_checkpointing() {
   for (Module::Child& block : model_->child("layers").children)
     block.module = checkpoint_wrapper(block.module, {.preserve_rng_state = false});
@@ -198,6 +231,14 @@ void ParallelTraining::apply_fully_shard() {
                   return gradient_like_parameter(in, tensor_axis_, gradient, layout);
                 },
             .may_reduce = layout->placement == replicated};
+  };
+  options.gather_extension = [this](const Tensor& parameter) -> fsdp2::GatherExtension {
+    for (const CastWeight& weight : cast_weights_)
+      if (weight.made == parameter.impl())
+        return {.before = [shard = weight.shard.get()](
+                              Session& in, const Tensor& own) { return shard->cast(in, own); },
+                .after = [shard = weight.shard.get()] { shard->copied_out(); }};
+    return {};
   };
   for (const Module::Child& block : model_->child("layers").children) {
     if (settings_.experts.experts > 0) shard_experts(*block.module, options);
@@ -232,11 +273,33 @@ Tensor ParallelTraining::loss_of(const Tensor& logits, const Tensor& labels) {
   return cross_entropy(s_, rows, targets);
 }
 
+/// Norms over the ranks of an axis: the squares are summed.
+Tensor ParallelTraining::summed_norms(const Tensor& norms, const MeshAxisContext& axis) {
+  if (!axis.group || axis.group->size() == 1) return norms;
+  const Tensor squares = pow(s_, norms, Number(2.0));
+  const Tensor sum = all_reduce(s_, pending_, *axis.group, squares);
+  pending_.wait(s_, sum);
+  return pow(s_, sum, Number(0.5));
+}
+
+/// torch.nn.utils.clip_grad_norm_ of DTensors: one reduction of all norms for each axis that
+/// splits. Gradients that are partial sums are summed first.
 void ParallelTraining::clip() {
-  if (sharded_)
-    fsdp2::clip_grad_norm(s_, parameters(), *fsdp_mesh_->shard);
-  else
-    clip_grad_norm(s_, parameters());
+  const NoGrad no_grad(s_);
+  Tensors gradients, read;
+  for (const Tensor& parameter : parameters()) {
+    if (!parameter.grad().defined()) continue;
+    gradients.push_back(parameter.grad());
+    const ParameterLayout* layout = sharded_ ? nullptr : layout_of(parameter);
+    read.push_back(layout && layout->gradient == partial
+                       ? gradient_like_parameter(s_, tensor_axis_, parameter.grad(), *layout)
+                       : parameter.grad());
+  }
+  Tensor norms = stack(s_, gradient_norms(s_, read));
+  read.clear();
+  if (sharded_) norms = summed_norms(norms, shard_axis_);
+  norms = summed_norms(norms, tensor_axis_);
+  clip_with_norm(s_, gradients, vector_norm(s_, norms));
 }
 
 void ParallelTraining::iteration(const Probe& probe) {
@@ -265,6 +328,7 @@ void ParallelTraining::iteration(const Probe& probe) {
   if (settings_.clips) probe(Moment::clip);
   optimizer_->step(s_);
   probe(Moment::step);
+  if (settings_.float8.precompute_scale) precompute_float8_scales();
   optimizer_->zero_grad(s_);
   batch.clear();
   probe(Moment::zero_grad);

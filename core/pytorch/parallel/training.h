@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/pytorch/parallel/device_mesh.h"
+#include "core/pytorch/parallel/float8.h"
 #include "core/pytorch/parallel/llama.h"
 #include "core/pytorch/parallel/moe.h"
 #include "core/pytorch/parallel/ring_attention.h"
@@ -41,6 +42,7 @@ struct ParallelSettings {
   bool reshard_after_forward = true;
   RingSettings ring;  ///< of an axis cp
   ExpertSettings experts;
+  Float8Settings float8;  ///< of all linear layers except output
   OptimizerSettings optimizer;
   bool clips = false;
 };
@@ -70,6 +72,8 @@ class ParallelTraining {
 
  private:
   void make_model();
+  void apply_float8(Module& module);
+  void precompute_float8_scales();
   void apply_tensor_parallel();
   void apply_checkpointing();
   void apply_fully_shard();
@@ -78,6 +82,7 @@ class ParallelTraining {
   void note_layout(const Module& module, ParameterLayout layout);
   const ParameterLayout* layout_of(const Tensor& parameter) const;
   Tensor loss_of(const Tensor& logits, const Tensor& labels);
+  Tensor summed_norms(const Tensor& norms, const MeshAxisContext& axis);
   void clip();
 
   Session& s_;
@@ -85,10 +90,17 @@ class ParallelTraining {
   DeviceMesh mesh_;
   Pending pending_;
   std::unique_ptr<DeviceMesh> expert_mesh_;
-  MeshAxisContext tensor_axis_, context_axis_, expert_axis_;
+  MeshAxisContext tensor_axis_, context_axis_, expert_axis_, shard_axis_;
   std::shared_ptr<Module> model_;
   std::map<const TensorImpl*, ParameterLayout> layouts_;  // looked up, never walked
-  std::set<const TensorImpl*> ignored_;                   // by FSDP2; looked up, never walked
+  /// Weights that are cast before they are gathered, in the order of modules().
+  struct CastWeight {
+    Module* module;
+    const TensorImpl* made;  ///< the tensor that it was made as
+    std::unique_ptr<Float8Shard> shard;
+  };
+  std::vector<CastWeight> cast_weights_;
+  std::set<const TensorImpl*> ignored_;  // by FSDP2; looked up, never walked
   std::unique_ptr<fsdp2::FullySharded> sharded_;
   fsdp2::MeshInfoRef fsdp_mesh_, expert_fsdp_mesh_;
   std::unique_ptr<ParameterOptimizer> optimizer_;

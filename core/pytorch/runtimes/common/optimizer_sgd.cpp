@@ -26,7 +26,7 @@ void ParameterOptimizer::sgd(Session& s, Group& group, const FusedScaling& scali
 }
 
 void ParameterOptimizer::sgd_foreach(Session& s, Group& group) {
-  Tensors gradients = group.gradients;
+  Tensors gradients = read_gradients(s, group);
   if (settings_.weight_decay)
     gradients = foreach_new(s, foreach_add_list, {&gradients, &group.parameters});
   if (settings_.momentum) {
@@ -61,14 +61,15 @@ void ParameterOptimizer::sgd_fused(Session& s, Group& group, const FusedScaling&
   }
   const Tensors momenta = settings_.momentum ? group.of(states_, &State::first_moment) : Tensors();
   const Tensors scalars{scaling.scale, scaling.found_inf};
-  foreach_in_place(s, fused_sgd_, {&group.parameters, &group.gradients, &momenta, &scalars});
+  const Tensors gradients = read_gradients(s, group);
+  foreach_in_place(s, fused_sgd_, {&group.parameters, &gradients, &momenta, &scalars});
 }
 
 void ParameterOptimizer::sgd_loop(Session& s, Group& group) {
   Tensor gradient;
   for (std::size_t i = 0; i < group.places.size(); ++i) {
     const Tensor& parameter = group.parameters[i];
-    gradient = group.gradients[i];
+    gradient = read_gradient(s, parameter, group.gradients[i]);
     if (settings_.weight_decay) gradient = add(s, gradient, parameter);
     if (settings_.momentum) {
       Tensor& momentum = states_[group.places[i]].first_moment;

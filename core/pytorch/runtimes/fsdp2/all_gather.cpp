@@ -16,7 +16,9 @@ constexpr Operator split_op{"aten.split_with_sizes.default", OperatorKind::view}
 constexpr Operator foreach_copy_op{"aten._foreach_copy_.default", OperatorKind::copy};
 constexpr Operator cat_out_op{"aten.cat.out", OperatorKind::copy};
 
-bool casts_with_the_others(const Parameter& p) { return p.param_dtype() && !p.offloads(); }
+bool casts_with_the_others(const Parameter& p) {
+  return p.param_dtype() && !p.offloads() && !p.has_gather_extension();
+}
 
 /// One flat buffer in the compute dtype takes the shards of all parameters that are cast.
 void cast_together(Session& s, const Parameters& parameters, Tensors& inputs) {
@@ -99,8 +101,8 @@ AllGatherResult all_gather(Session& s, const Parameters& parameters, const Proce
       result.input_numels.push_back(input.numel());
     }
     const Dtype dtype = wire_dtype(result.input_dtypes);
-    if (dtype == Dtype::uint8 && result.input_dtypes.front() != Dtype::uint8)
-      for (Tensor& input : inputs) input = as_bytes(input);
+    for (Tensor& input : inputs)
+      if (dtype == Dtype::uint8 && input.dtype() != Dtype::uint8) input = as_bytes(input);
     std::int64_t numel = 0;
     for (const Tensor& input : inputs) numel += input.numel();
     result.output = empty(s, {numel * group.size()}, {.dtype = dtype, .device = s.settings.device});

@@ -168,13 +168,15 @@ std::unique_ptr<ParameterGroup> FullySharded::group_of(const std::vector<Module*
     const Tensor kept = original;
     parameters.push_back(std::make_unique<Parameter>(
         s_, kept, places_of(modules, kept),
-        Parameter::Settings{.mesh = options.mesh,
-                            .post_forward_mesh = post_forward,
-                            .mixed_precision = options.mixed_precision,
-                            .offload = options.offload,
-                            .shard_dim = dim,
-                            .gradient_rule = options.gradient_rule ? options.gradient_rule(kept)
-                                                                   : GradientRule{}}));
+        Parameter::Settings{
+            .mesh = options.mesh,
+            .post_forward_mesh = post_forward,
+            .mixed_precision = options.mixed_precision,
+            .offload = options.offload,
+            .shard_dim = dim,
+            .gradient_rule = options.gradient_rule ? options.gradient_rule(kept) : GradientRule{},
+            .gather_extension =
+                options.gather_extension ? options.gather_extension(kept) : GatherExtension{}}));
   }
   return std::make_unique<ParameterGroup>(s_, modules, std::move(parameters), options.mesh,
                                           post_forward, std::move(comm));

@@ -42,6 +42,7 @@ Parameter::Parameter(Session& s, const Tensor& original, ParameterPlaces places,
       offload_(settings.offload),
       shard_dim_(settings.shard_dim),
       gradient_rule_(settings.gradient_rule),
+      gather_extension_(settings.gather_extension),
       size_(original.sizes()),
       original_dtype_(original.dtype()) {
   const auto& [module, slot] = places_.places.front();
@@ -113,6 +114,7 @@ const Tensor& Parameter::shard_to_gather() const {
 
 Tensor Parameter::all_gather_input(Session& s) const {
   Tensor input = shard_to_gather();
+  if (has_gather_extension()) return view(s, gather_extension_.before(s, sharded_param_), {-1});
   if (state_ == ShardedState::sharded && offload_)
     input = to(s, input, {.device = s.settings.device, .non_blocking = true});
   if (param_dtype_ && input.dtype() != *param_dtype_) input = to(s, input, *param_dtype_);
@@ -131,6 +133,7 @@ void Parameter::alloc_gathered() {
 }
 
 void Parameter::init_unsharded_param(Session& s) {
+  if (gather_extension_.after) gather_extension_.after();
   if (unsharded_param_.defined()) return;
   const Tensor whole = as_strided(s, gathered_, size_, contiguous_strides(size_), 0);
   unsharded_param_ = parameter_of(whole, sharded_param_.requires_grad());

@@ -30,6 +30,7 @@ class Parameter {
     std::optional<CpuOffloadPolicy> offload;
     int shard_dim = 0;
     GradientRule gradient_rule = {};
+    GatherExtension gather_extension = {};
   };
   /// Cuts `original` and registers the shard in its place.
   Parameter(Session& s, const Tensor& original, ParameterPlaces places, const Settings& settings);
@@ -41,6 +42,7 @@ class Parameter {
   int shard_dim() const { return shard_dim_; }
   const MeshInfo& mesh() const { return *mesh_; }
   ShardedState state() const { return state_; }
+  bool has_gather_extension() const { return static_cast<bool>(gather_extension_.before); }
   bool offloads() const { return offload_.has_value(); }
   bool pins_memory() const { return offload_ && offload_->pin_memory; }
   /// Elements kept after forward by a group resharded to a smaller mesh.
@@ -97,6 +99,7 @@ class Parameter {
   std::optional<CpuOffloadPolicy> offload_;
   int shard_dim_;
   GradientRule gradient_rule_;
+  GatherExtension gather_extension_;
   Dims size_, sharded_size_, padded_sharded_size_;
   Dtype original_dtype_;
   std::optional<Dtype> param_dtype_, reduce_dtype_;

@@ -45,6 +45,13 @@ struct GradientRule {
   bool may_reduce = false;
 };
 
+/// Of a parameter of a tensor subclass: fsdp_pre_all_gather says what is gathered in the place of
+/// its shard, one byte an element, fsdp_post_all_gather is told when that has been copied out.
+struct GatherExtension {
+  std::function<Tensor(Session& s, const Tensor& shard)> before = {};
+  std::function<void()> after = {};
+};
+
 /// Arguments of fully_shard.
 struct Options {
   MeshInfoRef mesh;
@@ -56,6 +63,8 @@ struct Options {
   /// Of a parameter that is a DTensor: how its gradient becomes one that lies as it does; none for
   /// others. Asked once.
   std::function<GradientRule(const Tensor& parameter)> gradient_rule = {};
+  /// Of a parameter of a subclass with fsdp_pre_all_gather; empty for others. Asked once.
+  std::function<GatherExtension(const Tensor& parameter)> gather_extension = {};
   /// ignored_params: whether a parameter is left alone; empty: none is.
   std::function<bool(const Tensor& parameter)> ignored = {};
 };

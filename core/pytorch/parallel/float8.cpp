@@ -1,0 +1,234 @@
+#include "core/pytorch/parallel/float8.h"
+
+#include <limits>
+#include <optional>
+
+#include "core/pytorch/engine/aten/foreach.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/dispatch.h"
+#include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager::parallel {
+namespace {
+
+constexpr Dtype eight_bits = Dtype::uint8;
+constexpr double any_factor = 0.5;
+
+Tensor pointwise(Session& s, const Operator& op, const Tensor& self) {
+  Tensor result = allocate_like(s, self, self.dtype());
+  dispatched(s, op, {&self}, {&result});
+  return result;
+}
+
+/// The largest of all, or of each row along `axis`.
+Tensor largest(Session& s, const Tensor& self, std::optional<int> axis) {
+  static constexpr Operator all_op{"aten.max.default", OperatorKind::reduction};
+  static constexpr Operator rows_op{"aten.amax.default", OperatorKind::reduction};
+  if (axis) {
+    Dims sizes = self.sizes();
+    sizes[*axis] = 1;
+    Tensor result = allocate(s, like(self), sizes);
+    dispatched(s, rows_op, {&self}, {&result});
+    return result;
+  }
+  Tensor result = allocate(s, like(self), {});
+  const Tensor in_order = contiguous(s, self);
+  dispatched(s, all_op, {&in_order}, {&result});
+  return result;
+}
+
+/// _round_scale_down_to_power_of_2.
+Tensor rounded(Session& s, const Tensor& scale) {
+  static constexpr Operator log2_op{"aten.log2.default", OperatorKind::pointwise};
+  static constexpr Operator floor_op{"aten.floor.default", OperatorKind::pointwise};
+  static constexpr Operator exp2_op{"aten.exp2.default", OperatorKind::pointwise};
+  Tensor result = pointwise(s, log2_op, scale);
+  result = pointwise(s, floor_op, result);
+  return pointwise(s, exp2_op, result);
+}
+
+/// amax_to_scale: 448 / largest in float64, then float32.
+Tensor scale_of(Session& s, const Tensor& most, bool by_rows) {
+  const Tensor wide = to(s, most, Dtype::float64);
+  Tensor quotient;
+  {
+    const Tensor clamped = clamp(s, wide);
+    const Tensor inverse = reciprocal(s, clamped);
+    quotient = mul(s, inverse, any_factor);
+  }
+  quotient = to(s, quotient, Dtype::float32);
+  if (by_rows) quotient = rounded(s, quotient);
+  return quotient;
+}
+
+/// hp_tensor_and_scale_to_float8: multiplied in float32, cut at the ends, cast.
+Tensor cast_with(Session& s, const Tensor& self, const Tensor& scale) {
+  static constexpr Operator cast_op{"aten._to_copy.default", OperatorKind::copy};
+  Tensor scaled;
+  {
+    const Tensor wide = to(s, self, Dtype::float32);
+    scaled = mul(s, wide, scale);
+  }
+  const Tensor cut = clamp(s, scaled);
+  Tensor result = allocate_like(s, cut, eight_bits);
+  dispatched(s, cast_op, {&cut}, {&result});
+  return result;
+}
+
+/// hp_tensor_to_float8_dynamic; `axis` of one scale for each row.
+Float8Tensor cast(Session& s, const Tensor& self, std::optional<int> axis) {
+  Tensor most;
+  {
+    const Tensor magnitudes = abs(s, self);
+    most = largest(s, magnitudes, axis ? std::optional(wrap_dim(*axis, self.dim())) : std::nullopt);
+  }
+  Tensor scale = scale_of(s, most, axis.has_value());
+  most.reset();
+  Tensor data = cast_with(s, self, scale);
+  return {.data = std::move(data), .scale = std::move(scale), .by_rows = axis.has_value()};
+}
+
+bool is_row_major(const Tensor& matrix) {
+  return matrix.strides()[0] > matrix.strides()[1] && matrix.strides()[1] == 1;
+}
+
+Float8Tensor turned(Session& s, const Float8Tensor& self) {
+  return {.data = t(s, self.data),
+          .scale = self.by_rows ? t(s, self.scale) : self.scale,
+          .by_rows = self.by_rows};
+}
+
+/// float8_mm: row-major by column-major, as the tensor cores take them.
+Tensor product(Session& s, const Float8Tensor& a, const Float8Tensor& b, Dtype dtype,
+               bool fast_accumulation) {
+  static constexpr Operator op{"aten._scaled_mm.default", OperatorKind::matmul};
+  const Tensor a_data = is_row_major(a.data) ? a.data : contiguous(s, a.data);
+  const Tensor b_data = is_row_major(b.data) ? t(s, contiguous(s, t(s, b.data))) : b.data;
+  Tensor a_inverse = reciprocal(s, a.scale);
+  Tensor b_inverse = reciprocal(s, b.scale);
+  Tensor afterwards;
+  if (a.by_rows && b.by_rows && !fast_accumulation) {
+    afterwards = mul(s, a_inverse, b_inverse);
+    a_inverse = new_ones(s, a_inverse, {});
+    b_inverse = new_ones(s, a_inverse, {});
+  }
+  Tensor result = allocate(s, {dtype, a_data.device()}, {a_data.size(0), b_data.size(1)});
+  dispatched(s, op, {&a_data, &b_data, &a_inverse, &b_inverse}, {&result},
+             2 * a_data.size(0) * a_data.size(1) * b_data.size(1));
+  if (afterwards.defined()) mul_(s, result, afterwards);
+  return result;
+}
+
+Float8Tensor as_rows(Session& s, const Float8Tensor& self) {
+  const std::int64_t columns = self.data.size(-1);
+  return {.data = reshape(s, self.data, {-1, columns}),
+          .scale = self.by_rows ? reshape(s, self.scale, {-1, 1}) : self.scale,
+          .by_rows = self.by_rows};
+}
+
+std::optional<int> axis_of(Float8Recipe recipe, int axis) {
+  return recipe == Float8Recipe::rowwise ? std::optional(axis) : std::nullopt;
+}
+
+/// How a layer's weight comes in.
+struct Layer {
+  Float8Recipe recipe;
+  const Float8Shard* shard;
+};
+
+/// A weight's transpose in 8 bits, with scales along `axis` of the transpose; one that was gathered
+/// in 8 bits as it is.
+Float8Tensor cast_transposed(Session& s, const Tensor& weight, const Layer& layer, int axis) {
+  if (weight.dtype() == eight_bits)
+    return {.data = t(s, weight), .scale = layer.shard->scale(), .by_rows = false};
+  return cast(s, t(s, weight), axis_of(layer.recipe, axis));
+}
+
+/// matmul_with_hp_or_float8_args.backward. Names live as long as Python's do.
+Tensors linear_backward(Session& s, const Layer& layer, const Tensor& gradient, const Tensor& input,
+                        const Tensor& weight) {
+  const Dtype dtype = gradient.dtype();
+  const Tensor rows = reshape(s, gradient, {-1, gradient.size(-1)});
+  const Float8Tensor rows_by_rows = cast(s, rows, axis_of(layer.recipe, -1));
+  const Float8Tensor across = cast_transposed(s, weight, layer, -1);
+  Tensor of_input = product(s, rows_by_rows, turned(s, across), dtype, false);
+  of_input = reshape(s, of_input, input.sizes());
+  const Tensor input_rows = reshape(s, input, {-1, input.size(-1)});
+  const Float8Tensor rows_by_columns = cast(s, rows, axis_of(layer.recipe, 0));
+  const Float8Tensor input_by_columns = cast(s, input_rows, axis_of(layer.recipe, 0));
+  Tensor of_weight = product(s, turned(s, rows_by_columns), input_by_columns, dtype, false);
+  return {std::move(of_input), std::move(of_weight)};
+}
+
+Tensor linear_forward(Session& s, const Layer& layer, const Tensor& input, const Tensor& weight) {
+  const Float8Tensor left = cast(s, input, axis_of(layer.recipe, -1));
+  const Float8Tensor right = cast_transposed(s, weight, layer, 0);
+  const Tensor result = product(s, as_rows(s, left), right, input.dtype(), true);
+  Dims sizes = input.sizes();
+  sizes[-1] = weight.size(0);
+  return reshape(s, result, sizes);
+}
+
+}  // namespace
+
+void convert_to_float8(Module& linear, Float8Recipe recipe, const Float8Shard* shard) {
+  linear.class_name = "Float8Linear";
+  const Layer layer{recipe, shard};
+  linear.forward = [layer](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    const Tensor& input = arguments[0];
+    const Tensor weight = me.parameter("weight");
+    return apply_function(
+        s, "matmul_with_hp_or_float8_argsBackward", {input, weight},
+        [&](Session& in, const NodeRef& node) -> Tensors {
+          if (node) {
+            node->save(in, "input", input);
+            node->save(in, "weight", weight);
+          }
+          return {linear_forward(in, layer, input, weight)};
+        },
+        [layer](Session& in, Node& node, Tensors& gradients) -> Tensors {
+          return linear_backward(in, layer, gradients[0], node.saved(in, "input"),
+                                 node.saved(in, "weight"));
+        });
+  };
+}
+
+Tensor Float8Shard::cast(Session& s, const Tensor& shard) {
+  const NoGrad no_grad(s);
+  if (precomputed_.defined()) {
+    next_scale_ = precomputed_;
+    return cast_with(s, shard, next_scale_);
+  }
+  Tensor most;
+  {
+    const Tensor magnitudes = abs(s, shard);
+    most = largest(s, magnitudes, std::nullopt);
+  }
+  most = all_reduce(s, *axis_.pending, *axis_.group, most, "max");
+  axis_.pending->wait(s, most);
+  next_scale_ = scale_of(s, most, false);
+  most.reset();
+  return cast_with(s, shard, next_scale_);
+}
+
+void precompute_scales(Session& s, const MeshAxisContext& axis, const Tensors& shards,
+                       const std::vector<Float8Shard*>& targets) {
+  const NoGrad no_grad(s);
+  if (shards.empty()) return;
+  Tensor all;
+  {
+    const Tensors norms = foreach_norm(s, shards);
+    all = stack(s, norms);
+    all = all_reduce(s, *axis.pending, *axis.group, all, "max");
+    axis.pending->wait(s, all);
+  }
+  all = clamp(s, all);
+  all = to(s, all, Dtype::float64);
+  all = mul(s, reciprocal(s, all), any_factor);
+  all = to(s, all, Dtype::float32);
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    targets[i]->set_precomputed_scale(select(s, all, 0, static_cast<std::int64_t>(i)));
+}
+
+}  // namespace shardscope::eager::parallel

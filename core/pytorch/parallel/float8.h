@@ -1,0 +1,55 @@
+// torchao's float8 training: linear layers whose three products are of 8-bit factors, scaled by
+// the largest value of a tensor or of each row. Source: torchao 0.18, torchao/float8.
+#pragma once
+
+#include "core/pytorch/engine/module.h"
+#include "core/pytorch/parallel/distributed_tensor.h"
+#include "core/pytorch/runtimes/fsdp2/settings.h"
+
+namespace shardscope::eager::parallel {
+
+enum class Float8Recipe : std::uint8_t { none, tensorwise, rowwise };
+
+struct Float8Settings {
+  Float8Recipe recipe = Float8Recipe::none;
+  /// enable_fsdp_float8_all_gather, of tensorwise: shards are cast before they are gathered.
+  bool fsdp_all_gather = false;
+  /// precompute_float8_dynamic_scale_for_fsdp after each optimizer step.
+  bool precompute_scale = false;
+};
+
+/// A tensor in 8 bits with what it was multiplied by. The engine's dtype of the data is uint8: one
+/// byte an element.
+struct Float8Tensor {
+  Tensor data;
+  Tensor scale;
+  bool by_rows = false;  ///< a scale for each row (or column), not one for all
+};
+
+/// WeightWithDynamicFloat8CastTensor: a shard that is cast before the gather. Its scale is the same
+/// on all ranks: a reduction of one number, unless it was computed before.
+class Float8Shard {
+ public:
+  Float8Shard(const MeshAxisContext& axis) : axis_(axis) {}  // NOLINT
+  /// fsdp_pre_all_gather.
+  Tensor cast(Session& s, const Tensor& shard);
+  /// fsdp_post_all_gather: the scale is that of what is there now.
+  void copied_out() { scale_ = next_scale_; }
+  /// Of what was gathered last.
+  const Tensor& scale() const { return scale_; }
+  void set_precomputed_scale(const Tensor& scale) { precomputed_ = scale; }
+
+ private:
+  MeshAxisContext axis_;
+  Tensor precomputed_;
+  Tensor next_scale_, scale_;
+};
+
+/// convert_to_float8_training of one linear layer: its forward. `shard`, if any, is its weight's.
+void convert_to_float8(Module& linear, Float8Recipe recipe, const Float8Shard* shard);
+
+/// precompute_float8_dynamic_scale_for_fsdp: one reduction for all weights.
+void precompute_scales(Session& s, const MeshAxisContext& axis, const Tensors& shards,
+                       const std::vector<Float8Shard*>& targets);
+
+}  // namespace shardscope::eager::parallel
