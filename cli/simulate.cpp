@@ -20,6 +20,7 @@
 #include "cli/recorded_prediction.h"
 #include "cli/sharding_options.h"
 #include "cli/summary_text.h"
+#include "cli/torchtitan_scenario.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 #include "core/native/pipeline_stages.h"
@@ -144,6 +145,36 @@ ExitCode run_pytorch(SimulateOptions& options) {
   return prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
+ExitCode run_torchtitan(const SimulateOptions& options) {
+  const HardwareChoice hardware = require_hardware(options.cluster);
+  TorchtitanScenario scenario = resolve_torchtitan_scenario({.job = options.job,
+                                                             .sharding = options.sharding,
+                                                             .pytorch = options.pytorch,
+                                                             .place = options.place,
+                                                             .gpu = gpu_of(hardware.profile)});
+  scenario.allocator = allocator_settings(options.pytorch.allocator, scenario.assumed);
+  Prediction prediction = predict(scenario, hardware.profile);
+  const Summary& summary = prediction.summary;
+  prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
+  if (options.folder) {
+    const RunFolder folder{*options.folder};
+    create_folder(folder.root);
+    leave_in(folder, prediction, scenario.place.world, hardware.profile);
+  }
+  if (options.output.json) {
+    print(to_json(summary, "simulate") + "\n");
+  } else {
+    const Painter painter = options.output.painter();
+    note_assumptions(options.output, summary.assumed);
+    print(painter(Paint::bold, headline(scenario) + hardware_line(hardware)) + "\n\n");
+    print(out_of_memory_text(summary, painter));
+    if (!summary.out_of_memory) print(summary_text(summary, painter));
+    if (options.explain) print("\n" + collectives_text(summary, painter));
+  }
+  if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
+  return summary.fits ? ExitCode::done : ExitCode::no;
+}
+
 /// What `record` left, on its own cluster or another one.
 ExitCode run_recording(const SimulateOptions& options) {
   const HardwareChoice hardware =
@@ -168,6 +199,7 @@ ExitCode run_recording(const SimulateOptions& options) {
 ExitCode run_simulate(SimulateOptions options) {
   if (options.recording) return run_recording(options);
   take_settings_of_job(settings_of(options));
+  if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
   const HardwareChoice hardware = require_hardware(options.cluster);
@@ -237,6 +269,9 @@ void declare_simulate(Command& command) {
         "pipeline=4,shard=2 --accumulate 8 --seq 4096 --precision bf16_mixed --cluster "
         "h100_sxm",
         "four stages under 1F1B, each sharded over two ranks"},
+       {"shardscope simulate --runtime torchtitan --model examples/models/llama_3_8b "
+        "--mesh shard=16,tensor=8 --seq 8192 --checkpointing full --cluster h100_sxm",
+        "torchtitan's Llama, sharded over 16 groups of 8 tensor-parallel ranks"},
        {"shardscope simulate --job job.json --strategy zero1 --explain",
         "shows what is alive at the peak of a job under ZeRO-1"},
        {"shardscope simulate --job job.json -o runs/predicted --json",

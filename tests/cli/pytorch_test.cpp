@@ -53,6 +53,44 @@ class Pytorch : public ::testing::Test {
   Workplace workplace_;
 };
 
+/// The model that tests/data/parallel was recorded with.
+constexpr const char* small_llama =
+    R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+ "vocab_size": 1024, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
+ "num_attention_heads": 8, "num_key_value_heads": 4, "tie_word_embeddings": false})";
+
+TEST_F(Pytorch, TorchtitanAllocatesWhatItsRecordingDid) {
+  workplace_.write("config.json", small_llama);
+  const Json recorded = read(source_root / "tests/data/parallel/fsdp4_tp2_sp_loss_noreshard.json");
+  const Json got = answer(
+      "simulate --runtime torchtitan --model config.json --mesh shard=4,tensor=2 --batch 2 --seq "
+      "64 "
+      "--strategy shard_grad_op --attention flash --cluster h100_sxm");
+  const Json& peaks = recorded["ranks"]["0"]["peaks"];
+  EXPECT_EQ(got["steps"][0]["memory"]["peak_allocated_bytes"], peaks[0]["allocated"]);
+  EXPECT_EQ(got["steps"][1]["memory"]["peak_allocated_bytes"], peaks[1]["allocated"]);
+  EXPECT_EQ(got["runtime"], "torchtitan");
+  EXPECT_EQ(got["world"], 8);
+}
+
+TEST_F(Pytorch, TorchtitanNamesWhatDoesNotDivide) {
+  workplace_.write("config.json", small_llama);
+  const auto complaint = [&](const std::string& mesh) {
+    const Outcome outcome = workplace_.run(
+        "simulate --runtime torchtitan --model config.json --seq 64 --cluster "
+        "h100_sxm --mesh " +
+        mesh);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    return outcome.errors;
+  };
+  EXPECT_THAT(complaint("tensor=8"), HasSubstr("4 key and value heads do not divide over 8"));
+  EXPECT_THAT(complaint("context=5"), HasSubstr("64 tokens of a sequence"));
+  EXPECT_THAT(complaint("tensor=2,tensor=2"), HasSubstr("axis tensor stands twice"));
+  EXPECT_THAT(complaint("tensors=2"), HasSubstr("\"tensors\" is none of"));
+  EXPECT_THAT(complaint("shard=4,tensor=2 --world 16"), HasSubstr("8 ranks and --world is 16"));
+}
+
 // Of 79.1 GiB a fifth is 15.8 GiB, and the run allocates 25.4 GiB.
 TEST_F(Pytorch, AllocatorSettingsCountInTheOrderThatPytorchHas) {
   const std::string run = "simulate --accelerate " +

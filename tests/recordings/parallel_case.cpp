@@ -104,7 +104,7 @@ ParallelSettings parallel_settings(const Json& c) {
           .loss_parallel = c.at("loss_parallel"),
           .embedding =
               c.at("embedding") == "colwise" ? EmbeddingStyle::colwise : EmbeddingStyle::rowwise,
-          .checkpointing = c.at("ac"),
+          .checkpoint_every = c.at("ac").get<bool>() ? 1 : 0,
           .reshard_after_forward = c.at("reshard"),
           .ring = {.rotate = c.at("rotate") == "alltoall" ? RotateMethod::all_to_all
                                                           : RotateMethod::all_gather,

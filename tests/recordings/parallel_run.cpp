@@ -109,7 +109,7 @@ class ParallelRun final : private eager::ProgramListener {
 
   Json iterate() {
     Json snapshots = Json::object();
-    training_->iteration([&](Moment moment) {
+    training_->iteration([&](Moment moment, int) {
       catch_up();
       const Point point = point_of(moment);
       if (moment == Moment::start) allocator_.reset_peaks();

@@ -68,7 +68,7 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
         mesh_.size("cp") > 1 ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
   if (settings_.float8.recipe != Float8Recipe::none) apply_float8(*model_);
   if (tensor_axis_.group) apply_tensor_parallel();
-  if (settings_.checkpointing) apply_checkpointing();
+  if (settings_.checkpoint_every > 0) apply_checkpointing();
   if (mesh_.has("dp_shard")) {
     sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
     fsdp_mesh_ = std::make_shared<fsdp2::MeshInfo>();
@@ -215,8 +215,10 @@ void ParallelTraining::precompute_float8_scales() {
 }
 
 void ParallelTraining::apply_checkpointing() {
-  for (Module::Child& block : model_->child("layers").children)
-    block.module = checkpoint_wrapper(block.module, {.preserve_rng_state = false});
+  std::vector<Module::Child>& blocks = model_->child("layers").children;
+  for (std::size_t i = 0; i < blocks.size();
+       i += static_cast<std::size_t>(settings_.checkpoint_every))
+    blocks[i].module = checkpoint_wrapper(blocks[i].module, settings_.checkpoint);
 }
 
 void ParallelTraining::apply_fully_shard() {
@@ -249,7 +251,8 @@ void ParallelTraining::apply_fully_shard() {
 
 /// Experts are a unit of their own on the mesh ep_shard, or FSDP2 leaves them alone.
 void ParallelTraining::shard_experts(Module& given, fsdp2::Options& options) {
-  Module& block = settings_.checkpointing ? given.child("_checkpoint_wrapped_module") : given;
+  const bool wrapped = given.class_name == "CheckpointWrapper";
+  Module& block = wrapped ? given.child("_checkpoint_wrapped_module") : given;
   Module& experts = block.child("feed_forward").child("experts");
   if (settings_.experts.shards > 1) {
     if (!expert_fsdp_mesh_) {
@@ -302,8 +305,23 @@ void ParallelTraining::clip() {
   clip_with_norm(s_, gradients, vector_norm(s_, norms));
 }
 
+void ParallelTraining::micro_batch(int number, const Tensors& batch, const Probe& probe) {
+  Tensor loss;
+  {
+    Tensor logits = call_one(s_, *model_, {batch[0]});
+    probe(Moment::forward, number);
+    loss = loss_of(logits, batch[1]);
+    logits.reset();
+    if (settings_.micro_batches > 1) loss = div(s_, loss, Number(settings_.micro_batches));
+    probe(Moment::loss, number);
+    backward(s_, loss);
+  }
+  loss.reset();
+  probe(Moment::backward, number);
+}
+
 void ParallelTraining::iteration(const Probe& probe) {
-  probe(Moment::start);
+  probe(Moment::start, 0);
   Tensors batch{ids_, labels_};
   std::optional<ContextParallelScope> scope;
   if (context_axis_.group) {
@@ -311,27 +329,18 @@ void ParallelTraining::iteration(const Probe& probe) {
     scope.emplace(s_, context_axis_, settings_.ring, batch,
                   std::vector<Tensor*>{&model_->buffer("cos"), &model_->buffer("sin")});
   }
-  const Tensors& parts = scope ? scope->inputs() : batch;
-  Tensor loss;
-  {
-    Tensor logits = call_one(s_, *model_, {parts[0]});
-    probe(Moment::forward);
-    loss = loss_of(logits, parts[1]);
-    logits.reset();
-    probe(Moment::loss);
-    backward(s_, loss);
-  }
-  loss.reset();
-  probe(Moment::backward);
+  const int last = settings_.micro_batches - 1;
+  for (int number = 0; number <= last; ++number)
+    micro_batch(number, scope ? scope->inputs() : batch, probe);
   scope.reset();
   if (settings_.clips) clip();
-  if (settings_.clips) probe(Moment::clip);
+  if (settings_.clips) probe(Moment::clip, last);
   optimizer_->step(s_);
-  probe(Moment::step);
+  probe(Moment::step, last);
   if (settings_.float8.precompute_scale) precompute_float8_scales();
   optimizer_->zero_grad(s_);
   batch.clear();
-  probe(Moment::zero_grad);
+  probe(Moment::zero_grad, last);
 }
 
 }  // namespace shardscope::eager::parallel

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/parallel/device_mesh.h"
 #include "core/pytorch/parallel/float8.h"
 #include "core/pytorch/parallel/llama.h"
@@ -38,19 +39,22 @@ struct ParallelSettings {
   bool sequence_parallel = false;
   bool loss_parallel = false;
   EmbeddingStyle embedding = EmbeddingStyle::rowwise;
-  bool checkpointing = false;  ///< of every block
+  int checkpoint_every = 0;  ///< k: every k-th block from the first on; 0: none
+  CheckpointOptions checkpoint{.preserve_rng_state = false};
   bool reshard_after_forward = true;
   RingSettings ring;  ///< of an axis cp
   ExpertSettings experts;
   Float8Settings float8;  ///< of all linear layers except output
   OptimizerSettings optimizer;
   bool clips = false;
+  int micro_batches = 1;  ///< of a step; the gradients of each are reduced
 };
 
 /// The model and all that trains it.
 class ParallelTraining {
  public:
-  using Probe = std::function<void(Moment moment)>;
+  /// `micro_batch` counts from 0.
+  using Probe = std::function<void(Moment moment, int micro_batch)>;
 
   /// `groups` must outlive it.
   ParallelTraining(Session& s, ProcessGroups& groups, const ParallelSettings& settings);
@@ -60,6 +64,7 @@ class ParallelTraining {
   void iteration(const Probe& probe);
 
   Module& module() { return *model_; }
+  const ParallelSettings& settings() const { return settings_; }
   const DeviceMesh& mesh() const { return mesh_; }
   /// ep_shard and ep; null: no experts.
   const DeviceMesh* expert_mesh() const { return expert_mesh_.get(); }
@@ -81,6 +86,7 @@ class ParallelTraining {
   void shard_experts(Module& block, fsdp2::Options& options);
   void note_layout(const Module& module, ParameterLayout layout);
   const ParameterLayout* layout_of(const Tensor& parameter) const;
+  void micro_batch(int number, const Tensors& batch, const Probe& probe);
   Tensor loss_of(const Tensor& logits, const Tensor& labels);
   Tensor summed_norms(const Tensor& norms, const MeshAxisContext& axis);
   void clip();

@@ -1,0 +1,342 @@
+#include "cli/torchtitan_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "cli/native_scenario.h"
+#include "core/base/error.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
+
+namespace shardscope {
+namespace {
+
+using eager::parallel::MeshAxis;
+using eager::parallel::ParallelSettings;
+
+/// The user's word for an axis, and torchtitan's, from the outermost to the innermost.
+struct AxisName {
+  std::string_view word, axis;
+};
+constexpr AxisName axis_names[] = {
+    {"replicate", "dp_replicate"}, {"shard", "dp_shard"}, {"context", "cp"}, {"tensor", "tp"}};
+
+Error mesh_error(std::string what) {
+  return Error({.where = "--mesh",
+                .what = std::move(what),
+                .way_out = "give axes as in shard=16,tensor=8, of replicate, shard, context and "
+                           "tensor"});
+}
+
+int axis_size(std::string_view word, std::string_view text) {
+  int size = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (code != std::errc() || end != text.data() + text.size() || size < 1)
+    throw mesh_error(fmt::format("axis {} has size \"{}\"", word, text));
+  return size;
+}
+
+/// Every axis once; those that are not named have size 1. `shard` 0: not named.
+std::vector<MeshAxis> parse_axes(std::string_view text) {
+  std::vector<MeshAxis> axes;
+  for (const AxisName& name : axis_names) axes.push_back({std::string(name.axis), 1});
+  axes[1].size = 0;
+  std::vector<std::string_view> seen;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const std::string_view word = part.substr(0, part.find('='));
+    const auto* found = std::find_if(std::begin(axis_names), std::end(axis_names),
+                                     [&](const AxisName& name) { return name.word == word; });
+    if (word == "pipeline" || word == "expert")
+      throw mesh_error(fmt::format("axis {} is not predicted under torchtitan yet", word));
+    if (found == std::end(axis_names))
+      throw mesh_error(fmt::format("\"{}\" is none of replicate, shard, context, tensor", word));
+    if (std::find(seen.begin(), seen.end(), word) != seen.end())
+      throw mesh_error(fmt::format("axis {} stands twice", word));
+    if (part.size() == word.size()) throw mesh_error(fmt::format("axis {} has no size", word));
+    seen.push_back(word);
+    axes[static_cast<std::size_t>(found - std::begin(axis_names))].size =
+        axis_size(word, part.substr(word.size() + 1));
+  }
+  return axes;
+}
+
+std::int64_t product_of(const std::vector<MeshAxis>& axes) {
+  std::int64_t product = 1;
+  for (const MeshAxis& axis : axes) product *= axis.size;
+  return product;
+}
+
+/// The mesh of --mesh and --world: the axis shard takes the ranks that are left.
+std::vector<MeshAxis> mesh_of(const JobOptions& job, const PlaceOptions& place) {
+  std::vector<MeshAxis> axes = parse_axes(job.mesh.value_or(""));
+  const bool shard_is_free = axes[1].size == 0;
+  if (shard_is_free) axes[1].size = 1;
+  const std::int64_t product = product_of(axes);
+  constexpr std::int64_t most = 1 << 20;
+  if (product > most) throw mesh_error(fmt::format("{} ranks are more than {}", product, most));
+  if (!place.world) {
+    if (product < 2)
+      throw Error({.where = "--mesh",
+                   .what = "torchtitan shards over several ranks, and their number is not given",
+                   .way_out = "give --mesh shard=16,tensor=8, or --world"});
+    return axes;
+  }
+  const std::int64_t world = *place.world;
+  if (world < 1 || world > most || (shard_is_free ? world % product != 0 : world != product))
+    throw mesh_error(
+        fmt::format("its axes multiply to {} ranks and --world is {}", product, world));
+  if (shard_is_free) axes[1].size = static_cast<int>(world / product);
+  return axes;
+}
+
+std::string text_of_mesh(const std::vector<MeshAxis>& axes) {
+  std::string text;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].size > 1)
+      text += fmt::format("{}{}={}", text.empty() ? "" : ",", axis_names[i].word, axes[i].size);
+  return text;
+}
+
+int size_of_axis(const std::vector<MeshAxis>& axes, std::string_view axis) {
+  for (const MeshAxis& known : axes)
+    if (known.name == axis) return known.size;
+  return 1;
+}
+
+Error not_known(const Model& model, std::string what) {
+  return Error({.where = "--model",
+                .what = fmt::format("{} {}, which torchtitan's Llama has not", model.class_name,
+                                    std::move(what)),
+                .way_out = "give a Llama, or another --runtime"});
+}
+
+/// A decoder as torchtitan's Llama is built: RMS norms, rotary positions, SwiGLU, no biases, an
+/// output layer of its own.
+eager::parallel::LlamaShape shape_of(const Model& model) {
+  if (!model.decoder || model.decoder->blocks.empty())
+    throw not_known(model, "is no decoder of a kind that is known here");
+  const Decoder& decoder = *model.decoder;
+  const DecoderBlock& first = decoder.blocks.front();
+  for (const DecoderBlock& block : decoder.blocks) {
+    if (block.mlp != MlpKind::swiglu || block.mlp_in.size() != 2)
+      throw not_known(model, "has a feed-forward without SwiGLU");
+    if (block.attention_norm.kind != NormKind::rms_norm) throw not_known(model, "has LayerNorm");
+    if (block.qkv.size() != 3 || block.qkv[0].bias || block.attention_out.bias)
+      throw not_known(model, "has a fused or biased attention projection");
+  }
+  if (!decoder.rope) throw not_known(model, "has no rotary positions");
+  if (decoder.heads * decoder.head_dim != decoder.width)
+    throw not_known(model, "has heads that do not make up its width");
+  if (decoder.head.weight == decoder.token_embedding)
+    throw not_known(model, "ties its embedding and output");
+  return {.dim = decoder.width,
+          .layers = static_cast<std::int64_t>(decoder.blocks.size()),
+          .heads = decoder.heads,
+          .kv_heads = decoder.kv_heads,
+          .hidden = first.mlp_in[0].out,
+          .vocab = decoder.vocabulary};
+}
+
+void check_divides(std::string_view what, std::int64_t size, std::string_view axis, int ranks) {
+  if (ranks < 1 || size % ranks == 0) return;
+  throw mesh_error(fmt::format("{} {} do not divide over {} of {}", size, what, ranks, axis));
+}
+
+void check_divides(const ParallelSettings& settings) {
+  const int tensor = size_of_axis(settings.mesh, "tp");
+  const int context = size_of_axis(settings.mesh, "cp");
+  check_divides("attention heads", settings.shape.heads, "tensor", tensor);
+  check_divides("key and value heads", settings.shape.kv_heads, "tensor", tensor);
+  check_divides("columns of the feed-forward", settings.shape.hidden, "tensor", tensor);
+  const int halves = context > 1 ? 2 * context : 1;
+  check_divides("tokens of a sequence", settings.length, "context (head and tail)", halves);
+  check_divides("tokens of a rank's sequence", settings.length / context, "tensor", tensor);
+}
+
+/// Options that mean something else here, or nothing.
+void refuse_foreign(const PytorchQuestion& q) {
+  const auto refuse = [](bool given, std::string_view option, std::string_view what) {
+    if (given)
+      throw Error({.where = std::string(option),
+                   .what = std::string(what),
+                   .way_out = "leave it out, or give another --runtime"});
+  };
+  refuse(q.sharding.names_file(), "--runtime torchtitan",
+         "a configuration file of another program says how it shards");
+  refuse(q.job.wrap.has_value(), "--wrap", "torchtitan shards every block and the rest");
+  refuse(q.job.prefetch.has_value(), "--prefetch", "FSDP2 prefetches as it does");
+  refuse(q.pytorch.loss && *q.pytorch.loss != "outside", "--loss",
+         "torchtitan computes the loss after the model");
+  refuse(q.pytorch.dropout && *q.pytorch.dropout != "off", "--dropout",
+         "torchtitan's Llama has no dropout");
+  refuse(q.pytorch.transformers.has_value(), "--transformers",
+         "torchtitan's Llama is none of transformers");
+}
+
+struct PrecisionChoice {
+  std::string name;
+  Dtype parameters = Dtype::float32;
+  eager::fsdp2::MixedPrecisionPolicy policy;
+};
+
+PrecisionChoice precision_of(const JobOptions& job, std::vector<std::string>& assumed) {
+  if (!job.precision) assumed.emplace_back("precision bf16_mixed (--precision)");
+  const std::string name = job.precision.value_or("bf16_mixed");
+  if (name == "fp32") return {.name = name};
+  if (name == "bf16") return {.name = name, .parameters = Dtype::bfloat16};
+  if (name == "bf16_mixed")
+    return {.name = name,
+            .policy = {.param_dtype = Dtype::bfloat16, .reduce_dtype = Dtype::float32}};
+  throw Error({.where = "--precision",
+               .what = fmt::format("torchtitan has no \"{}\"", name),
+               .way_out = "give fp32, bf16 or bf16_mixed"});
+}
+
+/// Whether parameters are let go after forward.
+bool reshards(const JobOptions& job) {
+  const std::string name = job.strategy.value_or("full_shard");
+  if (name == "full_shard" || name == "hybrid_shard") return true;
+  if (name == "shard_grad_op" || name == "hybrid_shard_zero2") return false;
+  throw Error({.where = "--strategy",
+               .what = fmt::format("torchtitan has no \"{}\"", name),
+               .way_out = "give full_shard or shard_grad_op"});
+}
+
+void apply_checkpointing(const JobOptions& job, const Model& model, ParallelSettings& settings,
+                         std::vector<std::string>& assumed) {
+  if (!job.checkpointing) {
+    assumed.emplace_back("no activation checkpointing (--checkpointing)");
+    return;
+  }
+  const auto choice = eager::parse_checkpoint_choice(*job.checkpointing, "--checkpointing");
+  settings.checkpoint_every = choice.every;
+  settings.checkpoint = eager::checkpointing_of(model, choice).options;
+  settings.checkpoint.preserve_rng_state = false;
+}
+
+eager::OptimizerSettings optimizer_of(const PytorchQuestion& q, const Job& job) {
+  eager::OptimizerSettings optimizer{.implementation = eager::OptimizerImplementation::fused,
+                                     .weight_decay = job.optimizer.weight_decay != 0};
+  const std::string name = q.job.optimizer.value_or("adamw");
+  if (name == "adam")
+    optimizer.rule = eager::OptimizerRule::adam;
+  else if (name != "adamw")
+    throw Error({.where = "--optimizer",
+                 .what = fmt::format("torchtitan has no \"{}\"", name),
+                 .way_out = "give adamw or adam"});
+  const std::string how = q.pytorch.optimizer_implementation.value_or("fused");
+  if (how == "foreach")
+    optimizer.implementation = eager::OptimizerImplementation::foreach;
+  else if (how == "loop")
+    optimizer.implementation = eager::OptimizerImplementation::loop;
+  else if (how != "fused")
+    throw Error({.where = "--optimizer-implementation",
+                 .what = fmt::format("expected foreach, fused or loop, got \"{}\"", how)});
+  return optimizer;
+}
+
+eager::AttentionSwitches attention_of(const PytorchQuestion& q, bool ring) {
+  const std::string name = q.pytorch.attention.value_or(ring ? "flash" : "cudnn");
+  if (name == "cudnn" && !ring) return {};
+  if (name == "flash") return {.cudnn = false};
+  if (name == "efficient") return {.flash = false, .cudnn = false};
+  throw Error({.where = "--attention",
+               .what = fmt::format("\"{}\" is not predicted under torchtitan{}", name,
+                                   ring ? " with an axis context" : ""),
+               .way_out = ring ? "give flash or efficient" : "give cudnn, flash or efficient"});
+}
+
+/// The job's sizes; strategy and mesh are read here.
+Job sizes_of(const JobOptions& given) {
+  JobOptions sizes = given;
+  sizes.strategy = sizes.mesh = sizes.wrap = sizes.checkpointing = sizes.precision =
+      sizes.optimizer = sizes.prefetch = sizes.runtime = std::nullopt;
+  return job_of(sizes);
+}
+
+int rank_of(const PlaceOptions& place, int world) {
+  const std::int64_t rank = place.rank.value_or(0);
+  if (rank < 0 || rank >= world)
+    throw Error(
+        {.where = "--rank", .what = fmt::format("expected 0 to {}, got {}", world - 1, rank)});
+  return static_cast<int>(rank);
+}
+
+}  // namespace
+
+TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
+  refuse_foreign(q);
+  Job job = sizes_of(q.job);
+  TorchtitanScenario scenario{.model = trained_model(job)};
+  ParallelSettings& settings = scenario.settings;
+  settings.shape = shape_of(scenario.model);
+  settings.mesh = mesh_of(q.job, q.place);
+  scenario.mesh = text_of_mesh(settings.mesh);
+  scenario.place.world = static_cast<int>(product_of(settings.mesh));
+  scenario.place.rank = rank_of(q.place, scenario.place.world);
+  const int sequences =
+      scenario.place.world / size_of_axis(settings.mesh, "cp") / size_of_axis(settings.mesh, "tp");
+  apply_tokens_per_batch(q.job, sequences, job);
+  settings.batch = job.batch;
+  settings.length = job.seq;
+  settings.micro_batches = job.accumulate;
+  settings.sequence_parallel = settings.loss_parallel = true;
+  settings.reshard_after_forward = reshards(q.job);
+  settings.clips = job.clip > 0;
+  settings.optimizer = optimizer_of(q, job);
+  const PrecisionChoice precision = precision_of(q.job, scenario.assumed);
+  settings.dtype = precision.parameters;
+  settings.mixed_precision = precision.policy;
+  scenario.precision = precision.name;
+  scenario.strategy = q.job.strategy.value_or("full_shard");
+  apply_checkpointing(q.job, scenario.model, settings, scenario.assumed);
+  check_divides(settings);
+  const bool ring = size_of_axis(settings.mesh, "cp") > 1;
+  constexpr int usual_capability = 90;
+  scenario.session = {.compute_capability = q.gpu.compute_capability.value_or(usual_capability),
+                      .attention = attention_of(q, ring)};
+  for (std::string& text : assumptions(q.job, job)) scenario.assumed.push_back(std::move(text));
+  if (size_of_axis(settings.mesh, "tp") > 1)
+    scenario.assumed.emplace_back(
+        "sequence parallel norms, loss parallel, synchronous tensor parallelism");
+  return scenario;
+}
+
+Prediction predict(const TorchtitanScenario& scenario, const HardwareProfile& profile) {
+  const ParallelSettings& settings = scenario.settings;
+  Schedule schedule = recorded_training(settings, scenario.place, scenario.session,
+                                        eager::kernel_device(scenario.session.compute_capability));
+  schedule.strategy.runtime = Runtime::fsdp2;
+  schedule.workload.batch = settings.batch;
+  schedule.workload.length = settings.length;
+  schedule.workload.micro_batches = settings.micro_batches;
+  schedule.assumed = scenario.assumed;
+  const std::int64_t copies =
+      scenario.place.world / size_of_axis(settings.mesh, "cp") / size_of_axis(settings.mesh, "tp");
+  const bool wide = scenario.precision == "fp32";
+  return shardscope::predict(
+      std::move(schedule),
+      {.strategy = scenario.strategy,
+       .runtime = std::string(torchtitan_runtime),
+       .precision = scenario.precision,
+       .compute = wide ? Dtype::float32 : Dtype::bfloat16,
+       .tokens_per_step = settings.batch * settings.length * settings.micro_batches * copies,
+       .allocator = scenario.allocator},
+      profile);
+}
+
+std::string headline(const TorchtitanScenario& scenario) {
+  const ParallelSettings& settings = scenario.settings;
+  const std::string micro_batches =
+      settings.micro_batches > 1 ? fmt::format(" x {} micro-batches", settings.micro_batches) : "";
+  return fmt::format("torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}",
+                     scenario.strategy, scenario.model.class_name, scenario.place.world,
+                     scenario.mesh, settings.batch, settings.length, micro_batches,
+                     scenario.precision);
+}
+
+}  // namespace shardscope

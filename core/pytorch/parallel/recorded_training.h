@@ -1,0 +1,26 @@
+// A parallel training played on a session of its own, and written down as a schedule.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "core/pytorch/engine/kernel_scratch.h"
+#include "core/pytorch/parallel/training.h"
+#include "core/schedule/schedule.h"
+
+namespace shardscope::eager::parallel {
+
+struct RankPlace {
+  int world = 1;
+  int rank = 0;
+};
+
+/// Iterations up to the one that repeats.
+inline constexpr std::array recorded_steps{"1", "2", "steady"};
+
+/// Strategy and workload of the schedule are the caller's to fill in.
+Schedule recorded_training(const ParallelSettings& settings, const RankPlace& place,
+                           const SessionSettings& session, const KernelDevice& device,
+                           std::span<const char* const> steps = recorded_steps);
+
+}  // namespace shardscope::eager::parallel
