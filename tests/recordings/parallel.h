@@ -28,6 +28,8 @@ class ParallelLog final : public eager::Observer {
       : all_(all), groups_(std::move(groups)) {}
 
   void phase(std::string name) { phase_ = std::move(name); }
+  /// Modules are named below their stage's number on the rank.
+  void name_stages() { stage_prefix_ = "0"; }
   /// Rows since the last call.
   Json take();
   const Json& groups() const { return groups_; }
@@ -37,11 +39,13 @@ class ParallelLog final : public eager::Observer {
 
  private:
   std::string name_of_group(GroupId group);
+  std::string name_of_module(const eager::Module* module) const;
 
   const eager::ProcessGroups& all_;
   Json groups_;
   Json rows_ = Json::array();
   std::string phase_ = "construct";
+  std::string stage_prefix_;
   std::vector<std::optional<std::size_t>> row_of_work_;
 };
 

@@ -90,7 +90,9 @@ Json with_parallel_defaults(const Json& given) {
 }
 
 ParallelSettings parallel_settings(const Json& c) {
-  if (!c.at("schedule").is_null()) not_expressed("a pipeline");
+  const Json& schedule = c.at("schedule");
+  if (!schedule.is_null() && schedule != "GPipe" && schedule != "1F1B")
+    not_expressed("the pipeline " + schedule.get<std::string>());
   if (c.at("float8").is_object() && c.at("float8").value("tp", false))
     not_expressed("float8 between tensor parallel layers");
   if (c.at("plan") != "plain") not_expressed("the plan " + c.at("plan").get<std::string>());
@@ -115,7 +117,10 @@ ParallelSettings parallel_settings(const Json& c) {
                       .shards = c.at("mesh").value("ep_shard", 1)},
           .float8 = float8_of(c.at("float8")),
           .optimizer = optimizer_of(c.at("optimizer")),
-          .clips = !c.at("clip").is_null()};
+          .clips = !c.at("clip").is_null(),
+          .micro_batches = schedule.is_null() ? 1 : c.at("microbatches").get<int>(),
+          .schedule = schedule == "1F1B" ? PipelineSchedule::one_forward_one_backward
+                                         : PipelineSchedule::gpipe};
 }
 
 }  // namespace shardscope::recordings

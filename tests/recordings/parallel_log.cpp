@@ -26,6 +26,7 @@ std::string lower(std::string_view text) {
 }
 
 std::string name_of_kind(const eager::CollectiveCall& call) {
+  if (call.kind == OperationKind::receive) return "recv";
   return std::string(shardscope::name_of(call.kind));
 }
 
@@ -38,6 +39,12 @@ std::string ParallelLog::name_of_group(GroupId group) {
   const std::string name = "g" + std::to_string(groups_.size());
   groups_[name] = ranks;
   return name;
+}
+
+std::string ParallelLog::name_of_module(const eager::Module* module) const {
+  if (!module) return {};
+  const bool joined = !stage_prefix_.empty() && !module->name.empty();
+  return stage_prefix_ + (joined ? "." : "") + module->name;
 }
 
 void ParallelLog::on_collective(eager::Session& s, const eager::CollectiveCall& call) {
@@ -53,11 +60,16 @@ void ParallelLog::on_collective(eager::Session& s, const eager::CollectiveCall& 
            call.elements_out,
            functional || (c10d && call.asynchronous),
            phase,
-           module ? module->name : "",
+           name_of_module(module),
            nullptr};
   Json more = Json::object();
   const std::string reduction = lower(call.reduction);
   if (!reduction.empty() && reduction != "sum") more["op"] = reduction;
+  const bool to_one = call.kind == OperationKind::send || call.kind == OperationKind::receive;
+  if (to_one) {
+    row[5] = nullptr;
+    more["peer"] = all_.all()[call.group.value].ranks[static_cast<std::size_t>(call.root)];
+  }
   if (c10d) more["c10d"] = 1;
   if (!more.empty()) row.push_back(more);
   rows_.push_back(std::move(row));

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <map>
 
 #include "core/pytorch/runtimes/record/schedule_recorder.h"
@@ -50,12 +52,14 @@ class ParallelRun final : private eager::ProgramListener {
         allocator_({}, {.total{std::int64_t{80} << 30}}, device_),
         player_({.schedule = recorder_.schedule(), .allocator = &allocator_, .device = device_}),
         groups_(given.at("world").get<int>(), rank),
-        clips_(!given.at("clip").is_null()) {
+        clips_(!given.at("clip").is_null()),
+        pipelined_(!given.at("schedule").is_null()) {
     session_.observe(recorder_);
     recorder_.listen(*this);
     training_.emplace(session_, groups_, parallel_settings(given));
     log_.emplace(groups_, groups_of(*training_, groups_));
     session_.observe(*log_);
+    if (pipelined_) log_->name_stages();
   }
 
   Json result() {
@@ -109,14 +113,21 @@ class ParallelRun final : private eager::ProgramListener {
 
   Json iterate() {
     Json snapshots = Json::object();
-    training_->iteration([&](Moment moment, int) {
+    const auto watch = [&](const char* what, int stage, int micro_batch) {
+      const std::string name(what);
+      log_->phase(name == "schedule" ? name : fmt::format("{} s{} m{}", name, stage, micro_batch));
+    };
+    const auto probe = [&](Moment moment, int) {
       catch_up();
       const Point point = point_of(moment);
       if (moment == Moment::start) allocator_.reset_peaks();
       if (point.snapshot) snapshots[point.snapshot] = gauges(allocator_.statistics());
       const bool steps_next = moment == Moment::backward && !clips_;
-      log_->phase(steps_next ? "optimizer" : point.phase);
-    });
+      log_->phase(steps_next                              ? "optimizer"
+                  : pipelined_ && moment == Moment::start ? "schedule"
+                                                          : point.phase);
+    };
+    training_->iteration(probe, watch);
     return snapshots;
   }
 
@@ -138,7 +149,7 @@ class ParallelRun final : private eager::ProgramListener {
   eager::ScheduleRecorder recorder_;
   ProgramPlayer player_;
   eager::ProcessGroups groups_;
-  bool clips_;
+  bool clips_, pipelined_;
   std::optional<eager::parallel::ParallelTraining> training_;
   std::optional<ParallelLog> log_;
 };

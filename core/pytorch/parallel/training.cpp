@@ -47,6 +47,27 @@ void to_empty(Session& s, Module& module, std::map<const TensorImpl*, ParameterL
   for (Module::NamedTensor& own : module.buffers) own.tensor = fresh(s, own.tensor);
 }
 
+/// FSDPModule.finalize_backward: gradients of all groups are reduced, the last one's first and the
+/// root's at the end, and waited for.
+void finalize_backward(Session& s, fsdp2::FullySharded& sharded, fsdp2::State& root) {
+  const auto reduce = [&](fsdp2::State& state) {
+    if (!state.group()) return;
+    state.group()->post_backward(s);
+    state.group()->set_training_state(fsdp2::TrainingState::idle);
+  };
+  const auto& states = sharded.states();
+  for (auto state = states.rbegin(); state != states.rend(); ++state)
+    if (state->get() != &root) reduce(**state);
+  reduce(root);
+  fsdp2::CommContext& comm = root.comm();
+  comm.wait_for_reductions(s);
+  for (const auto& state : states)
+    if (state->group()) state->group()->finalize_backward(s);
+  comm.release_all_gather_on_current_stream(s);
+  comm.post_forward_order.clear();
+  comm.release_reduce_scatter_inputs(s);
+}
+
 }  // namespace
 
 ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
@@ -81,6 +102,7 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
     to_empty(s_, *model_, layouts_, sharded_ != nullptr);
     if (sharded_) sharded_->reset_sharded_params();
   }
+  if (mesh_.size("pp") > 1) make_stage();
   optimizer_ = std::make_unique<ParameterOptimizer>(parameters(), settings_.optimizer);
   if (!sharded_ && tensor_axis_.group)
     optimizer_->read_gradients_through(
@@ -101,6 +123,12 @@ void ParallelTraining::make_model() {
                        .attention = {},
                        .feed_forward = {},
                        .pending = &pending_};
+  if (const int stages = mesh_.size("pp"); stages > 1) {
+    const int stage = mesh_.group("pp").rank;
+    const std::int64_t layers = settings_.shape.layers / stages;
+    options.part = {.first = stage == 0, .last = stage + 1 == stages, .layers = {}};
+    for (std::int64_t i = 0; i < layers; ++i) options.part.layers.push_back(stage * layers + i);
+  }
   if (context_axis_.group)
     options.attention = [axis = context_axis_, ring = settings_.ring](Session& in, Tensor query,
                                                                       Tensor key, Tensor value) {
@@ -160,10 +188,7 @@ void ParallelTraining::parallelize_block(Module& block) {
   gather_first_input(tensor_axis_, feed_forward);
 }
 
-void ParallelTraining::apply_tensor_parallel() {
-  const bool sequence = settings_.sequence_parallel;
-  const Placement activations = sequence ? shard(1) : replicated;
-  Module& embedding = model_->child("tok_embeddings");
+void ParallelTraining::parallelize_embedding(Module& embedding, Placement activations) {
   if (settings_.embedding == EmbeddingStyle::rowwise) {
     rowwise_embedding(s_, tensor_axis_, embedding, activations);
     note_layout(embedding, of_rowwise_embedding);
@@ -171,17 +196,28 @@ void ParallelTraining::apply_tensor_parallel() {
     colwise_embedding(s_, tensor_axis_, embedding, activations);
     note_layout(embedding, of_colwise_embedding);
   }
+}
+
+void ParallelTraining::parallelize_output(Module& norm, Module& output, Placement activations) {
+  const bool sequence = settings_.sequence_parallel;
   if (sequence) {
-    sequence_parallel(tensor_axis_, model_->child("norm"));
-    note_layout(model_->child("norm"), of_norm);
+    sequence_parallel(tensor_axis_, norm);
+    note_layout(norm, of_norm);
   }
-  Module& output = model_->child("output");
   const bool split = settings_.loss_parallel;
   colwise_linear(s_, tensor_axis_, output,
                  {.input = activations,
                   .input_is_distributed = sequence,
                   .output = {.placement = split ? shard(-1) : replicated, .local = !split}});
   note_layout(output, of_colwise);
+}
+
+void ParallelTraining::apply_tensor_parallel() {
+  const Placement activations = settings_.sequence_parallel ? shard(1) : replicated;
+  if (model_->children.front().name == "tok_embeddings")
+    parallelize_embedding(model_->child("tok_embeddings"), activations);
+  if (model_->children.back().name == "output")
+    parallelize_output(model_->child("norm"), model_->child("output"), activations);
   for (const Module::Child& block : model_->child("layers").children)
     parallelize_block(*block.module);
 }
@@ -320,7 +356,65 @@ void ParallelTraining::micro_batch(int number, const Tensors& batch, const Probe
   probe(Moment::backward, number);
 }
 
-void ParallelTraining::iteration(const Probe& probe) {
+void ParallelTraining::make_stage() {
+  const bool split = settings_.sequence_parallel && tensor_axis_.group;
+  const std::int64_t rows = settings_.batch / settings_.micro_batches;
+  const std::int64_t length =
+      split ? settings_.length / tensor_axis_.group->size() : settings_.length;
+  fsdp2::State* root = sharded_ ? sharded_->state_of(*model_) : nullptr;
+  // set_manual_backward_finalization: no backward waits for reductions.
+  if (root) root->set_is_last_backward(false);
+  const auto leave_gradients = [this, root] {
+    if (!root) return;
+    sharded_->set(*model_, [](fsdp2::GroupSwitches& switches) {
+      switches.reshard_after_backward = false;
+      switches.reduce_grads = switches.all_reduce_grads = false;
+    });
+  };
+  const auto finish = [this, root] {
+    if (root) {
+      sharded_->set(*model_, [](fsdp2::GroupSwitches& switches) {
+        switches.reshard_after_backward = true;
+        switches.reduce_grads = switches.all_reduce_grads = true;
+      });
+      finalize_backward(s_, *sharded_, *root);
+    }
+    const NoGrad no_grad(s_);
+    for (const Tensor& parameter : parameters())
+      if (parameter.grad().defined()) div_(s_, parameter.grad(), Number(settings_.micro_batches));
+  };
+  stage_ = std::make_unique<PipelineStage>(
+      s_, StageSetup{.schedule = settings_.schedule,
+                     .micro_batches = settings_.micro_batches,
+                     .group = &mesh_.group("pp"),
+                     .module = model_.get(),
+                     .activation = {rows, length, settings_.shape.dim},
+                     .dtype = settings_.mixed_precision.param_dtype.value_or(settings_.dtype),
+                     .loss =
+                         [this](Session&, const Tensor& output, int micro_batch) {
+                           return loss_of(output, targets_[static_cast<std::size_t>(micro_batch)]);
+                         },
+                     .before_backward = leave_gradients,
+                     .after_step = finish});
+}
+
+void ParallelTraining::pipeline_step(const Tensors& batch, const StageWatcher& watch) {
+  targets_ = chunk(s_, batch[1], settings_.micro_batches, 0);
+  stage_->step(chunk(s_, batch[0], settings_.micro_batches, 0), watch);
+  targets_.clear();
+}
+
+void ParallelTraining::update(const Probe& probe) {
+  const int last = settings_.micro_batches - 1;
+  if (settings_.clips) clip();
+  if (settings_.clips) probe(Moment::clip, last);
+  optimizer_->step(s_);
+  probe(Moment::step, last);
+  if (settings_.float8.precompute_scale) precompute_float8_scales();
+  optimizer_->zero_grad(s_);
+}
+
+void ParallelTraining::iteration(const Probe& probe, const StageWatcher& watch) {
   probe(Moment::start, 0);
   Tensors batch{ids_, labels_};
   std::optional<ContextParallelScope> scope;
@@ -329,16 +423,18 @@ void ParallelTraining::iteration(const Probe& probe) {
     scope.emplace(s_, context_axis_, settings_.ring, batch,
                   std::vector<Tensor*>{&model_->buffer("cos"), &model_->buffer("sin")});
   }
+  Tensors parts = scope ? scope->inputs() : batch;
   const int last = settings_.micro_batches - 1;
-  for (int number = 0; number <= last; ++number)
-    micro_batch(number, scope ? scope->inputs() : batch, probe);
+  if (stage_) {
+    pipeline_step(
+        parts, watch ? watch : [](const char*, int, int) {});
+    probe(Moment::backward, last);
+  } else {
+    for (int number = 0; number <= last; ++number) micro_batch(number, parts, probe);
+  }
   scope.reset();
-  if (settings_.clips) clip();
-  if (settings_.clips) probe(Moment::clip, last);
-  optimizer_->step(s_);
-  probe(Moment::step, last);
-  if (settings_.float8.precompute_scale) precompute_float8_scales();
-  optimizer_->zero_grad(s_);
+  update(probe);
+  parts.clear();
   batch.clear();
   probe(Moment::zero_grad, last);
 }

@@ -16,6 +16,7 @@
 #include "core/pytorch/parallel/float8.h"
 #include "core/pytorch/parallel/llama.h"
 #include "core/pytorch/parallel/moe.h"
+#include "core/pytorch/parallel/pipeline.h"
 #include "core/pytorch/parallel/ring_attention.h"
 #include "core/pytorch/parallel/styles.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
@@ -28,9 +29,9 @@ enum class EmbeddingStyle : std::uint8_t { rowwise, colwise };
 
 struct ParallelSettings {
   LlamaShape shape;
-  /// From the outermost to the innermost: dp_replicate, dp_shard, cp, tp. Experts have a mesh of
-  /// their own over the same ranks. FSDP2 shards over
-  /// dp_shard, and over cp with it; without dp_shard nothing is sharded by data.
+  /// From the outermost to the innermost: pp, dp_replicate, dp_shard, cp, tp. Experts have a mesh
+  /// of their own over the same ranks. FSDP2 shards over dp_shard, and over cp with it; without
+  /// dp_shard nothing is sharded by data.
   std::vector<MeshAxis> mesh;
   std::int64_t batch = 1;        ///< sequences of a rank
   std::int64_t length = 1;       ///< tokens of a sequence, all of them
@@ -47,7 +48,9 @@ struct ParallelSettings {
   Float8Settings float8;  ///< of all linear layers except output
   OptimizerSettings optimizer;
   bool clips = false;
-  int micro_batches = 1;  ///< of a step; the gradients of each are reduced
+  /// Of a step: the gradients of each are reduced, or with pp those of all at once.
+  int micro_batches = 1;
+  PipelineSchedule schedule = PipelineSchedule::gpipe;  ///< of an axis pp; `batch` is all of it
 };
 
 /// The model and all that trains it.
@@ -61,7 +64,8 @@ class ParallelTraining {
   ParallelTraining(const ParallelTraining&) = delete;
   ParallelTraining& operator=(const ParallelTraining&) = delete;
 
-  void iteration(const Probe& probe);
+  /// `watch` is told of the stage's forwards and backwards, with an axis pp.
+  void iteration(const Probe& probe, const StageWatcher& watch = {});
 
   Module& module() { return *model_; }
   const ParallelSettings& settings() const { return settings_; }
@@ -82,10 +86,15 @@ class ParallelTraining {
   void apply_tensor_parallel();
   void apply_checkpointing();
   void apply_fully_shard();
+  void parallelize_embedding(Module& embedding, Placement activations);
+  void parallelize_output(Module& norm, Module& output, Placement activations);
   void parallelize_block(Module& block);
   void shard_experts(Module& block, fsdp2::Options& options);
   void note_layout(const Module& module, ParameterLayout layout);
   const ParameterLayout* layout_of(const Tensor& parameter) const;
+  void make_stage();
+  void pipeline_step(const Tensors& batch, const StageWatcher& watch);
+  void update(const Probe& probe);
   void micro_batch(int number, const Tensors& batch, const Probe& probe);
   Tensor loss_of(const Tensor& logits, const Tensor& labels);
   Tensor summed_norms(const Tensor& norms, const MeshAxisContext& axis);
@@ -110,6 +119,8 @@ class ParallelTraining {
   std::unique_ptr<fsdp2::FullySharded> sharded_;
   fsdp2::MeshInfoRef fsdp_mesh_, expert_fsdp_mesh_;
   std::unique_ptr<ParameterOptimizer> optimizer_;
+  std::unique_ptr<PipelineStage> stage_;
+  Tensors targets_;  ///< labels of the micro-batches of a pipeline's step
   Tensor ids_, labels_;
 };
 
