@@ -48,16 +48,6 @@ void compare_peaks(Outcome& outcome, const std::string& path, const Json& expect
          got[i].at("allocated"));
 }
 
-/// What is allocated at each point of each iteration.
-void compare_points(Outcome& outcome, const std::string& path, const Json& expected,
-                    const Json& got) {
-  note(outcome, path + "memory.after_init", expected.at("after_init")[0], got.at("after_init")[0]);
-  for (std::size_t i = 0; i < expected.at("iterations").size(); ++i)
-    for (const auto& [point, figures] : expected.at("iterations")[i].items())
-      note(outcome, fmt::format("{}memory.iterations[{}].{}", path, i, point), figures[0],
-           got.at("iterations")[i].at(point)[0]);
-}
-
 void compare_rank(Outcome& outcome, const std::string& path, const Json& expected, const Json& got,
                   const Options& options) {
   for (const std::string& field : exact_fields) {
@@ -67,8 +57,6 @@ void compare_rank(Outcome& outcome, const std::string& path, const Json& expecte
   }
   if (!options.leaves_out("peaks"))
     compare_peaks(outcome, path, expected.at("peaks"), got.at("peaks"));
-  if (!options.leaves_out("memory"))
-    compare_points(outcome, path, expected.at("memory"), got.at("memory"));
 }
 
 Outcome check(const std::filesystem::path& folder, const std::string& name,
@@ -90,7 +78,7 @@ std::vector<std::string> cases(const std::filesystem::path& folder) {
 
 Kind parallel_kind() {
   std::vector<std::string> fields = exact_fields;
-  fields.insert(fields.end(), {"peaks", "memory"});
+  fields.emplace_back("peaks");
   return {.name = "parallel", .fields = fields, .cases = cases, .check = check};
 }
 

@@ -65,7 +65,6 @@ class ParallelRun final : private eager::ProgramListener {
   Json result() {
     catch_up();
     Json result = Json::object();
-    const Json after_init = gauges(allocator_.statistics());
     Json iterations = Json::array(), rows = Json::array(), counts = Json::array(),
          peaks = Json::array();
     for (int i = 0; i < 2; ++i) {
@@ -80,7 +79,6 @@ class ParallelRun final : private eager::ProgramListener {
     note_sizes(result);
     result["counts"] = counts;
     result["peaks"] = peaks;
-    result["memory"] = {{"after_init", after_init}, {"iterations", iterations}};
     result["collectives"] = rows;
     return result;
   }

@@ -62,8 +62,10 @@ Tensor look_up_own_rows(Session& s, const Tensor& weight, const Tensor& ids, std
                                                          Tensors& gradients) -> Tensors {
     static constexpr Operator op{"aten.embedding_dense_backward.default", OperatorKind::indexing};
     const Tensor kept = node.saved(in, "indices");
-    const Tensor gradient = allocate(in, like(gradients[0]), {rows, gradients[0].size(-1)});
+    Tensor gradient = allocate(in, like(gradients[0]), {rows, gradients[0].size(-1)});
     dispatched(in, op, {&gradients[0], &kept}, {&gradient});
+    const InputMetadata& leaf = node.next_edges()[0].node->inputs()[0];
+    if (!leaf.any_dtype) gradient = to(in, std::move(gradient), leaf.dtype);
     return {narrow(in, gradient, 0, 0, own_rows)};  // of a storage of all rows
   };
   const NodeRef node = make_node(s, "EmbeddingBackward0", {&weight}, formula);
