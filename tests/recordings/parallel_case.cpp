@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/model/huggingface.h"
+#include "core/pytorch/engine/models/make_module.h"
 #include "tests/recordings/parallel.h"
 
 namespace shardscope::recordings {
@@ -55,6 +57,24 @@ Float8Settings float8_of(const Json& given) {
           .precompute_scale = given.value("precompute_scale", false)};
 }
 
+/// hf_llama of record.py.
+std::shared_ptr<eager::Module> transformers_llama(eager::Session& meta, const LlamaShape& shape,
+                                                  Dtype dtype) {
+  const Json spec{{"model_type", "llama"},
+                  {"architectures", {"LlamaForCausalLM"}},
+                  {"vocab_size", shape.vocab},
+                  {"hidden_size", shape.dim},
+                  {"intermediate_size", shape.hidden},
+                  {"num_hidden_layers", shape.layers},
+                  {"num_attention_heads", shape.heads},
+                  {"num_key_value_heads", shape.kv_heads},
+                  {"tie_word_embeddings", false},
+                  {"use_cache", false}};
+  const JsonValue config = JsonValue::parse(spec.dump(), "config");
+  const Model model = model_of_config(config, {.class_name = "LlamaForCausalLM", .dtype = dtype});
+  return eager::make_module(meta, model, config, eager::usual_settings(model));
+}
+
 [[noreturn]] void not_expressed(const std::string& what) {
   throw Error({.where = "case", .what = what + " is not expressed here", .way_out = {}});
 }
@@ -95,12 +115,19 @@ ParallelSettings parallel_settings(const Json& c) {
     not_expressed("the pipeline " + schedule.get<std::string>());
   if (c.at("float8").is_object() && c.at("float8").value("tp", false))
     not_expressed("float8 between tensor parallel layers");
-  if (c.at("plan") != "plain") not_expressed("the plan " + c.at("plan").get<std::string>());
-  return {.shape = shape_of(c.at("model")),
+  const LlamaShape shape = shape_of(c.at("model"));
+  const Dtype dtype = dtype_of(c.at("param_dtype"));
+  std::function<std::shared_ptr<eager::Module>(eager::Session&)> transformers_model;
+  if (c.at("plan") == "transformers")
+    transformers_model = [=](eager::Session& meta) {
+      return transformers_llama(meta, shape, dtype);
+    };
+  return {.shape = shape,
+          .transformers_model = transformers_model,
           .mesh = axes_of(c.at("mesh")),
           .batch = c.at("B"),
           .length = c.at("T"),
-          .dtype = dtype_of(c.at("param_dtype")),
+          .dtype = dtype,
           .mixed_precision = precision_of(c.at("mp")),
           .sequence_parallel = c.at("sp"),
           .loss_parallel = c.at("loss_parallel"),

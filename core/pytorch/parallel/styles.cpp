@@ -100,7 +100,7 @@ void colwise_linear(Session& s, const MeshAxisContext& axis, Module& module,
   Tensor& weight = module.parameter("weight");
   const std::int64_t whole = weight.size(0);
   cut(s, axis, weight, 0);
-  module.forward_pre_hooks.push_back([=](Session& in, Module& me, Arguments& arguments) {
+  module.forward_pre_hooks.push_back([=](Session& in, Module&, Arguments& arguments) {
     Tensor& input = arguments.tensors[0];
     if (!style.input_is_distributed)
       input = from_local(in, axis, input, style.input,
@@ -119,7 +119,7 @@ void colwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, 
 
 void rowwise_linear(Session& s, const MeshAxisContext& axis, Module& module, Placement output) {
   cut(s, axis, module.parameter("weight"), 1);
-  module.forward_pre_hooks.push_back([=](Session& in, Module& me, Arguments& arguments) {
+  module.forward_pre_hooks.push_back([=](Session& in, Module&, Arguments& arguments) {
     arguments.tensors[0] = from_local(in, axis, arguments.tensors[0], shard(-1), shard(-1));
   });
   module.forward_hooks.push_back(leaves_as(axis, partial, {output}));
@@ -136,7 +136,7 @@ void rowwise_embedding(Session& s, const MeshAxisContext& axis, Module& module, 
 }
 
 void sequence_parallel(const MeshAxisContext& axis, Module& module) {
-  module.forward_pre_hooks.push_back([=](Session& s, Module& me, Arguments& arguments) {
+  module.forward_pre_hooks.push_back([=](Session& s, Module&, Arguments& arguments) {
     axis.pending->wait(s, arguments.tensors[0]);
     arguments.tensors[0] = from_local(s, axis, arguments.tensors[0], shard(1), shard(1));
   });

@@ -88,7 +88,8 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
     shard_axis_.group =
         mesh_.size("cp") > 1 ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
   if (settings_.float8.recipe != Float8Recipe::none) apply_float8(*model_);
-  if (tensor_axis_.group) apply_tensor_parallel();
+  if (tensor_axis_.group && settings_.transformers_model) apply_transformers_plan(*model_);
+  if (tensor_axis_.group && !settings_.transformers_model) apply_tensor_parallel();
   if (settings_.checkpoint_every > 0) apply_checkpointing();
   if (mesh_.has("dp_shard")) {
     sharded_ = std::make_unique<fsdp2::FullySharded>(s_, groups);
@@ -116,6 +117,11 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
 }
 
 void ParallelTraining::make_model() {
+  if (settings_.transformers_model) {
+    maker_ = std::make_unique<Session>(SessionSettings{.device = Device::meta});
+    model_ = settings_.transformers_model(*maker_);
+    return;
+  }
   LlamaOptions options{.shape = settings_.shape,
                        .part = {},
                        .length = settings_.length,
@@ -222,6 +228,35 @@ void ParallelTraining::apply_tensor_parallel() {
     parallelize_block(*block.module);
 }
 
+/// base_model_tp_plan and _tp_plan of transformers 5.23's Llama.
+void ParallelTraining::apply_transformers_plan(Module& module) {
+  for (const Module::Child& child : module.children) {
+    Module& own = *child.module;
+    apply_transformers_plan(own);
+    if (child.name == "embed_tokens") parallelize_embedding(own, replicated);
+    if (child.name == "o_proj" || child.name == "down_proj") {
+      rowwise_linear(s_, tensor_axis_, own, replicated);
+      note_layout(own, of_rowwise);
+    } else if (child.name == "lm_head") {
+      colwise_linear(s_, tensor_axis_, own, {.output = {.placement = replicated}});
+      note_layout(own, of_colwise);
+    } else if (child.name.ends_with("_proj")) {
+      colwise_linear(s_, tensor_axis_, own, {});
+      note_layout(own, of_colwise);
+    } else if (child.name != "embed_tokens") {
+      continue;
+    }
+    own.forward_hooks.push_back([this](Session& in, Module&, const Arguments&, Tensors& outputs) {
+      pending_.wait(in, outputs[0]);
+    });
+  }
+}
+
+Tensor ParallelTraining::logits_of(const Tensor& ids) {
+  if (!settings_.transformers_model) return call_one(s_, *model_, {ids});
+  return call(s_, *model_, {ids, Tensor(), Tensor()})[1];
+}
+
 void ParallelTraining::apply_float8(Module& module) {
   for (const Module::Child& child : module.children) {
     if (child.module->class_name != "Linear" || child.module->name == "output") {
@@ -251,6 +286,11 @@ void ParallelTraining::precompute_float8_scales() {
 }
 
 void ParallelTraining::apply_checkpointing() {
+  if (settings_.transformers_model) {
+    for (const Module::Child& block : model_->child("model").child("layers").children)
+      checkpoint_forward(*block.module, settings_.checkpoint);
+    return;
+  }
   std::vector<Module::Child>& blocks = model_->child("layers").children;
   for (std::size_t i = 0; i < blocks.size();
        i += static_cast<std::size_t>(settings_.checkpoint_every))
@@ -344,7 +384,7 @@ void ParallelTraining::clip() {
 void ParallelTraining::micro_batch(int number, const Tensors& batch, const Probe& probe) {
   Tensor loss;
   {
-    Tensor logits = call_one(s_, *model_, {batch[0]});
+    Tensor logits = logits_of(batch[0]);
     probe(Moment::forward, number);
     loss = loss_of(logits, batch[1]);
     logits.reset();

@@ -29,6 +29,9 @@ enum class EmbeddingStyle : std::uint8_t { rowwise, colwise };
 
 struct ParallelSettings {
   LlamaShape shape;
+  /// A Llama of transformers in the place of torchtitan's, made on the meta device, and
+  /// parallelized by its own tp_plan.
+  std::function<std::shared_ptr<Module>(Session& meta)> transformers_model = {};
   /// From the outermost to the innermost: pp, dp_replicate, dp_shard, cp, tp. Experts have a mesh
   /// of their own over the same ranks. FSDP2 shards over dp_shard, and over cp with it; without
   /// dp_shard nothing is sharded by data.
@@ -81,6 +84,8 @@ class ParallelTraining {
 
  private:
   void make_model();
+  void apply_transformers_plan(Module& module);
+  Tensor logits_of(const Tensor& ids);
   void apply_float8(Module& module);
   void precompute_float8_scales();
   void apply_tensor_parallel();
@@ -106,6 +111,7 @@ class ParallelTraining {
   Pending pending_;
   std::unique_ptr<DeviceMesh> expert_mesh_;
   MeshAxisContext tensor_axis_, context_axis_, expert_axis_, shard_axis_;
+  std::unique_ptr<Session> maker_;  ///< of what is made on the meta device
   std::shared_ptr<Module> model_;
   std::map<const TensorImpl*, ParameterLayout> layouts_;  // looked up, never walked
   /// Weights that are cast before they are gathered, in the order of modules().
