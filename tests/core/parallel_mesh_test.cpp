@@ -41,10 +41,10 @@ class FourRanks : public ::testing::Test {
   }
 
   ProcessGroups groups_{4, 2};
-  Pending pending_;
-  MeshAxisContext axis_{.group = &groups_.world(), .pending = &pending_};
   Issued issued_;
   Session session_;
+  Pending pending_;
+  MeshAxisContext axis_{.group = &groups_.world(), .pending = &pending_};
 };
 
 TEST(DeviceMesh, TheLastAxisVariesFastest) {
