@@ -43,6 +43,9 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"optimizer_implementation", pytorch.optimizer_implementation},
           {"dropout", pytorch.dropout},
           {"loss", pytorch.loss},
+          {"peft", pytorch.fine_tuning.peft},
+          {"quantization", pytorch.fine_tuning.quantization},
+          {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},
           {"allocator", pytorch.allocator}};
 }
 

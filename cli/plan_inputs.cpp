@@ -75,6 +75,7 @@ class Resolver {
     const Job job = job_of(job_options());
     planner::Inputs inputs = inputs_of(job, trained_model(job), JsonValue::parse("{}", ""));
     inputs.question.world = world_without_file();
+    if (!options_.job.seq) inputs.job.seq = usual_seq(inputs.model);
     fill_training(inputs);
     return inputs;
   }
@@ -93,7 +94,7 @@ class Resolver {
       sharding.ranks_per_node = profile_.ranks_per_node;
     PytorchScenario scenario = resolve(job, sharding, place);
     if (!options_.job.seq) {
-      job.seq = usual_seq(scenario.model);
+      job.seq = usual_seq(base_of(scenario));
       scenario = resolve(job, sharding, place);
     }
     planner::Inputs inputs = inputs_of(scenario.job, scenario.model, scenario.config);
@@ -102,7 +103,8 @@ class Resolver {
     inputs.question.training = {.loop = setup.loop,
                                 .session = setup.session,
                                 .model = setup.model,
-                                .through_accelerate = true};
+                                .through_accelerate = true,
+                                .fine_tuning = setup.fine_tuning};
     if (options_.has_file()) inputs.given = given_of(std::move(scenario.training));
     fill_training(inputs);
     return inputs;
@@ -149,7 +151,6 @@ class Resolver {
   }
 
   void fill_training(planner::Inputs& inputs) const {
-    if (!options_.job.seq) inputs.job.seq = usual_seq(inputs.model);
     planner::Training& training = inputs.question.training;
     training.length = inputs.job.seq;
     training.optimizer = inputs.job.optimizer;
@@ -168,6 +169,8 @@ class Resolver {
       precisions = {TrainingPrecision::fp32};
     } else {
       precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32};
+      // The base is loaded in one dtype.
+      if (inputs.question.training.fine_tuning) precisions.pop_back();
     }
     std::vector<std::string_view> names;
     for (const TrainingPrecision precision : precisions) names.push_back(name_of(precision));

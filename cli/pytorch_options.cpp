@@ -48,6 +48,16 @@ constexpr std::array<Choice<AttentionSwitches>, 4> sdpa_kernels{
 constexpr std::array<Choice<OptimizerRule>, 3> optimizers{
     {{"adamw", OptimizerRule::adamw}, {"adam", OptimizerRule::adam}, {"sgd", OptimizerRule::sgd}}};
 
+/// Names of TrainingArguments' optim and of bitsandbytes' classes.
+constexpr std::array<Choice<eager::BitsAndBytesOptimizer>, 7> bitsandbytes_optimizers{
+    {{"adamw_8bit", {.bits = 8}},
+     {"adamw_bnb_8bit", {.bits = 8}},
+     {"adamw_bnb_32bit", {.bits = 32}},
+     {"paged_adamw", {.bits = 32, .paged = true}},
+     {"paged_adamw_32bit", {.bits = 32, .paged = true}},
+     {"paged_adamw_8bit", {.bits = 8, .paged = true}},
+     {"paged_adamw_bnb_8bit", {.bits = 8, .paged = true}}}};
+
 constexpr std::array<Choice<OptimizerImplementation>, 3> implementations{
     {{"foreach", OptimizerImplementation::foreach},
      {"fused", OptimizerImplementation::fused},
@@ -102,6 +112,16 @@ void apply_attention(const PytorchOptions& options, const GpuKind& gpu, const Mo
 void apply_optimizer(const PytorchOptions& options, const JobOptions& given, const Job& job,
                      eager::TrainingSetup& setup) {
   eager::OptimizerSettings& optimizer = setup.loop.optimizer;
+  if (is_of_bitsandbytes(given.optimizer)) {
+    planner::set_optimizer(job.optimizer, OptimizerRule::adamw, optimizer);
+    optimizer.bitsandbytes = chosen(bitsandbytes_optimizers, *given.optimizer, "--optimizer");
+    if (options.optimizer_implementation)
+      throw Error({.where = "--optimizer-implementation",
+                   .what = fmt::format("{} is bitsandbytes', which has one of its own",
+                                       *given.optimizer),
+                   .way_out = "leave it out"});
+    return;
+  }
   const OptimizerRule rule = given.optimizer ? chosen(optimizers, *given.optimizer, "--optimizer")
                              : job.optimizer.kind == OptimizerKind::sgd ? OptimizerRule::sgd
                                                                         : OptimizerRule::adamw;
@@ -109,6 +129,15 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
   if (options.optimizer_implementation)
     optimizer.implementation =
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
+}
+
+/// DeepSpeed's optimizers keep masters of their own; bitsandbytes' states are not modelled there.
+void check_engine(const eager::TrainingSetup& setup) {
+  if (setup.loop.optimizer.bitsandbytes &&
+      std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
+    throw Error({.where = "--optimizer",
+                 .what = "bitsandbytes' optimizers under DeepSpeed are not modelled",
+                 .way_out = "give adamw, or another runtime"});
 }
 
 /// An engine counts micro-batches and clips itself.
@@ -121,6 +150,11 @@ void apply_to_engine(const JobOptions& given, const Job& job, eager::TrainingSet
 
 }  // namespace
 
+bool is_of_bitsandbytes(const std::optional<std::string>& optimizer) {
+  return optimizer && std::any_of(bitsandbytes_optimizers.begin(), bitsandbytes_optimizers.end(),
+                                  [&](const auto& row) { return row.first == *optimizer; });
+}
+
 void PytorchOptions::refuse_under_native() const {
   const std::pair<bool, std::string_view> foreign[] = {
       {pytorch.has_value(), "--pytorch"},
@@ -129,6 +163,9 @@ void PytorchOptions::refuse_under_native() const {
       {transformers && *transformers != "5", "--transformers"},
       {dropout && *dropout != "off", "--dropout"},
       {loss && *loss != "outside", "--loss"},
+      {fine_tuning.peft.has_value(), "--peft"},
+      {fine_tuning.quantization.has_value(), "--quantization"},
+      {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
       {allocator.has_value(), "--allocator"}};
   for (const auto& [is_given, name] : foreign)
     if (is_given)
@@ -155,6 +192,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"model|outside",
                   "model: the model computes the loss from labels. outside: cross-entropy after "
                   "the model (default: model)"});
+  declare_fine_tuning_options(command, options.fine_tuning);
 }
 
 void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
@@ -170,6 +208,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);
   apply_optimizer(options, given, job, setup);
+  check_engine(setup);
   apply_to_engine(given, job, setup);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/fine_tuning_options.h"
 #include "cli/job_options.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
 
@@ -13,11 +14,15 @@ namespace shardscope {
 struct PytorchOptions {
   std::optional<std::string> pytorch, transformers, attention, optimizer_implementation, dropout,
       loss;
+  FineTuningOptions fine_tuning;
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 
   /// Throws Error naming an option that the native runtime has one value of.
   void refuse_under_native() const;
 };
+
+/// "adamw_8bit", "paged_adamw_32bit", ...: of PyTorch's runtimes alone.
+bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
 
 void declare_pytorch_options(Command& command, PytorchOptions& options);
 

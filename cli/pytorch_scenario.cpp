@@ -24,7 +24,7 @@ JobOptions sizes_of(const JobOptions& given) {
 
 /// What plans know of optimizers: how many states a parameter has.
 JobOptions with_planned_optimizer(JobOptions given) {
-  if (given.optimizer == "adam") given.optimizer = "adamw";
+  if (given.optimizer == "adam" || is_of_bitsandbytes(given.optimizer)) given.optimizer = "adamw";
   return given;
 }
 
@@ -77,9 +77,10 @@ eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
   }
 }
 
+/// Of a model that is fine-tuned, transformers checkpoints its own layers.
 void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scenario) {
   const auto& text = question.job.checkpointing;
-  if (!text) return;
+  if (!text || scenario.training.setup.fine_tuning) return;
   if (!scenario.training.setup.checkpointing.modules.empty())
     throw Error({.where = "--checkpointing",
                  .what = "the configuration file turns activation checkpointing on already",
@@ -90,7 +91,7 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
 
 /// A table of positions ends where the GPU's indexing would fail.
 void check_length(const PytorchScenario& scenario) {
-  const std::optional<Decoder>& decoder = scenario.model.decoder;
+  const std::optional<Decoder>& decoder = base_of(scenario).decoder;
   const std::int64_t length = scenario.training.setup.loop.length;
   if (!decoder || !decoder->position_embedding || length <= decoder->max_positions) return;
   throw Error({.where = "--seq",
@@ -145,6 +146,11 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   PytorchScenario scenario{.job = job,
                            .model = trained_model(job, model_options(question)),
                            .config = std::move(config)};
+  auto tuning = fine_tuning_of(question.pytorch.fine_tuning, question.job, scenario.model,
+                               scenario.config, scenario.training.assumed);
+  if (tuning)
+    scenario.model = eager::fine_tuned_model(
+        {scenario.config, eager::usual_settings(scenario.model), *tuning});
   JobOptions for_runtime = with_planned_optimizer(question.job);
   for_runtime.model = job.model.string();
   const RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
@@ -154,6 +160,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   scenario.training.strategy = plan.strategy;
   scenario.training.precision = plan.precision;
   scenario.training.setup = setup_of(scenario.model, choice);
+  if (tuning)
+    apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);
   apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.model,
@@ -165,6 +173,11 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
     scenario.training.assumed.push_back(text);
   for (const std::string& text : scenario.model.assumed) scenario.training.assumed.push_back(text);
   return scenario;
+}
+
+const Model& base_of(const PytorchScenario& scenario) {
+  const auto& tuning = scenario.training.setup.fine_tuning;
+  return tuning ? *tuning->base : scenario.model;
 }
 
 Schedule schedule_of(const PytorchScenario& scenario) {

@@ -24,13 +24,16 @@ struct PytorchQuestion {
 
 struct PytorchScenario {
   Job job;
-  Model model;
+  Model model;  ///< as it is trained: with adapters, where there are any
   JsonValue config;  ///< the config.json that it was made from
   planner::PytorchTraining training;
 };
 
 /// Compute capability of the profile's devices. Throws Error for a profile that is no GPU's.
 GpuKind gpu_of(const HardwareProfile& profile);
+
+/// The model that the config describes, without adapters.
+const Model& base_of(const PytorchScenario& scenario);
 
 /// Throws Error naming option, key or file: what the real libraries refuse, and what is not
 /// modelled.

@@ -12,6 +12,7 @@
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/peak_explanation.h"
+#include "cli/phases_text.h"
 #include "cli/prediction.h"
 #include "cli/program_explanation.h"
 #include "cli/pytorch_options.h"
@@ -36,7 +37,7 @@ struct SimulateOptions {
   ShardingOptions sharding;
   PytorchOptions pytorch;
   std::optional<std::string> cluster, folder, margin, recording;
-  bool explain = false;
+  bool explain = false, phases = false;
 };
 
 std::string hardware_line(const HardwareChoice& hardware) {
@@ -125,6 +126,9 @@ ExitCode run_pytorch(SimulateOptions& options) {
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
+  std::vector<planner::PhaseMemory> phases;
+  if (options.phases)
+    phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile);
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const int world = training.setup.world;
@@ -134,15 +138,17 @@ ExitCode run_pytorch(SimulateOptions& options) {
     leave_in(folder, prediction, world, hardware.profile);
   }
   if (options.output.json) {
-    print(to_json(prediction.summary, "simulate") + "\n");
+    const std::string json = to_json(prediction.summary, "simulate");
+    print((options.phases ? with_phases(json, phases, prediction.summary) : json) + "\n");
   } else {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, prediction.summary.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
     print(answer_text(scenario, prediction, hardware.profile, options.explain, painter));
+    if (options.phases) print("\n" + phases_text(phases, prediction.summary, painter));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
-  return prediction.summary.fits ? ExitCode::done : ExitCode::no;
+  return prediction.summary.fits && all_fit(phases) ? ExitCode::done : ExitCode::no;
 }
 
 ExitCode run_torchtitan(const SimulateOptions& options) {
@@ -202,6 +208,10 @@ ExitCode run_simulate(SimulateOptions options) {
   if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
+  if (options.phases)
+    throw Error({.where = "--phases",
+                 .what = "the native runtime has one arena for all of its phases",
+                 .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
@@ -248,6 +258,8 @@ void declare_simulate(Command& command) {
   command.flag("--explain", options->explain,
                "shows what is alive at the peak, until when, which setting frees it, and the cost "
                "of collectives");
+  command.flag("--phases", options->phases,
+               "shows loading, wrapping, evaluating and saving beside training; all must fit");
   command.option("-o", options->folder, {"PATH", "run folder for summary, trace and pictures"});
   command.alone("--recording",
                 {"--cluster", "--rank", "--margin", "--json", "--quiet", "--color", "-o"});
@@ -272,6 +284,10 @@ void declare_simulate(Command& command) {
        {"shardscope simulate --runtime torchtitan --model examples/models/llama_3_8b "
         "--mesh shard=16,tensor=8 --seq 8192 --checkpointing full --cluster h100_sxm",
         "torchtitan's Llama, sharded over 16 groups of 8 tensor-parallel ranks"},
+       {"shardscope simulate --runtime ddp --world 1 --model examples/models/llama_3_8b "
+        "--quantization nf4,double --peft r=16,targets=all-linear --checkpointing full "
+        "--optimizer paged_adamw_8bit --seq 2048 --cluster h100_sxm --phases",
+        "QLoRA on one GPU, with every phase of the run"},
        {"shardscope simulate --job job.json --strategy zero1 --explain",
         "shows what is alive at the peak of a job under ZeRO-1"},
        {"shardscope simulate --job job.json -o runs/predicted --json",

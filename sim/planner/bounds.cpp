@@ -101,6 +101,8 @@ class ShardingBounder {
         deepspeed(result);
         break;
     }
+    // Sizes are of trained float parameters; of frozen and packed ones nothing is claimed.
+    if (inputs_.training.fine_tuning) return {};
     return result;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "core/model/model.h"
@@ -65,6 +66,8 @@ struct Training {
   /// The loop and Accelerator.prepare are accelerate's (core/config/configured_setup.h), so that
   /// its file of the same choice leads to the same figures.
   bool through_accelerate = false;
+  /// Of PyTorch's runtimes: the model that choices are of has adapters.
+  std::optional<eager::FineTuningSetup> fine_tuning = {};
 };
 
 /// Of PyTorch's runtimes and DeepSpeed. Throws as eager::requested_setup does.

@@ -7,11 +7,12 @@
 namespace shardscope::recordings {
 
 const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all{allocator_kind(),       collectives_kind(),   configs_kind(),
-                                     flat_parameters_kind(), kineto_kind(),        memory_kind(),
-                                     operators_kind(),       ops_kind(),           parallel_kind(),
-                                     parameters_kind(),      parameters_v4_kind(), pipeline_kind(),
-                                     snapshots_kind(),       traces_kind(),        training_kind()};
+  static const std::vector<Kind> all{allocator_kind(), collectives_kind(),     configs_kind(),
+                                     finetune_kind(),  flat_parameters_kind(), kineto_kind(),
+                                     memory_kind(),    operators_kind(),       ops_kind(),
+                                     parallel_kind(),  parameters_kind(),      parameters_v4_kind(),
+                                     pipeline_kind(),  snapshots_kind(),       traces_kind(),
+                                     training_kind()};
   return all;
 }
 

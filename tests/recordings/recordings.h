@@ -45,6 +45,7 @@ const std::vector<Kind>& kinds();
 Kind allocator_kind();
 Kind collectives_kind();
 Kind configs_kind();
+Kind finetune_kind();
 Kind flat_parameters_kind();
 Kind kineto_kind();
 Kind memory_kind();

@@ -161,6 +161,14 @@ Tensor vector_norm(Session& s, Tensor self, double, std::optional<Dtype> dtype) 
   return reduce(s, op, self, dtype.value_or(autocast_dtype(s, self)), {}, {});
 }
 
+Tensor vector_norm(Session& s, Tensor self, const Dims& dims) {
+  static constexpr Operator op{"aten.linalg_vector_norm.default", OperatorKind::reduction};
+  const LetGo let_go{self};
+  if (any_requires_grad(s, std::array{static_cast<const Tensor*>(&self)})) refuse_gradient(op.name);
+  const Dims sizes = reduced_sizes(self, reduced_dims(dims, self.dim()), false);
+  return reduce(s, op, self, autocast_dtype(s, self), sizes, {});
+}
+
 Tensor sum_to(Session& s, Tensor self, const Dims& sizes) {
   const LetGo let_go{self};
   if (sizes.empty()) return sum(s, std::move(self));

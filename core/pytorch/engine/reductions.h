@@ -21,6 +21,8 @@ Tensor max(Session& s, Tensor self);
 Tensor min(Session& s, Tensor self);
 /// torch.linalg.vector_norm of all elements.
 Tensor vector_norm(Session& s, Tensor self, double order = 2, std::optional<Dtype> dtype = {});
+/// torch.linalg.vector_norm over `dims`, of what requires no gradient.
+Tensor vector_norm(Session& s, Tensor self, const Dims& dims);
 /// at::sum_to: what is left when a broadcast is undone.
 Tensor sum_to(Session& s, Tensor self, const Dims& sizes);
 

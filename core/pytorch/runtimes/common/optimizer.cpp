@@ -44,6 +44,7 @@ Tensors ParameterOptimizer::read_gradients(Session& s, const Group& group) const
 void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
   const RecordFunction profiled(s);
   const NoGrad no_grad(s);
+  if (settings_.bitsandbytes) return bitsandbytes_step(s);
   if (settings_.rule != OptimizerRule::sgd) make_adam_states(s);
   for (Group& group : groups()) {
     if (settings_.rule == OptimizerRule::sgd)

@@ -1,8 +1,10 @@
-// torch.optim's Adam, AdamW and SGD, with the temporaries that each implementation makes.
+// torch.optim's Adam, AdamW and SGD with the temporaries that each implementation makes, and
+// bitsandbytes' AdamW.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "core/pytorch/engine/autograd.h"
@@ -13,6 +15,14 @@ enum class OptimizerRule : std::uint8_t { adamw, adam, sgd };
 /// foreach is PyTorch's default on CUDA, loop on the CPU.
 enum class OptimizerImplementation : std::uint8_t { foreach, fused, loop };
 
+/// bitsandbytes' optimizers: state of 8 or 32 bits, which large parameters keep in managed memory
+/// if it is paged. They update one parameter after the other, each with one kernel.
+struct BitsAndBytesOptimizer {
+  int bits = 8;
+  bool paged = false;
+  bool operator==(const BitsAndBytesOptimizer&) const = default;
+};
+
 /// Only what decides which operators run; learning rates do not.
 struct OptimizerSettings {
   OptimizerRule rule = OptimizerRule::adamw;
@@ -22,8 +32,9 @@ struct OptimizerSettings {
   /// Of adam and adamw with foreach or fused: steps are counted on the device, nothing is read
   /// back.
   bool capturable = false;
-  bool momentum = false;  ///< of sgd
-  bool nesterov = false;  ///< of sgd
+  bool momentum = false;                                   ///< of sgd
+  bool nesterov = false;                                   ///< of sgd
+  std::optional<BitsAndBytesOptimizer> bitsandbytes = {};  ///< of adam and adamw; absent: PyTorch's
   bool operator==(const OptimizerSettings&) const = default;
 };
 
@@ -38,7 +49,8 @@ struct FusedScaling {
 using GradientView =
     std::function<Tensor(Session& s, const Tensor& parameter, const Tensor& gradient)>;
 
-/// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15.
+/// One parameter group. Source: torch/optim/adam.py, adamw.py, sgd.py, optimizer.py of torch 2.15;
+/// optim/optimizer.py of bitsandbytes 0.50.2.
 class ParameterOptimizer {
  public:
   ParameterOptimizer(Tensors parameters, const OptimizerSettings& settings);
@@ -54,10 +66,16 @@ class ParameterOptimizer {
     Tensor first_moment;     ///< exp_avg; of sgd its momentum
     Tensor second_moment;    ///< exp_avg_sq
     Tensor greatest_moment;  ///< max_exp_avg_sq
+    /// Of bitsandbytes' 8 bits: absmax1 and absmax2. Its moments are state1 and state2; paged ones
+    /// are on the CPU.
+    Tensor first_scales, second_scales;
   };
   const Tensors& parameters() const { return parameters_; }
   const OptimizerSettings& settings() const { return settings_; }
   const std::vector<State>& states() const { return states_; }
+  /// bitsandbytes' tables of 8-bit numbers, which all parameters share; none before they are
+  /// needed.
+  const Tensors& code_tables() const { return code_tables_; }
 
  private:
   struct Group;  // the parameters of one dtype and device that have a gradient
@@ -71,6 +89,8 @@ class ParameterOptimizer {
   void adam_foreach_update_captured(Session& s, Group& group, const Tensors& steps);
   void adam_fused(Session& s, Group& group, const FusedScaling& scaling);
   void adam_loop(Session& s, Group& group);
+  void bitsandbytes_step(Session& s);
+  void make_bitsandbytes_state(Session& s, const Tensor& parameter, State& state);
   void sgd(Session& s, Group& group, const FusedScaling& scaling);
   void sgd_foreach(Session& s, Group& group);
   void sgd_fused(Session& s, Group& group, const FusedScaling& scaling);
@@ -80,6 +100,7 @@ class ParameterOptimizer {
   OptimizerSettings settings_;
   GradientView gradient_view_;
   std::vector<State> states_;  // by parameter
+  Tensors code_tables_;
 };
 
 }  // namespace shardscope::eager

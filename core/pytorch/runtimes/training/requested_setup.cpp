@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -112,6 +113,19 @@ TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeReque
   if (const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime))
     setup.trainable_dtype = zero->settings.precision;
   return setup;
+}
+
+void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
+  const bool ddp = std::holds_alternative<ddp::Options>(setup.runtime);
+  if (ddp && setup.world == 1) setup.runtime = PlainSetup{};
+  // FSDP and DeepSpeed take a model on the host; a quantised one is made on its device.
+  tuning.from_pretrained = ddp || std::holds_alternative<PlainSetup>(setup.runtime) ||
+                           tuning.quantization.has_value();
+  if (tuning.from_pretrained) {
+    setup.made_on = Device::cuda;
+    setup.loads_from_rank_0 = false;
+  }
+  setup.fine_tuning = std::move(tuning);
 }
 
 CheckpointChoice parse_checkpoint_choice(std::string_view text, std::string_view where) {

@@ -12,6 +12,10 @@ namespace shardscope::eager {
 /// but for autocast. Throws Error where the runtime has no such strategy or units.
 TrainingSetup requested_setup(const shardscope::Model& model, const RuntimeRequest& request);
 
+/// Puts a model that is fine-tuned into a training whose runtime is set up: where it is made, and
+/// on one rank without DDP, as accelerate has it.
+void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup);
+
 /// --checkpointing: which blocks, and what of them is kept.
 struct CheckpointChoice {
   int every = 0;           ///< k: every k-th block from the first on; 0: none

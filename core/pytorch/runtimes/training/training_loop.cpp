@@ -81,8 +81,10 @@ Tensors TrainingLoop::optimizer_states() const {
   const auto add = [&](const ParameterOptimizer& optimizer) {
     for (const ParameterOptimizer::State& state : optimizer.states())
       for (const Tensor& tensor :
-           {state.step, state.first_moment, state.second_moment, state.greatest_moment})
+           {state.step, state.first_moment, state.second_moment, state.greatest_moment,
+            state.first_scales, state.second_scales})
         if (tensor) states.push_back(tensor);
+    for (const Tensor& table : optimizer.code_tables()) states.push_back(table);
   };
   add(own_ ? own_->optimizer : optimizer_);
   if (const deepspeed::Engine* engine = model_.engine())

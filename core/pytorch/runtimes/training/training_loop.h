@@ -73,6 +73,13 @@ class TrainingLoop {
   }
   /// State of the optimizer, wherever it lives; none before the first step.
   Tensors optimizer_states() const;
+  const ParameterOptimizer& optimizer() const { return optimizer_; }
+  /// optimizer.state.clear().
+  void drop_optimizer_state() {
+    optimizer_ = ParameterOptimizer(optimizer_.parameters(), settings_.optimizer);
+  }
+  /// It lets go of its parameters, too.
+  void drop_optimizer() { optimizer_ = ParameterOptimizer({}, settings_.optimizer); }
   const TrainingSettings& settings() const { return settings_; }
   /// The batches' storages: token ids and labels of each micro-batch.
   const Tensors& inputs() const { return inputs_; }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/pytorch/engine/adapters/described.h"
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/plans/module_tree.h"
@@ -226,9 +227,15 @@ shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype
   return model;
 }
 
-SessionSettings settings_of_maker(const TrainingSetup& setup) {
+/// from_pretrained makes an empty model, whose weights go to the device one by one.
+Device place_of_making(const TrainingSetup& setup) {
+  const bool pretrained = setup.fine_tuning && setup.fine_tuning->from_pretrained;
+  return pretrained ? Device::meta : setup.made_on;
+}
+
+SessionSettings settings_of_maker(const TrainingSetup& setup, Device device) {
   SessionSettings settings = setup.session;
-  settings.device = setup.made_on;
+  settings.device = device;
   return settings;
 }
 
@@ -256,21 +263,32 @@ void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
 }  // namespace
 
 TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
-                         const TrainingSetup& setup)
+                         const TrainingSetup& setup, const SetupProbe& probe)
     : groups_(setup.world, setup.rank) {
   check_bounds(setup.loop, given.parameters.size());
-  const shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
-  const bool elsewhere = setup.made_on != s.settings.device;
-  if (elsewhere) maker_ = std::make_unique<Session>(settings_of_maker(setup));
+  shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
+  const Device made_on = place_of_making(setup);
+  const bool elsewhere = made_on != s.settings.device;
+  if (elsewhere) maker_ = std::make_unique<Session>(settings_of_maker(setup, made_on));
   Session& maker = elsewhere ? *maker_ : s;
-  Building building{.s = s,
-                    .described = model,
-                    .setup = setup,
-                    .groups = groups_,
-                    .module = make_module(maker, model, config, setup.model)};
+  std::shared_ptr<Module> module;
+  if (setup.fine_tuning) {
+    FineTuningSetup tuning = *setup.fine_tuning;
+    if (!tuning.trainable_dtype) tuning.trainable_dtype = setup.trainable_dtype;
+    FineTuned tuned = fine_tuned(s, maker, {config, setup.model, tuning}, probe);
+    quantized_ = std::move(tuned.quantized);
+    module = std::move(tuned.module);
+    model = described(*module, *tuning.base);
+  } else {
+    module = make_module(maker, model, config, setup.model);
+  }
+  Building building{
+      .s = s, .described = model, .setup = setup, .groups = groups_, .module = std::move(module)};
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
   model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
-  if (setup.made_on == Device::meta) fill_from_meta(s, *model_, model, setup, groups_.world());
+  if (made_on == Device::meta && setup.made_on == Device::meta)
+    fill_from_meta(s, *model_, model, setup, groups_.world());
+  if (probe) probe(SetupMoment::wrapped);
   loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop);
 }
 

@@ -16,7 +16,7 @@ class TrainingRun {
   /// `config` is the config.json that `model` was made from. Throws Refusal where the real library
   /// raises, and Error for a model whose forward is not known.
   TrainingRun(Session& s, const shardscope::Model& model, const JsonValue& config,
-              const TrainingSetup& setup);
+              const TrainingSetup& setup, const SetupProbe& probe = {});
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
   ~TrainingRun();
@@ -24,10 +24,13 @@ class TrainingRun {
   ParallelModel& model() { return *model_; }
   TrainingLoop& loop() { return *loop_; }
   const ProcessGroups& groups() const { return groups_; }
+  /// The quantised layers of the model; their state is no parameter of it.
+  const QuantizedLayers& quantized() const { return quantized_; }
 
  private:
   std::unique_ptr<Session> maker_;  ///< where the model was made, if not on the device
   ProcessGroups groups_;
+  QuantizedLayers quantized_;
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<TrainingLoop> loop_;
 };

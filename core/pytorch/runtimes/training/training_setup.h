@@ -15,6 +15,7 @@
 #include "core/pytorch/runtimes/deepspeed/settings.h"
 #include "core/pytorch/runtimes/fsdp1/settings.h"
 #include "core/pytorch/runtimes/fsdp2/settings.h"
+#include "core/pytorch/runtimes/training/fine_tuning.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
 
 namespace shardscope::eager {
@@ -55,6 +56,9 @@ struct CheckpointSetup {
 struct TrainingSetup {
   int world = 1;
   int rank = 0;
+  /// Present: the model is loaded and adapted first, and what is played is its base. The runtime's
+  /// modules are named as they are then.
+  std::optional<FineTuningSetup> fine_tuning = {};
   RuntimeSetup runtime;
   /// Of parameters that train; absent: as the model has them.
   std::optional<Dtype> trainable_dtype = {};

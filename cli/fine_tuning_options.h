@@ -1,0 +1,35 @@
+// Options about adapters and quantised bases under PyTorch's runtimes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/job_options.h"
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+
+namespace shardscope {
+
+struct FineTuningOptions {
+  std::optional<std::string> peft, quantization, prepare_kbit;
+};
+
+void declare_fine_tuning_options(Command& command, FineTuningOptions& options);
+
+/// What the options and the config's quantization_config ask for; none: nothing. `model` is the
+/// base as its config says. What nobody said is added to `assumed`. Throws Error naming option,
+/// file or key.
+std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& options,
+                                                     const JobOptions& job, const Model& model,
+                                                     const JsonValue& config,
+                                                     std::vector<std::string>& assumed);
+
+/// Puts it into a training whose runtime is set up: where the model is made, which blocks
+/// transformers checkpoints, and on one rank the model alone.
+void apply_fine_tuning(eager::FineTuningSetup tuning, const std::optional<std::string>& checkpointing,
+                       eager::TrainingSetup& setup);
+
+}  // namespace shardscope

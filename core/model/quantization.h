@@ -1,0 +1,25 @@
+// A base model whose linear layers are kept in fewer bits: transformers' BitsAndBytesConfig.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+
+namespace shardscope {
+
+enum class QuantizationKind : std::uint8_t { nf4, fp4, int8 };
+
+struct Quantization {
+  QuantizationKind kind = QuantizationKind::nf4;
+  bool double_quantization = false;          ///< bnb_4bit_use_double_quant
+  Dtype compute_dtype = Dtype::float32;      ///< bnb_4bit_compute_dtype
+  Dtype storage_dtype = Dtype::uint8;        ///< bnb_4bit_quant_storage
+  double outlier_threshold = 6;              ///< llm_int8_threshold
+  std::vector<std::string> skipped_modules;  ///< llm_int8_skip_modules; empty: the output embedding
+  bool is_4bit() const { return kind != QuantizationKind::int8; }
+  bool operator==(const Quantization&) const = default;
+};
+
+}  // namespace shardscope

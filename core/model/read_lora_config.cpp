@@ -1,0 +1,212 @@
+#include "core/model/read_lora_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t max_rank = 1 << 16;
+
+/// Settings that put other operators or parameters into the model.
+constexpr std::string_view not_modelled[] = {
+    "alora_invocation_tokens", "arrow_config",      "kasa_config",     "layer_replication",
+    "megatron_config",         "monteclora_config", "target_parameters", "trainable_token_indices",
+    "use_bdlora",              "use_qalora",        "velora_config"};
+
+bool is_set(const JsonValue& value) {
+  if (value.is_boolean()) return value.boolean();
+  if (value.is_array() || value.is_object()) return value.size() > 0;
+  return true;
+}
+
+bool flag(const JsonValue& config, std::string_view key) {
+  const auto value = config.find(key);
+  return value && value->boolean();
+}
+
+/// A string or a list of strings.
+std::vector<std::string> strings(const JsonValue& value) {
+  if (value.is_string()) return {value.string()};
+  std::vector<std::string> all;
+  for (const JsonValue& text : value.elements()) all.push_back(text.string());
+  return all;
+}
+
+ModuleNames names_in(const JsonValue& value) {
+  if (value.is_string()) return {.pattern = value.string()};
+  return {.names = strings(value)};
+}
+
+bool is_all_linear(std::string_view text) {
+  constexpr std::string_view all = "all-linear";
+  return std::equal(text.begin(), text.end(), all.begin(), all.end(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
+  });
+}
+
+LoraBias bias_of(const JsonValue& value) {
+  const std::string text = value.string();
+  if (text == "none") return LoraBias::none;
+  if (text == "all") return LoraBias::all;
+  if (text == "lora_only") return LoraBias::lora_only;
+  throw value.error(fmt::format("\"{}\" is no choice of biases", text),
+                    "give none, all or lora_only");
+}
+
+void refuse_other_kinds(const JsonValue& config) {
+  if (const auto type = config.find("peft_type"); type && type->string() != "LORA")
+    throw type->error(fmt::format("adapters of type {} are not modelled", type->string()),
+                      "LoRA and DoRA are");
+  for (const std::string_view key : not_modelled)
+    if (const auto value = config.find(key); value && is_set(*value))
+      throw value->error("is not modelled", "LoRA, rsLoRA and DoRA on linear layers are");
+}
+
+void read_targets(const JsonValue& config, std::string_view model_type, LoraConfig& lora) {
+  const auto targets = config.find("target_modules");
+  if (targets && targets->is_string() && is_all_linear(targets->string()))
+    lora.all_linear = true;
+  else if (targets)
+    lora.targets = names_in(*targets);
+  else
+    lora.targets.names = usual_lora_targets(model_type);
+  if (!lora.all_linear && lora.targets.empty())
+    throw config.error(
+        fmt::format("has no target_modules, and PEFT knows none for model_type {}", model_type),
+        "give target_modules, for example [\"q_proj\", \"v_proj\"] or \"all-linear\"");
+  if (const auto excluded = config.find("exclude_modules")) lora.excluded = names_in(*excluded);
+  if (const auto layers = config.find("layers_to_transform")) {
+    if (layers->is_array())
+      for (const JsonValue& layer : layers->elements())
+        lora.layers_to_transform.push_back(layer.integer(0));
+    else
+      lora.layers_to_transform.push_back(layers->integer(0));
+  }
+  if (const auto pattern = config.find("layers_pattern")) lora.layers_pattern = strings(*pattern);
+}
+
+/// "r=16" as {"r", "16"}; "dora" as {"dora", ""}.
+std::pair<std::string_view, std::string_view> key_and_value(std::string_view part) {
+  const std::size_t equals = std::min(part.find('='), part.size());
+  return {part.substr(0, equals), part.substr(std::min(equals + 1, part.size()))};
+}
+
+class OptionText {
+ public:
+  OptionText(std::string_view where, std::string_view model_type)
+      : where_(where), model_type_(model_type) {}
+
+  LoraConfig parse(std::string_view text) {
+    while (!text.empty()) {
+      const std::size_t comma = std::min(text.find(','), text.size());
+      take(key_and_value(text.substr(0, comma)));
+      text.remove_prefix(std::min(comma + 1, text.size()));
+    }
+    if (!alpha_given_) lora_.alpha = 8;
+    if (!lora_.all_linear && lora_.targets.empty())
+      lora_.targets.names = usual_lora_targets(model_type_);
+    if (!lora_.all_linear && lora_.targets.empty())
+      throw refusal(fmt::format("PEFT knows no targets for model_type {}", model_type_),
+                    "add targets=all-linear or targets=NAME+NAME");
+    return lora_;
+  }
+
+ private:
+  using Part = std::pair<std::string_view, std::string_view>;
+
+  Error refusal(std::string what, std::string way_out) const {
+    return Error({.where = where_, .what = std::move(what), .way_out = std::move(way_out)});
+  }
+
+  double number(const Part& part, double min, double max) const {
+    double value = 0;
+    const char* const end = part.second.data() + part.second.size();
+    const auto [stopped, error] = std::from_chars(part.second.data(), end, value);
+    if (error == std::errc{} && stopped == end && value >= min && value <= max) return value;
+    throw refusal(fmt::format("{}={} is no number from {} to {}", part.first, part.second, min, max),
+                  "for example r=16,alpha=32,targets=all-linear");
+  }
+
+  std::vector<std::string> names(std::string_view list) const {
+    std::vector<std::string> all;
+    while (!list.empty()) {
+      const std::size_t plus = std::min(list.find('+'), list.size());
+      if (plus > 0) all.emplace_back(list.substr(0, plus));
+      list.remove_prefix(std::min(plus + 1, list.size()));
+    }
+    return all;
+  }
+
+  void take(const Part& part) {
+    const auto& [key, value] = part;
+    if (key == "r" || key == "rank") {
+      const double rank = number(part, 1, max_rank);
+      lora_.rank = static_cast<std::int64_t>(rank);
+      if (static_cast<double>(lora_.rank) != rank)
+        throw refusal(fmt::format("{}={} is not a whole number", key, value), "give for example r=16");
+    } else if (key == "alpha" || key == "lora_alpha") {
+      lora_.alpha = number(part, 0, 1e9);
+      alpha_given_ = true;
+    } else if (key == "dropout" || key == "lora_dropout") {
+      lora_.dropout = number(part, 0, 1);
+    } else if (key == "targets" || key == "target_modules") {
+      lora_.all_linear = is_all_linear(value);
+      if (!lora_.all_linear) lora_.targets.names = names(value);
+    } else if (key == "save" || key == "modules_to_save") {
+      lora_.modules_to_save = names(value);
+    } else if (key == "dora" && value.empty()) {
+      lora_.dora = true;
+    } else if (key == "rslora" && value.empty()) {
+      lora_.rank_stabilized = true;
+    } else {
+      throw refusal(fmt::format("\"{}\" is no setting of an adapter", key),
+                    "known are r, alpha, dropout, targets, save, dora, rslora; or give an "
+                    "adapter_config.json");
+    }
+  }
+
+  std::string where_, model_type_;
+  LoraConfig lora_;
+  bool alpha_given_ = false;
+};
+
+}  // namespace
+
+LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type) {
+  refuse_other_kinds(config);
+  LoraConfig lora;
+  if (const auto rank = config.find("r")) lora.rank = rank->integer(1, max_rank);
+  if (const auto alpha = config.find("lora_alpha")) lora.alpha = alpha->number();
+  if (const auto dropout = config.find("lora_dropout")) lora.dropout = dropout->number(0, 1);
+  read_targets(config, model_type, lora);
+  if (const auto saved = config.find("modules_to_save")) lora.modules_to_save = strings(*saved);
+  if (const auto bias = config.find("bias")) lora.bias = bias_of(*bias);
+  lora.rank_stabilized = flag(config, "use_rslora");
+  lora.dora = flag(config, "use_dora");
+  lora.lora_bias = flag(config, "lora_bias");
+  if (const auto ranks = config.find("rank_pattern"))
+    for (const auto& [pattern, rank] : ranks->members())
+      lora.rank_pattern.emplace_back(pattern, rank.integer(1, max_rank));
+  return lora;
+}
+
+LoraConfig parse_lora_config(std::string_view text, std::string_view where,
+                             std::string_view model_type) {
+  const std::filesystem::path path(text);
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const bool names_file = text.ends_with(".json") || is_folder || text.find('/') != text.npos;
+  if (!names_file) return OptionText(where, model_type).parse(text);
+  return read_lora_config(
+      JsonValue::read_file(is_folder ? path / "adapter_config.json" : path,
+                           DuplicateKeys::last_wins),
+      model_type);
+}
+
+}  // namespace shardscope

@@ -1,0 +1,369 @@
+#include "core/pytorch/engine/adapters/lora.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/pytorch/engine/adapters/dora.h"
+#include "core/pytorch/engine/aten/matmul.h"
+#include "core/pytorch/engine/aten/random.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/iterator.h"
+#include "core/pytorch/engine/pointwise.h"
+
+namespace shardscope::eager {
+namespace {
+
+/// A Python float whose value decides nothing here.
+constexpr double any_scaling = 0.5;
+
+std::shared_ptr<Module> container(std::string class_name) {
+  auto module = std::make_shared<Module>();
+  module->class_name = std::move(class_name);
+  return module;
+}
+
+std::shared_ptr<Module> dict_of(std::shared_ptr<Module> entry) {
+  auto dict = container("ModuleDict");
+  if (entry) dict->children.push_back({"default", std::move(entry)});
+  return dict;
+}
+
+Tensors linear_forward(Session& s, Module& me, const Arguments& arguments) {
+  const Tensor bias = me.parameters.size() > 1 ? me.parameters[1].tensor : Tensor();
+  return {linear(s, arguments[0], me.parameters[0].tensor, bias)};
+}
+
+/// torch.nn.Linear, made on the host and moved to `like`.
+std::shared_ptr<Module> linear_of(Session& s, std::int64_t in, std::int64_t out, bool bias,
+                                  Like like) {
+  auto module = container("Linear");
+  const auto add = [&](const char* name, const Dims& sizes) {
+    const Tensor tensor = empty(s, sizes, like);
+    tensor.set_requires_grad(true);
+    module->parameters.push_back({name, tensor});
+  };
+  add("weight", {out, in});
+  if (bias) add("bias", {out});
+  module->forward = linear_forward;
+  return module;
+}
+
+std::shared_ptr<Module> dropout_of(double probability) {
+  auto module = container(probability > 0 ? "Dropout" : "Identity");
+  module->forward = [probability](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    return {dropout(s, arguments[0], probability, me.training)};
+  };
+  return module;
+}
+
+/// x.to(dtype) of the input, unless it has it.
+Tensor cast_input(Session& s, const Tensor& x, const Module& adapter) {
+  return to(s, x, adapter.parameters[0].tensor.dtype());
+}
+
+/// lora_B(lora_A(dropout(x))) * scaling.
+Tensor update_of(Session& s, const LoraParts& parts, const Tensor& x) {
+  Tensor update = call_one(s, parts.dropout, {x});
+  update = call_one(s, parts.a, {std::move(update)});
+  update = call_one(s, parts.b, {std::move(update)});
+  return mul(s, std::move(update), any_scaling);
+}
+
+/// peft/tuners/lora/layer.py, Linear.forward.
+Tensors plain_forward(Session& s, Module& me, const Arguments& arguments) {
+  const LoraParts parts(me);
+  Tensor x = arguments[0];
+  Tensor result = call_one(s, parts.base, {x});
+  const Dtype given = result.dtype();
+  x = cast_input(s, x, parts.a);
+  result = add(s, result, update_of(s, parts, x));
+  result = to(s, result, given);
+  x.reset();
+  return {std::move(result)};
+}
+
+Tensors dora_forward(Session& s, Module& me, const Arguments& arguments) {
+  const LoraParts parts(me);
+  Tensor x = arguments[0];
+  Tensor result = call_one(s, parts.base, {x});
+  const Dtype given = result.dtype();
+  x = cast_input(s, x, parts.a);
+  result = dora_result(s, me, x, std::move(result));
+  result = to(s, result, given);
+  x.reset();
+  return {std::move(result)};
+}
+
+/// peft/tuners/lora/bnb.py, Linear4bit.forward and Linear8bitLt.forward: under autocast nothing is
+/// cast by hand.
+Module::Forward quantized_forward(bool clones) {
+  return [clones](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    const LoraParts parts(me);
+    const bool converts = !s.autocast.enabled;
+    Tensor x = arguments[0];
+    Tensor result = call_one(s, parts.base, {x});
+    if (clones) result = clone(s, result);
+    const Dtype given = result.dtype();
+    if (converts) x = cast_input(s, x, parts.a);
+    Tensor output = update_of(s, parts, x);
+    if (converts) output = to(s, output, given);
+    result = add(s, result, output);
+    x.reset();
+    return {std::move(result)};
+  };
+}
+
+Module::Forward quantized_dora_forward(bool clones) {
+  return [clones](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+    const LoraParts parts(me);
+    const bool converts = !s.autocast.enabled;
+    Tensor x = arguments[0];
+    Tensor result = call_one(s, parts.base, {x});
+    if (clones) result = clone(s, result);
+    const Dtype given = result.dtype();
+    if (converts) x = cast_input(s, x, parts.a);
+    result = dora_result(s, me, x, std::move(result));
+    if (converts) result = to(s, result, given);
+    x.reset();
+    return {std::move(result)};
+  };
+}
+
+bool is_conv1d(const Module& module) { return module.class_name == "Conv1D"; }
+bool is_linear(const Module& module) {
+  return module.class_name == "Linear" || is_conv1d(module);
+}
+
+using Quantized = std::shared_ptr<const QuantizedLayer>;
+
+struct Found {
+  std::string name;
+  Module* parent = nullptr;
+  std::size_t place = 0;  ///< among the parent's children
+};
+
+/// named_modules(remove_duplicate) without the root, as they are before anything is replaced.
+void list_modules(Module& module, const std::string& name, std::vector<const Module*>& seen,
+                  std::vector<Found>& found) {
+  for (std::size_t i = 0; i < module.children.size(); ++i) {
+    Module& child = *module.children[i].module;
+    if (std::find(seen.begin(), seen.end(), &child) != seen.end()) continue;
+    seen.push_back(&child);
+    const std::string full =
+        name.empty() ? module.children[i].name : name + "." + module.children[i].name;
+    found.push_back({full, &module, i});
+    list_modules(child, full, seen, found);
+  }
+}
+
+std::vector<Found> modules_below(Module& root) {
+  std::vector<Found> found;
+  std::vector<const Module*> seen;
+  list_modules(root, "", seen, found);
+  return found;
+}
+
+/// Puts LoRA layers into a model, as LoraModel and its layers do.
+class Injection {
+ public:
+  Injection(Session& s, const std::shared_ptr<Module>& model, const AdapterRequest& request)
+      : s_(s), model_(model), request_(request), targets_(request.config) {}
+
+  void run() {
+    add_layers();
+    freeze();
+    save_whole();
+    if (request_.config.autocast_adapter_dtype) cast_adapters();
+  }
+
+ private:
+  const LoraConfig& config() const { return request_.config; }
+
+  void add_layers() {
+    for (const Found& found : modules_below(*model_)) {
+      std::shared_ptr<Module>& place = found.parent->children[found.place].module;
+      const Quantized quantized = request_.quantized.find(place.get());
+      const bool linear = is_linear(*place) || quantized != nullptr;
+      if (!targets_.has({.name = found.name,
+                         .is_linear = linear,
+                         .is_output_embedding = found.name == request_.output_embedding}))
+        continue;
+      if (!linear)
+        throw Error({.where = "target_modules: " + found.name,
+                     .what = fmt::format("a {} gets no adapter here: only linear layers do",
+                                         place->class_name),
+                     .way_out = "name linear layers, or put it under modules_to_save"});
+      place = lora_layer(place, targets_.rank_of(found.name), quantized);
+      layers_.push_back(place.get());
+    }
+    if (layers_.empty())
+      throw Error({.where = "target_modules",
+                   .what = "no module of the model is named so",
+                   .way_out = "`shardscope model MODEL` lists the model's modules"});
+  }
+
+  /// _get_base_layer_device_and_dtype: what an adapter is made in.
+  Like kind_of_adapter(const Module& base, const Quantized& quantized) const {
+    const Tensor& weight = base.parameters[0].tensor;
+    Dtype dtype = weight.dtype();
+    if (quantized) dtype = quantized->adapter_dtype();
+    return {is_floating(dtype) ? dtype : Dtype::float32, weight.device()};
+  }
+
+  std::shared_ptr<Module> lora_layer(std::shared_ptr<Module> base, std::int64_t rank,
+                                     const Quantized& quantized) {
+    const Dims sizes = quantized ? quantized->shape() : base->parameters[0].tensor.sizes();
+    const bool turned = !quantized && is_conv1d(*base);
+    const std::int64_t in = turned ? sizes[0] : sizes[1];
+    const std::int64_t out = turned ? sizes[1] : sizes[0];
+    const Like like = kind_of_adapter(*base, quantized);
+    auto layer = container(quantized ? "lora." + base->class_name : "lora.Linear");
+    const auto a = linear_of(s_, in, rank, false, like);
+    const auto b = linear_of(s_, rank, out, config().lora_bias, like);
+    const DoraInit dora{.layer = *layer,
+                        .base = *base,
+                        .quantized = quantized,
+                        .a = a->parameters[0].tensor,
+                        .b = b->parameters[0].tensor,
+
+                        .turned = turned};
+    layer->children = {{"base_layer", std::move(base)},
+                       {"lora_dropout", dict_of(dropout_of(config().dropout))},
+                       {"lora_A", dict_of(a)},
+                       {"lora_B", dict_of(b)},
+                       {"lora_embedding_A", container("ParameterDict")},
+                       {"lora_embedding_B", container("ParameterDict")},
+                       {"lora_magnitude_vector", dict_of(nullptr)}};
+    if (config().dora)
+      layer->child("lora_magnitude_vector").children.push_back({"default", dora_layer(s_, dora)});
+    layer->forward = forward_of_layer(quantized);
+    return layer;
+  }
+
+  Module::Forward forward_of_layer(const Quantized& quantized) const {
+    if (!quantized) return config().dora ? dora_forward : plain_forward;
+    const bool clones = quantized->is_4bit();
+    return config().dora ? quantized_dora_forward(clones) : quantized_forward(clones);
+  }
+
+  /// Only lora_ parameters train; and biases, where the config says so.
+  void freeze() {
+    for (const NamedParameter& p : named_parameters_of(*model_)) {
+      const bool is_bias = p.name.find("bias") != std::string::npos;
+      p.tensor().set_requires_grad(p.name.find("lora_") != std::string::npos ||
+                                   (config().bias == LoraBias::all && is_bias));
+    }
+    if (config().bias != LoraBias::lora_only) return;
+    for (Module* layer : layers_)
+      for (const Module::NamedTensor& own : layer->child("base_layer").parameters)
+        if (own.name == "bias" && own.tensor) own.tensor.set_requires_grad(true);
+  }
+
+  /// copy.deepcopy of a module with parameters and no children.
+  std::shared_ptr<Module> copied(const Module& module) {
+    auto copy = std::make_shared<Module>(module);
+    for (Module::NamedTensor& own : copy->parameters) {
+      if (!own.tensor) continue;
+      const NoGrad no_grad(s_);
+      own.tensor = clone(s_, own.tensor);
+      own.tensor.set_requires_grad(true);
+    }
+    return copy;
+  }
+
+  void save_whole() {
+    for (const Found& found : modules_below(*model_)) {
+      if (!is_saved_whole(config(), found.name)) continue;
+      std::shared_ptr<Module>& place = found.parent->children[found.place].module;
+      if (!place->children.empty())
+        throw Error({.where = "modules_to_save: " + found.name,
+                     .what = fmt::format("a {} has modules of its own, which is not modelled here",
+                                         place->class_name),
+                     .way_out = "name layers without children, for example lm_head"});
+      auto wrapper = container("ModulesToSaveWrapper");
+      for (const Module::NamedTensor& own : place->parameters)
+        if (own.tensor) own.tensor.set_requires_grad(false);
+      const std::shared_ptr<Module> copy = copied(*place);
+      wrapper->children = {{"original_module", place}, {"modules_to_save", dict_of(copy)}};
+      wrapper->forward = [](Session& s, Module& me, const Arguments& arguments) {
+        return call(s, me.child("modules_to_save").child("default"), arguments);
+      };
+      place = std::move(wrapper);
+    }
+  }
+
+  /// peft/tuners/tuners_utils.py, cast_adapter_dtype: a new parameter each; the loop's variable
+  /// holds the one before until the next.
+  void cast_adapters() {
+    Tensor before;
+    for (Module* layer : layers_)
+      for (const char* dict : {"lora_A", "lora_B", "lora_magnitude_vector"})
+        for (const Module::Child& child : layer->child(dict).children)
+          for (Module::NamedTensor& own : child.module->parameters) {
+            before = own.tensor;
+            if (before.dtype() != Dtype::bfloat16 && before.dtype() != Dtype::float16) continue;
+            const NoGrad no_grad(s_);
+            own.tensor = to(s_, before, Dtype::float32);
+            own.tensor.set_requires_grad(before.requires_grad());
+          }
+  }
+
+  Session& s_;
+  const std::shared_ptr<Module>& model_;
+  const AdapterRequest& request_;
+  LoraTargets targets_;
+  std::vector<Module*> layers_;
+};
+
+/// A module that only calls its one child's forward, past its hooks: LoraModel.forward.
+std::shared_ptr<Module> lora_model(std::shared_ptr<Module> model) {
+  auto wrapper = container("LoraModel");
+  wrapper->children.push_back({"model", std::move(model)});
+  wrapper->forward = [](Session& s, Module& me, const Arguments& arguments) {
+    Module& inner = *me.children[0].module;
+    return inner.forward(s, inner, arguments);
+  };
+  return wrapper;
+}
+
+void name_all(Module& module, const std::string& name, int& next) {
+  module.name = name;
+  module.index = next++;
+  for (const Module::Child& child : module.children)
+    name_all(*child.module, name.empty() ? child.name : name + "." + child.name, next);
+}
+
+}  // namespace
+
+LoraParts::LoraParts(Module& layer)
+    : base(layer.child("base_layer")),
+      dropout(layer.child("lora_dropout").child("default")),
+      a(layer.child("lora_A").child("default")),
+      b(layer.child("lora_B").child("default")),
+      drops(dropout.class_name == "Dropout" && dropout.training) {}
+
+std::shared_ptr<Module> put_adapter(Session& s, const std::shared_ptr<Module>& model,
+                                    const AdapterRequest& request) {
+  Injection(s, model, request).run();
+  auto root = container("PeftModelForCausalLM");
+  root->children.push_back({"base_model", lora_model(model)});
+  root->forward = [](Session& session, Module& me, const Arguments& arguments) {
+    return call(session, *me.children[0].module, arguments);
+  };
+  int next = 0;
+  name_all(*root, "", next);
+  return root;
+}
+
+void require_input_gradients(Module& input_embedding) {
+  input_embedding.forward_hooks.push_back(
+      [](Session&, Module&, const Arguments&, Tensors& outputs) {
+        outputs.front().set_requires_grad(true);
+      });
+}
+
+}  // namespace shardscope::eager

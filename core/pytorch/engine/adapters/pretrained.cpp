@@ -1,0 +1,150 @@
+#include "core/pytorch/engine/adapters/pretrained.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "core/model/natural_order.h"
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/views.h"
+
+namespace shardscope::eager {
+namespace {
+
+bool is_linear(const Module& module) {
+  return module.class_name == "Linear" || module.class_name == "Conv1D";
+}
+
+/// Whether a name is among llm_int8_skip_modules; without any, the output embedding is.
+bool is_skipped(const Quantization& quantization, const std::string& name) {
+  if (quantization.skipped_modules.empty()) return name == "lm_head";
+  return std::any_of(
+      quantization.skipped_modules.begin(), quantization.skipped_modules.end(),
+      [&](const std::string& skipped) {
+        const bool starts = name.starts_with(skipped) &&
+                            (name.size() == skipped.size() || name[skipped.size()] == '.');
+        return starts || name.ends_with(skipped);
+      });
+}
+
+/// A parameter with the module that is asked how it is kept.
+struct Place {
+  NamedParameter parameter;
+  std::shared_ptr<QuantizedLayer> layer;  ///< of its weight; null: kept as it is
+  bool turned = false;                    ///< of a Conv1D
+};
+
+class Loading {
+ public:
+  Loading(Session& s, Session& meta, const PretrainedRequest& request)
+      : s_(s),
+        request_(request),
+        module_(make_module(meta, request.model, request.config, request.settings)) {}
+
+  Pretrained run() {
+    const NoGrad no_grad(s_);
+    if (request_.quantization) replace_layers();
+    std::vector<Place> places = places_of_parameters();
+    warm_up(places);
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+      return comes_before(a.parameter.name, b.parameter.name);
+    });
+    for (const Place& place : places) load(place);
+    for (Module* module : modules_of(*module_))
+      for (const Module::NamedTensor& own : module->buffers)
+        if (own.tensor) own.tensor.set_data(on_device(own.tensor, own.tensor.dtype()));
+    return {module_, std::move(quantized_)};
+  }
+
+ private:
+  /// replace_with_bnb_linear.
+  void replace_layers() {
+    const Quantization& quantization = *request_.quantization;
+    for (Module* module : modules_of(*module_)) {
+      if (!is_linear(*module) || is_skipped(quantization, module->name)) continue;
+      const Tensor& weight = module->parameters[0].tensor;
+      Dims shape = weight.sizes();
+      const bool turned = module->class_name == "Conv1D";
+      if (turned) shape = {shape[1], shape[0]};
+      const auto layer = std::make_shared<QuantizedLayer>(quantization, shape, weight.dtype());
+      module->class_name = quantization.is_4bit() ? "Linear4bit" : "Linear8bitLt";
+      module->forward = [layer](Session& s, Module& me, const Arguments& arguments) -> Tensors {
+        return {layer->forward(s, me, arguments[0])};
+      };
+      for (const Module::NamedTensor& own : module->parameters)
+        if (own.tensor) own.tensor.set_requires_grad(false);
+      quantized_.add({module, layer});
+      layers_[module] = {.layer = layer, .turned = turned};
+    }
+  }
+
+  std::vector<Place> places_of_parameters() const {
+    std::vector<Place> places;
+    for (const NamedParameter& p : named_parameters_of(*module_)) {
+      const auto found = layers_.find(p.module);
+      const bool quantized = found != layers_.end() && p.place == 0;
+      places.push_back({.parameter = p,
+                        .layer = quantized ? found->second.layer : nullptr,
+                        .turned = quantized && found->second.turned});
+    }
+    return places;
+  }
+
+  /// modeling_utils.py, caching_allocator_warmup: one block of the model's size, let go at once.
+  void warm_up(const std::vector<Place>& places) {
+    std::int64_t half_bytes = 0;
+    for (const Place& place : places) {
+      const Tensor& tensor = place.parameter.tensor();
+      const std::int64_t whole = 2 * size_of(tensor.dtype()).count;
+      const bool four_bits = place.layer && place.layer->is_4bit();
+      half_bytes += tensor.numel() * (!place.layer ? whole : four_bits ? 1 : 2);
+    }
+    constexpr std::int64_t element_bytes = 2;
+    empty(s_, {half_bytes / 2 / element_bytes}, {Dtype::float16, s_.settings.device});
+  }
+
+  Tensor on_device(const Tensor& tensor, Dtype dtype) {
+    return empty(s_, tensor.sizes(), {dtype, s_.settings.device});
+  }
+
+  void load(const Place& place) {
+    const Tensor& parameter = place.parameter.tensor();
+    const Tensor value = on_device(parameter, parameter.dtype());
+    if (!place.layer) return parameter.set_data(value);
+    parameter.set_data(place.layer->quantize(s_, place.turned ? t(s_, value) : value, codes_));
+  }
+
+  struct Replaced {
+    std::shared_ptr<QuantizedLayer> layer;
+    bool turned = false;
+  };
+
+  Session& s_;
+  const PretrainedRequest& request_;
+  std::shared_ptr<Module> module_;
+  QuantizedLayers quantized_;
+  std::map<const Module*, Replaced> layers_;
+  Tensor codes_;
+};
+
+}  // namespace
+
+Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& request) {
+  return Loading(s, meta, request).run();
+}
+
+/// Source: peft/utils/other.py.
+void prepare_for_kbit_training(Session& s, Module& model, const QuantizedLayers& quantized) {
+  const NoGrad no_grad(s);
+  for (const NamedParameter& p : named_parameters_of(model)) p.tensor().set_requires_grad(false);
+  for (const NamedParameter& p : named_parameters_of(model)) {
+    const Tensor& tensor = p.tensor();
+    if (tensor.dtype() != Dtype::float16 && tensor.dtype() != Dtype::bfloat16) continue;
+    const auto layer = quantized.find(p.module);
+    if (layer && layer->is_4bit() && p.place == 0) continue;  // bfloat16 storage
+    tensor.set_data(to(s, tensor, Dtype::float32));
+  }
+  s.empty_cache();
+}
+
+}  // namespace shardscope::eager

@@ -1,0 +1,78 @@
+#include "core/pytorch/runtimes/training/fine_tuning.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/pytorch/engine/adapters/described.h"
+#include "core/pytorch/engine/adapters/lora.h"
+#include "core/pytorch/engine/adapters/pretrained.h"
+#include "core/pytorch/engine/copies.h"
+
+namespace shardscope::eager {
+namespace {
+
+/// get_input_embeddings: the first Embedding of the model, whose rows are the vocabulary's.
+Module& input_embedding(Module& root) {
+  for (Module* module : modules_of(root))
+    if (module->class_name.ends_with("Embedding") && !module->parameters.empty()) return *module;
+  throw Error({.where = root.class_name,
+               .what = "has no input embedding whose output could require gradients",
+               .way_out = {}});
+}
+
+FineTuned loaded(Session& s, Session& maker, const FineTuningInput& input) {
+  if (!input.setup.from_pretrained)
+    return {make_module(maker, *input.setup.base, input.config, input.settings), {}};
+  Pretrained pretrained = load_pretrained(s, maker,
+                                          {.model = *input.setup.base,
+                                           .config = input.config,
+                                           .settings = input.settings,
+                                           .quantization = input.setup.quantization});
+  return {std::move(pretrained.module), std::move(pretrained.quantized)};
+}
+
+void enable_checkpointing(Module& root, const FineTuningSetup& setup) {
+  const std::vector<std::string>& names = setup.checkpointed_layers;
+  for (Module* module : modules_of(root))
+    if (std::find(names.begin(), names.end(), module->name) != names.end())
+      checkpoint_forward(*module, setup.checkpointing);
+}
+
+void adapt(Session& s, FineTuned& tuned, const FineTuningSetup& setup) {
+  Module& base = *tuned.module;
+  if (setup.prepares_for_kbit) prepare_for_kbit_training(s, base, tuned.quantized);
+  enable_checkpointing(base, setup);
+  if (setup.input_gradients) require_input_gradients(input_embedding(base));
+  if (setup.adapter) {
+    // PeftModel.__init__: of a checkpointed model that is not quantised.
+    if (!setup.checkpointed_layers.empty() && !setup.input_gradients && !setup.quantization)
+      require_input_gradients(input_embedding(base));
+    tuned.module = put_adapter(s, tuned.module,
+                               {.config = *setup.adapter, .quantized = tuned.quantized});
+  }
+  if (!setup.trainable_dtype) return;
+  const NoGrad no_grad(s);
+  for (const NamedParameter& p : named_parameters_of(*tuned.module))
+    if (p.tensor().requires_grad()) p.tensor().set_data(to(s, p.tensor(), *setup.trainable_dtype));
+}
+
+}  // namespace
+
+FineTuned fine_tuned(Session& s, Session& maker, const FineTuningInput& input,
+                     const SetupProbe& probe) {
+  FineTuned tuned = loaded(s, maker, input);
+  if (probe) probe(SetupMoment::loaded);
+  adapt(s, tuned, input.setup);
+  if (probe) probe(SetupMoment::adapted);
+  return tuned;
+}
+
+shardscope::Model fine_tuned_model(const FineTuningInput& input) {
+  SessionSettings settings;
+  settings.device = Device::meta;
+  Session meta(settings);
+  const FineTuned tuned = fine_tuned(meta, meta, input, {});
+  return described(*tuned.module, *input.setup.base);
+}
+
+}  // namespace shardscope::eager

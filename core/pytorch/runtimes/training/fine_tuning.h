@@ -1,0 +1,58 @@
+// A model that is loaded, quantised and given adapters before a runtime wraps it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/format/json_reader.h"
+#include "core/model/lora_config.h"
+#include "core/model/model.h"
+#include "core/model/quantization.h"
+#include "core/pytorch/engine/adapters/quantized.h"
+#include "core/pytorch/engine/checkpoint.h"
+#include "core/pytorch/engine/models/make_module.h"
+
+namespace shardscope::eager {
+
+/// What is done before the runtime's turn, in this order.
+struct FineTuningSetup {
+  std::shared_ptr<const shardscope::Model> base;  ///< in the dtypes that it is loaded in
+  /// from_pretrained with device_map: straight to the device. false: made as TrainingSetup says.
+  bool from_pretrained = true;
+  std::optional<Quantization> quantization = {};  ///< needs from_pretrained
+  bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
+  /// gradient_checkpointing_enable: layers whose forward is a checkpoint, by name in the base model.
+  std::vector<std::string> checkpointed_layers = {};
+  CheckpointOptions checkpointing = {};
+  bool input_gradients = false;  ///< enable_input_require_grads
+  std::optional<LoraConfig> adapter = {};
+  std::optional<Dtype> trainable_dtype = {};  ///< of what trains after all that
+};
+
+/// Moments of a training's set-up at which a caller may look at what there is.
+enum class SetupMoment : std::uint8_t { loaded, adapted, wrapped };
+using SetupProbe = std::function<void(SetupMoment)>;
+
+/// The module that a runtime wraps.
+struct FineTuned {
+  std::shared_ptr<Module> module;
+  QuantizedLayers quantized;
+};
+
+/// Loads and adapts. `maker` is where the empty model is made: the meta device under
+/// from_pretrained. It must outlive the module.
+struct FineTuningInput {
+  const JsonValue& config;
+  const ModelSettings& settings;
+  const FineTuningSetup& setup;
+};
+FineTuned fine_tuned(Session& s, Session& maker, const FineTuningInput& input,
+                     const SetupProbe& probe);
+
+/// The model as it is after that: what wrapping policies and plans see. Nothing is allocated.
+shardscope::Model fine_tuned_model(const FineTuningInput& input);
+
+}  // namespace shardscope::eager

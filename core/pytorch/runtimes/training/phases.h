@@ -1,0 +1,35 @@
+// What a run does besides training: evaluating, gathering its state to save it, merging an adapter.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/format/safetensors.h"
+#include "core/pytorch/runtimes/training/training_run.h"
+
+namespace shardscope::eager {
+
+/// model.eval() or model.train().
+void set_training(Module& root, bool on);
+
+/// A forward with labels without gradients, in evaluation mode; the logits.
+Tensor evaluate(Session& s, TrainingRun& run);
+
+/// What get_model_state_dict(full_state_dict=True) is asked for.
+struct FullStateDict {
+  bool cpu_offload = false;
+  bool trainable_only = false;  ///< ignore_frozen_params
+};
+/// The tensors of it, by name. Under DDP and on one device, those of the model.
+std::vector<std::pair<std::string, Tensor>> full_state_dict(Session& s, TrainingRun& run,
+                                                            const FullStateDict& wanted);
+
+/// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes.
+std::vector<SafetensorsTensor> adapter_tensors(TrainingRun& run);
+
+/// The optimizer's state is dropped, then PeftModel.merge_and_unload: each adapter is added to its
+/// base layer, which takes its place.
+void merge_and_unload(Session& s, TrainingRun& run);
+
+}  // namespace shardscope::eager

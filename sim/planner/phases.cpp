@@ -1,0 +1,146 @@
+#include "sim/planner/phases.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "core/pytorch/runtimes/training/phases.h"
+#include "sim/planner/memory_play.h"
+
+namespace shardscope::planner {
+namespace {
+
+Bytes parameter_bytes(const Model& model) {
+  Bytes sum;
+  for (const Parameter& p : model.parameters) sum += bytes_of(p.elements(), p.dtype);
+  return sum;
+}
+
+Bytes largest_parameter(const Model& model) {
+  Bytes largest;
+  for (const Parameter& p : model.parameters)
+    largest = std::max(largest, bytes_of(p.elements(), p.dtype));
+  return largest;
+}
+
+int ranks_of_node(const HardwareProfile& profile, int world) {
+  return profile.ranks_per_node > 0 ? std::min(profile.ranks_per_node, world) : world;
+}
+
+class Phases {
+ public:
+  Phases(const PytorchTraining& training, const Model& model, const JsonValue& config,
+         const HardwareProfile& profile)
+      : setup_(training.setup),
+        model_(model),
+        config_(config),
+        ranks_(ranks_of_node(profile, training.setup.world)),
+        play_({.session = training.setup.session,
+               .device = eager::kernel_device(training.setup.session.compute_capability),
+               .allocator = training.allocator,
+               .memory = profile.memory}) {}
+
+  std::vector<PhaseMemory> all() {
+    try {
+      set_up();
+      train();
+      if (run_->model().engine() == nullptr) {
+        evaluate();
+        save();
+      }
+    } catch (const MemoryPlay::OutOfMemoryStop&) {
+      end(current_, {}, false);
+    }
+    return std::move(phases_);
+  }
+
+ private:
+  void begin(const char* phase) {
+    current_ = phase;
+    play_.begin();
+  }
+
+  void end(const char* phase, Bytes host, bool fits = true) {
+    if (fits) play_.catch_up();
+    const AllocatorStatistics& s = play_.allocator().statistics();
+    phases_.push_back({.phase = phase,
+                       .peak_allocated = {s.allocated_bytes.peak},
+                       .peak_active = {s.active_bytes.peak},
+                       .peak_reserved = {s.reserved_bytes.peak},
+                       .allocated = {s.allocated_bytes.current},
+                       .reserved = {s.reserved_bytes.current},
+                       .host_per_node = host,
+                       .fits = fits});
+  }
+
+  /// Straight to the device one weight at a time is on the host; otherwise every process of the
+  /// node, or rank 0 alone, holds the model.
+  Bytes host_of_load() const {
+    const Model& base = setup_.fine_tuning ? *setup_.fine_tuning->base : model_;
+    if (setup_.fine_tuning && setup_.fine_tuning->from_pretrained)
+      return largest_parameter(base) * ranks_;
+    if (setup_.made_on == eager::Device::cuda) return {};
+    if (setup_.loads_from_rank_0) return parameter_bytes(base);
+    return setup_.made_on == eager::Device::cpu ? parameter_bytes(base) * ranks_ : Bytes{};
+  }
+
+  void set_up() {
+    begin(setup_.fine_tuning ? "load" : "wrap");
+    const Bytes host = host_of_load();
+    run_ = std::make_unique<eager::TrainingRun>(
+        play_.session(), model_, config_, setup_, [&](eager::SetupMoment moment) {
+          switch (moment) {
+            case eager::SetupMoment::loaded:
+              end("load", host);
+              return begin("adapter");
+            case eager::SetupMoment::adapted:
+              end("adapter", {});
+              return begin("wrap");
+            case eager::SetupMoment::wrapped:
+              return end("wrap", setup_.fine_tuning ? Bytes{} : host);
+          }
+        });
+  }
+
+  void train() {
+    begin("train");
+    for (int i = 0; i < 2; ++i)
+      run_->loop().iteration([&](eager::Moment, int) { play_.catch_up(); });
+  }
+
+  void evaluate() {
+    begin("evaluate");
+    eager::set_training(run_->model().module(), false);
+    std::optional<eager::Tensor> logits = eager::evaluate(play_.session(), *run_);
+    end("evaluate", {});
+    logits.reset();
+    eager::set_training(run_->model().module(), true);
+  }
+
+  void save() {
+    begin("save");
+    const auto state = eager::full_state_dict(play_.session(), *run_, {.cpu_offload = true});
+    Bytes host;
+    for (const auto& [name, tensor] : state)
+      if (tensor && tensor.device() == eager::Device::cpu) host += tensor.bytes();
+    end("save", host);
+  }
+
+  const eager::TrainingSetup& setup_;
+  const Model& model_;
+  const JsonValue& config_;
+  int ranks_;
+  MemoryPlay play_;
+  std::unique_ptr<eager::TrainingRun> run_;
+  std::vector<PhaseMemory> phases_;
+  const char* current_ = "load";
+};
+
+}  // namespace
+
+std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
+                                   const JsonValue& config, const HardwareProfile& profile) {
+  return Phases(training, model, config, profile).all();
+}
+
+}  // namespace shardscope::planner

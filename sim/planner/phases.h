@@ -1,0 +1,28 @@
+// Memory of the phases of a run besides its training steps.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/planner/pytorch_training.h"
+
+namespace shardscope::planner {
+
+struct PhaseMemory {
+  std::string phase;  ///< "load", "adapter", "wrap", "evaluate", "save"
+  Bytes peak_allocated, peak_active, peak_reserved;  ///< inside it
+  Bytes allocated, reserved;                         ///< after it
+  Bytes host_per_node;  ///< whole copies of the model that the processes of a node hold
+  bool fits = true;     ///< false: a request failed, and nothing after it is known
+  bool operator==(const PhaseMemory&) const = default;
+};
+
+/// The phases in their order: the model is loaded, gets adapters, is wrapped, trains two steps
+/// (which are not listed), is evaluated with labels and its logits kept, and its whole state is
+/// gathered on rank 0's host. `ranks_per_node` share a host. DeepSpeed is neither evaluated nor
+/// saved here. Blocks that another stream used count as free at once, so that reserved bytes are a
+/// lower bound.
+std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
+                                   const JsonValue& config, const HardwareProfile& profile);
+
+}  // namespace shardscope::planner

@@ -1,0 +1,45 @@
+// State of bitsandbytes' AdamW. Expectations: optim/optimizer.py of bitsandbytes 0.50.2, by hand.
+#include <gtest/gtest.h>
+
+#include "core/pytorch/engine/copies.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+
+namespace shardscope::eager {
+namespace {
+
+ParameterOptimizer after_a_step(Session& s, std::int64_t elements, BitsAndBytesOptimizer kind) {
+  const Tensor parameter = empty(s, {elements}, {Dtype::float32, Device::cuda});
+  parameter.set_requires_grad(true);
+  parameter.set_grad(empty_like(s, parameter));
+  ParameterOptimizer optimizer({parameter}, {.bitsandbytes = kind});
+  optimizer.step(s);
+  return optimizer;
+}
+
+TEST(BitsAndBytesOptimizer, KeepsBytesAndAScaleFor256Elements) {
+  Session s;
+  const ParameterOptimizer optimizer = after_a_step(s, 5000, {.bits = 8});
+  const ParameterOptimizer::State& state = optimizer.states().front();
+  EXPECT_EQ(state.first_moment.dtype(), Dtype::uint8);
+  EXPECT_EQ(state.second_moment.bytes().count, 5000);
+  EXPECT_EQ(state.first_scales.numel(), 20);  // 5000 / 256, rounded up
+  EXPECT_EQ(optimizer.code_tables().size(), 2u);
+}
+
+TEST(BitsAndBytesOptimizer, KeepsFloatsBelow4096Elements) {
+  Session s;
+  const ParameterOptimizer optimizer = after_a_step(s, 4095, {.bits = 8});
+  EXPECT_EQ(optimizer.states().front().first_moment.dtype(), Dtype::float32);
+  EXPECT_FALSE(optimizer.states().front().first_scales);
+  EXPECT_TRUE(optimizer.code_tables().empty());
+}
+
+TEST(BitsAndBytesOptimizer, PagesFrom100000Elements) {
+  Session s;
+  const BitsAndBytesOptimizer paged{.bits = 32, .paged = true};
+  EXPECT_EQ(after_a_step(s, 99'999, paged).states().front().first_moment.device(), Device::cuda);
+  EXPECT_EQ(after_a_step(s, 100'000, paged).states().front().first_moment.device(), Device::cpu);
+}
+
+}  // namespace
+}  // namespace shardscope::eager

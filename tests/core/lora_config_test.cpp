@@ -1,0 +1,96 @@
+// Which modules PEFT adapts, and what its files and --peft say. Expectations: peft 0.21.2,
+// check_target_module_exists, get_pattern_key and _set_trainable, by hand.
+#include "core/model/lora_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/read_lora_config.h"
+#include "tests/core/complaint.h"
+
+namespace shardscope {
+namespace {
+
+LoraConfig of_json(const char* text) {
+  return read_lora_config(JsonValue::parse(text, "adapter_config.json"), "llama");
+}
+
+bool adapts(const LoraConfig& config, std::string_view name) {
+  return LoraTargets(config).has({.name = name, .is_linear = true});
+}
+
+TEST(LoraTargets, NamesAreWholePartsAtTheEnd) {
+  const LoraConfig config = of_json(R"({"target_modules": ["q_proj"]})");
+  EXPECT_TRUE(adapts(config, "model.layers.0.self_attn.q_proj"));
+  EXPECT_FALSE(adapts(config, "model.layers.0.self_attn.my_q_proj"));
+  EXPECT_FALSE(adapts(config, "model.layers.0.self_attn.q_proj.weight"));
+}
+
+TEST(LoraTargets, AStringIsAPatternOfTheWholeName) {
+  const LoraConfig config = of_json(R"({"target_modules": ".*\\.(q|v)_proj"})");
+  EXPECT_TRUE(adapts(config, "model.layers.0.self_attn.v_proj"));
+  EXPECT_FALSE(adapts(config, "model.layers.0.self_attn.v_proj.extra"));
+}
+
+TEST(LoraTargets, AllLinearLeavesOutTheOutputEmbedding) {
+  const LoraConfig config = of_json(R"({"target_modules": "all-linear"})");
+  const LoraTargets targets(config);
+  EXPECT_TRUE(targets.has({.name = "model.layers.0.mlp.up_proj", .is_linear = true}));
+  EXPECT_FALSE(targets.has({.name = "lm_head", .is_linear = true, .is_output_embedding = true}));
+  EXPECT_FALSE(targets.has({.name = "model.norm"}));
+}
+
+TEST(LoraTargets, ModulesThatAreSavedWholeAreNotAdapted) {
+  const LoraConfig config =
+      of_json(R"({"target_modules": ["q_proj", "lm_head"], "modules_to_save": ["lm_head"]})");
+  EXPECT_FALSE(adapts(config, "lm_head"));
+  EXPECT_TRUE(is_saved_whole(config, "lm_head"));
+}
+
+TEST(LoraTargets, LayersAreCountedByTheFirstNumber) {
+  const LoraConfig config = of_json(
+      R"({"target_modules": ["w1"], "layers_to_transform": [1]})");
+  EXPECT_TRUE(adapts(config, "model.layers.1.experts.0.w1"));
+  EXPECT_FALSE(adapts(config, "model.layers.0.experts.1.w1"));
+}
+
+TEST(LoraTargets, ARankPatternIsTheEndOfAName) {
+  const LoraConfig config =
+      of_json(R"({"r": 8, "target_modules": ["q_proj", "v_proj"], "rank_pattern": {"v_proj": 32}})");
+  const LoraTargets targets(config);
+  EXPECT_EQ(targets.rank_of("model.layers.0.self_attn.v_proj"), 32);
+  EXPECT_EQ(targets.rank_of("model.layers.0.self_attn.q_proj"), 8);
+}
+
+TEST(ReadLoraConfig, TakesTheFamilysTargetsWhereNoneAreGiven) {
+  EXPECT_EQ(of_json(R"({"r": 4})").targets.names, (std::vector<std::string>{"q_proj", "v_proj"}));
+}
+
+TEST(ReadLoraConfig, NamesTheKeyOfWhatIsNotModelled) {
+  EXPECT_THAT(complaint_of([] { of_json("{\n\"peft_type\": \"IA3\"}"); }),
+              testing::HasSubstr("adapter_config.json:2: peft_type"));
+  EXPECT_THAT(complaint_of([] { of_json(R"({"layer_replication": [[0, 4], [2, 5]]})"); }),
+              testing::HasSubstr("layer_replication"));
+}
+
+TEST(ParseLoraConfig, ReadsTheOption) {
+  const LoraConfig config = parse_lora_config(
+      "r=64,alpha=16,dropout=0.1,targets=q_proj+k_proj,save=lm_head,dora", "--peft", "llama");
+  EXPECT_EQ(config.rank, 64);
+  EXPECT_EQ(config.dropout, 0.1);
+  EXPECT_EQ(config.targets.names, (std::vector<std::string>{"q_proj", "k_proj"}));
+  EXPECT_EQ(config.modules_to_save, std::vector<std::string>{"lm_head"});
+  EXPECT_TRUE(config.dora);
+}
+
+TEST(ParseLoraConfig, SaysWhatIsWrong) {
+  const auto said = [](const char* text) {
+    return complaint_of([&] { parse_lora_config(text, "--peft", "llama"); });
+  };
+  EXPECT_THAT(said("r=0"), testing::HasSubstr("r=0 is no number from 1"));
+  EXPECT_THAT(said("rnak=8"), testing::HasSubstr("\"rnak\" is no setting of an adapter"));
+  EXPECT_THAT(said("r=8.5"), testing::HasSubstr("not a whole number"));
+}
+
+}  // namespace
+}  // namespace shardscope

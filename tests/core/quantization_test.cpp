@@ -1,0 +1,73 @@
+// Quantised bases: how they are asked for, and which kernel multiplies by them.
+#include "core/model/quantization.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/model/read_quantization.h"
+#include "core/pytorch/engine/adapters/quantized.h"
+#include "tests/core/complaint.h"
+
+namespace shardscope {
+namespace {
+
+TEST(ReadQuantization, TakesTransformersDefaults) {
+  const auto read = read_quantization(JsonValue::parse(
+      R"({"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": true}})", "c"));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->kind, QuantizationKind::fp4);
+  EXPECT_EQ(read->compute_dtype, Dtype::float32);
+  EXPECT_EQ(read->storage_dtype, Dtype::uint8);
+  EXPECT_FALSE(read->double_quantization);
+}
+
+TEST(ReadQuantization, NamesAMethodThatIsNotModelled) {
+  EXPECT_THAT(complaint_of([] {
+                read_quantization(JsonValue::parse(
+                    R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})", "c"));
+              }),
+              testing::HasSubstr("the method gptq is not modelled"));
+}
+
+TEST(ParseQuantization, ReadsSettingsOf4Bits) {
+  const Quantization read = parse_quantization("nf4,double,storage=bfloat16", "--quantization");
+  EXPECT_EQ(read.kind, QuantizationKind::nf4);
+  EXPECT_TRUE(read.double_quantization);
+  EXPECT_EQ(read.storage_dtype, Dtype::bfloat16);
+  EXPECT_EQ(read.compute_dtype, Dtype::bfloat16);
+}
+
+TEST(ParseQuantization, SaysWhatIsWrong) {
+  const auto said = [](const char* text) {
+    return complaint_of([&] { parse_quantization(text, "--quantization"); });
+  };
+  EXPECT_THAT(said("int4"), testing::HasSubstr("\"int4\" is none of nf4, fp4, int8"));
+  EXPECT_THAT(said("int8,double"), testing::HasSubstr("a setting of 4 bits"));
+}
+
+/// By hand from _gemm_4bit_use_custom_cuda on 132 multiprocessors.
+TEST(Gemm4bit, DequantisesLargeBatchesOnHopper) {
+  const eager::Gemm4bit product{
+      .compute_capability = 90, .dtype = Dtype::bfloat16, .rows = 2048, .out = 4096, .in = 4096};
+  EXPECT_FALSE(eager::uses_own_kernel(product));  // more than 1,536 rows
+}
+
+TEST(Gemm4bit, MultipliesShortWeightsItselfOnHopper) {
+  // 344 x 128: in * 2 < out, 6 tiles of the output are less than a third of a wave: up to 512 rows.
+  eager::Gemm4bit product{
+      .compute_capability = 90, .dtype = Dtype::bfloat16, .rows = 512, .out = 344, .in = 128};
+  EXPECT_TRUE(eager::uses_own_kernel(product));
+  product.rows = 513;
+  EXPECT_FALSE(eager::uses_own_kernel(product));
+}
+
+TEST(Gemm4bit, LeavesRowsThatAreNoWholeBlocks) {
+  EXPECT_FALSE(eager::uses_own_kernel({.compute_capability = 90,
+                                       .dtype = Dtype::bfloat16,
+                                       .rows = 1,
+                                       .out = 4096,
+                                       .in = 4096 + 32}));
+}
+
+}  // namespace
+}  // namespace shardscope
