@@ -1,4 +1,6 @@
 // run_case() of record.py: load, adapt, wrap, train, and what follows, under the caching allocator.
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -33,7 +35,22 @@ class FineTunePlay {
     // The context's first block, which is gone before anything is recorded.
     if (const auto first = allocator_.allocate({4}, default_stream)) allocator_.free(*first);
     allocator_.empty_cache();
+    if (std::getenv("FT_TRACE")) allocator_.keep_trace();
   }
+  ~FineTunePlay() {
+    const char* path = std::getenv("FT_TRACE");
+    if (!path || bare_) return;
+    std::FILE* f = std::fopen(path, "w");
+    std::size_t m = 0;
+    const auto& t = allocator_.trace();
+    for (std::size_t i = 0; i <= t.size(); ++i) {
+      while (m < marks_.size() && marks_[m].first == i) std::fprintf(f, "#### %s\n", marks_[m++].second.c_str());
+      if (i < t.size()) std::fprintf(f, "%s %lld\n", std::string(name_of(t[i].action)).c_str(), static_cast<long long>(t[i].bytes));
+    }
+    std::fclose(f);
+  }
+  bool bare_ = false;
+  std::vector<std::pair<std::size_t, std::string>> marks_;
 
   Json play() {
     set_up();
@@ -57,6 +74,7 @@ class FineTunePlay {
 
   void end(Json& store, const std::string& name) {
     play_.catch_up();
+    marks_.emplace_back(allocator_.trace().size(), "END " + name);
     store["peak"][name] = figures(&Gauge::peak);
     store["after"][name] = figures(&Gauge::current);
     allocator_.reset_peaks();
@@ -121,6 +139,7 @@ class FineTunePlay {
       if (row.is_null()) row = {{"tensors", 0}, {"bytes", 0}};
       row["tensors"] = row["tensors"].get<int>() + 1;
       row["bytes"] = row["bytes"].get<std::int64_t>() + p.grad().bytes().count;
+      last_looked_at_ = p.grad();
     }
     result_["gradients"] = gradients;
     result_["trainable_without_gradient"] = without;
@@ -233,6 +252,8 @@ class FineTunePlay {
       bytes[place] = bytes.value(place, std::int64_t{0}) + tensor.bytes().count;
     }
     store["bytes"] = bytes;
+    last_looked_at_ = {};
+    begin();
     entries.clear();
     end(store, "dropped");
   }
@@ -255,13 +276,17 @@ class FineTunePlay {
   eager::Session& session_;
   CachingAllocator& allocator_;
   std::unique_ptr<eager::TrainingRun> run_;
+  /// record.py's variable t, which keeps the last gradient that its first iteration counted.
+  Tensor last_looked_at_;
   Json result_ = Json::object();
 };
 
 }  // namespace
 
 Json played_finetune(const FineTuneCase& recorded, bool bare) {
-  return FineTunePlay(recorded, bare).play();
+  FineTunePlay play(recorded, bare);
+  play.bare_ = bare;
+  return play.play();
 }
 
 }  // namespace shardscope::recordings

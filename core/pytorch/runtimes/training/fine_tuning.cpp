@@ -42,11 +42,10 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningSetup& setup) {
   Module& base = *tuned.module;
   if (setup.prepares_for_kbit) prepare_for_kbit_training(s, base, tuned.quantized);
   enable_checkpointing(base, setup);
-  if (setup.input_gradients) require_input_gradients(input_embedding(base));
+  // transformers' gradient_checkpointing_enable asks for them itself.
+  if (setup.input_gradients || !setup.checkpointed_layers.empty())
+    require_input_gradients(input_embedding(base));
   if (setup.adapter) {
-    // PeftModel.__init__: of a checkpointed model that is not quantised.
-    if (!setup.checkpointed_layers.empty() && !setup.input_gradients && !setup.quantization)
-      require_input_gradients(input_embedding(base));
     tuned.module = put_adapter(s, tuned.module,
                                {.config = *setup.adapter, .quantized = tuned.quantized});
   }

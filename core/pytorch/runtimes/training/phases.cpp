@@ -72,11 +72,15 @@ namespace {
 
 /// The name without the adapter's own: get_peft_model_state_dict.
 std::string saved_name(std::string name) {
+  constexpr std::string_view ddp_prefix = "module.", magnitude = ".lora_magnitude_vector.weight";
   for (const std::string_view part : {"modules_to_save.default.", "original_module."})
     if (const std::size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size());
   constexpr std::string_view adapter = ".default";
   if (const std::size_t at = name.find(adapter); at != std::string::npos)
     name.erase(at, adapter.size());
+  // DDP's module is saved without its wrapper, DoRA's magnitude as a bare tensor.
+  if (name.starts_with(ddp_prefix)) name.erase(0, ddp_prefix.size());
+  if (name.ends_with(magnitude)) name.erase(name.rfind('.'));
   return name;
 }
 
