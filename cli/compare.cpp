@@ -9,6 +9,7 @@
 
 #include "cli/compare_report.h"
 #include "cli/finished_run.h"
+#include "cli/measured_comparison.h"
 #include "cli/output_options.h"
 #include "cli/prediction.h"
 #include "cli/summary_text.h"
@@ -26,6 +27,7 @@ namespace {
 struct CompareOptions {
   std::vector<std::string> folders;
   TracedRunQuestion traced;
+  std::vector<std::string> measured;
   std::optional<std::string> output_folder;
   std::optional<double> tolerance;
   bool median = false;
@@ -139,7 +141,24 @@ ExitCode compare_traced(const CompareOptions& options) {
   return ExitCode::no;
 }
 
+ExitCode run_measured(const CompareOptions& options) {
+  if (!options.folders.empty() || !options.traced.traces.empty())
+    throw Error({.where = "--measured",
+                 .what = "run folders or traces were given, too",
+                 .way_out = "give the run that was predicted as --predicted, and nothing else"});
+  if (!options.traced.predicted)
+    throw Error({.where = "--measured",
+                 .what = "there is no prediction to lay beside it",
+                 .way_out = "give --predicted RUN, a folder of `shardscope simulate -o`"});
+  const MeasuredComparison comparison =
+      compare_measured(*options.traced.predicted, options.measured);
+  print(options.output.json ? measured_json(comparison)
+                            : measured_text(comparison, options.output.painter()));
+  return verdict(worst_error(comparison), options);
+}
+
 ExitCode run_compare(const CompareOptions& options) {
+  if (!options.measured.empty()) return run_measured(options);
   if (options.traced.predicted || !options.traced.traces.empty()) return compare_traced(options);
   const std::vector<FinishedRun> runs = read_runs(options);
   print(options.output.json ? runs_json(runs) : text_of(runs, options.output.painter()));
@@ -173,16 +192,24 @@ void declare_compare(Command& command) {
                   "beside the traces)"});
   command.option("--cluster", options->traced.cluster,
                  {"FILE|NAME", "hardware profile to predict a settings.json with"});
+  command.heading("A prediction beside what others logged of the run");
+  command.options("--measured", options->measured,
+                  {"FILE...",
+                   "step times and memory of the run --predicted: event files of TensorBoard, "
+                   ".wandb files, folders of these, CSV of nvidia-smi, output of sacct"});
   declare_output_options(command, options->output);
-  command.examples({{"shardscope compare runs/demo/full_shard", "one run in full"},
-                    {"shardscope compare runs/demo/* -o figures --tolerance 0.15",
-                     "every strategy of the demo, a picture, and exit 1 if a prediction is off by "
-                     "more than 15%"},
-                    {"shardscope compare --trace theirs/ --json",
-                     "compares all ranks of a PyTorch run with the prediction for its "
-                     "settings.json: matches, how sure they are, errors by unit and category"},
-                    {"shardscope compare --predicted runs/predicted --trace rank*.pt.trace.json.gz",
-                     "the same with a run folder of simulate -o"}});
+  command.examples(
+      {{"shardscope compare runs/demo/full_shard", "one run in full"},
+       {"shardscope compare runs/demo/* -o figures --tolerance 0.15",
+        "every strategy of the demo, a picture, and exit 1 if a prediction is off by "
+        "more than 15%"},
+       {"shardscope compare --trace theirs/ --json",
+        "compares all ranks of a PyTorch run with the prediction for its "
+        "settings.json: matches, how sure they are, errors by unit and category"},
+       {"shardscope compare --predicted runs/predicted --trace rank*.pt.trace.json.gz",
+        "the same with a run folder of simulate -o"},
+       {"shardscope compare --predicted runs/predicted --measured logs/ nvidia_smi.csv",
+        "step time by TensorBoard's or W&B's files, memory by nvidia-smi's"}});
   command.action([options] { return run_compare(*options); });
 }
 

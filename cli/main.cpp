@@ -21,7 +21,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<Verb, 18> verbs{
+constexpr std::array<Verb, 20> verbs{
     {{"model", "parameters, units and shards of a model", declare_model},
      {"schedule", "the operations and buffers of one rank", declare_schedule},
      {"simulate", "time and memory of one strategy, predicted", declare_simulate},
@@ -40,6 +40,9 @@ constexpr std::array<Verb, 18> verbs{
      {"lint", "what the real tools would do with a configuration file", declare_lint},
      {"convert", "writes a configuration for another tool", declare_convert},
      {"data", "turns text into tokens", declare_data},
+     {"doctor", "what this machine has, which profile it is like, and what is wrong",
+      declare_doctor},
+     {"init", "asks a few questions and writes the first command", declare_init},
      {"gui", "the desktop application: runs and traces, predicted over profiled", declare_gui}}};
 
 std::string program_help() {

@@ -33,7 +33,7 @@ TEST_P(EveryVerb, RefusesAnUnknownOptionInOneLine) {
 INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
                          ::testing::Values("model", "lint", "convert", "schedule", "simulate",
                                            "calibrate", "train", "compare", "data", "validate",
-                                           "plan", "profile"));
+                                           "plan", "profile", "doctor", "init"));
 
 TEST(Program, HelpListsEveryVerb) {
   const Workplace workplace;
