@@ -30,6 +30,7 @@ What is written (schema shardscope.model_export/1):
 """
 import argparse
 import contextlib
+import copy
 import importlib
 import inspect
 import json
@@ -466,6 +467,10 @@ def export(arguments):
     given_inputs(arguments)  # complaints before the model is built
     build, config = transformers_builder(arguments) if arguments.model else factory_builder(arguments)
     model, kind = build_model(build, arguments)
+    return export_of(model, kind, config, arguments)
+
+
+def export_of(model, kind, config, arguments):
     trace_rows, reason = traced(model, kind, config, arguments)
     if reason and not arguments.no_trace:
         note(f"no trace: {reason}")
@@ -480,6 +485,25 @@ def export(arguments):
         "trace_error": reason,
         "trace": trace_rows,
     }
+
+
+def on_meta(model):
+    """A copy without memory: tensors of the meta device, shared as they were."""
+    tensors = [*model.parameters(), *model.buffers()]
+    twins = {id(tensor): tensor.detach().to("meta").requires_grad_(tensor.requires_grad) for tensor in tensors}
+    twins.update({id(p): torch.nn.Parameter(twins[id(p)], p.requires_grad) for p in model.parameters()})
+    return copy.deepcopy(model, twins)
+
+
+def export_module(model, batch=1, seq=128, inputs=None):
+    """The export of a module that is there already, as JSON text; `inputs` as --inputs. The module stays as it is."""
+    arguments = argparse.Namespace(batch=batch, seq=seq, inputs=inputs, device="meta", no_trace=False)
+    try:
+        twin = on_meta(model).train()
+    except Exception as error:  # whatever the user's code raises
+        raise ExportError(f"{type(model).__name__} cannot be copied to the meta device: {in_one_line(error)}") from error
+    config = model.config if hasattr(getattr(model, "config", None), "to_json_string") else None
+    return compact(export_of(twin, "meta", config, arguments)) + "\n"
 
 
 def parse_arguments(argv):

@@ -1,0 +1,5 @@
+"""`python -m shardscope` is the program."""
+
+from shardscope._launch import main
+
+main()
