@@ -1,6 +1,4 @@
 // run_case() of record.py: load, adapt, wrap, train, and what follows, under the caching allocator.
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -35,22 +33,7 @@ class FineTunePlay {
     // The context's first block, which is gone before anything is recorded.
     if (const auto first = allocator_.allocate({4}, default_stream)) allocator_.free(*first);
     allocator_.empty_cache();
-    if (std::getenv("FT_TRACE")) allocator_.keep_trace();
   }
-  ~FineTunePlay() {
-    const char* path = std::getenv("FT_TRACE");
-    if (!path || bare_) return;
-    std::FILE* f = std::fopen(path, "w");
-    std::size_t m = 0;
-    const auto& t = allocator_.trace();
-    for (std::size_t i = 0; i <= t.size(); ++i) {
-      while (m < marks_.size() && marks_[m].first == i) std::fprintf(f, "#### %s\n", marks_[m++].second.c_str());
-      if (i < t.size()) std::fprintf(f, "%s %lld\n", std::string(name_of(t[i].action)).c_str(), static_cast<long long>(t[i].bytes));
-    }
-    std::fclose(f);
-  }
-  bool bare_ = false;
-  std::vector<std::pair<std::size_t, std::string>> marks_;
 
   Json play() {
     set_up();
@@ -74,7 +57,6 @@ class FineTunePlay {
 
   void end(Json& store, const std::string& name) {
     play_.catch_up();
-    marks_.emplace_back(allocator_.trace().size(), "END " + name);
     store["peak"][name] = figures(&Gauge::peak);
     store["after"][name] = figures(&Gauge::current);
     allocator_.reset_peaks();
@@ -238,17 +220,16 @@ class FineTunePlay {
 
   void gather(const std::string& name, Json& store) {
     begin();
-    auto entries = eager::full_state_dict(
-        session_, *run_,
-        {.cpu_offload = name.find("cpu") != std::string::npos,
-         .trainable_only = name.find("trainable") != std::string::npos});
+    auto entries =
+        eager::full_state_dict(session_, *run_,
+                               {.cpu_offload = name.find("cpu") != std::string::npos,
+                                .trainable_only = name.find("trainable") != std::string::npos});
     end(store, "state_dict");
     store["entries"] = entries.size();
     Json bytes = Json::object();
     for (const auto& [key, tensor] : entries) {
-      const std::string place =
-          (tensor.device() == eager::Device::cuda ? "cuda:" : "cpu:") +
-          std::string(name_of(tensor.dtype()));
+      const std::string place = (tensor.device() == eager::Device::cuda ? "cuda:" : "cpu:") +
+                                std::string(name_of(tensor.dtype()));
       bytes[place] = bytes.value(place, std::int64_t{0}) + tensor.bytes().count;
     }
     store["bytes"] = bytes;
@@ -284,9 +265,7 @@ class FineTunePlay {
 }  // namespace
 
 Json played_finetune(const FineTuneCase& recorded, bool bare) {
-  FineTunePlay play(recorded, bare);
-  play.bare_ = bare;
-  return play.play();
+  return FineTunePlay(recorded, bare).play();
 }
 
 }  // namespace shardscope::recordings
