@@ -20,10 +20,6 @@ Tensor on_meta(Session& s, Dtype dtype, const Dims& sizes, bool trainable) {
   return tensor;
 }
 
-std::string joined(const std::string& prefix, const std::string& name) {
-  return prefix.empty() ? name : prefix + "." + name;
-}
-
 std::shared_ptr<Module> make(std::string name, std::string class_name) {
   auto module = std::make_shared<Module>();
   module->name = std::move(name);
@@ -119,8 +115,8 @@ Module::Forward attention_forward(const LlamaOptions& o) {
     }
     Tensor query = transpose(s, q, 1, 2), key = transpose(s, k, 1, 2),
            value = transpose(s, v, 1, 2);
-    Tensor o = attend(s, std::move(query), std::move(key), std::move(value));
-    Tensor flat = reshape(s, transpose(s, o, 1, 2), {batch, length, -1});
+    Tensor attended = attend(s, std::move(query), std::move(key), std::move(value));
+    Tensor flat = reshape(s, transpose(s, attended, 1, 2), {batch, length, -1});
     return {call_one(s, me.child("wo"), {std::move(flat)})};
   };
 }

@@ -44,13 +44,6 @@ Module::ForwardHook leaves_as(const MeshAxisContext& axis, Placement from, Outpu
   };
 }
 
-Module::PreHook enters_as(const MeshAxisContext& axis, Placement placement, Placement gradient) {
-  return [=](Session& s, Module&, Arguments& arguments) {
-    arguments.tensors[0] = from_local(s, axis, arguments.tensors[0], placement, gradient);
-    axis.pending->wait(s, arguments.tensors[0]);
-  };
-}
-
 constexpr int any_bound = 1;
 
 /// Rows of the table that are another rank's are looked up as row 0, and zeroed: the gradient of
