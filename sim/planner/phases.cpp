@@ -119,7 +119,10 @@ class Phases {
 
   void save() {
     begin("save");
-    const auto state = eager::full_state_dict(play_.session(), *run_, {.cpu_offload = true});
+    // PeftModel.save_pretrained takes the adapter alone; what is sharded is gathered whole before.
+    const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
+    const auto state = eager::full_state_dict(play_.session(), *run_,
+                                              {.cpu_offload = true, .trainable_only = adapter});
     Bytes host;
     for (const auto& [name, tensor] : state)
       if (tensor && tensor.device() == eager::Device::cpu) host += tensor.bytes();

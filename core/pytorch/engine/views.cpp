@@ -32,6 +32,7 @@ std::int64_t offset_of(const Tensor& tensor) { return tensor->layout.offset; }
 /// The backward of view and _unsafe_view: a reshape back.
 auto reshape_back(const Dims& sizes) {
   return [sizes](Session& s, Node&, Tensors& gradients) -> Tensors {
+    if (!gradients[0].defined()) return {Tensor()};
     return {reshape(s, gradients[0], sizes)};
   };
 }

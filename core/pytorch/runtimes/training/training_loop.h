@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "core/base/dtype.h"
@@ -74,9 +75,12 @@ class TrainingLoop {
   /// State of the optimizer, wherever it lives; none before the first step.
   Tensors optimizer_states() const;
   const ParameterOptimizer& optimizer() const { return optimizer_; }
-  /// optimizer.state.clear().
+  /// optimizer.state.clear(), of an optimizer that was given what is trained and nothing else.
   void drop_optimizer_state() {
-    optimizer_ = ParameterOptimizer(optimizer_.parameters(), settings_.optimizer);
+    Tensors trained;
+    for (const Tensor& parameter : optimizer_.parameters())
+      if (parameter.requires_grad()) trained.push_back(parameter);
+    optimizer_ = ParameterOptimizer(std::move(trained), settings_.optimizer);
   }
   /// It lets go of its parameters, too.
   void drop_optimizer() { optimizer_ = ParameterOptimizer({}, settings_.optimizer); }
