@@ -10,13 +10,13 @@
 namespace shardscope::eager {
 namespace {
 
-/// Lists of one dtype each, in the order in which the dtypes appear.
+/// Lists of one dtype each; the dtype that appears last comes first, as in a std::unordered_map.
 std::vector<Tensors> by_dtype(const Tensors& tensors) {
   std::vector<Tensors> lists;
   for (const Tensor& tensor : tensors) {
     auto list = std::find_if(lists.begin(), lists.end(),
                              [&](const Tensors& l) { return l[0].dtype() == tensor.dtype(); });
-    if (list == lists.end()) list = lists.insert(lists.end(), Tensors());
+    if (list == lists.end()) list = lists.insert(lists.begin(), Tensors());
     list->push_back(tensor);
   }
   return lists;

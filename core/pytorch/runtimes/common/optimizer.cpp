@@ -20,7 +20,8 @@ std::vector<ParameterOptimizer::Group> ParameterOptimizer::groups() const {
       return g.parameters[0].dtype() == parameter.dtype() &&
              g.parameters[0].device() == parameter.device();
     });
-    if (group == groups.end()) group = groups.insert(groups.end(), Group{});
+    // std::unordered_map lists what came last first.
+    if (group == groups.end()) group = groups.insert(groups.begin(), Group{});
     group->places.push_back(i);
     group->parameters.push_back(parameter);
     group->gradients.push_back(parameter.grad());
