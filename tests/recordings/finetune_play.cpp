@@ -113,6 +113,7 @@ class FineTunePlay {
     Json gradients = Json::object();
     int without = 0;
     for (const Tensor& p : trainable()) {
+      last_parameter_ = p;
       if (!p.grad()) {
         ++without;
         continue;
@@ -121,7 +122,7 @@ class FineTunePlay {
       if (row.is_null()) row = {{"tensors", 0}, {"bytes", 0}};
       row["tensors"] = row["tensors"].get<int>() + 1;
       row["bytes"] = row["bytes"].get<std::int64_t>() + p.grad().bytes().count;
-      last_looked_at_ = p.grad();
+      last_gradient_ = p.grad();
     }
     result_["gradients"] = gradients;
     result_["trainable_without_gradient"] = without;
@@ -233,7 +234,7 @@ class FineTunePlay {
       bytes[place] = bytes.value(place, std::int64_t{0}) + tensor.bytes().count;
     }
     store["bytes"] = bytes;
-    last_looked_at_ = {};
+    last_gradient_ = {};
     begin();
     entries.clear();
     end(store, "dropped");
@@ -257,8 +258,8 @@ class FineTunePlay {
   eager::Session& session_;
   CachingAllocator& allocator_;
   std::unique_ptr<eager::TrainingRun> run_;
-  /// record.py's variable t, which keeps the last gradient that its first iteration counted.
-  Tensor last_looked_at_;
+  /// record.py's variables p and t, which keep what its first iteration counted last.
+  Tensor last_parameter_, last_gradient_;
   Json result_ = Json::object();
 };
 
