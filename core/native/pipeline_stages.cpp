@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/refusal.h"
 #include "core/pipeline/transfer_order.h"
 
 namespace shardscope {
@@ -224,11 +225,22 @@ PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& cho
                  .what = "a pipeline reduces gradients once a step",
                  .way_out = "drop reduce_every_micro_batch"});
   }
-  return {.kind = choice.schedule,
-          .ranks = strategy.mesh.pipeline,
-          .stages_per_rank = choice.stages_per_rank,
-          .micro_batches = micro_batches,
-          .options = {}};
+  const PipelineSetup setup{.kind = choice.schedule,
+                            .ranks = strategy.mesh.pipeline,
+                            .stages_per_rank = choice.stages_per_rank,
+                            .micro_batches = micro_batches,
+                            .options = {}};
+  try {
+    check_counts(setup);
+  } catch (const Refusal& refusal) {
+    throw Refusal(
+        refusal.exception(),
+        {.where = "--pipeline-schedule",
+         .what = fmt::format("PyTorch refuses {} so: {}", name_of(choice.schedule),
+                             refusal.parts().what),
+         .way_out = "change --accumulate (the micro-batches), the stages or the schedule"});
+  }
+  return setup;
 }
 
 PipelinePart pipeline_part(const Model& model, const Strategy& strategy,
