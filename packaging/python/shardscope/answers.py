@@ -114,6 +114,33 @@ class OutOfMemory(Answer):
 
 
 @dataclass(init=False, repr=False, eq=False)
+class PipelineRank(Answer):
+    """What one rank of a pipeline does in a step."""
+
+    rank: int
+    stages: tuple[int, ...]
+    layers: int
+    compute_ns: int
+    exposed_communication_ns: int
+    idle_ns: int
+    bubble_share: float
+    activations_bytes: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+
+
+@dataclass(init=False, repr=False, eq=False)
+class Pipeline(Answer):
+    """How a pipeline runs; `bubble_share` is idle time of the step, the mean over its ranks."""
+
+    schedule: str
+    stages_per_rank: int
+    micro_batches: int
+    bubble_share: float
+    ranks: tuple[PipelineRank, ...]
+
+
+@dataclass(init=False, repr=False, eq=False)
 class Summary(Answer):
     """Time and memory of one run, predicted or profiled."""
 
@@ -144,6 +171,7 @@ class Summary(Answer):
     collectives: tuple[Collective, ...] = ()
     outside: tuple[OutsideItem, ...] = ()
     out_of_memory: Optional[OutOfMemory] = None
+    pipeline: Optional[Pipeline] = None
 
     def _line(self) -> str:
         step = f"{_text.time_text(self.step_time_ns)} a step ({_text.time_text(self.step_time_low_ns)} to {_text.time_text(self.step_time_high_ns)})"
