@@ -115,6 +115,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
 constexpr std::size_t most_processes = 64;
 volatile sig_atomic_t running[most_processes];
 
+volatile sig_atomic_t is_interrupted = 0;
+extern "C" void note_interrupt(int) { is_interrupted = 1; }
+
 extern "C" void pass_on(int number) {
   for (const sig_atomic_t child : running)
     if (child > 0) kill(static_cast<pid_t>(child), number);
@@ -128,7 +131,8 @@ class SignalsPassedOn {
     action.sa_handler = pass_on;
     action.sa_flags = SA_RESTART;
     sigaction(SIGTERM, &action, &terminate_);
-    action.sa_handler = SIG_IGN;
+    is_interrupted = 0;
+    action.sa_handler = note_interrupt;
     sigaction(SIGINT, &action, &interrupt_);
   }
   ~SignalsPassedOn() {
@@ -148,8 +152,9 @@ int code_of(int status) {
   return WIFSIGNALED(status) ? killed + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// The first code that is not 0. The others may wait for a rank that failed: they get five seconds.
-int wait_for_all() {
+/// The first code that is not 0. Of several ranks the others may wait for one that failed, and do
+/// not hear Ctrl-C while they do: they get five seconds.
+int wait_for_all(bool are_several) {
   using Clock = std::chrono::steady_clock;
   constexpr auto between_looks = std::chrono::milliseconds(20);
   constexpr auto patience = std::chrono::seconds(5);
@@ -168,6 +173,7 @@ int wait_for_all() {
       if (code == 0) code = code_of(status);
       if (code != 0 && !end) end = Clock::now() + patience;
     }
+    if (are_several && is_interrupted != 0 && !end) end = Clock::now() + patience;
     if (left > 0 && end && Clock::now() > *end) {
       pass_on(SIGTERM);
       end = Clock::now() + patience;
@@ -255,7 +261,7 @@ int run_recorded(const RecordedCommand& command) {
   const SignalsPassedOn signals;
   for (std::size_t i = 0; i < command.ranks.size(); ++i)
     running[i] = static_cast<sig_atomic_t>(start(command, variables, command.ranks[i]));
-  const int code = wait_for_all();
+  const int code = wait_for_all(command.ranks.size() > 1);
   fs::remove_all(mailbox_of(command), ignored);
   return code;
 }
