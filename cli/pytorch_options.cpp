@@ -68,15 +68,6 @@ constexpr std::array<Choice<bool>, 2> on_off{{{"on", true}, {"off", false}}};
 constexpr std::array<Choice<eager::LossPlace>, 2> loss_places{
     {{"model", eager::LossPlace::in_model}, {"outside", eager::LossPlace::after_model}}};
 
-void check_pytorch(const std::optional<std::string>& version) {
-  if (!version || *version == known_pytorch ||
-      version->starts_with(std::string(known_pytorch) + "."))
-    return;
-  throw Error({.where = "--pytorch",
-               .what = fmt::format("the operators of PyTorch {} are not known", *version),
-               .way_out = fmt::format("{} is", known_pytorch)});
-}
-
 /// Of a family without it, transformers raises where it is asked for.
 void check_sdpa(std::string_view attention, const Model& model) {
   if (has_sdpa(model)) return;
@@ -149,6 +140,15 @@ void apply_to_engine(const JobOptions& given, const Job& job, eager::TrainingSet
 }
 
 }  // namespace
+
+void check_pytorch(const std::optional<std::string>& version) {
+  if (!version || *version == known_pytorch ||
+      version->starts_with(std::string(known_pytorch) + "."))
+    return;
+  throw Error({.where = "--pytorch",
+               .what = fmt::format("the operators of PyTorch {} are not known", *version),
+               .way_out = fmt::format("{} is", known_pytorch)});
+}
 
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer) {
   return optimizer && std::any_of(bitsandbytes_optimizers.begin(), bitsandbytes_optimizers.end(),

@@ -24,6 +24,9 @@ struct PytorchOptions {
 /// "adamw_8bit", "paged_adamw_32bit", ...: of PyTorch's runtimes alone.
 bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
 
+/// Throws Error unless the operators of PyTorch `version` are known; absent: the known one.
+void check_pytorch(const std::optional<std::string>& version);
+
 void declare_pytorch_options(Command& command, PytorchOptions& options);
 
 /// Of the CUDA devices; none: not known.

@@ -152,6 +152,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
 }
 
 ExitCode run_torchtitan(const SimulateOptions& options) {
+  if (options.phases)
+    throw Error({.where = "--phases",
+                 .what = "phases beside training are not predicted under torchtitan yet",
+                 .way_out = "leave it out, or give another --runtime"});
   const HardwareChoice hardware = require_hardware(options.cluster);
   TorchtitanScenario scenario = resolve_torchtitan_scenario({.job = options.job,
                                                              .sharding = options.sharding,

@@ -175,6 +175,19 @@ void refuse_foreign(const PytorchQuestion& q) {
          "torchtitan's Llama has no dropout");
   refuse(q.pytorch.transformers.has_value(), "--transformers",
          "torchtitan's Llama is none of transformers");
+  check_pytorch(q.pytorch.pytorch);
+  const FineTuningOptions& tuning = q.pytorch.fine_tuning;
+  constexpr std::string_view whole = "torchtitan trains the whole model here, without adapters";
+  refuse(tuning.peft.has_value(), "--peft", whole);
+  refuse(tuning.quantization.has_value(), "--quantization", whole);
+  refuse(tuning.prepare_kbit.has_value(), "--prepare-kbit", whole);
+  constexpr std::string_view stages = "pipelines are not predicted under torchtitan yet";
+  refuse(q.job.pipeline_schedule.has_value(), "--pipeline-schedule", stages);
+  refuse(q.job.pipeline_stages.has_value(), "--pipeline-stages", stages);
+  refuse(q.job.stages_per_rank.has_value(), "--stages-per-rank", stages);
+  refuse(q.sharding.ranks_per_node.has_value(), "--ranks-per-node",
+         "nodes are the cluster's under torchtitan");
+  refuse(q.sharding.use_orig_params, "--use-orig-params", "it is FSDP1's");
 }
 
 struct PrecisionChoice {

@@ -121,6 +121,11 @@ INSTANTIATE_TEST_SUITE_P(
                       "--wrap size:-1", "--clip -1", "--clip nan", "--accumulate 0",
                       "--world 2 --seq 8 --tokens-per-batch 17", "--checkpointing every:2",
                       "--runtime torchtitan --world 8", "--runtime torchtitan --mesh pipeline=2",
+                      "--runtime torchtitan --world 8 --peft r=16",
+                      "--runtime torchtitan --world 8 --quantization nf4",
+                      "--runtime torchtitan --world 8 --stages-per-rank 2",
+                      "--runtime torchtitan --world 8 --pytorch 1",
+                      "--runtime torchtitan --world 8 --phases",
                       "--runtime fsdp3", "--model nowhere", "--cluster nowhere", "extra",
                       "--runtime ddp --world 2 --accumulate 5000000",
                       "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
