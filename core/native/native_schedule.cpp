@@ -99,7 +99,7 @@ void emit_visits(const NativeStep& step, const Emitters& to) {
 }
 
 VisitPlan plan_visits(const NativeStep& step) {
-  if (step.is_pipelined()) return pipelined_visits(step.graph, step.plan, step.part().order);
+  if (step.is_pipelined()) return pipelined_visits(step.graph, step.plan, order_of(step.part()));
   return {visits_of(step.graph, step.plan, step.workload.micro_batches), {}};
 }
 

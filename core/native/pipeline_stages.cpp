@@ -225,6 +225,17 @@ PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& cho
                  .what = "a pipeline reduces gradients once a step",
                  .way_out = "drop reduce_every_micro_batch"});
   }
+  constexpr std::int64_t most_chunks = 16384;
+  const std::int64_t chunks =
+      std::int64_t{strategy.mesh.pipeline} * choice.stages_per_rank * micro_batches;
+  if (chunks > most_chunks) {
+    throw Error({.where = "--mesh",
+                 .what = fmt::format("{} stages of {} micro-batches are {} forwards, more than the "
+                                     "{} that a step of a pipeline can have",
+                                     strategy.mesh.pipeline * choice.stages_per_rank, micro_batches,
+                                     chunks, most_chunks),
+                 .way_out = "use fewer stages or micro-batches (--accumulate)"});
+  }
   const PipelineSetup setup{.kind = choice.schedule,
                             .ranks = strategy.mesh.pipeline,
                             .stages_per_rank = choice.stages_per_rank,
@@ -249,7 +260,6 @@ PipelinePart pipeline_part(const Model& model, const Strategy& strategy,
   const std::vector<int> rank_of_stage = rank_of_stages(part.setup);
   Cutter(model, part)
       .cut(blocks_of_stages(model, choice, part.setup.stages(), stages_option), rank_of_stage);
-  part.order = transfer_orders(part.setup)[static_cast<std::size_t>(rank)];
   const Decoder& decoder = *model.decoder;
   const bool tied = decoder.head.weight == decoder.token_embedding;
   const bool apart = rank_of_stage.front() != rank_of_stage.back();
@@ -257,6 +267,10 @@ PipelinePart pipeline_part(const Model& model, const Strategy& strategy,
   part.shares_embedding = tied && apart && at_end;
   part.keeps_embedding_twice = part.shares_embedding && rank == rank_of_stage.back();
   return part;
+}
+
+ActionOrder order_of(const PipelinePart& part) {
+  return transfer_orders(part.setup)[static_cast<std::size_t>(part.rank)];
 }
 
 int pipeline_rank(const Mesh& mesh, int rank) { return rank / (mesh.replicate * mesh.shard); }

@@ -36,7 +36,6 @@ struct PipelinePart {
   Model model;                         ///< all parameters, and the blocks of this rank's stages
   std::vector<bool> has_parameter;     ///< by parameter
   std::vector<StageSegment> segments;  ///< in order of stages
-  ActionOrder order;                   ///< forwards, backwards, sends and receives
   bool shares_embedding = false;       ///< its tied embedding is on another rank, too
   bool keeps_embedding_twice = false;  ///< it is the second of the two, which the norm leaves out
 };
@@ -48,6 +47,9 @@ PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& cho
 /// Of the pipeline's rank `rank`, not the world's.
 PipelinePart pipeline_part(const Model& model, const Strategy& strategy,
                            const PipelineChoice& choice, int micro_batches, int rank);
+
+/// What the rank does: forwards, backwards, sends and receives.
+ActionOrder order_of(const PipelinePart& part);
 
 /// The pipeline's rank of a rank of the world.
 int pipeline_rank(const Mesh& mesh, int rank);
