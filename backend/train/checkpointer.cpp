@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <utility>
 
@@ -26,6 +27,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Processor time of this thread.
+double thread_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  constexpr double nano = 1e-9;
+  return static_cast<double>(time.tv_sec) + nano * static_cast<double>(time.tv_nsec);
 }
 
 /// Rank 0's text, on all ranks.
@@ -84,6 +93,13 @@ Checkpointer::Checkpointer(const Job& job, Trainer& trainer, Communicator& world
       checkpoints_(checkpoints_of(job.output)),
       attempt_(new_attempt()) {
   if (job.checkpoint.every == 0) return;
+  const int stages = trainer.schedule().strategy.mesh.pipeline;
+  if (job.checkpoint.kind == CheckpointKind::full && stages > 1) {
+    throw Error(
+        {.where = "checkpoint.kind",
+         .what = fmt::format("full does not gather over the {} stages of a pipeline", stages),
+         .way_out = "give sharded; `shardscope checkpoint merge` makes it full"});
+  }
   attempt_ = from_rank_0(attempt_, world);
   if (world.rank() == 0) config_ = read_whole(config_path(job.model));
 }
@@ -116,8 +132,10 @@ void Checkpointer::save() {
 
 void Checkpointer::write_timed(const TrainingProgress& progress) {
   const auto begin = Clock::now();
+  const double processor_begin = thread_seconds();
   write(progress);
   cost_.written_s += seconds_since(begin);
+  cost_.processor_s += thread_seconds() - processor_begin;
   cost_.bytes += staged_.bytes();
   ++cost_.saves;
 }
@@ -127,9 +145,9 @@ std::string Checkpointer::cost_text() const {
   constexpr double megabyte = 1e6;
   return fmt::format(
       "{} checkpoints saved: training waited {:.3f} s for them in all, {:.0f} MB of rank {} were "
-      "written beside it at {:.0f} MB/s",
+      "written beside it at {:.0f} MB/s, with {:.3f} s of processor time",
       cost_.saves, cost_.stalled_s, static_cast<double>(cost_.bytes) / megabyte, world_.rank(),
-      static_cast<double>(cost_.bytes) / megabyte / cost_.written_s);
+      static_cast<double>(cost_.bytes) / megabyte / cost_.written_s, cost_.processor_s);
 }
 
 void Checkpointer::finish() {

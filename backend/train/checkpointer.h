@@ -72,6 +72,7 @@ class Checkpointer {
     std::int64_t bytes = 0;  ///< that this rank copied
     double stalled_s = 0;    ///< training waited: for the copy, and for the save before
     double written_s = 0;    ///< beside the training
+    double processor_s = 0;  ///< of the thread that writes
   };
   Cost cost_;
   std::string last_failure_;  ///< empty: the last save is on the disk

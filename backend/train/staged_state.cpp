@@ -38,13 +38,14 @@ bool is_rounded(const UnitStorage& storage, const Model& model) {
 }  // namespace
 
 FlatStretch written_stretch(const UnitStorage& storage, const Mesh& mesh, int rank) {
-  const std::int64_t padded = storage.unit->padded_elements;
+  // Each stage of a pipeline has units of its own, and all of its ranks hold them.
+  const int in_stage = rank % (mesh.replicate * mesh.shard);
   if (storage.is_whole()) {
-    const std::int64_t each = padded / mesh.world();
-    return {.first = rank * each, .elements = each};
+    const std::int64_t each = storage.unit->padded_elements / (mesh.replicate * mesh.shard);
+    return {.first = in_stage * each, .elements = each};
   }
   const std::int64_t each = storage.elements / mesh.replicate;
-  return {.first = storage.first + rank / mesh.shard * each, .elements = each};
+  return {.first = storage.first + in_stage / mesh.shard * each, .elements = each};
 }
 
 void StagedState::stage(CheckpointKind kind, Trainer& trainer, Communicator& world) {

@@ -280,6 +280,8 @@ TEST(WrittenStretch, RanksThatHoldTheSameWriteEqualPartsOfIt) {
   EXPECT_EQ(written_stretch(second_shard, hybrid, 3), (FlatStretch{768, 256}));
   const UnitStorage whole{.unit = &unit, .elements = 1024};
   EXPECT_EQ(written_stretch(whole, {.replicate = 4}, 3), (FlatStretch{768, 256}));
+  // The second of two stages has ranks 2 and 3.
+  EXPECT_EQ(written_stretch(whole, {.pipeline = 2, .replicate = 2}, 3), (FlatStretch{512, 512}));
 }
 
 }  // namespace
