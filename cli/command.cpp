@@ -79,6 +79,9 @@ struct Command::Impl {
   std::function<ExitCode()> action;
   std::vector<std::string>* passed_on = nullptr;
   std::vector<std::string>* command_line = nullptr;
+  /// Options of which only one may be given. CLI11's own list of them stands in every line of
+  /// --help.
+  std::vector<std::pair<CLI::Option*, CLI::Option*>> apart;
 
   CLI::Option* add(std::string_view name, std::function<void(const std::string&)> store,
                    const OptionHelp& help) {
@@ -172,7 +175,7 @@ void Command::alone(std::string_view name, const std::vector<std::string>& with)
   for (CLI::Option* other : impl_->app.get_options()) {
     const bool is_allowed = std::any_of(
         with.begin(), with.end(), [&](const std::string& word) { return other->check_name(word); });
-    if (other != one && !is_allowed) one->excludes(other);
+    if (other != one && !is_allowed) impl_->apart.push_back({one, other});
   }
 }
 
@@ -232,6 +235,11 @@ ExitCode Command::run(const std::vector<std::string>& arguments) {
     throw Error({.what = error.what(), .way_out = "see --help"});
   }
   if (const auto extra = app.remaining(); !extra.empty()) throw unexpected(app, extra.front());
+  for (const auto& [one, other] : impl_->apart)
+    if (one->count() > 0 && other->count() > 0)
+      throw Error({.where = other->get_name(),
+                   .what = "does not go with " + one->get_name(),
+                   .way_out = "leave one of them out"});
   return impl_->action();
 }
 
