@@ -27,7 +27,7 @@ constexpr Absent absent[] = {
     {Runtime::fsdp2, S::no_shard, "fully_shard always shards: ddp keeps everything whole"},
     {Runtime::fsdp2, S::zero1, "FSDP shards gradients with the optimizer states: shard_grad_op"},
     {Runtime::ddp, S::zero1,
-     "no configuration file asks for ZeroRedundancyOptimizer: deepspeed zero1"},
+     "no configuration file turns ZeroRedundancyOptimizer on: deepspeed zero1 does the same"},
     {Runtime::ddp, S::shard_grad_op, "DDP keeps everything whole"},
     {Runtime::ddp, S::full_shard, "DDP keeps everything whole"},
     {Runtime::ddp, S::hybrid_shard, "DDP keeps everything whole"},

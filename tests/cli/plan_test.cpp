@@ -82,8 +82,8 @@ TEST_F(Plan, EveryCandidateTakesTheTokensThatWereAskedFor) {
 
 TEST_F(Plan, WhatARuntimeDoesNotHaveIsSaid) {
   const Json plan = answer(std::string(question_) + two_runtimes_);
-  const Json zero1 = {{"strategy", "ddp zero1"}, {"why", "DDP keeps everything whole"}};
-  EXPECT_THAT(plan["dropped"], Contains(zero1));
+  const Json zero2 = {{"strategy", "ddp shard_grad_op"}, {"why", "DDP keeps everything whole"}};
+  EXPECT_THAT(plan["dropped"], Contains(zero2));
 }
 
 /// What `simulate` says of the file that the plan leaves, with the script's micro-batches.
