@@ -45,11 +45,6 @@ BatchPlan usable_plan(const Job& job, const TrainingProgress& start, const Model
 Schedule schedule_of(const Job& job, const Model& model, const Communicator& world,
                      const Device& device) {
   const Strategy strategy = resolved(job.strategy, world.size(), "strategy");
-  if (strategy.mesh.pipeline > 1 && job.checkpoint.every > 0) {
-    throw Error({.where = "checkpoint.every",
-                 .what = "a pipeline does not write checkpoints yet",
-                 .way_out = "drop checkpoint.every, or the pipeline axis of the mesh"});
-  }
   const Workload workload{.batch = job.batch,
                           .length = job.seq,
                           .micro_batches = job.accumulate,

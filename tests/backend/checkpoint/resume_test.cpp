@@ -135,6 +135,29 @@ TEST_F(Resume, UnderAnyOtherLayoutTheLossesAreNear) {
   }
 }
 
+// Two stages of two ranks, and one rank that sees the same sequences in a step.
+TEST_F(Resume, APipelineGoesOnByItselfAndInOneProcess) {
+  const auto staged = [&](const std::string& output) {
+    Job job = short_job(4, ShardingStrategy::full_shard, output);
+    job.strategy.mesh = {.pipeline = 2, .shard = 2};
+    job.accumulate = 2;
+    return job;
+  };
+  const std::vector<double> undisturbed = run_forked(staged("whole"));
+  const Job saved = saving(staged("saved"));
+  EXPECT_EQ(run_forked(saved), undisturbed);
+  EXPECT_EQ(resumed(staged("next"), checkpoint(saved)), rest_of(undisturbed));
+
+  Job alone = short_job(1, ShardingStrategy::no_shard, "alone");
+  alone.batch = saved.batch;
+  alone.accumulate = 4;
+  const std::vector<double> rest = resumed(alone, checkpoint(saved));
+  const std::vector<double> expected = rest_of(undisturbed);
+  ASSERT_EQ(rest.size(), expected.size());
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    EXPECT_NEAR(rest[i], expected[i], 1e-5 * std::abs(expected[i])) << i;
+}
+
 TEST_F(Resume, UnderAnotherWrapTheBitsAreTheSame) {
   Job other = short_job(2, ShardingStrategy::full_shard, "other");
   other.strategy.wrap.policy = WrapPolicy::none;
