@@ -149,8 +149,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   auto tuning = fine_tuning_of(question.pytorch.fine_tuning, question.job, scenario.model,
                                scenario.config, scenario.training.assumed);
   if (tuning)
-    scenario.model = eager::fine_tuned_model(
-        {scenario.config, eager::usual_settings(scenario.model), *tuning});
+    scenario.model =
+        eager::fine_tuned_model({scenario.config, eager::usual_settings(scenario.model), *tuning});
   JobOptions for_runtime = with_planned_optimizer(question.job);
   for_runtime.model = job.model.string();
   const RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
@@ -160,8 +160,13 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   scenario.training.strategy = plan.strategy;
   scenario.training.precision = plan.precision;
   scenario.training.setup = setup_of(scenario.model, choice);
-  if (tuning)
+  if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
+    if (plan.runtime == Runtime::deepspeed)
+      scenario.training.assumed.emplace_back(
+          "adapters are partitioned as other parameters are: no recording of DeepSpeed confirms "
+          "it");
+  }
   apply_checkpointing(question, scenario);
   apply_tokens_per_batch(question.job, scenario.training.setup.world, scenario.job);
   apply_pytorch_options(question.pytorch, question.job, scenario.job, question.gpu, scenario.model,
