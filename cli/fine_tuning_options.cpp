@@ -21,7 +21,8 @@ Dtype dtype_of_base(const std::optional<std::string>& precision, const JsonValue
   if (precision == "fp16_mixed") return Dtype::float16;
   if (precision) return Dtype::bfloat16;
   for (const char* key : {"dtype", "torch_dtype"})
-    if (const auto value = config.find(key); value && value->is_string() && value->string() != "auto")
+    if (const auto value = config.find(key);
+        value && value->is_string() && value->string() != "auto")
       return parse_dtype(value->string(), value->where());
   return Dtype::bfloat16;
 }
@@ -51,10 +52,11 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
                  {"nf4|fp4|int8",
                   "base by bitsandbytes: also nf4,double,compute=DTYPE,storage=DTYPE (default: "
                   "quantization_config of config.json)"});
-  command.option("--prepare-kbit", options.prepare_kbit,
-                 {"on|off",
-                  "PEFT's prepare_model_for_kbit_training: what is not quantised is kept in float32 "
-                  "(default: off)"});
+  command.option(
+      "--prepare-kbit", options.prepare_kbit,
+      {"on|off",
+       "PEFT's prepare_model_for_kbit_training: what is not quantised is kept in float32 "
+       "(default: off)"});
 }
 
 std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& options,
@@ -74,9 +76,10 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   }
   if (options.peft) tuning.adapter = parse_lora_config(*options.peft, "--peft", model.family);
   if (tuning.quantization && !tuning.adapter)
-    throw Error({.where = options.quantization ? "--quantization" : "config.json: quantization_config",
-                 .what = "a quantised base does not train by itself",
-                 .way_out = "add --peft, for example --peft r=16,targets=all-linear"});
+    throw Error(
+        {.where = options.quantization ? "--quantization" : "config.json: quantization_config",
+         .what = "a quantised base does not train by itself",
+         .way_out = "add --peft, for example --peft r=16,targets=all-linear"});
   const Dtype dtype = dtype_of_base(job.precision, config);
   Model base = model;
   base.dtype = dtype;
@@ -90,7 +93,8 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   return tuning;
 }
 
-void apply_fine_tuning(eager::FineTuningSetup tuning, const std::optional<std::string>& checkpointing,
+void apply_fine_tuning(eager::FineTuningSetup tuning,
+                       const std::optional<std::string>& checkpointing,
                        eager::TrainingSetup& setup) {
   if (checkpointing) {
     const auto choice = eager::parse_checkpoint_choice(*checkpointing, "--checkpointing");

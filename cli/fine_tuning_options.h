@@ -29,7 +29,8 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
 
 /// Puts it into a training whose runtime is set up: where the model is made, which blocks
 /// transformers checkpoints, and on one rank the model alone.
-void apply_fine_tuning(eager::FineTuningSetup tuning, const std::optional<std::string>& checkpointing,
+void apply_fine_tuning(eager::FineTuningSetup tuning,
+                       const std::optional<std::string>& checkpointing,
                        eager::TrainingSetup& setup);
 
 }  // namespace shardscope

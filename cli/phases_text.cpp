@@ -50,10 +50,10 @@ std::string phases_text(const std::vector<PhaseMemory>& given, const Summary& tr
     table.row({phase.phase, rounded_text(phase.peak_allocated), rounded_text(phase.peak_reserved),
                phase.host_per_node.count > 0 ? rounded_text(phase.host_per_node) : "-",
                Cell(phase.fits ? "" : "out of memory", phase.fits ? Paint::plain : Paint::bad)});
-  const auto highest =
-      std::max_element(phases.begin(), phases.end(), [](const PhaseMemory& a, const PhaseMemory& b) {
-        return a.peak_allocated.count < b.peak_allocated.count;
-      });
+  const auto highest = std::max_element(phases.begin(), phases.end(),
+                                        [](const PhaseMemory& a, const PhaseMemory& b) {
+                                          return a.peak_allocated.count < b.peak_allocated.count;
+                                        });
   return "memory by phase, on the device and at most:\n\n" + table.text(painter) +
          fmt::format("\nthe most is allocated in the phase {}\n", highest->phase);
 }

@@ -107,10 +107,10 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
     planner::set_optimizer(job.optimizer, OptimizerRule::adamw, optimizer);
     optimizer.bitsandbytes = chosen(bitsandbytes_optimizers, *given.optimizer, "--optimizer");
     if (options.optimizer_implementation)
-      throw Error({.where = "--optimizer-implementation",
-                   .what = fmt::format("{} is bitsandbytes', which has one of its own",
-                                       *given.optimizer),
-                   .way_out = "leave it out"});
+      throw Error(
+          {.where = "--optimizer-implementation",
+           .what = fmt::format("{} is bitsandbytes', which has one of its own", *given.optimizer),
+           .way_out = "leave it out"});
     return;
   }
   const OptimizerRule rule = given.optimizer ? chosen(optimizers, *given.optimizer, "--optimizer")

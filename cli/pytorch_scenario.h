@@ -24,7 +24,7 @@ struct PytorchQuestion {
 
 struct PytorchScenario {
   Job job;
-  Model model;  ///< as it is trained: with adapters, where there are any
+  Model model;       ///< as it is trained: with adapters, where there are any
   JsonValue config;  ///< the config.json that it was made from
   planner::PytorchTraining training;
 };

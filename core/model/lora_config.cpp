@@ -98,16 +98,23 @@ std::vector<std::string> usual_lora_targets(std::string_view model_type) {
     std::string_view model_type;
     std::vector<std::string> targets;
   };
-  static const std::vector<Row> rows{
-      {"bert", {"query", "value"}},        {"bloom", {"query_key_value"}},
-      {"gemma", {"q_proj", "v_proj"}},     {"gemma2", {"q_proj", "v_proj"}},
-      {"gemma3_text", {"q_proj", "v_proj"}}, {"gpt2", {"c_attn"}},
-      {"gpt_neox", {"query_key_value"}},   {"gptj", {"q_proj", "v_proj"}},
-      {"llama", {"q_proj", "v_proj"}},     {"mistral", {"q_proj", "v_proj"}},
-      {"mixtral", {"q_proj", "v_proj"}},   {"opt", {"q_proj", "v_proj"}},
-      {"phi", {"q_proj", "v_proj", "fc1", "fc2"}},
-      {"qwen2", {"q_proj", "v_proj"}},     {"qwen3", {"q_proj", "v_proj"}},
-      {"roberta", {"query", "value"}},     {"t5", {"q", "v"}}};
+  static const std::vector<Row> rows{{"bert", {"query", "value"}},
+                                     {"bloom", {"query_key_value"}},
+                                     {"gemma", {"q_proj", "v_proj"}},
+                                     {"gemma2", {"q_proj", "v_proj"}},
+                                     {"gemma3_text", {"q_proj", "v_proj"}},
+                                     {"gpt2", {"c_attn"}},
+                                     {"gpt_neox", {"query_key_value"}},
+                                     {"gptj", {"q_proj", "v_proj"}},
+                                     {"llama", {"q_proj", "v_proj"}},
+                                     {"mistral", {"q_proj", "v_proj"}},
+                                     {"mixtral", {"q_proj", "v_proj"}},
+                                     {"opt", {"q_proj", "v_proj"}},
+                                     {"phi", {"q_proj", "v_proj", "fc1", "fc2"}},
+                                     {"qwen2", {"q_proj", "v_proj"}},
+                                     {"qwen3", {"q_proj", "v_proj"}},
+                                     {"roberta", {"query", "value"}},
+                                     {"t5", {"q", "v"}}};
   for (const Row& row : rows)
     if (row.model_type == model_type) return row.targets;
   return {};

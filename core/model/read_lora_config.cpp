@@ -14,10 +14,17 @@ namespace {
 constexpr std::int64_t max_rank = 1 << 16;
 
 /// Settings that put other operators or parameters into the model.
-constexpr std::string_view not_modelled[] = {
-    "alora_invocation_tokens", "arrow_config",      "kasa_config",     "layer_replication",
-    "megatron_config",         "monteclora_config", "target_parameters", "trainable_token_indices",
-    "use_bdlora",              "use_qalora",        "velora_config"};
+constexpr std::string_view not_modelled[] = {"alora_invocation_tokens",
+                                             "arrow_config",
+                                             "kasa_config",
+                                             "layer_replication",
+                                             "megatron_config",
+                                             "monteclora_config",
+                                             "target_parameters",
+                                             "trainable_token_indices",
+                                             "use_bdlora",
+                                             "use_qalora",
+                                             "velora_config"};
 
 bool is_set(const JsonValue& value) {
   if (value.is_boolean()) return value.boolean();
@@ -129,8 +136,9 @@ class OptionText {
     const char* const end = part.second.data() + part.second.size();
     const auto [stopped, error] = std::from_chars(part.second.data(), end, value);
     if (error == std::errc{} && stopped == end && value >= min && value <= max) return value;
-    throw refusal(fmt::format("{}={} is no number from {} to {}", part.first, part.second, min, max),
-                  "for example r=16,alpha=32,targets=all-linear");
+    throw refusal(
+        fmt::format("{}={} is no number from {} to {}", part.first, part.second, min, max),
+        "for example r=16,alpha=32,targets=all-linear");
   }
 
   std::vector<std::string> names(std::string_view list) const {
@@ -149,7 +157,8 @@ class OptionText {
       const double rank = number(part, 1, max_rank);
       lora_.rank = static_cast<std::int64_t>(rank);
       if (static_cast<double>(lora_.rank) != rank)
-        throw refusal(fmt::format("{}={} is not a whole number", key, value), "give for example r=16");
+        throw refusal(fmt::format("{}={} is not a whole number", key, value),
+                      "give for example r=16");
     } else if (key == "alpha" || key == "lora_alpha") {
       lora_.alpha = number(part, 0, 1e9);
       alpha_given_ = true;
@@ -203,10 +212,9 @@ LoraConfig parse_lora_config(std::string_view text, std::string_view where,
   const bool is_folder = std::filesystem::is_directory(path, ignored);
   const bool names_file = text.ends_with(".json") || is_folder || text.find('/') != text.npos;
   if (!names_file) return OptionText(where, model_type).parse(text);
-  return read_lora_config(
-      JsonValue::read_file(is_folder ? path / "adapter_config.json" : path,
-                           DuplicateKeys::last_wins),
-      model_type);
+  return read_lora_config(JsonValue::read_file(is_folder ? path / "adapter_config.json" : path,
+                                               DuplicateKeys::last_wins),
+                          model_type);
 }
 
 }  // namespace shardscope

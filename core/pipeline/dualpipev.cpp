@@ -98,7 +98,7 @@ class DualPipeVOrder {
   }
 
   int ranks_, rank_, micro_batches_;
-  DualPipeVStage down_, up_;             ///< the stage on the way to the last rank, and that on the way back
+  DualPipeVStage down_, up_;    ///< the stage on the way to the last rank, and that on the way back
   std::deque<Action> weights_;  ///< still to come
   ActionOrder order_;
 };

@@ -107,28 +107,26 @@ TEST_P(RefusedOption, IsOneLineAndExitTwo) {
 
 INSTANTIATE_TEST_SUITE_P(
     Options, RefusedOption,
-    ::testing::Values("--world 0", "--world -1", "--world 99999999999", "--world two", "--batch -4",
-                      "--seq 0", "--seq 33", "--rank 4 --world 4", "--strategy fsdp",
-                      "--world 3 --strategy hybrid_shard", "--world 4 --mesh replicate=2,shard=3",
-                      "--runtime fsdp2 --world 8 --mesh shard=16",
-                      "--runtime fsdp2 --world 8 --mesh shard=4",
-                      "--runtime fsdp1 --world 8 --mesh replicate=3,shard=3",
-                      "--runtime fsdp1 --world 8 --mesh replicate=2,shard=4",
-                      "--runtime fsdp2 --world 8 --mesh pipeline=2,shard=4",
-                      "--runtime fsdp2 --world 8 --mesh replicate=2,shard=3",
-                      "--runtime ddp --world 8 --mesh shard=8",
-                      "--runtime deepspeed --world 8 --mesh shard=8", "--mesh shard=-2",
-                      "--wrap size:-1", "--clip -1", "--clip nan", "--accumulate 0",
-                      "--world 2 --seq 8 --tokens-per-batch 17", "--checkpointing every:2",
-                      "--runtime torchtitan --world 8", "--runtime torchtitan --mesh pipeline=2",
-                      "--runtime torchtitan --world 8 --peft r=16",
-                      "--runtime torchtitan --world 8 --quantization nf4",
-                      "--runtime torchtitan --world 8 --stages-per-rank 2",
-                      "--runtime torchtitan --world 8 --pytorch 1",
-                      "--runtime torchtitan --world 8 --phases",
-                      "--runtime fsdp3", "--model nowhere", "--cluster nowhere", "extra",
-                      "--runtime ddp --world 2 --accumulate 5000000",
-                      "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
+    ::testing::Values(
+        "--world 0", "--world -1", "--world 99999999999", "--world two", "--batch -4", "--seq 0",
+        "--seq 33", "--rank 4 --world 4", "--strategy fsdp", "--world 3 --strategy hybrid_shard",
+        "--world 4 --mesh replicate=2,shard=3", "--runtime fsdp2 --world 8 --mesh shard=16",
+        "--runtime fsdp2 --world 8 --mesh shard=4",
+        "--runtime fsdp1 --world 8 --mesh replicate=3,shard=3",
+        "--runtime fsdp1 --world 8 --mesh replicate=2,shard=4",
+        "--runtime fsdp2 --world 8 --mesh pipeline=2,shard=4",
+        "--runtime fsdp2 --world 8 --mesh replicate=2,shard=3",
+        "--runtime ddp --world 8 --mesh shard=8", "--runtime deepspeed --world 8 --mesh shard=8",
+        "--mesh shard=-2", "--wrap size:-1", "--clip -1", "--clip nan", "--accumulate 0",
+        "--world 2 --seq 8 --tokens-per-batch 17", "--checkpointing every:2",
+        "--runtime torchtitan --world 8", "--runtime torchtitan --mesh pipeline=2",
+        "--runtime torchtitan --world 8 --peft r=16",
+        "--runtime torchtitan --world 8 --quantization nf4",
+        "--runtime torchtitan --world 8 --stages-per-rank 2",
+        "--runtime torchtitan --world 8 --pytorch 1", "--runtime torchtitan --world 8 --phases",
+        "--runtime fsdp3", "--model nowhere", "--cluster nowhere", "extra",
+        "--runtime ddp --world 2 --accumulate 5000000",
+        "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
 
 TEST(BadInput, DataTooShortForOneBatchNamesTheData) {
   const Workplace workplace;

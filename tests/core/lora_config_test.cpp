@@ -48,15 +48,14 @@ TEST(LoraTargets, ModulesThatAreSavedWholeAreNotAdapted) {
 }
 
 TEST(LoraTargets, LayersAreCountedByTheFirstNumber) {
-  const LoraConfig config = of_json(
-      R"({"target_modules": ["w1"], "layers_to_transform": [1]})");
+  const LoraConfig config = of_json(R"({"target_modules": ["w1"], "layers_to_transform": [1]})");
   EXPECT_TRUE(adapts(config, "model.layers.1.experts.0.w1"));
   EXPECT_FALSE(adapts(config, "model.layers.0.experts.1.w1"));
 }
 
 TEST(LoraTargets, ARankPatternIsTheEndOfAName) {
-  const LoraConfig config =
-      of_json(R"({"r": 8, "target_modules": ["q_proj", "v_proj"], "rank_pattern": {"v_proj": 32}})");
+  const LoraConfig config = of_json(
+      R"({"r": 8, "target_modules": ["q_proj", "v_proj"], "rank_pattern": {"v_proj": 32}})");
   const LoraTargets targets(config);
   EXPECT_EQ(targets.rank_of("model.layers.0.self_attn.v_proj"), 32);
   EXPECT_EQ(targets.rank_of("model.layers.0.self_attn.q_proj"), 8);

@@ -97,12 +97,10 @@ TEST(NativeStepPlan, EveryMicroBatchIsReducedWhereOnlyShardsAreKept) {
       "F:root F:a F:b B:b[0,1) begin:b B:b[1,2) reduce:b begin:a B:a reduce:a await:b begin:root "
       "B:root reduce:root";
   // In the second one the first's a and root are still in flight when b begins.
-  EXPECT_EQ(
-      reductions_of(StepByHand(2),
-                    {.gradients_sharded = true, .every_micro_batch = true}),
-      once +
-          " F:root F:a F:b B:b[0,1) await:a begin:b B:b[1,2) reduce:b await:root begin:a "
-          "B:a reduce:a await:b begin:root B:root reduce:root await:a await:root");
+  EXPECT_EQ(reductions_of(StepByHand(2), {.gradients_sharded = true, .every_micro_batch = true}),
+            once +
+                " F:root F:a F:b B:b[0,1) await:a begin:b B:b[1,2) reduce:b await:root begin:a "
+                "B:a reduce:a await:b begin:root B:root reduce:root await:a await:root");
 }
 
 std::string gathers_of(const StepByHand& step, bool prefetch) {

@@ -17,9 +17,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr double allowed_share = 0.01;
 
-const std::vector<std::string> compared_fields{
-    "setup",      "iterations", "model", "logits", "loss_dtype", "gradients",
-    "trainable_without_gradient", "local_trainable_elements", "optimizer_state", "phases"};
+const std::vector<std::string> compared_fields{"setup",
+                                               "iterations",
+                                               "model",
+                                               "logits",
+                                               "loss_dtype",
+                                               "gradients",
+                                               "trainable_without_gradient",
+                                               "local_trainable_elements",
+                                               "optimizer_state",
+                                               "phases"};
 
 /// The largest error of a number of bytes.
 struct Worst {

@@ -104,8 +104,7 @@ const std::map<std::string, Preset>& presets() {
          {"resid_pdrop", 0.0},
          {"embd_pdrop", 0.0},
          {"attn_pdrop", 0.0}}}},
-      {"gpt2-124m",
-       {"gpt2", {{"resid_pdrop", 0.0}, {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}}}}};
+      {"gpt2-124m", {"gpt2", {{"resid_pdrop", 0.0}, {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}}}}};
   return all;
 }
 
@@ -235,9 +234,8 @@ eager::OptimizerSettings optimizer_of(const Json& settings) {
                                                                                      : foreach};
   const auto name = settings.at("optimizer").get<std::string>();
   if (name != "adamw")
-    optimizer.bitsandbytes =
-        eager::BitsAndBytesOptimizer{.bits = name.ends_with("8bit") ? 8 : 32,
-                                     .paged = name.starts_with("paged")};
+    optimizer.bitsandbytes = eager::BitsAndBytesOptimizer{.bits = name.ends_with("8bit") ? 8 : 32,
+                                                          .paged = name.starts_with("paged")};
   return optimizer;
 }
 
@@ -331,8 +329,8 @@ RuntimeSetup runtime_of(const FineTuneCase& recorded) {
   if (strategy == "none") return eager::PlainSetup{};
   if (strategy == "ddp") return ddp_of(settings);
   if (strategy == "fsdp2") return fsdp2_of(settings, recorded.model);
-  const Model adapted = eager::fine_tuned_model(
-      {recorded.config, recorded.setup.model, *recorded.setup.fine_tuning});
+  const Model adapted =
+      eager::fine_tuned_model({recorded.config, recorded.setup.model, *recorded.setup.fine_tuning});
   return fsdp1_of(settings, recorded.model, adapted);
 }
 

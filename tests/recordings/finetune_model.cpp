@@ -90,10 +90,8 @@ Json described_model(const FineTuneCase& recorded) {
   SessionSettings settings;
   settings.device = Device::meta;
   Session meta(settings);
-  const FineTuned tuned =
-      fine_tuned(meta, meta,
-                 {recorded.config, recorded.setup.model, *recorded.setup.fine_tuning},
-                 {});
+  const FineTuned tuned = fine_tuned(
+      meta, meta, {recorded.config, recorded.setup.model, *recorded.setup.fine_tuning}, {});
   Groups trainable, frozen, buffers;
   Totals of_trainable, of_frozen;
   std::int64_t state_bytes = 0;

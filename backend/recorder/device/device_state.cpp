@@ -86,8 +86,8 @@ void finish(Stream* stream, std::int64_t position) {
   for (const StreamWait& wait : passed) finish(wait.other, wait.position);
 }
 
-/// At the same addresses in every run, so that the same script leaves the same log; later ones below
-/// earlier ones, as the kernel gives them.
+/// At the same addresses in every run, so that the same script leaves the same log; later ones
+/// below earlier ones, as the kernel gives them.
 void* map_addresses(std::size_t room) {
   static std::atomic<std::uintptr_t> end = std::uintptr_t{1} << 46;
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;

@@ -1,5 +1,5 @@
-// What the recorders of our reference cases ask of a simulated device, from inside their scripts and
-// for each case anew: environment variables that their own devices know (docs/recording.md).
+// What the recorders of our reference cases ask of a simulated device, from inside their scripts
+// and for each case anew: environment variables that their own devices know (docs/recording.md).
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,7 @@
 namespace shardscope::eager {
 namespace {
 
-Shape shape_of(const Tensor& tensor) {
-  return {tensor.sizes().begin(), tensor.sizes().end()};
-}
+Shape shape_of(const Tensor& tensor) { return {tensor.sizes().begin(), tensor.sizes().end()}; }
 
 class Description {
  public:

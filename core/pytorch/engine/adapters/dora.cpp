@@ -66,7 +66,8 @@ Tensor extra_output(Session& s, Module& me, const Around& around, const Tensor& 
   const bool is_parameter = !quantized && kept.dtype() == x.dtype();
   Tensor weight = quantized ? quantized->dequantized(s, kept) : kept;
   weight = to(s, weight, x.dtype());
-  Tensor norm = weight_norm(s, turned_weight(s, weight, around.turned, is_parameter), detach(s, update));
+  Tensor norm =
+      weight_norm(s, turned_weight(s, weight, around.turned, is_parameter), detach(s, update));
   norm = detach(s, norm);
   Tensor scale = view(s, div(s, me.parameters[0].tensor, norm), {1, -1});
   Tensor lora = call_one(s, parts.a, {x});

@@ -13,8 +13,8 @@ struct DoraInit {
   Module& layer;  ///< the LoRA layer that it will belong to
   const Module& base;
   std::shared_ptr<const QuantizedLayer> quantized;  ///< null: the base is not quantised
-  Tensor a, b;          ///< weights of lora_A and lora_B
-  bool turned = false;  ///< fan_in_fan_out: the weight is in x out
+  Tensor a, b;                                      ///< weights of lora_A and lora_B
+  bool turned = false;                              ///< fan_in_fan_out: the weight is in x out
 };
 
 /// DoraLinearLayer with its magnitude, the norm of each row of the weight and the update.

@@ -134,9 +134,7 @@ Module::Forward quantized_dora_forward(bool clones) {
 }
 
 bool is_conv1d(const Module& module) { return module.class_name == "Conv1D"; }
-bool is_linear(const Module& module) {
-  return module.class_name == "Linear" || is_conv1d(module);
-}
+bool is_linear(const Module& module) { return module.class_name == "Linear" || is_conv1d(module); }
 
 using Quantized = std::shared_ptr<const QuantizedLayer>;
 

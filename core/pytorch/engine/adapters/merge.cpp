@@ -44,8 +44,7 @@ void merge_layer(Session& s, Module& layer, const QuantizedLayers& quantized) {
   const LoraParts parts(layer);
   for (const QuantizedLayers::Entry& entry : quantized.entries())
     if (entry.module == &parts.base) return merge_quantized(s, parts, *entry.layer);
-  add_(s, parts.base.parameters[0].tensor,
-       delta_of(s, parts, parts.base.class_name == "Conv1D"));
+  add_(s, parts.base.parameters[0].tensor, delta_of(s, parts, parts.base.class_name == "Conv1D"));
 }
 
 void merge_below(Session& s, Module& module, const QuantizedLayers& quantized) {

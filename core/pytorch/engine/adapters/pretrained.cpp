@@ -18,13 +18,13 @@ bool is_linear(const Module& module) {
 /// Whether a name is among llm_int8_skip_modules; without any, the output embedding is.
 bool is_skipped(const Quantization& quantization, const std::string& name) {
   if (quantization.skipped_modules.empty()) return name == "lm_head";
-  return std::any_of(
-      quantization.skipped_modules.begin(), quantization.skipped_modules.end(),
-      [&](const std::string& skipped) {
-        const bool starts = name.starts_with(skipped) &&
-                            (name.size() == skipped.size() || name[skipped.size()] == '.');
-        return starts || name.ends_with(skipped);
-      });
+  return std::any_of(quantization.skipped_modules.begin(), quantization.skipped_modules.end(),
+                     [&](const std::string& skipped) {
+                       const bool starts =
+                           name.starts_with(skipped) &&
+                           (name.size() == skipped.size() || name[skipped.size()] == '.');
+                       return starts || name.ends_with(skipped);
+                     });
 }
 
 /// A parameter with the module that is asked how it is kept.

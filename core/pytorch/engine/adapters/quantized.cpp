@@ -97,9 +97,8 @@ Tensor QuantizedLayer::quantize_4bit(Session& s, const Tensor& weight, Tensor& c
   const std::int64_t elements = whole.numel();
   const Device device = whole.device();
   Tensor absmax = empty(s, {blocks_of(elements, block_elements)}, {Dtype::float32, device});
-  const Tensor packed =
-      empty(s, {(elements + 1) / (2 * size_of(settings_.storage_dtype).count), 1},
-            {settings_.storage_dtype, device});
+  const Tensor packed = empty(s, {(elements + 1) / (2 * size_of(settings_.storage_dtype).count), 1},
+                              {settings_.storage_dtype, device});
   dispatched(s, first, {&whole}, {&absmax, &packed});
   code_ = code_of_4bit(s, device);
   if (!settings_.double_quantization) {
@@ -158,8 +157,7 @@ QuantizedLayer::Copy QuantizedLayer::copied(Session& s, const Module& module) co
   copy_state();
   copy.packed = deep_copied(s, module.parameters[0].tensor);
   for (std::size_t i = 1; i < module.parameters.size(); ++i)
-    if (module.parameters[i].tensor)
-      copy.tensors.push_back(clone(s, module.parameters[i].tensor));
+    if (module.parameters[i].tensor) copy.tensors.push_back(clone(s, module.parameters[i].tensor));
   copy_state();
   return copy;
 }
@@ -204,8 +202,7 @@ Tensor QuantizedLayer::matmul_4bit(Session& s, Tensor x, const Tensor& packed,
                                    const Tensor& bias) const {
   const LetGo let_go{x};
   const Tensor column = view(s, packed, {-1, 1});
-  const bool needs_grad =
-      s.grad_enabled && (x.requires_grad() || (bias && bias.requires_grad()));
+  const bool needs_grad = s.grad_enabled && (x.requires_grad() || (bias && bias.requires_grad()));
   if (!needs_grad) return gemm_4bit(s, x, column, bias);
   return apply_function(
              s, "MatMul4BitBackward", {x, column, bias},

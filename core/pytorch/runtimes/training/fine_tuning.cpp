@@ -46,8 +46,8 @@ void adapt(Session& s, FineTuned& tuned, const FineTuningSetup& setup) {
   if (setup.input_gradients || !setup.checkpointed_layers.empty())
     require_input_gradients(input_embedding(base));
   if (setup.adapter) {
-    tuned.module = put_adapter(s, tuned.module,
-                               {.config = *setup.adapter, .quantized = tuned.quantized});
+    tuned.module =
+        put_adapter(s, tuned.module, {.config = *setup.adapter, .quantized = tuned.quantized});
   }
   if (!setup.trainable_dtype) return;
   const NoGrad no_grad(s);

@@ -24,7 +24,8 @@ struct FineTuningSetup {
   bool from_pretrained = true;
   std::optional<Quantization> quantization = {};  ///< needs from_pretrained
   bool prepares_for_kbit = false;                 ///< prepare_model_for_kbit_training
-  /// gradient_checkpointing_enable: layers whose forward is a checkpoint, by name in the base model.
+  /// gradient_checkpointing_enable: layers whose forward is a checkpoint, by name in the base
+  /// model.
   std::vector<std::string> checkpointed_layers = {};
   CheckpointOptions checkpointing = {};
   bool input_gradients = false;  ///< enable_input_require_grads

@@ -60,8 +60,7 @@ Entries full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wante
   if (fsdp1::FullySharded* flattened = run.model().flattened()) {
     fsdp1::StateDict dict = fsdp1::state_dict(
         s, *flattened, {.rank0_only = wanted.cpu_offload, .offload_to_cpu = wanted.cpu_offload});
-    for (fsdp1::StateEntry& entry : dict)
-      entries.emplace_back(entry.name, std::move(entry.tensor));
+    for (fsdp1::StateEntry& entry : dict) entries.emplace_back(entry.name, std::move(entry.tensor));
     return entries;
   }
   add_entries(s, root, "", wanted, entries);
@@ -74,7 +73,8 @@ namespace {
 std::string saved_name(std::string name) {
   constexpr std::string_view ddp_prefix = "module.", magnitude = ".lora_magnitude_vector.weight";
   for (const std::string_view part : {"modules_to_save.default.", "original_module."})
-    if (const std::size_t at = name.find(part); at != std::string::npos) name.erase(at, part.size());
+    if (const std::size_t at = name.find(part); at != std::string::npos)
+      name.erase(at, part.size());
   constexpr std::string_view adapter = ".default";
   if (const std::size_t at = name.find(adapter); at != std::string::npos)
     name.erase(at, adapter.size());

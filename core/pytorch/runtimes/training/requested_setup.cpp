@@ -119,8 +119,8 @@ void set_fine_tuning(FineTuningSetup tuning, TrainingSetup& setup) {
   const bool ddp = std::holds_alternative<ddp::Options>(setup.runtime);
   if (ddp && setup.world == 1) setup.runtime = PlainSetup{};
   // FSDP and DeepSpeed take a model on the host; a quantised one is made on its device.
-  tuning.from_pretrained = ddp || std::holds_alternative<PlainSetup>(setup.runtime) ||
-                           tuning.quantization.has_value();
+  tuning.from_pretrained =
+      ddp || std::holds_alternative<PlainSetup>(setup.runtime) || tuning.quantization.has_value();
   if (tuning.from_pretrained) {
     setup.made_on = Device::cuda;
     setup.loads_from_rank_0 = false;

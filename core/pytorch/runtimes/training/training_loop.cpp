@@ -80,9 +80,8 @@ Tensors TrainingLoop::optimizer_states() const {
   Tensors states;
   const auto add = [&](const ParameterOptimizer& optimizer) {
     for (const ParameterOptimizer::State& state : optimizer.states())
-      for (const Tensor& tensor :
-           {state.step, state.first_moment, state.second_moment, state.greatest_moment,
-            state.first_scales, state.second_scales})
+      for (const Tensor& tensor : {state.step, state.first_moment, state.second_moment,
+                                   state.greatest_moment, state.first_scales, state.second_scales})
         if (tensor) states.push_back(tensor);
     for (const Tensor& table : optimizer.code_tables()) states.push_back(table);
   };
