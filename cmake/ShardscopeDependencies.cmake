@@ -5,14 +5,15 @@ include(ShardscopeOptions)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 
-# For programs that travel to a machine without our packages: the C++ library and fmt go in with them.
-option(SHARDSCOPE_SELF_CONTAINED "Programs need no shared library but the system's and CUDA's" OFF)
+add_library(shardscope::fmt ALIAS fmt::fmt)
+
+# For programs that travel to a machine without our packages. The C++ library goes into them, and fmt, which Debian has as a
+# shared library only, lies beside them. So sources compile as in the other presets, and a compiler cache serves both.
+option(SHARDSCOPE_SELF_CONTAINED "Programs need no shared library but the system's, CUDA's and libfmt beside them" OFF)
 if(SHARDSCOPE_SELF_CONTAINED)
-  add_library(shardscope::fmt ALIAS fmt::fmt-header-only)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
   add_link_options(-static-libstdc++ -static-libgcc)
-else()
-  add_library(shardscope::fmt ALIAS fmt::fmt)
+  set(CMAKE_BUILD_RPATH $ORIGIN)
 endif()
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)

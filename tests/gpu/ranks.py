@@ -23,6 +23,10 @@ BEYOND_DEADLINE_DRY_S = 60  # on a machine that does much else
 RANK_LOST = 4  # exit code
 
 STRATEGIES = {"no_shard": (2, 4), "zero1": (2, 4), "shard_grad_op": (2, 4), "full_shard": (2, 4), "hybrid_shard": (4,)}
+# Schedule, strategy inside a stage, mesh: two stages of one layer each.
+PIPELINES = (("GPipe", "no_shard", {"pipeline": 2}), ("1F1B", "no_shard", {"pipeline": 2}),
+             ("1F1B", "zero1", {"pipeline": 2, "shard": 2}), ("1F1B", "shard_grad_op", {"pipeline": 2, "shard": 2}),
+             ("1F1B", "full_shard", {"pipeline": 2, "shard": 2}))
 
 
 class DeviceMemory:
@@ -75,7 +79,7 @@ class RanksBench:
         self.folder = options.report / "ranks"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.memory = DeviceMemory() if not options.dry else None
-        self.result = {"schema": "shardscope.gpu_ranks/1", "device": self.device, "steps": self.steps, "losses": [],
+        self.result = {"schema": "shardscope.gpu_ranks/1", "device": self.device, "steps": self.steps, "losses": [], "pipelines": [],
                        "same_bits_twice": None, "lost_ranks": [], "resumed": [], "memory": [], "failed": []}
 
     def save(self):
@@ -128,6 +132,21 @@ class RanksBench:
         self.result["losses"].append({"strategy": strategy, "ranks": ranks, "last_loss": losses[-1],
                                       "largest_relative_difference": most, "passed": most <= TOLERANCE})
         return None if most <= TOLERANCE else f"losses differ by {most:.3g} of one rank's, more than {TOLERANCE}"
+
+    def check_pipeline(self, schedule, strategy, mesh, expected):
+        """Losses of one rank, and live bytes on the device as predicted."""
+        name, shards = f"{schedule}.{strategy}", mesh.get("shard", 1)
+        cluster = [] if self.options.dry else ["--cluster", "h100_sxm"]  # a GPU's, which no CPU job takes
+        losses, output = self.train(name, strategy, 2 * shards, options=cluster, mesh=mesh, batch=1,
+                                    accumulate=GLOBAL_BATCH // shards, pipeline={"schedule": schedule})
+        most = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, expected, strict=True))
+        predicted, profiled = (output[side] and output[side]["memory"]["peak_allocated_bytes"]
+                               for side in ("predicted", "profiled"))
+        passed = most <= TOLERANCE and predicted == (None if self.options.dry else profiled)
+        self.result["pipelines"].append({"schedule": schedule, "strategy": strategy, "mesh": mesh,
+                                         "largest_relative_difference": most, "peak_allocated_bytes": profiled,
+                                         "predicted_peak_allocated_bytes": predicted, "passed": passed})
+        return None if passed else f"losses differ by {most:.3g}; {predicted} B predicted, {profiled} B profiled"
 
     def check_same_bits(self):
         first, _ = self.train("first", "full_shard", 2)
@@ -229,6 +248,9 @@ class RanksBench:
         for strategy, numbers in STRATEGIES.items():
             for ranks in numbers:
                 self.guarded(f"losses of {strategy} on {ranks}", lambda: self.check_losses(strategy, ranks, expected))
+        for schedule, strategy, mesh in PIPELINES:
+            self.guarded(f"pipeline {schedule} with {strategy}",
+                         lambda: self.check_pipeline(schedule, strategy, mesh, expected))
         self.guarded("the same bits twice", self.check_same_bits)
         self.guarded("a rank that is killed",
                      lambda: self.check_lost_rank("killed", signal.SIGKILL, self.beyond_s))
