@@ -157,6 +157,11 @@ Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns, std::in
 
 /// What every operand starts on at least, in bytes, unless its rows themselves do not.
 constexpr std::uint32_t operand_alignment = 16;
+/// What a workspace must start on: an H200 with CUDA 13.0 refuses some algorithms on less
+/// (CUBLAS_STATUS_INVALID_VALUE), and the arena gives 64.
+constexpr std::uintptr_t workspace_alignment = 256;
+constexpr std::uint64_t usable_workspace =
+    static_cast<std::uint64_t>(cublaslt_workspace.count) - workspace_alignment;
 /// For the choice of the algorithm, which reads an alignment off an address and nothing else
 /// (cublasLt.h 13.0, CUBLASLT_MATMUL_DESC_BIAS_POINTER).
 constexpr std::uintptr_t some_address = operand_alignment;
@@ -189,6 +194,12 @@ Operation make_operation(const Product& product) {
   return owned;
 }
 
+void* aligned_workspace(void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  return reinterpret_cast<void*>((address + workspace_alignment - 1) / workspace_alignment *
+                                 workspace_alignment);
+}
+
 template <class Value>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          Value value) {
@@ -196,16 +207,16 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// Every way to add partial products but the one in place, whose order is not fixed.
-constexpr std::uint32_t reduction_schemes =
-    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+/// Not in place, where the order is not fixed, and not in the output's type, which would round
+/// partial products.
+constexpr std::uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 Preference make_preference() {
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   Preference owned(preference, cublaslt().preference_destroy);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      static_cast<std::uint64_t>(cublaslt_workspace.count));
+      usable_workspace);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes);
   // Unless told, it takes 256 for granted; the arena gives 64.
   for (const auto operand :
@@ -305,8 +316,8 @@ void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStrea
   const float one = 1, beta = p.accumulate || p.has_residual ? 1.0f : 0.0f;
   check(cublaslt().matmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
                           operand(p.b), plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(),
-                          &plan.algorithm, call.operands.back(),
-                          static_cast<std::size_t>(cublaslt_workspace.count), stream),
+                          &plan.algorithm, aligned_workspace(call.operands.back()),
+                          usable_workspace, stream),
         "cublasLtMatmul");
 }
 

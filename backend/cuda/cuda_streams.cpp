@@ -70,10 +70,9 @@ Capture CudaStreams::end_capture() {
   cudaGraphExec_t executable = nullptr;
   result = cudaGraphInstantiate(&executable, graph, 0);
   if (result != cudaSuccess) return refused(result, "cudaGraphInstantiate");
-  auto kept = std::make_unique<CudaGraph>(ExecutableHandle(executable), compute());
-  // Or the first launch would do it.
-  check(cudaGraphUpload(executable, compute()), "cudaGraphUpload");
-  return {.graph = std::move(kept), .why_not = {}};
+  // The first launch uploads it: cudaGraphUpload crashes on NCCL's nodes (driver 580.159, NCCL 2.28.9).
+  return {.graph = std::make_unique<CudaGraph>(ExecutableHandle(executable), compute()),
+          .why_not = {}};
 }
 
 }  // namespace shardscope::cuda

@@ -238,7 +238,6 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
   device().instantiated();
   return cudaSuccess;
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   device().note("cudaGraphLaunch", number_of(stream));
   device().launch(*reinterpret_cast<Graph*>(executable), number_of(stream));
