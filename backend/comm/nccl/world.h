@@ -52,7 +52,9 @@ class NcclWorld final : public QueuedCollectives {
   ncclComm_t make(ncclComm_t parent, const CollectiveCall& what, Make make) {
     ncclResult_t result = guarded([&] { return make(&made_); });
     if (parent) {
-      accept(result, parent, what);  // its child is there when it is ready itself
+      // ncclCommSplit answers success at once (2.28 src/init.cc). Its child is there when the parent
+      // is ready again.
+      accept(result == ncclSuccess ? ncclInProgress : result, parent, what);
       result = ncclInProgress;
     }
     const ncclComm_t made = made_;
