@@ -38,8 +38,6 @@ Cupti load_all() {
   library.load("cuptiActivitySetAttribute", functions.set_attribute);
   library.load("cuptiActivityEnable", functions.enable);
   library.load("cuptiActivityDisable", functions.disable);
-  library.load("cuptiActivityEnableDriverApi", functions.enable_driver_call);
-  library.load("cuptiActivityEnableRuntimeApi", functions.enable_runtime_call);
   library.load("cuptiActivityEnableAllocationSource", functions.enable_allocation_source);
   library.load("cuptiActivityEnableCudaEventDeviceTimestamps", functions.enable_event_times);
   library.load("cuptiActivityPushExternalCorrelationId", functions.push_id);

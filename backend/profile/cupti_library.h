@@ -22,8 +22,6 @@ struct Cupti {
   decltype(&cuptiActivitySetAttribute) set_attribute;
   decltype(&cuptiActivityEnable) enable;
   decltype(&cuptiActivityDisable) disable;
-  decltype(&cuptiActivityEnableDriverApi) enable_driver_call;
-  decltype(&cuptiActivityEnableRuntimeApi) enable_runtime_call;
   decltype(&cuptiActivityEnableAllocationSource) enable_allocation_source;
   decltype(&cuptiActivityEnableCudaEventDeviceTimestamps) enable_event_times;
   decltype(&cuptiActivityPushExternalCorrelationId) push_id;

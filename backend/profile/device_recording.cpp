@@ -54,13 +54,18 @@ std::vector<StreamBusy> busy_by_stream(const DeviceRecording& recording) {
 
 std::vector<LibraryMemory> memory_by_library(const DeviceRecording& recording) {
   std::map<std::string_view, LibraryMemory> libraries;
+  // By address: a release may name another library than the one that took the memory, or no bytes.
+  std::map<std::uint64_t, const DeviceRecord*> taken;
   for (const DeviceRecord& record : recording.records) {
     const bool allocates = record.kind == RecordKind::allocation;
     if ((!allocates && record.kind != RecordKind::release) || record.on_host) continue;
-    LibraryMemory& memory = libraries[recording.name(record)];
+    if (allocates && record.address != 0) taken[record.address] = &record;
+    const auto found = taken.find(record.address);
+    const DeviceRecord& owner = found == taken.end() ? record : *found->second;
+    LibraryMemory& memory = libraries[recording.name(owner)];
     (allocates ? memory.allocations : memory.releases) += 1;
     Bytes& bytes = allocates ? memory.allocated : memory.released;
-    bytes = bytes + Bytes{record.bytes};
+    bytes = bytes + Bytes{owner.bytes};
   }
   std::vector<LibraryMemory> sums;
   for (auto& [name, memory] : libraries) {

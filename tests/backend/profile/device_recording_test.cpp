@@ -110,5 +110,17 @@ TEST(MemoryByLibrary, SumsWhatEachTookAndGaveBackOnTheDevice) {
                           LibraryMemory{"libnccl.so.2", 2, 1, 1'050_B, 50_B}));
 }
 
+TEST(MemoryByLibrary, GivesAReleaseToTheLibraryThatTookTheMemory) {
+  const auto at = [](RecordKind kind, std::uint32_t name, std::int64_t bytes) {
+    return DeviceRecord{.kind = kind, .bytes = bytes, .address = 64, .name = name, .operation = {}};
+  };
+  const DeviceRecording recording{
+      .names = {"libnccl.so.2", "unknown library"},
+      .records = {at(RecordKind::allocation, 0, 1'000), at(RecordKind::release, 1, 0)},
+      .notes = {}};
+  EXPECT_THAT(memory_by_library(recording),
+              ElementsAre(LibraryMemory{"libnccl.so.2", 1, 1, 1'000_B, 1'000_B}));
+}
+
 }  // namespace
 }  // namespace shardscope

@@ -98,14 +98,6 @@ class StandInCupti final : public DeviceListener {
       kinds_.insert(kind);
     else
       kinds_.erase(kind);
-    if (kind == CUPTI_ACTIVITY_KIND_RUNTIME) calls_.clear();
-  }
-  void enable_call(CUpti_CallbackId call, bool yes) {
-    const std::lock_guard lock(mutex_);
-    if (yes)
-      calls_.insert(call);
-    else
-      calls_.erase(call);
   }
 
   void flush() {
@@ -191,7 +183,7 @@ class StandInCupti final : public DeviceListener {
   }
   std::uint32_t recorded_call(CUpti_CallbackId call) {
     ++correlation_;
-    if (!has(CUPTI_ACTIVITY_KIND_RUNTIME) && calls_.count(call) == 0) return correlation_;
+    if (!has(CUPTI_ACTIVITY_KIND_RUNTIME)) return correlation_;
     for (const auto& [kind, ids] : pushed)
       if (!ids.empty()) write(shardscope::test::link_record(correlation_, ids.back(), kind));
     auto raw = empty_record<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME);
@@ -280,7 +272,6 @@ class StandInCupti final : public DeviceListener {
   CUpti_BuffersCallbackCompleteFunc complete_ = nullptr;
   CUpti_TimestampCallbackFunc clock_ = nullptr;
   std::set<CUpti_ActivityKind> kinds_;
-  std::set<CUpti_CallbackId> calls_;
   std::vector<std::pair<std::uint8_t*, std::size_t>> late_;  ///< with what they hold
   std::uint8_t* buffer_ = nullptr;
   std::size_t size_ = 0, used_ = 0, dropped_ = 0;
@@ -375,11 +366,6 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
 }
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   library().enable(kind, false);
-  return CUPTI_SUCCESS;
-}
-CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId, uint8_t) { return CUPTI_SUCCESS; }
-CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId call, uint8_t enable) {
-  library().enable_call(call, enable != 0);
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityEnableAllocationSource(uint8_t) { return CUPTI_SUCCESS; }
