@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include "backend/executor/step_recorder.h"
@@ -40,42 +41,63 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* data, std::siz
 
 std::uint64_t CUPTIAPI host_clock_ns() { return static_cast<std::uint64_t>(monotonic_ns()); }
 
-/// Where the calling thread is: nodes of graphs are created by the thread that captures.
-thread_local LaunchPlace current_place;
-
-/// Ids around everything that a step launches.
+/// Ids around everything that a step launches, and when its operations were issued. NCCL launches,
+/// and creates nodes of graphs, on threads of its own while the thread that issues waits.
 class LaunchProbe final : public Probe {
  public:
+  LaunchProbe() { stays_.reserve(most_stays); }
+
   /// None: nothing is recorded.
-  void use(const Cupti* library) { library_ = library; }
-  const GraphNodes& nodes() const { return nodes_; }
-  void created(std::uint64_t node) {
-    if (current_place.operation) nodes_.created(node, current_place.operation);
+  void use(const Cupti* library) {
+    if (library) stays_.clear();
+    library_ = library;
   }
-  void cloned(std::uint64_t original, std::uint64_t clone) { nodes_.cloned(original, clone); }
+  GraphNodes nodes() const {
+    const std::lock_guard lock(mutex_);
+    return nodes_;
+  }
+  std::span<const Stay> stays() const { return stays_; }
+  void created(std::uint64_t node) {
+    const OperationId operation{operation_.load()};
+    const std::lock_guard lock(mutex_);
+    if (operation) nodes_.created(node, operation);
+  }
+  void cloned(std::uint64_t original, std::uint64_t clone) {
+    const std::lock_guard lock(mutex_);
+    nodes_.cloned(original, clone);
+  }
 
   void begin_step(std::int64_t step) override {
-    current_place = {.operation = {}, .step = static_cast<std::int32_t>(step)};
+    step_ = static_cast<std::int32_t>(step);
     push();
   }
   void end_step() override {
     pop();
-    current_place = {};
+    step_ = 0;
   }
   void begin(OperationId operation) override {
-    current_place.operation = operation;
+    operation_ = operation.value;
     push();
+    if (library_) begin_ns_ = monotonic_ns();
   }
   void end(OperationId) override {
+    if (library_ && stays_.size() < most_stays) stays_.push_back({place(), begin_ns_, monotonic_ns()});
     pop();
-    current_place.operation = {};
+    operation_ = OperationId::none_value;
   }
   /// A capture replaces the graph before.
-  void begin_capture() override { nodes_ = {}; }
+  void begin_capture() override {
+    const std::lock_guard lock(mutex_);
+    nodes_ = {};
+  }
 
  private:
+  /// Of a window; what follows is linked by ids alone.
+  static constexpr std::size_t most_stays = std::size_t{1} << 16;
+
+  LaunchPlace place() const { return {.operation = {operation_.load()}, .step = step_}; }
   void push() const {
-    if (library_) library_->push_id(external_kind, external_id_of(current_place));
+    if (library_) library_->push_id(external_kind, external_id_of(place()));
   }
   void pop() const {
     std::uint64_t id = 0;
@@ -83,6 +105,11 @@ class LaunchProbe final : public Probe {
   }
 
   const Cupti* library_ = nullptr;
+  std::atomic<std::uint32_t> operation_{OperationId::none_value};
+  std::int32_t step_ = 0;
+  std::int64_t begin_ns_ = 0;
+  std::vector<Stay> stays_;
+  mutable std::mutex mutex_;
   GraphNodes nodes_;
 };
 
@@ -255,6 +282,7 @@ class CuptiRecorder final : public DeviceRecorder {
   DeviceRecording gather(std::int64_t dropped, const HostClock& clock) {
     link_records(parsed_.records, std::move(parsed_.links), probe_.nodes());
     if (!on_our_clock_) convert(clock);
+    link_by_time(parsed_.records, std::move(parsed_.calls), probe_.stays());
     DeviceRecording recording{.records = std::move(parsed_.records),
                               .dropped = dropped + parsed_.not_kept + parsed_.unordered,
                               .clock_residual = on_our_clock_ ? clock.distance() : clock.residual(),
@@ -272,6 +300,7 @@ class CuptiRecorder final : public DeviceRecorder {
       record.start_ns = clock.to_host(record.start_ns);
       record.end_ns = clock.to_host(record.end_ns);
     }
+    for (CallMoment& call : parsed_.calls) call.start_ns = clock.to_host(call.start_ns);
   }
 
   void add_notes(DeviceRecording& recording, std::int64_t dropped) {

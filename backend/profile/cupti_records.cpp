@@ -125,8 +125,10 @@ void read_set(Bytes8 bytes, Reader& reader) {
 
 template <CUpti_CallbackDomain domain>
 void read_call(Bytes8 bytes, Reader& reader) {
-  if (!reader.limits.keep_calls) return;
   const auto raw = take<CUpti_ActivityAPI>(bytes);
+  if (reader.into.calls.size() < reader.limits.most_records)
+    reader.into.calls.push_back({raw.correlationId, static_cast<std::int64_t>(raw.start)});
+  if (!reader.limits.keep_calls) return;
   const char* name = nullptr;
   reader.library.callback_name(domain, raw.cbid, &name);
   add(reader,

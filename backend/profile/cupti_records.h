@@ -17,6 +17,7 @@ namespace shardscope {
 struct ParsedRecords {
   std::vector<DeviceRecord> records;
   std::vector<ExternalLink> links;
+  std::vector<CallMoment> calls;  ///< of the host, also those that are not kept
   NameTable names;             ///< as the compiler mangles them
   std::int64_t unknown = 0;    ///< records of kinds that are not read here
   std::int64_t unordered = 0;  ///< records that end before they start: left out
@@ -29,7 +30,7 @@ inline constexpr CUpti_ExternalCorrelationKind external_kind =
     CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
 struct ParseLimits {
-  std::size_t most_records = std::size_t{1} << 20;  ///< so many are kept, and as many links
+  std::size_t most_records = std::size_t{1} << 20;  ///< so many are kept, and as many links and calls
   bool keep_calls = true;                           ///< records of the host's calls
 };
 

@@ -13,6 +13,13 @@ const ExternalLink* find(const std::vector<ExternalLink>& links, std::uint32_t c
   return found != links.end() && found->correlation == correlation ? &*found : nullptr;
 }
 
+const Stay* stay_at(std::span<const Stay> stays, std::int64_t moment_ns) {
+  const auto after =
+      std::ranges::upper_bound(stays, moment_ns, std::ranges::less{}, &Stay::begin_ns);
+  if (after == stays.begin() || (after - 1)->end_ns < moment_ns) return nullptr;
+  return &*(after - 1);
+}
+
 }  // namespace
 
 /// No operation is the largest number, and that plus one is 0.
@@ -46,6 +53,22 @@ void link_records(std::span<DeviceRecord> records, std::vector<ExternalLink> lin
       record.step = place.step;
     }
     if (record.graph_node != 0) record.operation = nodes.operation_of(record.graph_node);
+  }
+}
+
+void link_by_time(std::span<DeviceRecord> records, std::vector<CallMoment> calls,
+                  std::span<const Stay> stays) {
+  if (stays.empty()) return;
+  std::ranges::stable_sort(calls, std::ranges::less{}, &CallMoment::correlation);
+  for (DeviceRecord& record : records) {
+    if (!is_device_work(record.kind) || record.step != 0 || record.correlation == 0) continue;
+    const auto call = std::ranges::lower_bound(calls, record.correlation, std::ranges::less{},
+                                               &CallMoment::correlation);
+    if (call == calls.end() || call->correlation != record.correlation) continue;
+    if (const Stay* stay = stay_at(stays, call->start_ns)) {
+      record.operation = stay->place.operation;
+      record.step = stay->place.step;
+    }
   }
 }
 

@@ -43,6 +43,25 @@ class GraphNodes {
   std::map<std::uint64_t, OperationId> operations_;
 };
 
+/// When the thread that issues was at a place, on the host's clock.
+struct Stay {
+  LaunchPlace place;
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+/// When a call began, on the same clock.
+struct CallMoment {
+  std::uint32_t correlation = 0;
+  std::int64_t start_ns = 0;
+};
+
+/// Gives records of the device that have no step the place where the issuing thread was when the
+/// call that caused them began. Such a call was made by another thread: NCCL launches on one of its
+/// own while the issuing thread waits. `stays` follow each other in time.
+void link_by_time(std::span<DeviceRecord> records, std::vector<CallMoment> calls,
+                  std::span<const Stay> stays);
+
 /// Gives every record its operation and step: by the call that caused it, and of what ran in a
 /// graph, by its node (the call, which launched all of the graph, says the step). Links may stand
 /// anywhere relative to their records: the map is made first. Records without a link stay without.

@@ -35,9 +35,10 @@ void copy_text(std::array<char, Size>& to, const char* from) {
 
 bool is_open(std::uint32_t window) { return window % 2 == 1; }
 
-constexpr int mask_outside = nccl_profiler::collective_call | nccl_profiler::collective;
-constexpr int mask_inside =
-    mask_outside | nccl_profiler::proxy_operation | nccl_profiler::proxy_step;
+/// Outside of windows, too: a collective in a graph keeps the mask of its capture (2.28
+/// src/enqueue.cc), and replays are what windows see.
+constexpr int wanted_events = nccl_profiler::collective_call | nccl_profiler::collective |
+                              nccl_profiler::proxy_operation | nccl_profiler::proxy_step;
 
 }  // namespace
 
@@ -52,28 +53,15 @@ void NcclEvents::prepare(std::size_t operations, std::size_t capacity) {
 }
 
 void NcclEvents::open_window() {
-  {
-    const std::lock_guard lock(mutex_);
-    collectives_.clear();
-    dropped_ = 0;
-    ++window_;
-  }
-  set_mask();
+  const std::lock_guard lock(mutex_);
+  collectives_.clear();
+  dropped_ = 0;
+  ++window_;
 }
 
 void NcclEvents::close_window() {
-  {
-    const std::lock_guard lock(mutex_);
-    ++window_;
-  }
-  set_mask();
-}
-
-/// What it is set to counts for the calls that follow.
-void NcclEvents::set_mask() const {
-  int* mask = activation_mask_.load();
-  if (mask == nullptr) return;
-  std::atomic_ref<int>(*mask).store(is_open(window_) ? mask_inside : mask_outside);
+  const std::lock_guard lock(mutex_);
+  ++window_;
 }
 
 std::vector<NcclCollective> NcclEvents::collectives() const {
@@ -96,13 +84,7 @@ CollectiveChoice NcclEvents::choice_of(OperationId operation) const {
 /// All communicators are given the same mask: NCCL has one.
 void NcclEvents::communicator_made(Interface interface, int* activation_mask) {
   interface_ = interface;
-  ++communicators_;
-  activation_mask_ = activation_mask;
-  set_mask();
-}
-
-void NcclEvents::communicator_gone() {
-  if (--communicators_ == 0) activation_mask_ = nullptr;
+  std::atomic_ref<int>(*activation_mask).store(wanted_events);
 }
 
 NcclEventHandle NcclEvents::call() const {

@@ -63,7 +63,6 @@ class NcclEvents {
 
   // What the plugin hears.
   void communicator_made(Interface interface, int* activation_mask);
-  void communicator_gone();
   NcclEventHandle call() const;
   struct Call {
     std::uint64_t sequence = 0;
@@ -91,13 +90,10 @@ class NcclEvents {
   void note_choice(OperationId operation, const Call& call);
   /// Of an open window and under mutex_; null for an event of another window.
   NcclCollective* collective_of(NcclEventHandle handle);
-  void set_mask() const;
 
   std::atomic<std::int64_t> step_{0};
   std::atomic<std::uint32_t> operation_{OperationId::none_value};
   std::atomic<Interface> interface_{Interface::none};
-  std::atomic<int*> activation_mask_{nullptr};
-  std::atomic<int> communicators_{0};
   std::atomic<std::uint32_t> window_{0};  ///< odd: open; changed under mutex_
   mutable std::mutex mutex_;
   std::vector<NcclCollective>

@@ -63,5 +63,17 @@ TEST(LinkRecords, FindsTheOperationOfAGraphsNodeAndTheStepOfItsLaunch) {
   EXPECT_EQ(records[3].step, 6);
 }
 
+TEST(LinkByTime, FindsTheOperationDuringWhichAnotherThreadLaunched) {
+  std::array records{caused_by(7), caused_by(8), caused_by(9), caused_by(6)};
+  records[3].step = 1;  // tied already
+  const std::array stays{Stay{{first, 4}, 100, 200}, Stay{{second, 4}, 250, 300}};
+  link_by_time(records, {{6, 150}, {9, 400}, {8, 225}, {7, 250}}, stays);
+  EXPECT_EQ(records[0].operation, second);
+  EXPECT_EQ(records[0].step, 4);
+  EXPECT_FALSE(records[1].operation) << "between two operations";
+  EXPECT_FALSE(records[2].operation) << "after the last one";
+  EXPECT_FALSE(records[3].operation) << "an id goes before";
+}
+
 }  // namespace
 }  // namespace shardscope

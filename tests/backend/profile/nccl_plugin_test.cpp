@@ -84,12 +84,9 @@ TEST_F(NcclPlugin, NotesHowAnOperationWasMovedOutsideOfWindows) {
   EXPECT_TRUE(events_.collectives().empty());
 }
 
-TEST_F(NcclPlugin, AsksForTheNetworkOnlyWithinAWindow) {
-  EXPECT_EQ(library_.mask, collective_call | collective);
-  events_.open_window();
+// What is captured into a graph keeps the mask of that moment.
+TEST_F(NcclPlugin, AsksForTheNetworkAtAllTimes) {
   EXPECT_EQ(library_.mask, collective_call | collective | proxy_operation | proxy_step);
-  events_.close_window();
-  EXPECT_EQ(library_.mask, collective_call | collective);
 }
 
 TEST_F(NcclPlugin, AddsUpWhatGoesOverTheNetwork) {
