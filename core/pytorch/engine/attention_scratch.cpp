@@ -120,6 +120,21 @@ void flash_backward_scratch(const OperatorCall& call, const KernelDevice&, Scrat
   plan.take(expanded);
 }
 
+/// One workspace: of cudnn-frontend's graph dq in fp32 and a sum for each row; of cuDNN's plan 256
+/// B, and with fewer key heads dk and dv for each query head. As PyTorch allocated on an H200
+/// (docs/measured/2026-11-26_h200.md).
+void cudnn_backward_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  constexpr std::int64_t of_plan = 256;
+  const Attention q = attention_of(*call.inputs[1]);
+  const std::int64_t key_heads = call.inputs[2]->layout.sizes[1];
+  const std::int64_t keys = call.inputs[2]->layout.sizes[2];
+  const std::int64_t rows = q.batch * q.heads * q.queries;
+  const std::int64_t expanded =
+      key_heads == q.heads ? 0 : 2 * q.batch * q.heads * keys * q.width * 2;
+  plan.outputs();
+  plan.take(rows * q.width * 4 + rows * 4 + of_plan + expanded);
+}
+
 /// Wide heads in half precision are summed up in fp32. Source: attention.cu,
 /// _efficient_attention_forward.
 void efficient_forward_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {

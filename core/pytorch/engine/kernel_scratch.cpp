@@ -181,6 +181,7 @@ constexpr Row rows[] = {
     {"aten._fused_rms_norm_backward.default", copies_before},
     {"aten._log_softmax.default", copies_after},
     {"aten._log_softmax_backward_data.default", copies_after},
+    {"aten._scaled_dot_product_cudnn_attention_backward.default", cudnn_backward_scratch},
     {"aten._scaled_dot_product_efficient_attention.default", efficient_forward_scratch},
     {"aten._scaled_dot_product_efficient_attention_backward.default", efficient_backward_scratch},
     {"aten._scaled_dot_product_flash_attention.default", flash_forward_scratch},
@@ -214,6 +215,7 @@ constexpr Row rows[] = {
     {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},
     {"fsdp.split_with_sizes_copy.default", copy_out_scratch},
 };
+static_assert(std::ranges::is_sorted(rows, {}, &Row::name));
 
 }  // namespace
 

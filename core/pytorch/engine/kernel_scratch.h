@@ -65,6 +65,8 @@ void reduction_scratch(const OperatorCall& call, const KernelDevice& device, Scr
 void flash_forward_scratch(const OperatorCall& call, const KernelDevice& device, ScratchPlan& plan);
 void flash_backward_scratch(const OperatorCall& call, const KernelDevice& device,
                             ScratchPlan& plan);
+void cudnn_backward_scratch(const OperatorCall& call, const KernelDevice& device,
+                            ScratchPlan& plan);
 void efficient_forward_scratch(const OperatorCall& call, const KernelDevice& device,
                                ScratchPlan& plan);
 void efficient_backward_scratch(const OperatorCall& call, const KernelDevice& device,
