@@ -172,6 +172,7 @@ HardwareProfile profile_of(const Measured& measured) {
                           .memory_bandwidth = c.memory_bandwidth,
                           .operation_overhead = c.operation_overhead,
                           .graph_operation_overhead = c.graph_operation_overhead,
+                          .first_step_overhead = c.first_step_overhead,
                           .host_to_device = link_of(c.host_copies, &HostCopies::to_device),
                           .device_to_host = link_of(c.host_copies, &HostCopies::to_host),
                           .kernels = c.kernels,
@@ -181,6 +182,7 @@ HardwareProfile profile_of(const Measured& measured) {
                           .compute_slowdown = c.compute_slowdown,
                           .collective_slowdown = c.collective_slowdown};
   if (!c.straggling.empty()) profile.provenance["straggling"] = here;
+  if (c.first_step_overhead) profile.provenance["first_step_overhead"] = here;
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
   if (c.context_memory) profile.provenance["context_memory"] = here;
   if (!c.collective_memory.empty()) {
@@ -261,6 +263,9 @@ std::string human_text(const HardwareProfile& profile, const Files& files, doubl
   if (profile.graph_operation_overhead)
     text +=
         fmt::format("  in a graph        {}\n", rounded_text(*profile.graph_operation_overhead));
+  if (profile.first_step_overhead)
+    text += fmt::format("  a first step      takes {} longer\n",
+                        rounded_text(*profile.first_step_overhead));
   if (profile.host_to_device && profile.device_to_host)
     text +=
         fmt::format("  from, to the host {}, {}\n", rounded_text(profile.host_to_device->bandwidth),

@@ -68,6 +68,14 @@ Steps steps_of_trace(const Trace& trace, const FactsTable& operations, const Run
   return result;
 }
 
+StepSummary first_step_of(StepSummary steady, Duration overhead) {
+  steady.label = "1";
+  steady.step = 1;
+  steady.time.span += overhead;
+  steady.time.idle += overhead;
+  return steady;
+}
+
 bool fits(const std::vector<StepSummary>& steps, const RunFacts& facts) {
   if (facts.out_of_memory) return false;
   return std::none_of(steps.begin(), steps.end(), [&](const StepSummary& step) {
@@ -95,6 +103,9 @@ Summary summarize(const Trace& trace, const RunFacts& facts) {
   Steps steps =
       facts.steps.empty() ? steps_of_trace(trace, operations, facts) : steps_of_facts(trace, facts);
   const TimeWindow steady = steps.steady;
+  if (facts.first_step_overhead && steps.all.size() == 1)
+    steps.all.insert(steps.all.begin(),
+                     first_step_of(steps.all.back(), *facts.first_step_overhead));
   Summary result;
   result.kind = trace.kind;
   result.strategy = facts.strategy;

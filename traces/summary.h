@@ -86,9 +86,11 @@ struct RunFacts {
   Bytes pss;      ///< proportional set size beyond what the process held before; 0: not known
   double low_factor = 1;  ///< on the step time, for its lower and upper bound
   double high_factor = 1;
-  std::vector<OutsideItem> outside_items;             ///< what `outside` consists of
-  std::vector<CollectiveSummary> collectives;         ///< of the steady step
-  std::vector<StepFacts> steps;                       ///< the last one is the steady one; or none
+  std::vector<OutsideItem> outside_items;      ///< what `outside` consists of
+  std::vector<CollectiveSummary> collectives;  ///< of the steady step
+  std::vector<StepFacts> steps;                ///< the last one is the steady one; or none
+  /// Of a trace of steady steps: what the first step takes longer; the host waits meanwhile.
+  std::optional<Duration> first_step_overhead;
   std::optional<OutOfMemorySummary> out_of_memory{};  ///< the run does not get further
 };
 

@@ -67,6 +67,8 @@ class Calibrator {
   void measure_step(const Schedule& schedule) {
     if (&schedule == &plan_.steps.front()) progress_("training steps, kernel by kernel");
     const MeasuredStep first = time_step(world_, device_, schedule, plan_.cores, 1);
+    // Later ones find libraries and kernels loaded.
+    if (&schedule == &plan_.steps.front()) result_.first_step_overhead = first.first_step_overhead;
     Duration step;
     for (const Operation& op : schedule.operations)
       for (const KernelSample& sample : first.kernels)

@@ -35,6 +35,7 @@ struct Calibration {
   Bandwidth memory_bandwidth;                 ///< of one rank while all are at it
   Duration operation_overhead;
   std::optional<Duration> graph_operation_overhead;  ///< the same of a step that is replayed
+  std::optional<Duration> first_step_overhead;       ///< of the first step that was measured
   std::optional<HostCopies> host_copies;             ///< of a device with memory of its own
   /// Of the device's memory, for one rank: what is held before the first collective and beside
   /// the arena (contexts, kernels, libraries), if nobody else uses it.

@@ -18,6 +18,8 @@ struct MeasuredStep {
   /// step: there a call is either not interrupted or takes several times as long.
   std::vector<KernelSample> kernels;
   Duration operation_overhead;  ///< what the step took beyond its operations, by operation
+  /// What the step that warms up took longer than the median of the others, mean over ranks.
+  Duration first_step_overhead;
   /// Of every step, after its 64 parts, 16, 4 and the whole; the whole alone where ranks share
   /// cores, because a rank that waits leaves its core to the others. None with one rank.
   std::vector<StragglingSample> straggling;

@@ -53,7 +53,9 @@ struct HardwareProfile {
   Bandwidth memory_bandwidth;
   Duration operation_overhead;                       ///< of issuing one kernel
   std::optional<Duration> graph_operation_overhead;  ///< the same where steps are replayed
-  std::optional<HostCosts> host;                     ///< of eager PyTorch programs
+  /// What a process's first step takes longer than a later one: fresh memory, libraries that load.
+  std::optional<Duration> first_step_overhead;
+  std::optional<HostCosts> host;       ///< of eager PyTorch programs
   std::optional<Link> host_to_device;  ///< copies from the host's memory, where it is another
   std::optional<Link> device_to_host;
   std::vector<KernelSample> kernels;

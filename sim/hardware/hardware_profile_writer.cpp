@@ -112,6 +112,8 @@ std::string to_json(const HardwareProfile& profile) {
   text += figure_json(profile, "operation_overhead", profile.operation_overhead);
   if (profile.graph_operation_overhead)
     text += figure_json(profile, "graph_operation_overhead", *profile.graph_operation_overhead);
+  if (profile.first_step_overhead)
+    text += figure_json(profile, "first_step_overhead", *profile.first_step_overhead);
   text += host_json(profile);
   text += link_json(profile, "host_to_device", profile.host_to_device);
   text += link_json(profile, "device_to_host", profile.device_to_host);

@@ -57,6 +57,7 @@ Prediction predict_arena(Schedule schedule, const PredictedRun& run,
   RunFacts facts = facts_of(schedule, run, profile);
   for (std::string& text : assumptions(schedule, profile)) facts.assumed.push_back(std::move(text));
   facts.arena = arena_layout(schedule).size;
+  facts.first_step_overhead = profile.first_step_overhead;
   if (run.with_band) set_band(schedule, profile, facts);
   Prediction result{.schedule = std::move(schedule)};
   result.trace = simulate(result.schedule, profile).trace;

@@ -206,6 +206,7 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.name = "quoted \"name\" \\ with\ttab";
   profile.link = Link{.bandwidth = {370.8e9}, .latency = 3400_ns};
   profile.graph_operation_overhead = 150_ns;
+  profile.first_step_overhead = 300_ms;
   profile.host = HostCosts{.operation = 45_us, .view = 9500_ns};
   profile.host_to_device = Link{.bandwidth = {25.1e9}, .latency = 7_us};
   profile.device_to_host = Link{.bandwidth = {22.5e9}, .latency = 9_us};
@@ -221,8 +222,9 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
                      {NormForwardKernel{.norm = NormKind::rms_norm, .rows = 7}, 1_ns}};
   profile.collectives = {{OperationKind::reduce_scatter, 4, 1536_B, 42_us}};
   profile.straggling = {{5_ms, 85_us}, {331_ms, 2803178_ns}};
-  for (const char* key : {"graph_operation_overhead", "host", "host_to_device", "device_to_host",
-                          "link", "kernels", "collectives", "straggling", "contention"})
+  for (const char* key :
+       {"graph_operation_overhead", "first_step_overhead", "host", "host_to_device",
+        "device_to_host", "link", "kernels", "collectives", "straggling", "contention"})
     profile.provenance[key] = {Origin::measured, "here", "2026-11-21"};
   EXPECT_EQ(read(to_json(profile)), profile);
 }

@@ -47,6 +47,19 @@ TEST(Summary, GivesRatesOfTheSteadyStep) {
   EXPECT_DOUBLE_EQ(*summary.mfu_share, 0.5);  // 50,000 flops in 100 us are 0.5 of 1 GFLOP/s
 }
 
+TEST(Summary, ListsAFirstStepThatTakesLonger) {
+  RunFacts facts = run_facts();
+  facts.steps = {{.label = "steady", .window = {Duration{}, 100_us}, .memory = {}}};
+  facts.first_step_overhead = 40_us;
+  const Summary summary = summarize(two_steps(TraceKind::predicted), facts);
+  ASSERT_EQ(summary.steps.size(), 2u);
+  EXPECT_EQ(summary.steps[0].label, "1");
+  EXPECT_EQ(summary.steps[0].time.span, 140_us);
+  EXPECT_EQ(summary.steps[0].time.idle, summary.steps[1].time.idle + 40_us);
+  EXPECT_EQ(summary.steps[1].label, "steady");
+  EXPECT_EQ(summary.step_time, 100_us);
+}
+
 TEST(Summary, GivesMemoryWithTheArenaAsReserved) {
   const Summary summary = summarize(two_steps(), run_facts());
   EXPECT_EQ(summary.memory.peak_allocated, 1800_B);
