@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "core/base/median.h"
 #include "traces/difference_causes.h"
 #include "traces/operation_runs.h"
 
@@ -40,11 +41,20 @@ Accounting steady_time_of(const Trace& trace) {
   return steps.empty() ? Accounting{} : account(trace, steps[steady_step(steps)].window);
 }
 
-Duration mean_exposed(const Differences& differences) {
-  const std::size_t count = differences.ranks.size() * differences.steps.size();
-  Duration sum;
-  for (const RankTime& rank : differences.ranks) sum += rank.time.exposed_communication;
-  return count == 0 ? sum : Duration{sum.ns / static_cast<std::int64_t>(count)};
+/// The median over steps of the mean over ranks: first steps, in which fresh memory makes ranks
+/// wait for each other, count as any other.
+Duration typical_exposed(std::span<const Trace> ranks) {
+  std::map<int, std::vector<Duration>> by_step;
+  for (const Trace& rank : ranks)
+    for (const StepWindow& step : step_windows(rank))
+      by_step[step.step].push_back(account(rank, step.window).exposed_communication);
+  std::vector<Duration> means;
+  for (const auto& [step, exposed] : by_step) {
+    Duration sum;
+    for (const Duration one : exposed) sum += one;
+    means.push_back({sum.ns / std::ssize(exposed)});
+  }
+  return means.empty() ? Duration{} : median(means);
 }
 
 OperationDifference difference_of(const OperationRun& plan, const OperationRun& real,
@@ -127,7 +137,7 @@ Differences find_differences(const Trace* predicted, std::span<const Trace> prof
   result.recording = own.recording;
   result.at_peak = peak_of(own);
   result.step_time.profiled.value = steady_time_of(own).span;
-  result.exposed_communication.profiled.value = mean_exposed(result);
+  result.exposed_communication.profiled.value = typical_exposed(profiled);
   if (predicted == nullptr) return result;
   result.has_prediction = true;
   const Accounting steady = steady_time_of(*predicted);

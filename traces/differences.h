@@ -71,8 +71,8 @@ struct Differences {
   std::vector<int> steps;  ///< that were profiled
   bool has_prediction = false;
   SideBySide<Duration> step_time;  ///< of the steady step of each; the predicted one 0 without
-  /// Of a step: the steady predicted one; the mean over all ranks and profiled steps, because who
-  /// waits for whom changes from step to step.
+  /// Of a step: the steady predicted one; of the profiled ones the median of their means over
+  /// ranks, because who waits for whom changes from step to step.
   SideBySide<Duration> exposed_communication;
   std::vector<RankTime> ranks;
   std::vector<MissingTrace> missing;            ///< which the caller of find_differences() adds

@@ -163,8 +163,8 @@ std::string to_text(const Differences& differences) {
                       error ? fmt::format(", {:+.1f}%", *error * 100) : "");
   const SideBySide<Duration>& exposed = differences.exposed_communication;
   text += fmt::format(
-      "  exposed communication of a step: {} predicted, {} profiled (mean of all "
-      "ranks and steps)\n",
+      "  exposed communication of a step: {} predicted, {} profiled (mean of the ranks, median of "
+      "the steps)\n",
       rounded_text(exposed.predicted.value), rounded_text(exposed.profiled.value));
   return text + largest_text(differences) + one_sided_text(differences);
 }

@@ -102,6 +102,31 @@ TEST(Differences, SayWhoseOperationsTheyAre) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("only profiled")));
 }
 
+/// Three steps, in the first of which the collective takes 500 us longer.
+Trace with_a_slow_first_step(Trace trace) {
+  const std::vector<Span> spans = trace.spans;
+  for (Span span : spans) {
+    if (span.step != 2) continue;
+    span.start += 1000_us;
+    span.step = 3;
+    if (span.span_class == SpanClass::annotation) {
+      span.name = static_cast<std::uint32_t>(trace.names.size());
+      trace.names.push_back("ProfilerStep#3");
+    }
+    trace.spans.push_back(span);
+  }
+  for (Span& span : trace.spans)
+    if (span.step == 1 && span.span_class == SpanClass::communication) span.duration += 500_us;
+  return trace;
+}
+
+TEST(Differences, ASlowFirstStepIsNotTheTypicalOne) {
+  const std::vector<Piece> pieces{{compute, 0, 100}, {gather, 100, 130}};
+  const Trace plan = trace_of(pieces, TraceKind::predicted);
+  const std::vector<Trace> real{with_a_slow_first_step(trace_of(pieces))};
+  EXPECT_EQ(find_differences(&plan, real).exposed_communication.profiled.value, 30_us);
+}
+
 TEST(Differences, MeanOverRanksOfWhatIsExposed) {
   const std::vector<Piece> planned{{compute, 0, 100}, {gather, 100, 130}};
   const std::vector<Piece> waits{{compute, 0, 80}, {gather, 80, 150}};
