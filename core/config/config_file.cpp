@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/config/deepspeed/hjson.h"
+#include "core/config/recipe/recipe.h"
 #include "core/config/values/config_value.h"
 #include "core/config/yaml/yaml_reader.h"
 #include "core/format/atomic_file.h"
@@ -140,6 +141,13 @@ const std::vector<KnownKind>& kinds() {
         "xla_fsdp_settings",
         "xla_fsdp_grad_ckpt",
         "xla_fsdp_v2"}},
+      // recipe_kind tells these apart.
+      {ConfigKind::trl, "trl", {}},
+      {ConfigKind::axolotl, "axolotl", {}},
+      {ConfigKind::llama_factory, "llama-factory", {}},
+      {ConfigKind::torchtune, "torchtune", {}},
+      {ConfigKind::litgpt, "litgpt", {}},
+      {ConfigKind::ms_swift, "ms-swift", {}},
   };
   return known;
 }
@@ -157,11 +165,14 @@ std::size_t known_keys(const ConfigValue& config, const KnownKind& kind) {
 }
 
 ConfigKind kind_of(const std::filesystem::path& path, std::string_view text) {
+  if (path.extension() == ".sh")
+    return recipe_kind(recipe_value(text, path.string())).value_or(ConfigKind::ms_swift);
   const bool yaml = is_yaml(path, text);
   // Hjson is JSON with more forms, so that a file of any tool can be looked into; the tool's own
   // reader decides later what is broken.
   const ConfigValue config = yaml ? read_yaml(text, path.string())
                                   : read_hjson(text, path.string(), DuplicateKeys::last_wins);
+  if (const auto tool = recipe_kind(config)) return *tool;
   const KnownKind* best = nullptr;
   for (const KnownKind& kind : kinds())
     if (known_keys(config, kind) > (best ? known_keys(config, *best) : 0)) best = &kind;
@@ -185,7 +196,8 @@ ConfigKind parse_config_kind(std::string_view text, std::string_view where) {
     if (known.name == text) return known.kind;
   throw Error({.where = std::string(where),
                .what = fmt::format("\"{}\" is none of accelerate, deepspeed, training-arguments, "
-                                   "fsdp-config",
+                                   "fsdp-config, trl, axolotl, llama-factory, torchtune, litgpt, "
+                                   "ms-swift",
                                    text)});
 }
 

@@ -1,6 +1,7 @@
 #include "core/config/lint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <tuple>
 #include <utility>
@@ -8,7 +9,10 @@
 #include "core/config/accelerate/lint.h"
 #include "core/config/deepspeed/lint.h"
 #include "core/config/lint_model.h"
+#include "core/config/recipe/recipe.h"
 #include "core/config/trainer/training_args_lint.h"
+#include "core/config/values/config_json.h"
+#include "core/config/values/finding_list.h"
 
 namespace shardscope {
 namespace {
@@ -55,6 +59,45 @@ std::vector<Finding> lint_deepspeed(const ConfigFile& file, const LintQuestion& 
                                 .model_elements = elements_of(question)});
 }
 
+/// A refusal of the reader, "file:line: key", as a finding.
+Finding refused_by(const ConfigFile& file, const Error& error) {
+  Finding finding{.rule = "refused",
+                  .severity = Severity::error,
+                  .file = file.name(),
+                  .message = error.parts().what,
+                  .mend = error.parts().way_out};
+  std::string_view where = error.parts().where;
+  if (where.starts_with(file.name())) where.remove_prefix(file.name().size());
+  if (where.starts_with(':')) {
+    const auto read = std::from_chars(where.data() + 1, where.data() + where.size(), finding.line);
+    where.remove_prefix(static_cast<std::size_t>(read.ptr - where.data()));
+  }
+  if (where.starts_with(": ")) finding.key = std::string(where.substr(2));
+  return finding;
+}
+
+/// Of what the Trainer is told; lines are those of the file's own keys.
+std::vector<Finding> lint_recipe(const ConfigFile& file, const LintQuestion& question) try {
+  const Recipe recipe = read_recipe(file);
+  std::vector<Finding> findings = recipe.findings;
+  if (!recipe.training_arguments.is_dict()) return findings;
+  const ConfigValue value = value_of(file);
+  for (Finding& finding : lint_training_arguments(json_text(recipe.training_arguments), file.name(),
+                                                  trainer_run(file, question))) {
+    const ConfigValue::Entry* entry = entry_of(value, finding.key.substr(0, finding.key.find('.')));
+    finding.line = entry ? entry->line : 0;
+    if (entry && finding.key.find('.') != std::string::npos) {
+      const std::string member = finding.key.substr(finding.key.find('.') + 1);
+      if (const ConfigValue::Entry* inner = entry_of(entry->value, member))
+        finding.line = inner->line;
+    }
+    findings.push_back(std::move(finding));
+  }
+  return findings;
+} catch (const Error& error) {
+  return {refused_by(file, error)};
+}
+
 std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& question) {
   switch (file.kind) {
     case ConfigKind::accelerate:
@@ -65,8 +108,9 @@ std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& ques
       return lint_training_arguments(file.text, file.name(), trainer_run(file, question));
     case ConfigKind::fsdp_config:
       return lint_fsdp_config(file.text, file.name(), trainer_run(file, question));
+    default:
+      return lint_recipe(file, question);
   }
-  return {};
 }
 
 /// What the file makes of the model; where it is refused, the rules about the file alone said so
@@ -74,6 +118,7 @@ std::vector<Finding> lint_alone(const ConfigFile& file, const LintQuestion& ques
 std::vector<Finding> lint_model(const ConfigFile& file, const LintQuestion& question,
                                 bool already_refused) {
   try {
+    if (is_recipe(file.kind) && !read_recipe(file).training_arguments.is_dict()) return {};
     const ConfigValue value = value_of(file);
     const Workers workers = workers_of(file, value, question.place);
     if (!question.model) return {};

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/config/accelerate/launch.h"
 #include "core/config/deepspeed/hjson.h"
+#include "core/config/recipe/recipe.h"
 #include "core/config/trainer/training_args.h"
 #include "core/config/values/config_json.h"
 #include "core/format/atomic_file.h"
@@ -123,6 +124,19 @@ Workers trainer_workers(const ConfigFile& file, const ConfigValue& given,
   return workers;
 }
 
+/// Of a tool for fine-tuning around the Trainer.
+Workers recipe_workers(const ConfigFile& file, ConfigPlace place) {
+  const Recipe recipe = read_recipe(file);
+  if (!recipe.training_arguments.is_dict())
+    throw Error({.where = file.name(),
+                 .what = fmt::format("{} has a training loop of its own, without a file of "
+                                     "accelerate, DeepSpeed or the Trainer",
+                                     name_of(file.kind)),
+                 .way_out = "`shardscope simulate --config` predicts it"});
+  if (!place.world) place.world = recipe.world;
+  return trainer_workers(file, recipe.training_arguments, place);
+}
+
 bool has_auto(const ConfigValue& value) {
   if (!value.is_dict()) return value.is("auto");
   const auto& entries = value.entries();
@@ -202,8 +216,9 @@ ConfigValue value_of(const ConfigFile& file) {
     case ConfigKind::training_arguments:
     case ConfigKind::fsdp_config:
       return read_json(file.text, file.name());
+    default:
+      return recipe_value(file.text, file.name());
   }
-  return {};
 }
 
 Workers workers_of(const ConfigFile& file, const ConfigValue& value, const ConfigPlace& place) {
@@ -217,8 +232,9 @@ Workers workers_of(const ConfigFile& file, const ConfigValue& value, const Confi
     case ConfigKind::fsdp_config:
       return trainer_workers(file, ConfigValue::dict({{"fsdp", true}, {"fsdp_config", value}}),
                              place);
+    default:
+      return recipe_workers(file, place);
   }
-  return {};
 }
 
 }  // namespace shardscope

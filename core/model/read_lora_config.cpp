@@ -207,6 +207,7 @@ LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type
 
 LoraConfig parse_lora_config(std::string_view text, std::string_view where,
                              std::string_view model_type) {
+  if (text.starts_with('{')) return read_lora_config(JsonValue::parse(text, where), model_type);
   const std::filesystem::path path(text);
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(path, ignored);

@@ -14,7 +14,8 @@ namespace shardscope {
 LoraConfig read_lora_config(const JsonValue& config, std::string_view model_type);
 
 /// --peft: a file or folder of an adapter, or "r=16,alpha=32,dropout=0.05,targets=q_proj+v_proj";
-/// targets may be all-linear. Flags: dora, rslora. Error naming `where`.
+/// targets may be all-linear. Flags: dora, rslora. Also the object of an adapter_config.json as
+/// text, "{...}". Error naming `where`.
 LoraConfig parse_lora_config(std::string_view text, std::string_view where,
                              std::string_view model_type);
 

@@ -25,6 +25,10 @@ constexpr std::array<std::string_view, 10> not_simulated{"tf32",
                                                          "accelerator_config",
                                                          "full_determinism"};
 
+/// Block-wise AdamW of bitsandbytes. Source: trainer_optimizer.py.
+constexpr std::string_view of_bitsandbytes[] = {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw",
+                                                "paged_adamw_32bit", "paged_adamw_8bit"};
+
 class LoopReader {
  public:
   LoopReader(const ConfigValue& given, std::string_view file) : given_(given), file_(file) {}
@@ -88,6 +92,12 @@ class LoopReader {
 
   void read_optimizer() {
     const ConfigValue optim = argument("optim");
+    loop_.named_optimizer = optim.str();
+    for (const std::string_view name : of_bitsandbytes)
+      if (optim.is(name)) {
+        loop_.optimizer = std::string(name);
+        return;
+      }
     loop_.implementation = optim.is("adamw_torch_fused") ? "fused" : "foreach";
     if (optim.is("adamw_torch_fused") || optim.is("adamw_torch")) loop_.optimizer = "adamw";
     if (optim.is("sgd")) loop_.optimizer = "sgd";

@@ -12,15 +12,17 @@
 namespace shardscope {
 
 struct TrainerLoop {
-  std::int64_t batch = 8;                ///< per_device_train_batch_size
-  std::int64_t micro_batches = 1;        ///< gradient_accumulation_steps
-  double clip = 1.0;                     ///< max_grad_norm; 0: no clipping
-  std::optional<std::string> optimizer;  ///< "adamw" or "sgd"; none: `optim` is another one
-  std::string implementation;            ///< torch.optim's: "foreach" or "fused"
-  std::int64_t checkpoint_every = 0;     ///< every so many blocks are checkpointed; 0: none
-  bool uses_deepspeed = false;           ///< whose file says clipping and optimizer
-  std::vector<std::string> defaults;     ///< what was not given: "batch 8"
-  std::vector<std::string> unused;       ///< given keys that change a step and are not simulated
+  std::int64_t batch = 8;          ///< per_device_train_batch_size
+  std::int64_t micro_batches = 1;  ///< gradient_accumulation_steps
+  double clip = 1.0;               ///< max_grad_norm; 0: no clipping
+  std::string named_optimizer;     ///< `optim`
+  /// "adamw", "sgd" or bitsandbytes' name; none: `optim` is another one.
+  std::optional<std::string> optimizer;
+  std::string implementation;         ///< torch.optim's: "foreach" or "fused"; else empty
+  std::int64_t checkpoint_every = 0;  ///< every so many blocks are checkpointed; 0: none
+  bool uses_deepspeed = false;        ///< whose file says clipping and optimizer
+  std::vector<std::string> defaults;  ///< what was not given: "batch 8"
+  std::vector<std::string> unused;    ///< given keys that change a step and are not simulated
 };
 
 /// `given` is the dict of the file. Throws Error with `file` and the key for a value that cannot be

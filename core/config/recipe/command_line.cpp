@@ -1,0 +1,178 @@
+#include "core/config/recipe/command_line.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/config/yaml/yaml_reader.h"
+
+namespace shardscope::recipes {
+namespace {
+
+constexpr std::size_t most_words = 1 << 14;
+
+struct Word {
+  std::string text;
+  int line = 1;
+};
+
+/// Commands of the script, each as its words: newlines and ; & | end one, a backslash before the
+/// newline does not. Comments are left out.
+class Splitter {
+ public:
+  explicit Splitter(std::string_view text) : text_(text) {}
+
+  std::vector<std::vector<Word>> commands() {
+    while (at_ < text_.size() && count_ < most_words) step();
+    end_word();
+    end_command();
+    return std::move(commands_);
+  }
+
+ private:
+  void step() {
+    const char c = text_[at_];
+    if (c == '\\' && at_ + 1 < text_.size()) return escaped();
+    if (c == '\'' || c == '"') return quoted(c);
+    if (c == '#' && !word_) return comment();
+    if (c == '\n' || c == ';' || c == '&' || c == '|') {
+      end_word();
+      end_command();
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+      end_word();
+    } else {
+      add(c);
+    }
+    advance();
+  }
+  void advance() {
+    if (text_[at_] == '\n') ++line_;
+    ++at_;
+  }
+  void add(char c) {
+    if (!word_) word_ = Word{.text = {}, .line = line_};
+    word_->text += c;
+  }
+  void escaped() {
+    advance();
+    if (text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n') advance();
+    if (text_[at_] == '\n')
+      end_word();
+    else
+      add(text_[at_]);
+    advance();
+  }
+  void quoted(char quote) {
+    if (!word_) word_ = Word{.text = {}, .line = line_};
+    advance();
+    while (at_ < text_.size() && text_[at_] != quote) {
+      word_->text += text_[at_];
+      advance();
+    }
+    if (at_ < text_.size()) advance();
+  }
+  void comment() {
+    while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+  }
+  void end_word() {
+    if (word_) command_.push_back(std::move(*word_)), ++count_;
+    word_.reset();
+  }
+  void end_command() {
+    if (!command_.empty()) commands_.push_back(std::move(command_));
+    command_.clear();
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0, count_ = 0;
+  int line_ = 1;
+  std::optional<Word> word_;
+  std::vector<Word> command_;
+  std::vector<std::vector<Word>> commands_;
+};
+
+bool ends_with_any(std::string_view word, std::initializer_list<std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(),
+                     [&](std::string_view end) { return word == end || word.ends_with(end); });
+}
+
+/// Where the options of a training start; none: another command.
+std::optional<std::size_t> options_of(const std::vector<Word>& command) {
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    const std::string_view word = command[i].text;
+    const std::string_view next =
+        i + 1 < command.size() ? std::string_view(command[i + 1].text) : std::string_view();
+    if (word == "swift" && (next == "sft" || next == "pt" || next == "rlhf")) return i + 2;
+    if (word == "trl" && (next == "sft" || next == "dpo" || next == "grpo")) return i + 2;
+    if (word == "llamafactory-cli" && next == "train") return i + 2;
+    if (ends_with_any(word, {"swift/cli/sft.py", "swift/cli/pt.py", "swift/cli/rlhf.py",
+                             "trl/scripts/sft.py", "scripts/run_sft.py", "src/train.py"}))
+      return i + 1;
+  }
+  return std::nullopt;
+}
+
+/// As YAML has a bare value, where that can be read.
+ConfigValue value_of(const std::string& word, const std::string& file) {
+  if (word.find_first_of("\n&*!|>%@`#") != std::string::npos) return ConfigValue(word);
+  try {
+    ConfigValue value = read_yaml(word, file);
+    if (!value.is_null() || word == "null" || word == "None") return value;
+  } catch (const Error&) {
+    // Text then.
+  }
+  return ConfigValue(word);
+}
+
+ConfigValue value_of(const std::vector<Word>& words, const std::string& file) {
+  if (words.empty()) return ConfigValue(true);
+  if (words.size() == 1) return value_of(words.front().text, file);
+  ConfigValue::List all;
+  for (const Word& word : words) all.push_back(value_of(word.text, file));
+  return ConfigValue(std::move(all));
+}
+
+void set_at(ConfigValue& dict, const std::string& key, ConfigValue value, int line) {
+  value.set_line(line);
+  dict.set(key, std::move(value));
+  for (ConfigValue::Entry& entry : dict.entries())
+    if (entry.key == key) entry.line = line;
+}
+
+ConfigValue dict_of(const std::vector<Word>& command, std::size_t first, const std::string& file) {
+  ConfigValue dict = ConfigValue::dict();
+  constexpr std::string_view processes = "NPROC_PER_NODE=";
+  for (std::size_t i = 0; i < first; ++i)
+    if (command[i].text.starts_with(processes))
+      set_at(dict, "nproc_per_node", value_of(command[i].text.substr(processes.size()), file),
+             command[i].line);
+  for (std::size_t i = first; i < command.size();) {
+    std::string key = command[i].text;
+    const int line = command[i].line;
+    ++i;
+    if (!key.starts_with("--") || key.size() == 2) continue;
+    key.erase(0, 2);
+    std::vector<Word> values;
+    if (const std::size_t equals = key.find('='); equals != std::string::npos) {
+      values.push_back({key.substr(equals + 1), line});
+      key.erase(equals);
+    }
+    std::replace(key.begin(), key.end(), '-', '_');
+    while (i < command.size() && !command[i].text.starts_with("--")) values.push_back(command[i++]);
+    set_at(dict, key, value_of(values, file), line);
+  }
+  return dict;
+}
+
+}  // namespace
+
+ConfigValue command_line(std::string_view text, const std::string& file) {
+  const std::vector<std::vector<Word>> commands = Splitter(text).commands();
+  for (const std::vector<Word>& command : commands)
+    if (const auto first = options_of(command)) return dict_of(command, *first, file);
+  return {};
+}
+
+}  // namespace shardscope::recipes

@@ -1,0 +1,18 @@
+// The command line of a fine-tuning tool in a shell script, as the dict that its YAML file would
+// be.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/config/values/config_value.h"
+
+namespace shardscope::recipes {
+
+/// The options of the first command in the script that is `swift sft`, `swift pt`, `trl sft` or
+/// `llamafactory-cli train`, or starts their script: "--lora_rank 8" is {"lora_rank": 8}. Several
+/// values make a list, none is true. NPROC_PER_NODE before it is the key nproc_per_node. None where
+/// there is no such command. Nothing is substituted: a value with $ stands as text.
+ConfigValue command_line(std::string_view text, const std::string& file);
+
+}  // namespace shardscope::recipes

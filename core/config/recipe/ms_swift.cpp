@@ -1,0 +1,227 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/config/recipe/recipe_keys.h"
+#include "core/config/recipe/tools.h"
+
+namespace shardscope::recipes {
+namespace {
+
+/// TrainArgumentsMixin: the batch of a step that accumulation is chosen for.
+constexpr std::int64_t sequences_per_step = 16;
+
+constexpr LeftOut left_out[] = {
+    {"freeze_parameters", "every layer is taken to train"},
+    {"freeze_parameters_ratio", "every layer is taken to train"},
+    {"trainable_parameters", "what else trains is left out"},
+    {"target_parameters", "adapters on parameters of experts are left out"},
+    {"lora_dtype", "adapters are taken as PEFT's default has them"},
+    {"use_galore", "GaLore's states are not modelled"},
+    {"lisa_activated_layers", "LISA is not modelled"},
+    {"optimizer", "an optimizer of ms-swift's own is not modelled"},
+    {"use_liger_kernel", "Liger's kernels need less memory than is predicted"},
+    {"sequence_parallel_size", "sequence parallelism is not modelled here"},
+    {"padding_free", "batches without padding hold fewer tokens than is predicted"},
+    {"use_logits_to_keep", "logits of the kept tokens need less memory than is predicted"},
+    {"device_map", "a model spread over devices is not modelled"},
+    {"rope_scaling", "other frequencies need no other memory"},
+    {"adapters", "an adapter of earlier is taken as a new one"},
+    {"loss_type", "its loss is not modelled: the logits are taken whole"},
+    {"zero_hpz_partition_size", "ZeRO++ is not modelled here"},
+    {"new_special_tokens", "added tokens make embedding and head larger"}};
+
+constexpr std::string_view no_bearing[] = {"model_type",
+                                           "model_revision",
+                                           "task_type",
+                                           "experts_impl",
+                                           "num_labels",
+                                           "problem_type",
+                                           "max_memory",
+                                           "max_model_len",
+                                           "local_repo_path",
+                                           "init_strategy",
+                                           "hqq_axis",
+                                           "freeze_llm",
+                                           "freeze_vit",
+                                           "freeze_aligner",
+                                           "lorap_lr_ratio",
+                                           "init_weights",
+                                           "tuner_backend",
+                                           "external_plugins",
+                                           "custom_register_path",
+                                           "model_kwargs",
+                                           "load_args",
+                                           "load_data_args",
+                                           "packing_length",
+                                           "packing_num_proc",
+                                           "packing_strategy",
+                                           "lazy_tokenize",
+                                           "use_hf",
+                                           "hub_token",
+                                           "ignore_args_error",
+                                           "use_swift_lora",
+                                           "template",
+                                           "system",
+                                           "truncation_strategy",
+                                           "max_pixels",
+                                           "agent_template",
+                                           "norm_bbox",
+                                           "use_chat_template",
+                                           "padding_side",
+                                           "loss_scale",
+                                           "template_backend",
+                                           "response_prefix",
+                                           "enable_thinking",
+                                           "dataset",
+                                           "val_dataset",
+                                           "cached_dataset",
+                                           "cached_val_dataset",
+                                           "split_dataset_ratio",
+                                           "dataset_num_proc",
+                                           "load_from_cache_file",
+                                           "dataset_shuffle",
+                                           "val_dataset_shuffle",
+                                           "streaming",
+                                           "interleave_prob",
+                                           "stopping_strategy",
+                                           "shuffle_buffer_size",
+                                           "download_mode",
+                                           "columns",
+                                           "strict",
+                                           "model_name",
+                                           "model_author",
+                                           "custom_dataset_info",
+                                           "add_version",
+                                           "create_checkpoint_symlink",
+                                           "max_new_tokens",
+                                           "temperature",
+                                           "vit_gradient_checkpointing",
+                                           "router_aux_loss_coef",
+                                           "safe_serialization",
+                                           "max_shard_size",
+                                           "check_model",
+                                           "acc_strategy",
+                                           "train_dataloader_shuffle",
+                                           "max_epochs",
+                                           "aligner_lr",
+                                           "vit_lr",
+                                           "resume_only_model",
+                                           "callbacks",
+                                           "early_stop_interval",
+                                           "eval_use_evalscope",
+                                           "eval_dataset",
+                                           "eval_limit",
+                                           "logging_dir",
+                                           "swanlab_project",
+                                           "swanlab_exp_name",
+                                           "swanlab_token",
+                                           "swanlab_mode",
+                                           "add_non_thinking_prefix",
+                                           "metric",
+                                           "use_ray"};
+
+void refuse_other_trainings(Keys& keys) {
+  if (keys.has("rlhf_type"))
+    throw keys.error("rlhf_type", "preference training is not modelled",
+                     "supervised fine-tuning is; a DPO step needs more memory than its SFT");
+}
+
+bool uses_lora(Keys& keys) {
+  // train_type is the name before ms-swift 4.
+  const ConfigValue given = keys.take({"tuner_type", "train_type", "sft_type"});
+  const std::string type = given.is_string() ? given.string() : "lora";
+  if (type == "lora" || type == "full") return type == "lora";
+  throw keys.error(keys.has("tuner_type") ? "tuner_type" : "train_type",
+                   fmt::format("{} is not modelled", type), "lora and full are");
+}
+
+void read_adapter(Keys& keys, bool uses, Recipe& recipe) {
+  LoraArguments lora{.rank = keys.count("lora_rank", 8),
+                     .alpha = keys.number("lora_alpha", 32),
+                     .dropout = keys.number("lora_dropout", 0.05),
+                     .targets = keys.names("target_modules"),
+                     .modules_to_save = keys.names("modules_to_save"),
+                     .rank_stabilized = keys.flag("use_rslora", false),
+                     .dora = keys.flag("use_dora", false)};
+  lora.all_linear = lora.targets.empty() || lora.targets == std::vector<std::string>{"all-linear"};
+  const std::string pattern = keys.text("target_regex", "");
+  const std::string bias = keys.text("lora_bias", "none");
+  if (!uses) return;
+  recipe.adapter = adapter_of(lora);
+  if (!pattern.empty()) recipe.adapter.set("target_modules", pattern);
+  if (bias != "none") recipe.adapter.set("bias", bias);
+}
+
+std::string quantization_of(Keys& keys, std::string_view dtype) {
+  const std::string method = keys.text("quant_method", "");
+  const std::int64_t bits = keys.count("quant_bits", 4);
+  const std::string compute =
+      keys.text("bnb_4bit_compute_dtype", dtype == "bfloat16" ? "bfloat16" : "float32");
+  const std::string type = keys.text("bnb_4bit_quant_type", "nf4");
+  const bool twice = keys.flag("bnb_4bit_use_double_quant", true);
+  const std::string storage = keys.text("bnb_4bit_quant_storage", "");
+  if (method.empty()) return {};
+  if (method != "bnb")
+    throw keys.error("quant_method", fmt::format("{} is not modelled", method), "bnb is");
+  if (bits == 8) return "int8";
+  if (bits == 4)
+    return fmt::format("{}{},compute={}{}", type, twice ? ",double" : "", compute,
+                       storage.empty() ? "" : ",storage=" + storage);
+  throw keys.error("quant_bits", fmt::format("bitsandbytes has 4 and 8 bits, not {}", bits),
+                   "write 4 or 8");
+}
+
+/// The names of ms-swift's own files stand for files that are not here.
+void check_own_files(const Keys& keys, const ConfigValue& arguments) {
+  for (const char* key : {"deepspeed", "fsdp"}) {
+    const ConfigValue name = arguments.get(key);
+    if (name.is_string() && (name.string().starts_with("zero") || name.is("fsdp2")) &&
+        name.string().find('.') == std::string::npos)
+      throw keys.error(
+          key, fmt::format("{} names a file inside ms-swift, which is not here", name.string()),
+          "write the path of swift/config/" + name.string() + ".json");
+  }
+}
+
+}  // namespace
+
+Recipe read_ms_swift(const ConfigValue& value, const std::string& file) {
+  Keys keys(value, file);
+  refuse_other_trainings(keys);
+  Recipe recipe;
+  recipe.model = keys.text("model", "");
+  const bool lora = uses_lora(keys);
+  const std::string dtype = keys.text("torch_dtype", "");
+  if (!dtype.empty()) recipe.base_dtype = parse_dtype(dtype, file + ": torch_dtype");
+  recipe.quantization = quantization_of(keys, dtype.empty() ? "bfloat16" : dtype);
+  read_adapter(keys, lora, recipe);
+  if (keys.has("max_length")) recipe.length = keys.count("max_length", 1);
+  if (!keys.flag("packing", false))
+    recipe.assumed.emplace_back("every sequence has max_length tokens");
+  const std::string attention = keys.text("attn_impl", "");
+  if (attention.starts_with("flash")) recipe.attention = "flash";
+  if (attention == "eager") recipe.attention = "eager";
+  if (keys.has("nproc_per_node")) recipe.world = keys.count("nproc_per_node", 1);
+  recipe.training_arguments = ConfigValue::dict();
+  ConfigValue& arguments = recipe.training_arguments;
+  take_training_arguments(keys, arguments);
+  const std::int64_t batch = keys.count("per_device_train_batch_size", 1);
+  const std::int64_t ranks = recipe.world.value_or(1);
+  arguments.set("per_device_train_batch_size", batch);
+  arguments.set("gradient_accumulation_steps",
+                keys.count("gradient_accumulation_steps",
+                           std::max<std::int64_t>(
+                               1, (sequences_per_step + batch * ranks - 1) / (batch * ranks))));
+  arguments.set("gradient_checkpointing", keys.flag("gradient_checkpointing", true));
+  // fp16 and bf16 follow torch_dtype.
+  const bool half = dtype == "float16" || dtype == "float32";
+  if (!arguments.has("bf16")) arguments.set("bf16", !half && !arguments.get("fp16").truthy());
+  if (!arguments.has("fp16")) arguments.set("fp16", half && !arguments.get("bf16").truthy());
+  check_own_files(keys, arguments);
+  keys.finish(left_out, no_bearing, trainer_keys(), "ms-swift");
+  recipe.findings = keys.take_findings();
+  return recipe;
+}
+
+}  // namespace shardscope::recipes

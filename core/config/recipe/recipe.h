@@ -1,0 +1,61 @@
+// The file of a fine-tuning tool: model, adapter, quantised base, batch and strategy in one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/config/config_file.h"
+#include "core/config/values/config_value.h"
+#include "core/config/values/finding.h"
+
+namespace shardscope {
+
+/// What one of the tools makes of its file. A field that is not set: the file does not say it, and
+/// the tool has no default for it.
+struct Recipe {
+  std::string model;  ///< a path, or a name on the Hub
+  /// What transformers' Trainer is told: a dict; None under tools with a training loop of their
+  /// own.
+  ConfigValue training_arguments;
+  ConfigValue adapter;             ///< LoraConfig's arguments: a dict; None: the whole model trains
+  std::string quantization;        ///< as --quantization takes it; empty: none
+  bool prepares_for_kbit = false;  ///< prepare_model_for_kbit_training
+  std::optional<Dtype> base_dtype;       ///< that the weights are loaded in
+  std::optional<Dtype> trainable_dtype;  ///< that the tool casts to what trains
+  std::optional<std::int64_t> length;    ///< tokens of a sequence
+  std::string attention;                 ///< as --attention takes it; empty: the default
+
+  /// Of tools with a training loop of their own.
+  struct OwnLoop {
+    std::string runtime;  ///< as --runtime takes it
+    std::string precision;
+    std::int64_t batch = 1;
+    std::int64_t micro_batches = 1;
+    std::string optimizer;
+    std::string implementation;  ///< of torch.optim; empty: bitsandbytes'
+    double clip = 0;
+    bool checkpoints = false;
+  };
+  std::optional<OwnLoop> own_loop;
+  std::optional<std::int64_t> world;  ///< where the file says it
+
+  std::vector<Finding> findings;     ///< sorted by line
+  std::vector<std::string> assumed;  ///< defaults of the tool that were taken, and what is left out
+};
+
+/// Whether the kind is one of these tools.
+bool is_recipe(ConfigKind kind);
+/// Which of the tools a file is for, by keys that only this tool has.
+std::optional<ConfigKind> recipe_kind(const ConfigValue& value);
+/// The dict of the file: YAML, or the command line of ms-swift, TRL or LLaMA-Factory in a script.
+/// Throws Error with file and line.
+ConfigValue recipe_value(std::string_view text, const std::string& file);
+
+/// Throws Error with file, line and key where the tool refuses a value, and where the training is
+/// of a kind that is not modelled.
+Recipe read_recipe(const ConfigFile& file);
+
+}  // namespace shardscope

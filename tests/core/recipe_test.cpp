@@ -1,0 +1,311 @@
+#include "core/config/recipe/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "core/config/lint.h"
+#include "core/config/values/config_json.h"
+#include "tests/core/complaint.h"
+
+namespace shardscope {
+namespace {
+
+ConfigFile published(std::string_view name) {
+  return read_config_file(std::string(SOURCE_ROOT) + "/tests/data/recipes/" + std::string(name));
+}
+
+Recipe recipe_of(std::string_view name) { return read_recipe(published(name)); }
+
+ConfigFile written(ConfigKind kind, std::string text, std::string name = "run.yaml") {
+  return {.path = std::move(name), .kind = kind, .text = std::move(text)};
+}
+
+Recipe read(ConfigKind kind, std::string text) {
+  return read_recipe(written(kind, std::move(text)));
+}
+
+std::string refusal(ConfigKind kind, std::string text) {
+  return complaint_of([&] { read(kind, std::move(text)); });
+}
+
+const Finding* finding_about(const Recipe& recipe, std::string_view key) {
+  const auto found = std::find_if(recipe.findings.begin(), recipe.findings.end(),
+                                  [&](const Finding& finding) { return finding.key == key; });
+  return found == recipe.findings.end() ? nullptr : &*found;
+}
+
+TEST(RecipeKind, IsToldByTheKeysOfThePublishedFiles) {
+  EXPECT_EQ(published("axolotl_qlora.yml").kind, ConfigKind::axolotl);
+  EXPECT_EQ(published("llama_factory_lora.yaml").kind, ConfigKind::llama_factory);
+  EXPECT_EQ(published("torchtune_8b_lora_single_device.yaml").kind, ConfigKind::torchtune);
+  EXPECT_EQ(published("litgpt_llama_2_7b_qlora.yaml").kind, ConfigKind::litgpt);
+  EXPECT_EQ(published("handbook_zephyr_sft_qlora.yaml").kind, ConfigKind::trl);
+  EXPECT_EQ(published("trl_example.yaml").kind, ConfigKind::trl);
+}
+
+// TrlParser of TRL 1.16.0 makes of this file: dtype float32, max_length 1024, bf16 True,
+// gradient_checkpointing True, per_device_train_batch_size 8, optim adamw_torch_fused.
+TEST(TrlRecipe, HasTheDefaultsOfTrl) {
+  const Recipe recipe = recipe_of("trl_example.yaml");
+  EXPECT_EQ(recipe.model, "Qwen/Qwen2.5-0.5B");
+  EXPECT_EQ(recipe.base_dtype, Dtype::float32);
+  EXPECT_EQ(recipe.length, 1024);
+  EXPECT_TRUE(recipe.adapter.is_null());
+  EXPECT_EQ(recipe.training_arguments.get("bf16"), ConfigValue(true));
+  EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing"), ConfigValue(true));
+  EXPECT_FALSE(recipe.training_arguments.has("per_device_train_batch_size"));
+  EXPECT_TRUE(recipe.findings.empty());
+}
+
+// TrlParser of TRL 1.16.0: dtype float32 and max_length 1024, whatever torch_dtype: bfloat16 and
+// max_seq_length: 2048 say; lora_r 16, lora_alpha 16, lora_dropout 0.05, load_in_4bit,
+// use_bnb_nested_quant False, per_device_train_batch_size 4, gradient_accumulation_steps 2.
+TEST(TrlRecipe, DropsTheNamesOfEarlierReleases) {
+  const Recipe recipe = recipe_of("handbook_zephyr_sft_qlora.yaml");
+  EXPECT_EQ(recipe.base_dtype, Dtype::float32);
+  EXPECT_EQ(recipe.length, 1024);
+  const Finding* dtype = finding_about(recipe, "torch_dtype");
+  ASSERT_NE(dtype, nullptr);
+  EXPECT_EQ(dtype->line, 4);
+  EXPECT_EQ(dtype->mend, "write dtype: bfloat16");
+  ASSERT_NE(finding_about(recipe, "max_seq_length"), nullptr);
+  EXPECT_EQ(finding_about(recipe, "max_seq_length")->mend, "write max_length: 2048");
+}
+
+TEST(TrlRecipe, MakesAdaptersOfAQuantisedBaseBfloat16) {
+  const Recipe recipe = recipe_of("handbook_zephyr_sft_qlora.yaml");
+  EXPECT_EQ(recipe.quantization, "nf4,compute=float32");
+  EXPECT_EQ(recipe.trainable_dtype, Dtype::bfloat16);
+  EXPECT_EQ(json_text(recipe.adapter),
+            "{\"r\": 16, \"lora_alpha\": 16.0, \"lora_dropout\": 0.05, \"target_modules\": "
+            "[\"q_proj\", \"k_proj\", \"v_proj\", \"o_proj\", \"gate_proj\", \"up_proj\", "
+            "\"down_proj\"]}");
+  EXPECT_EQ(recipe.training_arguments.get("per_device_train_batch_size"), ConfigValue(4));
+  EXPECT_EQ(recipe.training_arguments.get("gradient_accumulation_steps"), ConfigValue(2));
+}
+
+TEST(TrlRecipe, RefusesOtherTrainersByTheirKeys) {
+  const std::string text = complaint_of([] { recipe_of("handbook_zephyr_dpo_full.yaml"); });
+  EXPECT_NE(text.find("handbook_zephyr_dpo_full.yaml:28: beta: belongs to DPO"), std::string::npos)
+      << text;
+}
+
+// Without use_peft, lora_r says nothing. Source: trainer/utils.py, get_peft_config.
+TEST(TrlRecipe, TrainsTheWholeModelUnlessPeftIsAskedFor) {
+  const Recipe recipe = read(ConfigKind::trl, "model_name_or_path: m\nlora_r: 8\n");
+  EXPECT_TRUE(recipe.adapter.is_null());
+}
+
+// bf16 auto is true on a GPU that has it; qlora is nf4 with double quantisation, kept in bfloat16.
+// Source: axolotl, loaders/model.py.
+TEST(AxolotlRecipe, ReadsThePublishedQlora) {
+  const Recipe recipe = recipe_of("axolotl_qlora.yml");
+  EXPECT_EQ(recipe.model, "NousResearch/Meta-Llama-3-8B");
+  EXPECT_EQ(recipe.base_dtype, Dtype::bfloat16);
+  EXPECT_EQ(recipe.quantization, "nf4,double,compute=bfloat16,storage=bfloat16");
+  EXPECT_EQ(recipe.length, 4096);
+  EXPECT_EQ(recipe.attention, "flash");
+  EXPECT_EQ(json_text(recipe.adapter),
+            "{\"r\": 32, \"lora_alpha\": 16.0, \"lora_dropout\": 0.05, \"target_modules\": "
+            "\"all-linear\"}");
+  const ConfigValue& arguments = recipe.training_arguments;
+  EXPECT_EQ(arguments.get("per_device_train_batch_size"), ConfigValue(2));
+  EXPECT_EQ(arguments.get("gradient_accumulation_steps"), ConfigValue(4));
+  EXPECT_EQ(arguments.get("optim"), ConfigValue("paged_adamw_32bit"));
+  EXPECT_EQ(arguments.get("bf16"), ConfigValue(true));
+  EXPECT_EQ(arguments.get("gradient_checkpointing"), ConfigValue(true));
+  EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
+}
+
+TEST(AxolotlRecipe, PassesFsdpOnToTheTrainer) {
+  const Recipe recipe = recipe_of("axolotl_qlora_fsdp_70b.yaml");
+  EXPECT_EQ(recipe.training_arguments.get("fsdp"),
+            ConfigValue(ConfigValue::List{"full_shard", "auto_wrap"}));
+  // Without fsdp_version it is 1; the prefix of keys is the old way of writing them.
+  EXPECT_EQ(recipe.training_arguments.at("fsdp_config").get("version"), ConfigValue(1));
+  EXPECT_EQ(recipe.training_arguments.at("fsdp_config").get("cpu_offload"), ConfigValue(true));
+}
+
+TEST(AxolotlRecipe, TrainsCopiesOfModulesToSave) {
+  const Recipe recipe = recipe_of("axolotl_lora_8b.yml");
+  EXPECT_EQ(recipe.quantization, "int8");
+  EXPECT_EQ(recipe.adapter.get("modules_to_save"),
+            ConfigValue(ConfigValue::List{"embed_tokens", "lm_head"}));
+}
+
+// LoRAValidationMixin: "Require cfg.load_in_4bit to be True for qlora".
+TEST(AxolotlRecipe, RefusesQloraWithout4Bits) {
+  EXPECT_EQ(refusal(ConfigKind::axolotl, "base_model: m\nadapter: qlora\n"),
+            "run.yaml:2: adapter: axolotl's qlora requires load_in_4bit: true; write "
+            "load_in_4bit: true, or adapter: lora");
+}
+
+TEST(AxolotlRecipe, SaysThatLoraLeaves4BitsOut) {
+  const Recipe recipe = read(ConfigKind::axolotl,
+                             "base_model: m\nadapter: lora\nlora_target_linear: true\n"
+                             "load_in_4bit: true\n");
+  EXPECT_EQ(recipe.quantization, "");
+  ASSERT_NE(finding_about(recipe, "load_in_4bit"), nullptr);
+  EXPECT_EQ(finding_about(recipe, "load_in_4bit")->line, 4);
+}
+
+// batch_size // micro_batch_size where gradient_accumulation_steps is not given.
+TEST(AxolotlRecipe, DividesTheBatchSize) {
+  const Recipe recipe =
+      read(ConfigKind::axolotl,
+           "base_model: m\nmicro_batch_size: 2\nbatch_size: 9\ngradient_accumulation_steps:\n");
+  EXPECT_EQ(recipe.training_arguments.get("gradient_accumulation_steps"), ConfigValue(4));
+}
+
+// lora_alpha is 2 * lora_rank; what trains is float32; checkpointing is on.
+// Source: hparams/finetuning_args.py, model/adapter.py, model/model_utils/checkpointing.py.
+TEST(LlamaFactoryRecipe, HasItsDefaults) {
+  const Recipe recipe = recipe_of("llama_factory_lora.yaml");
+  EXPECT_EQ(json_text(recipe.adapter),
+            "{\"r\": 8, \"lora_alpha\": 16.0, \"lora_dropout\": 0.0, \"target_modules\": "
+            "\"all-linear\"}");
+  EXPECT_EQ(recipe.trainable_dtype, Dtype::float32);
+  EXPECT_FALSE(recipe.base_dtype);  // torch_dtype "auto"
+  EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing"), ConfigValue(true));
+  EXPECT_EQ(recipe.training_arguments.get("gradient_accumulation_steps"), ConfigValue(8));
+  EXPECT_EQ(recipe.length, 2048);
+  EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
+}
+
+// double_quantization is on, and storage is the compute dtype.
+TEST(LlamaFactoryRecipe, QuantisesTwiceAndStoresInTheComputeDtype) {
+  EXPECT_EQ(recipe_of("llama_factory_qlora.yaml").quantization,
+            "nf4,double,compute=bfloat16,storage=bfloat16");
+}
+
+TEST(LlamaFactoryRecipe, RefusesPreferenceStages) {
+  const std::string text = complaint_of([] { recipe_of("llama_factory_dpo.yaml"); });
+  EXPECT_NE(text.find("llama_factory_dpo.yaml:6: stage: the stage dpo is not modelled"),
+            std::string::npos)
+      << text;
+}
+
+// "Quantization is only compatible with the LoRA or OFT method."
+TEST(LlamaFactoryRecipe, RefusesToTrainAQuantisedBase) {
+  EXPECT_EQ(refusal(ConfigKind::llama_factory,
+                    "model_name_or_path: m\nfinetuning_type: full\nquantization_bit: 4\n"),
+            "run.yaml:3: quantization_bit: LLaMA-Factory quantises a base for LoRA or OFT only; "
+            "write finetuning_type: lora, or remove the key");
+}
+
+// "ZeRO3 detected, remaining trainable params in float32": DeepSpeed holds them so.
+TEST(LlamaFactoryRecipe, CastsNothingUnderZero3) {
+  EXPECT_FALSE(read(ConfigKind::llama_factory,
+                    "model_name_or_path: m\ndeepspeed: examples/deepspeed/ds_z3_config.json\n")
+                   .trainable_dtype);
+}
+
+TEST(TorchtuneRecipe, ReadsThePublishedQlora) {
+  const Recipe recipe = recipe_of("torchtune_8b_qlora_single_device.yaml");
+  EXPECT_EQ(recipe.model, "/tmp/Meta-Llama-3.1-8B-Instruct/");
+  EXPECT_EQ(recipe.quantization, "nf4,double,compute=bfloat16");
+  EXPECT_EQ(recipe.adapter.get("target_modules"),
+            ConfigValue(ConfigValue::List{"q_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
+                                          "down_proj"}));
+  EXPECT_EQ(recipe.trainable_dtype, Dtype::bfloat16);
+  ASSERT_TRUE(recipe.own_loop);
+  EXPECT_EQ(recipe.own_loop->batch, 2);
+  EXPECT_EQ(recipe.own_loop->micro_batches, 8);
+  EXPECT_EQ(recipe.own_loop->clip, 0);
+  EXPECT_EQ(recipe.own_loop->implementation, "fused");
+  EXPECT_TRUE(recipe.own_loop->checkpoints);
+  EXPECT_FALSE(recipe.length);
+  EXPECT_NE(finding_about(recipe, "loss"), nullptr);
+}
+
+// lora_query and lora_value only; 8 sequences of a step in micro-batches of 2 on one device.
+TEST(LitgptRecipe, ReadsThePublishedQlora) {
+  const Recipe recipe = recipe_of("litgpt_llama_2_7b_qlora.yaml");
+  EXPECT_EQ(recipe.quantization, "nf4");
+  EXPECT_EQ(recipe.adapter.get("target_modules"),
+            ConfigValue(ConfigValue::List{"q_proj", "v_proj"}));
+  EXPECT_EQ(recipe.length, 512);
+  ASSERT_TRUE(recipe.own_loop);
+  EXPECT_EQ(recipe.own_loop->micro_batches, 4);
+  EXPECT_EQ(recipe.own_loop->optimizer, "paged_adamw_32bit");
+  EXPECT_FALSE(recipe.own_loop->checkpoints);
+  EXPECT_EQ(recipe.world, 1);
+}
+
+// full.py on several devices: FSDP with every Block wrapped and checkpointed.
+TEST(LitgptRecipe, ShardsWhatSeveralDevicesTrain) {
+  const Recipe recipe = recipe_of("litgpt_llama_2_7b_full.yaml");
+  EXPECT_TRUE(recipe.adapter.is_null());
+  EXPECT_EQ(recipe.world, 4);
+  EXPECT_EQ(recipe.own_loop->runtime, "fsdp1");
+  EXPECT_TRUE(recipe.own_loop->checkpoints);
+}
+
+TEST(LitgptRecipe, RefusesQuantisedWeightsOnSeveralDevices) {
+  EXPECT_NE(refusal(ConfigKind::litgpt, "checkpoint_dir: m\ndevices: 2\nquantize: bnb.nf4\n")
+                .find("run.yaml:3: quantize: litgpt refuses quantised weights on several GPUs"),
+            std::string::npos);
+}
+
+constexpr const char* swift_script =
+    "# 10GB\nCUDA_VISIBLE_DEVICES=0 \\\nswift sft \\\n    --model Qwen/Qwen2.5-7B-Instruct \\\n"
+    "    --train_type lora \\\n    --dataset 'a#500' \\\n              'b#500' \\\n"
+    "    --torch_dtype bfloat16 --quant_method bnb --quant_bits 4 \\\n    --max_length 2048\n"
+    "echo done\n";
+
+// lora_alpha 32, all-linear, gradient_checkpointing, and 16 sequences of a step by default.
+TEST(SwiftRecipe, ReadsTheCommandLineOfAScript) {
+  const Recipe recipe = read_recipe(written(ConfigKind::ms_swift, swift_script, "train.sh"));
+  EXPECT_EQ(recipe.model, "Qwen/Qwen2.5-7B-Instruct");
+  EXPECT_EQ(recipe.quantization, "nf4,double,compute=bfloat16");
+  EXPECT_EQ(json_text(recipe.adapter),
+            "{\"r\": 8, \"lora_alpha\": 32.0, \"lora_dropout\": 0.05, \"target_modules\": "
+            "\"all-linear\"}");
+  EXPECT_EQ(recipe.length, 2048);
+  EXPECT_EQ(recipe.training_arguments.get("gradient_accumulation_steps"), ConfigValue(16));
+  EXPECT_EQ(recipe.training_arguments.get("gradient_checkpointing"), ConfigValue(true));
+  EXPECT_TRUE(recipe.findings.empty()) << recipe.findings.front().key;
+}
+
+TEST(SwiftRecipe, NamesTheLineOfAScript) {
+  EXPECT_EQ(
+      complaint_of([] {
+        read_recipe(written(ConfigKind::ms_swift,
+                            "swift sft --model m \\\n  --lora_rank none_such\n", "train.sh"));
+      }),
+      "train.sh:2: lora_rank: expected 1 to 2147483647, got 'none_such'; write a whole number");
+}
+
+TEST(Recipe, SaysWhichKeyIsUnknownAndWhatIsNear) {
+  const Recipe recipe = read(ConfigKind::axolotl, "base_model: m\nsequnce_len: 4096\n");
+  const Finding* finding = finding_about(recipe, "sequnce_len");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->rule, "unknown-key");
+  EXPECT_EQ(finding->line, 2);
+  EXPECT_EQ(finding->mend, "did you mean \"sequence_len\"?");
+}
+
+TEST(Recipe, SaysWhatIsNotModelled) {
+  const Recipe recipe =
+      read(ConfigKind::trl, "model_name_or_path: m\nactivation_offloading: true\n");
+  const Finding* finding = finding_about(recipe, "activation_offloading");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->rule, "not-modelled");
+}
+
+TEST(Recipe, IsLintedAsItsTrainerReadsIt) {
+  const ConfigFile file = published("axolotl_qlora_fsdp_70b.yaml");
+  const std::vector<Finding> findings = lint(file, {});
+  // The Trainer of transformers 5 takes words of `fsdp` for the old form (line 64 has the key).
+  const auto words = std::find_if(findings.begin(), findings.end(), [](const Finding& finding) {
+    return finding.key.starts_with("fsdp");
+  });
+  ASSERT_NE(words, findings.end());
+  EXPECT_GT(words->line, 0);
+}
+
+}  // namespace
+}  // namespace shardscope
