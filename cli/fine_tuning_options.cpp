@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -14,9 +15,20 @@
 namespace shardscope {
 namespace {
 
-/// The dtype that from_pretrained loads in: that of --precision, else the config's own
-/// (transformers 5: dtype="auto").
-Dtype dtype_of_base(const std::optional<std::string>& precision, const JsonValue& config) {
+std::optional<Dtype> dtype_of(const std::optional<std::string>& text, std::string_view option) {
+  if (!text) return std::nullopt;
+  const Dtype dtype = parse_dtype(*text, option);
+  if (dtype == Dtype::float32 || dtype == Dtype::bfloat16 || dtype == Dtype::float16) return dtype;
+  throw Error({.where = std::string(option),
+               .what = fmt::format("\"{}\" is none of float32, bfloat16, float16", *text),
+               .way_out = {}});
+}
+
+/// The dtype that from_pretrained loads in: that of --base-dtype or --precision, else the config's
+/// own (transformers 5: dtype="auto").
+Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::string>& precision,
+                    const JsonValue& config) {
+  if (const auto given = dtype_of(options.base_dtype, "--base-dtype")) return *given;
   if (precision == "fp32") return Dtype::float32;
   if (precision == "fp16_mixed") return Dtype::float16;
   if (precision) return Dtype::bfloat16;
@@ -40,6 +52,12 @@ bool is_block(const Model& model, const Module& module) {
   return std::find(classes.begin(), classes.end(), module.class_name) != classes.end();
 }
 
+Model with_dtype(Model model, Dtype dtype) {
+  model.dtype = dtype;
+  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
+  return model;
+}
+
 }  // namespace
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
@@ -57,6 +75,18 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
       {"on|off",
        "PEFT's prepare_model_for_kbit_training: what is not quantised is kept in float32 "
        "(default: off)"});
+  command.option("--base-dtype", options.base_dtype,
+                 {"DTYPE",
+                  "dtype that the weights are loaded in: float32, bfloat16, float16 (default: that "
+                  "of --precision, else of config.json)"});
+  command.option("--trainable-dtype", options.trainable_dtype,
+                 {"DTYPE", "dtype that what trains is cast to before training (default: none)"});
+}
+
+Model in_given_dtypes(const FineTuningOptions& options, Model model) {
+  auto dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
+  if (!dtype) dtype = dtype_of(options.base_dtype, "--base-dtype");
+  return dtype ? with_dtype(std::move(model), *dtype) : model;
 }
 
 std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& options,
@@ -80,14 +110,12 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
         {.where = options.quantization ? "--quantization" : "config.json: quantization_config",
          .what = "a quantised base does not train by itself",
          .way_out = "add --peft, for example --peft r=16,targets=all-linear"});
-  const Dtype dtype = dtype_of_base(job.precision, config);
-  Model base = model;
-  base.dtype = dtype;
-  for (Parameter& parameter : base.parameters) parameter.dtype = dtype;
-  tuning.base = std::make_shared<const Model>(std::move(base));
+  const Dtype dtype = dtype_of_base(options, job.precision, config);
+  tuning.base = std::make_shared<const Model>(with_dtype(model, dtype));
+  tuning.trainable_dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
   tuning.prepares_for_kbit = is_on(options.prepare_kbit);
-  if (!job.precision)
-    assumed.push_back(fmt::format("base weights loaded in {} (--precision)", name_of(dtype)));
+  if (!job.precision && !options.base_dtype)
+    assumed.push_back(fmt::format("base weights loaded in {} (--base-dtype)", name_of(dtype)));
   if (tuning.quantization && tuning.quantization->kind == QuantizationKind::int8)
     assumed.emplace_back("inputs of int8 layers have no outlier columns");
   return tuning;

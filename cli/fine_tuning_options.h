@@ -15,6 +15,7 @@ namespace shardscope {
 
 struct FineTuningOptions {
   std::optional<std::string> peft, quantization, prepare_kbit;
+  std::optional<std::string> base_dtype, trainable_dtype;
 };
 
 void declare_fine_tuning_options(Command& command, FineTuningOptions& options);
@@ -26,6 +27,10 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
                                                      const JobOptions& job, const Model& model,
                                                      const JsonValue& config,
                                                      std::vector<std::string>& assumed);
+
+/// The model as --base-dtype has it loaded, and as --trainable-dtype casts it: a model without
+/// adapters trains as a whole.
+Model in_given_dtypes(const FineTuningOptions& options, Model model);
 
 /// Puts it into a training whose runtime is set up: where the model is made, which blocks
 /// transformers checkpoints, and on one rank the model alone.

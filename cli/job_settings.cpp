@@ -33,6 +33,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"training_arguments", sharding.training_arguments},
           {"fsdp", sharding.fsdp},
           {"fsdp_config", sharding.fsdp_config},
+          {"config", sharding.config},
           {"optimizer", settings.job.optimizer},
           {"precision", settings.job.precision},
           {"checkpointing", settings.job.checkpointing},
@@ -46,6 +47,8 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"peft", pytorch.fine_tuning.peft},
           {"quantization", pytorch.fine_tuning.quantization},
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},
+          {"base_dtype", pytorch.fine_tuning.base_dtype},
+          {"trainable_dtype", pytorch.fine_tuning.trainable_dtype},
           {"allocator", pytorch.allocator}};
 }
 

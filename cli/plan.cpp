@@ -14,6 +14,7 @@
 #include "cli/plan_options.h"
 #include "cli/plan_text.h"
 #include "cli/progress_line.h"
+#include "cli/recipe_option.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 #include "sim/planner/answer/answer.h"
@@ -78,7 +79,9 @@ planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& ou
                .stop = stop.token()});
 }
 
-ExitCode run_plan(const PlanOptions& options) {
+ExitCode run_plan(PlanOptions options) {
+  take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
+                      options.place, options.output);
   const planner::Inputs inputs = resolve_plan(options);
   const planner::Answer answer = answer_to(inputs, options.output);
   const std::string json = planner::answer_json(answer, inputs);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/allocator_option.h"
+#include "cli/recipe_option.h"
 #include "core/base/error.h"
 
 namespace shardscope {
@@ -116,6 +117,7 @@ std::optional<double> PlanOptions::asked_price() const {
 void declare_plan_options(Command& command, PlanOptions& options) {
   declare_training(command, options);
   declare_space(command, options);
+  declare_recipe_option(command, options.sharding);
   declare_pytorch_options(command, options.pytorch);
   declare_allocator_option(command, options.pytorch.allocator);
   command.heading("Where");

@@ -60,17 +60,21 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
 void add_optimizer(const TrainerLoop& loop, std::string_view file, PytorchGiven& given) {
   if (!loop.optimizer && !given.job.optimizer)
     throw Error({.where = fmt::format("{}: optim", file),
-                 .what = "this optimizer is not simulated",
-                 .way_out = "write adamw_torch, adamw_torch_fused or sgd, or give --optimizer"});
+                 .what = fmt::format("this optimizer is not simulated: {}", loop.named_optimizer),
+                 .way_out = "write adamw_torch, adamw_torch_fused, sgd or one of bitsandbytes' "
+                            "AdamW, or give --optimizer"});
   if (given.job.optimizer) return;
   given.job.optimizer = loop.optimizer;
-  fill(given.pytorch.optimizer_implementation, loop.implementation);
+  if (!loop.implementation.empty())
+    fill(given.pytorch.optimizer_implementation, loop.implementation);
 }
 
 void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given) {
-  if (!sharding.training_arguments) return;
+  if (!sharding.training_arguments && !sharding.recipe) return;
   const ConfigFile file =
-      read_config_file(*sharding.training_arguments, ConfigKind::training_arguments);
+      sharding.training_arguments
+          ? read_config_file(*sharding.training_arguments, ConfigKind::training_arguments)
+          : *sharding.recipe;
   const TrainerLoop loop = trainer_loop(value_of(file), file.name());
   fill(given.job.batch, loop.batch);
   if (!given.job.tokens_per_batch) fill(given.job.accumulate, loop.micro_batches);

@@ -77,6 +77,12 @@ eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
   }
 }
 
+/// Tools for fine-tuning wrap nothing on one rank.
+void leave_one_rank_alone(eager::TrainingSetup& setup) {
+  if (setup.world == 1 && std::holds_alternative<eager::ddp::Options>(setup.runtime))
+    setup.runtime = eager::PlainSetup{};
+}
+
 /// Of a model that is fine-tuned, transformers checkpoints its own layers.
 void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scenario) {
   const auto& text = question.job.checkpointing;
@@ -151,6 +157,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   if (tuning)
     scenario.model =
         eager::fine_tuned_model({scenario.config, eager::usual_settings(scenario.model), *tuning});
+  else
+    scenario.model = in_given_dtypes(question.pytorch.fine_tuning, std::move(scenario.model));
   JobOptions for_runtime = with_planned_optimizer(question.job);
   for_runtime.model = job.model.string();
   const RuntimeChoice choice = runtime_choice(scenario.model, question.sharding, for_runtime,
@@ -160,6 +168,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   scenario.training.strategy = plan.strategy;
   scenario.training.precision = plan.precision;
   scenario.training.setup = setup_of(scenario.model, choice);
+  if (question.sharding.config) leave_one_rank_alone(scenario.training.setup);
   if (tuning) {
     apply_fine_tuning(std::move(*tuning), question.job.checkpointing, scenario.training.setup);
     if (plan.runtime == Runtime::deepspeed)
@@ -174,6 +183,8 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   check_length(scenario);
   assume(question, scenario, scenario.training.assumed);
   for (const std::string& text : given.notes) scenario.training.assumed.push_back(text);
+  for (const std::string& text : question.sharding.recipe_notes)
+    scenario.training.assumed.push_back(text);
   for (const std::string& text : scenario.training.setup.assumed)
     scenario.training.assumed.push_back(text);
   for (const std::string& text : scenario.model.assumed) scenario.training.assumed.push_back(text);

@@ -99,6 +99,7 @@ std::optional<ConfigFile> config_file(const ShardingOptions& options) {
   if (options.training_arguments)
     files.push_back(read_config_file(*options.training_arguments, ConfigKind::training_arguments));
   if (options.fsdp || options.fsdp_config) files.push_back(trainer_options(options));
+  if (options.recipe_shards()) files.push_back(*options.recipe);
   if (files.empty()) return std::nullopt;
   if (files.size() == 1) return files.front();
   throw Error(
@@ -155,7 +156,7 @@ ConfiguredRun configured_run(const Model& model, ConfigFile file, const Sharding
 }  // namespace
 
 bool ShardingOptions::names_file() const {
-  return accelerate || deepspeed || training_arguments || fsdp || fsdp_config;
+  return accelerate || deepspeed || training_arguments || fsdp || fsdp_config || recipe_shards();
 }
 
 bool ShardingOptions::other_than_native() const {

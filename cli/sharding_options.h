@@ -25,7 +25,12 @@ struct ShardingOptions {
   std::optional<std::string> fsdp, fsdp_config;
   std::optional<std::int64_t> ranks_per_node;
   bool use_orig_params = false;
+  std::optional<std::string> config;      ///< of simulate and plan alone: cli/recipe_option.h
+  std::optional<ConfigFile> recipe;       ///< what that file tells the Trainer
+  std::vector<std::string> recipe_notes;  ///< defaults of its tool, and what is left out
 
+  /// Whether the recipe says how the training is sharded: no option says it.
+  bool recipe_shards() const { return recipe && !runtime && !accelerate && !deepspeed && !fsdp; }
   /// Whether a file of another program says how it shards.
   bool names_file() const;
   /// Whether the rules of another runtime than the native one are asked for.

@@ -18,6 +18,7 @@
 #include "cli/pytorch_options.h"
 #include "cli/pytorch_remedy.h"
 #include "cli/pytorch_scenario.h"
+#include "cli/recipe_option.h"
 #include "cli/recorded_prediction.h"
 #include "cli/sharding_options.h"
 #include "cli/summary_text.h"
@@ -209,6 +210,7 @@ ExitCode run_recording(const SimulateOptions& options) {
 ExitCode run_simulate(SimulateOptions options) {
   if (options.recording) return run_recording(options);
   take_settings_of_job(settings_of(options));
+  take_recipe(settings_of(options), options.place, options.output);
   if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
   if (options.sharding.other_than_native()) return run_pytorch(options);
   options.pytorch.refuse_under_native();
@@ -247,6 +249,7 @@ void declare_simulate(Command& command) {
   const auto options = std::make_shared<SimulateOptions>();
   declare_job_options(command, options->job);
   declare_sharding_options(command, options->sharding);
+  declare_recipe_option(command, options->sharding);
   declare_pytorch_options(command, options->pytorch);
   declare_allocator_option(command, options->pytorch.allocator);
   declare_place_options(command, options->place);

@@ -1,0 +1,155 @@
+#include "cli/recipe_option.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/config/config_file.h"
+#include "core/config/recipe/recipe.h"
+#include "core/config/trainer/trainer_loop.h"
+#include "core/config/values/config_json.h"
+#include "core/format/is_there.h"
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+template <class Value, class Given>
+void fill(std::optional<Value>& option, Given value) {
+  if (!option) option = Value(std::move(value));
+}
+
+/// accelerate's, DeepSpeed's and the Trainer's files have options of their own.
+bool take_other_file(const ConfigFile& file, ShardingOptions& sharding) {
+  if (file.kind == ConfigKind::accelerate) return fill(sharding.accelerate, file.name()), true;
+  if (file.kind == ConfigKind::deepspeed) return fill(sharding.deepspeed, file.name()), true;
+  if (file.kind == ConfigKind::training_arguments)
+    return fill(sharding.training_arguments, file.name()), true;
+  if (file.kind == ConfigKind::fsdp_config) return fill(sharding.fsdp_config, file.name()), true;
+  return false;
+}
+
+void take_model(const ConfigFile& file, const Recipe& recipe, JobOptions& job) {
+  if (job.model || job.job) return;
+  if (!recipe.model.empty() && is_there(config_path(recipe.model))) {
+    job.model = recipe.model;
+    return;
+  }
+  throw Error(
+      {.where = file.name(),
+       .what = recipe.model.empty()
+                   ? std::string("names no model")
+                   : fmt::format("there is no config.json of the model {} here", recipe.model),
+       .way_out = "give --model FOLDER with its config.json"});
+}
+
+void take_adapter(const Recipe& recipe, FineTuningOptions& tuning) {
+  if (!recipe.adapter.is_null()) fill(tuning.peft, json_text(recipe.adapter));
+  if (!recipe.quantization.empty()) fill(tuning.quantization, recipe.quantization);
+  if (recipe.prepares_for_kbit) fill(tuning.prepare_kbit, "on");
+  if (recipe.base_dtype) fill(tuning.base_dtype, std::string(name_of(*recipe.base_dtype)));
+  if (recipe.trainable_dtype)
+    fill(tuning.trainable_dtype, std::string(name_of(*recipe.trainable_dtype)));
+}
+
+void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
+  JobOptions& job = settings.job;
+  fill(job.batch, loop.batch);
+  if (!job.tokens_per_batch) fill(job.accumulate, loop.micro_batches);
+  fill(job.clip, loop.clip);
+  if (!job.optimizer) {
+    job.optimizer = loop.optimizer;
+    if (!loop.implementation.empty())
+      fill(settings.pytorch.optimizer_implementation, loop.implementation);
+  }
+  if (loop.checkpoints) fill(job.checkpointing, "full");
+  if (settings.sharding.names_file()) return;
+  fill(settings.sharding.runtime, loop.runtime);
+  fill(job.precision, loop.precision);
+}
+
+/// The Trainer's arguments, which an option that names a runtime makes say the loop alone.
+void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
+                             const JobSettings& settings) {
+  if (settings.sharding.runtime || settings.sharding.deepspeed) {
+    const bool bf16 = recipe.training_arguments.get("bf16").truthy();
+    if (bf16 || recipe.training_arguments.get("fp16").truthy())
+      fill(settings.job.precision, bf16 ? "bf16_mixed" : "fp16_mixed");
+  }
+  settings.sharding.recipe = ConfigFile{.path = file.path,
+                                        .kind = ConfigKind::training_arguments,
+                                        .text = json_text(recipe.training_arguments)};
+}
+
+void note(const Recipe& recipe, const OutputOptions& output) {
+  for (const Finding& finding : recipe.findings)
+    output.note(fmt::format("{}{}: {}: {}: {}{}", finding.file,
+                            finding.line > 0 ? fmt::format(":{}", finding.line) : "",
+                            name_of(finding.severity), finding.key, finding.message,
+                            finding.mend.empty() ? "" : "; " + finding.mend));
+}
+
+}  // namespace
+
+void declare_recipe_option(Command& command, ShardingOptions& options) {
+  command.option("--config", options.config,
+                 {"FILE",
+                  "the file of TRL, axolotl, LLaMA-Factory, ms-swift, litgpt or torchtune, told by "
+                  "its keys; options override it"});
+}
+
+void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputOptions& output) {
+  ShardingOptions& sharding = settings.sharding;
+  if (!sharding.config) return;
+  const ConfigFile file = read_config_file(*sharding.config);
+  if (take_other_file(file, sharding)) return;
+  const Recipe recipe = read_recipe(file);
+  note(recipe, output);
+  take_model(file, recipe, settings.job);
+  take_adapter(recipe, settings.pytorch.fine_tuning);
+  if (recipe.length) fill(settings.job.seq, *recipe.length);
+  if (!recipe.attention.empty()) fill(settings.pytorch.attention, recipe.attention);
+  if (recipe.world) fill(place.world, *recipe.world);
+  if (recipe.own_loop)
+    take_loop(*recipe.own_loop, settings);
+  else
+    take_training_arguments(file, recipe, settings);
+  sharding.recipe_notes.insert(sharding.recipe_notes.end(), recipe.assumed.begin(),
+                               recipe.assumed.end());
+}
+
+void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
+                         const OutputOptions& output) {
+  ShardingOptions& sharding = settings.sharding;
+  if (!sharding.config) return;
+  // A precision of the command line is a list of those to try.
+  const std::optional<std::string> precision = settings.job.precision;
+  const std::optional<std::int64_t> batch = settings.job.batch;
+  take_recipe(settings, place, output);
+  JobOptions& job = settings.job;
+  std::int64_t sequences = job.batch.value_or(1) * job.accumulate.value_or(1);
+  if (sharding.recipe) {
+    const std::string name = sharding.recipe->name();
+    const TrainerLoop loop = trainer_loop(read_json(sharding.recipe->text, name), name);
+    sequences = loop.batch * loop.micro_batches;
+    fill(job.clip, loop.clip);
+    if (!job.optimizer && loop.optimizer) {
+      job.optimizer = loop.optimizer;
+      if (!loop.implementation.empty())
+        fill(settings.pytorch.optimizer_implementation, loop.implementation);
+    }
+    sharding.recipe.reset();
+  }
+  if (!job.tokens_per_batch && job.seq && place.world)
+    job.tokens_per_batch = sequences * *job.seq * *place.world;
+  sharding.runtime.reset();
+  job.precision = precision;
+  job.batch = batch;
+  job.accumulate.reset();
+  job.checkpointing.reset();
+}
+
+}  // namespace shardscope
