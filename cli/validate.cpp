@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "backend/train/stop_request.h"
+#include "cli/fine_tuning_report.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
 #include "cli/progress_line.h"
@@ -14,6 +15,7 @@
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 #include "core/format/csv_reader.h"
+#include "sim/validate/fine_tuning_validation.h"
 #include "sim/validate/published_machine.h"
 #include "sim/validate/validation.h"
 
@@ -27,13 +29,17 @@ struct ValidateOptions {
   OutputOptions output;
 };
 
-std::vector<PublishedRow> asked_rows(const ValidateOptions& options) {
+CsvTable table_of(const ValidateOptions& options) {
   if (!options.file)
     throw Error({.where = "FILE",
                  .what = "no table of measured runs was given",
                  .way_out = "give a CSV; docs/cli.md lists its columns"});
-  std::vector<PublishedRow> rows = published_rows(CsvTable::read_file(*options.file));
-  share_networks(rows);
+  return CsvTable::read_file(*options.file);
+}
+
+/// All of them, or the one that --row asks for.
+template <class Row>
+std::vector<Row> asked_of(std::vector<Row> rows, const ValidateOptions& options) {
   if (!options.row) return rows;
   const auto last = static_cast<std::int64_t>(rows.size());
   if (*options.row < 1 || *options.row > last)
@@ -42,22 +48,53 @@ std::vector<PublishedRow> asked_rows(const ValidateOptions& options) {
   return {rows[static_cast<std::size_t>(*options.row - 1)]};
 }
 
+std::vector<PublishedRow> asked_rows(const CsvTable& table, const ValidateOptions& options) {
+  std::vector<PublishedRow> rows = published_rows(table);
+  share_networks(rows);
+  return asked_of(std::move(rows), options);
+}
+
 std::string answer(const ValidateOptions& options, const std::vector<ValidatedRow>& rows) {
   if (options.output.json) return validation_json(rows) + "\n";
   return validation_text(rows, options.every_row || options.row, options.output.painter());
 }
 
-ExitCode verdict(const std::vector<ValidatedRow>& rows) {
-  const auto is_predicted = [](const ValidatedRow& row) { return row.predicted.has_value(); };
+template <class Row>
+ExitCode verdict(const std::vector<Row>& rows) {
+  const auto is_predicted = [](const Row& row) { return row.predicted.has_value(); };
   return std::ranges::any_of(rows, is_predicted) ? ExitCode::done : ExitCode::no;
 }
 
+ExitCode validate_memory(const CsvTable& table, const ValidateOptions& options) {
+  const std::vector<FineTuningRow> rows = asked_of(fine_tuning_rows(table), options);
+  const StopRequest stop;
+  std::vector<ValidatedFineTuning> validated;
+  {
+    ProgressLine line(options.output);
+    validated = validate_rows(rows, [&](std::size_t done) {
+      line.update(fmt::format("{} of {} rows", done, rows.size()));
+      return !stop.asked();
+    });
+  }
+  if (options.row && !options.output.json)
+    note_assumptions(options.output, validated.front().assumed);
+  print(options.output.json ? fine_tuning_json(validated) + "\n"
+                            : fine_tuning_text(validated, options.every_row || options.row,
+                                               options.output.painter()));
+  if (options.report) write_atomically(*options.report, fine_tuning_json(validated) + "\n");
+  if (validated.size() == rows.size()) return verdict(validated);
+  options.output.note(fmt::format("interrupted: {} of {} rows", validated.size(), rows.size()));
+  return ExitCode::interrupted;
+}
+
 ExitCode run_validate(const ValidateOptions& options) {
-  const std::vector<PublishedRow> rows = asked_rows(options);
+  const CsvTable table = table_of(options);
   if (options.report) {
     refuse_over_input(*options.report, *options.file, "-o");
     require_writable(*options.report);
   }
+  if (is_fine_tuning_table(table)) return validate_memory(table, options);
+  const std::vector<PublishedRow> rows = asked_rows(table, options);
   const StopRequest stop;
   std::vector<ValidatedRow> validated;
   {

@@ -1,0 +1,31 @@
+// One published fine-tuning run: how it was trained, and the memory that it took.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/format/csv_reader.h"
+
+namespace shardscope {
+
+struct FineTuningRow {
+  int number = 0;  ///< 1 is the first
+  std::string source, model, method, precision, gpu, strategy, checkpointing, optimizer,
+      memory_kind, notes;
+  std::optional<std::int64_t> gpus, micro_batch, seq;
+  std::optional<double> peak_gib;  ///< as measured; none: not stated, or it ran out of memory
+  bool out_of_memory = false;
+  std::string unreadable;  ///< what of the row is no value; "" where all can be read
+};
+
+/// Whether the table is of such runs: it has columns "method" and "peak_memory_gib".
+bool is_fine_tuning_table(const CsvTable& table);
+/// Throws Error where a column is missing that no row can do without.
+std::vector<FineTuningRow> fine_tuning_rows(const CsvTable& table);
+
+/// "Lightning-AI/litgpt" of "Lightning-AI/litgpt config_hub/finetune/README.md @26857050".
+std::string repository_of(const FineTuningRow& row);
+
+}  // namespace shardscope

@@ -1,0 +1,348 @@
+#include "sim/validate/fine_tuning_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/pytorch/runtimes/training/requested_setup.h"
+#include "sim/hardware/builtin_profiles.h"
+#include "sim/validate/fine_tuning_stack.h"
+#include "sim/validate/known_model.h"
+#include "sim/validate/published_words.h"
+
+namespace shardscope {
+namespace {
+
+/// Cards by a word of their name. What is not a profile of its own has the figures of a near one,
+/// its own memory and capability. Source of memory: what the CUDA driver reports, MiB.
+struct Card {
+  std::string_view word, profile;
+  std::int64_t mib = 0;  ///< 0: the profile's
+  int capability = 0;
+};
+constexpr std::array<Card, 24> cards{{{"A800", "a800_80gb"},
+                                      {"SXM4-40GB", "a100_40gb"},
+                                      {"A100-40GB", "a100_40gb"},
+                                      {"A100 40GB", "a100_40gb"},
+                                      {"A100", "a100_80gb"},
+                                      {"H100", "h100_sxm"},
+                                      {"H200", "h200_sxm"},
+                                      {"B200", "b200_sxm"},
+                                      {"L40S", "l40s"},
+                                      {"4090", "rtx4090"},
+                                      {"V100", "v100_sxm"},
+                                      {"A10G", "l40s", 22731, 86},
+                                      {"3090", "rtx4090", 24268, 86},
+                                      {"T4", "titan_rtx", 15095, 75},
+                                      {"A6000", "l40s", 48677, 86},
+                                      {"4070 Ti SUPER", "rtx4090", 16376, 89},
+                                      {"12 GB", "rtx4090", 12288, 89},
+                                      {"16 GB", "rtx4090", 16384, 89},
+                                      {"24 GB", "rtx4090", 24576, 89},
+                                      {"24GB", "rtx4090", 24576, 89},
+                                      {"40 GB", "a100_40gb"},
+                                      {"40GB", "a100_40gb"},
+                                      {"48GB", "l40s"},
+                                      {"80GB", "a100_80gb"}}};
+
+const Card* card_of(std::string_view gpu) {
+  static constexpr Card usual{"", "a100_80gb"};
+  if (gpu.empty() || has_word(gpu, "unstated")) return &usual;
+  const auto found = std::ranges::find_if(
+      cards, [&](const Card& card) { return gpu.find(card.word) != std::string_view::npos; });
+  return found == cards.end() ? nullptr : &*found;
+}
+
+HardwareProfile profile_of(const Card& card, std::vector<std::string>& assumed) {
+  HardwareProfile profile = find_hardware_profile(card.profile, "gpu");
+  assumed.push_back(fmt::format("figures of {}", card.profile));
+  if (card.mib > 0) profile.memory = Bytes{card.mib << 20};
+  if (card.capability > 0) profile.compute_capability = card.capability;
+  return profile;
+}
+
+bool holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool is_lora(const FineTuningRow& row) { return row.method == "lora" || row.method == "qlora"; }
+bool is_quantized(const FineTuningRow& row) {
+  return row.method == "qlora" || holds(row.precision, "nf4") || holds(row.precision, "4bit");
+}
+
+std::string why_other_method(const FineTuningRow& row) {
+  if (holds(row.precision, "GPTQ") || holds(row.model, "AWQ") || holds(row.model, "GPTQ"))
+    return "GPTQ and AWQ are not modelled";
+  if (holds(row.precision, "FP8") || holds(row.precision, "float8") ||
+      holds(row.precision, "MXFP8"))
+    return "FP8 is not modelled here";
+  if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
+  if (holds(row.precision, "compile") || holds(row.notes, "torch.compile"))
+    return "torch.compile changes what is kept, which is not modelled";
+  if (!is_lora(row) && row.method != "full" && row.method != "full (pre-training step)")
+    return fmt::format("the method {} is not modelled", row.method);
+  if (holds(row.notes, "cut cross entropy")) return "cut cross-entropy is not modelled";
+  // torchtune's table turns one setting more on in each row; its second is torch.compile.
+  if (holds(row.notes, "each row adds") && number_after(row.notes, "step ").value_or(0) >= 2)
+    return "torch.compile changes what is kept, which is not modelled";
+  if (holds(row.notes, "not packed"))
+    return "samples are shorter than the stated length, by how much is not stated";
+  if (holds(row.notes, "activation_offloading")) return "activations on the host are not modelled";
+  if (holds(row.notes, "galore") || holds(row.notes, "lisa"))
+    return "the optimizer is not modelled";
+  return {};
+}
+
+std::string why_other_strategy(const FineTuningRow& row) {
+  for (const std::string_view word : {"Megatron", "sequence parallel", "TP", "EP", "pp-"})
+    if (holds(row.strategy, word)) return fmt::format("the strategy \"{}\"", row.strategy);
+  if (holds(row.strategy, "ZeRO") && is_quantized(row))
+    return "a quantised base under DeepSpeed is not modelled";
+  if (holds(row.strategy, "ZeRO") && holds(row.strategy, "offload"))
+    return "offload of DeepSpeed is not modelled with adapters";
+  if (holds(row.strategy, "FSDP") && is_quantized(row))
+    return "a quantised base that is loaded in shards is not modelled";
+  if (holds(row.strategy, "sync_each_batch")) return "its model and lengths are not stated";
+  return {};
+}
+
+/// "r=32", "lora_r=32" and "lora_r 32" of the notes.
+std::int64_t rank_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  for (const std::string_view word : {"lora_r=", "lora_r ", "r="})
+    if (const auto rank = number_after(row.notes, word); rank && *rank > 0) return *rank;
+  return stack.rank;
+}
+
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> names;
+  while (!list.empty()) {
+    const std::size_t plus = std::min(list.find('+'), list.size());
+    if (plus > 0) names.emplace_back(list.substr(0, plus));
+    list.remove_prefix(std::min(plus + 1, list.size()));
+  }
+  return names;
+}
+
+/// "targets=v_proj+q_proj" of the notes; litgpt's configs of small models adapt every layer.
+std::string targets_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  constexpr std::string_view key = "targets=";
+  if (const std::size_t at = row.notes.find(key); at != std::string::npos) {
+    const std::size_t begin = at + key.size();
+    return row.notes.substr(begin, row.notes.find_first_of(" ;", begin) - begin);
+  }
+  if (holds(row.notes, "q,v")) return "q_proj+v_proj";
+  if (holds(row.notes, "config_hub/finetune/tiny-llama") ||
+      holds(row.notes, "config_hub/finetune/phi"))
+    return "all-linear";
+  return std::string(stack.targets);
+}
+
+LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
+                      std::string_view family) {
+  LoraConfig lora{.rank = rank_of(row, stack), .dropout = stack.dropout};
+  const std::string targets = targets_of(row, stack);
+  lora.all_linear = targets == "all-linear";
+  if (!lora.all_linear) lora.targets.names = split(targets);
+  // Qwen's "LoRA (emb)" trains embedding and head beside the adapters.
+  if (row.notes.starts_with("LoRA (emb)")) lora.modules_to_save = {"embed_tokens", "lm_head"};
+  if (family == "gpt_neox" && !lora.all_linear) lora.targets.names = {"query_key_value"};
+  return lora;
+}
+
+Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  return {.kind = QuantizationKind::nf4,
+          .double_quantization = stack.double_quantization || holds(row.precision, "nf4-dq"),
+          .compute_dtype = Dtype::bfloat16,
+          .storage_dtype = stack.storage};
+}
+
+/// Whether every block is computed again.
+bool checkpoints(const FineTuningRow& row) {
+  const std::string_view text = row.checkpointing;
+  return text.starts_with("on") || text == "FSDP block" || text == "recompute full";
+}
+
+bool by_deepspeed(const FineTuningRow& row, const FineTuningStack& stack) {
+  return holds(row.strategy, "ZeRO") || (stack.full_by_deepspeed && !is_lora(row));
+}
+
+ShardingStrategy sharding_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  if (by_deepspeed(row, stack) && !holds(row.strategy, "ZeRO")) return ShardingStrategy::full_shard;
+  if (holds(row.strategy, "ZeRO-3")) return ShardingStrategy::full_shard;
+  if (holds(row.strategy, "ZeRO-2")) return ShardingStrategy::shard_grad_op;
+  if (holds(row.strategy, "no_shard") || !holds(row.strategy, "FSDP"))
+    return ShardingStrategy::no_shard;
+  return ShardingStrategy::full_shard;
+}
+
+Runtime runtime_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  if (by_deepspeed(row, stack)) return Runtime::deepspeed;
+  if (sharding_of(row, stack) == ShardingStrategy::no_shard) return Runtime::ddp;
+  if (holds(row.strategy, "FSDP2")) return Runtime::fsdp2;
+  return stack.flattens || holds(row.strategy, "FSDP1") ? Runtime::fsdp1 : Runtime::fsdp2;
+}
+
+eager::OptimizerSettings optimizer_of(const FineTuningRow& row) {
+  eager::OptimizerSettings optimizer;
+  optimizer.rule = eager::OptimizerRule::adamw;
+  const std::string& name = row.optimizer;
+  const bool paged = holds(name, "aged");  // PagedAdamW, paged_adamw_8bit
+  if (holds(name, "8bit") || holds(name, "bnb") || paged)
+    optimizer.bitsandbytes =
+        eager::BitsAndBytesOptimizer{.bits = holds(name, "8bit") ? 8 : 32, .paged = paged};
+  else if (holds(name, "fused"))
+    optimizer.implementation = eager::OptimizerImplementation::fused;
+  return optimizer;
+}
+
+/// "grad_accum 4", "grad accumulation 8", "ga 2" of the notes.
+int micro_batches_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  for (const std::string_view word : {"grad_accum ", "grad accumulation ", "ga "})
+    if (const auto number = number_after(row.notes, word); number && *number > 0)
+      return std::min(*number, 2);  // what is kept over micro-batches is there from the second on
+  return std::min(stack.micro_batches, 2);
+}
+
+Model in_bfloat16(Model model) {
+  model.dtype = Dtype::bfloat16;
+  for (Parameter& parameter : model.parameters) parameter.dtype = Dtype::bfloat16;
+  return model;
+}
+
+std::vector<std::string> blocks_of(const Model& model) {
+  std::vector<std::string> names;
+  for (const Module& module : model.modules)
+    if (std::ranges::find(model.no_split_classes, module.class_name) !=
+        model.no_split_classes.end())
+      names.push_back(module.name);
+  return names;
+}
+
+/// Puts together what row and stack say.
+class Builder {
+ public:
+  explicit Builder(const FineTuningRow& row)
+      : row_(row),
+        stack_(*fine_tuning_stack(repository_of(row))),
+        known_(*known_model(row.model, stack_.may_tie)),
+        base_(in_bfloat16(known_.model)) {}
+
+  FineTuningScenario build() {
+    result_.config = known_.config;
+    auto& assumed = result_.training.assumed;
+    result_.profile = profile_of(*card_of(row_.gpu), assumed);
+    assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
+    const auto tuning = tuning_of();
+    eager::ModelSettings settings = eager::usual_settings(base_);
+    result_.model = tuning ? eager::fine_tuned_model({result_.config, settings, *tuning}) : base_;
+    set_runtime();
+    set_loop(settings);
+    if (tuning)
+      eager::set_fine_tuning(*tuning, setup());
+    else
+      set_whole_model();
+    return std::move(result_);
+  }
+
+ private:
+  eager::TrainingSetup& setup() { return result_.training.setup; }
+
+  std::optional<eager::FineTuningSetup> tuning_of() const {
+    if (!is_lora(row_)) return std::nullopt;
+    eager::FineTuningSetup tuning;
+    tuning.base = std::make_shared<const Model>(base_);
+    if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
+    tuning.adapter = adapter_of(row_, stack_, base_.family);
+    tuning.trainable_dtype = stack_.adapter;
+    if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
+    tuning.input_gradients = checkpoints(row_);
+    return tuning;
+  }
+
+  void set_runtime() {
+    const Runtime runtime = runtime_of(row_, stack_);
+    const int world = static_cast<int>(row_.gpus.value_or(1));
+    const bool shards =
+        runtime == Runtime::fsdp1 || runtime == Runtime::fsdp2 || runtime == Runtime::deepspeed;
+    const TrainingPrecision precision =
+        stack_.pure || !shards ? TrainingPrecision::bf16 : TrainingPrecision::bf16_mixed;
+    setup() = eager::requested_setup(
+        result_.model, {.runtime = runtime,
+                        .sharding = sharding_of(row_, stack_),
+                        .precision = precision,
+                        .use_original_parameters = runtime == Runtime::fsdp1 && is_lora(row_),
+                        .world = world,
+                        .ranks_per_node = std::min(world, 8)});
+    if (!stack_.pure && !shards) setup().forward_autocast = Dtype::bfloat16;
+    if (world == 1 && runtime == Runtime::ddp) setup().runtime = eager::PlainSetup{};
+    if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime))
+      fsdp->options.offload_parameters = holds(row_.strategy, "offload");
+    if (auto* fsdp = std::get_if<eager::Fsdp2Setup>(&setup().runtime);
+        fsdp && holds(row_.strategy, "offload"))
+      fsdp->offload = eager::fsdp2::CpuOffloadPolicy{};
+    result_.training.runtime = runtime;
+    result_.training.strategy = std::string(name_of(sharding_of(row_, stack_)));
+    result_.training.precision = std::string(name_of(precision));
+  }
+
+  void set_loop(eager::ModelSettings settings) {
+    eager::TrainingSettings& loop = setup().loop;
+    loop.batch = *row_.micro_batch;
+    loop.length = *row_.seq;
+    loop.micro_batches = micro_batches_of(row_, stack_);
+    loop.syncs_once = true;
+    loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
+    loop.clips = !stack_.pure;
+    loop.optimizer = optimizer_of(row_);
+    if (holds(row_.strategy, "offload"))
+      loop.optimizer.implementation = eager::OptimizerImplementation::loop;
+    setup().session.compute_capability = result_.profile.compute_capability;
+    setup().session.attention.cudnn = false;
+    setup().model = std::move(settings);
+    setup().model.dropout = true;
+    if (row_.optimizer.empty()) result_.training.assumed.emplace_back("the optimizer AdamW");
+    if (row_.checkpointing.empty())
+      result_.training.assumed.emplace_back("no activation checkpointing");
+  }
+
+  void set_whole_model() {
+    if (!checkpoints(row_)) return;
+    setup().checkpointing = eager::checkpointing_of(result_.model, {.every = 1});
+  }
+
+  const FineTuningRow& row_;
+  const FineTuningStack& stack_;
+  KnownModel known_;
+  Model base_;
+  FineTuningScenario result_;
+};
+
+}  // namespace
+
+std::string why_not_predicted(const FineTuningRow& row) {
+  if (!row.unreadable.empty()) return row.unreadable;
+  if (!row.peak_gib && !row.out_of_memory) return "no memory is stated";
+  const FineTuningStack* stack = fine_tuning_stack(repository_of(row));
+  if (stack && !stack->left_out.empty()) return fmt::format("{} are not modelled", stack->left_out);
+  if (std::string why = why_other_method(row); !why.empty()) return why;
+  if (!stack) return fmt::format("the settings of {} are not known", repository_of(row));
+  if (std::string why = why_other_strategy(row); !why.empty()) return why;
+  if (!row.gpus) return "number of GPUs not stated";
+  if (!row.micro_batch) return "batch not stated";
+  if (!row.seq) return "length not stated";
+  if (row.checkpointing.empty()) return "checkpointing not stated";
+  if (holds(row.memory_kind, "SUM")) return "the memory may be the sum over GPUs";
+  if (!card_of(row.gpu)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
+  if (!known_model(row.model)) return fmt::format("the shape of {} is not known", row.model);
+  return {};
+}
+
+FineTuningScenario fine_tuning_scenario(const FineTuningRow& row) { return Builder(row).build(); }
+
+}  // namespace shardscope

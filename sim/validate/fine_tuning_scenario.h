@@ -1,0 +1,29 @@
+// The training of a published fine-tuning run: what its row says, and what its source says of all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/format/json_reader.h"
+#include "core/model/model.h"
+#include "core/pytorch/runtimes/training/training_setup.h"
+#include "sim/hardware/hardware_profile.h"
+#include "sim/planner/pytorch_training.h"
+#include "sim/validate/fine_tuning_row.h"
+
+namespace shardscope {
+
+struct FineTuningScenario {
+  planner::PytorchTraining training;
+  Model model;  ///< as it is trained: with adapters, where there are any
+  JsonValue config = JsonValue::parse("{}", "");
+  HardwareProfile profile;
+};
+
+/// Why the row is no run that can be predicted: "GPTQ", "Unsloth's own kernels"; "" where it can.
+std::string why_not_predicted(const FineTuningRow& row);
+
+/// The row must be one that can be predicted. Throws Error and Refusal as the libraries do.
+FineTuningScenario fine_tuning_scenario(const FineTuningRow& row);
+
+}  // namespace shardscope

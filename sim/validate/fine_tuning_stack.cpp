@@ -1,0 +1,76 @@
+#include "sim/validate/fine_tuning_stack.h"
+
+#include <algorithm>
+#include <array>
+
+namespace shardscope {
+namespace {
+
+constexpr std::array<FineTuningStack, 10> stacks{
+    {{.repository = "Lightning-AI/litgpt",
+      .document = "litgpt/finetune/lora.py and config_hub",
+      .targets = "q_proj+v_proj",
+      .dropout = 0.05,
+      .adapter = Dtype::bfloat16,
+      .pure = true,
+      .loss_in_model = false,
+      .flattens = true,
+      .may_tie = false,
+      .micro_batches = 2},
+     {.repository = "AnswerDotAI/fsdp_qlora",
+      .document = "train.py: --lora_rank 64 --lora_target_modules all --precision bf16",
+      .rank = 64,
+      .targets = "q_proj+k_proj+v_proj+gate_proj+up_proj+down_proj",
+      .dropout = 0.1,
+      .adapter = Dtype::bfloat16,
+      .pure = true,
+      .flattens = true,
+      .storage = Dtype::bfloat16},
+     {.repository = "QwenLM/Qwen",
+      .document = "finetune.py: lora_r 64 on c_attn, attn.c_proj, w1, w2; finetune_ds.sh",
+      .rank = 64,
+      .dropout = 0.05,
+      .adapter = Dtype::bfloat16,  // PEFT made them as the base until 0.12
+      .flattens = true,
+      .full_by_deepspeed = true,
+      .micro_batches = 8},
+     {.repository = "huggingface/peft",
+      .document = "examples/sft and method_comparison",
+      .flattens = true,
+      .storage = Dtype::bfloat16,
+      .micro_batches = 1},
+     {.repository = "modelscope/ms-swift",
+      .document = "swift/arguments: lora_rank 8, all-linear",
+      .dropout = 0.05,
+      .double_quantization = true,
+      .micro_batches = 16},
+     {.repository = "axolotl-ai-cloud/axolotl",
+      .document = "examples, lora_target_linear",
+      .dropout = 0.05,
+      .double_quantization = true,
+      .storage = Dtype::bfloat16},
+     {.repository = "pytorch/torchtune",
+      .document = "recipes/configs",
+      .targets = "q_proj+v_proj+o_proj+gate_proj+up_proj+down_proj",
+      .adapter = Dtype::bfloat16,
+      .pure = true,
+      .loss_in_model = false,
+      .flattens = true,
+      .double_quantization = true},
+     {.repository = "h2oai/h2o-llmstudio",
+      .document = "lora_r 4 on q_proj and v_proj",
+      .rank = 4,
+      .targets = "q_proj+v_proj"},
+     {.repository = "unslothai/notebooks", .document = "", .left_out = "Unsloth's own kernels"},
+     {.repository = "unslothai/unsloth", .document = "", .left_out = "Unsloth's own kernels"}}};
+
+}  // namespace
+
+const FineTuningStack* fine_tuning_stack(std::string_view repository) {
+  const auto found = std::find_if(stacks.begin(), stacks.end(), [&](const FineTuningStack& stack) {
+    return stack.repository == repository;
+  });
+  return found == stacks.end() ? nullptr : &*found;
+}
+
+}  // namespace shardscope

@@ -1,0 +1,34 @@
+// What each source says of its runs that its rows do not.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/dtype.h"
+
+namespace shardscope {
+
+struct FineTuningStack {
+  std::string_view repository;  ///< "Lightning-AI/litgpt"
+  std::string_view document;    ///< where the defaults stand
+  std::int64_t rank = 8;
+  std::string_view targets = "all-linear";  ///< of LoRA, with + between names
+  double dropout = 0;                       ///< before the adapters
+  Dtype adapter = Dtype::float32;
+  /// The weights are bfloat16 and so is what is computed; else autocast surrounds the forward.
+  bool pure = false;
+  bool loss_in_model = true;
+  bool flattens = false;           ///< FSDP1, not FSDP2
+  bool may_tie = true;             ///< the head may be the embedding
+  bool full_by_deepspeed = false;  ///< whole models train under ZeRO-3, on one GPU, too
+  bool double_quantization = false;
+  Dtype storage = Dtype::uint8;  ///< bnb_4bit_quant_storage
+  int micro_batches = 1;         ///< of a step, where notes do not say it
+  /// Why its runs cannot be predicted; "" where they can.
+  std::string_view left_out = {};
+};
+
+/// None for a repository whose settings are not known.
+const FineTuningStack* fine_tuning_stack(std::string_view repository);
+
+}  // namespace shardscope

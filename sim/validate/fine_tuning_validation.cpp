@@ -1,0 +1,145 @@
+#include "sim/validate/fine_tuning_validation.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/median.h"
+#include "core/base/refusal.h"
+#include "sim/validate/fine_tuning_scenario.h"
+
+namespace shardscope {
+namespace {
+
+constexpr double bytes_of_gib = 1024.0 * 1024.0 * 1024.0;
+
+/// What all steps hold at most.
+Bytes peak_of(const Summary& summary, MemoryKind kind) {
+  Bytes most{};
+  const auto take = [&](const MemorySummary& memory) {
+    Bytes bytes = memory.peak_reserved;
+    if (kind == MemoryKind::allocated) bytes = memory.peak_allocated;
+    if (kind == MemoryKind::active) bytes = memory.peak_active;
+    if (kind == MemoryKind::device) bytes += memory.outside;
+    most = std::max(most, bytes);
+  };
+  take(summary.memory);
+  for (const StepSummary& step : summary.steps) take(step.memory);
+  return most;
+}
+
+Summary played(const FineTuningScenario& scenario, const HardwareProfile& profile) {
+  return planner::predict(planner::schedule_of(scenario.training, scenario.model, scenario.config),
+                          scenario.training, scenario.model, profile, false)
+      .summary;
+}
+
+void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
+  const FineTuningScenario scenario = fine_tuning_scenario(row);
+  result.assumed = scenario.training.assumed;
+  Summary summary = played(scenario, scenario.profile);
+  result.fits = summary.fits;
+  if (!summary.fits) {
+    // As much as it would take where there is enough.
+    constexpr std::int64_t enough = std::int64_t{1} << 42;
+    HardwareProfile unbounded = scenario.profile;
+    unbounded.memory = Bytes{enough};
+    summary = played(scenario, unbounded);
+  }
+  result.predicted = peak_of(summary, result.kind);
+}
+
+MemoryStatistics statistics(std::string source, std::span<const ValidatedFineTuning* const> rows) {
+  MemoryStatistics result{.source = std::move(source)};
+  std::vector<double> errors;
+  for (const ValidatedFineTuning* row : rows) {
+    if (!row->predicted) continue;
+    (row->out_of_memory ? result.failed : result.ran) += 1;
+    if (row->judged_right()) (row->out_of_memory ? result.failed_right : result.ran_right) += 1;
+    if (!row->counts()) continue;
+    errors.push_back(std::abs(row->error()));
+    result.mean_error += row->error();
+    result.within_a_tenth += errors.back() <= 0.1;
+    if (errors.back() > std::abs(result.worst_error)) result.worst_error = row->error();
+  }
+  result.rows = static_cast<int>(errors.size());
+  if (errors.empty()) return result;
+  result.mean_error /= result.rows;
+  result.within_a_tenth /= result.rows;
+  result.median_abs_error = median(errors);
+  return result;
+}
+
+}  // namespace
+
+MemoryKind memory_kind_of(std::string_view words) {
+  if (words.find("reserved") != std::string_view::npos) return MemoryKind::reserved;
+  if (words.find("allocated") != std::string_view::npos) return MemoryKind::allocated;
+  if (words.find("active") != std::string_view::npos) return MemoryKind::active;
+  return MemoryKind::device;
+}
+
+std::string_view name_of(MemoryKind kind) {
+  constexpr std::array<std::string_view, 4> names{"allocated", "active", "reserved", "device"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+double ValidatedFineTuning::error() const {
+  return static_cast<double>(predicted->count - measured->count) /
+         static_cast<double>(measured->count);
+}
+
+ValidatedFineTuning validate_row(const FineTuningRow& row) {
+  ValidatedFineTuning result{.number = row.number,
+                             .repository = repository_of(row),
+                             .model = row.model,
+                             .method = row.method,
+                             .strategy = row.strategy,
+                             .kind = memory_kind_of(row.memory_kind),
+                             .out_of_memory = row.out_of_memory};
+  if (row.peak_gib)
+    result.measured = Bytes{static_cast<std::int64_t>(std::llround(*row.peak_gib * bytes_of_gib))};
+  result.skipped = why_not_predicted(row);
+  if (!result.skipped.empty()) return result;
+  try {
+    predict(row, result);
+  } catch (const Refusal& refusal) {
+    result.skipped = std::string(refusal.exception()) + ": " + refusal.what();
+  } catch (const Error& error) {
+    result.skipped = error.what();
+  }
+  return result;
+}
+
+std::vector<ValidatedFineTuning> validate_rows(
+    std::span<const FineTuningRow> rows, const std::function<bool(std::size_t done)>& progress) {
+  std::vector<ValidatedFineTuning> results;
+  for (const FineTuningRow& row : rows) {
+    results.push_back(validate_row(row));
+    if (!progress(results.size())) break;
+  }
+  return results;
+}
+
+std::vector<MemoryStatistics> statistics_by_source(std::span<const ValidatedFineTuning> rows) {
+  std::vector<std::pair<std::string, std::vector<const ValidatedFineTuning*>>> sources;
+  for (const ValidatedFineTuning& row : rows) {
+    if (!row.predicted) continue;
+    auto found = std::ranges::find(sources, row.repository, [](const auto& s) { return s.first; });
+    if (found == sources.end()) found = sources.insert(found, {row.repository, {}});
+    found->second.push_back(&row);
+  }
+  std::vector<MemoryStatistics> result;
+  for (const auto& [source, of_source] : sources) result.push_back(statistics(source, of_source));
+  return result;
+}
+
+MemoryStatistics statistics_of(std::span<const ValidatedFineTuning> rows) {
+  std::vector<const ValidatedFineTuning*> all;
+  for (const ValidatedFineTuning& row : rows) all.push_back(&row);
+  return statistics("", all);
+}
+
+}  // namespace shardscope

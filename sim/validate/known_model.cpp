@@ -1,0 +1,102 @@
+#include "sim/validate/known_model.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+#include <cstdint>
+
+#include "core/model/huggingface.h"
+
+namespace shardscope {
+namespace {
+
+/// Keys of a config.json. `head` of 0: hidden / heads.
+struct PublishedShape {
+  std::string_view name;  ///< what every spelling of the name holds, without blanks, - and _
+  std::string_view family;
+  std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary;
+  bool tied = false;
+  std::int64_t head = 0;
+};
+
+/// The first that the name holds counts. Source: config.json of each repository on the Hub, July
+/// 2026. Qwen of 2023 has the modules of qwen2 with as many key heads as query heads, and its
+/// intermediate_size is twice ours.
+constexpr std::array<PublishedShape, 30> shapes{
+    {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
+     {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
+     {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
+     {"llama213b", "llama", 5120, 40, 40, 40, 13824, 32000},
+     {"llama27b", "llama", 4096, 32, 32, 32, 11008, 32000},
+     {"llama3.21b", "llama", 2048, 16, 32, 8, 8192, 128256, true},
+     {"llama3.23b", "llama", 3072, 28, 24, 8, 8192, 128256, true, 128},
+     {"llama3.370b", "llama", 8192, 80, 64, 8, 28672, 128256},
+     {"llama3.170b", "llama", 8192, 80, 64, 8, 28672, 128256},
+     {"llama370b", "llama", 8192, 80, 64, 8, 28672, 128256},
+     {"llama3.18b", "llama", 4096, 32, 32, 8, 14336, 128256},
+     {"llama38b", "llama", 4096, 32, 32, 8, 14336, 128256},
+     {"mistral7bv0.3", "mistral", 4096, 32, 32, 8, 14336, 32768},
+     {"mistral7b", "mistral", 4096, 32, 32, 8, 14336, 32000},
+     {"phi3mini", "phi3", 3072, 32, 32, 32, 8192, 32064},
+     {"yi34b", "llama", 7168, 60, 56, 8, 20480, 64000},
+     {"qwen2.50.5b", "qwen2", 896, 24, 14, 2, 4864, 151936, true},
+     {"qwen2.51.5b", "qwen2", 1536, 28, 12, 2, 8960, 151936, true},
+     {"qwen2.53b", "qwen2", 2048, 36, 16, 2, 11008, 151936, true},
+     {"qwen2.57b", "qwen2", 3584, 28, 28, 4, 18944, 152064},
+     {"qwen2.514b", "qwen2", 5120, 48, 40, 8, 13824, 152064},
+     {"qwen2.5coder14b", "qwen2", 5120, 48, 40, 8, 13824, 152064},
+     {"qwen2.532b", "qwen2", 5120, 64, 40, 8, 27648, 152064},
+     {"qwen30.6b", "qwen3", 1024, 28, 16, 8, 3072, 151936, true, 128},
+     {"qwen314b", "qwen3", 5120, 40, 40, 8, 17408, 151936, false, 128},
+     {"qwen1.8b", "qwen2", 2048, 24, 16, 16, 5504, 151936},
+     {"qwen7b", "qwen2", 4096, 32, 32, 32, 11008, 151936},
+     {"qwen14b", "qwen2", 5120, 40, 40, 40, 13696, 152064},
+     {"qwen72b", "qwen2", 8192, 80, 64, 64, 24576, 152064},
+     {"stablelmalpha3b", "gpt_neox", 4096, 16, 32, 32, 16384, 50688}}};
+
+/// Small letters, without what people put between the parts of a name.
+std::string plain(std::string_view name) {
+  std::string text;
+  for (const char c : name)
+    if (c != ' ' && c != '-' && c != '_')
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string_view class_of(std::string_view family) {
+  if (family == "qwen2") return "Qwen2ForCausalLM";
+  if (family == "qwen3") return "Qwen3ForCausalLM";
+  if (family == "mistral") return "MistralForCausalLM";
+  if (family == "phi3") return "Phi3ForCausalLM";
+  if (family == "gpt_neox") return "GPTNeoXForCausalLM";
+  return "LlamaForCausalLM";
+}
+
+std::string config_of(const PublishedShape& shape, bool may_tie) {
+  const std::string head =
+      shape.head > 0 ? fmt::format("\"head_dim\": {}, ", shape.head) : std::string();
+  return fmt::format(
+      R"({{"model_type": "{}", "architectures": ["{}"], "hidden_size": {}, "num_hidden_layers": {},
+"num_attention_heads": {}, "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
+{}"max_position_embeddings": 131072, "sliding_window": null, "torch_dtype": "bfloat16",
+"tie_word_embeddings": {}}})",
+      shape.family, class_of(shape.family), shape.hidden, shape.layers, shape.heads, shape.kv_heads,
+      shape.ffn, shape.vocabulary, head, shape.tied && may_tie);
+}
+
+}  // namespace
+
+std::optional<KnownModel> known_model(std::string_view name, bool may_tie) {
+  const std::string text = plain(name);
+  for (const PublishedShape& shape : shapes) {
+    if (text.find(shape.name) == std::string::npos) continue;
+    JsonValue config = JsonValue::parse(config_of(shape, may_tie), "shape");
+    Model model = model_of_config(config);
+    return KnownModel{
+        .name = std::string(shape.name), .model = std::move(model), .config = std::move(config)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardscope

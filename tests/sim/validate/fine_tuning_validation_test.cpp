@@ -1,0 +1,131 @@
+#include "sim/validate/fine_tuning_validation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "sim/validate/fine_tuning_scenario.h"
+#include "sim/validate/known_model.h"
+
+namespace shardscope {
+namespace {
+
+constexpr const char* header =
+    "source,model,method,precision,gpus,gpu,strategy,micro_batch,seq,checkpointing,optimizer,"
+    "peak_memory_gib,memory_kind,notes\n";
+
+FineTuningRow row_of(const std::string& fields) {
+  return fine_tuning_rows(CsvTable::parse(header + fields + "\n", "runs.csv")).front();
+}
+
+std::int64_t elements_of(std::string_view name) {
+  const auto known = known_model(name);
+  return known ? known->model.parameter_elements() : 0;
+}
+
+// Sums over the safetensors of each repository on the Hub.
+TEST(KnownModel, HasAsManyParametersAsPublished) {
+  EXPECT_EQ(elements_of("Llama 2 7 B"), 6'738'415'616);
+  EXPECT_EQ(elements_of("Llama-2-13b"), 13'015'864'320);
+  EXPECT_EQ(elements_of("Llama-2-70B"), 68'976'648'192);
+  EXPECT_EQ(elements_of("Meta-Llama-3.1-8B"), 8'030'261'248);
+  EXPECT_EQ(elements_of("llama-3.2-1b"), 1'235'814'400);
+  EXPECT_EQ(elements_of("Llama-3.2-3B"), 3'212'749'824);
+  EXPECT_EQ(elements_of("tiny-llama"), 1'100'048'384);
+  EXPECT_EQ(elements_of("mistral-7b"), 7'241'732'096);
+  EXPECT_EQ(elements_of("Phi-3-mini-4k-instruct"), 3'821'079'552);
+  EXPECT_EQ(elements_of("Yi-34B"), 34'388'917'248);
+  EXPECT_EQ(elements_of("Qwen2.5-7B-Instruct"), 7'615'616'512);
+  EXPECT_EQ(elements_of("Qwen2.5-14B"), 14'770'033'664);
+  EXPECT_EQ(elements_of("Qwen-7B"), 7'721'324'544);
+}
+
+// litgpt keeps a head of 128,256 x 3,072 beside the embedding.
+TEST(KnownModel, MayKeepTheHeadApart) {
+  EXPECT_EQ(known_model("llama-3.2-3b", false)->model.parameter_elements(),
+            3'212'749'824 + std::int64_t{128'256} * 3'072);
+}
+
+TEST(KnownModel, IsNoneForAnotherName) { EXPECT_FALSE(known_model("Falcon-7B")); }
+
+std::int64_t trained_of(const FineTuningRow& row) {
+  return fine_tuning_scenario(row).model.trainable_elements();
+}
+
+// litgpt prints 4,194,304 trainable parameters for LoRA of rank 8 on query and value.
+TEST(FineTuningScenario, TrainsAsManyParametersAsLitgptPrints) {
+  EXPECT_EQ(trained_of(row_of("Lightning-AI/litgpt tutorials,Llama 2 7 B,lora,bf16-true,1,"
+                              "A100-SXM4-40GB,single device,2,1304,off,AdamW,27.074,allocated,"
+                              "LoRA r=8 on q;v")),
+            4'194'304);
+}
+
+// PEFT's method comparison prints 18,350,080 for rank 64 on v_proj and q_proj of Llama-3.2-3B.
+TEST(FineTuningScenario, TakesRankAndTargetsFromTheNotes) {
+  EXPECT_EQ(trained_of(row_of("huggingface/peft method_comparison,Llama-3.2-3B,lora,bfloat16,1,"
+                              "NVIDIA L40S,single device,4,768,off,AdamW,21.012,reserved,"
+                              "r=64 targets=v_proj+q_proj use_rslora; 18350080 trainable")),
+            18'350'080);
+}
+
+TEST(FineTuningRow, KnowsARunThatRanOutOfMemory) {
+  const FineTuningRow row = row_of("a/b c,m,lora,bf16,1,A100,DDP,1,512,on,AdamW,OOM,allocated,");
+  EXPECT_TRUE(row.out_of_memory);
+  EXPECT_FALSE(row.peak_gib);
+}
+
+TEST(FineTuningRow, SaysWhatCannotBeRead) {
+  EXPECT_EQ(
+      why_not_predicted(row_of("a/b c,m,lora,bf16,two,A100,DDP,1,512,on,AdamW,10.5,allocated,")),
+      "gpus: expected 1 to 65536, got \"two\"");
+}
+
+TEST(FineTuningRow, NamesWhatIsNotModelled) {
+  EXPECT_EQ(why_not_predicted(row_of("QwenLM/Qwen README,Qwen-7B,qlora,fp16 + GPTQ int4,1,A100,"
+                                     "single device,1,1024,on,,12.3,device,")),
+            "GPTQ and AWQ are not modelled");
+  EXPECT_EQ(why_not_predicted(row_of("unslothai/notebooks nb,Llama3,qlora,bf16,1,Tesla T4,single "
+                                     "device,1,1024,on,adamw_8bit,7.5,reserved,")),
+            "Unsloth's own kernels are not modelled");
+  EXPECT_EQ(why_not_predicted(row_of("pytorch/torchtune README,Falcon-7B,full,bf16,1,A100,single "
+                                     "device,1,1024,on,AdamW,7.5,active,")),
+            "the shape of Falcon-7B is not known");
+}
+
+TEST(MemoryKind, FollowsTheWordsOfTheRow) {
+  EXPECT_EQ(memory_kind_of("reserved (max over run)"), MemoryKind::reserved);
+  EXPECT_EQ(memory_kind_of("allocated, printed GB"), MemoryKind::allocated);
+  EXPECT_EQ(memory_kind_of("VRAM, kind unstated"), MemoryKind::device);
+}
+
+ValidatedFineTuning compared(std::string source, std::int64_t predicted, std::int64_t measured) {
+  return {
+      .repository = std::move(source), .predicted = Bytes{predicted}, .measured = Bytes{measured}};
+}
+
+// Errors of +10%, -20% and +40%: the bias is +10%, the median of their sizes 20%.
+TEST(FineTuningStatistics, HaveBiasAndMedian) {
+  const std::vector<ValidatedFineTuning> rows{compared("a", 110, 100), compared("a", 80, 100),
+                                              compared("b", 140, 100)};
+  const MemoryStatistics all = statistics_of(rows);
+  EXPECT_EQ(all.rows, 3);
+  EXPECT_NEAR(all.mean_error, 0.1, 1e-9);
+  EXPECT_NEAR(all.median_abs_error, 0.2, 1e-9);
+  EXPECT_NEAR(all.within_a_tenth, 1.0 / 3, 1e-9);
+  EXPECT_NEAR(all.worst_error, 0.4, 1e-9);
+  EXPECT_EQ(statistics_by_source(rows).size(), 2U);
+}
+
+TEST(FineTuningStatistics, CountJudgementsApart) {
+  std::vector<ValidatedFineTuning> rows{compared("a", 10, 10), compared("a", 10, 10)};
+  rows[1].fits = false;
+  rows.push_back({.repository = "a", .predicted = Bytes{10}, .fits = false, .out_of_memory = true});
+  const MemoryStatistics all = statistics_of(rows);
+  EXPECT_EQ(all.ran, 2);
+  EXPECT_EQ(all.ran_right, 1);
+  EXPECT_EQ(all.failed, 1);
+  EXPECT_EQ(all.failed_right, 1);
+}
+
+}  // namespace
+}  // namespace shardscope
