@@ -1,0 +1,185 @@
+// What people asked in the trackers of the libraries: the file in, the finding or the figure out.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/cli/program.h"
+
+namespace shardscope::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Of Qwen2.5-0.5B: 494,032,768 weights of two bytes.
+constexpr std::int64_t weights_in_bfloat16 = 988'065'536;
+
+std::string model() {
+  return std::string("--model ") + SOURCE_ROOT + "/examples/models/qwen2_5_0_5b ";
+}
+
+/// A file of accelerate for FSDP on four GPUs, with more keys of fsdp_config.
+std::string accelerate_file(int version, const std::string& more = {}) {
+  return "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nmixed_precision: bf16\n"
+         "num_machines: 1\nnum_processes: 4\nfsdp_config:\n  fsdp_version: " +
+         std::to_string(version) +
+         "\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+         "  fsdp_transformer_layer_cls_to_wrap: Qwen2DecoderLayer\n" +
+         more;
+}
+
+std::string axolotl_file(const std::string& sharding) {
+  return "base_model: Qwen/Qwen2.5-0.5B\nadapter: lora\nlora_r: 16\nlora_alpha: 32\n"
+         "lora_target_linear: true\nsequence_len: 512\nsample_packing: true\nmicro_batch_size: 1\n"
+         "optimizer: adamw_torch\nbf16: true\ngradient_checkpointing: true\n" +
+         sharding;
+}
+
+constexpr const char* adapters = "--peft r=16,targets=all-linear ";
+constexpr const char* usual = "--batch 1 --seq 512 --cluster h100_sxm --json ";
+
+Json simulated(const Workplace& place, const std::string& arguments) {
+  const Outcome run = place.run("simulate " + model() + usual + arguments);
+  EXPECT_EQ(run.code, 0) << run.errors;
+  return Json::parse(run.output, nullptr, false);
+}
+
+Json phase(const Json& summary, const std::string& name) {
+  for (const Json& row : summary.at("phases"))
+    if (row.at("phase") == name) return row;
+  return {};
+}
+
+std::int64_t allocated(const Json& summary, const std::string& name) {
+  return phase(summary, name).at("memory").at("peak_allocated_bytes").get<std::int64_t>();
+}
+
+std::int64_t on_host(const Json& summary, const std::string& name) {
+  return phase(summary, name).at("host_memory").at("per_node_bytes").get<std::int64_t>();
+}
+
+std::int64_t most_gradients(const Json& summary) {
+  return summary.at("memory").at("maximum").at("gradients_bytes").get<std::int64_t>();
+}
+
+// axolotl#1494, trl#1723: "Must flatten tensors with uniform dtype but got torch.bfloat16 and
+// torch.float32".
+TEST(FineTuningThread, Axolotl1494SaysWhichWeightsHaveOtherDtypes) {
+  const Workplace place;
+  place.write("lora.yml",
+              axolotl_file("fsdp: [full_shard, auto_wrap]\nfsdp_config:\n  fsdp_version: 1\n"
+                           "  use_orig_params: false\n"
+                           "  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                           "  transformer_layer_cls_to_wrap: Qwen2DecoderLayer\n"));
+  const Outcome run =
+      place.run("simulate " + model() + "--config lora.yml --world 4 --cluster h100_sxm");
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.errors.find("q_proj.base_layer.weight (bfloat16)"), std::string::npos);
+  EXPECT_NE(run.errors.find("q_proj.lora_A.default.weight (float32)"), std::string::npos);
+  EXPECT_NE(run.errors.find("wrap them apart, or convert one"), std::string::npos) << run.errors;
+}
+
+// accelerate#3844, #3474: frozen weights were upcast under FSDP2. In accelerate 1.15 a rank's
+// quarter of them stays bfloat16: float32 shards alone would take two bytes a weight more.
+TEST(FineTuningThread, Accelerate3844KeepsFrozenWeightsInBfloat16) {
+  const Workplace place;
+  place.write("fsdp2.yaml", accelerate_file(2, "  fsdp_reshard_after_forward: true\n"));
+  const Json summary =
+      simulated(place, std::string("--accelerate fsdp2.yaml --phases ") + adapters);
+  EXPECT_GE(allocated(summary, "wrap"), weights_in_bfloat16 / 4);
+  EXPECT_LT(allocated(summary, "wrap"), 2 * weights_in_bfloat16 / 4);
+}
+
+// transformers#43749, pytorch#104755: the host runs out of memory while every rank loads a copy.
+TEST(FineTuningThread, Transformers43749CountsACopyForEachRank) {
+  const Workplace place;
+  place.write("each.yaml", accelerate_file(2, "  fsdp_cpu_ram_efficient_loading: false\n"));
+  place.write("one.yaml", accelerate_file(2, "  fsdp_cpu_ram_efficient_loading: true\n"));
+  const std::string more = std::string(adapters) + "--phases ";
+  EXPECT_EQ(on_host(simulated(place, "--accelerate each.yaml " + more), "load"),
+            4 * weights_in_bfloat16);
+  EXPECT_EQ(on_host(simulated(place, "--accelerate one.yaml " + more), "load"),
+            weights_in_bfloat16);
+}
+
+// transformers#23386: out of memory when saving. The whole state dict is on rank 0's host.
+TEST(FineTuningThread, Transformers23386GathersTheWholeModelToSaveIt) {
+  const Workplace place;
+  place.write("fsdp2.yaml", accelerate_file(2, "  fsdp_state_dict_type: FULL_STATE_DICT\n"));
+  const Json summary =
+      simulated(place, std::string("--accelerate fsdp2.yaml --phases ") + adapters);
+  EXPECT_GE(on_host(summary, "save"), weights_in_bfloat16);
+}
+
+// transformers#12878: evaluation keeps logits. A sequence of 512 tokens more: 512 x 151,936 logits
+// in bfloat16 and in float32.
+TEST(FineTuningThread, Transformers12878KeepsLogitsInEvaluation) {
+  const Workplace place;
+  const std::string alone =
+      std::string("--runtime ddp --world 1 --precision bf16 --phases ") + adapters;
+  const Outcome two = place.run("simulate " + model() + "--batch 2 --seq 512 --cluster h100_sxm " +
+                                "--json " + alone);
+  const std::int64_t logits = 512 * 151'936;
+  EXPECT_GE(allocated(Json::parse(two.output), "evaluate") -
+                allocated(simulated(place, alone), "evaluate"),
+            logits * (2 + 4));
+}
+
+// accelerate#2531: no_sync keeps whole gradients between micro-batches.
+TEST(FineTuningThread, Accelerate2531ShowsWhatNoSyncCosts) {
+  const Workplace place;
+  place.write("fsdp2.yaml", accelerate_file(2));
+  EXPECT_GE(most_gradients(simulated(place, "--accelerate fsdp2.yaml --accumulate 4")),
+            weights_in_bfloat16);
+  EXPECT_LT(most_gradients(simulated(place, "--accelerate fsdp2.yaml --accumulate 1")),
+            weights_in_bfloat16);
+}
+
+// transformers#30404: parameters are gathered twice in backward.
+TEST(FineTuningThread, Transformers30404WarnsOfGathersInBackward) {
+  const Workplace place;
+  place.write("lora.yml", axolotl_file("fsdp_version: 2\nfsdp_config:\n"
+                                       "  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"));
+  const Outcome run = place.run("lint lora.yml");
+  EXPECT_NE(
+      run.output.find("lora.yml:11: warning: gradient_checkpointing: under FSDP the Trainer's "
+                      "own checkpointing gathers parameters once more in backward"),
+      std::string::npos)
+      << run.output;
+}
+
+// peft#1972, transformers#30663: a quantised base under DeepSpeed's stage 3. What no recording of
+// the library confirms is said.
+TEST(FineTuningThread, Peft1972SaysThatDeepSpeedIsNotConfirmed) {
+  const Workplace place;
+  place.write("z3.json", R"({"zero_optimization": {"stage": 3}, "bf16": {"enabled": true},
+"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1})");
+  const Outcome run = place.run("simulate " + model() + "--seq 512 --world 4 --cluster h100_sxm " +
+                                "--deepspeed z3.json --quantization nf4 " + adapters);
+  EXPECT_NE(run.errors.find("no recording of DeepSpeed confirms it"), std::string::npos)
+      << run.errors;
+}
+
+// TRL 1.16 drops torch_dtype without a word: weights are loaded in float32.
+TEST(FineTuningThread, TrlLoadsFloat32WhereTorchDtypeIsGiven) {
+  const Workplace place;
+  place.write("former.yaml",
+              "model_name_or_path: Qwen/Qwen2.5-0.5B\ntorch_dtype: bfloat16\nuse_peft: true\n"
+              "per_device_train_batch_size: 1\n");
+  place.write("now.yaml",
+              "model_name_or_path: Qwen/Qwen2.5-0.5B\ndtype: bfloat16\nuse_peft: true\n"
+              "per_device_train_batch_size: 1\n");
+  const Json former = simulated(place, "--config former.yaml --phases");
+  const Json now = simulated(place, "--config now.yaml --phases");
+  EXPECT_EQ(allocated(former, "load") / 1'000'000, 2 * weights_in_bfloat16 / 1'000'000);
+  EXPECT_EQ(allocated(now, "load") / 1'000'000, weights_in_bfloat16 / 1'000'000);
+  const Outcome run =
+      place.run("simulate " + model() + "--seq 512 --cluster h100_sxm --config former.yaml");
+  EXPECT_NE(run.errors.find("former.yaml:2: warning: torch_dtype: TRL 1.16 drops the key"),
+            std::string::npos)
+      << run.errors;
+}
+
+}  // namespace
+}  // namespace shardscope::testing
