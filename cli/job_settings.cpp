@@ -129,7 +129,7 @@ void take_settings_of_job(const JobSettings& settings) {
   }
   if (job.strategy.runtime == Runtime::native) return;
   for (const auto& [name, value] : job.pytorch) take(settings, name, value);
-  if (!settings.sharding.names_file())
+  if (!settings.sharding.names_file() && !settings.sharding.config)
     settings.sharding.runtime = std::string(name_of(job.strategy.runtime));
 }
 

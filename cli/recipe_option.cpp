@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/config/config_file.h"
-#include "core/config/recipe/recipe.h"
+#include "core/config/recipe_file.h"
 #include "core/config/trainer/trainer_loop.h"
 #include "core/config/values/config_json.h"
 #include "core/format/is_there.h"

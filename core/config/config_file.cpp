@@ -141,7 +141,7 @@ const std::vector<KnownKind>& kinds() {
         "xla_fsdp_settings",
         "xla_fsdp_grad_ckpt",
         "xla_fsdp_v2"}},
-      // recipe_kind tells these apart.
+      // recipe_tool tells these apart.
       {ConfigKind::trl, "trl", {}},
       {ConfigKind::axolotl, "axolotl", {}},
       {ConfigKind::llama_factory, "llama-factory", {}},
@@ -164,15 +164,33 @@ std::size_t known_keys(const ConfigValue& config, const KnownKind& kind) {
       kind.keys.begin(), kind.keys.end(), [&](std::string_view key) { return config.has(key); }));
 }
 
+ConfigKind kind_of(RecipeTool tool) {
+  switch (tool) {
+    case RecipeTool::trl:
+      return ConfigKind::trl;
+    case RecipeTool::axolotl:
+      return ConfigKind::axolotl;
+    case RecipeTool::llama_factory:
+      return ConfigKind::llama_factory;
+    case RecipeTool::torchtune:
+      return ConfigKind::torchtune;
+    case RecipeTool::litgpt:
+      return ConfigKind::litgpt;
+    case RecipeTool::ms_swift:
+      return ConfigKind::ms_swift;
+  }
+  return ConfigKind::trl;
+}
+
 ConfigKind kind_of(const std::filesystem::path& path, std::string_view text) {
   if (path.extension() == ".sh")
-    return recipe_kind(recipe_value(text, path.string())).value_or(ConfigKind::ms_swift);
+    return kind_of(recipe_tool(recipe_value(text, path.string())).value_or(RecipeTool::ms_swift));
   const bool yaml = is_yaml(path, text);
   // Hjson is JSON with more forms, so that a file of any tool can be looked into; the tool's own
   // reader decides later what is broken.
   const ConfigValue config = yaml ? read_yaml(text, path.string())
                                   : read_hjson(text, path.string(), DuplicateKeys::last_wins);
-  if (const auto tool = recipe_kind(config)) return *tool;
+  if (const auto tool = recipe_tool(config)) return kind_of(*tool);
   const KnownKind* best = nullptr;
   for (const KnownKind& kind : kinds())
     if (known_keys(config, kind) > (best ? known_keys(config, *best) : 0)) best = &kind;

@@ -9,7 +9,7 @@
 #include "core/config/accelerate/lint.h"
 #include "core/config/deepspeed/lint.h"
 #include "core/config/lint_model.h"
-#include "core/config/recipe/recipe.h"
+#include "core/config/recipe_file.h"
 #include "core/config/trainer/training_args_lint.h"
 #include "core/config/values/config_json.h"
 #include "core/config/values/finding_list.h"

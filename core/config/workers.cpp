@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/config/accelerate/launch.h"
 #include "core/config/deepspeed/hjson.h"
-#include "core/config/recipe/recipe.h"
+#include "core/config/recipe_file.h"
 #include "core/config/trainer/training_args.h"
 #include "core/config/values/config_json.h"
 #include "core/format/atomic_file.h"

@@ -161,6 +161,18 @@ TEST(FineTuningThread, Peft1972SaysThatDeepSpeedIsNotConfirmed) {
       << run.errors;
 }
 
+// A run folder leads to the same prediction.
+TEST(FineTuningFile, IsRememberedInTheJobOfARun) {
+  const Workplace place;
+  place.write("lora.yml", axolotl_file("fsdp_version: 2\nfsdp_config:\n"
+                                       "  auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"));
+  const std::string more = " --cluster h100_sxm --json";
+  const Outcome first =
+      place.run("simulate " + model() + "--config lora.yml --world 4 -o run" + more);
+  const Outcome again = place.run("simulate --job run/job.json" + more);
+  EXPECT_EQ(Json::parse(first.output).at("memory"), Json::parse(again.output).at("memory"));
+}
+
 // TRL 1.16 drops torch_dtype without a word: weights are loaded in float32.
 TEST(FineTuningThread, TrlLoadsFloat32WhereTorchDtypeIsGiven) {
   const Workplace place;

@@ -1,4 +1,4 @@
-#include "core/config/recipe/recipe.h"
+#include "core/config/recipe_file.h"
 
 #include <gtest/gtest.h>
 

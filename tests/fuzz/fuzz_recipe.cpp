@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/config/lint.h"
-#include "core/config/recipe/recipe.h"
+#include "core/config/recipe_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shardscope;

@@ -31,29 +31,23 @@ bool is_torchtune(const ConfigValue& value) {
 
 }  // namespace
 
-bool is_recipe(ConfigKind kind) {
-  return kind == ConfigKind::trl || kind == ConfigKind::axolotl ||
-         kind == ConfigKind::llama_factory || kind == ConfigKind::torchtune ||
-         kind == ConfigKind::litgpt || kind == ConfigKind::ms_swift;
-}
-
-std::optional<ConfigKind> recipe_kind(const ConfigValue& value) {
+std::optional<RecipeTool> recipe_tool(const ConfigValue& value) {
   if (!value.is_dict()) return std::nullopt;
-  if (is_torchtune(value)) return ConfigKind::torchtune;
+  if (is_torchtune(value)) return RecipeTool::torchtune;
   if (value.has("base_model") &&
       has_any(value, {"micro_batch_size", "sequence_len", "datasets", "adapter", "num_epochs"}))
-    return ConfigKind::axolotl;
+    return RecipeTool::axolotl;
   if (value.has("checkpoint_dir") && has_any(value, {"train", "lora_r", "precision", "devices"}))
-    return ConfigKind::litgpt;
+    return RecipeTool::litgpt;
   if (value.has("model_name_or_path"))
     return has_any(value, {"finetuning_type", "stage", "cutoff_len", "lora_rank", "lora_target",
                            "template", "quantization_bit"})
-               ? ConfigKind::llama_factory
-               : ConfigKind::trl;
+               ? RecipeTool::llama_factory
+               : RecipeTool::trl;
   if (value.has("model") &&
       has_any(value, {"tuner_type", "train_type", "sft_type", "lora_rank", "target_modules",
                       "torch_dtype", "dataset", "rlhf_type"}))
-    return ConfigKind::ms_swift;
+    return RecipeTool::ms_swift;
   return std::nullopt;
 }
 
@@ -66,31 +60,27 @@ ConfigValue recipe_value(std::string_view text, const std::string& file) {
                .way_out = "give a script with `swift sft`, `trl sft` or `llamafactory-cli train`"});
 }
 
-Recipe read_recipe(const ConfigFile& file) {
-  const ConfigValue value = recipe_value(file.text, file.name());
+Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& file) {
+  const ConfigValue value = recipe_value(text, file);
   if (!value.is_dict())
-    throw Error({.where = file.name(),
+    throw Error({.where = file,
                  .what = fmt::format("expected keys and values, got {}", value.type_name()),
                  .way_out = "give the file of a fine-tuning tool"});
-  switch (file.kind) {
-    case ConfigKind::trl:
-      return recipes::read_trl(value, file.name());
-    case ConfigKind::axolotl:
-      return recipes::read_axolotl(value, file.name());
-    case ConfigKind::llama_factory:
-      return recipes::read_llama_factory(value, file.name());
-    case ConfigKind::torchtune:
-      return recipes::read_torchtune(value, file.name());
-    case ConfigKind::litgpt:
-      return recipes::read_litgpt(value, file.name());
-    case ConfigKind::ms_swift:
-      return recipes::read_ms_swift(value, file.name());
-    default:
-      throw Error(
-          {.where = file.name(),
-           .what = fmt::format("is no file of a fine-tuning tool but of {}", name_of(file.kind)),
-           .way_out = "give it with the option of that tool"});
+  switch (tool) {
+    case RecipeTool::trl:
+      return recipes::read_trl(value, file);
+    case RecipeTool::axolotl:
+      return recipes::read_axolotl(value, file);
+    case RecipeTool::llama_factory:
+      return recipes::read_llama_factory(value, file);
+    case RecipeTool::torchtune:
+      return recipes::read_torchtune(value, file);
+    case RecipeTool::litgpt:
+      return recipes::read_litgpt(value, file);
+    case RecipeTool::ms_swift:
+      return recipes::read_ms_swift(value, file);
   }
+  return {};
 }
 
 }  // namespace shardscope

@@ -4,14 +4,17 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/dtype.h"
-#include "core/config/config_file.h"
 #include "core/config/values/config_value.h"
 #include "core/config/values/finding.h"
 
 namespace shardscope {
+
+/// Tools whose files are read here.
+enum class RecipeTool : std::uint8_t { trl, axolotl, llama_factory, torchtune, litgpt, ms_swift };
 
 /// What one of the tools makes of its file. A field that is not set: the file does not say it, and
 /// the tool has no default for it.
@@ -46,16 +49,14 @@ struct Recipe {
   std::vector<std::string> assumed;  ///< defaults of the tool that were taken, and what is left out
 };
 
-/// Whether the kind is one of these tools.
-bool is_recipe(ConfigKind kind);
 /// Which of the tools a file is for, by keys that only this tool has.
-std::optional<ConfigKind> recipe_kind(const ConfigValue& value);
+std::optional<RecipeTool> recipe_tool(const ConfigValue& value);
 /// The dict of the file: YAML, or the command line of ms-swift, TRL or LLaMA-Factory in a script.
 /// Throws Error with file and line.
 ConfigValue recipe_value(std::string_view text, const std::string& file);
 
 /// Throws Error with file, line and key where the tool refuses a value, and where the training is
 /// of a kind that is not modelled.
-Recipe read_recipe(const ConfigFile& file);
+Recipe read_recipe(RecipeTool tool, std::string_view text, const std::string& file);
 
 }  // namespace shardscope

@@ -1,0 +1,43 @@
+#include "core/config/recipe_file.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "core/base/error.h"
+
+namespace shardscope {
+namespace {
+
+std::optional<RecipeTool> tool_of(ConfigKind kind) {
+  switch (kind) {
+    case ConfigKind::trl:
+      return RecipeTool::trl;
+    case ConfigKind::axolotl:
+      return RecipeTool::axolotl;
+    case ConfigKind::llama_factory:
+      return RecipeTool::llama_factory;
+    case ConfigKind::torchtune:
+      return RecipeTool::torchtune;
+    case ConfigKind::litgpt:
+      return RecipeTool::litgpt;
+    case ConfigKind::ms_swift:
+      return RecipeTool::ms_swift;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+bool is_recipe(ConfigKind kind) { return tool_of(kind).has_value(); }
+
+Recipe read_recipe(const ConfigFile& file) {
+  if (const auto tool = tool_of(file.kind)) return read_recipe(*tool, file.text, file.name());
+  throw Error(
+      {.where = file.name(),
+       .what = fmt::format("is no file of a fine-tuning tool but of {}", name_of(file.kind)),
+       .way_out = "give it with the option of that tool"});
+}
+
+}  // namespace shardscope

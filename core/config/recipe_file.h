@@ -1,0 +1,15 @@
+// A configuration file as the recipe of a fine-tuning tool.
+#pragma once
+
+#include "core/config/config_file.h"
+#include "core/config/recipe/recipe.h"
+
+namespace shardscope {
+
+/// Whether files of the kind are recipes.
+bool is_recipe(ConfigKind kind);
+
+/// Throws Error as read_recipe of its text does, and where the file is of another program.
+Recipe read_recipe(const ConfigFile& file);
+
+}  // namespace shardscope
