@@ -242,7 +242,7 @@ class FineTunePlay {
 
   void save_adapter(Json& store) {
     begin();
-    const auto tensors = eager::adapter_tensors(*run_);
+    const auto tensors = eager::adapter_tensors(session_, *run_);
     end(store, "save_pretrained");
     store["file_bytes"] = safetensors_header(tensors, {{"format", "pt"}}).file_bytes;
   }

@@ -86,7 +86,23 @@ std::string saved_name(std::string name) {
 
 }  // namespace
 
-std::vector<SafetensorsTensor> adapter_tensors(TrainingRun& run) {
+namespace {
+
+/// QuantState.as_dict: state2.code is cloned, so that safetensors meets no shared tensor. Source:
+/// bitsandbytes 0.50.2 functional.py.
+Tensors copied_tables(Session& s, const TrainingRun& run) {
+  Tensors copies;
+  const NoGrad no_grad(s);
+  for (const QuantizedLayers::Entry& entry : run.quantized().entries())
+    for (const auto& [name, tensor] : entry.layer->state())
+      if (name == "state2.code") copies.push_back(clone(s, tensor));
+  return copies;
+}
+
+}  // namespace
+
+std::vector<SafetensorsTensor> adapter_tensors(Session& s, TrainingRun& run) {
+  const Tensors copies = copied_tables(s, run);
   std::vector<SafetensorsTensor> tensors;
   for (const NamedParameter& p : named_parameters_of(run.model().module())) {
     if (!p.tensor().requires_grad()) continue;

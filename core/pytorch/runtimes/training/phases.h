@@ -25,8 +25,9 @@ struct FullStateDict {
 std::vector<std::pair<std::string, Tensor>> full_state_dict(Session& s, TrainingRun& run,
                                                             const FullStateDict& wanted);
 
-/// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes.
-std::vector<SafetensorsTensor> adapter_tensors(TrainingRun& run);
+/// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes. It asks for the
+/// state of the whole model, in which each doubly quantised layer has a copy of its second table.
+std::vector<SafetensorsTensor> adapter_tensors(Session& s, TrainingRun& run);
 
 /// The optimizer's state is dropped, then PeftModel.merge_and_unload: each adapter is added to its
 /// base layer, which takes its place.
