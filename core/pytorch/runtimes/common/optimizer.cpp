@@ -47,12 +47,17 @@ void ParameterOptimizer::step(Session& s, const FusedScaling& scaling) {
   const NoGrad no_grad(s);
   if (settings_.bitsandbytes) return bitsandbytes_step(s);
   if (settings_.rule != OptimizerRule::sgd) make_adam_states(s);
-  for (Group& group : groups()) {
+  std::vector<Group> all = groups();
+  Group* before = nullptr;
+  for (Group& group : all) {
+    group.before = before;
+    before = &group;
     if (settings_.rule == OptimizerRule::sgd)
       sgd(s, group, scaling);
     else
       adam(s, group, scaling);
   }
+  if (before) let_go_of(before->root);
 }
 
 void ParameterOptimizer::zero_grad(Session& s, bool set_to_none) {

@@ -108,11 +108,12 @@ void ParameterOptimizer::adam_foreach_update(Session& s, Group& group, const Ten
   read_steps(s, steps);
   read_steps(s, steps);
   if (settings_.amsgrad) foreach_in_place(s, foreach_maximum_list_, {&greatest, &second});
-  Tensors root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
+  group.root = foreach_new(s, foreach_sqrt, {settings_.amsgrad ? &greatest : &second});
+  if (group.before) let_go_of(group.before->root);
+  const Tensors& root = group.root;
   foreach_in_place(s, foreach_div_list_, {&root});
   foreach_in_place(s, foreach_add_scalar_, {&root});
   foreach_in_place(s, foreach_addcdiv_list_, {&group.parameters, &first, &root});
-  let_go_of(root);
 }
 
 void ParameterOptimizer::adam_foreach_update_captured(Session& s, Group& group,

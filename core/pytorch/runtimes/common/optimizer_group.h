@@ -12,6 +12,10 @@ struct ParameterOptimizer::Group {
   std::vector<std::size_t> places;  ///< in parameters()
   Tensors parameters;
   Tensors gradients;
+  Group* before = nullptr;  ///< that was updated before this one
+  /// _multi_tensor_adam's exp_avg_sq_sqrt: a local of the loop over groups, which lives until the
+  /// next group has made its own.
+  Tensors root;
 
   /// One member of the state of each parameter.
   Tensors of(const std::vector<State>& states, Tensor State::*member) const {
