@@ -161,6 +161,36 @@ TEST(FineTuningThread, Peft1972SaysThatDeepSpeedIsNotConfirmed) {
       << run.errors;
 }
 
+/// Of FSDP1: the first block, and the adapter of one of its layers beside it.
+std::string units_of_adapters() {
+  const std::string block = "base_model.model.model.layers.0";
+  const std::string adapter = block + ".self_attn.q_proj.lora_";
+  return "[[\"" + block + "\"], [\"" + adapter + "A.default\"], [\"" + adapter + "B.default\"]]";
+}
+
+constexpr const char* under_fsdp1 =
+    "--batch 1 --seq 64 --cluster h100_sxm --runtime fsdp1 --use-orig-params --world 2 "
+    "--precision fp32 --wrap units:units.json ";
+
+// PEFT's fsdp_auto_wrap_policy: modules of FSDP around lora_A and lora_B, whose dtype the layer
+// asks for before they are gathered.
+TEST(FineTuningUnits, MayBeAdapters) {
+  const Workplace place;
+  place.write("units.json", units_of_adapters());
+  const Outcome run =
+      place.run("simulate " + model() + under_fsdp1 + "--peft r=8,targets=q_proj --json");
+  EXPECT_EQ(run.code, 0) << run.errors;
+}
+
+TEST(FineTuningUnits, AreNoAdaptersOfDora) {
+  const Workplace place;
+  place.write("units.json", units_of_adapters());
+  const Outcome run =
+      place.run("simulate " + model() + under_fsdp1 + "--peft r=8,targets=q_proj,dora");
+  EXPECT_EQ(run.code, 2);
+  EXPECT_NE(run.errors.find("wrap blocks only"), std::string::npos) << run.errors;
+}
+
 // A run folder leads to the same prediction.
 TEST(FineTuningFile, IsRememberedInTheJobOfARun) {
   const Workplace place;

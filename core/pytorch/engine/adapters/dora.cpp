@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/pytorch/engine/adapters/lora.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/copies.h"
@@ -42,6 +43,11 @@ Tensor weight_norm(Session& s, Tensor weight, const Tensor& update) {
 
 /// get_lora_weight: through the layers' own forwards, because of FSDP.
 Tensor lora_weight(Session& s, const LoraParts& parts) {
+  // FSDP around an adapter would hand on a shard of it.
+  if (!parts.a.children.empty())
+    throw Error({.where = "DoRA",
+                 .what = "reads the weights of adapters, which are sharded in units of their own",
+                 .way_out = "wrap blocks only"});
   const Tensor& a = parts.a.parameters[0].tensor;
   const Tensor identity = eye(s, a.size(1), like(a));
   Tensor product = call_one(s, parts.a, {identity});

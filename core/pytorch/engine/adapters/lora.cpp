@@ -60,9 +60,17 @@ std::shared_ptr<Module> dropout_of(double probability) {
   return module;
 }
 
+/// The module's weight. One that a runtime has put around an adapter hands on what it is asked for
+/// (FullyShardedDataParallel.__getattr__).
+const Tensor& weight_of(const Module& adapter) {
+  const Module* module = &adapter;
+  while (!module->children.empty()) module = module->children.front().module.get();
+  return module->parameters[0].tensor;
+}
+
 /// x.to(dtype) of the input, unless it has it.
 Tensor cast_input(Session& s, const Tensor& x, const Module& adapter) {
-  return to(s, x, adapter.parameters[0].tensor.dtype());
+  return to(s, x, weight_of(adapter).dtype());
 }
 
 /// lora_B(lora_A(dropout(x))) * scaling.
