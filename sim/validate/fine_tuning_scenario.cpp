@@ -106,8 +106,6 @@ std::string why_other_strategy(const FineTuningRow& row) {
     return "a quantised base under DeepSpeed is not modelled";
   if (holds(row.strategy, "ZeRO") && holds(row.strategy, "offload"))
     return "offload of DeepSpeed is not modelled with adapters";
-  if (holds(row.strategy, "FSDP") && is_quantized(row))
-    return "a quantised base that is loaded in shards is not modelled";
   if (holds(row.strategy, "sync_each_batch")) return "its model and lengths are not stated";
   return {};
 }
@@ -238,6 +236,7 @@ class Builder {
     auto& assumed = result_.training.assumed;
     result_.profile = profile_of(*card_of(row_.gpu), assumed);
     assumed.push_back(fmt::format("as {} trains ({})", stack_.repository, stack_.document));
+    result_.loads_in_shards = holds(row_.strategy, "FSDP") && is_quantized(row_);
     const auto tuning = tuning_of();
     eager::ModelSettings settings = eager::usual_settings(base_);
     result_.model = tuning ? eager::fine_tuned_model({result_.config, settings, *tuning}) : base_;
@@ -259,7 +258,7 @@ class Builder {
     tuning.base = std::make_shared<const Model>(base_);
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
     tuning.adapter = adapter_of(row_, stack_, base_.family);
-    tuning.trainable_dtype = stack_.adapter;
+    tuning.trainable_dtype = is_quantized(row_) ? stack_.adapter_of_quantized : stack_.adapter;
     if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_);
     return tuning;
@@ -281,14 +280,25 @@ class Builder {
                         .ranks_per_node = std::min(world, 8)});
     if (!stack_.pure && !shards) setup().forward_autocast = Dtype::bfloat16;
     if (world == 1 && runtime == Runtime::ddp) setup().runtime = eager::PlainSetup{};
-    if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime))
+    if (auto* fsdp = std::get_if<eager::Fsdp1Setup>(&setup().runtime)) {
       fsdp->options.offload_parameters = holds(row_.strategy, "offload");
+      if (stack_.wraps_adapters && is_lora(row_)) fsdp->units.auto_wrap = NameWrap{units()};
+    }
     if (auto* fsdp = std::get_if<eager::Fsdp2Setup>(&setup().runtime);
         fsdp && holds(row_.strategy, "offload"))
       fsdp->offload = eager::fsdp2::CpuOffloadPolicy{};
     result_.training.runtime = runtime;
     result_.training.strategy = std::string(name_of(sharding_of(row_, stack_)));
     result_.training.precision = std::string(name_of(precision));
+  }
+
+  /// peft.utils.other.fsdp_auto_wrap_policy: blocks, and leaves that train.
+  std::vector<std::string> units() const {
+    std::vector<std::string> names = blocks_of(result_.model);
+    for (const Parameter& p : result_.model.parameters)
+      if (p.trainable && p.name.ends_with(".weight"))
+        names.push_back(p.name.substr(0, p.name.rfind('.')));
+    return names;
   }
 
   void set_loop(eager::ModelSettings settings) {

@@ -18,6 +18,8 @@ struct FineTuningScenario {
   Model model;  ///< as it is trained: with adapters, where there are any
   JsonValue config = JsonValue::parse("{}", "");
   HardwareProfile profile;
+  /// A quantised base that no device holds whole while it is loaded: its layers come one by one.
+  bool loads_in_shards = false;
 };
 
 /// Why the row is no run that can be predicted: "GPTQ", "Unsloth's own kernels"; "" where it can.

@@ -15,11 +15,14 @@ struct FineTuningStack {
   std::string_view targets = "all-linear";  ///< of LoRA, with + between names
   double dropout = 0;                       ///< before the adapters
   Dtype adapter = Dtype::float32;
+  Dtype adapter_of_quantized = Dtype::float32;
   /// The weights are bfloat16 and so is what is computed; else autocast surrounds the forward.
   bool pure = false;
   bool loss_in_model = true;
-  bool flattens = false;           ///< FSDP1, not FSDP2
-  bool may_tie = true;             ///< the head may be the embedding
+  bool flattens = false;  ///< FSDP1, not FSDP2
+  bool may_tie = true;    ///< the head may be the embedding
+  /// FSDP1 has a unit for each adapter beside those of blocks.
+  bool wraps_adapters = false;
   bool full_by_deepspeed = false;  ///< whole models train under ZeRO-3, on one GPU, too
   bool double_quantization = false;
   Dtype storage = Dtype::uint8;  ///< bnb_4bit_quant_storage

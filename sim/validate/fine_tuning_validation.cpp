@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/median.h"
 #include "core/base/refusal.h"
+#include "sim/planner/memory_play.h"
 #include "sim/validate/fine_tuning_scenario.h"
 
 namespace shardscope {
@@ -36,14 +37,56 @@ Summary played(const FineTuningScenario& scenario, const HardwareProfile& profil
       .summary;
 }
 
+constexpr std::int64_t enough = std::int64_t{1} << 42;  // bytes
+
+/// What the process holds beside the allocator.
+Bytes outside_of(const FineTuningScenario& scenario) {
+  Bytes bytes = scenario.profile.context_memory.value_or(Bytes{});
+  if (scenario.training.setup.world > 1)
+    bytes += scenario.profile.communicator_memory.value_or(Bytes{});
+  return bytes;
+}
+
+/// Two steps after a base that was loaded whole has given back, page by page, what its shard does
+/// not need: these programs load layer by layer. Blocks that another stream used count as free at
+/// once.
+AllocatorStatistics steps_after_loading(const FineTuningScenario& scenario) {
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  planner::MemoryPlay play({.session = setup.session,
+                            .device = eager::kernel_device(setup.session.compute_capability),
+                            .allocator = {.expandable_segments = true},
+                            .memory = Bytes{enough}});
+  eager::TrainingRun run(play.session(), scenario.model, scenario.config, setup,
+                         [](eager::SetupMoment) {});
+  play.session().empty_cache();
+  play.begin();
+  for (int step = 0; step < 2; ++step)
+    run.loop().iteration([&](eager::Moment, int) { play.catch_up(); });
+  return play.allocator().statistics();
+}
+
+void predict_sharded(const FineTuningScenario& scenario, ValidatedFineTuning& result) {
+  const AllocatorStatistics held = steps_after_loading(scenario);
+  result.assumed.emplace_back("no memory is left over from loading");
+  const Bytes reserved{held.reserved_bytes.peak};
+  const Bytes outside = outside_of(scenario);
+  result.fits = reserved + outside <= scenario.profile.memory;
+  if (result.kind == MemoryKind::allocated)
+    result.predicted = Bytes{held.allocated_bytes.peak};
+  else if (result.kind == MemoryKind::active)
+    result.predicted = Bytes{held.active_bytes.peak};
+  else
+    result.predicted = result.kind == MemoryKind::reserved ? reserved : reserved + outside;
+}
+
 void predict(const FineTuningRow& row, ValidatedFineTuning& result) {
   const FineTuningScenario scenario = fine_tuning_scenario(row);
   result.assumed = scenario.training.assumed;
+  if (scenario.loads_in_shards) return predict_sharded(scenario, result);
   Summary summary = played(scenario, scenario.profile);
   result.fits = summary.fits;
   if (!summary.fits) {
     // As much as it would take where there is enough.
-    constexpr std::int64_t enough = std::int64_t{1} << 42;
     HardwareProfile unbounded = scenario.profile;
     unbounded.memory = Bytes{enough};
     summary = played(scenario, unbounded);
