@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/on_off.h"
 #include "core/base/error.h"
 #include "core/model/read_lora_config.h"
 #include "core/model/read_quantization.h"
@@ -39,12 +40,8 @@ Dtype dtype_of_base(const FineTuningOptions& options, const std::optional<std::s
   return Dtype::bfloat16;
 }
 
-bool is_on(const std::optional<std::string>& text) {
-  if (!text || *text == "off") return false;
-  if (*text == "on") return true;
-  throw Error({.where = "--prepare-kbit",
-               .what = fmt::format("\"{}\" is none of on, off", *text),
-               .way_out = {}});
+bool prepares(const FineTuningOptions& options) {
+  return options.prepare_kbit && parse_on_off(*options.prepare_kbit, "--prepare-kbit");
 }
 
 bool is_block(const Model& model, const Module& module) {
@@ -98,7 +95,7 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
                             ? parse_quantization(*options.quantization, "--quantization")
                             : read_quantization(config);
   if (!tuning.quantization && !options.peft) {
-    if (is_on(options.prepare_kbit))
+    if (prepares(options))
       throw Error({.where = "--prepare-kbit",
                    .what = "prepares a quantised base for adapters, and there is none",
                    .way_out = "add --quantization nf4 and --peft, or leave it out"});
@@ -113,7 +110,7 @@ std::optional<eager::FineTuningSetup> fine_tuning_of(const FineTuningOptions& op
   const Dtype dtype = dtype_of_base(options, job.precision, config);
   tuning.base = std::make_shared<const Model>(with_dtype(model, dtype));
   tuning.trainable_dtype = dtype_of(options.trainable_dtype, "--trainable-dtype");
-  tuning.prepares_for_kbit = is_on(options.prepare_kbit);
+  tuning.prepares_for_kbit = prepares(options);
   if (!job.precision && !options.base_dtype)
     assumed.push_back(fmt::format("base weights loaded in {} (--base-dtype)", name_of(dtype)));
   if (tuning.quantization && tuning.quantization->kind == QuantizationKind::int8)

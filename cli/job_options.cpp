@@ -7,6 +7,7 @@
 #include <limits>
 #include <string_view>
 
+#include "cli/on_off.h"
 #include "core/base/error.h"
 #include "core/native/native_abilities.h"
 #include "core/schedule/strategy.h"
@@ -25,13 +26,6 @@ void set_size(const std::optional<std::int64_t>& option, std::string_view name,
                  .what = fmt::format("expected 1 to {}, got {}", largest_size - 1, *option)});
   }
   value = *option;
-}
-
-bool parse_on_off(std::string_view text, std::string_view where) {
-  if (text == "on") return true;
-  if (text == "off") return false;
-  throw Error(
-      {.where = std::string(where), .what = fmt::format("\"{}\" is none of on, off", text)});
 }
 
 void apply_strategy(const JobOptions& options, Strategy& strategy) {
