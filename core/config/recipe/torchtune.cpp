@@ -125,7 +125,7 @@ void read_optimizer(Keys& keys, const ConfigValue& section, Recipe::OwnLoop& loo
 }
 
 std::string precision_of(Keys& keys) {
-  const std::string dtype = keys.text("dtype", "fp32");
+  std::string dtype = keys.text("dtype", "fp32");
   if (dtype == "bf16" || dtype == "fp32") return dtype;
   throw keys.error("dtype", fmt::format("{} is not modelled", dtype), "bf16 and fp32 are");
 }

@@ -124,6 +124,10 @@ StateDict state_dict(Session&, FullySharded& sharded, Module& root) {
 StateDict get_model_state_dict(Session& s, FullySharded& sharded, Module& root,
                                const StateDictOptions& options) {
   StateDict dict = state_dict(s, sharded, root);
+  if (options.ignore_frozen_params)
+    std::erase_if(dict.entries, [](const StateDict::Entry& entry) {
+      return entry.parameter && !entry.tensor.requires_grad();
+    });
   for (StateDict::Entry& entry : dict.entries)
     entry.tensor = as_asked(s, entry.parameter, entry.tensor, options, sharded.rank() == 0);
   if (is_for_rank_0(options) && sharded.rank() != 0) dict.entries.clear();

@@ -25,6 +25,7 @@ struct StateDictOptions {
   bool full_state_dict = false;
   bool cpu_offload = false;
   bool broadcast_from_rank0 = false;
+  bool ignore_frozen_params = false;
 };
 
 /// model.state_dict(): the shards as they are.

@@ -51,8 +51,11 @@ Entries full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wante
   Entries entries;
   Module& root = run.model().module();
   if (fsdp2::FullySharded* sharded = run.model().fully_sharded()) {
-    fsdp2::StateDict dict = fsdp2::get_model_state_dict(
-        s, *sharded, root, {.full_state_dict = true, .cpu_offload = wanted.cpu_offload});
+    fsdp2::StateDict dict =
+        fsdp2::get_model_state_dict(s, *sharded, root,
+                                    {.full_state_dict = true,
+                                     .cpu_offload = wanted.cpu_offload,
+                                     .ignore_frozen_params = wanted.trainable_only});
     for (fsdp2::StateDict::Entry& entry : dict.entries)
       entries.emplace_back(entry.name, std::move(entry.tensor));
     return entries;
