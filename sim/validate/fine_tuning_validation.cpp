@@ -181,6 +181,7 @@ std::vector<MemoryStatistics> statistics_by_source(std::span<const ValidatedFine
 
 MemoryStatistics statistics_of(std::span<const ValidatedFineTuning> rows) {
   std::vector<const ValidatedFineTuning*> all;
+  all.reserve(rows.size());
   for (const ValidatedFineTuning& row : rows) all.push_back(&row);
   return statistics("", all);
 }
