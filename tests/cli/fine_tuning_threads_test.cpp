@@ -183,6 +183,20 @@ TEST(FineTuningUnits, MayBeAdapters) {
   EXPECT_EQ(run.code, 0) << run.errors;
 }
 
+// With use_orig_params off, the module of an adapter holds the flat parameter beside its weight.
+TEST(FineTuningUnits, MayBeAdaptersWithoutOriginalParameters) {
+  const Workplace place;
+  place.write("adapter_config.json", R"({"peft_type": "LORA", "r": 4, "lora_alpha": 4,
+"target_modules": ["k_proj"], "layers_to_transform": [0]})");
+  const std::string adapter = "base_model.model.model.layers.0.self_attn.k_proj.lora_";
+  place.write("units.json", "[[\"" + adapter + "A.default\"], [\"" + adapter + "B.default\"]]");
+  const Outcome run = place.run("simulate " + model() +
+                                "--batch 1 --seq 64 --cluster h100_sxm --runtime fsdp1 --world 2 "
+                                "--precision fp32 --wrap units:units.json --peft "
+                                "adapter_config.json --json");
+  EXPECT_EQ(run.code, 0) << run.errors;
+}
+
 TEST(FineTuningUnits, AreNoAdaptersOfDora) {
   const Workplace place;
   place.write("units.json", units_of_adapters());

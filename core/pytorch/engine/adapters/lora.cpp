@@ -33,7 +33,9 @@ std::shared_ptr<Module> dict_of(std::shared_ptr<Module> entry) {
 }
 
 Tensors linear_forward(Session& s, Module& me, const Arguments& arguments) {
-  const Tensor bias = me.parameters.size() > 1 ? me.parameters[1].tensor : Tensor();
+  // FSDP1 puts its flat parameter into a module that it wraps.
+  const bool has_bias = me.parameters.size() > 1 && me.parameters[1].name == "bias";
+  const Tensor bias = has_bias ? me.parameters[1].tensor : Tensor();
   return {linear(s, arguments[0], me.parameters[0].tensor, bias)};
 }
 
