@@ -275,7 +275,8 @@ class Builder {
         result_.model, {.runtime = runtime,
                         .sharding = sharding_of(row_, stack_),
                         .precision = precision,
-                        .use_original_parameters = runtime == Runtime::fsdp1 && is_lora(row_),
+                        .use_original_parameters =
+                            runtime == Runtime::fsdp1 && is_lora(row_) && !stack_.wraps_adapters,
                         .world = world,
                         .ranks_per_node = std::min(world, 8)});
     if (!stack_.pure && !shards) setup().forward_autocast = Dtype::bfloat16;
