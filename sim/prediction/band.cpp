@@ -33,6 +33,15 @@ CostGroup group_of(WorkKind kind) {
   }
 }
 
+double square(double value) { return value * value; }
+
+/// Of the sum of the squares of what moves a step.
+StepTimeBand band_of(double squares) {
+  constexpr double deviations_of_ninety_percent = 1.645;
+  const double factor = std::exp(deviations_of_ninety_percent * std::sqrt(squares));
+  return {.low_factor = 1 / factor, .high_factor = factor};
+}
+
 /// Of figures whose file states no spread.
 double usual_spread(Origin origin) {
   switch (origin) {
@@ -114,29 +123,46 @@ std::string_view name_of(CostGroup group) {
   return names[index_of(group)];
 }
 
-StepTimeBand step_time_band(const ScaledStep& step, const CostSpreads& spreads) {
+StepTimeMoves step_time_moves(const ScaledStep& step, const CostSpreads& spreads) {
   GroupValues factors;
   factors.fill(1);
   const Duration time = step(factors);
-  double squares = spreads.of_model * spreads.of_model;
+  StepTimeMoves moves{.of_model = spreads.of_model};
   for (std::size_t group = 0; group < cost_group_count; ++group) {
     if (spreads.of_group[group] <= 0) continue;
     factors[group] = 1 + spreads.of_group[group];
-    const double moves = difference(step(factors), time);
+    moves.of_group[group] = difference(step(factors), time);
     factors[group] = 1;
-    squares += moves * moves;
   }
-  constexpr double deviations_of_ninety_percent = 1.645;
-  const double factor = std::exp(deviations_of_ninety_percent * std::sqrt(squares));
-  return {.low_factor = 1 / factor, .high_factor = factor};
+  return moves;
+}
+
+StepTimeBand step_time_band(const StepTimeMoves& moves) {
+  double squares = square(moves.of_model);
+  for (const double move : moves.of_group) squares += square(move);
+  return band_of(squares);
+}
+
+StepTimeBand step_time_band(const ScaledStep& step, const CostSpreads& spreads) {
+  return step_time_band(step_time_moves(step, spreads));
+}
+
+StepTimeBand ratio_band(const StepTimeMoves& of, const StepTimeMoves& other) {
+  double squares = square(of.of_model) + square(other.of_model);
+  for (std::size_t group = 0; group < cost_group_count; ++group)
+    squares += square(other.of_group[group] - of.of_group[group]);
+  return band_of(squares);
+}
+
+StepTimeMoves step_time_moves(const Schedule& schedule, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  const StepProgram program = step_program(schedule);
+  const StepCosts costs = step_costs(schedule, program, model, profile);
+  return step_time_moves(scaled_step(schedule, program, costs, profile), spreads_of(profile));
 }
 
 StepTimeBand step_time_band(const Schedule& schedule, const HardwareProfile& profile) {
-  const CostModel model(profile);
-  const CostSpreads spreads = spreads_of(profile);
-  const StepProgram program = step_program(schedule);
-  const StepCosts costs = step_costs(schedule, program, model, profile);
-  return step_time_band(scaled_step(schedule, program, costs, profile), spreads);
+  return step_time_band(step_time_moves(schedule, profile));
 }
 
 ScaledStep scaled_step(const Schedule& schedule, const StepProgram& program, const StepCosts& costs,

@@ -52,13 +52,30 @@ struct StepTimeBand {
 /// A step's time where the costs of every group are multiplied by its factor.
 using ScaledStep = std::function<Duration(const GroupValues& factors)>;
 
-/// Moves every group by its spread, one after the other, and adds up the squares of what comes of
-/// it and of the model's own spread: sigma, relative. The factors are exp(+-1.645 sigma), which
-/// hold 90% of a log-normal distribution. Example: a group with spread 10% makes 60 of 100 ms, the
-/// model's spread is 8%: sigma = sqrt(0.06^2 + 0.08^2) = 0.1, factors 0.848 and 1.179.
+/// How much a step's time is off where the constants of a group, or the model itself, are off by
+/// one standard deviation: relative. Constants are drawn once for a machine, so that all steps on
+/// it move together; the model's own error is each step's.
+struct StepTimeMoves {
+  GroupValues of_group{};
+  double of_model = 0;
+};
+
+/// Moves every group by its spread, one after the other.
+StepTimeMoves step_time_moves(const ScaledStep& step, const CostSpreads& spreads);
+
+/// Adds up the squares of the moves: sigma. The factors are exp(+-1.645 sigma), which hold 90% of a
+/// log-normal distribution. Example: a group with spread 10% makes 60 of 100 ms, the model's spread
+/// is 8%: sigma = sqrt(0.06^2 + 0.08^2) = 0.1, factors 0.848 and 1.179.
+StepTimeBand step_time_band(const StepTimeMoves& moves);
 StepTimeBand step_time_band(const ScaledStep& step, const CostSpreads& spreads);
 
-/// The band of a schedule's repeating step on this machine.
+/// The same of how many times longer `other` takes than `of` on one machine: what moves both alike
+/// cancels. Example: products move the one by 6% and the other by 5%, the model both by 3%: sigma =
+/// sqrt(0.01^2 + 0.03^2 + 0.03^2) = 0.0436, factors 0.931 and 1.074.
+StepTimeBand ratio_band(const StepTimeMoves& of, const StepTimeMoves& other);
+
+/// Of a schedule's repeating step on this machine.
+StepTimeMoves step_time_moves(const Schedule& schedule, const HardwareProfile& profile);
 StepTimeBand step_time_band(const Schedule& schedule, const HardwareProfile& profile);
 
 /// Of a schedule's step program.

@@ -39,5 +39,36 @@ TEST(Band, NothingUncertainIsOneTime) {
   EXPECT_DOUBLE_EQ(band.high_factor, 1);
 }
 
+/// Moves of products and of the model.
+StepTimeMoves moves(double products, double of_model) {
+  StepTimeMoves result{.of_model = of_model};
+  result.of_group[index_of(CostGroup::products)] = products;
+  return result;
+}
+
+// sqrt((0.06 - 0.05)^2 + 0.03^2 + 0.03^2) = 0.04359
+TEST(RatioBand, CountsWhatMovesTheOneMoreThanTheOther) {
+  const StepTimeBand band = ratio_band(moves(0.06, 0.03), moves(0.05, 0.03));
+  EXPECT_NEAR(band.high_factor, std::exp(1.645 * 0.0435890), 1e-6);
+  EXPECT_NEAR(band.low_factor, std::exp(-1.645 * 0.0435890), 1e-6);
+}
+
+// Both wait for the same products, so that a clock that is off moves both.
+TEST(RatioBand, WhatMovesBothAlikeCancels) {
+  const StepTimeBand band = ratio_band(moves(0.2, 0), moves(0.2, 0));
+  EXPECT_DOUBLE_EQ(band.low_factor, 1);
+  EXPECT_DOUBLE_EQ(band.high_factor, 1);
+}
+
+// 60 of 100 ms by 10%: 6%.
+TEST(StepTimeMoves, AreRelativeToTheWholeStep) {
+  CostSpreads spreads{.of_model = 0.08};
+  spreads.of_group[index_of(CostGroup::products)] = 0.1;
+  const StepTimeMoves found = step_time_moves(products_then_rest, spreads);
+  EXPECT_NEAR(found.of_group[index_of(CostGroup::products)], 0.06, 1e-6);
+  EXPECT_EQ(found.of_group[index_of(CostGroup::network)], 0);
+  EXPECT_EQ(found.of_model, 0.08);
+}
+
 }  // namespace
 }  // namespace shardscope::testing
