@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "cli/html_page.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
 #include "core/base/grouped.h"
@@ -205,10 +206,6 @@ std::string import_text(const TraceReport& report) {
   return text;
 }
 
-struct Section {
-  std::string heading, text;
-};
-
 std::vector<Section> sections_of(const TraceReport& report, const Painter& painter) {
   std::vector<Section> sections;
   if (!report.ranks.empty())
@@ -235,22 +232,6 @@ std::vector<Section> sections_of(const TraceReport& report, const Painter& paint
   return sections;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text, "\n")) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string report_text(const TraceReport& report, const Painter& painter) {
@@ -264,17 +245,7 @@ std::string report_text(const TraceReport& report, const Painter& painter) {
 
 std::string report_page(const TraceReport& report, const std::string& title,
                         const std::string& figure) {
-  std::string body;
-  for (const Section& section : sections_of(report, Painter(ColorChoice::never))) {
-    body += fmt::format("<h2>{}</h2>\n<pre>{}</pre>\n", escaped(section.heading),
-                        escaped(section.text));
-  }
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n"
-      "<style>body{{font-family:sans-serif;margin:2em;color:#222}}pre{{overflow-x:auto}}"
-      "svg{{max-width:100%;height:auto}}</style></head>\n<body><h1>{0}</h1>\n{1}{2}</body></"
-      "html>\n",
-      escaped(title), figure, body);
+  return html_page(title, figure, sections_of(report, Painter(ColorChoice::never)));
 }
 
 }  // namespace shardscope
