@@ -8,6 +8,7 @@
 #include "core/native/zero_paper.h"
 #include "core/schedule/model_states.h"
 #include "sim/engine/clock_options.h"
+#include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
 #include "sim/planner/plain_step.h"
 
@@ -293,6 +294,31 @@ Bounds combined(const Choice& choice, const TrialInputs& inputs, const PlainStep
                     std::max(plain.activations + sharding.gathered + kept, states.gradients)};
 }
 
+/// From two numbers of blocks: kernels add up, and the most that activations take is, as a function
+/// of the blocks, convex, so that the line through two points is never above it.
+PlainStep extended_plain_step(const Choice& choice, const TrialInputs& inputs) {
+  const bool can_be_cut = inputs.findings != nullptr && choice.runtime != Runtime::native &&
+                          !inputs.training.fine_tuning;
+  const int blocks = can_be_cut ? inputs.findings->shallow().blocks() : 0;
+  const auto depths =
+      blocks > 0 ? depths_of(blocks, std::max(1, choice.checkpointing.every)) : std::nullopt;
+  if (!depths) return plain_step(choice, inputs);
+  const PlainStep few = plain_step(choice, with_blocks(inputs, depths->few));
+  const PlainStep more = plain_step(choice, with_blocks(inputs, depths->more));
+  return {.compute = {depths->extended(few.compute.ns, more.compute.ns, blocks)},
+          .host = {depths->extended(few.host.ns, more.host.ns, blocks)},
+          .activations = {depths->extended(few.activations.count, more.activations.count, blocks)}};
+}
+
+PlainStep known_plain_step(const Choice& choice, const TrialInputs& inputs) {
+  if (inputs.findings == nullptr) return plain_step(choice, inputs);
+  const PlainKey key = plain_key(choice);
+  if (const auto known = inputs.findings->plain(key)) return *known;
+  const PlainStep step = extended_plain_step(choice, inputs);
+  inputs.findings->keep(key, step);
+  return step;
+}
+
 /// Values of the keys that occur, computed side by side.
 template <class Key, class Value>
 class Table {
@@ -333,7 +359,7 @@ std::vector<Bounds> bounds_of(std::span<const Choice> choices, const TrialInputs
     return std::invoke_result_t<decltype(compute)>{};
   };
   plain.fill(threads, [&](std::size_t i) {
-    return or_nothing([&] { return plain_step(choices[i], inputs); });
+    return or_nothing([&] { return known_plain_step(choices[i], inputs); });
   });
   shardings.fill(threads, [&](std::size_t i) {
     return or_nothing([&] { return ShardingBounder(choices[i], inputs).bounds(); });

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "sim/planner/bounds.h"
+#include "sim/planner/estimate.h"
 #include "sim/planner/parallel.h"
 
 namespace shardscope::planner {
@@ -24,6 +25,7 @@ constexpr std::size_t batch_size = 24;
 struct Contender {
   std::size_t choice = 0;
   Trial trial;
+  bool is_estimate = false;  ///< of the trial
   std::optional<FullSimulation> full = {};
 };
 
@@ -43,9 +45,11 @@ class Search {
   SearchResult run() {
     bound();
     do {
-      explore();
+      // What was estimated too low has let others be passed over.
+      do {
+        explore();
+      } while (try_contenders());
     } while (!rehearse_places() && !result_.interrupted);
-    add_pareto();
     settle_the_rest();
     add_wanted();
     return std::move(result_);
@@ -57,6 +61,7 @@ class Search {
   bool exceeds(Bytes memory) const {
     return capacity() > Bytes{} && memory + inputs_.margin > capacity();
   }
+  bool is_too_slow(Duration time) const { return options_.slowest && time > *options_.slowest; }
 
   /// What is sought is the smallest of these.
   std::int64_t sought(Duration time, Bytes memory) const {
@@ -97,19 +102,29 @@ class Search {
     return found;
   }
 
-  /// What a choice has to reach: the last place, and the best of its own kind.
+  /// What a choice has to reach: the last place, and the best of its own kind. Where these are
+  /// estimates, a little more.
   struct Marks {
     std::optional<std::int64_t> last;
     std::map<std::size_t, std::int64_t> by_kind;
+    bool reached_by(std::int64_t value, std::size_t kind) const {
+      if (last && value > *last) return false;
+      const auto own = by_kind.find(kind);
+      return own == by_kind.end() || value <= own->second;
+    }
   };
+  std::int64_t mark_of(const Contender& contender) const {
+    const bool are_estimates = inputs_.findings != nullptr && !by_memory();
+    return scaled(sought(contender.trial), are_estimates ? 1 + estimate_slack : 1);
+  }
   Marks marks() const {
     Marks result;
     if (!options_.screen) return result;
     const std::vector<std::size_t> found = leaders();
     if (found.size() == options_.places && !found.empty())
-      result.last = sought(contenders_[found.back()].trial);
+      result.last = mark_of(contenders_[found.back()]);
     for (const Contender& contender : contenders_)
-      result.by_kind.try_emplace(kinds_[contender.choice], sought(contender.trial));
+      result.by_kind.try_emplace(kinds_[contender.choice], mark_of(contender));
     return result;
   }
 
@@ -118,7 +133,10 @@ class Search {
     while (true) {
       const std::vector<std::size_t> batch = next_batch();
       if (batch.empty()) return;
-      try_batch(batch);
+      try_batch(batch, [&](std::size_t choice) {
+        std::optional<Contender> contender = estimate(choice);
+        return contender ? std::move(*contender) : tried(choice);
+      });
       report();
       if (options_.stop.stop_requested()) {
         result_.interrupted = true;
@@ -134,11 +152,12 @@ class Search {
       if (settled_[choice]) continue;
       const Bounds& bounds = bounds_[choice];
       if (to_reach.last && sought(bounds) > *to_reach.last) break;
-      const auto own = to_reach.by_kind.find(kinds_[choice]);
-      if (own != to_reach.by_kind.end() && sought(bounds) > own->second) continue;
+      if (!to_reach.reached_by(sought(bounds), kinds_[choice])) continue;
       settled_[choice] = true;
       if (exceeds(bounds.memory))
         lose(choice, Reason::out_of_memory, bounds.time, bounds.memory);
+      else if (is_too_slow(bounds.time))
+        lose(choice, Reason::too_slow, bounds.time, bounds.memory);
       else
         batch.push_back(choice);
       if (batch.size() == batch_size) break;
@@ -146,13 +165,41 @@ class Search {
     return batch;
   }
 
-  /// What a stop comes before is not tried, and stays unsettled.
-  void try_batch(const std::vector<std::size_t>& batch) {
-    std::vector<std::optional<Trial>> trials(batch.size());
+  static std::int64_t scaled(std::int64_t value, double factor) {
+    return static_cast<std::int64_t>(static_cast<double>(value) * factor);
+  }
+  bool is_out(const Trial& trial, double factor) const {
+    return exceeds({scaled(trial.needed().count, factor)}) ||
+           is_too_slow({scaled(trial.time.span.ns, factor)});
+  }
+
+  /// An estimate, where there is one that says enough: not of memory, unless it does not fit by
+  /// far.
+  std::optional<Contender> estimate(std::size_t choice) const {
+    if (!options_.screen || by_memory()) return std::nullopt;
+    auto trial = estimated(choices_[choice], inputs_, options_.stop);
+    if (trial && is_out(*trial, 1 + estimate_slack)) {
+      trial = estimated(choices_[choice], inputs_, options_.stop, settled_periods);
+      if (trial && is_out(*trial, 1 + estimate_slack) && !is_out(*trial, 1 - estimate_slack))
+        return std::nullopt;
+    }
+    if (!trial) return std::nullopt;
+    return Contender{.choice = choice, .trial = *trial, .is_estimate = true};
+  }
+
+  Contender tried(std::size_t choice) const {
+    return {.choice = choice, .trial = try_out(choices_[choice], inputs_, options_.stop)};
+  }
+
+  /// `work` makes a contender of a choice. What a stop comes before is not tried, and stays
+  /// unsettled.
+  template <class Work>
+  void try_batch(const std::vector<std::size_t>& batch, const Work& work) {
+    std::vector<std::optional<Contender>> contenders(batch.size());
     for_each_index(batch.size(), options_.threads, [&](std::size_t i) {
       if (options_.stop.stop_requested()) return;
       try {
-        trials[i] = try_out(choices_[batch[i]], inputs_, options_.stop);
+        contenders[i] = work(batch[i]);
       } catch (const Error& error) {
         if (error.code() == ExitCode::interrupted) return;
         outcomes_[batch[i]].reason = Reason::refused;
@@ -161,24 +208,55 @@ class Search {
     });
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const bool is_refused = outcomes_[batch[i]].reason == Reason::refused;
-      if (trials[i]) enter(batch[i], *trials[i]);
-      settled_[batch[i]] = trials[i] || is_refused;
-      if (settled_[batch[i]]) ++result_.simulated;
+      if (contenders[i]) enter(std::move(*contenders[i]));
+      settled_[batch[i]] = contenders[i] || is_refused;
+      if (settled_[batch[i]]) simulated_.insert(batch[i]);
     }
+    result_.simulated = simulated_.size();
   }
 
-  void enter(std::size_t choice, const Trial& trial) {
-    if (exceeds(trial.needed()))
-      return lose(choice, Reason::out_of_memory, trial.time.span, trial.needed());
-    const Contender contender{.choice = choice, .trial = trial};
+  /// Tries out estimated ones that may come to a place, until none is left. Whether there were any.
+  bool try_contenders() {
+    bool are_any = false;
+    while (!options_.stop.stop_requested()) {
+      const Marks to_reach = marks();
+      std::vector<std::size_t> batch;
+      for (const Contender& contender : contenders_)
+        if (contender.is_estimate &&
+            to_reach.reached_by(sought(contender.trial), kinds_[contender.choice]))
+          batch.push_back(contender.choice);
+      if (batch.empty()) return are_any;
+      are_any = true;
+      if (batch.size() > batch_size) batch.resize(batch_size);
+      const std::set<std::size_t> again(batch.begin(), batch.end());
+      std::erase_if(contenders_, [&](const Contender& c) { return again.contains(c.choice); });
+      try_batch(batch, [&](std::size_t choice) { return tried(choice); });
+      report();
+    }
+    result_.interrupted = true;
+    return false;
+  }
+
+  void enter(Contender contender) {
+    const Trial& trial = contender.trial;
+    const auto lost = [&](Reason reason) {
+      lose(contender.choice, reason, trial.time.span, trial.needed(), contender.is_estimate);
+    };
+    if (exceeds(trial.needed())) return lost(Reason::out_of_memory);
+    if (is_too_slow(trial.time.span)) return lost(Reason::too_slow);
     const auto place = std::upper_bound(
         contenders_.begin(), contenders_.end(), contender,
         [&](const Contender& a, const Contender& b) { return order_of(a) < order_of(b); });
-    contenders_.insert(place, contender);
+    contenders_.insert(place, std::move(contender));
   }
 
-  void lose(std::size_t choice, Reason reason, Duration time, Bytes memory) {
-    outcomes_[choice] = {.choice = choice, .reason = reason, .time = time, .memory = memory};
+  void lose(std::size_t choice, Reason reason, Duration time, Bytes memory,
+            bool is_estimate = false) {
+    outcomes_[choice] = {.choice = choice,
+                         .reason = reason,
+                         .time = time,
+                         .memory = memory,
+                         .is_estimate = is_estimate};
   }
 
   /// Plays the places with the allocator: whether all of them fit. Those that do not are out. Of a
@@ -210,7 +288,7 @@ class Search {
     }
     for (const Contender& contender : contenders_)
       lose(contender.choice, by_memory() ? Reason::larger : Reason::slower,
-           contender.trial.time.span, contender.trial.needed());
+           contender.trial.time.span, contender.trial.needed(), contender.is_estimate);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       if (!settled_[i] && !result_.interrupted) settle_bounded(i);
       if (!ranked[i]) result_.others.push_back(std::move(outcomes_[i]));
@@ -219,7 +297,9 @@ class Search {
 
   void settle_bounded(std::size_t choice) {
     const Bounds& bounds = bounds_[choice];
-    const Reason reason = exceeds(bounds.memory) ? Reason::out_of_memory : Reason::bounded;
+    const Reason reason = exceeds(bounds.memory)     ? Reason::out_of_memory
+                          : is_too_slow(bounds.time) ? Reason::too_slow
+                                                     : Reason::bounded;
     lose(choice, reason, bounds.time, bounds.memory);
   }
 
@@ -234,26 +314,15 @@ class Search {
     }
   }
 
-  void add_pareto() {
-    std::vector<Outcome> by_time;
-    for (const Contender& contender : contenders_)
-      by_time.push_back({.choice = contender.choice,
-                         .reason = Reason::slower,
-                         .time = contender.trial.time.span,
-                         .memory = contender.trial.needed()});
-    std::sort(by_time.begin(), by_time.end(), [](const Outcome& a, const Outcome& b) {
-      return std::tuple(a.time, a.memory, a.choice) < std::tuple(b.time, b.memory, b.choice);
-    });
-    for (Outcome& outcome : by_time)
-      if (result_.pareto.empty() || outcome.memory < result_.pareto.back().memory)
-        result_.pareto.push_back(std::move(outcome));
-  }
-
   void report() const {
     if (!options_.on_progress) return;
-    Progress progress{.choices = choices_.size(), .simulated = result_.simulated, .best = {}};
+    Progress progress{
+        .choices = choices_.size(), .simulated = result_.simulated, .best = {}, .best_text = {}};
     progress.settled = static_cast<std::size_t>(std::ranges::count(settled_, true));
-    if (!contenders_.empty()) progress.best = contenders_.front().trial.time.span;
+    if (!contenders_.empty()) {
+      progress.best = contenders_.front().trial.time.span;
+      progress.best_text = text_of(choices_[contenders_.front().choice]);
+    }
     options_.on_progress(progress);
   }
 
@@ -265,6 +334,7 @@ class Search {
   std::vector<std::size_t> order_;     // of choices, the most promising first
   std::vector<Contender> contenders_;  // best first
   std::vector<Outcome> outcomes_;      // by choice
+  std::set<std::size_t> simulated_;    // choices, with some or all of their blocks
   std::vector<bool> settled_;          // by choice: tried out, or known to need too much memory
   SearchResult result_;
 };
@@ -276,33 +346,45 @@ std::string_view name_of(Objective objective) {
   return names[static_cast<std::size_t>(objective)];
 }
 
+std::string_view name_of(Reason reason) {
+  constexpr std::string_view names[] = {"slower",        "too_slow", "bounded",    "larger",
+                                        "out_of_memory", "refused",  "not_reached"};
+  return names[static_cast<std::size_t>(reason)];
+}
+
 SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options) {
   return Search(choices, inputs, options).run();
 }
 
-std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last) {
-  const std::string time = rounded_text(outcome.time);
+std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last,
+                std::string_view slowest) {
+  const std::string about = outcome.is_estimate ? "about " : "";
+  const std::string time = about + rounded_text(outcome.time);
   const std::string against =
       last ? fmt::format("; the last place takes {}", rounded_text(*last)) : "";
   switch (outcome.reason) {
     case Reason::slower:
       // What has not come to a place was tried out without the allocator, whose retries take time.
-      return fmt::format("takes {}{} a step{}", last && outcome.time <= *last ? "at least " : "",
+      return fmt::format("takes {}{} a step{}",
+                         last && outcome.time <= *last && !outcome.is_estimate ? "at least " : "",
                          time, against);
+    case Reason::too_slow:
+      return fmt::format("too slow: takes {} or more a step of the {} allowed", time, slowest);
     case Reason::bounded:
       return fmt::format("takes at least {} a step{}", time, against);
     case Reason::larger:
-      return fmt::format("needs {}", rounded_text(outcome.memory));
+      return fmt::format("needs {}{}", about, rounded_text(outcome.memory));
     case Reason::out_of_memory:
       if (outcome.memory <= inputs.profile.memory)
-        return fmt::format("tight: needs {} of {}, and {} should stay free (--margin)",
+        return fmt::format("tight: needs {}{} of {}, and {} should stay free (--margin)", about,
                            rounded_text(outcome.memory), rounded_text(inputs.profile.memory),
                            rounded_text(inputs.margin));
       // What a run holds when it fails says little of what it needs.
       if (outcome.memory.count / 50 < (outcome.memory - inputs.profile.memory).count)
-        return fmt::format("out of memory: needs at least {} of the {} there are",
-                           rounded_text(outcome.memory), rounded_text(inputs.profile.memory));
+        return fmt::format("out of memory: needs {} {} of the {} there are",
+                           outcome.is_estimate ? "about" : "at least", rounded_text(outcome.memory),
+                           rounded_text(inputs.profile.memory));
       return fmt::format("out of memory: the {} there are do not suffice",
                          rounded_text(inputs.profile.memory));
     case Reason::refused:

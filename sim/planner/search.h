@@ -25,6 +25,7 @@ struct Progress {
   std::size_t settled = 0;  ///< simulated, or known not to be among the best
   std::size_t simulated = 0;
   std::optional<Duration> best;  ///< step time of the best that fits, so far
+  std::string best_text;         ///< "fsdp2 full_shard, batch 4, bf16_mixed"
 };
 
 struct SearchOptions {
@@ -32,8 +33,9 @@ struct SearchOptions {
   std::size_t places = 10;  ///< ranked and rehearsed with the allocator
   /// A place is the best of its kind. Empty: every choice is a kind of its own.
   std::function<std::string(const Choice&)> kind = {};
-  unsigned threads = 0;  ///< 0: all cores. The result does not depend on it
-  bool screen = true;    ///< false: every choice is simulated
+  unsigned threads = 0;                  ///< 0: all cores. The result does not depend on it
+  bool screen = true;                    ///< false: every choice is simulated
+  std::optional<Duration> slowest = {};  ///< step time that a place may have; none: any
   /// Choices whose figures are wanted whatever their place, by index.
   std::vector<std::size_t> wanted = {};
   /// Called by the searching thread now and then.
@@ -44,6 +46,7 @@ struct SearchOptions {
 /// Why a choice is not ranked.
 enum class Reason : std::uint8_t {
   slower,         ///< simulated: takes `time`
+  too_slow,       ///< takes `time` or more, by which the longest step allowed is exceeded
   bounded,        ///< cannot be faster than `time`, and the last place is
   larger,         ///< simulated, by memory: needs `memory`
   out_of_memory,  ///< needs `memory` or more, by which the device is exceeded
@@ -55,10 +58,15 @@ enum class Reason : std::uint8_t {
 struct Outcome {
   std::size_t choice = 0;  ///< index into the choices that were given
   Reason reason = Reason::not_reached;
-  Duration time;     ///< of a step, simulated or a lower bound of it; 0: not known
-  Bytes memory;      ///< with what lies outside, simulated or a lower bound; 0: not known
+  Duration time;  ///< of a step, simulated or a lower bound of it; 0: not known
+  Bytes memory;   ///< with what lies outside, simulated or a lower bound; 0: not known
+  /// Time and memory follow from simulations with fewer blocks (sim/planner/estimate.h).
+  bool is_estimate = false;
   std::string text;  ///< of a refusal
 };
+
+/// "slower", "out_of_memory", ...
+std::string_view name_of(Reason reason);
 
 struct Ranked {
   std::size_t choice = 0;
@@ -70,17 +78,20 @@ struct SearchResult {
   std::vector<Ranked> ranked;   ///< best first, at most `places`; all of them fit
   std::vector<Ranked> wanted;   ///< in order of SearchOptions::wanted, but for the refused
   std::vector<Outcome> others;  ///< by index of the choice
-  std::vector<Outcome> pareto;  ///< of what was simulated and fits: by time, none dominated
   std::size_t simulated = 0;
   bool interrupted = false;
 };
 
-/// Ranks `choices`, of which those that need more memory than the device has are left out.
+/// Ranks `choices`, of which those that need more memory than the device has are left out. Where
+/// the inputs have findings, choices are estimated, and those tried out with all blocks that may
+/// come to a place by an estimate that is off by `estimate_slack`.
 SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options);
 
 /// One line on why a choice is not ranked. `last` is the step time of the last place, if there is
 /// one. "out of memory: needs at least 91.4 GiB of the 79.1 GiB there are".
-std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last);
+/// `slowest`: of a step that is allowed, "500 ms (--deadline 2)".
+std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last,
+                std::string_view slowest = {});
 
 }  // namespace shardscope::planner

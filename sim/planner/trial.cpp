@@ -10,6 +10,7 @@
 #include "sim/allocator/block_sizes.h"
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_rows.h"
+#include "sim/planner/estimate.h"
 #include "sim/prediction/outside_memory.h"
 
 namespace shardscope::planner {
@@ -35,10 +36,14 @@ Schedule native(const Choice& choice, const TrialInputs& inputs) {
 }
 
 /// Most runtimes repeat their second step; DDP builds its buckets anew in it, and ZeRO-3 goes by
-/// the order of modules that it has seen twice.
-Steps trial_steps(Runtime runtime) {
+/// the order of modules that it has seen in two micro-batches.
+Steps trial_steps(const Choice& choice) {
   static constexpr std::array soon{"1", "steady"};
-  const bool settles_later = runtime == Runtime::ddp || runtime == Runtime::deepspeed;
+  const bool is_zero3 =
+      choice.runtime == Runtime::deepspeed && (choice.sharding == ShardingStrategy::full_shard ||
+                                               choice.sharding == ShardingStrategy::hybrid_shard);
+  const bool settles_later =
+      choice.runtime == Runtime::ddp || (is_zero3 && choice.micro_batches == 1);
   return settles_later ? Steps(eager::training_steps) : Steps(soon);
 }
 
@@ -102,12 +107,16 @@ Bytes allocated_peak(const Schedule& schedule) {
 }
 
 Trial try_out(const Choice& choice, const TrialInputs& inputs, const std::stop_token& stop) {
+  if (inputs.findings != nullptr)
+    if (const auto known = inputs.findings->trial(choice)) return *known;
   const Choice recorded = told(choice);
-  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(choice.runtime), stop);
+  const Schedule schedule = schedule_of(recorded, inputs, trial_steps(recorded), stop);
   const bool has_all = recorded.micro_batches == choice.micro_batches;
-  return {.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
-          .allocated = allocated_peak(schedule),
-          .outside = outside_of(schedule, inputs)};
+  const Trial trial{.time = time_of(schedule, inputs, has_all ? 0 : choice.micro_batches),
+                    .allocated = allocated_peak(schedule),
+                    .outside = outside_of(schedule, inputs)};
+  if (inputs.findings != nullptr) inputs.findings->keep(choice, trial);
+  return trial;
 }
 
 FullSimulation simulate_fully(const Choice& choice, const TrialInputs& inputs) {

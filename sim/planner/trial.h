@@ -17,6 +17,8 @@
 
 namespace shardscope::planner {
 
+class Findings;
+
 /// What all trials have in common. Everything must outlive them.
 struct TrialInputs {
   const Model& model;
@@ -27,6 +29,7 @@ struct TrialInputs {
   const Target& native_target;       ///< what the native runtime's device asks of its schedules
   AllocatorSettings allocator = {};  ///< of PyTorch's runtimes
   Bytes margin = {};                 ///< of a device's memory that has to stay free
+  Findings* findings = nullptr;  ///< shared by searches over the same inputs; none: no estimates
 };
 
 /// The choice under its runtime of PyTorch. Throws as `training_setup` does.

@@ -5,6 +5,7 @@ namespace shardscope::planner {
 Basis::Basis(const Inputs& of)
     : inputs(of),
       costs(of.profile),
+      findings(of.model, of.config),
       trials{.model = of.model,
              .config = of.config,
              .training = of.question.training,
@@ -12,6 +13,7 @@ Basis::Basis(const Inputs& of)
              .costs = costs,
              .native_target = of.native_target,
              .allocator = of.allocator,
-             .margin = of.margin.value_or(Bytes{})} {}
+             .margin = of.margin.value_or(Bytes{}),
+             .findings = &findings} {}
 
 }  // namespace shardscope::planner

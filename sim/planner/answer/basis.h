@@ -6,6 +6,7 @@
 
 #include "sim/cost/cost_model.h"
 #include "sim/planner/answer/inputs.h"
+#include "sim/planner/estimate.h"
 #include "sim/planner/search.h"
 #include "sim/planner/trial.h"
 
@@ -19,6 +20,7 @@ struct Basis {
 
   const Inputs& inputs;
   const CostModel costs;
+  mutable Findings findings;
   const TrialInputs trials;
 };
 

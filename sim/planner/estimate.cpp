@@ -1,0 +1,110 @@
+#include "sim/planner/estimate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "core/pytorch/runtimes/training/requested_setup.h"
+
+namespace shardscope::planner {
+namespace {
+
+bool repeats_with_blocks(Runtime runtime) {
+  return runtime == Runtime::fsdp1 || runtime == Runtime::fsdp2 || runtime == Runtime::ddp;
+}
+
+template <class Combine>
+Trial combined(const Trial& a, const Trial& b, const Combine& combine) {
+  const auto part = [&](Duration Accounting::*member) {
+    return Duration{combine((a.time.*member).ns, (b.time.*member).ns)};
+  };
+  Trial result{.time = {.span = part(&Accounting::span),
+                        .compute = part(&Accounting::compute),
+                        .exposed_communication = part(&Accounting::exposed_communication),
+                        .exposed_copy = part(&Accounting::exposed_copy),
+                        .idle = part(&Accounting::idle),
+                        .communication = part(&Accounting::communication),
+                        .overlap = part(&Accounting::overlap)},
+               .allocated = {combine(a.allocated.count, b.allocated.count)},
+               .outside = b.outside};
+  return result;
+}
+
+/// Trials of the model with fewer blocks, each done once.
+class ShallowTrials {
+ public:
+  ShallowTrials(const TrialInputs& inputs, const std::stop_token& stop)
+      : inputs_(inputs), stop_(stop) {}
+
+  Trial of(const Choice& choice, int blocks) const {
+    if (const auto known = inputs_.findings->trial(choice, blocks)) return *known;
+    const Trial trial = try_out(choice, with_blocks(inputs_, blocks), stop_);
+    inputs_.findings->keep(choice, trial, blocks);
+    return trial;
+  }
+
+  Trial extended(const Choice& choice, const Depths& depths, int blocks) const {
+    return combined(
+        of(choice, depths.few), of(choice, depths.more),
+        [&](std::int64_t few, std::int64_t more) { return depths.extended(few, more, blocks); });
+  }
+
+ private:
+  const TrialInputs& inputs_;
+  const std::stop_token& stop_;
+};
+
+/// Blocks between those that are checkpointed are many.
+bool is_sparse(const eager::CheckpointChoice& checkpointing) { return checkpointing.every > 2; }
+
+}  // namespace
+
+std::string Findings::key_of(const Choice& choice, int blocks) {
+  return fmt::format("{}; {} x {}; {}", text_of(choice), choice.mesh.replicate, choice.mesh.shard,
+                     blocks);
+}
+
+TrialInputs with_blocks(const TrialInputs& inputs, int blocks) {
+  const ShallowModels::Cut& cut = inputs.findings->shallow().with(blocks);
+  return {.model = cut.model,
+          .config = cut.config,
+          .training = inputs.training,
+          .profile = inputs.profile,
+          .costs = inputs.costs,
+          .native_target = inputs.native_target,
+          .allocator = inputs.allocator,
+          .margin = inputs.margin};
+}
+
+std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
+                               const std::stop_token& stop, int periods) {
+  if (inputs.findings == nullptr || choice.runtime == Runtime::native) return std::nullopt;
+  const int blocks = inputs.findings->shallow().blocks();
+  if (blocks == 0 || inputs.training.fine_tuning) return std::nullopt;
+  // What FSDP1 keeps of one unit is highest at other places in few blocks than in many.
+  if (choice.blocks_per_unit == 0 && choice.runtime == Runtime::fsdp1) return std::nullopt;
+  Choice base = choice;
+  if (is_sparse(choice.checkpointing)) base.checkpointing = {};
+  const int period =
+      std::lcm(std::max(1, choice.blocks_per_unit), std::max(1, base.checkpointing.every));
+  const auto depths = depths_of(blocks, period, periods);
+  const bool repeats = repeats_with_blocks(choice.runtime);
+  if (!depths || (base == choice && !repeats)) return std::nullopt;
+  const ShallowTrials trials(inputs, stop);
+  const Trial estimate =
+      repeats ? trials.extended(base, *depths, blocks) : try_out(base, inputs, stop);
+  if (base == choice) return estimate;
+  // With as many blocks the first one is checkpointed alone.
+  Choice one = choice;
+  one.checkpointing.every = depths->more;
+  const Trial without = trials.of(base, depths->more), with = trials.of(one, depths->more);
+  const auto times = static_cast<std::int64_t>(
+      eager::checkpointing_of(inputs.model, choice.checkpointing).modules.size());
+  const Trial added =
+      combined(without, with, [&](std::int64_t w, std::int64_t v) { return times * (v - w); });
+  return combined(estimate, added, std::plus<std::int64_t>());
+}
+
+}  // namespace shardscope::planner

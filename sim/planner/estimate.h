@@ -1,0 +1,76 @@
+// What trials of choices are expected to say, from trials of the same choices with fewer blocks;
+// and what was found out of choices, for the next search over them.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "sim/planner/plain_step.h"
+#include "sim/planner/shallow.h"
+#include "sim/planner/trial.h"
+
+namespace shardscope::planner {
+
+/// Of one model, machine and training: searches that differ in nothing but the device's memory
+/// share it. Safe to use from several threads.
+class Findings {
+ public:
+  Findings(const Model& model, const JsonValue& config) : shallow_(model, config) {}
+
+  const ShallowModels& shallow() const { return shallow_; }
+
+  /// `blocks`: that the model was cut to; 0: not cut.
+  std::optional<Trial> trial(const Choice& choice, int blocks = 0) const {
+    return found(trials_, key_of(choice, blocks));
+  }
+  void keep(const Choice& choice, const Trial& trial, int blocks = 0) {
+    keep(trials_, key_of(choice, blocks), trial);
+  }
+  std::optional<PlainStep> plain(const PlainKey& key) const { return found(plain_, key); }
+  void keep(const PlainKey& key, const PlainStep& step) { keep(plain_, key, step); }
+
+ private:
+  /// With the mesh, which the text has of hybrids alone.
+  static std::string key_of(const Choice& choice, int blocks);
+
+  template <class Key, class Value>
+  std::optional<Value> found(const std::map<Key, Value>& values, const Key& key) const {
+    const std::scoped_lock lock(mutex_);
+    const auto at = values.find(key);
+    return at == values.end() ? std::nullopt : std::optional(at->second);
+  }
+  template <class Key, class Value>
+  void keep(std::map<Key, Value>& values, const Key& key, const Value& value) {
+    const std::scoped_lock lock(mutex_);
+    values.insert_or_assign(key, value);
+  }
+
+  ShallowModels shallow_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Trial> trials_;
+  std::map<PlainKey, PlainStep> plain_;
+};
+
+/// By how much an estimated time may be above the trial's without misleading a search. It may be
+/// far below, where a few blocks wait for other things than many do.
+inline constexpr double estimate_slack = 0.005;
+
+/// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
+/// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not
+/// alike, or the runtime's program does not repeat with them: the native one's own schedule,
+/// FSDP1's one unit. DeepSpeed's buckets do not repeat either: of what it checkpoints the rest is
+/// tried out whole. `periods`: as depths_of's.
+std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
+                               const std::stop_token& stop = {}, int periods = 1);
+
+/// From so many units on a runtime has gathered as many at once as it will: the memory of fewer
+/// grows faster than that of more.
+inline constexpr int settled_periods = 4;
+
+/// The inputs with a model of so many blocks.
+TrialInputs with_blocks(const TrialInputs& inputs, int blocks);
+
+}  // namespace shardscope::planner

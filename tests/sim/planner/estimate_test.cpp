@@ -1,0 +1,142 @@
+// Trials of a model with fewer blocks against those of the whole model.
+#include "sim/planner/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/model/huggingface.h"
+#include "sim/planner/answer/basis.h"
+#include "sim/planner/bounds.h"
+#include "tests/sim/planner/answer/tiny_plan.h"
+
+namespace shardscope::planner {
+namespace {
+
+constexpr std::string_view deep_llama = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
+  "hidden_size": 256, "intermediate_size": 768, "max_position_embeddings": 512,
+  "num_attention_heads": 4, "num_hidden_layers": 16, "num_key_value_heads": 2,
+  "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "use_cache": false, "vocab_size": 4096})";
+
+class Estimate : public ::testing::Test {
+ protected:
+  static Inputs deep_plan() {
+    Inputs inputs = tiny_plan();
+    inputs.config = JsonValue::parse(deep_llama, "config.json");
+    inputs.model = model_of_config(inputs.config);
+    inputs.question.runtimes = {Runtime::fsdp1, Runtime::fsdp2, Runtime::ddp, Runtime::deepspeed};
+    inputs.question.tokens_per_batch = 4 * 4 * 64;
+    return inputs;
+  }
+  std::vector<Choice> choices() const {
+    std::vector<Choice> all = choices_of(inputs_, 4).choices;
+    std::erase_if(all, [](const Choice& choice) { return choice.offload != Offload::none; });
+    return all;
+  }
+
+  Inputs inputs_ = deep_plan();
+  Basis basis_{inputs_};
+};
+
+TEST(Depths, AreTwoThatRepeat) {
+  EXPECT_EQ(depths_of(32, 1)->few, 2);
+  EXPECT_EQ(depths_of(32, 1)->more, 3);
+  EXPECT_EQ(depths_of(32, 4)->few, 4);
+  EXPECT_EQ(depths_of(32, 4)->more, 8);
+  // Of 30 blocks in fours two are over: 6 and 10 have two over, too.
+  EXPECT_EQ(depths_of(30, 4)->few, 6);
+  EXPECT_EQ(depths_of(30, 4)->more, 10);
+  EXPECT_FALSE(depths_of(32, 8));  // 8 and 16 blocks are too many
+  EXPECT_FALSE(depths_of(4, 1));
+}
+
+// 10 at 2 blocks and 13 at 3: 3 for each, 100 at 32.
+TEST(Depths, ExtendALine) { EXPECT_EQ((Depths{2, 3}.extended(10, 13, 32)), 100); }
+
+// Links so slow that few blocks hide what many do not: estimates are low, and not high.
+TEST_F(Estimate, OfNoChoiceIsHigherThanItsSlackAllows) {
+  int estimates = 0;
+  const std::vector<Choice> all = choices();
+  for (std::size_t i = 0; i < all.size(); i += 7) {
+    const auto trial = estimated(all[i], basis_.trials);
+    if (!trial) continue;
+    const Trial whole = try_out(all[i], basis_.trials);
+    EXPECT_LE(trial->time.span.seconds(), whole.time.span.seconds() * (1 + estimate_slack))
+        << text_of(all[i]);
+    ++estimates;
+    const auto settled = estimated(all[i], basis_.trials, {}, settled_periods);
+    if (!settled) continue;
+    EXPECT_LE(static_cast<double>(settled->needed().count),
+              static_cast<double>(whole.needed().count) * (1 + estimate_slack))
+        << text_of(all[i]);
+  }
+  EXPECT_GT(estimates, 20);
+}
+
+TEST_F(Estimate, LeadsToTheSamePlaces) {
+  const TrialInputs& without = basis_.trials;
+  std::vector<Choice> some;
+  const std::vector<Choice> all = choices();
+  for (std::size_t i = 0; i < all.size(); i += 5) some.push_back(all[i]);
+  const TrialInputs alone{.model = without.model,
+                          .config = without.config,
+                          .training = without.training,
+                          .profile = without.profile,
+                          .costs = without.costs,
+                          .native_target = without.native_target,
+                          .allocator = without.allocator};
+  const SearchResult by_estimates = search(some, basis_.trials, {.places = 5});
+  const SearchResult whole = search(some, alone, {.places = 5});
+  ASSERT_EQ(by_estimates.ranked.size(), whole.ranked.size());
+  for (std::size_t i = 0; i < whole.ranked.size(); ++i)
+    EXPECT_EQ(by_estimates.ranked[i].choice, whole.ranked[i].choice);
+}
+
+TEST_F(Estimate, BoundsFromFewerBlocksAreNoHigherThanTrials) {
+  const std::vector<Choice> all = choices();
+  const std::vector<Bounds> bounds = bounds_of(all, basis_.trials, 0);
+  for (std::size_t i = 0; i < all.size(); i += 11) {
+    const Trial whole = try_out(all[i], basis_.trials);
+    EXPECT_LE(bounds[i].time, whole.time.span) << text_of(all[i]);
+    EXPECT_LE(bounds[i].memory, whole.needed()) << text_of(all[i]);
+  }
+}
+
+TEST_F(Estimate, IsNoneWhereBlocksDoNotRepeat) {
+  Choice choice = tiny_choice();
+  EXPECT_TRUE(estimated(choice, basis_.trials));
+  choice.runtime = Runtime::fsdp1;
+  choice.blocks_per_unit = 0;
+  EXPECT_FALSE(estimated(choice, basis_.trials));
+  choice = tiny_choice();
+  choice.runtime = Runtime::deepspeed;
+  EXPECT_FALSE(estimated(choice, basis_.trials));
+}
+
+TEST(ShallowModels, HaveTheFirstBlocks) {
+  const Inputs inputs = tiny_plan();
+  const ShallowModels models(inputs.model, inputs.config);
+  ASSERT_EQ(models.blocks(), 3);
+  const Model& two = models.with(2).model;
+  const Model expected = model_of_config(models.with(2).config);
+  ASSERT_EQ(two.parameters.size(), expected.parameters.size());
+  for (std::size_t i = 0; i < two.parameters.size(); ++i) {
+    EXPECT_EQ(two.parameters[i].name, expected.parameters[i].name);
+    EXPECT_EQ(two.parameters[i].shape, expected.parameters[i].shape);
+  }
+  EXPECT_EQ(two.modules, expected.modules);
+  EXPECT_EQ(two.buffers, expected.buffers);
+}
+
+TEST(ShallowModels, AreNoneWhereLayersDiffer) {
+  Inputs inputs = tiny_plan();
+  std::string text = inputs.config.dump();
+  text.insert(text.size() - 1,
+              R"(,"layer_types":["full_attention","sliding_attention","full_attention"])");
+  EXPECT_EQ(ShallowModels(inputs.model, JsonValue::parse(text, "config.json")).blocks(), 0);
+}
+
+}  // namespace
+}  // namespace shardscope::planner
