@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "backend/train/stop_request.h"
+#include "cli/html_page.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
 #include "cli/plan_text.h"
@@ -25,8 +26,10 @@ namespace shardscope {
 namespace {
 
 std::string progress_text(const planner::Progress& progress) {
-  const std::string best =
-      progress.best ? fmt::format(", best so far {} a step", rounded_text(*progress.best)) : "";
+  const std::string best = progress.best
+                               ? fmt::format(", best so far {} a step: {}",
+                                             rounded_text(*progress.best), progress.best_text)
+                               : "";
   return fmt::format("{} of {} ways settled, {} simulated{}", progress.settled, progress.choices,
                      progress.simulated, best);
 }
@@ -49,19 +52,30 @@ class StopOnInterrupt {
   std::jthread watcher_;
 };
 
-/// The answer, the chosen file and the picture.
+std::string plan_page(const planner::Answer& answer, const planner::Inputs& inputs,
+                      const std::string& title, const std::string& figure) {
+  std::vector<Section> sections{{"Answer", plan_text(answer, inputs, Painter(ColorChoice::never))}};
+  if (answer.written) sections.push_back({answer.written->file, answer.written->text});
+  return html_page(title, figure, sections);
+}
+
+/// The answer as text, table and page, the chosen file and the picture.
 void leave_in(const std::filesystem::path& folder, const planner::Answer& answer,
               const planner::Inputs& inputs, const std::string& json) {
   create_folder(folder);
   write_atomically(folder / "plan.json", json + "\n");
-  if (!answer.written) return;
-  write_atomically(folder / answer.written->file, answer.written->text);
-  create_folder(folder / "figures");
+  write_atomically(folder / "plan.csv", planner::ways_csv(answer.ways));
   const std::string title =
       fmt::format("{} on {} ranks of {}, {} tokens a step", inputs.model.class_name,
                   inputs.question.world, inputs.profile.name, inputs.question.tokens_per_batch);
-  write_atomically(folder / "figures" / "plan.svg",
-                   pareto_figure(planner::pareto_points(answer), inputs.profile.memory, title));
+  std::string figure;
+  if (answer.written) {
+    write_atomically(folder / answer.written->file, answer.written->text);
+    create_folder(folder / "figures");
+    figure = pareto_figure(planner::pareto_points(answer), inputs.profile.memory, title);
+    write_atomically(folder / "figures" / "plan.svg", figure);
+  }
+  write_atomically(folder / "plan.html", plan_page(answer, inputs, title, figure));
 }
 
 ExitCode code_of(const planner::Answer& answer) {

@@ -34,6 +34,17 @@ std::vector<Runtime> runtimes_of(const PlanOptions& options, const HardwareProfi
   return {Runtime::ddp, Runtime::fsdp2, Runtime::fsdp1, Runtime::deepspeed};
 }
 
+HardwareProfile profile_of(const PlanOptions& options) {
+  HardwareProfile profile = require_hardware(options.cluster).profile;
+  if (!options.device_memory) return profile;
+  profile.memory = parse_bytes(*options.device_memory, "--device-memory");
+  if (profile.memory <= Bytes{})
+    throw Error(
+        {.where = "--device-memory",
+         .what = fmt::format("expected more than 0 bytes, got \"{}\"", *options.device_memory)});
+  return profile;
+}
+
 /// What both the file's run and every candidate are told.
 JobOptions shared_options(const PlanOptions& options) {
   JobOptions job = options.job;
@@ -50,9 +61,11 @@ std::int64_t usual_seq(const Model& model) {
 /// Resolves stage by stage.
 class Resolver {
  public:
-  explicit Resolver(const PlanOptions& options)
+  /// `worlds`: to weigh; the options have the largest of them.
+  Resolver(const PlanOptions& options, std::vector<int> worlds)
       : options_(options),
-        profile_(require_hardware(options.cluster).profile),
+        worlds_(std::move(worlds)),
+        profile_(profile_of(options)),
         runtimes_(runtimes_of(options, profile_)) {}
 
   planner::Inputs resolve() {
@@ -60,6 +73,7 @@ class Resolver {
         only_native(runtimes_) && !options_.has_file() ? of_native() : of_pytorch();
     inputs.question.runtimes = runtimes_;
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
+    set_worlds(inputs);
     planner::sequences_per_rank(inputs.question);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);
@@ -134,6 +148,20 @@ class Resolver {
                                      .pytorch = options_.pytorch,
                                      .place = place,
                                      .gpu = gpu_of(profile_)});
+  }
+
+  /// Those of a range that share the tokens of a step evenly; the others are said.
+  void set_worlds(planner::Inputs& inputs) {
+    if (worlds_.size() < 2) return;
+    for (const int world : worlds_)
+      if (planner::shares_evenly(inputs.question, world))
+        inputs.worlds.push_back(world);
+      else
+        assumed_.push_back(
+            fmt::format("{} ranks are left out: {} tokens a step are not a whole "
+                        "number of sequences of {} for each",
+                        world, inputs.question.tokens_per_batch, inputs.job.seq));
+    if (!inputs.worlds.empty()) inputs.question.world = inputs.worlds.back();
   }
 
   int world_without_file() {
@@ -213,7 +241,7 @@ class Resolver {
   }
 
   void set_wishes(planner::Inputs& inputs) const {
-    inputs.price_per_gpu_hour = options_.asked_price();
+    inputs.goals = options_.asked_goals();
     inputs.objective = options_.asked_objective();
     inputs.strategies = options_.asked_strategies();
     inputs.places = options_.asked_places().value_or(inputs.places);
@@ -236,6 +264,7 @@ class Resolver {
   }
 
   const PlanOptions& options_;
+  std::vector<int> worlds_;
   HardwareProfile profile_;
   std::vector<Runtime> runtimes_;
   std::vector<std::string> assumed_;
@@ -254,7 +283,15 @@ planner::Inputs resolve_plan(const PlanOptions& options) {
                          "must be asked about the same",
                  .way_out = "give sequences x tokens of a sequence x ranks, as in "
                             "--tokens-per-batch 262144"});
-  return Resolver(options).resolve();
+  const std::vector<int> worlds = options.asked_worlds();
+  if (worlds.size() > 1 && options.has_file())
+    throw Error(
+        {.where = "--world",
+         .what = fmt::format("a file runs on one number of ranks, not on {}", *options.worlds),
+         .way_out = "give one number, or leave the file out"});
+  PlanOptions on_most = options;
+  if (!worlds.empty()) on_most.place.world = worlds.back();
+  return Resolver(on_most, worlds).resolve();
 }
 
 }  // namespace shardscope

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <charconv>
 
 #include "cli/allocator_option.h"
 #include "cli/recipe_option.h"
@@ -49,9 +49,19 @@ void declare_space(Command& command, PlanOptions& options) {
                  {"time|memory|cost",
                   "what is minimised (default: time). cost: GPU-hours for the same tokens, on at "
                   "most as many ranks"});
+  command.option("--places", options.places, {"N", "strategies to rank (default: 5)"});
+}
+
+void declare_goals(Command& command, PlanOptions& options) {
+  command.heading("What the whole training may take");
+  command.option("--train-tokens", options.train_tokens,
+                 {"N", "tokens of the whole training, as in 300e9; days and GPU-hours are shown"});
   command.option("--price-per-gpu-hour", options.price,
                  {"P", "price of one GPU for an hour; costs are shown in this currency too"});
-  command.option("--places", options.places, {"N", "strategies to rank (default: 5)"});
+  command.option("--at-least", options.at_least, {"TOKENS_PER_S", "of the whole job"});
+  command.option("--deadline", options.deadline_days, {"DAYS", "for --train-tokens"});
+  command.option("--budget", options.budget,
+                 {"MONEY", "for --train-tokens, in the currency of --price-per-gpu-hour"});
 }
 
 template <class Parse>
@@ -62,6 +72,34 @@ auto parsed_list(const std::optional<std::string>& text, std::string_view option
   for (const std::string& word : words_of_list(*text)) values.push_back(parse(word, option));
   if (values.empty()) throw Error({.where = std::string(option), .what = "the list is empty"});
   return values;
+}
+
+std::optional<double> above_0(const std::optional<double>& value, std::string_view option,
+                              std::string_view what) {
+  constexpr double most = 1e18;
+  if (value && !(*value > 0 && *value <= most))
+    throw Error({.where = std::string(option),
+                 .what = fmt::format("expected {} above 0, got {}", what, *value)});
+  return value;
+}
+
+void require(bool has, std::string_view option, std::string_view needed, std::string_view what) {
+  if (!has)
+    throw Error({.where = std::string(option),
+                 .what = fmt::format("the {} is not known", what),
+                 .way_out = fmt::format("give {}", needed)});
+}
+
+int world_in(std::string_view text) {
+  constexpr int most = 1 << 20;
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end || number < 1 || number > most)
+    throw Error({.where = "--world",
+                 .what = fmt::format("expected 1 to {}, got \"{}\"", most, text),
+                 .way_out = "give a number, or a range as in 8..512"});
+  return number;
 }
 
 }  // namespace
@@ -107,25 +145,54 @@ std::optional<std::size_t> PlanOptions::asked_places() const {
   return static_cast<std::size_t>(*places);
 }
 
-std::optional<double> PlanOptions::asked_price() const {
-  if (price && (!std::isfinite(*price) || *price <= 0))
-    throw Error({.where = "--price-per-gpu-hour",
-                 .what = fmt::format("expected a price above 0, got {}", *price)});
-  return price;
+planner::Goals PlanOptions::asked_goals() const {
+  const planner::Goals goals{
+      .train_tokens = above_0(train_tokens, "--train-tokens", "tokens"),
+      .price_per_gpu_hour = above_0(price, "--price-per-gpu-hour", "a price"),
+      .tokens_per_s = above_0(at_least, "--at-least", "tokens a second"),
+      .deadline_days = above_0(deadline_days, "--deadline", "days"),
+      .budget = above_0(budget, "--budget", "an amount of money")};
+  require(!goals.deadline_days || goals.train_tokens, "--deadline", "--train-tokens N",
+          "tokens of the whole training");
+  require(!goals.budget || goals.train_tokens, "--budget", "--train-tokens N",
+          "tokens of the whole training");
+  require(!goals.budget || goals.price_per_gpu_hour, "--budget", "--price-per-gpu-hour P",
+          "price of a GPU");
+  return goals;
+}
+
+std::vector<int> PlanOptions::asked_worlds() const {
+  if (!worlds) return {};
+  const std::size_t dots = worlds->find("..");
+  const int first = world_in(worlds->substr(0, dots));
+  const int last = dots == std::string::npos ? first : world_in(worlds->substr(dots + 2));
+  if (last < first)
+    throw Error({.where = "--world",
+                 .what = fmt::format("\"{}\" ends before it begins", *worlds),
+                 .way_out = fmt::format("give the smaller number first: {}..{}", last, first)});
+  std::vector<int> result;
+  for (int world = first; world <= last; world *= 2) result.push_back(world);
+  return result;
 }
 
 void declare_plan_options(Command& command, PlanOptions& options) {
   declare_training(command, options);
   declare_space(command, options);
   declare_recipe_option(command, options.sharding);
+  declare_goals(command, options);
   declare_pytorch_options(command, options.pytorch);
   declare_allocator_option(command, options.pytorch.allocator);
   command.heading("Where");
   command.option(
       "--cluster", options.cluster,
       {"FILE|NAME", "hardware profile (default: the result of calibrate on this machine)"});
-  command.option("--world", options.place.world,
-                 {"N", "number of ranks (default: the file's, or one node)"});
+  command.option(
+      "--world", options.worlds,
+      {"N|A..B",
+       "number of ranks (default: the file's, or one node). A..B: A, twice A, and so on; "
+       "the answer shows what more ranks gain"});
+  command.option("--device-memory", options.device_memory,
+                 {"BYTES", "memory of a device, \"40 GiB\" (default: the cluster's)"});
   command.option("--ranks-per-node", options.sharding.ranks_per_node,
                  {"N", "ranks of a node in the file's run (default: the cluster's)"});
   declare_margin_option(command, options.margin);
@@ -142,6 +209,9 @@ void declare_plan_options(Command& command, PlanOptions& options) {
        {"shardscope plan --model examples/demo/model --runtime native --world 2 "
         "--tokens-per-batch 2048 --seq 128",
         "ranks what `train` can run on this machine after calibrate"},
+       {"shardscope plan --model examples/models/llama_3_8b --cluster h100_sxm --world 8..128 "
+        "--tokens-per-batch 4194304 --seq 4096 --train-tokens 300e9 --deadline 60",
+        "finds strategy and number of GPUs for a training that may take 60 days"},
        {"shardscope plan --model examples/models/gpt2 --cluster h100_sxm --tokens-per-batch "
         "524288 --seq 1024 --objective cost --price-per-gpu-hour 2.5",
         "finds the cheapest strategy and number of GPUs"}});

@@ -15,6 +15,7 @@
 #include "cli/sharding_options.h"
 #include "core/pytorch/plans/runtime_request.h"
 #include "core/schedule/strategy.h"
+#include "sim/planner/answer/run_cost.h"
 #include "sim/planner/search.h"
 
 namespace shardscope {
@@ -27,7 +28,9 @@ struct PlanOptions {
   OutputOptions output;
   std::optional<std::string> cluster, runtimes, objective, folder, margin;
   std::optional<std::int64_t> places;
+  std::optional<std::string> worlds, device_memory;
   std::optional<double> price;  ///< of one GPU and hour, in whatever currency
+  std::optional<double> train_tokens, at_least, deadline_days, budget;
 
   /// What the lists say; empty: not given. Throw Error naming the option.
   std::vector<Runtime> asked_runtimes() const;
@@ -35,7 +38,9 @@ struct PlanOptions {
   std::vector<ShardingStrategy> asked_strategies() const;
   planner::Objective asked_objective() const;
   std::optional<std::size_t> asked_places() const;
-  std::optional<double> asked_price() const;
+  planner::Goals asked_goals() const;
+  /// "16", or "8..512": 8, 16, ... 512.
+  std::vector<int> asked_worlds() const;
   bool has_file() const { return sharding.accelerate || sharding.deepspeed; }
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "cli/plan_plot.h"
@@ -107,6 +108,35 @@ std::string memory_table(const planner::Answer& answer, const Painter& painter) 
   return table.text(painter);
 }
 
+/// The best of each number of ranks, and up to where more of them are worth it.
+std::string curve_text(const planner::Answer& answer, const planner::Inputs& inputs,
+                       const Painter& painter) {
+  if (answer.curve.empty()) return {};
+  const bool has_run = inputs.goals.train_tokens.has_value();
+  std::vector<Column> columns{{"ranks", Align::right},       {"best strategy"},
+                              {"step time", Align::right},   {"tokens/s", Align::right},
+                              {"of a rank's", Align::right}, {"GPU-hours", Align::right}};
+  if (has_run) columns.push_back({"days", Align::right});
+  Table table(std::move(columns));
+  for (const planner::CurvePoint& point : answer.curve) {
+    const auto run = planner::run_cost(point.step_time, point.world,
+                                       inputs.question.tokens_per_batch, inputs.goals);
+    std::vector<Cell> cells{std::to_string(point.world),
+                            planner::text_of(point.choice),
+                            rounded_text(point.step_time),
+                            grouped(static_cast<std::int64_t>(point.tokens_per_s)),
+                            fmt::format("{:.0f}%", point.efficiency_share * 100),
+                            fmt::format("{:.4g}", run ? run->gpu_hours : point.gpu_hours)};
+    if (run) cells.emplace_back(fmt::format("{:.3g}", run->days));
+    table.row(std::move(cells));
+  }
+  return "more ranks: GPU-hours " +
+         std::string(has_run ? "of the whole training" : "for 10^9 tokens") +
+         "; a rank's tokens/s as a share of those on the fewest ranks\n" + table.text(painter) +
+         fmt::format("up to {} ranks more of them gain at least half of what they add\n\n",
+                     *planner::bend_of(answer.curve));
+}
+
 std::string ties_text(const planner::Answer& answer) {
   std::vector<int> places;
   for (std::size_t i = 1; i < answer.best_few; ++i)
@@ -116,8 +146,10 @@ std::string ties_text(const planner::Answer& answer) {
   places.pop_back();
   std::string before = "1";
   for (const int place : places) before += fmt::format(", {}", place);
-  return fmt::format("cannot be told apart by step time: {} and {} (their bands overlap)\n\n",
-                     before, last);
+  return fmt::format(
+      "cannot be told apart by step time: {} and {} (what differs between them is within the error "
+      "of the prediction)\n\n",
+      before, last);
 }
 
 std::string why_text(const planner::Answer& answer) {
@@ -153,10 +185,93 @@ std::string dropped_text(const planner::Answer& answer) {
   return text + "\n";
 }
 
+std::string_view reason_of(planner::Rule rule) {
+  using planner::Rule;
+  switch (rule) {
+    case Rule::margin:
+      return "margin";
+    case Rule::memory:
+      return "what its file says of memory";
+    case Rule::file:
+      return "what its file leaves to the script";
+    case Rule::plain:
+      return "plain settings";
+    case Rule::fragile:
+      return "features that are known to break";
+    case Rule::network:
+      return "use of the network";
+    case Rule::place:
+      break;
+  }
+  return "step time";
+}
+
 std::string cost_text(double hours, const std::optional<double>& price) {
   std::string text = fmt::format("cost      {:.1f} GPU-hours for 10^9 tokens", hours);
   if (price) text += fmt::format(", {:.2f} at {} an hour", hours * *price, *price);
   return text + "\n";
+}
+
+/// Days, GPU-hours and money of the whole training, where its tokens are known.
+std::string run_text(const planner::Candidate& best, const planner::Inputs& inputs) {
+  const auto run = planner::run_cost(best.summary.step_time, best.choice.mesh.world(),
+                                     inputs.question.tokens_per_batch, inputs.goals);
+  if (!run) return {};
+  std::string text =
+      fmt::format("run       {} steps, {:.3g} days, {} GPU-hours", grouped(run->steps), run->days,
+                  grouped(std::llround(run->gpu_hours)));
+  if (run->price) text += fmt::format(", {:.2f} in all", *run->price);
+  return text + "\n";
+}
+
+/// Which rule chose among the places that cannot be told apart.
+std::string rule_text(const planner::Answer& answer) {
+  const planner::Chosen& chosen = answer.chosen;
+  if (chosen.tied.size() < 2) return {};
+  std::string text = fmt::format("          place {} of the {} that cannot be told apart, by {}",
+                                 answer.candidates[chosen.candidate].place, chosen.tied.size(),
+                                 reason_of(chosen.rule));
+  return text + (chosen.why.empty() ? "" : ": " + chosen.why) + "\n";
+}
+
+/// What would make the chosen one run out of memory.
+std::string breaks_text(const planner::Limits& limits, const planner::Candidate& chosen,
+                        const planner::Inputs& inputs) {
+  std::vector<std::string> breaks;
+  if (limits.longest && !limits.longer_untried)
+    breaks.push_back(fmt::format("sequences of more than {} tokens (asked: {})",
+                                 grouped(*limits.longest),
+                                 grouped(inputs.question.training.length)));
+  if (limits.held_more)
+    breaks.push_back(fmt::format("an allocator that holds {:.0f}% more than predicted ({} spare)",
+                                 *limits.held_more * 100, margin_text(chosen.summary)));
+  std::string fitting;
+  for (const planner::PhaseNeed& phase : limits.phases)
+    if (phase.phase == "evaluate" || phase.phase == "save") {
+      const std::string need = fmt::format(
+          "{} ({})", phase.phase == "save" ? "a save of the whole state" : "an evaluation",
+          rounded_text(phase.needed));
+      if (phase.fits)
+        fitting += (fitting.empty() ? "" : ", ") + need;
+      else
+        breaks.push_back(need);
+    }
+  std::string text;
+  for (const std::string& one : breaks)
+    text += (text.empty() ? "breaks    " : "          ") + one + "\n";
+  return fitting.empty() ? text : text + "fits      " + fitting + "\n";
+}
+
+/// What its step time follows, and what faster ones would gain.
+std::string time_text(const planner::Limits& limits) {
+  if (limits.time.empty()) return {};
+  std::string text;
+  for (const planner::TimeShare& part : limits.time)
+    text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name_of(part.group),
+                        part.share * 100);
+  constexpr double tenth = 10;  // per cent
+  return fmt::format("limited   by {}; 10% faster {} save {:.1f}% of the step\n", text,
+                     name_of(limits.time.front().group), limits.time.front().share * tenth);
 }
 
 std::string chosen_text(const planner::Answer& answer, const planner::Inputs& inputs,
@@ -165,10 +280,9 @@ std::string chosen_text(const planner::Answer& answer, const planner::Inputs& in
   const planner::Candidate& best = answer.candidates[chosen.candidate];
   std::string text =
       painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice))) + "\n";
-  if (chosen.candidate > 0)
-    text += fmt::format("          place {}, and not the first: {}\n", best.place,
-                        chosen.why_not_first);
-  text += cost_text(best.gpu_hours, inputs.price_per_gpu_hour);
+  text += rule_text(answer);
+  text += cost_text(best.gpu_hours, inputs.goals.price_per_gpu_hour) + run_text(best, inputs);
+  text += time_text(answer.limits) + breaks_text(answer.limits, best, inputs);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);
   return text;
@@ -239,6 +353,7 @@ std::string plan_text(const planner::Answer& answer, const planner::Inputs& inpu
   }
   text += places_table(answer, painter) + "\n" + ties_text(answer);
   text += memory_table(answer, painter) + "\n";
+  text += curve_text(answer, inputs, painter);
   text += pareto_plot(answer.candidates) + "\n";
   text += why_text(answer) + dropped_text(answer);
   for (const std::string& remark : answer.remarks) text += "note: " + remark + "\n";

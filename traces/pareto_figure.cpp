@@ -124,13 +124,19 @@ void draw_legend(Svg& svg, const std::vector<ParetoPoint>& points) {
   }
 }
 
+std::string tooltip(const ParetoPoint& point) {
+  return fmt::format("{}{}{}: {} a step ({} to {}), {}", point.label,
+                     point.detail.empty() ? "" : ", ", point.detail, rounded_text(point.step),
+                     rounded_text(point.low), rounded_text(point.high), rounded_text(point.memory));
+}
+
 void draw_points(Svg& svg, const Axes& axes, const std::vector<ParetoPoint>& points) {
   for (const ParetoPoint& point : points) {
     const Point at = axes.at(point);
     const std::string colour(colour_of(point));
     svg.line({axes.time.at(point.low.ns), at.y}, {axes.time.at(point.high.ns), at.y},
              {.stroke = colour, .stroke_width = 1.5, .opacity = 0.3});
-    svg.rectangle({at.x - 5, at.y - 5, 10, 10}, {.fill = colour}, 5, point.label);
+    svg.rectangle({at.x - 5, at.y - 5, 10, 10}, {.fill = colour}, 5, tooltip(point));
   }
   Numbers numbers;
   for (const ParetoPoint& point : points) numbers.draw(svg, axes.at(point), point.number);

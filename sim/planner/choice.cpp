@@ -111,16 +111,25 @@ std::string strategy_text(const Choice& choice) {
                      is_hybrid(choice.sharding) ? mesh_text(choice.mesh) : "");
 }
 
+std::vector<std::string> unusual_settings(const Choice& choice) {
+  std::vector<std::string> settings;
+  if (choice.blocks_per_unit == 0) settings.emplace_back("one unit");
+  if (choice.blocks_per_unit > 1)
+    settings.push_back(fmt::format("units of {}", choice.blocks_per_unit));
+  if (choice.prefetch != usual_prefetch(choice.runtime))
+    settings.push_back(fmt::format("prefetch {}", name_of(choice.prefetch)));
+  if (choice.checkpointing.every > 0)
+    settings.push_back("checkpointing " + text_of(choice.checkpointing));
+  if (choice.offload != Offload::none)
+    settings.push_back(fmt::format("offload {}", name_of(choice.offload)));
+  return settings;
+}
+
 std::string text_of(const Choice& choice) {
   std::string text = fmt::format("{}, batch {}", strategy_text(choice), choice.batch);
   if (choice.micro_batches > 1) text += fmt::format(" x {}", choice.micro_batches);
   if (choice.reduces_every_micro_batch) text += " each reduced";
-  if (choice.blocks_per_unit == 0) text += ", one unit";
-  if (choice.blocks_per_unit > 1) text += fmt::format(", units of {}", choice.blocks_per_unit);
-  if (choice.prefetch != usual_prefetch(choice.runtime))
-    text += fmt::format(", prefetch {}", name_of(choice.prefetch));
-  if (choice.checkpointing.every > 0) text += ", checkpointing " + text_of(choice.checkpointing);
-  if (choice.offload != Offload::none) text += fmt::format(", offload {}", name_of(choice.offload));
+  for (const std::string& setting : unusual_settings(choice)) text += ", " + setting;
   return text + fmt::format(", {}", name_of(choice.precision));
 }
 

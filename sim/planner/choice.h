@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/model/model.h"
 #include "core/pytorch/plans/runtime_request.h"
@@ -50,6 +51,8 @@ std::string text_of(const Choice& choice);
 std::string strategy_text(const Choice& choice);
 /// What text_of says beside it: "batch 8 x 2, bf16_mixed".
 std::string settings_text(const Choice& choice);
+/// Settings that differ from the runtime's usual ones: {"units of 4", "checkpointing full"}.
+std::vector<std::string> unusual_settings(const Choice& choice);
 /// "none", "full", "every:2", "selective".
 std::string text_of(const eager::CheckpointChoice& choice);
 

@@ -43,15 +43,27 @@ Prediction predict(const Choice& choice, const TrialInputs& inputs) {
   return predict(schedule_of(choice, inputs), choice, inputs);
 }
 
-Summary summary_of(const Choice& choice, const TrialInputs& inputs) {
-  if (choice.micro_batches <= most_played) return predict(choice, inputs).summary;
+ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs) {
+  const bool has_many = choice.micro_batches > most_played;
   Choice few = choice;
-  few.micro_batches = played;
-  Summary summary = predict(few, inputs).summary;
-  if (summary.fits)
+  if (has_many) few.micro_batches = played;
+  Prediction prediction = predict(schedule_of(few, inputs), few, inputs, false);
+  ChoiceFigures figures{.summary = std::move(prediction.summary)};
+  Summary& summary = figures.summary;
+  if (summary.out_of_memory) return figures;
+  figures.moves = step_time_moves(prediction.schedule, inputs.profile);
+  const StepTimeBand band = step_time_band(figures.moves);
+  const double seconds = summary.step_time.seconds();
+  summary.step_time_low = Duration::from_seconds(seconds * band.low_factor);
+  summary.step_time_high = Duration::from_seconds(seconds * band.high_factor);
+  if (has_many && summary.fits)
     restate(summary, try_out(choice, inputs).time,
             static_cast<double>(choice.micro_batches) / played);
-  return summary;
+  return figures;
+}
+
+Summary summary_of(const Choice& choice, const TrialInputs& inputs) {
+  return figures_of(choice, inputs).summary;
 }
 
 }  // namespace shardscope::planner

@@ -3,6 +3,7 @@
 
 #include "sim/planner/choice.h"
 #include "sim/planner/trial.h"
+#include "sim/prediction/band.h"
 #include "sim/prediction/prediction.h"
 
 namespace shardscope::planner {
@@ -15,9 +16,16 @@ Prediction predict(Schedule schedule, const Choice& choice, const TrialInputs& i
 /// Throws as `schedule_of` does.
 Prediction predict(const Choice& choice, const TrialInputs& inputs);
 
-/// The figures of one choice, whatever the number of its micro-batches. Of more than 8 three are
-/// played with the allocator, from which on memory is the same, and the time is the trial's, which
-/// is made of three as well. Throws as `predict` does.
+/// What is said of one choice, and what its step time hangs on.
+struct ChoiceFigures {
+  Summary summary;
+  StepTimeMoves moves;
+};
+
+/// Of one choice, whatever the number of its micro-batches. Of more than 8 three are played with
+/// the allocator, from which on memory is the same, and the time is the trial's, which is made of
+/// three as well. Throws as `predict` does.
+ChoiceFigures figures_of(const Choice& choice, const TrialInputs& inputs);
 Summary summary_of(const Choice& choice, const TrialInputs& inputs);
 
 }  // namespace shardscope::planner

@@ -238,11 +238,15 @@ std::vector<std::int64_t> divisors_of(std::int64_t number) {
   return low;
 }
 
+bool shares_evenly(const Question& question, int world) {
+  return question.tokens_per_batch >= 1 &&
+         question.tokens_per_batch % (question.training.length * world) == 0;
+}
+
 std::int64_t sequences_per_rank(const Question& question) {
   const std::int64_t length = question.training.length;
   const std::int64_t unit = length * question.world;
-  if (question.tokens_per_batch >= 1 && question.tokens_per_batch % unit == 0)
-    return question.tokens_per_batch / unit;
+  if (shares_evenly(question, question.world)) return question.tokens_per_batch / unit;
   std::string way_out = nearest_multiples(question.tokens_per_batch, unit);
   const std::int64_t sequences = question.tokens_per_batch / length;
   if (sequences >= 1 && question.tokens_per_batch % length == 0) {

@@ -38,6 +38,9 @@ Enumeration enumerate(const Model& model, const Question& question);
 /// Sequences of one rank and step. Throws as `enumerate` does.
 std::int64_t sequences_per_rank(const Question& question);
 
+/// Whether `world` ranks share the tokens of a step evenly.
+bool shares_evenly(const Question& question, int world);
+
 /// How `world` ranks can stand for this strategy; of a hybrid none where they are no grid.
 std::vector<Mesh> meshes_of(ShardingStrategy sharding, int world);
 

@@ -10,6 +10,7 @@
 namespace shardscope::testing {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -50,7 +51,7 @@ TEST_F(PlanInputs, AreUsualWhereNothingIsAsked) {
 }
 
 TEST_F(PlanInputs, AreWhatIsAsked) {
-  options_.place.world = 4;
+  options_.worlds = "4";
   options_.runtimes = "fsdp2";
   options_.job.precision = "bf16";
   options_.job.strategy = "full_shard,hybrid_shard";
@@ -66,7 +67,7 @@ TEST_F(PlanInputs, AreWhatIsAsked) {
   EXPECT_THAT(inputs.strategies,
               ElementsAre(ShardingStrategy::full_shard, ShardingStrategy::hybrid_shard));
   EXPECT_EQ(inputs.objective, planner::Objective::cost);
-  EXPECT_EQ(inputs.price_per_gpu_hour, 2.5);
+  EXPECT_EQ(inputs.goals.price_per_gpu_hour, 2.5);
   EXPECT_EQ(inputs.places, 3u);
   EXPECT_EQ(inputs.margin, 2_GiB);
 }
@@ -87,6 +88,45 @@ TEST_F(PlanInputs, AGivenFileRunsThePlansTokens) {
   EXPECT_EQ(inputs.given->training.setup.loop.batch, 2);
   EXPECT_EQ(inputs.given->training.setup.loop.length, 16);
   EXPECT_TRUE(inputs.given->training.allocator.expandable_segments);
+}
+
+// 128 tokens are 8 sequences of 16: 16 ranks have none each, and 2, 4 and 8 of 2..20 share them.
+TEST_F(PlanInputs, OfARangeAreTheWorldsThatShareTheTokens) {
+  options_.worlds = "2..20";
+  const planner::Inputs inputs = resolved();
+  EXPECT_THAT(inputs.worlds, ElementsAre(2, 4, 8));
+  EXPECT_EQ(inputs.question.world, 8);
+  EXPECT_THAT(inputs.assumed, Contains(HasSubstr("16 ranks are left out")));
+}
+
+TEST_F(PlanInputs, HaveGoalsAndAnotherMemory) {
+  options_.train_tokens = 1e9;
+  options_.price = 2;
+  options_.deadline_days = 3;
+  options_.budget = 500;
+  options_.at_least = 1e6;
+  options_.device_memory = "40 GiB";
+  const planner::Inputs inputs = resolved();
+  EXPECT_EQ(inputs.goals.train_tokens, 1e9);
+  EXPECT_EQ(inputs.goals.deadline_days, 3);
+  EXPECT_EQ(inputs.goals.budget, 500);
+  EXPECT_EQ(inputs.goals.tokens_per_s, 1e6);
+  EXPECT_EQ(inputs.profile.memory, 40_GiB);
+}
+
+TEST_F(PlanInputs, RefuseGoalsOfATrainingThatIsNotKnown) {
+  const auto complaint = [&] { return complaint_of([&] { resolved(); }); };
+  options_.deadline_days = 3;
+  EXPECT_THAT(complaint(), HasSubstr("--deadline: the tokens of the whole training"));
+  options_.train_tokens = 1e9;
+  options_.budget = 500;
+  EXPECT_THAT(complaint(), HasSubstr("--budget: the price of a GPU is not known"));
+  options_.price = 2;
+  options_.worlds = "16..8";
+  EXPECT_THAT(complaint(), HasSubstr("give the smaller number first: 8..16"));
+  options_.worlds = "8";
+  options_.device_memory = "0 B";
+  EXPECT_THAT(complaint(), HasSubstr("--device-memory"));
 }
 
 TEST_F(PlanInputs, RefuseBadWishes) {

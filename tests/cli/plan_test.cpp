@@ -244,6 +244,59 @@ TEST_F(Plan, CostWeighsFewerRanks) {
                    2 * best["gpu_hours_per_1e9_tokens"].get<double>());
 }
 
+TEST_F(Plan, ARangeOfRanksShowsWhatMoreOfThemGain) {
+  const std::string question = replaced(question_, "--world 4", "--world 2..8") +
+                               "--runtime fsdp2 --precision bf16_mixed --train-tokens 1e6 ";
+  const Json plan = answer(question);
+  ASSERT_EQ(plan["curve"].size(), 3u);
+  EXPECT_EQ(plan["curve"][0]["world"], 2);
+  EXPECT_EQ(plan["curve"][0]["efficiency_share"], 1);
+  EXPECT_EQ(plan["curve"][2]["world"], 8);
+  EXPECT_THAT(workplace_.run(question).output,
+              AllOf(HasSubstr("more ranks"), HasSubstr("at least half of what they add")));
+}
+
+// 10^6 tokens in steps of 128 are 7,813 steps.
+TEST_F(Plan, OfAWholeTrainingDaysAndMoneyAreSaid) {
+  const Json plan = answer(std::string(question_) +
+                           "--runtime ddp --precision bf16_mixed --train-tokens 1e6 "
+                           "--price-per-gpu-hour 3");
+  const Json& run = plan["candidates"][0]["run"];
+  EXPECT_EQ(run["steps"], 7813);
+  const double seconds = plan["candidates"][0]["step_time_ns"].get<double>() * 1e-9 * 7813;
+  EXPECT_NEAR(run["gpu_hours"].get<double>(), seconds * 4 / 3600, 1e-9);
+  EXPECT_NEAR(run["price"].get<double>(), seconds * 4 / 3600 * 3, 1e-9);
+}
+
+TEST_F(Plan, AGoalThatNothingMeetsIsANo) {
+  const Outcome outcome =
+      workplace_.run(std::string(question_) + two_runtimes_ + "--at-least 1e12");
+  EXPECT_EQ(outcome.code, 1) << outcome.errors;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("nothing is fast enough"), HasSubstr("--at-least")));
+}
+
+TEST_F(Plan, SaysWhichRuleChoseAndWhatWouldBreakIt) {
+  const Json chosen = answer(std::string(question_) + two_runtimes_)["chosen"];
+  EXPECT_THAT(chosen["rule"], AnyOf(Eq("margin"), Eq("memory"), Eq("file"), Eq("plain"),
+                                    Eq("fragile"), Eq("network"), Eq("place")));
+  EXPECT_THAT(chosen["tied"], Contains(1));
+  EXPECT_GE(chosen["limits"]["longest_sequence"], 16);
+  EXPECT_GT(chosen["limits"]["held_more_share"], 0);
+  EXPECT_FALSE(chosen["limits"]["step_time"].empty());
+}
+
+TEST_F(Plan, LeavesEveryWayAsATableAndAPage) {
+  const Outcome outcome = workplace_.run(std::string(question_) +
+                                         "--runtime ddp --precision bf16_mixed --json -o plans/b");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const Json plan = Json::parse(outcome.output);
+  EXPECT_EQ(plan["ways"].size(), plan["choices"]);
+  EXPECT_EQ(lines_of(workplace_.read("plans/b/plan.csv")), plan["ways"].size() + 1);
+  EXPECT_THAT(workplace_.read("plans/b/plan.html"),
+              AllOf(StartsWith("<!DOCTYPE html>"), HasSubstr("<svg"), HasSubstr("<title>ddp"),
+                    HasSubstr("why the others lost"), Not(HasSubstr("src="))));
+}
+
 TEST_F(Plan, MemoryRanksTheSmallestFirst) {
   const Json plan = answer(std::string(question_) + two_runtimes_ + "--objective memory");
   const Json& candidates = plan["candidates"];

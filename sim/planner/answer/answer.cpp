@@ -24,6 +24,7 @@ void set_places(const Weighed& weighed, const Basis& basis, const Watcher& watch
   std::vector<Candidate>& candidates = answer.candidates;
   candidates = ranked_candidates(weighed, basis, watcher.stop);
   answer.rejected = take_out_unfit(candidates);
+  answer.curve = curve_of(candidates);
   keep_best(candidates, inputs.objective, inputs.places);
   answer.best_few = candidates.size();
   if (!candidates.empty() && inputs.objective != Objective::memory)
@@ -33,7 +34,7 @@ void set_places(const Weighed& weighed, const Basis& basis, const Watcher& watch
 }
 
 void set_rejected(const Weighed& weighed, const Basis& basis, Answer& answer) {
-  for (Rejected& one : rejected_of(weighed, places_of(answer), basis.trials))
+  for (Rejected& one : rejected_of(weighed, places_of(answer), basis))
     answer.rejected.push_back(std::move(one));
 }
 
@@ -56,10 +57,12 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
     answer.remarks.push_back(std::move(remark));
 }
 
-void set_chosen(const Inputs& inputs, Answer& answer) {
-  const WrittenFrom from = written_from(inputs);
+void set_chosen(const Basis& basis, const std::stop_token& stop, Answer& answer) {
+  const WrittenFrom from = written_from(basis.inputs);
   answer.chosen = chosen_of(places_of(answer), from);
-  answer.written = written(answer.candidates[answer.chosen.candidate].choice, from);
+  const Candidate& chosen = answer.candidates[answer.chosen.candidate];
+  answer.written = written(chosen.choice, from);
+  answer.limits = limits_of(chosen, basis, stop);
 }
 
 }  // namespace
@@ -76,11 +79,12 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
   set_rejected(weighed, basis, result);
   set_given(weighed, basis, watcher, result);
   if (!result.candidates.empty()) {
-    set_chosen(inputs, result);
+    set_chosen(basis, watcher.stop, result);
     set_remarks(weighed, basis, watcher, result);
   } else if (!result.interrupted) {
     result.advice = advice_where_nothing_fits(weighed, basis, watcher.stop);
   }
+  result.ways = ways_of(weighed, result.candidates, basis);
   result.interrupted = result.interrupted || watcher.stop.stop_requested();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   result.elapsed_s = elapsed.count();

@@ -9,8 +9,11 @@
 
 #include "sim/planner/answer/candidate.h"
 #include "sim/planner/answer/chosen.h"
+#include "sim/planner/answer/curve.h"
 #include "sim/planner/answer/given.h"
+#include "sim/planner/answer/limits.h"
 #include "sim/planner/answer/rejected.h"
+#include "sim/planner/answer/ways.h"
 #include "sim/planner/written_choice.h"
 
 namespace shardscope::planner {
@@ -19,12 +22,15 @@ struct Answer {
   std::vector<Candidate> candidates;     ///< by place; those of the front behind the best few
   std::size_t best_few = 0;              ///< of the candidates: the places asked for
   Chosen chosen;                         ///< of the candidates: the one that is written
+  Limits limits;                         ///< of the chosen one
   std::optional<WrittenChoice> written;  ///< it as a file; none where nothing fits
   std::vector<Rejected> rejected;        ///< in the order of enumeration
   std::vector<Dropped> dropped;
   std::vector<std::string> remarks;  ///< what turns out other than is usually said
   std::vector<std::string> advice;   ///< where nothing fits: how far off, and what would do
   std::optional<GivenPlace> given;
+  std::vector<CurvePoint> curve;  ///< where several numbers of ranks were weighed
+  std::vector<Way> ways;          ///< all that were weighed
   std::size_t choices = 0, simulated = 0;
   double elapsed_s = 0;
   bool interrupted = false;

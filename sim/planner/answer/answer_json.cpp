@@ -18,6 +18,16 @@ Json summary_json(const Summary& summary) {
   return json;
 }
 
+/// Of the whole training; null where its tokens are not known.
+Json run_json(const Candidate& candidate, const Inputs& inputs) {
+  const auto run = run_cost(candidate.summary.step_time, candidate.choice.mesh.world(),
+                            inputs.question.tokens_per_batch, inputs.goals);
+  if (!run) return {};
+  Json json{{"steps", run->steps}, {"days", run->days}, {"gpu_hours", run->gpu_hours}};
+  json["price"] = run->price ? Json(*run->price) : Json();
+  return json;
+}
+
 Json candidate_json(const Candidate& candidate, const Inputs& inputs) {
   Json json = summary_json(candidate.summary);
   json["place"] = candidate.place;
@@ -27,8 +37,12 @@ Json candidate_json(const Candidate& candidate, const Inputs& inputs) {
   json["needed_memory_bytes"] = needed_memory(candidate.summary).count;
   json["ties_with_best"] = candidate.ties;
   json["gpu_hours_per_1e9_tokens"] = candidate.gpu_hours;
-  if (inputs.price_per_gpu_hour)
-    json["price_per_1e9_tokens"] = candidate.gpu_hours * *inputs.price_per_gpu_hour;
+  if (inputs.goals.price_per_gpu_hour)
+    json["price_per_1e9_tokens"] = candidate.gpu_hours * *inputs.goals.price_per_gpu_hour;
+  json["slower_share"] = candidate.slower_share;
+  json["slower_low_share"] = candidate.slower_low_share;
+  json["slower_high_share"] = candidate.slower_high_share;
+  json["run"] = run_json(candidate, inputs);
   return json;
 }
 
@@ -55,14 +69,63 @@ Json given_json(const GivenPlace& given) {
   return json;
 }
 
+Json limits_json(const Limits& limits) {
+  Json phases = Json::array(), shares = Json::array();
+  for (const PhaseNeed& phase : limits.phases)
+    phases.push_back(
+        {{"phase", phase.phase}, {"needed_bytes", phase.needed.count}, {"fits", phase.fits}});
+  for (const TimeShare& part : limits.time)
+    shares.push_back({{"constants", name_of(part.group)}, {"share", part.share}});
+  return {{"longest_sequence", limits.longest ? Json(*limits.longest) : Json()},
+          {"longer_untried", limits.longer_untried},
+          {"held_more_share", limits.held_more ? Json(*limits.held_more) : Json()},
+          {"phases", std::move(phases)},
+          {"step_time", std::move(shares)}};
+}
+
+/// Places that cannot be told apart from the first, it included.
+Json tied_places(const Answer& answer) {
+  Json places = Json::array();
+  for (const std::size_t i : answer.chosen.tied) places.push_back(answer.candidates[i].place);
+  return places;
+}
+
 Json chosen_json(const Answer& answer) {
   const WrittenChoice& written = *answer.written;
   return {{"place", answer.candidates[answer.chosen.candidate].place},
           {"why_not_first", answer.chosen.why_not_first},
+          {"rule", name_of(answer.chosen.rule)},
+          {"why", answer.chosen.why},
+          {"tied", tied_places(answer)},
           {"format", written.format},
           {"file", written.file},
           {"text", written.text},
-          {"losses", losses_json(written.losses)}};
+          {"losses", losses_json(written.losses)},
+          {"limits", limits_json(answer.limits)}};
+}
+
+Json ways_json(const std::vector<Way>& ways) {
+  Json json = Json::array();
+  for (const Way& way : ways)
+    json.push_back({{"text", text_of(way.choice)},
+                    {"outcome", way.outcome},
+                    {"step_time_ns", way.time > Duration{} ? Json(way.time.ns) : Json()},
+                    {"needed_bytes", way.memory > Bytes{} ? Json(way.memory.count) : Json()},
+                    {"why", way.why}});
+  return json;
+}
+
+Json curve_json(const Answer& answer) {
+  Json json = Json::array();
+  for (const CurvePoint& point : answer.curve)
+    json.push_back({{"world", point.world},
+                    {"text", text_of(point.choice)},
+                    {"step_time_ns", point.step_time.ns},
+                    {"tokens_per_s", point.tokens_per_s},
+                    {"efficiency_share", point.efficiency_share},
+                    {"gpu_hours_per_1e9_tokens", point.gpu_hours},
+                    {"is_bend", point.world == bend_of(answer.curve)}});
+  return json;
 }
 
 }  // namespace
@@ -85,9 +148,11 @@ std::string answer_json(const Answer& answer, const Inputs& inputs) {
   json["candidates"] = std::move(candidates);
   json["chosen"] = answer.written ? chosen_json(answer) : Json();
   json["pareto"] = std::move(pareto);
+  json["curve"] = curve_json(answer);
   json["given"] = answer.given ? given_json(*answer.given) : Json();
   json["losers"] = std::move(rejected);
   json["dropped"] = std::move(dropped);
+  json["ways"] = ways_json(answer.ways);
   json["remarks"] = answer.remarks;
   json["advice"] = answer.advice;
   json["choices"] = answer.choices;

@@ -1,5 +1,7 @@
 #include "sim/planner/answer/candidate.h"
 
+#include <utility>
+
 #include "sim/planner/choice_prediction.h"
 #include "traces/memory_fit.h"
 
@@ -15,7 +17,9 @@ double gpu_hours_of(const Summary& summary) {
 }  // namespace
 
 Candidate candidate_of(const Choice& choice, const Basis& basis) {
-  Candidate candidate{.choice = choice, .summary = summary_of(choice, basis.trials)};
+  ChoiceFigures figures = figures_of(choice, basis.trials);
+  Candidate candidate{
+      .choice = choice, .summary = std::move(figures.summary), .moves = figures.moves};
   candidate.summary.margin = basis.inputs.margin;
   candidate.gpu_hours = gpu_hours_of(candidate.summary);
   return candidate;

@@ -5,6 +5,7 @@
 
 #include "sim/planner/answer/basis.h"
 #include "sim/planner/choice.h"
+#include "sim/prediction/band.h"
 #include "traces/summary.h"
 
 namespace shardscope::planner {
@@ -12,9 +13,13 @@ namespace shardscope::planner {
 struct Candidate {
   Choice choice;
   Summary summary;
-  int place = 0;          ///< 1 is the best
-  std::string why;        ///< it is not the best: "4.2% slower: 3.1 ms more exposed communication"
-  bool ties = false;      ///< its band overlaps the best one's
+  int place = 0;        ///< 1 is the best
+  std::string why;      ///< it is not the best: "4.2% slower: 3.1 ms more exposed communication"
+  StepTimeMoves moves;  ///< of its step time
+  /// How much longer it takes than the best, by the objective's time (cost: GPU-hours), and the
+  /// band of that.
+  double slower_share = 0, slower_low_share = 0, slower_high_share = 0;
+  bool ties = false;      ///< that band has 0 in it: which of the two is faster cannot be told
   bool on_front = false;  ///< no other candidate is both faster and smaller
   double gpu_hours = 0;   ///< per 10^9 tokens
 };

@@ -61,6 +61,16 @@ int ranks_per_node(const Inputs& inputs) {
   return per_node > 0 ? per_node : inputs.question.world;
 }
 
+std::optional<SlowestStep> slowest_step(const Inputs& inputs, int world) {
+  return slowest_step(world, inputs.question.tokens_per_batch, inputs.goals);
+}
+
+std::string allowed_step_text(const Inputs& inputs, int world) {
+  const auto slowest = slowest_step(inputs, world);
+  return slowest ? fmt::format("{} ({})", rounded_text(slowest->time), slowest->goal)
+                 : std::string();
+}
+
 WrittenFrom written_from(const Inputs& inputs) {
   return {.job = inputs.job, .model = inputs.model, .ranks_per_node = ranks_per_node(inputs)};
 }

@@ -12,6 +12,7 @@
 #include "core/schedule/target.h"
 #include "sim/allocator/allocator_settings.h"
 #include "sim/hardware/hardware_profile.h"
+#include "sim/planner/answer/run_cost.h"
 #include "sim/planner/choice.h"
 #include "sim/planner/enumerate.h"
 #include "sim/planner/pytorch_training.h"
@@ -41,8 +42,10 @@ struct Inputs {
   bool has_usual_precisions = false;
   std::optional<Given> given;
   Job job;  ///< what the chosen file says beside the choice: model, data, optimizer, clipping
-  std::optional<double> price_per_gpu_hour;  ///< in whatever currency
-  std::vector<std::string> assumed;          ///< what nobody said, for people
+  Goals goals;
+  /// Numbers of ranks to weigh, ascending; empty: the question's, and where costs count fewer.
+  std::vector<int> worlds;
+  std::vector<std::string> assumed;  ///< what nobody said, for people
 };
 
 /// What the question leaves open on `world` ranks and was asked for, and what was not. Throws Error
@@ -51,6 +54,11 @@ Enumeration choices_of(const Inputs& inputs, int world);
 
 /// Devices of one node.
 int ranks_per_node(const Inputs& inputs);
+
+/// The longest step that the goals allow on `world` ranks.
+std::optional<SlowestStep> slowest_step(const Inputs& inputs, int world);
+/// "500 ms (--deadline 2)"; "" where every step is allowed.
+std::string allowed_step_text(const Inputs& inputs, int world);
 
 /// For the file of one of its choices.
 WrittenFrom written_from(const Inputs& inputs);

@@ -37,6 +37,14 @@ std::string distance(const Outcome& least, const Choice& choice, const Inputs& i
                      rounded_text(least.memory - device));
 }
 
+const Outcome* fastest_too_slow(const std::vector<Outcome>& outcomes) {
+  const Outcome* result = nullptr;
+  for (const Outcome& outcome : outcomes)
+    if (outcome.reason == Reason::too_slow && (!result || outcome.time < result->time))
+      result = &outcome;
+  return result;
+}
+
 /// Something that fits on `factor` times as many ranks, each with as many sequences as now.
 std::optional<std::string> on_more_ranks(const Basis& basis, int factor,
                                          const std::stop_token& stop) {
@@ -71,6 +79,13 @@ std::optional<std::string> on_enough_ranks(const Basis& basis, const std::stop_t
 std::vector<std::string> advice_where_nothing_fits(const Weighed& weighed, const Basis& basis,
                                                    const std::stop_token& stop) {
   std::vector<std::string> advice;
+  if (const Outcome* fastest = fastest_too_slow(weighed.others)) {
+    const Choice& choice = weighed.choices[fastest->choice];
+    return {fmt::format("nothing is fast enough: {} takes at least {} a step of the {} allowed",
+                        text_of(choice), rounded_text(fastest->time),
+                        allowed_step_text(basis.inputs, choice.mesh.world())),
+            "more ranks (--world A..B), or allow more time"};
+  }
   if (const Outcome* least = nearest(weighed.others))
     advice.push_back(distance(*least, weighed.choices[least->choice], basis.inputs));
   if (std::ranges::none_of(weighed.choices, is_frugal))

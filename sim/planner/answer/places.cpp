@@ -35,8 +35,8 @@ SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, co
   HardwareProfile smaller = basis.inputs.profile;
   smaller.memory = memory;
   const TrialInputs& on = basis.trials;
-  const TrialInputs trials{on.model, on.config,        on.training, smaller,
-                           on.costs, on.native_target, on.allocator};
+  const TrialInputs trials{on.model,         on.config,    on.training, smaller,    on.costs,
+                           on.native_target, on.allocator, Bytes{},     on.findings};
   return search(choices, trials, {.places = 1, .stop = watcher.stop});
 }
 
@@ -85,6 +85,8 @@ std::size_t add_smaller(std::vector<Candidate>& candidates, const std::vector<Ch
                                       [&](const Candidate& c) { return c.choice == choice; });
     if (is_known) continue;
     Candidate candidate = candidate_of(choice, basis);
+    const auto slowest = slowest_step(basis.inputs, choice.mesh.world());
+    if (slowest && candidate.summary.step_time > slowest->time) break;
     if (memory_fit(candidate.summary) == MemoryFit::yes) candidates.push_back(std::move(candidate));
   }
   return simulated;

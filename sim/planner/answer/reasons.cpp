@@ -28,6 +28,12 @@ Part largest_part(const Accounting& best, const Accounting& other) {
                            [](const Part& a, const Part& b) { return a.more() < b.more(); });
 }
 
+/// What of two choices is laid side by side.
+double compared(const Candidate& candidate, Objective objective) {
+  if (objective == Objective::cost && candidate.gpu_hours > 0) return candidate.gpu_hours;
+  return static_cast<double>(std::max<std::int64_t>(1, candidate.summary.step_time.ns));
+}
+
 std::string signed_memory(const Summary& best, const Summary& other) {
   const std::int64_t more = needed_memory(other).count - needed_memory(best).count;
   return fmt::format("{} {}", rounded_text(Bytes{std::abs(more)}), more > 0 ? "more" : "less");
@@ -52,8 +58,15 @@ std::string why_not_best(const Summary& best, const Summary& other, Objective ob
   return text + fmt::format("; {} memory", signed_memory(best, other));
 }
 
-bool cannot_be_told_apart(const Summary& a, const Summary& b) {
-  return a.step_time_low <= b.step_time_high && b.step_time_low <= a.step_time_high;
+void compare_with_best(const Candidate& best, Objective objective, Candidate& other) {
+  const double ratio = compared(other, objective) / compared(best, objective);
+  const StepTimeBand band = ratio_band(best.moves, other.moves);
+  other.slower_share = ratio - 1;
+  other.slower_low_share = ratio * band.low_factor - 1;
+  other.slower_high_share = ratio * band.high_factor - 1;
+  other.ties = objective == Objective::memory
+                   ? needed_memory(best.summary) == needed_memory(other.summary)
+                   : other.slower_low_share <= 0 && other.slower_high_share >= 0;
 }
 
 void explain_places(std::vector<Candidate>& candidates, Objective objective) {
@@ -61,9 +74,9 @@ void explain_places(std::vector<Candidate>& candidates, Objective objective) {
     Candidate& candidate = candidates[i];
     candidate.place = static_cast<int>(i) + 1;
     if (i == 0) continue;
-    const Summary& best = candidates.front().summary;
-    candidate.why = why_not_best(best, candidate.summary, objective);
-    candidate.ties = cannot_be_told_apart(best, candidate.summary);
+    const Candidate& best = candidates.front();
+    candidate.why = why_not_best(best.summary, candidate.summary, objective);
+    compare_with_best(best, objective, candidate);
   }
 }
 

@@ -12,8 +12,10 @@ namespace shardscope::planner {
 /// more exposed communication".
 std::string why_not_best(const Summary& best, const Summary& other, Objective objective);
 
-/// Their bands overlap: the prediction cannot tell which one is faster.
-bool cannot_be_told_apart(const Summary& a, const Summary& b);
+/// How much longer `other` takes than the best, and whether that can be told: the constants of the
+/// machine are the same for both, so that only what they move the one more than the other counts.
+/// By memory, which is played to the byte, nothing ties but what takes as much.
+void compare_with_best(const Candidate& best, Objective objective, Candidate& other);
 
 /// Numbers the places and says of each but the first why it is not the first.
 void explain_places(std::vector<Candidate>& candidates, Objective objective);

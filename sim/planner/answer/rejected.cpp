@@ -40,7 +40,7 @@ std::vector<Rejected> take_out_unfit(std::vector<Candidate>& candidates) {
 }
 
 std::vector<Rejected> rejected_of(const Weighed& weighed, std::span<const Candidate> places,
-                                  const TrialInputs& trials) {
+                                  const Basis& basis) {
   std::set<std::string> shown;
   for (const Candidate& candidate : places) shown.insert(kind_of(candidate.choice));
   std::vector<std::string> order;
@@ -55,7 +55,12 @@ std::vector<Rejected> rejected_of(const Weighed& weighed, std::span<const Candid
   std::optional<Duration> last;
   if (!places.empty()) last = places.back().summary.step_time;
   std::vector<Rejected> rejected;
-  for (const std::string& kind : order) rejected.push_back({kind, why(*best[kind], trials, last)});
+  for (const std::string& kind : order) {
+    const Outcome& outcome = *best[kind];
+    const int world = weighed.choices[outcome.choice].mesh.world();
+    rejected.push_back(
+        {kind, why(outcome, basis.trials, last, allowed_step_text(basis.inputs, world))});
+  }
   return rejected;
 }
 

@@ -22,6 +22,6 @@ std::vector<Rejected> take_out_unfit(std::vector<Candidate>& candidates);
 
 /// Kinds of choices that no place shows, in the order of enumeration. `places`: best first.
 std::vector<Rejected> rejected_of(const Weighed& weighed, std::span<const Candidate> places,
-                                  const TrialInputs& trials);
+                                  const Basis& basis);
 
 }  // namespace shardscope::planner

@@ -31,7 +31,13 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
     outcome.choice += first;
     weighed.others.push_back(std::move(outcome));
   }
-  for (const Ranked& ranked : found.ranked) weighed.ranked.push_back(first + ranked.choice);
+  for (const Ranked& ranked : found.ranked) {
+    weighed.ranked.push_back(first + ranked.choice);
+    weighed.tried.push_back({.choice = first + ranked.choice,
+                             .reason = Reason::slower,
+                             .time = ranked.trial.time.span,
+                             .memory = ranked.full.reserved + ranked.full.outside});
+  }
   if (first == 0) weighed.dropped = std::move(all.dropped);
   weighed.choices.insert(weighed.choices.end(), all.choices.begin(), all.choices.end());
   weighed.simulated += found.simulated;
@@ -41,12 +47,15 @@ void add(Enumeration all, const SearchResult& found, Weighed& weighed) {
 void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& weighed) {
   for (const int world : worlds_of(basis.inputs)) {
     Enumeration all = choices_in(memory, basis.inputs, world);
-    const SearchResult found = search(all.choices, basis.trials,
-                                      {.objective = basis.inputs.objective,
-                                       .places = basis.inputs.places,
-                                       .kind = kind_of,
-                                       .on_progress = watcher.on_progress,
-                                       .stop = watcher.stop});
+    const auto slowest = slowest_step(basis.inputs, world);
+    const SearchResult found =
+        search(all.choices, basis.trials,
+               {.objective = basis.inputs.objective,
+                .places = basis.inputs.places,
+                .kind = kind_of,
+                .slowest = slowest ? std::optional(slowest->time) : std::nullopt,
+                .on_progress = watcher.on_progress,
+                .stop = watcher.stop});
     add(std::move(all), found, weighed);
   }
 }
@@ -54,6 +63,7 @@ void weigh(Memory memory, const Basis& basis, const Watcher& watcher, Weighed& w
 }  // namespace
 
 std::vector<int> worlds_of(const Inputs& inputs) {
+  if (!inputs.worlds.empty()) return inputs.worlds;
   std::vector<int> result{inputs.question.world};
   while (inputs.objective == Objective::cost && result.back() % 2 == 0)
     result.push_back(result.back() / 2);

@@ -12,6 +12,7 @@ namespace shardscope::planner {
 struct Weighed {
   std::vector<Choice> choices;
   std::vector<std::size_t> ranked;  ///< of the choices, each search's best first
+  std::vector<Outcome> tried;       ///< of the ranked ones, in their order
   std::vector<Outcome> others;      ///< the choices that are not ranked
   std::vector<Dropped> dropped;     ///< of the first search
   std::size_t simulated = 0;
@@ -19,8 +20,8 @@ struct Weighed {
   bool interrupted = false;
 };
 
-/// Numbers of ranks that are weighed: all; where costs count, also half of them and so on, as long
-/// as they share the batch.
+/// Numbers of ranks that are weighed: those asked for, else all; where costs count, also half of
+/// them and so on, as long as they share the batch.
 std::vector<int> worlds_of(const Inputs& inputs);
 
 /// A search on each number of ranks, and where nothing fits one more with what offloads, as the

@@ -115,7 +115,7 @@ TEST(Answer, ReportsProgress) {
 
 TEST(AnswerJson, SaysWhatTheAnswerHolds) {
   Inputs inputs = tiny_plan();
-  inputs.price_per_gpu_hour = 2.5;
+  inputs.goals.price_per_gpu_hour = 2.5;
   inputs.assumed = {"by hand"};
   const Answer found = answer(inputs, {});
   const Json json = Json::parse(answer_json(found, inputs));

@@ -1,5 +1,6 @@
 #include "sim/planner/answer/chosen.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/sim/planner/answer/tiny_plan.h"
@@ -7,19 +8,26 @@
 namespace shardscope::planner {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
 class ChosenTest : public ::testing::Test {
  protected:
   ChosenTest() : places_(3, candidate_with({10, 0, 1_GiB})) {
-    for (std::size_t i = 1; i < places_.size(); ++i) places_[i].ties = true;
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      places_[i].place = static_cast<int>(i) + 1;
+      places_[i].ties = i > 0;
+    }
   }
   /// accelerate's file does not say it.
   static void reduce_every_micro_batch(Candidate& candidate) {
     candidate.choice.micro_batches = 2;
     candidate.choice.reduces_every_micro_batch = true;
   }
-  /// 1 GiB is the least that is usual.
-  static void leave_half_a_gibibyte(Candidate& candidate) {
-    candidate.summary.device_memory = candidate.summary.memory.peak_reserved + 512_MiB;
+  /// Of a device of 25 GiB, whose usual margin is 1 GiB.
+  static void leave(Bytes free, Candidate& candidate) {
+    candidate.summary.device_memory = 25_GiB;
+    candidate.summary.memory.peak_reserved = 25_GiB - free;
   }
   Chosen chosen() const { return chosen_of(places_, written_from(inputs_)); }
 
@@ -29,28 +37,82 @@ class ChosenTest : public ::testing::Test {
 
 TEST_F(ChosenTest, IsTheFirstUnlessSomethingSpeaksAgainstIt) {
   EXPECT_EQ(chosen().candidate, 0u);
+  EXPECT_EQ(chosen().rule, Rule::place);
   EXPECT_EQ(chosen().why_not_first, "");
+  EXPECT_THAT(chosen().tied, ElementsAre(0, 1, 2));
 }
 
 TEST_F(ChosenTest, PassesOverWhatNoFileSays) {
   reduce_every_micro_batch(places_[0]);
   reduce_every_micro_batch(places_[1]);
   EXPECT_EQ(chosen().candidate, 2u);
-  EXPECT_EQ(chosen().why_not_first, "no file says \"gradients reduced in every micro-batch\"");
+  EXPECT_EQ(chosen().rule, Rule::memory);
+  EXPECT_EQ(chosen().why_not_first,
+            "no file says \"gradients reduced in every micro-batch\", which place 1 needs to fit");
 }
 
 TEST_F(ChosenTest, PassesOverASmallMarginFirst) {
-  leave_half_a_gibibyte(places_[0]);
+  leave(512_MiB, places_[0]);
   reduce_every_micro_batch(places_[1]);
   reduce_every_micro_batch(places_[2]);
+  leave(3_GiB, places_[1]);
   EXPECT_EQ(chosen().candidate, 1u);
-  EXPECT_EQ(chosen().why_not_first, "it has 512 MiB to spare");
+  EXPECT_EQ(chosen().rule, Rule::margin);
+  EXPECT_EQ(chosen().why_not_first, "leaves 3.00 GiB, place 1 leaves 512 MiB");
+}
+
+// Two usual margins are enough: 9 GiB are worth no more than 3.
+TEST_F(ChosenTest, TakesNoMoreRoomThanIsOfUse) {
+  for (Candidate& candidate : places_) leave(3_GiB, candidate);
+  leave(9_GiB, places_[2]);
+  EXPECT_EQ(chosen().candidate, 0u);
+}
+
+TEST_F(ChosenTest, LeavesLessToTheScript) {
+  places_[0].choice.blocks_per_unit = places_[2].choice.blocks_per_unit = 2;
+  EXPECT_EQ(chosen().candidate, 1u);
+  EXPECT_EQ(chosen().rule, Rule::file);
+  EXPECT_EQ(chosen().why, "place 1 leaves to the script: units of 2 blocks");
+}
+
+TEST_F(ChosenTest, HasFewerUnusualSettings) {
+  for (const std::size_t i : {0U, 2U}) places_[i].choice.checkpointing = {.every = 1};
+  EXPECT_EQ(chosen().candidate, 1u);
+  EXPECT_EQ(chosen().rule, Rule::plain);
+  EXPECT_EQ(chosen().why, "unusual settings: none; place 1: checkpointing full");
+}
+
+TEST_F(ChosenTest, UsesTheNetworkLess) {
+  for (const std::size_t i : {0U, 1U, 2U})
+    places_[i].summary.time.communication =
+        Duration{(30 - 5 * static_cast<std::int64_t>(i)) * 1'000'000};
+  EXPECT_EQ(chosen().candidate, 2u);
+  EXPECT_EQ(chosen().rule, Rule::network);
+  EXPECT_EQ(chosen().why, "its collectives take 20.0 ms a step, those of place 1 30.0 ms");
+}
+
+// The first place is compared with the next best of those that it ties with.
+TEST_F(ChosenTest, SaysWhatDecidedForTheFirst) {
+  places_[1].choice.checkpointing = places_[2].choice.checkpointing = {.every = 1};
+  EXPECT_EQ(chosen().candidate, 0u);
+  EXPECT_EQ(chosen().rule, Rule::plain);
+  EXPECT_EQ(chosen().why, "unusual settings: none; place 2: checkpointing full");
+  EXPECT_EQ(chosen().why_not_first, "");
 }
 
 TEST_F(ChosenTest, IsNotOneThatIsSlower) {
   reduce_every_micro_batch(places_[0]);
   places_[1].ties = places_[2].ties = false;
   EXPECT_EQ(chosen().candidate, 0u);
+  EXPECT_THAT(chosen().tied, ElementsAre(0));
+}
+
+TEST(FragileFeatures, OfAPlainChoiceAreNone) {
+  EXPECT_THAT(fragile_features(tiny_choice()), IsEmpty());
+  Choice choice = tiny_choice();
+  choice.offload = Offload::all;
+  choice.checkpointing = {.every = 1, .selective = true};
+  EXPECT_EQ(fragile_features(choice).size(), 2u);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/sim/planner/answer/tiny_plan.h"
 
 namespace shardscope::planner {
@@ -35,15 +37,52 @@ TEST(WhyNotBest, ByMemorySaysMemoryFirst) {
       "2.00 GiB more memory, -10.0% step time");
 }
 
-TEST(CannotBeToldApart, WhereBandsTouch) {
-  Summary a = summary_with({100, 0, 1_GiB}), b = summary_with({120, 0, 1_GiB});
-  a.step_time_high = Duration{110'000'000};
-  b.step_time_low = Duration{110'000'000};
-  EXPECT_TRUE(cannot_be_told_apart(a, b));
-  EXPECT_TRUE(cannot_be_told_apart(b, a));
-  b.step_time_low = Duration{110'000'001};
-  EXPECT_FALSE(cannot_be_told_apart(a, b));
-  EXPECT_FALSE(cannot_be_told_apart(b, a));
+/// A candidate whose step time moves by so much with the machine's matrix products.
+Candidate moved_by_products(std::int64_t compute_ms, double move, double of_model) {
+  Candidate candidate = candidate_with({compute_ms, 0, 1_GiB});
+  candidate.moves.of_group[static_cast<std::size_t>(CostGroup::products)] = move;
+  candidate.moves.of_model = of_model;
+  return candidate;
+}
+
+// 5% apart. Each alone is known to 10% x 1.645, but the same products move both.
+TEST(CompareWithBest, WhatBothShareDoesNotTie) {
+  const Candidate best = moved_by_products(100, 0.1, 0);
+  Candidate other = moved_by_products(105, 0.1, 0);
+  compare_with_best(best, Objective::time, other);
+  EXPECT_FALSE(other.ties);
+  EXPECT_NEAR(other.slower_share, 0.05, 1e-12);
+  EXPECT_NEAR(other.slower_low_share, 0.05, 1e-12);
+}
+
+// The model is off by 3% for each: sqrt(2) x 3% x 1.645 = 6.98%, and 105 / exp(0.0698) = 97.9.
+TEST(CompareWithBest, WhatIsEachOnesOwnTies) {
+  const Candidate best = moved_by_products(100, 0.1, 0.03);
+  Candidate other = moved_by_products(105, 0.1, 0.03);
+  compare_with_best(best, Objective::time, other);
+  EXPECT_TRUE(other.ties);
+  EXPECT_NEAR(other.slower_low_share, 1.05 / std::exp(0.069790) - 1, 1e-5);
+  EXPECT_NEAR(other.slower_high_share, 1.05 * std::exp(0.069790) - 1, 1e-5);
+  other = moved_by_products(108, 0.1, 0.03);
+  compare_with_best(best, Objective::time, other);
+  EXPECT_FALSE(other.ties);
+}
+
+TEST(CompareWithBest, ByMemoryOnlyAsMuchTies) {
+  const Candidate best = candidate_with({100, 0, 1_GiB});
+  Candidate as_much = candidate_with({150, 0, 1_GiB}), more = candidate_with({100, 0, 2_GiB});
+  compare_with_best(best, Objective::memory, as_much);
+  compare_with_best(best, Objective::memory, more);
+  EXPECT_TRUE(as_much.ties);
+  EXPECT_FALSE(more.ties);
+}
+
+TEST(CompareWithBest, ByCostComparesGpuHours) {
+  Candidate best = candidate_with({100, 0, 1_GiB}), other = candidate_with({50, 0, 1_GiB});
+  best.gpu_hours = 4;
+  other.gpu_hours = 5;
+  compare_with_best(best, Objective::cost, other);
+  EXPECT_NEAR(other.slower_share, 0.25, 1e-12);
 }
 
 TEST(ExplainPlaces, NumbersThemAndLeavesTheFirstWithoutAReason) {

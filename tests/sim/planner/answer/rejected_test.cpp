@@ -38,7 +38,7 @@ TEST(Rejected, SaysOfEachStrategyWhatSaysMost) {
   std::vector<Candidate> places{candidate_with({1, 0, 1_GiB})};
   places[0].choice = of(ddp, no_shard);
   places[0].summary.step_time = 15_us;
-  const std::vector<Rejected> rejected = rejected_of(weighed, places, basis.trials);
+  const std::vector<Rejected> rejected = rejected_of(weighed, places, basis);
   ASSERT_THAT(rejected, SizeIs(2));
   EXPECT_EQ(rejected[0].strategy, "fsdp2 shard_grad_op");
   EXPECT_EQ(rejected[0].why, "takes 20.0 us a step; the last place takes 15.0 us");

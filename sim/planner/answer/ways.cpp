@@ -1,0 +1,73 @@
+#include "sim/planner/answer/ways.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "traces/memory_fit.h"
+
+namespace shardscope::planner {
+namespace {
+
+/// RFC 4180: with quotes where a comma, a quote or a line's end stands in it.
+std::string field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string line(const Way& way) {
+  const Choice& c = way.choice;
+  return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
+                     way.place > 0 ? std::to_string(way.place) : "", way.outcome,
+                     name_of(c.runtime), name_of(c.sharding), c.mesh.replicate, c.mesh.shard,
+                     c.blocks_per_unit, name_of(c.prefetch), c.batch, c.micro_batches,
+                     c.reduces_every_micro_batch, text_of(c.checkpointing), name_of(c.offload),
+                     name_of(c.precision), way.time > Duration{} ? std::to_string(way.time.ns) : "",
+                     way.memory > Bytes{} ? std::to_string(way.memory.count) : "", field(way.why));
+}
+
+}  // namespace
+
+std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> candidates,
+                         const Basis& basis) {
+  std::vector<Way> ways;
+  for (const Choice& choice : weighed.choices) ways.push_back({.choice = choice});
+  std::optional<Duration> last;
+  if (!candidates.empty()) last = candidates.back().summary.step_time;
+  const auto set = [&](const Outcome& outcome) {
+    Way& way = ways[outcome.choice];
+    way.outcome = name_of(outcome.reason);
+    way.time = outcome.time;
+    way.memory = outcome.memory;
+    way.why =
+        why(outcome, basis.trials, last, allowed_step_text(basis.inputs, way.choice.mesh.world()));
+  };
+  for (const Outcome& outcome : weighed.others) set(outcome);
+  for (const Outcome& outcome : weighed.tried) set(outcome);
+  for (const Candidate& candidate : candidates) {
+    const auto way = std::find_if(ways.begin(), ways.end(),
+                                  [&](const Way& one) { return one.choice == candidate.choice; });
+    if (way == ways.end()) continue;
+    *way = {.choice = candidate.choice,
+            .place = candidate.place,
+            .outcome = "place",
+            .time = candidate.summary.step_time,
+            .memory = needed_memory(candidate.summary),
+            .why = candidate.why};
+  }
+  return ways;
+}
+
+std::string ways_csv(std::span<const Way> ways) {
+  std::string text =
+      "place,outcome,runtime,strategy,replicate,shard,blocks_per_unit,prefetch,batch,accumulate,"
+      "reduce_every_micro_batch,checkpointing,offload,precision,step_time_ns,needed_bytes,why\n";
+  for (const Way& way : ways) text += line(way);
+  return text;
+}
+
+}  // namespace shardscope::planner
