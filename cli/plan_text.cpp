@@ -147,8 +147,8 @@ std::string ties_text(const planner::Answer& answer) {
   std::string before = "1";
   for (const int place : places) before += fmt::format(", {}", place);
   return fmt::format(
-      "cannot be told apart by step time: {} and {} (what differs between them is within the error "
-      "of the prediction)\n\n",
+      "cannot be told apart by step time: {} and {} (they differ by less than the prediction "
+      "may be off)\n\n",
       before, last);
 }
 
@@ -270,7 +270,7 @@ std::string time_text(const planner::Limits& limits) {
     text += fmt::format("{}{} {:.0f}%", text.empty() ? "" : ", ", name_of(part.group),
                         part.share * 100);
   constexpr double tenth = 10;  // per cent
-  return fmt::format("limited   by {}; 10% faster {} save {:.1f}% of the step\n", text,
+  return fmt::format("limited   by {}; 10% less time for {} saves {:.1f}% of the step\n", text,
                      name_of(limits.time.front().group), limits.time.front().share * tenth);
 }
 

@@ -6,8 +6,9 @@ usage: published_choice.py SHARDSCOPE PUBLISHED_RUNS.csv [--json]
 A job is what one source ran with several settings: the same model, sequence, GPUs and sequences of a step. Its rows are predicted
 by `shardscope validate`; the pick is the fastest predicted. Printed are, over all jobs: how often the pick is the fastest
 measured, its regret (measured time of the pick over that of the fastest, minus one) in the mean and at worst, Kendall's tau over
-pairs that differ by more than NOISE, and by how much the errors of two settings of a job differ: the model's own error of a
-comparison. Rows with the same settings are runs of one case: their median counts.
+pairs that differ by more than NOISE, by how much the errors of two settings of a job differ, and how many of the pairs that
+`plan` would tell apart (predicted to differ by more than BAND) are in the order that was measured. Rows with the same settings are
+runs of one case: their median counts.
 """
 import argparse
 import csv
@@ -19,6 +20,7 @@ import subprocess
 import sys
 
 NOISE = 0.02  # of a step time: what differs by less is taken for equal
+BAND = math.expm1(1.645 * math.sqrt(2) * 0.025)  # sim/prediction/band.h: the model's own error of two steps, at 90%
 JOB = ("source", "model", "params_b", "hidden", "layers", "heads", "ffn", "vocab", "seq", "gpu", "gpus", "gpus_per_node", "global_batch")
 SETTINGS = ("strategy", "tp", "pp", "dp_shard", "micro_batch", "grad_accum", "precision", "act_ckpt", "offload", "compile", "attn")
 
@@ -27,10 +29,8 @@ def cases_by_job(table, answer):
     """Cases of jobs that have several: (settings, predicted, measured), in seconds; and how many rows have no prediction."""
     rows, left_out = {}, 0
     for row, said in zip(table, answer["rows"]):
-        if not said["measured_ns"]:
-            continue
-        if not said["predicted_ns"]:
-            left_out += 1
+        left_out += said["skipped"] is not None
+        if not said["measured_ns"] or not said["predicted_ns"]:
             continue
         settings = rows.setdefault(tuple(row.get(key, "") for key in JOB), {})
         settings.setdefault(tuple(row.get(key, "") for key in SETTINGS), []).append(
@@ -56,10 +56,12 @@ def judge(jobs):
     regrets = [regret_of(cases) for cases in jobs.values()]
     pairs = list(pairs_of(jobs))
     sure = [(predicted, measured) for predicted, measured in pairs if abs(measured) > math.log(1 + NOISE)]
+    told = [predicted * measured > 0 for predicted, measured in pairs if abs(predicted) > math.log(1 + BAND)]
     score = sum(math.copysign(1, predicted * measured) if predicted else 0 for predicted, measured in sure)
     return {"jobs": len(jobs), "cases": sum(len(cases) for cases in jobs.values()),
             "picked_best": sum(regret <= 0 for regret in regrets), "within_noise": sum(regret <= NOISE for regret in regrets),
             "mean_regret_share": statistics.mean(regrets), "worst_regret_share": max(regrets), "pairs": len(sure),
+            "told_apart": len(told), "told_rightly_share": sum(told) / len(told) if told else None,
             "kendall_tau": score / len(sure) if sure else None,
             "error_of_difference_share": math.sqrt(statistics.mean((p - m) ** 2 for p, m in pairs))}
 
@@ -69,7 +71,8 @@ def text_of(name, judged):
     return (f"{name}: {judged['jobs']} jobs of {judged['cases']} cases; best picked {judged['picked_best']}, within {NOISE * 100:.0f}% "
             f"{judged['within_noise']}; regret {judged['mean_regret_share'] * 100:.1f}% in the mean, "
             f"{judged['worst_regret_share'] * 100:.1f}% at worst; tau {tau} over {judged['pairs']} pairs; errors of two "
-            f"settings differ by {judged['error_of_difference_share'] * 100:.1f}%")
+            f"settings differ by {judged['error_of_difference_share'] * 100:.1f}%; {judged['told_apart']} pairs told apart"
+            + (f", {judged['told_rightly_share'] * 100:.1f}% rightly" if judged["told_apart"] else ""))
 
 
 def main():
@@ -95,7 +98,7 @@ def main():
     for source, group in groups.items():
         print(text_of(source, judge(group)))
     print(text_of("all", answer["all"]))
-    print(f"{left_out} measured rows have no prediction")
+    print(f"{left_out} rows have no prediction")
 
 
 if __name__ == "__main__":
