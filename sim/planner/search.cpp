@@ -18,7 +18,8 @@ namespace shardscope::planner {
 namespace {
 
 /// Choices that are tried out before the next look at what is the best: the same on every machine,
-/// so that the result is.
+/// so that the result is. The first looks come soon, for those who wait for an answer.
+constexpr std::size_t first_batch_size = 4;
 constexpr std::size_t batch_size = 24;
 
 /// A choice that was simulated and, as far as is known, fits.
@@ -160,8 +161,9 @@ class Search {
         lose(choice, Reason::too_slow, bounds.time, bounds.memory);
       else
         batch.push_back(choice);
-      if (batch.size() == batch_size) break;
+      if (batch.size() == next_batch_size_) break;
     }
+    next_batch_size_ = std::min(2 * next_batch_size_, batch_size);
     return batch;
   }
 
@@ -334,6 +336,7 @@ class Search {
   std::vector<std::size_t> order_;     // of choices, the most promising first
   std::vector<Contender> contenders_;  // best first
   std::vector<Outcome> outcomes_;      // by choice
+  std::size_t next_batch_size_ = first_batch_size;
   std::set<std::size_t> simulated_;    // choices, with some or all of their blocks
   std::vector<bool> settled_;          // by choice: tried out, or known to need too much memory
   SearchResult result_;
