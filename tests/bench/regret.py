@@ -7,17 +7,22 @@ Calibrates this machine for each model and number of processes, then predicts an
 Cases of one model do the same work: as many tokens a step, in the same order. Rounds are interleaved, so that what else the
 machine does meets every case alike; a case's measured step time is the median over its steady steps of all rounds. Printed are, by
 model: the error of every prediction, the pick (the case predicted to be fastest), its regret (measured time of the pick over
-that of the fastest, minus one) and Kendall's tau between predicted and measured order. A calibration or training beside
-which other processes took more than 3% of the cores is run again, twice at most; what stayed disturbed is marked with a star.
+that of the fastest, minus one) and Kendall's tau between predicted and measured order: over all pairs, and over those whose
+measured times differ by more than twice their standard errors. The pick and the fastest are trained again until they do, too. A
+calibration or training beside which other processes took more than 3% of the cores is run again, twice at most; what stayed
+disturbed is marked with a star.
 
   --rounds N     how often each case is trained (3)
+  --more N       how often the pick and the fastest are trained again at most (4)
   --steps N      steps of each training; the first two are not counted (10)
   --only TEXT    only models and cases whose name contains TEXT
   --keep FOLDER  leaves profiles and run folders there, for `shardscope compare`
   --json         one JSON object on standard output instead of the tables
 """
 import argparse
+import itertools
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -108,6 +113,28 @@ def train(program, case, profile, steps, folder):
         return json.load(file)["step_time_ns"] / 1e9
 
 
+def noise_of(rounds):
+    """Standard error of the median over the rounds that were not disturbed; of one round it is not known."""
+    seconds = [round_["seconds"] for round_ in rounds if not is_disturbed(round_)] or [round_["seconds"] for round_ in rounds]
+    if len(seconds) < 2:
+        return math.inf
+    return math.sqrt(math.pi / 2) * statistics.stdev(seconds) / math.sqrt(len(seconds))
+
+
+def differ(one, other):
+    """Whether the machine's own noise leaves no doubt of which of two measured cases is faster."""
+    noise = math.hypot(noise_of(one["rounds"]), noise_of(other["rounds"]))
+    return abs(measured_of(one["rounds"]) - measured_of(other["rounds"])) > 2 * noise
+
+
+def tau_of_sure(cases):
+    """Kendall's tau over the pairs that differ, and how many these are."""
+    pairs = [(one, other) for one, other in itertools.combinations(cases, 2) if differ(one, other)]
+    products = [(one["predicted"] - other["predicted"]) * (one["measured"] - other["measured"]) for one, other in pairs]
+    score = sum((product > 0) - (product < 0) for product in products)
+    return (score / len(pairs) if pairs else None), len(pairs)
+
+
 def kendall_tau(pairs):
     """Tau-a: concordant minus discordant pairs over all pairs; a tie on either side counts as neither."""
     score = count = 0
@@ -141,7 +168,10 @@ def judge(model, cases):
         case["measured"] = measured_of(case["rounds"])
         case["error"] = case["predicted"] / case["measured"] - 1
     regret, pick = regret_of(cases)
-    return {"model": model, "cases": cases, "pick": pick["case"], "regret_share": regret,
+    fastest = min(cases, key=lambda case: case["measured"])
+    sure_tau, sure_pairs = tau_of_sure(cases)
+    return {"regret_is_sure": pick is fastest or differ(pick, fastest), "kendall_tau_of_sure": sure_tau, "sure_pairs": sure_pairs,
+            "model": model, "cases": cases, "pick": pick["case"], "regret_share": regret,
             "kendall_tau": kendall_tau([(case["predicted"], case["measured"]) for case in cases]),
             "mean_abs_error_share": statistics.mean(abs(case["error"]) for case in cases)}
 
@@ -155,7 +185,10 @@ def text_of(group):
         mark = "  <- pick" if case["case"] == group["pick"] else ""
         lines.append(f"  {case['case']:{width}}  {case['predicted'] * 1e3:6.1f} ms  {case['measured'] * 1e3:6.1f} ms  "
                      f"{case['error'] * 100:+5.1f}%  {rounds}{mark}")
-    lines.append(f"  regret {group['regret_share'] * 100:.1f}%, Kendall tau {group['kendall_tau']:.2f}, mean error "
+    sure = "" if group["regret_is_sure"] else " (within the noise)"
+    tau = "-" if group["kendall_tau_of_sure"] is None else f"{group['kendall_tau_of_sure']:.2f}"
+    lines.append(f"  regret {group['regret_share'] * 100:.1f}%{sure}, Kendall tau {group['kendall_tau']:.2f}, {tau} over the "
+                 f"{group['sure_pairs']} pairs that differ by more than the noise, mean error "
                  f"{group['mean_abs_error_share'] * 100:.1f}%\n")
     return "\n".join(lines)
 
@@ -174,25 +207,46 @@ def json_of(groups, elapsed_s):
     return answer
 
 
+def settle(options, cases, train_again):
+    """Trains the pick and the fastest of one model again until their order is sure."""
+    for _ in range(options.more):
+        for case in cases:
+            case["measured"] = measured_of(case["rounds"])
+        pick, fastest = regret_of(cases)[1], min(cases, key=lambda case: case["measured"])
+        if pick is fastest or differ(pick, fastest):
+            return
+        train_again(pick)
+        train_again(fastest)
+
+
 def measure(options, folder):
     cases = [case for model in MODELS for case in cases_of(model, options.only)]
     if not cases:
         sys.exit(f"regret: no case contains \"{options.only}\"")
-    for round_ in range(options.rounds):
-        for number, case in enumerate(cases):
-            profile = calibrate(options.program, case["model"], case["ranks"], folder)
-            print(f"round {round_ + 1} of {options.rounds}: {case['model']} {case['case']}", file=sys.stderr)
-            seconds, others = undisturbed(train, options.program, case, profile, options.steps,
-                                          os.path.join(folder, f"{number}.{round_ + 1}"))
-            case["rounds"].append({"seconds": seconds, "others": others})
-    return [judge(model, [case for case in cases if case["model"] == model])
-            for model in MODELS if any(case["model"] == model for case in cases)]
+
+    def train_once(case):
+        profile = calibrate(options.program, case["model"], case["ranks"], folder)
+        number = len(case["rounds"]) + 1
+        print(f"round {number}: {case['model']} {case['case']}", file=sys.stderr)
+        seconds, others = undisturbed(train, options.program, case, profile, options.steps,
+                                      os.path.join(folder, f"{cases.index(case)}.{number}"))
+        case["rounds"].append({"seconds": seconds, "others": others})
+
+    for _ in range(options.rounds):
+        for case in cases:
+            train_once(case)
+    groups = {model: [case for case in cases if case["model"] == model] for model in MODELS}
+    groups = {model: group for model, group in groups.items() if group}
+    for group in groups.values():
+        settle(options, group, train_once)
+    return [judge(model, group) for model, group in groups.items()]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--more", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--only", default="")
     parser.add_argument("--keep")
