@@ -245,9 +245,6 @@ class RanksBench:
         write_tokens(self.folder / "tokens.bin", (self.steps + 1) * GLOBAL_BATCH * SEQ + 1)
         expected = []
         self.guarded("one rank", lambda: expected.extend(self.train("one_rank", "no_shard", 1)[0]))
-        for strategy, numbers in STRATEGIES.items():
-            for ranks in numbers:
-                self.guarded(f"losses of {strategy} on {ranks}", lambda: self.check_losses(strategy, ranks, expected))
         for schedule, strategy, mesh in PIPELINES:
             self.guarded(f"pipeline {schedule} with {strategy}",
                          lambda: self.check_pipeline(schedule, strategy, mesh, expected))
@@ -259,6 +256,10 @@ class RanksBench:
         for kind in ("sharded", "full", "local"):
             self.guarded(f"a run that resumes from {kind}", lambda: self.check_resumed(kind))
         self.guarded("a rank that is restarted", self.check_restarted)
+        # Last: the strategies were seen on a GPU before (docs/measured/2026-11-26_h200.md).
+        for strategy, numbers in STRATEGIES.items():
+            for ranks in numbers:
+                self.guarded(f"losses of {strategy} on {ranks}", lambda: self.check_losses(strategy, ranks, expected))
         if self.memory is not None:
             self.guarded("memory of the device", self.check_memory)
 
