@@ -192,6 +192,8 @@ std::string_view reason_of(planner::Rule rule) {
       return "margin";
     case Rule::memory:
       return "what its file says of memory";
+    case Rule::current:
+      return "a runtime that is not deprecated";
     case Rule::file:
       return "what its file leaves to the script";
     case Rule::plain:

@@ -277,8 +277,8 @@ TEST_F(Plan, AGoalThatNothingMeetsIsANo) {
 
 TEST_F(Plan, SaysWhichRuleChoseAndWhatWouldBreakIt) {
   const Json chosen = answer(std::string(question_) + two_runtimes_)["chosen"];
-  EXPECT_THAT(chosen["rule"], AnyOf(Eq("margin"), Eq("memory"), Eq("file"), Eq("plain"),
-                                    Eq("fragile"), Eq("network"), Eq("place")));
+  EXPECT_THAT(chosen["rule"], AnyOf(Eq("margin"), Eq("memory"), Eq("current"), Eq("file"),
+                                    Eq("plain"), Eq("fragile"), Eq("network"), Eq("place")));
   EXPECT_THAT(chosen["tied"], Contains(1));
   EXPECT_GE(chosen["limits"]["longest_sequence"], 16);
   EXPECT_GT(chosen["limits"]["held_more_share"], 0);

@@ -27,13 +27,22 @@ std::int64_t margins_missing(const Summary& summary) {
 
 std::int64_t counted(std::size_t number) { return static_cast<std::int64_t>(number); }
 
+/// A hybrid that ties has nothing for its second axis.
+std::vector<std::string> settings_that_are_not_plain(const Choice& choice) {
+  std::vector<std::string> settings = unusual_settings(choice);
+  if (choice.mesh.replicate > 1 && choice.mesh.shard > 1)
+    settings.push_back(fmt::format("a mesh of {} x {}", choice.mesh.replicate, choice.mesh.shard));
+  return settings;
+}
+
 Merits merits_of(const Candidate& candidate, std::size_t place, const WrittenFrom& from) {
   const Choice& choice = candidate.choice;
   const std::size_t reduces = choice.reduces_every_micro_batch ? 1 : 0;
   return {margins_missing(candidate.summary),
           memory_beyond_the_file(choice, from).empty() ? 0 : 1,
+          choice.runtime == Runtime::fsdp1 ? 1 : 0,
           counted(written(choice, from).losses.size()),
-          counted(unusual_settings(choice).size() + reduces),
+          counted(settings_that_are_not_plain(choice).size() + reduces),
           counted(fragile_features(choice).size()),
           candidate.summary.time.communication.ns,
           counted(place)};
@@ -75,12 +84,15 @@ std::string why_preferred(Rule rule, const Candidate& chosen, const Candidate& o
     case Rule::memory:
       return fmt::format("no file says \"{}\", which {} needs to fit",
                          memory_beyond_the_file(other.choice, from), place);
+    case Rule::current:
+      return fmt::format("{} is FSDP1, which PyTorch calls deprecated", place);
     case Rule::file:
       return fmt::format("{} leaves to the script: {}", place,
                          listed(only_of(other, chosen, from)));
     case Rule::plain:
-      return fmt::format("unusual settings: {}; {}: {}", listed(unusual_settings(chosen.choice)),
-                         place, listed(unusual_settings(other.choice)));
+      return fmt::format("unusual settings: {}; {}: {}",
+                         listed(settings_that_are_not_plain(chosen.choice)), place,
+                         listed(settings_that_are_not_plain(other.choice)));
     case Rule::fragile:
       return fmt::format("{} has {}", place, fragile_features(other.choice).front());
     case Rule::network:
@@ -108,8 +120,8 @@ std::vector<std::size_t> tied_with_first(std::span<const Candidate> places) {
 }  // namespace
 
 std::string_view name_of(Rule rule) {
-  constexpr std::array<std::string_view, rule_count> names{"margin",  "memory",  "file", "plain",
-                                                           "fragile", "network", "place"};
+  constexpr std::array<std::string_view, rule_count> names{"margin", "memory",  "current", "file",
+                                                           "plain",  "fragile", "network", "place"};
   return names[static_cast<std::size_t>(rule)];
 }
 

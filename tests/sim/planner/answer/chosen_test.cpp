@@ -68,6 +68,15 @@ TEST_F(ChosenTest, TakesNoMoreRoomThanIsOfUse) {
   EXPECT_EQ(chosen().candidate, 0u);
 }
 
+TEST_F(ChosenTest, IsNotTheDeprecatedRuntime) {
+  places_[0].choice.runtime = Runtime::fsdp1;
+  places_[1].choice.runtime = places_[2].choice.runtime = Runtime::fsdp2;
+  places_[1].choice.blocks_per_unit = places_[2].choice.blocks_per_unit = 2;
+  EXPECT_EQ(chosen().candidate, 1u);
+  EXPECT_EQ(chosen().rule, Rule::current);
+  EXPECT_EQ(chosen().why, "place 1 is FSDP1, which PyTorch calls deprecated");
+}
+
 TEST_F(ChosenTest, LeavesLessToTheScript) {
   places_[0].choice.blocks_per_unit = places_[2].choice.blocks_per_unit = 2;
   EXPECT_EQ(chosen().candidate, 1u);
@@ -80,6 +89,14 @@ TEST_F(ChosenTest, HasFewerUnusualSettings) {
   EXPECT_EQ(chosen().candidate, 1u);
   EXPECT_EQ(chosen().rule, Rule::plain);
   EXPECT_EQ(chosen().why, "unusual settings: none; place 1: checkpointing full");
+}
+
+TEST_F(ChosenTest, HasNoMeshThatItDoesNotNeed) {
+  places_[0].choice.mesh = {.replicate = 2, .shard = 4};
+  places_[0].summary.time.communication = {};
+  EXPECT_EQ(chosen().candidate, 1u);
+  EXPECT_EQ(chosen().rule, Rule::plain);
+  EXPECT_EQ(chosen().why, "unusual settings: none; place 1: a mesh of 2 x 4");
 }
 
 TEST_F(ChosenTest, UsesTheNetworkLess) {
