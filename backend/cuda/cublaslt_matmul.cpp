@@ -195,9 +195,8 @@ Operation make_operation(const Product& product) {
 }
 
 void* aligned_workspace(void* memory) {
-  const auto address = reinterpret_cast<std::uintptr_t>(memory);
-  return reinterpret_cast<void*>((address + workspace_alignment - 1) / workspace_alignment *
-                                 workspace_alignment);
+  const auto beyond = reinterpret_cast<std::uintptr_t>(memory) % workspace_alignment;
+  return static_cast<std::byte*>(memory) + (workspace_alignment - beyond) % workspace_alignment;
 }
 
 template <class Value>
@@ -215,8 +214,7 @@ Preference make_preference() {
   cublasLtMatmulPreference_t preference = nullptr;
   check(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   Preference owned(preference, cublaslt().preference_destroy);
-  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      usable_workspace);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, usable_workspace);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes);
   // Unless told, it takes 256 for granted; the arena gives 64.
   for (const auto operand :

@@ -95,7 +95,7 @@ std::string cuda_clocks(int index) {
   Nvml nvml{};
   if (!library || !load_all(library.get(), nvml) || nvml.init() != 0) return "";
   Nvml::Handle device = nullptr;
-  const std::string text =
+  std::string text =
       nvml.handle_by_bus(place.c_str(), &device) == 0 ? clocks_text(nvml, device) : "";
   nvml.shutdown();
   return text;

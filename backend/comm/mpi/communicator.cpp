@@ -89,7 +89,7 @@ struct StopWord {
 class Transfers {
  public:
   Transfers(const MpiGroup& group, const StopWord& stop) : group_(group), stop_(stop) {
-    const auto most = static_cast<std::size_t>(2 * group.size());
+    const auto most = 2 * static_cast<std::size_t>(group.size());
     requests_.reserve(most);
     statuses_.resize(most);
   }
