@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,7 @@ Variables environment_of(const RecordedCommand& command, const RecorderFiles& fi
   put_in_front(variables, "LD_PRELOAD", files.device.string());
   put_in_front(variables, "LD_LIBRARY_PATH", files.device.parent_path().string());
   put_in_front(variables, "PYTHONPATH", files.python.string());
+  variables.try_emplace("PYTHONHASHSEED", "0");  // two recordings of a script shall be the same
   variables["SHARDSCOPE_RECORD"] = fs::absolute(command.folder).string();
   variables["SHARDSCOPE_RECORD_TIME"] = name_of(command.time);
   variables["SHARDSCOPE_DEVICE_NAME"] = device.name;
@@ -202,6 +204,20 @@ class FileActions {
   posix_spawn_file_actions_t actions_{};
 };
 
+/// What is started meanwhile has the same addresses each time: torch's autocast frees its weights
+/// in the order of their addresses, and two recordings of a script shall be the same.
+class FixedAddresses {
+ public:
+  FixedAddresses() { ::personality(static_cast<unsigned long>(before_) | ADDR_NO_RANDOMIZE); }
+  ~FixedAddresses() { ::personality(static_cast<unsigned long>(before_)); }
+  FixedAddresses(const FixedAddresses&) = delete;
+  FixedAddresses& operator=(const FixedAddresses&) = delete;
+
+ private:
+  static constexpr unsigned long only_ask = 0xffffffff;
+  int before_ = ::personality(only_ask);
+};
+
 pid_t start(const RecordedCommand& command, Variables variables, int rank) {
   if (command.world > 1) variables["SHARDSCOPE_RANK"] = std::to_string(rank);
   std::vector<std::string> arguments = command.arguments, settings;
@@ -216,6 +232,7 @@ pid_t start(const RecordedCommand& command, Variables variables, int rank) {
   for (const int number : {SIGPIPE, SIGXFSZ, SIGINT}) sigaddset(&usual, number);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const FixedAddresses fixed;
   pid_t child = 0;
   const int error = posix_spawnp(&child, arguments.front().c_str(), files.get(), &attributes,
                                  pointers_to(arguments).data(), pointers_to(settings).data());
