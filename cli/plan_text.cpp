@@ -193,7 +193,7 @@ std::string_view reason_of(planner::Rule rule) {
     case Rule::memory:
       return "what its file says of memory";
     case Rule::current:
-      return "a runtime that is not deprecated";
+      return "the runtime that PyTorch recommends";
     case Rule::file:
       return "what its file leaves to the script";
     case Rule::plain:

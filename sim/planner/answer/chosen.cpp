@@ -85,7 +85,7 @@ std::string why_preferred(Rule rule, const Candidate& chosen, const Candidate& o
       return fmt::format("no file says \"{}\", which {} needs to fit",
                          memory_beyond_the_file(other.choice, from), place);
     case Rule::current:
-      return fmt::format("{} is FSDP1, which PyTorch calls deprecated", place);
+      return fmt::format("{} is FSDP1, and PyTorch recommends FSDP2", place);
     case Rule::file:
       return fmt::format("{} leaves to the script: {}", place,
                          listed(only_of(other, chosen, from)));

@@ -17,7 +17,8 @@ namespace shardscope::planner {
 enum class Rule : std::uint8_t {
   margin,   ///< usual margins that stay free, two at most
   memory,   ///< its file alone takes no more memory
-  current,  ///< not FSDP1, which PyTorch's own tutorial of FSDP calls deprecated
+  current,  ///< not FSDP1: PyTorch recommends FSDP2 (its page of
+            ///< torch.distributed.fsdp.fully_shard)
   file,     ///< less that its file leaves to the script
   plain,    ///< fewer settings that are not the runtime's usual ones
   fragile,  ///< fewer features that are known to break

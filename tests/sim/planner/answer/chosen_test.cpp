@@ -68,13 +68,13 @@ TEST_F(ChosenTest, TakesNoMoreRoomThanIsOfUse) {
   EXPECT_EQ(chosen().candidate, 0u);
 }
 
-TEST_F(ChosenTest, IsNotTheDeprecatedRuntime) {
+TEST_F(ChosenTest, IsTheRuntimeThatPyTorchRecommends) {
   places_[0].choice.runtime = Runtime::fsdp1;
   places_[1].choice.runtime = places_[2].choice.runtime = Runtime::fsdp2;
   places_[1].choice.blocks_per_unit = places_[2].choice.blocks_per_unit = 2;
   EXPECT_EQ(chosen().candidate, 1u);
   EXPECT_EQ(chosen().rule, Rule::current);
-  EXPECT_EQ(chosen().why, "place 1 is FSDP1, which PyTorch calls deprecated");
+  EXPECT_EQ(chosen().why, "place 1 is FSDP1, and PyTorch recommends FSDP2");
 }
 
 TEST_F(ChosenTest, LeavesLessToTheScript) {
