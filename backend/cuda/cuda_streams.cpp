@@ -70,7 +70,8 @@ Capture CudaStreams::end_capture() {
   cudaGraphExec_t executable = nullptr;
   result = cudaGraphInstantiate(&executable, graph, 0);
   if (result != cudaSuccess) return refused(result, "cudaGraphInstantiate");
-  // The first launch uploads it: cudaGraphUpload crashes on NCCL's nodes (driver 580.159, NCCL 2.28.9).
+  // The first launch uploads it: cudaGraphUpload crashes on NCCL's nodes (driver 580.159,
+  // NCCL 2.28.9).
   return {.graph = std::make_unique<CudaGraph>(ExecutableHandle(executable), compute()),
           .why_not = {}};
 }

@@ -17,9 +17,10 @@ struct Kind {
   bool needed = false;  ///< without it there is nothing to show
 };
 
-/// A launch is tied to its operation through the record of the call that made it: of the runtime, or
-/// of the driver (cuBLASLt and NCCL). Calls that are enabled one by one give no external correlation
-/// (H200, CUDA 13.0), so that all are recorded at every level, and only the highest keeps them.
+/// A launch is tied to its operation through the record of the call that made it: of the runtime,
+/// or of the driver (cuBLASLt and NCCL). Calls that are enabled one by one give no external
+/// correlation (H200, CUDA 13.0), so that all are recorded at every level, and only the highest
+/// keeps them.
 constexpr std::array kinds{
     Kind{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", ProfileRecords::kernels, true},
     Kind{CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "operations", ProfileRecords::kernels, true},

@@ -81,7 +81,8 @@ class LaunchProbe final : public Probe {
     if (library_) begin_ns_ = monotonic_ns();
   }
   void end(OperationId) override {
-    if (library_ && stays_.size() < most_stays) stays_.push_back({place(), begin_ns_, monotonic_ns()});
+    if (library_ && stays_.size() < most_stays)
+      stays_.push_back({place(), begin_ns_, monotonic_ns()});
     pop();
     operation_ = OperationId::none_value;
   }

@@ -337,8 +337,8 @@ class Search {
   std::vector<Contender> contenders_;  // best first
   std::vector<Outcome> outcomes_;      // by choice
   std::size_t next_batch_size_ = first_batch_size;
-  std::set<std::size_t> simulated_;    // choices, with some or all of their blocks
-  std::vector<bool> settled_;          // by choice: tried out, or known to need too much memory
+  std::set<std::size_t> simulated_;  // choices, with some or all of their blocks
+  std::vector<bool> settled_;        // by choice: tried out, or known to need too much memory
   SearchResult result_;
 };
 

@@ -52,8 +52,8 @@ class NcclWorld final : public QueuedCollectives {
   ncclComm_t make(ncclComm_t parent, const CollectiveCall& what, Make make) {
     ncclResult_t result = guarded([&] { return make(&made_); });
     if (parent) {
-      // ncclCommSplit answers success at once (2.28 src/init.cc). Its child is there when the parent
-      // is ready again.
+      // ncclCommSplit answers success at once (2.28 src/init.cc). Its child is there when the
+      // parent is ready again.
       accept(result == ncclSuccess ? ncclInProgress : result, parent, what);
       result = ncclInProgress;
     }

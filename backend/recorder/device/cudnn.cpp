@@ -22,7 +22,8 @@ struct Attribute {
 struct Descriptor {
   int type = 0;
   std::map<int, Attribute> attributes;
-  const Descriptor* graph = nullptr;  ///< of an engine's configuration: what the heuristic was asked
+  const Descriptor* graph =
+      nullptr;  ///< of an engine's configuration: what the heuristic was asked
 };
 
 /// Of cudnnBackendAttributeType_t.
@@ -76,9 +77,9 @@ std::int64_t added_over_heads(const Descriptor* operation) {
   return from[0] * from[1] * from[2] * from[3] * half;
 }
 
-/// What cuDNN wants of attention beside its frontend's workspace: 256 B, and dk and dv of each query
-/// head where heads share their keys. Measured: cuDNN 9.19 on an H200 (docs/measured). Of other plans
-/// nothing is known.
+/// What cuDNN wants of attention beside its frontend's workspace: 256 B, and dk and dv of each
+/// query head where heads share their keys. Measured: cuDNN 9.19 on an H200 (docs/measured). Of
+/// other plans nothing is known.
 std::int64_t workspace_of(const Descriptor* plan) {
   constexpr std::int64_t little = 256;
   const Descriptor* configuration = child_of(plan, plan_configuration);

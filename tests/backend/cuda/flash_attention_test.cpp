@@ -101,8 +101,8 @@ TEST(FlashAttention, BackwardEqualsTheWholeSoftmax) {
       keep_gaps(expected.dq, 9, k.q_stride, k.heads * k.head_dim);
       keep_gaps(expected.dk, 9, k.kv_stride, k.kv_heads * k.head_dim);
       keep_gaps(expected.dv, 9, k.kv_stride, k.kv_heads * k.head_dim);
-      // A gradient of a score is a small difference of large, rounded numbers. cuDNN rounds dk and dv
-      // of each query head before it adds those of a group.
+      // A gradient of a score is a small difference of large, rounded numbers. cuDNN rounds dk and
+      // dv of each query head before it adds those of a group.
       const double of_group = 2 * tolerance * (c.heads > c.kv_heads ? 1.5 : 1);
       expect_close(floats_of(call.result<Bfloat16>(6)), expected.dq, 2 * tolerance, "dq");
       expect_close(floats_of(call.result<Bfloat16>(7)), expected.dk, of_group, "dk");
