@@ -32,7 +32,8 @@ struct Case {
   std::vector<Operand> operands;
   std::vector<std::size_t> outputs;
   std::vector<Slice> slices = {};
-  int roundings = 1;  ///< of one stored number
+  int roundings = 1;              ///< of one stored number
+  int roundings_by_cublaslt = 1;  ///< the same where the product is cuBLASLt's
 };
 
 Halves halves_of(const Numbers& values) {
@@ -108,8 +109,14 @@ void set_dtypes(Kernel& kernel, Dtype dtype, Dtype gradient_dtype) {
 /// Half a unit in the last place of 8 bits, and some room for another order of summation.
 constexpr double rounding = 0x1.1p-8;
 
+int roundings_on(const Device& device, const Case& c) {
+  const bool is_cublaslt = device.description().find("cuBLASLt") != std::string::npos;
+  return is_cublaslt ? std::max(c.roundings, c.roundings_by_cublaslt) : c.roundings;
+}
+
 void expect_rounded(Case c) {
   on_every_device([&](Device& device) {
+    const int roundings = roundings_on(device, c);
     set_dtypes(c.kernel, Dtype::float32, Dtype::float32);
     const std::vector<Numbers> expected = run(device, c);
     for (const Dtype gradients : {Dtype::float32, Dtype::bfloat16}) {
@@ -118,7 +125,7 @@ void expect_rounded(Case c) {
       for (std::size_t i = 0; i < got.size(); ++i) {
         const Dtype stored = dtype_of(c.operands[c.outputs[i]], c.kernel);
         expect_close(got[i], widened(expected[i]),
-                     stored == Dtype::bfloat16 ? c.roundings * rounding : 2e-4,
+                     stored == Dtype::bfloat16 ? roundings * rounding : 2e-4,
                      fmt::format("operand {}, gradients in {}", c.outputs[i], name_of(gradients)));
       }
     }
@@ -140,11 +147,11 @@ TEST(Bfloat16Kernels, Linear) {
                                .in = in,
                                .out = out};
     const Element x = element(rows * in, 1), w = element(in * out, 2), dy = element(rows * out, 3);
-    // cuBLASLt rounds once before it adds the bias, and once after.
+    // On an H200 two numbers of cuBLASLt were off as if it rounded before it adds the bias, too.
     expect_rounded({.kernel = kernel,
                     .operands = {x, w, element(out, 4), dy, element(rows * out, 5)},
                     .outputs = {4},
-                    .roundings = 2});
+                    .roundings_by_cublaslt = 2});
     kernel.has_bias = kernel.has_residual = false;
     expect_rounded(
         {.kernel = kernel, .operands = {x, w, {}, {}, element(rows * out, 5)}, .outputs = {4}});
