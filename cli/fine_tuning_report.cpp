@@ -1,13 +1,11 @@
 #include "cli/fine_tuning_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
+#include "cli/skipped_rows.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
 
@@ -78,21 +76,10 @@ std::string rows_table(std::span<const ValidatedFineTuning> rows, const Painter&
 
 /// Rows without a prediction by the reason, in order of first appearance.
 std::string skipped_text(std::span<const ValidatedFineTuning> rows) {
-  std::vector<std::pair<std::string, std::vector<int>>> reasons;
-  for (const ValidatedFineTuning& row : rows) {
-    if (row.predicted) continue;
-    auto found = std::ranges::find(reasons, row.skipped, [](const auto& r) { return r.first; });
-    if (found == reasons.end()) found = reasons.insert(found, {row.skipped, {}});
-    found->second.push_back(row.number);
-  }
-  std::string text;
-  for (const auto& [why, numbers] : reasons)
-    text += fmt::format(
-        "not compared: {} row{} ({}{}): {}\n", numbers.size(), numbers.size() == 1 ? "" : "s",
-        fmt::join(numbers.begin(),
-                  numbers.begin() + std::min<std::ptrdiff_t>(8, std::ssize(numbers)), ", "),
-        numbers.size() > 8 ? ", ..." : "", why);
-  return text;
+  std::vector<SkippedRow> skipped;
+  for (const ValidatedFineTuning& row : rows)
+    if (!row.predicted) skipped.push_back({row.number, row.skipped});
+  return skipped_rows_text(skipped);
 }
 
 Json bytes_of(const std::optional<Bytes>& bytes) { return bytes ? Json(bytes->count) : Json(); }

@@ -1,13 +1,12 @@
 #include "cli/validation_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
+#include "cli/skipped_rows.h"
 #include "cli/summary_text.h"
 #include "cli/table.h"
 
@@ -73,22 +72,11 @@ constexpr const char* without_measurement =
 
 /// Rows that take no part in the errors by the reason, in order of first appearance.
 std::string skipped_text(std::span<const ValidatedRow> rows) {
-  std::vector<std::pair<std::string, std::vector<int>>> reasons;
-  for (const ValidatedRow& row : rows) {
-    if (row.counts()) continue;
-    const std::string why = row.predicted ? without_measurement : row.skipped;
-    auto found = std::ranges::find(reasons, why, [](const auto& r) { return r.first; });
-    if (found == reasons.end()) found = reasons.insert(found, {why, {}});
-    found->second.push_back(row.number);
-  }
-  std::string text;
-  for (const auto& [why, numbers] : reasons)
-    text += fmt::format(
-        "not compared: {} row{} ({}{}): {}\n", numbers.size(), numbers.size() == 1 ? "" : "s",
-        fmt::join(numbers.begin(),
-                  numbers.begin() + std::min<std::ptrdiff_t>(8, std::ssize(numbers)), ", "),
-        numbers.size() > 8 ? ", ..." : "", why);
-  return text;
+  std::vector<SkippedRow> skipped;
+  for (const ValidatedRow& row : rows)
+    if (!row.counts())
+      skipped.push_back({row.number, row.predicted ? without_measurement : row.skipped});
+  return skipped_rows_text(skipped);
 }
 
 Json nanoseconds(const std::optional<Duration>& time) { return time ? Json(time->ns) : Json(); }
