@@ -136,11 +136,7 @@ Recipe read_litgpt(const ConfigValue& value, const std::string& file) {
   read_train(keys, file, ranks, lora, recipe, loop);
   recipe.assumed.emplace_back("litgpt's modules are taken as those of transformers");
   keys.finish({}, no_bearing, {}, "litgpt");
-  std::vector<Finding> findings = keys.take_findings();
-  findings.insert(findings.end(), recipe.findings.begin(), recipe.findings.end());
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
-  recipe.findings = std::move(findings);
+  recipe.findings = by_line(keys.take_findings(), recipe.findings);
   recipe.own_loop = std::move(loop);
   return recipe;
 }

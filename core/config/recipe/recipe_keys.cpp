@@ -211,6 +211,12 @@ void Keys::finish(std::span<const LeftOut> left_out, std::span<const std::string
   }
 }
 
+std::vector<Finding> by_line(std::vector<Finding> findings, std::span<const Finding> more) {
+  findings.insert(findings.end(), more.begin(), more.end());
+  std::ranges::stable_sort(findings, {}, &Finding::line);
+  return findings;
+}
+
 bool is_off(const ConfigValue& value) { return !value.truthy() || value.is("none"); }
 
 ConfigValue adapter_of(const LoraArguments& lora) {

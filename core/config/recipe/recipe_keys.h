@@ -60,6 +60,9 @@ class Keys {
   FindingList findings_;
 };
 
+/// Findings of two readers of one file, in the order of its lines.
+std::vector<Finding> by_line(std::vector<Finding> findings, std::span<const Finding> more);
+
 /// None, false, 0, "", an empty list or dict: what leaves a switch off.
 bool is_off(const ConfigValue& value);
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 
 #include "core/config/recipe/recipe_keys.h"
 #include "core/config/recipe/tools.h"
@@ -161,11 +160,7 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
               "is not modelled: a loss in chunks needs less memory than is predicted", {});
   recipe.assumed.emplace_back("torchtune's modules are taken as those of transformers");
   keys.finish(left_out, no_bearing, {}, "torchtune");
-  std::vector<Finding> findings = keys.take_findings();
-  findings.insert(findings.end(), recipe.findings.begin(), recipe.findings.end());
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.line < b.line; });
-  recipe.findings = std::move(findings);
+  recipe.findings = by_line(keys.take_findings(), recipe.findings);
   recipe.own_loop = std::move(loop);
   return recipe;
 }

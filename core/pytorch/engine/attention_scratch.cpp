@@ -121,8 +121,8 @@ void flash_backward_scratch(const OperatorCall& call, const KernelDevice&, Scrat
 }
 
 /// One workspace: of cudnn-frontend's graph dq in fp32 and a sum for each row; of cuDNN's plan 256
-/// B, and with fewer key heads dk and dv for each query head. As PyTorch allocated on an H200
-/// (docs/measured/2026-11-26_h200.md).
+/// B, and with fewer key heads dk and dv for each query head. As PyTorch 2.11 allocated on an H200,
+/// for heads of 64 (docs/measured/2026-11-26_h200.md); other widths were not measured.
 void cudnn_backward_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
   constexpr std::int64_t of_plan = 256;
   const Attention q = attention_of(*call.inputs[1]);
