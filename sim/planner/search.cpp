@@ -360,18 +360,19 @@ SearchResult search(const std::vector<Choice>& choices, const TrialInputs& input
   return Search(choices, inputs, options).run();
 }
 
-std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last,
-                std::string_view slowest) {
+std::string why(const Outcome& outcome, const TrialInputs& inputs,
+                const std::optional<PlaceToBeat>& place, std::string_view slowest) {
   const std::string about = outcome.is_estimate ? "about " : "";
   const std::string time = about + rounded_text(outcome.time);
   const std::string against =
-      last ? fmt::format("; the last place takes {}", rounded_text(*last)) : "";
+      place ? fmt::format("; {} takes {}", place->name, rounded_text(place->time)) : "";
   switch (outcome.reason) {
     case Reason::slower:
       // What has not come to a place was tried out without the allocator, whose retries take time.
-      return fmt::format("takes {}{} a step{}",
-                         last && outcome.time <= *last && !outcome.is_estimate ? "at least " : "",
-                         time, against);
+      return fmt::format(
+          "takes {}{} a step{}",
+          place && outcome.time <= place->time && !outcome.is_estimate ? "at least " : "", time,
+          against);
     case Reason::too_slow:
       return fmt::format("too slow: takes {} or more a step of the {} allowed", time, slowest);
     case Reason::bounded:

@@ -88,10 +88,16 @@ struct SearchResult {
 SearchResult search(const std::vector<Choice>& choices, const TrialInputs& inputs,
                     const SearchOptions& options);
 
-/// One line on why a choice is not ranked. `last` is the step time of the last place, if there is
-/// one. "out of memory: needs at least 91.4 GiB of the 79.1 GiB there are".
+/// The place that a choice would have had to beat.
+struct PlaceToBeat {
+  std::string name;  ///< "the last place", "place 2 of the same strategy"
+  Duration time;     ///< of its step
+};
+
+/// One line on why a choice is not ranked: "takes at least 101 ms a step; the last place takes 84
+/// ms", "out of memory: needs at least 91.4 GiB of the 79.1 GiB there are".
 /// `slowest`: of a step that is allowed, "500 ms (--deadline 2)".
-std::string why(const Outcome& outcome, const TrialInputs& inputs, std::optional<Duration> last,
-                std::string_view slowest = {});
+std::string why(const Outcome& outcome, const TrialInputs& inputs,
+                const std::optional<PlaceToBeat>& place, std::string_view slowest = {});
 
 }  // namespace shardscope::planner

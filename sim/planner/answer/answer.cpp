@@ -84,7 +84,7 @@ Answer answer(const Inputs& inputs, const Watcher& watcher) {
   } else if (!result.interrupted) {
     result.advice = advice_where_nothing_fits(weighed, basis, watcher.stop);
   }
-  result.ways = ways_of(weighed, result.candidates, basis);
+  result.ways = ways_of(weighed, result.candidates, result.best_few, basis);
   result.interrupted = result.interrupted || watcher.stop.stop_requested();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   result.elapsed_s = elapsed.count();

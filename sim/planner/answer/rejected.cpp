@@ -52,8 +52,8 @@ std::vector<Rejected> rejected_of(const Weighed& weighed, std::span<const Candid
     if (is_new) order.push_back(kind);
     if (says_more(outcome, *entry->second)) entry->second = &outcome;
   }
-  std::optional<Duration> last;
-  if (!places.empty()) last = places.back().summary.step_time;
+  std::optional<PlaceToBeat> last;
+  if (!places.empty()) last = {"the last place", places.back().summary.step_time};
   std::vector<Rejected> rejected;
   for (const std::string& kind : order) {
     const Outcome& outcome = *best[kind];

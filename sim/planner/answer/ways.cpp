@@ -19,6 +19,16 @@ std::string field(std::string_view text) {
   return quoted + "\"";
 }
 
+/// A strategy has one place: with its fastest settings.
+std::optional<PlaceToBeat> place_to_beat(const Choice& choice, std::span<const Candidate> best) {
+  if (best.empty()) return std::nullopt;
+  const auto same = std::ranges::find(best, kind_of(choice),
+                                      [](const Candidate& one) { return kind_of(one.choice); });
+  if (same == best.end()) return PlaceToBeat{"the last place", best.back().summary.step_time};
+  return PlaceToBeat{fmt::format("place {} of the same strategy", same->place),
+                     same->summary.step_time};
+}
+
 std::string line(const Way& way) {
   const Choice& c = way.choice;
   return fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
@@ -33,18 +43,17 @@ std::string line(const Way& way) {
 }  // namespace
 
 std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> candidates,
-                         const Basis& basis) {
+                         std::size_t best_few, const Basis& basis) {
   std::vector<Way> ways;
   for (const Choice& choice : weighed.choices) ways.push_back({.choice = choice});
-  std::optional<Duration> last;
-  if (!candidates.empty()) last = candidates.back().summary.step_time;
+  const std::span<const Candidate> best = candidates.first(best_few);
   const auto set = [&](const Outcome& outcome) {
     Way& way = ways[outcome.choice];
     way.outcome = name_of(outcome.reason);
     way.time = outcome.time;
     way.memory = outcome.memory;
-    way.why =
-        why(outcome, basis.trials, last, allowed_step_text(basis.inputs, way.choice.mesh.world()));
+    way.why = why(outcome, basis.trials, place_to_beat(way.choice, best),
+                  allowed_step_text(basis.inputs, way.choice.mesh.world()));
   };
   for (const Outcome& outcome : weighed.others) set(outcome);
   for (const Outcome& outcome : weighed.tried) set(outcome);

@@ -1,6 +1,7 @@
 // Every way that was weighed, and what became of it.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +20,10 @@ struct Way {
   std::string why;      ///< it has no place, or is not the first
 };
 
-/// By choice, as they were enumerated. `candidates`: by place.
+/// By choice, as they were enumerated. `candidates`: by place, of which the first `best_few` have
+/// theirs for the objective, as in Answer; what was left out did not come among those.
 std::vector<Way> ways_of(const Weighed& weighed, std::span<const Candidate> candidates,
-                         const Basis& basis);
+                         std::size_t best_few, const Basis& basis);
 
 /// A line for each way under a line of names, for spreadsheets (docs/cli.md).
 std::string ways_csv(std::span<const Way> ways);

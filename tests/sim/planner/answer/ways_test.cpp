@@ -24,7 +24,7 @@ class Ways : public ::testing::Test {
     best_.choice = weighed_.choices[0];
     best_.place = 1;
   }
-  std::vector<Way> ways() const { return ways_of(weighed_, std::span(&best_, 1), basis_); }
+  std::vector<Way> ways() const { return ways_of(weighed_, std::span(&best_, 1), 1, basis_); }
 
   Inputs inputs_ = tiny_plan();
   Basis basis_{inputs_};
@@ -39,10 +39,24 @@ TEST_F(Ways, AreAllThatWereWeighed) {
   EXPECT_EQ(all[0].place, 1);
   EXPECT_EQ(all[0].time, Duration{15'000'000});
   EXPECT_EQ(all[1].outcome, "bounded");
-  EXPECT_EQ(all[1].why, "takes at least 20.0 us a step; the last place takes 15.0 ms");
+  EXPECT_EQ(all[1].why,
+            "takes at least 20.0 us a step; place 1 of the same strategy takes 15.0 ms");
   EXPECT_EQ(all[2].outcome, "refused");
   EXPECT_EQ(all[3].outcome, "slower");
   EXPECT_EQ(all[3].memory, 2_GiB);
+}
+
+// Another strategy has to beat the last place by time. One that is there because it is small says
+// nothing of who is too slow.
+TEST_F(Ways, AreComparedWithThePlaceThatTheyHadToBeat) {
+  std::vector<Candidate> candidates{best_, best_};
+  candidates[1].choice = weighed_.choices[3];
+  candidates[1].place = 2;
+  candidates[1].summary.step_time = 90_ms;
+  weighed_.choices[1].runtime = Runtime::ddp;
+  const std::vector<Way> all = ways_of(weighed_, candidates, 1, basis_);
+  EXPECT_EQ(all[3].outcome, "place");
+  EXPECT_EQ(all[1].why, "takes at least 20.0 us a step; the last place takes 15.0 ms");
 }
 
 TEST_F(Ways, AsLinesOfATable) {
