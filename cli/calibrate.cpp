@@ -180,7 +180,8 @@ HardwareProfile profile_of(const Measured& measured) {
                           .collective_memory = c.collective_memory,
                           .straggling = c.straggling,
                           .compute_slowdown = c.compute_slowdown,
-                          .collective_slowdown = c.collective_slowdown};
+                          .collective_slowdown = c.collective_slowdown,
+                          .compute_waits = c.compute_waits};
   if (!c.straggling.empty()) profile.provenance["straggling"] = here;
   if (c.first_step_overhead) profile.provenance["first_step_overhead"] = here;
   if (c.peak_bfloat16) profile.provenance["peak_bfloat16"] = here;
@@ -248,6 +249,7 @@ std::string json_text(const HardwareProfile& profile, const Files& files, double
       {"communicator_memory_bytes", bytes_or_null(profile.communicator_memory)},
       {"compute_slowdown", profile.compute_slowdown},
       {"collective_slowdown", profile.collective_slowdown},
+      {"compute_waits", profile.compute_waits},
       {"elapsed_s", elapsed_s}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

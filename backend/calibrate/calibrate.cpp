@@ -160,6 +160,7 @@ class Calibrator {
     const Slowdowns slowdowns = timer.slowdowns(product, contended_bytes);
     result_.compute_slowdown = slowdowns.compute;
     result_.collective_slowdown = slowdowns.collective;
+    result_.compute_waits = device_.memory().is_host() && plan_.cores.all_compute();
   }
 
   /// Cases of one kind and group stand together.

@@ -44,6 +44,7 @@ struct Calibration {
   std::vector<StragglingSample> straggling;  ///< by compute, shortest first; none with one rank
   double compute_slowdown = 1;
   double collective_slowdown = 1;
+  bool compute_waits = false;  ///< collectives need a core that computes, so that no kernel starts
 };
 
 /// All ranks of `world` measure at the same time, and all get the same result. Takes the arena of

@@ -23,7 +23,8 @@ SharingRules sharing_rules(const HardwareProfile& profile) {
   return {.collectives_serial = profile.collectives_serial,
           .communicators_apart = profile.node.has_value(),
           .compute_slowdown = compute_slowdown(profile),
-          .collective_slowdown = profile.collective_slowdown};
+          .collective_slowdown = profile.collective_slowdown,
+          .compute_waits = profile.compute_waits};
 }
 
 DeviceClockOptions clock_options(const Schedule& schedule, const HardwareProfile& profile) {

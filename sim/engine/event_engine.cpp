@@ -223,8 +223,25 @@ void EventEngine::get_ready(std::size_t index, const LaneItem& item) {
   next_ns_[index] = ready_ns;
 }
 
+bool EventEngine::core_is_taken(const LaneState& lane) {
+  return costs_.clock.sharing.compute_waits && lane.share == Share::compute &&
+         device_of(lane).sharing.runs(Share::collective);
+}
+
+/// The last collective of a device has ended.
+void EventEngine::give_core(const DeviceState& device) {
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (lanes_[lane].state == State::awaits_core && &device_of(lanes_[lane]) == &device)
+      next_ns_[lane] = now_ns_;
+}
+
 void EventEngine::start(std::size_t index) {
   LaneState& lane = lanes_[index];
+  if (core_is_taken(lane)) {
+    lane.state = State::awaits_core;
+    next_ns_[index] = never_ns;
+    return;
+  }
   if (lane.state == State::awaits_ranks) {
     --device_of(lane).awaiting;
     return run(index);
@@ -275,6 +292,8 @@ void EventEngine::end(std::size_t index) {
   DeviceState& device = device_of(lane);
   device.sharing.end(lane.share, use_of(item));
   device.copies -= item.copies;
+  if (costs_.clock.sharing.compute_waits && !device.sharing.runs(Share::collective))
+    give_core(device);
   lane.free_ns = last_end_ns_ = now_ns_;
   if (notes_times_) note_times(lane.share, item, {lane.start_ns}, {now_ns_});
   if (lane.at == lane.last_operation && now_ns_ >= ends_[lane.repetition].ns)
@@ -351,7 +370,8 @@ bool EventEngine::advance(std::int64_t limit_ns) {
     }
   }
   if (next_ns_[first] > limit_ns) return false;
-  if (lanes_[first].state == State::runs && lanes_[first].share == Share::compute)
+  if (lanes_[first].state == State::runs && lanes_[first].share == Share::compute &&
+      !core_is_taken(lanes_[first]))
     run_ahead(first, std::min(second_ns, limit_ns + 1));
   const std::int64_t next_ns = std::min(next_ns_[first], second_ns);
   if (next_ns > limit_ns) return false;
@@ -359,12 +379,19 @@ bool EventEngine::advance(std::int64_t limit_ns) {
   return true;
 }
 
+void EventEngine::start_ready(bool compute) {
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+    if (next_ns_[lane] <= now_ns_ && lanes_[lane].state != State::runs &&
+        (lanes_[lane].share == Share::compute) == compute)
+      start(lane);
+}
+
 void EventEngine::happen(std::int64_t next_ns) {
   go_to(next_ns);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     if (next_ns_[lane] == now_ns_ && lanes_[lane].state == State::runs) end(lane);
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-    if (next_ns_[lane] <= now_ns_ && lanes_[lane].state != State::runs) start(lane);
+  start_ready(false);
+  start_ready(true);
   for (DeviceState& device : devices_) {
     const Sharing::Load before = std::exchange(device.load, device.sharing.load());
     device.changes = device.load != before;

@@ -52,7 +52,9 @@ struct OperationMoments {
 /// operations share the device each advances at 1 / its slowdown; rates change at the exact moment
 /// that one starts or ends, and ends are rounded up to whole nanoseconds, so that the same input
 /// gives the same times on every machine. A collective begins for all ranks when the last of them
-/// has come, so that it is longer by as much as that one straggles.
+/// has come, so that it is longer by as much as that one straggles. Where kernels and collectives
+/// need the same core (`SharingRules::compute_waits`), a kernel also waits for the collectives that
+/// run, and a collective goes before a kernel that could start at the same moment.
 ///
 /// The host's work comes in segments, each issued at one moment: a `LaneItem` says which segment it
 /// is of and how much the host had done in it before. The engine looks at the device only when the
@@ -96,7 +98,7 @@ class EventEngine {
   Accounting accounting(std::size_t repetition) const;
 
  private:
-  enum class State : std::uint8_t { blocked, ready, awaits_ranks, runs, ended };
+  enum class State : std::uint8_t { blocked, ready, awaits_core, awaits_ranks, runs, ended };
   static constexpr std::size_t no_event = ~std::size_t{0};
   /// What is busy, as bits of an index into a table of times.
   using BusyNs = std::array<std::int64_t, 8>;
@@ -166,7 +168,10 @@ class EventEngine {
   void record(std::size_t event, std::int64_t ns);
   void pass(std::size_t index);
   void get_ready(std::size_t index, const LaneItem& item);
+  bool core_is_taken(const LaneState& lane);
   void start(std::size_t index);
+  void start_ready(bool compute);
+  void give_core(const DeviceState& device);
   void run(std::size_t index);
   void set_pace(std::size_t index);
   void change_pace(std::size_t index);

@@ -16,6 +16,8 @@ struct SharingRules {
   bool communicators_apart = false;
   double compute_slowdown = 1;     ///< factor on compute while a collective runs, at least 1
   double collective_slowdown = 1;  ///< factor on a collective while compute runs, at least 1
+  /// A kernel does not start while a collective runs: both need the same core.
+  bool compute_waits = false;
   bool operator==(const SharingRules&) const = default;
 };
 

@@ -71,6 +71,7 @@ struct HardwareProfile {
   double compute_slowdown = 1;     ///< factor on compute while a collective runs
   double collective_slowdown = 1;  ///< factor on a collective while compute runs
   bool collectives_serial = true;  ///< collectives run one after the other, in issue order
+  bool compute_waits = false;      ///< no kernel starts while a collective runs on its core
   /// By figure ("memory", "peak", "kernels", ...): every figure of the file has one.
   std::map<std::string, Provenance, std::less<>> provenance;
 

@@ -136,12 +136,14 @@ std::vector<StragglingSample> read_straggling(const ProfileFile& file, HardwareP
 void read_contention(const ProfileFile& file, HardwareProfile& profile) {
   const std::optional<JsonValue> contention = file.find("contention");
   if (!contention) return;
-  contention->only_keys({"compute_slowdown", "collective_slowdown", "collectives_serial", "origin",
-                         "source", "date", "spread"});
+  contention->only_keys({"compute_slowdown", "collective_slowdown", "collectives_serial",
+                         "compute_waits", "origin", "source", "date", "spread"});
   profile.provenance.emplace("contention", read_provenance(*contention));
   profile.compute_slowdown = contention->at("compute_slowdown").number(1, largest_slowdown);
   profile.collective_slowdown = contention->at("collective_slowdown").number(1, largest_slowdown);
   profile.collectives_serial = contention->at("collectives_serial").boolean();
+  if (const std::optional<JsonValue> waits = contention->find("compute_waits"))
+    profile.compute_waits = waits->boolean();
 }
 
 std::string read_device(const JsonValue& value) {

@@ -76,8 +76,9 @@ std::string contention_json(const HardwareProfile& profile) {
   if (!profile.provenance.contains("contention")) return {};
   return fmt::format(
       "  \"contention\": {{\"compute_slowdown\": {}, \"collective_slowdown\": {}, "
-      "\"collectives_serial\": {}, {}}},\n",
+      "\"collectives_serial\": {}, {}{}}},\n",
       profile.compute_slowdown, profile.collective_slowdown, profile.collectives_serial,
+      profile.compute_waits ? "\"compute_waits\": true, " : "",
       provenance_json(profile, "contention"));
 }
 

@@ -54,7 +54,8 @@ StepCosts random_costs(const Schedule& schedule, Random& random) {
                  .sharing = {.collectives_serial = random.below(2) == 0,
                              .communicators_apart = random.below(2) == 0,
                              .compute_slowdown = 1 + 0.1 * random.below(10),
-                             .collective_slowdown = 1 + 0.1 * random.below(10)}};
+                             .collective_slowdown = 1 + 0.1 * random.below(10),
+                             .compute_waits = random.below(2) == 0}};
   return costs;
 }
 

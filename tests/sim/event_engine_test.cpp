@@ -151,6 +151,33 @@ TEST(EventEngine, SlowdownsFollowEveryChangeOfWhatRuns) {
   EXPECT_EQ(text_of(s.play(options)), "0-10 0-8 10-14");
 }
 
+/// Both need the one core.
+MachineByHand one_core() {
+  MachineByHand options = cpu;
+  options.sharing.compute_waits = true;
+  return options;
+}
+
+TEST(EventEngine, AKernelWaitsForACollectiveThatHasItsCore) {
+  // G 4 goes first; A 10 starts at 4, then B 2.
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.compute(2_us);
+  s.all_gather(4_us);
+  EXPECT_EQ(text_of(s.play(one_core())), "4-14 14-16 0-4");
+}
+
+TEST(EventEngine, ACollectiveGoesBeforeAKernelThatCouldStartAtTheSameMoment) {
+  // A 3, then G 4 after it takes the core before B 2; R 5 after B likewise before C 1.
+  ScheduleByHand s;
+  const OperationId a = s.compute(3_us);
+  s.all_gather(4_us, {a});
+  const OperationId b = s.compute(2_us);
+  s.reduce_scatter(5_us, {b});
+  s.compute(1_us);
+  EXPECT_EQ(text_of(s.play(one_core())), "0-3 3-7 7-9 9-14 14-15");
+}
+
 /// Ranks that come as late as they have computed.
 MachineByHand straggling_cpu() {
   MachineByHand options = cpu;
@@ -170,6 +197,20 @@ TEST(EventEngine, ACollectiveBeginsWhenTheLastRankHasCome) {
   MachineByHand options = straggling_cpu();
   options.sharing.compute_slowdown = 2;
   EXPECT_EQ(text_of(s.play(options)), "0-10 10-24 10-15 24-27 27-34");
+}
+
+TEST(EventEngine, ACollectiveThatWaitsForTheLastRankLeavesTheCoreToKernels) {
+  // R 4 is issued at 10, the last rank comes at 20: B 11 starts at 10, has 1 left at 20, slowed by
+  // 2 it ends at 22. C 1 waits for the core until R has ended at 24.
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.reduce_scatter(4_us);
+  s.compute(11_us);
+  s.compute(1_us);
+  MachineByHand options = straggling_cpu();
+  options.sharing.compute_slowdown = 2;
+  options.sharing.compute_waits = true;
+  EXPECT_EQ(text_of(s.play(options)), "0-10 10-24 10-22 24-25");
 }
 
 TEST(EventEngine, ACollectiveThatIsHeldUpWaitsTheLessForTheLastRank) {

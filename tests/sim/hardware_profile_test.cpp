@@ -212,6 +212,7 @@ TEST(HardwareProfile, ReadsBackWhatItWrites) {
   profile.device_to_host = Link{.bandwidth = {22.5e9}, .latency = 9_us};
   profile.compute_slowdown = 1.2345678901234567;
   profile.collectives_serial = false;
+  profile.compute_waits = true;
   profile.kernels = {{LinearBackwardWeightKernel{.layout = WeightLayout::in_out,
                                                  .accumulate = true,
                                                  .has_weight_gradient = false,

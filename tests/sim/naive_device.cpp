@@ -91,6 +91,9 @@ bool NaiveDevice::pass(Queue& queue, std::uint8_t stream) {
   const bool its_turn = item.share != Share::collective || !options_.sharing.collectives_serial ||
                         item.turn == collectives_ended_[item.channel];
   if (!its_turn) return false;
+  const bool core_is_taken = options_.sharing.compute_waits && item.share == Share::compute &&
+                             sharing_.runs(Share::collective);
+  if (core_is_taken) return false;
   queue.busy = true;
   starts_[item.subject] = {now_ns_};
   running_.push_back({item, stream, static_cast<double>(times_[item.subject].ns)});
@@ -98,10 +101,18 @@ bool NaiveDevice::pass(Queue& queue, std::uint8_t stream) {
   return true;
 }
 
+/// Kernels only after all that is not one: a collective takes the core before a kernel does.
 bool NaiveDevice::pass_heads() {
+  const auto is_kernel = [&](const Queue& queue) {
+    return !queue.empty() && queue.items[queue.head].kind == ItemKind::operation &&
+           queue.items[queue.head].share == Share::compute;
+  };
   bool passed = false;
   for (const std::uint8_t stream : used_)
-    while (pass(queues_[stream], stream)) passed = true;
+    while (!is_kernel(queues_[stream]) && pass(queues_[stream], stream)) passed = true;
+  if (passed) return true;
+  for (const std::uint8_t stream : used_)
+    while (is_kernel(queues_[stream]) && pass(queues_[stream], stream)) passed = true;
   return passed;
 }
 
