@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "backend/base/core_binding.h"
 #include "backend/calibrate/calibrate.h"
 #include "backend/comm/nccl/settings.h"
 #include "backend/comm/nccl/tuning_log.h"
@@ -66,10 +66,8 @@ int checked(const std::optional<std::int64_t>& value, std::string_view name, std
   return static_cast<int>(*value);
 }
 
-int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
 int threads_of(const CalibrateOptions& options, int local_ranks) {
-  return checked(options.threads, "--threads", 1024, std::max(1, cores() / local_ranks));
+  return checked(options.threads, "--threads", 1024, std::max(1, cores_at_start() / local_ranks));
 }
 
 std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))); }
@@ -329,6 +327,8 @@ DeviceToMeasure gpu_to_measure(const Environment& environment, JobSession* sessi
 DeviceToMeasure device_to_measure(const Job& job, const Environment& environment,
                                   JobSession* session, int threads, const NcclLog& log) {
   if (job.device == "cuda") return gpu_to_measure(environment, session, log);
+  bind_to_cores(
+      {.rank = environment.local_rank, .ranks = environment.local_world, .threads = threads});
   return {.device = make_cpu_device({.threads = threads}),
           .memory = host_memory() / environment.local_world};
 }
@@ -355,7 +355,7 @@ ExitCode measure(const CalibrateOptions& options, const Environment& environment
   Device& device = *measured.device;
   CalibrationPlan plan = plan_of(options, job, environment, device);
   plan.ranks_on_device = measured.ranks;
-  plan.cores = {.cores = cores(), .ranks = environment.local_world, .threads = threads};
+  plan.cores = {.cores = cores_at_start(), .ranks = environment.local_world, .threads = threads};
   plan.nccl_log = nccl_log.path();
   const std::unique_ptr<Communicator> world =
       make_communicator(CommunicatorChoice::automatic, environment, std::move(session), &device);

@@ -9,7 +9,7 @@ namespace shardscope {
 
 StragglingSample straggling_of(std::span<const double> seconds, std::size_t parts) {
   double means = 0;
-  double waits = 0;
+  std::vector<Duration> waits;
   const std::size_t ranks = seconds.size() / parts;
   for (std::size_t part = 0; part < parts; ++part) {
     double sum = 0;
@@ -19,10 +19,10 @@ StragglingSample straggling_of(std::span<const double> seconds, std::size_t part
       last = std::max(last, seconds[rank * parts + part]);
     }
     means += sum / static_cast<double>(ranks);
-    waits += last - sum / static_cast<double>(ranks);
+    waits.push_back(Duration::from_seconds(last - sum / static_cast<double>(ranks)));
   }
   return {.compute = Duration::from_seconds(means / static_cast<double>(parts)),
-          .wait = Duration::from_seconds(waits / static_cast<double>(parts))};
+          .wait = median(waits)};
 }
 
 std::vector<StragglingSample> pooled(std::vector<StragglingSample> samples) {

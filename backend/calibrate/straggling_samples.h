@@ -10,7 +10,8 @@
 namespace shardscope {
 
 /// Of one step that every rank computed by itself. `seconds` has the compute of its parts, all
-/// `parts` of rank 0 first. Both figures are means over the parts.
+/// `parts` of rank 0 first. `compute` is the mean of the parts. `wait` is their median: a rank that
+/// is interrupted once for milliseconds says nothing of the other parts.
 StragglingSample straggling_of(std::span<const double> seconds, std::size_t parts);
 
 /// Samples of many steps as few, shortest compute first, because one step says little of how late

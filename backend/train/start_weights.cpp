@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "backend/base/core_binding.h"
 #include "backend/train/random_weights.h"
 #include "core/model/model_weights.h"
 
@@ -16,7 +16,7 @@ constexpr std::int64_t piece = 1 << 22;  // elements converted at once
 /// Drawing is what takes the time of a start: seconds for every hundred million parameters.
 int drawing_threads(const Job& job) {
   if (job.threads > 0) return job.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / job.ranks);
+  return std::max(1, cores_at_start() / job.ranks);
 }
 
 void fill_part(const UnitStorage& storage, const StoredPart& part, const ParameterSource& source) {

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "backend/base/core_binding.h"
 #include "backend/checkpoint/checkpoint_folder.h"
 #include "backend/comm/nccl/settings.h"
 #include "backend/cpu/cpu_device.h"
@@ -61,14 +61,16 @@ std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment,
 }
 
 int kernel_threads(const Job& job, const Environment& environment) {
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return job.threads > 0 ? job.threads : std::max(1, cores / environment.local_world);
+  return job.threads > 0 ? job.threads : std::max(1, cores_at_start() / environment.local_world);
 }
 
 std::unique_ptr<Device> make_device(const Job& job, const Environment& environment,
                                     JobSession* session) {
   if (job.device == "cuda") return make_gpu(job, environment, session);
-  return make_cpu_device({.threads = kernel_threads(job, environment)});
+  const int threads = kernel_threads(job, environment);
+  bind_to_cores(
+      {.rank = environment.local_rank, .ranks = environment.local_world, .threads = threads});
+  return make_cpu_device({.threads = threads});
 }
 
 /// Longest wait for a peer.

@@ -76,7 +76,7 @@ void EventEngine::issue(std::size_t lane, LaneItem item, std::int64_t host_ns) {
   item.segment = static_cast<std::uint32_t>(issued_from_.size());
   while (lanes_.size() <= lane) add_lane({});
   if (item.share == Share::collective)
-    item.turn = item.turn_in_group = channel_of(lanes_[lane], item).issued++;
+    item.turn_in_group = channel_of(lanes_[lane], item).issued++;
   grown_.resize(lanes_.size());
   grown_[lane].push_back(item);
   lanes_[lane].items = grown_[lane].data();
@@ -189,7 +189,7 @@ void EventEngine::record(std::size_t event, std::int64_t ns) {
 
 /// Counted over all repetitions.
 std::uint64_t EventEngine::turn_of(const LaneState& lane, const LaneItem& item) const {
-  if (grows_) return item.turn;
+  if (grows_) return item.turn_in_group;
   return by_group_ ? lane.repetition * std::uint64_t{collectives_of_group_[item.group]} +
                          item.turn_in_group
                    : lane.repetition * std::uint64_t{collectives_} + item.turn;
@@ -204,6 +204,13 @@ LinkUse EventEngine::use_of(const LaneItem& item) const {
 std::int64_t EventEngine::ranks_there_ns(const LaneState& lane, const LaneItem& item) const {
   if (!straggles_ || item.share != Share::collective) return 0;
   return issued_ns(lane, item) + straggle_ns_[segment_of(lane, item)];
+}
+
+/// Whether this rank is the last to come: ranks take turns. It has computed until then, so that the
+/// collective takes its core between two kernels; of other ranks it interrupts one.
+bool EventEngine::comes_last(const LaneItem& item) const {
+  const auto ranks = static_cast<std::uint32_t>(costs_.straggling_ranks);
+  return straggles_ && ranks > 1 && item.turn % ranks == ranks - 1;
 }
 
 void EventEngine::get_ready(std::size_t index, const LaneItem& item) {
@@ -235,6 +242,22 @@ void EventEngine::give_core(const DeviceState& device) {
       next_ns_[lane] = now_ns_;
 }
 
+/// A collective takes the core: kernels stand still until it is given back. They are taken to have
+/// started so much later, because nothing of them runs in this time.
+void EventEngine::hold_kernels(DeviceState& device) {
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    LaneState& lane = lanes_[index];
+    const bool runs = lane.state == State::runs && lane.share == Share::compute;
+    if (!runs || &device_of(lane) != &device) continue;
+    lane.left_ns -= static_cast<double>(now_ns_ - lane.since_ns) / lane.slowdown;
+    lane.since_ns = now_ns_;
+    lane.state = State::awaits_core;
+    lane.held = true;
+    next_ns_[index] = never_ns;
+    device.sharing.end(Share::compute);
+  }
+}
+
 void EventEngine::start(std::size_t index) {
   LaneState& lane = lanes_[index];
   if (core_is_taken(lane)) {
@@ -246,6 +269,7 @@ void EventEngine::start(std::size_t index) {
     --device_of(lane).awaiting;
     return run(index);
   }
+  if (lane.held) return run(index);
   lane.start_ns = now_ns_;
   const std::int64_t there_ns = ranks_there_ns(lane, lane.items[lane.at]);
   if (there_ns <= now_ns_) return run(index);
@@ -258,11 +282,17 @@ void EventEngine::run(std::size_t index) {
   LaneState& lane = lanes_[index];
   const LaneItem& item = lane.items[lane.at];
   lane.state = State::runs;
-  lane.since_ns = now_ns_;
-  lane.left_ns = static_cast<double>(time_ns(item));
+  const std::int64_t stood_ns = now_ns_ - std::exchange(lane.since_ns, now_ns_);
   DeviceState& device = device_of(lane);
   device.sharing.begin(lane.share, use_of(item));
+  if (std::exchange(lane.held, false)) {
+    lane.start_ns += stood_ns;
+    return;
+  }
+  lane.left_ns = static_cast<double>(time_ns(item));
   device.copies += item.copies;
+  const bool takes_core = costs_.clock.sharing.compute_waits && lane.share == Share::collective;
+  if (takes_core && comes_last(item)) hold_kernels(device);
 }
 
 /// The end as it is when nothing else starts or ends before.

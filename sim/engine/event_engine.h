@@ -32,6 +32,8 @@ struct StepCosts {
   DeviceClockOptions clock;
   /// Of ranks whose host computes (sim/engine/straggling.h); none: they are always in step.
   std::vector<StragglingSample> straggling = {};
+  /// That straggle and take turns at being the last, by `LaneItem::turn`; below 2: none is.
+  int straggling_ranks = 0;
 };
 
 /// Moments of operations, by `LaneItem::subject`.
@@ -114,6 +116,7 @@ class EventEngine {
     std::uint16_t device = 0;
     bool waits_for_host = true;
     bool waits_for_turn = false;
+    bool held = false;  // a kernel in the midst of which a collective has its core
     std::size_t waits_for = no_event;
     std::int64_t free_ns = 0;   // when all before `at` has ended
     std::int64_t start_ns = 0;  // of the operation at hand
@@ -154,6 +157,7 @@ class EventEngine {
            item.dispatches * costs_.clock.dispatch.ns;
   }
   std::int64_t ranks_there_ns(const LaneState& lane, const LaneItem& item) const;
+  bool comes_last(const LaneItem& item) const;
   std::int64_t time_ns(const LaneItem& item) const { return costs_.times[item.subject].ns; }
   LinkUse use_of(const LaneItem& item) const;
   bool takes_turns(const LaneItem& item) const {
@@ -172,6 +176,7 @@ class EventEngine {
   void start(std::size_t index);
   void start_ready(bool compute);
   void give_core(const DeviceState& device);
+  void hold_kernels(DeviceState& device);
   void run(std::size_t index);
   void set_pace(std::size_t index);
   void change_pace(std::size_t index);

@@ -21,7 +21,8 @@ StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile) {
   return {.times = operation_times(schedule, model),
           .uses = link_uses(schedule, model),
           .clock = clock_options(schedule, profile),
-          .straggling = straggling_of(schedule, profile)};
+          .straggling = straggling_of(schedule, profile),
+          .straggling_ranks = profile.ranks};
 }
 
 DeviceCapacity memory_of(const HardwareProfile& profile, const AllocatorChoice& choice) {
@@ -72,6 +73,7 @@ class Run final : private ProgramPlayer::Watcher {
   /// Where ranks straggle, a step begins with what the one before has left of it.
   void play_unseen(const Step& step) {
     device_.meet();
+    device_.begin_step();
     player_.play_until(step.actions.end);
     come_to_rest();
     player_.go_back_to(step.actions.begin);
@@ -90,6 +92,7 @@ class Run final : private ProgramPlayer::Watcher {
   void play(const Step& step) {
     result_.steps.push_back({.label = step.label});
     if (player_.failed()) return;
+    device_.begin_step();
     if (has_arena_) {
       player_.play_until(step.actions.end);
       return add_memory_of_arena(step);

@@ -53,7 +53,8 @@ StepCosts step_costs(const Schedule& schedule, const StepProgram& program, const
   StepCosts costs{.times = {},
                   .uses = {},
                   .clock = clock_options(schedule, profile),
-                  .straggling = straggling_of(schedule, profile)};
+                  .straggling = straggling_of(schedule, profile),
+                  .straggling_ranks = profile.ranks};
   costs.times.reserve(program.examples.size());
   for (const OperationId example : program.examples)
     costs.times.push_back(operation_time(schedule, schedule.at(example), model));

@@ -25,8 +25,10 @@ struct LaneItem {
   bool on_host = false;        ///< an operation that the host thread runs itself
   std::uint32_t segment = 0;   ///< of the host's work, in which it is issued
   std::uint32_t subject = 0;   ///< class of operations that take as long, or event
-  std::uint32_t turn = 0;      ///< of collectives, in order of issue
+  std::uint32_t turn = 0;      ///< of a step's collectives, in order of issue
   std::uint32_t group = 0;     ///< of collectives: the communicator
+  /// Among the step's collectives of the communicator; of a program that grows, which has no steps,
+  /// among all of the channel, and set by the engine.
   std::uint32_t turn_in_group = 0;
   /// What the host has launched and dispatched since the segment's beginning, this one included.
   std::uint32_t launches = 0;

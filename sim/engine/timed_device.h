@@ -34,6 +34,8 @@ class TimedDevice final : public DeviceEvents {
   /// All that was issued has ended.
   void finish();
   void host_waits_until(Duration time) { host_ns_ = std::max(host_ns_, time.ns); }
+  /// Of the schedule: whose turn it is to be the last rank is counted from here.
+  void begin_step() { collectives_ = 0; }
   /// Ranks meet: none of them is late for what it has computed so far.
   void meet() { engine_.meet(); }
   /// When the last operation so far ended.
@@ -59,6 +61,7 @@ class TimedDevice final : public DeviceEvents {
   std::uint8_t lanes_in_use_ = 0;
   std::vector<HostWait> host_waits_;
   std::int64_t host_ns_ = 0;
+  std::uint32_t collectives_ = 0;  // issued in this step
 };
 
 }  // namespace shardscope

@@ -159,12 +159,12 @@ MachineByHand one_core() {
 }
 
 TEST(EventEngine, AKernelWaitsForACollectiveThatHasItsCore) {
-  // G 4 goes first; A 10 starts at 4, then B 2.
+  // G 4 is issued first; A 10 starts at 4, then B 2.
   ScheduleByHand s;
+  s.all_gather(4_us);
   s.compute(10_us);
   s.compute(2_us);
-  s.all_gather(4_us);
-  EXPECT_EQ(text_of(s.play(one_core())), "4-14 14-16 0-4");
+  EXPECT_EQ(text_of(s.play(one_core())), "0-4 4-14 14-16");
 }
 
 TEST(EventEngine, ACollectiveGoesBeforeAKernelThatCouldStartAtTheSameMoment) {
@@ -197,6 +197,23 @@ TEST(EventEngine, ACollectiveBeginsWhenTheLastRankHasCome) {
   MachineByHand options = straggling_cpu();
   options.sharing.compute_slowdown = 2;
   EXPECT_EQ(text_of(s.play(options)), "0-10 10-24 10-15 24-27 27-34");
+}
+
+TEST(EventEngine, RanksTakeTurnsAtBeingTheLast) {
+  // The mean wait of R1 4 is 10: 10-24. This rank is not the last, so that B 50, slowed by 2 while
+  // R1 runs, has done 12 of it at 24: 10-62. R2 4 waits 62: at 124 it is this rank's turn to be the
+  // last, and C 70 stands still until 128, with 8 left: it ends at 136 as if it had begun at 66.
+  ScheduleByHand s;
+  s.compute(10_us);
+  s.reduce_scatter(4_us);
+  s.compute(50_us);
+  s.reduce_scatter(4_us);
+  s.compute(70_us);
+  MachineByHand options = straggling_cpu();
+  options.sharing.compute_slowdown = 2;
+  options.sharing.compute_waits = true;
+  options.straggling_ranks = 2;
+  EXPECT_EQ(text_of(s.play(options)), "0-10 10-24 10-62 62-128 66-136");
 }
 
 TEST(EventEngine, ACollectiveThatWaitsForTheLastRankLeavesTheCoreToKernels) {

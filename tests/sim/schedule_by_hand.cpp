@@ -55,7 +55,8 @@ OperationMoments ScheduleByHand::play(const MachineByHand& machine, int repetiti
   const StepCosts costs{.times = times_,
                         .uses = {},
                         .clock = {.launch = machine.issue_overhead, .sharing = machine.sharing},
-                        .straggling = machine.straggling};
+                        .straggling = machine.straggling,
+                        .straggling_ranks = machine.straggling_ranks};
   TimedDevice device(schedule, costs);
   ProgramPlayer player({.schedule = schedule, .allocator = nullptr, .device = device});
   for (int i = 0; i < repetitions; ++i) {

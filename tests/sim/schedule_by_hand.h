@@ -14,6 +14,7 @@ struct MachineByHand {
   Duration issue_overhead;
   SharingRules sharing;
   std::vector<StragglingSample> straggling;
+  int straggling_ranks = 0;
 };
 
 class ScheduleByHand {
