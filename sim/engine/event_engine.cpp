@@ -75,8 +75,7 @@ std::size_t EventEngine::new_lane(std::size_t device) {
 void EventEngine::issue(std::size_t lane, LaneItem item, std::int64_t host_ns) {
   item.segment = static_cast<std::uint32_t>(issued_from_.size());
   while (lanes_.size() <= lane) add_lane({});
-  if (item.share == Share::collective)
-    item.turn_in_group = channel_of(lanes_[lane], item).issued++;
+  if (item.share == Share::collective) item.turn_in_group = channel_of(lanes_[lane], item).issued++;
   grown_.resize(lanes_.size());
   grown_[lane].push_back(item);
   lanes_[lane].items = grown_[lane].data();

@@ -24,10 +24,10 @@ void TimedDevice::issue(DeviceStream stream, OperationId operation, bool on_host
   host_ns_ += costs_.clock.launch.ns;
   const Operation& op = schedule_.at(operation);
   LaneItem item{.share = share_of(op.kind),
-                      .copies = op.kind == OperationKind::copy,
-                      .on_host = on_host,
-                      .subject = operation.value,
-                      .group = channel_of(schedule_, op, costs_.clock.sharing)};
+                .copies = op.kind == OperationKind::copy,
+                .on_host = on_host,
+                .subject = operation.value,
+                .group = channel_of(schedule_, op, costs_.clock.sharing)};
   if (item.share == Share::collective) item.turn = collectives_++;
   engine_.issue(lane_of(stream), item, host_ns_);
 }
