@@ -42,7 +42,7 @@ std::string_view family_of(const PublishedRow& row) {
 
 /// What both families need, with what had to be assumed filled in.
 struct StatedShape {
-  std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary, seq;
+  std::int64_t hidden, layers, heads, kv_heads, ffn, vocabulary, seq, head_size;
 };
 
 std::string gpt2_config(const StatedShape& shape, double dropout, bool tied) {
@@ -59,10 +59,10 @@ std::string gated_config(const StatedShape& shape, std::string_view family, bool
   return fmt::format(
       R"({{"model_type": "{}", "architectures": ["{}ForCausalLM"], "hidden_size": {},
 "num_hidden_layers": {}, "num_attention_heads": {}, "num_key_value_heads": {},
-"intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
+"head_dim": {}, "intermediate_size": {}, "vocab_size": {}, "max_position_embeddings": {},
 "tie_word_embeddings": {}}})",
-      family, name, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn,
-      shape.vocabulary, shape.seq, tied);
+      family, name, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.head_size,
+      shape.ffn, shape.vocabulary, shape.seq, tied);
 }
 
 PublishedModel made(const PublishedRow& row, const StatedShape& shape, double dropout, bool tied) {
@@ -111,10 +111,36 @@ StatedShape shape_of(const PublishedRow& row) {
           .kv_heads = row.kv_heads.value_or(*row.heads),
           .ffn = row.ffn.value_or(4 * *row.hidden),
           .vocabulary = row.vocabulary.value_or(usual_vocabulary),
-          .seq = *row.seq};
+          .seq = *row.seq,
+          .head_size = *row.hidden / *row.heads};
+}
+
+/// GPT-2's attention has no size of heads of its own: its products are cut, in [in, out] order.
+void cut_attention(Model& model, std::int64_t ranks) {
+  for (Parameter& parameter : model.parameters) {
+    if (parameter.name.ends_with("attn.c_attn.weight")) parameter.shape[1] /= ranks;
+    if (parameter.name.ends_with("attn.c_attn.bias")) parameter.shape[0] /= ranks;
+    if (parameter.name.ends_with("attn.c_proj.weight")) parameter.shape[0] /= ranks;
+  }
 }
 
 }  // namespace
+
+PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model, int layers,
+                           std::int64_t ranks, double dropout) {
+  StatedShape shape = shape_of(row);
+  const bool by_cut = family_of(row) == "gpt2";
+  shape.layers = layers;
+  shape.ffn /= ranks;
+  shape.vocabulary = (shape.vocabulary + ranks - 1) / ranks;
+  if (!by_cut) {
+    shape.heads /= ranks;
+    shape.kv_heads /= ranks;
+  }
+  PublishedModel part = made(row, shape, dropout, is_tied(model));
+  if (by_cut) cut_attention(part.model, ranks);
+  return part;
+}
 
 bool is_tied(const PublishedModel& model) {
   return model.config.at("tie_word_embeddings").boolean();

@@ -29,6 +29,12 @@ PublishedModel published_model(const PublishedRow& row, double dropout);
 PublishedModel with_layers(const PublishedRow& row, const PublishedModel& model, int layers,
                            double dropout);
 
+/// What one of `ranks` holds of these layers where they are divided as Megatron divides them:
+/// heads, feed-forward layers and vocabulary in equal parts, all else whole. Source: Megatron-LM
+/// core/tensor_parallel/layers.py; arXiv:1909.08053, section 3.
+PublishedModel tensor_part(const PublishedRow& row, const PublishedModel& model, int layers,
+                           std::int64_t ranks, double dropout);
+
 /// Whether the head is the embedding again.
 bool is_tied(const PublishedModel& model);
 

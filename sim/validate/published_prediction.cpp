@@ -30,6 +30,8 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
     broadcast_by_owner(schedule, scenario.owners, scenario.world);
   else if (scenario.world > setup.world)
     reduce_over(schedule, scenario.world);
+  if (scenario.tensor.ranks > 1)
+    schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
   return with_kernels(std::move(schedule), scenario.kernels);
 }
 

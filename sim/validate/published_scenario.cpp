@@ -15,9 +15,12 @@
 namespace shardscope {
 namespace {
 
-/// GPUs that have the same stage of a pipeline, and other data.
+std::int64_t tensor_ranks(const PublishedRow& row) { return row.tensor_parallel.value_or(1); }
+
+/// GPUs that have the same part of the model, and other data.
 std::int64_t data_parallel_ranks(const PublishedRow& row) {
-  return std::max<std::int64_t>(1, row.gpus.value_or(1) / row.pipeline_parallel.value_or(1));
+  const std::int64_t parts = tensor_ranks(row) * row.pipeline_parallel.value_or(1);
+  return std::max<std::int64_t>(1, row.gpus.value_or(1) / parts);
 }
 
 /// Sequences of a rank's step and of its micro-batches.
@@ -48,17 +51,30 @@ struct DividedBy {
   std::string_view letters;
   std::string_view name;
 };
-constexpr std::array<DividedBy, 4> strategy_sizes{{{"TP", "tensor parallelism"},
-                                                   {"CP", "context parallelism"},
-                                                   {"EP", "expert parallelism"},
-                                                   {"SP", "sequence parallelism"}}};
+constexpr std::array<DividedBy, 3> strategy_sizes{
+    {{"CP", "context parallelism"}, {"EP", "expert parallelism"}, {"SP", "sequence parallelism"}}};
 
 std::string why_divided(const PublishedRow& row) {
-  if (row.tensor_parallel.value_or(1) > 1)
-    return fmt::format("tensor parallelism: tp = {}", *row.tensor_parallel);
+  if (!row.tensor_parallel && number_after(row.strategy, "TP").value_or(1) > 1)
+    return "tensor parallelism: tp not stated";
   for (const DividedBy& by : strategy_sizes)
     if (const auto size = number_after(row.strategy, by.letters); size && *size > 1)
       return fmt::format("{}: {} ranks", by.name, *size);
+  return {};
+}
+
+/// Parts that a model cannot be divided into.
+std::string why_no_parts(const PublishedRow& row) {
+  const std::int64_t ranks = tensor_ranks(row);
+  const std::pair<std::int64_t, std::string_view> divided[] = {
+      {*row.heads, "heads"},
+      {row.kv_heads.value_or(*row.heads), "key-value heads"},
+      {row.ffn.value_or(4 * *row.hidden), "feed-forward columns"}};
+  for (const auto& [count, name] : divided)
+    if (count % ranks != 0)
+      return fmt::format("tensor parallelism: {} {} on {} ranks", count, name, ranks);
+  if (*row.gpus % ranks != 0)
+    return fmt::format("tensor parallelism: {} GPUs in groups of {}", *row.gpus, ranks);
   return {};
 }
 
@@ -159,6 +175,7 @@ class SetupBuilder {
     take_over(machine.assumed);
     take_over(result_.model.assumed);
     set_pipeline();
+    set_tensor_parts();
     set_world();
     set_runtime();
     set_loop();
@@ -185,6 +202,20 @@ class SetupBuilder {
     result_.played =
         with_layers(padded, result_.model, result_.pipeline->played_layers, stack_.dropout);
     result_.assumed.push_back(fmt::format("stages of {} layers", text_of_layers()));
+  }
+
+  void set_tensor_parts() {
+    const std::int64_t ranks = tensor_ranks(row_);
+    if (ranks == 1) return;
+    const PublishedRow padded = with_padded_vocabulary(row_, stack_);
+    const int layers =
+        result_.pipeline ? result_.pipeline->played_layers : static_cast<int>(*row_.layers);
+    result_.played = tensor_part(padded, result_.model, layers, ranks, stack_.dropout);
+    result_.tensor = {.ranks = static_cast<int>(ranks),
+                      .tokens = batches_of(row_)->of_micro_batch * *row_.seq,
+                      .hidden = *row_.hidden};
+    if (result_.pipeline)
+      result_.pipeline->shared_gradient = Bytes{result_.pipeline->shared_gradient.count / ranks};
   }
 
   std::string text_of_layers() const {
@@ -301,6 +332,7 @@ std::string why_not_predicted(const PublishedRow& row) {
   if (!published_machine(row)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   if (!stated_sharding(row)) return fmt::format("no known strategy in \"{}\"", row.strategy);
   if (!batches_of(row)) return "micro-batch not stated";
+  if (std::string why = why_no_parts(row); !why.empty()) return why;
   if (std::string why = why_no_pipeline(row); !why.empty()) return why;
   return {};
 }

@@ -12,13 +12,16 @@
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_row.h"
 #include "sim/validate/published_stack.h"
+#include "sim/validate/published_tensor_parallel.h"
 
 namespace shardscope {
 
 struct PublishedScenario {
-  PublishedModel model;   ///< the whole
-  PublishedModel played;  ///< what is played: the whole, or one stage's layers of it
+  PublishedModel model;  ///< the whole
+  PublishedModel
+      played;  ///< what is played: the whole, or what one rank holds of one stage's layers
   std::optional<PublishedPipeline> pipeline;
+  TensorParallel tensor;
   eager::TrainingSetup setup;  ///< of one micro-batch, of `played`
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;

@@ -58,16 +58,18 @@ double attention_scaling(const ModelConfig& config, std::int64_t head_size, std:
 /// {hidden states, mask}.
 Module::Forward attention(const Context& context, const Module& owner) {
   const ModelConfig& config = context->config;
-  const std::int64_t width = config.integer("n_embd");
-  const std::int64_t head_size = width / config.integer("n_head");
+  const std::int64_t head_size = config.integer("n_embd") / config.integer("n_head");
   const double dropout = config.number("attn_pdrop");
   const bool reorders = config.flag("reorder_and_upcast_attn");
   const std::size_t layer = layer_number(owner.name);
   const double scaling = attention_scaling(config, head_size, layer);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor query, key, value;
+    std::int64_t width = 0;  // of a tensor-parallel rank: that of its heads
     {
-      Tensors parts = split(s, call_one(s, module.child("c_attn"), {arguments[0]}), width, 2);
+      const Tensor projected = call_one(s, module.child("c_attn"), {arguments[0]});
+      width = projected.size(-1) / 3;
+      Tensors parts = split(s, projected, width, 2);
       query = std::move(parts[0]);
       key = std::move(parts[1]);
       value = std::move(parts[2]);

@@ -1,0 +1,168 @@
+#include "sim/validate/published_tensor_parallel.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/base/ranks.h"
+
+namespace shardscope {
+namespace {
+
+constexpr std::int64_t bytes_of_activation = 2;
+constexpr std::int64_t bytes_of_loss = 4;
+
+/// What is summed where a module has run.
+struct Sum {
+  std::string_view part;  ///< of the module: products that get one sum have the same
+  std::int64_t elements = 0;
+  std::int64_t bytes_of_element = bytes_of_activation;
+  int times = 1;
+};
+
+/// The ends of modules' names and what they are part of.
+struct Divided {
+  std::string_view end, part;
+};
+constexpr std::array<Divided, 6> by_rows{{{".c_proj", "out"},
+                                          {".o_proj", "out"},
+                                          {".down_proj", "out"},
+                                          {"wte", "embedding"},
+                                          {"embed_tokens", "embedding"},
+                                          {"lm_head", "loss"}}};
+constexpr std::array<Divided, 8> by_columns{{{".c_attn", "qkv"},
+                                             {".q_proj", "qkv"},
+                                             {".k_proj", "qkv"},
+                                             {".v_proj", "qkv"},
+                                             {".c_fc", "in"},
+                                             {".gate_proj", "in"},
+                                             {".up_proj", "in"},
+                                             {"lm_head", "head"}}};
+
+template <std::size_t N>
+std::optional<std::string_view> part_of(const std::array<Divided, N>& table,
+                                        std::string_view module) {
+  for (const Divided& row : table)
+    if (module.ends_with(row.end)) return row.part;
+  return std::nullopt;
+}
+
+std::optional<Sum> sum_after(const Schedule& schedule, const Operation& op,
+                             const TensorParallel& tensor) {
+  if (!op.owner || is_collective(op.kind)) return std::nullopt;
+  const std::string& module = schedule.owners[op.owner.value];
+  const bool forward = op.phase == Phase::forward || op.recomputed;
+  if (!forward && op.phase != Phase::backward) return std::nullopt;
+  const auto part = forward ? part_of(by_rows, module) : part_of(by_columns, module);
+  if (!part) return std::nullopt;
+  if (*part == "loss")
+    return Sum{
+        .part = *part, .elements = tensor.tokens, .bytes_of_element = bytes_of_loss, .times = 3};
+  return Sum{.part = *part, .elements = tensor.tokens * tensor.hidden};
+}
+
+/// One use of a module's part: in which micro-batch, forward or backward, first or again.
+using Use = std::tuple<std::string, std::string_view, int, Phase, bool>;
+
+std::string parent_of(std::string_view module) {
+  return std::string(module.substr(0, module.rfind('.') + 1));
+}
+
+/// Every so-and-so-many-th rank in the place of neighbours.
+Ranks spread(const Ranks& ranks, int distance) {
+  std::vector<int> apart = ranks.list();
+  for (int& rank : apart) rank *= distance;
+  return Ranks(std::move(apart));
+}
+
+class Inserter {
+ public:
+  Inserter(Schedule schedule, const TensorParallel& tensor)
+      : schedule_(std::move(schedule)), tensor_(tensor) {}
+
+  Schedule insert() {
+    spread_groups();
+    find_ends();
+    std::vector<HostAction>& actions = schedule_.program.actions;
+    Step& steady = schedule_.steps.back();
+    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
+    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+      changed.push_back(actions[i]);
+      if (const auto sum = ends_.find(i); sum != ends_.end()) add(changed, sum->second);
+    }
+    steady.actions.end = static_cast<std::uint32_t>(changed.size());
+    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
+    actions = std::move(changed);
+    return std::move(schedule_);
+  }
+
+ private:
+  void spread_groups() {
+    for (Group& group : schedule_.groups) group.ranks = spread(group.ranks, tensor_.ranks);
+    schedule_.groups.push_back({.name = "tensor", .ranks = Ranks::up_to(tensor_.ranks)});
+    group_ = GroupId::of(schedule_.groups.size() - 1);
+  }
+
+  /// The last launch of each use, of all the modules that share a sum.
+  void find_ends() {
+    std::map<Use, std::uint32_t> last;
+    const IndexRange range = schedule_.steps.back().actions;
+    for (std::uint32_t i = range.begin; i < range.end; ++i) {
+      const HostAction& action = schedule_.program.actions[i];
+      if (action.kind != HostActionKind::launch) continue;
+      const Operation& op = schedule_.operations[action.subject];
+      const std::optional<Sum> sum = sum_after(schedule_, op, tensor_);
+      if (!sum) continue;
+      const Use use{parent_of(schedule_.owners[op.owner.value]), sum->part, op.micro_batch,
+                    op.phase, op.recomputed};
+      if (const auto before = last.find(use); before != last.end()) ends_.erase(before->second);
+      last[use] = i;
+      ends_.emplace(i, *sum);
+    }
+  }
+
+  void add(std::vector<HostAction>& actions, const Sum& sum) {
+    const HostAction after = actions.back();
+    for (int i = 0; i < sum.times; ++i) {
+      Operation op = schedule_.operations[after.subject];
+      op.kind = OperationKind::all_reduce;
+      op.stream = Stream::compute;
+      op.bytes = Bytes{sum.elements * sum.bytes_of_element};
+      op.flops = {};
+      op.work = Operation::no_work;
+      op.shapes = Operation::no_shapes;
+      op.operands = op.slices = op.after = {};
+      op.detail = collective_of(sum);
+      schedule_.operations.push_back(op);
+      actions.push_back({.kind = HostActionKind::launch,
+                         .lane = after.lane,
+                         .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+    }
+  }
+
+  std::uint32_t collective_of(const Sum& sum) {
+    Collective made{.group = group_, .elements_in = sum.elements, .elements_out = sum.elements};
+    made.dtype = sum.bytes_of_element == bytes_of_loss ? Dtype::float32 : Dtype::bfloat16;
+    schedule_.collectives.push_back(made);
+    return static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
+  }
+
+  Schedule schedule_;
+  const TensorParallel& tensor_;
+  GroupId group_;
+  std::map<std::uint32_t, Sum> ends_;  // by action
+};
+
+}  // namespace
+
+Schedule with_tensor_parallel(Schedule schedule, const TensorParallel& tensor) {
+  return Inserter(std::move(schedule), tensor).insert();
+}
+
+}  // namespace shardscope
