@@ -198,7 +198,7 @@ std::vector<PipelineProgram> published_programs(const PublishedPipeline& pipelin
 }
 
 Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage, int micro_batches,
-                        const HardwareProfile& profile) {
+                        const HardwareProfile& profile, std::optional<Duration> update) {
   const StageTimes stage_times(stage, profile);
   const CostModel model(profile);
   const auto message = [&](OperationKind kind, Bytes bytes, int distance) {
@@ -211,7 +211,7 @@ Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage
       }};
   const std::vector<Duration> ends =
       pipeline_ends(published_programs(pipeline, micro_batches), times);
-  Duration step = *std::ranges::max_element(ends) + stage_times.update();
+  Duration step = *std::ranges::max_element(ends) + (update ? *update : stage_times.update());
   if (pipeline.shared_gradient.count > 0)
     step += message(OperationKind::all_reduce, pipeline.shared_gradient,
                     (pipeline.ranks - 1) * pipeline.rank_distance);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/base/quantities.h"
@@ -39,8 +40,9 @@ std::vector<PipelineProgram> published_programs(const PublishedPipeline& pipelin
                                                 int micro_batches);
 
 /// The step of a pipeline from a training of one stage's layers with embedding and head on one
-/// rank: `stage` is its schedule, of `micro_batches` at most.
+/// rank: `stage` is its schedule, of `micro_batches` at most. `update`, if it is given, takes the
+/// place of what the schedule does after its last backward.
 Duration pipelined_step(const PublishedPipeline& pipeline, const Schedule& stage, int micro_batches,
-                        const HardwareProfile& profile);
+                        const HardwareProfile& profile, std::optional<Duration> update = {});
 
 }  // namespace shardscope

@@ -28,7 +28,7 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
                                {.compute_capability = setup.session.compute_capability});
   if (scenario.owners > 0)
     broadcast_by_owner(schedule, scenario.owners, scenario.world);
-  else if (scenario.world > setup.world)
+  else if (scenario.world > setup.world && !scenario.update)
     reduce_over(schedule, scenario.world);
   if (scenario.tensor.ranks > 1)
     schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
@@ -79,7 +79,10 @@ PublishedPrediction predicted_pipeline(const PublishedScenario& scenario) {
   PublishedPrediction step = stage.of(std::min(micro_batches, told_micro_batches));
   const double low = step.low.seconds() / step.time.seconds();
   const double high = step.high.seconds() / step.time.seconds();
-  step.time = pipelined_step(*scenario.pipeline, stage.schedule(), micro_batches, scenario.profile);
+  std::optional<Duration> update;
+  if (scenario.update) update = megatron_update_time(*scenario.update, scenario.profile);
+  step.time =
+      pipelined_step(*scenario.pipeline, stage.schedule(), micro_batches, scenario.profile, update);
   step.low = scaled(step.time, low);
   step.high = scaled(step.time, high);
   return step;

@@ -116,7 +116,15 @@ KernelFusion fusion_of(const PublishedRow& row, const TrainingStack& stack) {
   return stack.fusion;
 }
 
+/// Reductions that overlap, as those of Megatron-LM's distributed optimizer, are played instead.
+bool updates_as_megatron(const TrainingStack& stack, ShardingStrategy sharding) {
+  if (!stack.updates_as_megatron) return false;
+  if (sharding == ShardingStrategy::no_shard) return true;
+  return sharding == ShardingStrategy::zero1 && !stack.overlaps;
+}
+
 Runtime runtime_of(const PublishedRow& row, const TrainingStack& stack, ShardingStrategy sharding) {
+  if (updates_as_megatron(stack, sharding)) return Runtime::deepspeed;
   if (sharding == ShardingStrategy::no_shard) return Runtime::ddp;
   if (sharding == ShardingStrategy::zero1 || has_word(row.strategy, "DeepSpeed"))
     return Runtime::deepspeed;
@@ -177,6 +185,7 @@ class SetupBuilder {
     set_pipeline();
     set_tensor_parts();
     set_world();
+    set_update();
     set_runtime();
     set_loop();
     set_kernels();
@@ -195,13 +204,14 @@ class SetupBuilder {
   }
 
   void set_pipeline() {
-    if (row_.pipeline_parallel.value_or(1) == 1) return;
+    const bool has_stages = row_.pipeline_parallel.value_or(1) > 1;
+    if (!has_stages && !updates_as_megatron(stack_, stated_.sharding)) return;
     const PublishedRow padded = with_padded_vocabulary(row_, stack_);
     result_.pipeline =
         published_pipeline(padded, result_.model, stack_, batches_of(row_)->of_micro_batch);
     result_.played =
         with_layers(padded, result_.model, result_.pipeline->played_layers, stack_.dropout);
-    result_.assumed.push_back(fmt::format("stages of {} layers", text_of_layers()));
+    if (has_stages) result_.assumed.push_back(fmt::format("stages of {} layers", text_of_layers()));
   }
 
   void set_tensor_parts() {
@@ -234,10 +244,25 @@ class SetupBuilder {
     if (!within) result_.owners = shards_;
   }
 
+  void set_update() {
+    if (!updates_as_megatron(stack_, stated_.sharding)) return;
+    const Model& model = result_.played.model;
+    const auto ranks = static_cast<int>(tensor_ranks(row_));
+    const bool shards = stated_.sharding == ShardingStrategy::zero1;
+    result_.update =
+        MegatronUpdate{.elements = model.parameter_elements(),
+                       .tensors = static_cast<std::int64_t>(model.parameters.size()),
+                       .data_ranks = result_.world,
+                       .rank_distance = ranks,
+                       .shards = shards ? shards_ : 1,
+                       .reduced_in = reduced_in(row_, stack_).value_or(Dtype::bfloat16)};
+    shards_ = 1;
+  }
+
   void set_runtime() {
     result_.runtime = runtime_of(row_, stack_, stated_.sharding);
     RuntimeRequest request{.runtime = result_.runtime,
-                           .sharding = stated_.sharding,
+                           .sharding = result_.update ? ShardingStrategy::zero1 : stated_.sharding,
                            .precision = precision_of(row_),
                            .use_original_parameters = stack_.uses_original_parameters,
                            .world = shards_,
@@ -293,6 +318,7 @@ class SetupBuilder {
       result_.assumed.push_back(fmt::format("activation checkpointing {}", checkpointing));
     const auto choice = eager::parse_checkpoint_choice(checkpointing, "act_ckpt");
     setup.checkpointing = eager::checkpointing_of(result_.played.model, choice);
+    setup.checkpointing.options.reentrant = stack_.checkpoints_reentrant && !choice.selective;
     setup.session.compute_capability = result_.profile.compute_capability;
     setup.session.attention.cudnn = false;
     if (attends_eagerly(row_, stack_))

@@ -13,6 +13,7 @@
 #include "sim/validate/published_row.h"
 #include "sim/validate/published_stack.h"
 #include "sim/validate/published_tensor_parallel.h"
+#include "sim/validate/published_update.h"
 
 namespace shardscope {
 
@@ -22,7 +23,8 @@ struct PublishedScenario {
       played;  ///< what is played: the whole, or what one rank holds of one stage's layers
   std::optional<PublishedPipeline> pipeline;
   TensorParallel tensor;
-  eager::TrainingSetup setup;  ///< of one micro-batch, of `played`
+  std::optional<MegatronUpdate> update;  ///< of a training that is played without one
+  eager::TrainingSetup setup;            ///< of one micro-batch, of `played`
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;
   KernelChoices kernels;

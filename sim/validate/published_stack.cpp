@@ -39,10 +39,13 @@ const std::vector<TrainingStack>& stacks() {
        .fusion = KernelFusion::by_hand,
        .optimizer = OptimizerImplementation::fused,
        .overlaps = false,
+       .updates_as_megatron = true,
        .pipelines_by_deepspeed = true,
        .dropout = 0.1,
        .eager_attention = true,
-       .source = "Megatron-DeepSpeed pretrain_gpt.py, deepspeed runtime/pipe"},
+       .checkpoints_reentrant = true,
+       .source = "Megatron-DeepSpeed pretrain_gpt.py, megatron/mpu/random.py (CheckpointFunction), "
+                 "deepspeed runtime/pipe"},
       {.name = "InternEvo",
        .words = {"InternEvo", "InternLM"},
        .sharded = Runtime::fsdp1,
@@ -52,6 +55,7 @@ const std::vector<TrainingStack>& stacks() {
        .overlaps = false,
        .owns_whole_tensors = true,
        .attention = AttentionLibrary::flash1,
+       .checkpoints_reentrant = true,
        .source = "InternEvo configs/7B_sft.py, solver/optimizer/hybrid_zero_optim.py; "
                  "InternLM doc/en/install.md (flash-attention 1.0.5)"},
       {.name = "Megatron-LM",
@@ -61,6 +65,8 @@ const std::vector<TrainingStack>& stacks() {
        .fusion = KernelFusion::by_hand,
        .optimizer = OptimizerImplementation::fused,
        .reduced_in = Dtype::float32,
+       .updates_as_megatron = true,
+       .checkpoints_reentrant = true,
        .source = "Megatron-LM core/distributed, core/optimizer/distrib_optimizer.py"},
       {.name = "nanotron",
        .words = {"nanotron"},
@@ -70,6 +76,7 @@ const std::vector<TrainingStack>& stacks() {
        .reduced_in = Dtype::float32,
        .overlaps = false,
        .balances_stages = true,
+       .checkpoints_reentrant = true,
        .source = "nanotron optim/zero.py, parallel/data_parallel/utils.py, models/base.py"},
       {.name = "maxtext",
        .words = {"maxtext"},
@@ -113,7 +120,7 @@ struct StrategyWord {
   ShardingStrategy sharding;
 };
 /// The first that stands in the strategy decides.
-constexpr std::array<StrategyWord, 20> strategy_words{
+constexpr std::array<StrategyWord, 22> strategy_words{
     {{"hybrid_shard_zero2", ShardingStrategy::hybrid_shard_zero2},
      {"hybrid_shard", ShardingStrategy::hybrid_shard},
      {"HSDP", ShardingStrategy::hybrid_shard},
@@ -128,8 +135,10 @@ constexpr std::array<StrategyWord, 20> strategy_words{
      {"distributed optimizer", ShardingStrategy::zero1},
      {"FSDP", ShardingStrategy::full_shard},
      {"full shard", ShardingStrategy::full_shard},
-     // Measured on 2, 4 and 8 GPUs its steps take as long: states are sharded, as reductions grow.
-     {"Megatron-DeepSpeed", ShardingStrategy::zero1},
+     {"zero1", ShardingStrategy::zero1},
+     {"ZeRO-0", ShardingStrategy::no_shard},
+     // ZeRO is an option, and off unless it is given (megatron/arguments.py).
+     {"Megatron", ShardingStrategy::no_shard},
      {"NO_SHARD", ShardingStrategy::no_shard},
      {"DDP", ShardingStrategy::no_shard},
      {"data parallel", ShardingStrategy::no_shard},

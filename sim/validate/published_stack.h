@@ -32,12 +32,15 @@ struct TrainingStack {
   std::int64_t vocabulary_multiple = 1;  ///< that it fills the vocabulary up to
   int metric_losses = 0;                 ///< further losses of every micro-batch, for its log
   std::optional<AttentionLibrary> attention = {};  ///< that stands behind "flash"
-  bool pipelines_by_deepspeed = false;             ///< in the order of DeepSpeed's engine
-  bool balances_stages = false;  ///< of a pipeline, by the work of blocks and head
+  bool updates_as_megatron = false;     ///< replicated parameters (sim/validate/published_update.h)
+  bool pipelines_by_deepspeed = false;  ///< in the order of DeepSpeed's engine
+  bool balances_stages = false;         ///< of a pipeline, by the work of blocks and head
   double dropout = 0;
   bool eager_attention = false;             ///< where the row does not say
   std::string_view checkpointing = "none";  ///< where the row does not say
   std::string_view full = "full";           ///< what its full checkpointing runs again
+  /// Full checkpointing by a function of its own, which runs a block again to its end.
+  bool checkpoints_reentrant = false;
   /// Selective checkpointing is of whole blocks: of every second one, or of all where what they
   /// keep is more than a device has.
   bool selects_blocks = false;
