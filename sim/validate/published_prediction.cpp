@@ -75,8 +75,10 @@ Duration between(Duration shorter, Duration longer, double share) {
 /// The band is that of a stage's own steps.
 PublishedPrediction predicted_pipeline(const PublishedScenario& scenario) {
   const int micro_batches = std::max(1, static_cast<int>(std::lround(scenario.micro_batches)));
-  const Steps stage(scenario, micro_batches);
-  PublishedPrediction step = stage.of(std::min(micro_batches, told_micro_batches));
+  // The second of three is one that neither begins a step nor ends it.
+  const int played = micro_batches > 1 ? told_micro_batches : 1;
+  const Steps stage(scenario, played);
+  PublishedPrediction step = stage.of(played);
   const double low = step.low.seconds() / step.time.seconds();
   const double high = step.high.seconds() / step.time.seconds();
   std::optional<Duration> update;
