@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,9 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
 
 constexpr std::string_view ranks_per_node = "ranks_per_node";
 constexpr std::string_view use_orig_params = "use_orig_params";
+/// Units of several blocks, prefetch and offload of a plan's place, which no option says: its
+/// choice.json, relative to the job.
+constexpr std::string_view place_of_plan = "choice";
 
 Error wrong(const JobOptions& job, std::string_view name, std::string what, std::string way_out) {
   return Error({.where = fmt::format("{}: pytorch.{}", *job.job, name),
@@ -61,7 +65,31 @@ Error wrong(const JobOptions& job, std::string_view name, std::string what, std:
                 .way_out = std::move(way_out)});
 }
 
+/// Options that would change a place, which is taken whole.
+void refuse_changes(const JobOptions& job) {
+  const std::pair<bool, std::string_view> changes[] = {
+      {job.batch.has_value(), "--batch"},
+      {job.accumulate.has_value(), "--accumulate"},
+      {job.strategy.has_value(), "--strategy"},
+      {job.mesh.has_value(), "--mesh"},
+      {job.wrap.has_value(), "--wrap"},
+      {job.checkpointing.has_value(), "--checkpointing"},
+      {job.prefetch.has_value(), "--prefetch"},
+      {job.precision.has_value(), "--precision"},
+      {job.tokens_per_batch.has_value(), "--tokens-per-batch"}};
+  for (const auto& [is_given, name] : changes)
+    if (is_given)
+      throw Error({.where = std::string(name),
+                   .what = fmt::format("{} is a place of a plan, which is taken whole", *job.job),
+                   .way_out = "leave the option out, or give --model and the settings instead of "
+                              "--job"});
+}
+
 void take(const JobSettings& settings, const std::string& name, const std::string& value) {
+  if (name == place_of_plan) {
+    settings.sharding.choice = (fs::path(*settings.job.job).parent_path() / value).string();
+    return;
+  }
   if (name == use_orig_params) {
     if (value != "true" && value != "false")
       throw wrong(settings.job, name, fmt::format("expected true or false, got \"{}\"", value), "");
@@ -98,6 +126,7 @@ std::vector<std::pair<std::string, std::string>> given(const JobSettings& settin
   }
   if (settings.sharding.ranks_per_node)
     options.emplace_back(ranks_per_node, std::to_string(*settings.sharding.ranks_per_node));
+  if (settings.sharding.choice) options.emplace_back(place_of_plan, *settings.sharding.choice);
   if (settings.sharding.use_orig_params) options.emplace_back(use_orig_params, "true");
   return options;
 }
@@ -128,6 +157,9 @@ void take_settings_of_job(const JobSettings& settings) {
     return;
   }
   if (job.strategy.runtime == Runtime::native) return;
+  const bool is_place = std::ranges::any_of(
+      job.pytorch, [](const auto& option) { return option.first == place_of_plan; });
+  if (is_place) refuse_changes(settings.job);
   for (const auto& [name, value] : job.pytorch) take(settings, name, value);
   if (!settings.sharding.names_file() && !settings.sharding.config)
     settings.sharding.runtime = std::string(name_of(job.strategy.runtime));

@@ -13,6 +13,7 @@
 #include "cli/html_page.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
+#include "cli/plan_places.h"
 #include "cli/plan_text.h"
 #include "cli/progress_line.h"
 #include "cli/recipe_option.h"
@@ -103,6 +104,8 @@ ExitCode run_plan(PlanOptions options) {
   print(options.output.json ? json + "\n" : plan_text(answer, inputs, options.output.painter()));
   if (options.folder) {
     leave_in(*options.folder, answer, inputs, json);
+    const StopOnInterrupt stop;
+    leave_places(*options.folder, answer, inputs, options, stop.token());
     options.output.note(fmt::format("left in {}", *options.folder));
     if (answer.written && !options.output.json) options.output.note(written_text(*answer.written));
   } else if (answer.written && !options.output.json) {

@@ -25,6 +25,7 @@ struct ShardingOptions {
   std::optional<std::string> fsdp, fsdp_config;
   std::optional<std::int64_t> ranks_per_node;
   bool use_orig_params = false;
+  std::optional<std::string> choice;      ///< of a job that a plan left: its place, whole
   std::optional<std::string> config;      ///< of simulate and plan alone: cli/recipe_option.h
   std::optional<ConfigFile> recipe;       ///< what that file tells the Trainer
   std::vector<std::string> recipe_notes;  ///< defaults of its tool, and what is left out

@@ -26,7 +26,10 @@
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 #include "core/native/pipeline_stages.h"
+#include "sim/cost/cost_model.h"
+#include "sim/planner/choice_json.h"
 #include "sim/planner/training_choice.h"
+#include "sim/planner/trial.h"
 
 namespace shardscope {
 namespace {
@@ -115,6 +118,31 @@ JobSettings settings_of(SimulateOptions& options) {
   return {options.job, options.sharding, options.pytorch, options.cluster};
 }
 
+/// The place of a plan that a job names, as the plan weighs it.
+void take_place(PytorchScenario& scenario, const std::string& file,
+                const HardwareProfile& profile) {
+  const eager::TrainingSetup& setup = scenario.training.setup;
+  const planner::Training training{.length = scenario.job.seq,
+                                   .optimizer = scenario.job.optimizer,
+                                   .clip = scenario.job.clip,
+                                   .loop = setup.loop,
+                                   .session = setup.session,
+                                   .model = setup.model,
+                                   .through_accelerate = true,
+                                   .fine_tuning = setup.fine_tuning};
+  const CostModel costs(profile);
+  const Target native_target;
+  std::vector<std::string> assumed = std::move(scenario.training.assumed);
+  scenario.training =
+      planner::pytorch_training(planner::read_choice(file), {.model = scenario.model,
+                                                             .config = scenario.config,
+                                                             .training = training,
+                                                             .profile = profile,
+                                                             .costs = costs,
+                                                             .native_target = native_target});
+  scenario.training.assumed = std::move(assumed);
+}
+
 ExitCode run_pytorch(SimulateOptions& options) {
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
@@ -123,6 +151,7 @@ ExitCode run_pytorch(SimulateOptions& options) {
                                                        .pytorch = options.pytorch,
                                                        .place = options.place,
                                                        .gpu = gpu_of(hardware.profile)});
+  if (options.sharding.choice) take_place(scenario, *options.sharding.choice, hardware.profile);
   planner::PytorchTraining& training = scenario.training;
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);

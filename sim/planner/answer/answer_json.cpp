@@ -43,6 +43,7 @@ Json candidate_json(const Candidate& candidate, const Inputs& inputs) {
   json["slower_low_share"] = candidate.slower_low_share;
   json["slower_high_share"] = candidate.slower_high_share;
   json["run"] = run_json(candidate, inputs);
+  json["folder"] = fmt::format("places/{}", candidate.place);
   return json;
 }
 

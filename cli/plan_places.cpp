@@ -1,0 +1,80 @@
+#include "cli/plan_places.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "cli/figures.h"
+#include "cli/job_settings.h"
+#include "cli/prediction.h"
+#include "core/base/error.h"
+#include "core/format/atomic_file.h"
+#include "sim/planner/answer/basis.h"
+#include "sim/planner/choice_prediction.h"
+#include "traces/run_folder.h"
+
+namespace shardscope {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// From which `simulate --job` makes the same prediction.
+void leave_job_of_place(const RunFolder& folder, const planner::Choice& choice,
+                        const planner::Inputs& inputs, PlanOptions& options) {
+  const JobSettings settings{options.job, options.sharding, options.pytorch, options.cluster};
+  const int world = choice.mesh.world();
+  Job job = inputs.job;
+  if (choice.runtime == Runtime::native) {
+    job.strategy = planner::native_strategy(choice, inputs.model);
+    job.batch = choice.batch;
+    job.accumulate = choice.micro_batches;
+    return leave_job(folder, std::move(job), world, settings, std::nullopt);
+  }
+  options.job.precision = name_of(choice.precision);
+  options.sharding.choice = fs::relative(folder.predicted_choice(), folder.root).string();
+  leave_job(folder, std::move(job), world, settings, choice);
+}
+
+void leave_place(const RunFolder& folder, const planner::Candidate& candidate,
+                 const planner::Basis& basis, PlanOptions& options) {
+  const planner::Inputs& inputs = basis.inputs;
+  Prediction prediction = planner::predict(candidate.choice, basis.trials);
+  prediction.summary.margin = inputs.margin;
+  create_folder(folder.predicted_choice().parent_path());
+  write_atomically(folder.hardware(), to_json(inputs.profile));
+  leave_job_of_place(folder, candidate.choice, inputs, options);
+  write_prediction(prediction, "simulate", folder);
+  write_figures({&prediction.trace}, {nullptr}, planner::text_of(candidate.choice), folder);
+}
+
+/// What an earlier plan with more places left.
+void remove_places_after(const fs::path& folder, std::size_t count) {
+  for (std::size_t place = count + 1;; ++place) {
+    const RunFolder old{folder / "places" / fmt::format("{}", place)};
+    std::error_code error;
+    if (!fs::exists(old.predicted_summary(), error)) return;
+    if (fs::remove_all(old.root, error); error)
+      throw Error({.where = old.root.string(), .what = error.message(), .code = ExitCode::outside});
+  }
+}
+
+}  // namespace
+
+void leave_places(const std::filesystem::path& folder, const planner::Answer& answer,
+                  const planner::Inputs& inputs, PlanOptions options, const std::stop_token& stop) {
+  // A place is weighed by its own settings, not by those of the file that the plan was given.
+  options.sharding.accelerate = options.sharding.deepspeed = options.sharding.config = {};
+  remove_places_after(folder, answer.candidates.size());
+  const planner::Basis basis(inputs);
+  for (const planner::Candidate& candidate : answer.candidates) {
+    if (stop.stop_requested()) return;
+    leave_place(RunFolder{folder / "places" / fmt::format("{}", candidate.place)}, candidate, basis,
+                options);
+  }
+}
+
+}  // namespace shardscope
