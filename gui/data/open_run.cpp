@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/grouped.h"
 #include "core/format/is_there.h"
+#include "sim/planner/choice_json.h"
 #include "traces/chrome_reader.h"
 #include "traces/import/memory_guard.h"
 
@@ -197,6 +198,10 @@ ScenarioPointer open_run(const fs::path& path, const OpenOptions& options) {
         {.where = {},
          .what = findings.empty() ? path.string() + ": no summary" : findings.front().what});
   scenario->label = label_of(*summary);
+  if (is_there(folder.predicted_choice()))
+    try_to(findings, folder.predicted_choice(), [&] {
+      scenario->settings = planner::settings_text(planner::read_choice(folder.predicted_choice()));
+    });
   return scenario;
 }
 

@@ -11,6 +11,7 @@
 #include "core/format/is_there.h"
 #include "gui/data/find_runs.h"
 #include "gui/data/open_imported.h"
+#include "gui/data/open_plan.h"
 #include "gui/data/open_run.h"
 #include "gui/data/open_trace.h"
 #include "gui/data/trace_times.h"
@@ -114,6 +115,15 @@ Scenarios open_folder(const fs::path& folder, const OpenOptions& options) {
   return all.finish(std::move(found.findings));
 }
 
+/// Its places, the best first; strategies that are on none are findings of it.
+Scenarios open_plan(const fs::path& folder, const OpenOptions& options) {
+  FoundPlan plan = find_plan(folder);
+  OneByOne all(options, plan.places.size());
+  for (const fs::path& place : plan.places)
+    all.open({}, [&](const OpenOptions& part) { return Scenarios{open_run(place, part)}; });
+  return all.finish(std::move(plan.findings));
+}
+
 /// The run folder that a file of ours lies in: beside it or, of predicted/, above.
 std::optional<fs::path> run_of_file(const fs::path& file) {
   std::error_code ignored;
@@ -138,6 +148,7 @@ Scenarios open_file(const fs::path& file, const OpenOptions& options) {
 Scenarios open_path(const fs::path& path, const OpenOptions& options) {
   std::error_code ignored;
   if (!is_there(path)) throw Error({.where = path.string(), .what = "is not there"});
+  if (const auto plan = plan_folder_of(path)) return open_plan(*plan, options);
   if (!fs::is_directory(path, ignored)) return open_file(path, options);
   if (is_run_folder(path)) return run_and_windows(path, options);
   if (is_window_folder(path)) return {open_window_folder(path, options)};

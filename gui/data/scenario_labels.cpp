@@ -47,6 +47,23 @@ std::string end_from(const Scenario& scenario, std::size_t depth) {
   return end.string();
 }
 
+/// "batch 8", "units of 4" of "batch 8, units of 4".
+std::vector<std::string> settings_in(const std::string& text) {
+  std::vector<std::string> settings;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(", ", begin), text.size());
+    settings.push_back(text.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  return settings;
+}
+
+bool has_all(const std::vector<std::string>& settings, const std::vector<std::string>& some) {
+  return std::ranges::all_of(some, [&](const std::string& one) {
+    return std::ranges::find(settings, one) != settings.end();
+  });
+}
+
 using Tell = std::string (*)(const Scenario&, std::size_t depth);
 using Alike = std::vector<std::size_t>;  ///< places of scenarios with one label
 
@@ -57,9 +74,33 @@ bool tells_apart(const std::vector<ScenarioPointer>& all, const Alike& alike, Te
   return words.size() == alike.size() && words.count("") == 0;
 }
 
+/// Those of its settings that not all of these have, in its order.
+std::string own_settings(const std::vector<ScenarioPointer>& all, const Alike& alike,
+                         const Scenario& scenario) {
+  std::string text;
+  for (const std::string& one : settings_in(scenario.settings)) {
+    const bool is_common = std::ranges::all_of(
+        alike, [&](std::size_t i) { return has_all(settings_in(all[i]->settings), {one}); });
+    if (!is_common) text += (text.empty() ? "" : ", ") + one;
+  }
+  return text;
+}
+
+/// Whether they differ in what was set.
+bool tell_apart_by_settings(const std::vector<ScenarioPointer>& all, const Alike& alike,
+                            std::vector<std::string>& labels) {
+  std::vector<std::string> told;
+  for (const std::size_t i : alike) told.push_back(own_settings(all, alike, *all[i]));
+  const std::set<std::string> different(told.begin(), told.end());
+  if (different.size() < told.size() || different.contains("")) return false;
+  for (std::size_t i = 0; i < alike.size(); ++i) labels[alike[i]] += fmt::format(" ({})", told[i]);
+  return true;
+}
+
 void tell_apart(const std::vector<ScenarioPointer>& all, const Alike& alike,
                 std::vector<std::string>& labels) {
   std::size_t deepest = 0;
+  if (tell_apart_by_settings(all, alike, labels)) return;
   for (const std::size_t i : alike)
     deepest = std::max(deepest, parts_from_end(all[i]->path).size());
   for (const Tell tell : {Tell(part_at), Tell(end_from)})
@@ -94,6 +135,12 @@ std::vector<std::string> labels_apart(const std::vector<ScenarioPointer>& all) {
 
 std::string own_label(const Scenario& scenario) {
   const std::string& label = scenario.label;
+  const std::size_t bracket = label.rfind(" (");
+  if (bracket != std::string::npos && label.ends_with(')')) {
+    const std::string behind = label.substr(bracket + 2, label.size() - bracket - 3);
+    if (has_all(settings_in(scenario.settings), settings_in(behind)))
+      return label.substr(0, bracket);
+  }
   for (const std::string& word : words_behind(scenario)) {
     const std::string behind = fmt::format(" ({})", word);
     if (label.ends_with(behind)) return label.substr(0, label.size() - behind.size());

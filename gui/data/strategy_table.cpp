@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -79,21 +80,29 @@ std::string_view short_name(MemoryCategory category) {
   }
 }
 
+/// Of a figure whose error is not shown, one side is: the predicted one where nothing was profiled.
+bool is_shown(const Figure& figure, SideKind kind, const std::vector<StrategyRow>& rows) {
+  if (!figure.is_shown_at_first || figure.has_error) return figure.is_shown_at_first;
+  const bool is_profiled =
+      std::ranges::any_of(rows, [](const StrategyRow& row) { return row.profiled.has_value(); });
+  return (kind == SideKind::profiled) == is_profiled;
+}
+
 void add_figure(ColumnTable& table, const Figure& figure, const std::vector<StrategyRow>& rows) {
   for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
     const bool is_predicted = kind == SideKind::predicted;
-    table.columns.push_back(column_of(
-        {.id = std::string(figure.id) + "_" + std::string(name_of(kind)),
-         .title = std::string(figure.title) + ", " + std::string(name_of(kind)),
-         .about = figure.about,
-         .scale = figure.id,
-         .quantity = figure.quantity,
-         .look = is_predicted ? CellLook::predicted : CellLook::profiled,
-         .is_shown_at_first = figure.is_shown_at_first && (figure.has_error || !is_predicted)},
-        rows, [&](const StrategyRow& row) {
-          const SideFigures* side = row.figures(kind);
-          return side == nullptr ? no_number : figure.of(*side);
-        }));
+    table.columns.push_back(
+        column_of({.id = std::string(figure.id) + "_" + std::string(name_of(kind)),
+                   .title = std::string(figure.title) + ", " + std::string(name_of(kind)),
+                   .about = figure.about,
+                   .scale = figure.id,
+                   .quantity = figure.quantity,
+                   .look = is_predicted ? CellLook::predicted : CellLook::profiled,
+                   .is_shown_at_first = is_shown(figure, kind, rows)},
+                  rows, [&](const StrategyRow& row) {
+                    const SideFigures* side = row.figures(kind);
+                    return side == nullptr ? no_number : figure.of(*side);
+                  }));
   }
   if (!figure.has_error) return;
   table.columns.push_back(

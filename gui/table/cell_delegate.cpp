@@ -31,6 +31,28 @@ void draw_bar(QPainter& painter, QRectF cell, const Column& column, double value
   painter.drawRect(bar);
 }
 
+/// Over what the style drew of a selected row, on which our ink could not be read.
+void fill_background(QPainter& painter, QRectF room, const QStyleOptionViewItem& option,
+                     const Theme& theme) {
+  const bool is_odd = option.features & QStyleOptionViewItem::Alternate;
+  painter.fillRect(room, is_odd ? option.palette.alternateBase() : option.palette.base());
+  if (option.state & QStyle::State_Selected) painter.fillRect(room, theme.selection);
+}
+
+/// Where the dashes of a predicted bar would cross the digits.
+void clear_behind(QPainter& painter, QRectF room, Qt::Alignment alignment, const QString& text,
+                  const QStyleOptionViewItem& option, const Theme& theme) {
+  constexpr double inside_of_dashes = 5;
+  QRectF behind = room.adjusted(0, inside_of_dashes, 0, -inside_of_dashes);
+  const double width = QFontMetricsF(painter.font()).horizontalAdvance(text) + 2;
+  if (text.isEmpty() || width > behind.width()) return;
+  if (alignment & Qt::AlignRight)
+    behind.setLeft(behind.right() - width);
+  else
+    behind.setRight(behind.left() + width);
+  fill_background(painter, behind, option, theme);
+}
+
 /// Orange above 0, blue below, by the root of the share of the column's largest, so that small ones
 /// can be seen, too.
 void draw_heat(QPainter& painter, QRectF cell, const Column& column, double value,
@@ -72,10 +94,7 @@ void CellDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
   const QRectF cell(option.rect);
   painter->save();
   painter->setClipRect(option.rect);
-  // Over what the style drew of a selected row, on which our ink could not be read.
-  const bool is_odd = option.features & QStyleOptionViewItem::Alternate;
-  painter->fillRect(option.rect, is_odd ? option.palette.alternateBase() : option.palette.base());
-  if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, theme.selection);
+  fill_background(*painter, cell, option, theme);
   if (!column.shares.empty()) {
     draw_bands(*painter, cell, column, column.shares[row], theme);
   } else if (!column.is_text()) {
@@ -89,10 +108,12 @@ void CellDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
     const auto alignment = Qt::AlignVCenter | (column.is_text() ? Qt::AlignLeft : Qt::AlignRight);
     const QRectF room = cell.adjusted(margin, 0, -margin, 0);
     const QString whole = index.data(Qt::DisplayRole).toString();
+    const bool is_dashed = column.look == CellLook::predicted;
+    if (is_dashed) clear_behind(*painter, room, alignment, whole, option, theme);
     painter->drawText(
         room, static_cast<int>(alignment),
         option.fontMetrics.elidedText(whole, Qt::ElideMiddle, static_cast<int>(room.width())));
-    if (shows_changes_) draw_change(*painter, cell, index, theme.faint_ink);
+    if (shows_changes_) draw_change(*painter, index, option, theme);
   }
   if (index.column() == 0) draw_marks(*painter, cell, index, theme);
   if (option.state & QStyle::State_HasFocus) {
@@ -120,15 +141,19 @@ void CellDelegate::draw_marks(QPainter& painter, QRectF cell, const QModelIndex&
   }
 }
 
-void CellDelegate::draw_change(QPainter& painter, QRectF cell, const QModelIndex& index,
-                               const QColor& ink) const {
+void CellDelegate::draw_change(QPainter& painter, const QModelIndex& index,
+                               const QStyleOptionViewItem& option, const Theme& theme) const {
   const QString change = model_.change_text(index);
   if (change.isEmpty()) return;
   QFont small = painter.font();
   small.setPointSizeF(small.pointSizeF() * 0.82);
   painter.setFont(small);
-  painter.setPen(ink);
-  painter.drawText(cell.adjusted(margin, 0, 0, 0), Qt::AlignVCenter | Qt::AlignLeft, change);
+  painter.setPen(theme.faint_ink);
+  const QRectF room = QRectF(option.rect).adjusted(margin, 0, 0, 0);
+  const auto place = static_cast<std::size_t>(index.column());
+  if (model_.table().columns[place].look == CellLook::predicted)
+    clear_behind(painter, room, Qt::AlignLeft, change, option, theme);
+  painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, change);
 }
 
 QSize CellDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {

@@ -27,8 +27,8 @@ class CellDelegate : public QStyledItemDelegate {
  private:
   void draw_marks(QPainter& painter, QRectF cell, const QModelIndex& index,
                   const Theme& theme) const;
-  void draw_change(QPainter& painter, QRectF cell, const QModelIndex& index,
-                   const QColor& ink) const;
+  void draw_change(QPainter& painter, const QModelIndex& index, const QStyleOptionViewItem& option,
+                   const Theme& theme) const;
 
   const ColumnTableModel& model_;
   bool shows_changes_ = true;

@@ -44,6 +44,41 @@ TEST(OpenScenarios, RunsThatDifferInASettingAreNoRounds) {
   EXPECT_EQ(open_scenarios(folder.path()).size(), 1U);
 }
 
+TEST(OpenScenarios, APlanIsItsPlacesInTheirOrder) {
+  const ScratchFolder folder;
+  const auto write = [&](const std::string& place, const std::string& strategy, int ns) {
+    write_sample_run(folder / ("places/" + place),
+                     SampleRun{.strategy = strategy, .step_time = {ns}});
+  };
+  // The tenth would come before the second by name; two differ in nothing that a job says.
+  for (int place = 1; place <= 10; ++place)
+    write(std::to_string(place), place > 8 ? "zero1" : "full_shard", 1000 * place);
+  std::string places = "{}";
+  for (int i = 1; i < 10; ++i) places += ", {}";
+  write_atomically(folder / "plan.json", fmt::format(R"({{"candidates": [{}],
+    "losers": [{{"strategy": "ddp no_shard", "why": "takes at least 55 ms a step"}}],
+    "dropped": [{{"strategy": "ddp zero2", "why": "is not there"}}]}})",
+                                                     places));
+  for (const auto& path : {folder.path(), folder / "plan.json"}) {
+    const auto all = open_scenarios(path);
+    ASSERT_EQ(all.size(), 10U);
+    EXPECT_EQ(all[1]->path, folder / "places/2");
+    EXPECT_EQ(all[9]->path, folder / "places/10");
+    EXPECT_EQ(all[0]->findings[0].what, "ddp no_shard: takes at least 55 ms a step");
+    EXPECT_EQ(all[0]->findings[1].what, "ddp zero2: is not there");
+  }
+}
+
+TEST(OpenScenarios, APlanWithoutPlacesSaysWhy) {
+  const ScratchFolder folder;
+  write_atomically(folder / "plan.json", R"({"candidates": []})");
+  EXPECT_THAT(error_of(folder.path()), HasSubstr("has no place: nothing fits"));
+  write_atomically(folder / "plan.json", R"({"candidates": [{}, {}]})");
+  EXPECT_THAT(error_of(folder / "plan.json"), HasSubstr("has 2 places, and no run folder of any"));
+  write_atomically(folder / "plan.json", "{");
+  EXPECT_THAT(error_of(folder / "plan.json"), HasSubstr("plan.json:1"));
+}
+
 // Three rounds of full_shard with 1000, 3000 and 2000 ns a step, two of zero1 with 500 and 400.
 TEST(OpenScenarios, OfRoundsOfALabelTheMedianStandsForTheOthers) {
   const ScratchFolder folder;

@@ -40,6 +40,23 @@ TEST(ScenarioLabels, TakeTheNearestPartOfThePathThatDiffers) {
               ElementsAre("full_shard x2 (round_1)", "zero1 x2", "full_shard x2 (round_2)"));
 }
 
+TEST(ScenarioLabels, TakeTheSettingsWhereTheyDiffer) {
+  Scenario small{
+      .label = "fsdp2 full_shard x8", .settings = "batch 4 x 2, bf16_mixed", .path = "places/1"};
+  Scenario large{
+      .label = "fsdp2 full_shard x8", .settings = "batch 8, bf16_mixed", .path = "places/2"};
+  const auto both = [&] {
+    return labels_apart(
+        {std::make_shared<const Scenario>(small), std::make_shared<const Scenario>(large)});
+  };
+  EXPECT_THAT(both(),
+              ElementsAre("fsdp2 full_shard x8 (batch 4 x 2)", "fsdp2 full_shard x8 (batch 8)"));
+  small.label = both().front();
+  EXPECT_EQ(own_label(small), "fsdp2 full_shard x8");
+  large.settings = small.settings;
+  EXPECT_THAT(both(), ElementsAre("fsdp2 full_shard x8 (1)", "fsdp2 full_shard x8 (2)"));
+}
+
 TEST(ScenarioLabels, TakeSeveralPartsWhereNoSingleOneTellsThemApart) {
   EXPECT_THAT(
       labels_apart({scenario("x", "r/a/1"), scenario("x", "r/a/2"), scenario("x", "r/b/1")}),

@@ -1,0 +1,59 @@
+#include "gui/data/open_plan.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "core/base/error.h"
+#include "core/format/is_there.h"
+#include "core/format/json_reader.h"
+#include "gui/data/open_run.h"
+
+namespace shardscope::gui {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view file_name = "plan.json";
+
+void add_rejected(const JsonValue& plan, std::string_view key, std::vector<Finding>& findings) {
+  const std::optional<JsonValue> rows = plan.find(key);
+  if (!rows) return;
+  for (const JsonValue& row : rows->elements())
+    findings.push_back(
+        {Severity::note, "not on a place",
+         fmt::format("{}: {}", row.at("strategy").string(), row.at("why").string())});
+}
+
+}  // namespace
+
+std::optional<fs::path> plan_folder_of(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    return is_there(path / file_name) ? std::optional(path) : std::nullopt;
+  if (path.filename() != file_name) return std::nullopt;
+  return fs::absolute(path, ignored).parent_path();
+}
+
+FoundPlan find_plan(const fs::path& folder) {
+  const fs::path file = folder / file_name;
+  const JsonValue plan = JsonValue::read_file(file);
+  FoundPlan found;
+  const std::vector<JsonValue> candidates = plan.at("candidates").elements();
+  for (std::size_t place = 1; place <= candidates.size(); ++place)
+    if (const fs::path run = folder / "places" / fmt::format("{}", place); is_run_folder(run))
+      found.places.push_back(run);
+  if (found.places.empty() && candidates.empty())
+    throw Error({.where = file.string(),
+                 .what = "has no place: nothing fits",
+                 .way_out = "plan.html says what would"});
+  if (found.places.empty())
+    throw Error({.where = file.string(),
+                 .what = fmt::format("has {} places, and no run folder of any", candidates.size()),
+                 .way_out = "run `shardscope plan` with -o again, which leaves them in places/"});
+  add_rejected(plan, "losers", found.findings);
+  add_rejected(plan, "dropped", found.findings);
+  return found;
+}
+
+}  // namespace shardscope::gui
