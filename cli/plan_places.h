@@ -9,8 +9,8 @@
 namespace shardscope {
 
 /// Leaves what `simulate -o` leaves of each place in `folder`/places/1, places/2 and so on, so that
-/// `compare` and the application open them. Predicts each again, with its trace. Stops, without
-/// half a folder, where `stop` is asked for.
+/// `compare` and the application open them. Each is predicted again for its trace; of more than 8
+/// micro-batches only the plan's figures are left. A stop leaves the places so far.
 void leave_places(const std::filesystem::path& folder, const planner::Answer& answer,
                   const planner::Inputs& inputs, PlanOptions options, const std::stop_token& stop);
 

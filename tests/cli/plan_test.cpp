@@ -285,6 +285,43 @@ TEST_F(Plan, SaysWhichRuleChoseAndWhatWouldBreakIt) {
   EXPECT_FALSE(chosen["limits"]["step_time"].empty());
 }
 
+TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
+  for (const char* runtime : {"ddp,fsdp2", "native"}) {
+    const Outcome planned =
+        workplace_.run(std::string(question_) + "--runtime " + runtime + " --json -o plans/c");
+    ASSERT_EQ(planned.code, 0) << planned.errors;
+    for (const Json& place : Json::parse(planned.output)["candidates"]) {
+      const std::string folder = "plans/c/" + place["folder"].get<std::string>();
+      EXPECT_FALSE(workplace_.read(folder + "/predicted/trace.json.gz").empty());
+      const Json simulated = answer("simulate --job " + folder + "/job.json");
+      EXPECT_EQ(simulated["step_time_ns"], place["step_time_ns"]) << place["text"];
+      EXPECT_EQ(simulated["memory"], place["memory"]) << place["text"];
+    }
+  }
+}
+
+TEST_F(Plan, APlaceIsTakenWhole) {
+  ASSERT_EQ(workplace_.run(std::string(question_) + two_runtimes_ + "-o plans/d").code, 0);
+  const Outcome outcome = workplace_.run("simulate --job plans/d/places/1/job.json --batch 2");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.errors, HasSubstr("--batch: plans/d/places/1/job.json is a place of a plan"));
+}
+
+TEST_F(Plan, NoPlaceOfAnEarlierPlanStays) {
+  ASSERT_EQ(workplace_.run(std::string(question_) + two_runtimes_ + "--places 3 -o plans/e").code,
+            0);
+  ASSERT_TRUE(std::filesystem::exists(workplace_.path() / "plans/e/places/2"));
+  ASSERT_EQ(workplace_
+                .run(std::string(question_) + "--runtime ddp --strategy no_shard --places 1 "
+                                              "--precision bf16_mixed -o plans/e")
+                .code,
+            0);
+  const std::size_t left = Json::parse(workplace_.read("plans/e/plan.json"))["candidates"].size();
+  EXPECT_TRUE(std::filesystem::exists(workplace_.path() / "plans/e/places" / std::to_string(left)));
+  EXPECT_FALSE(
+      std::filesystem::exists(workplace_.path() / "plans/e/places" / std::to_string(left + 1)));
+}
+
 TEST_F(Plan, LeavesEveryWayAsATableAndAPage) {
   const Outcome outcome = workplace_.run(std::string(question_) +
                                          "--runtime ddp --precision bf16_mixed --json -o plans/b");
