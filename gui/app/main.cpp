@@ -15,6 +15,7 @@
 #include "gui/app/command_line.h"
 #include "gui/app/write_views.h"
 #include "gui/base/theme.h"
+#include "gui/data/new_comparison.h"
 #include "gui/window/main_window.h"
 
 namespace shardscope::gui {
@@ -62,7 +63,16 @@ void name(QApplication& application) {
   application.setWindowIcon(QIcon::fromTheme(QStringLiteral("shardscope-gui")));
 }
 
+/// A file that the window asks for more about.
+void refuse_question(const std::filesystem::path& file) {
+  if (comparison_of(file))
+    throw Error({.where = file.string(),
+                 .what = "does not say all that a prediction needs, and --export asks nothing",
+                 .way_out = "run `shardscope simulate` with it and -o FOLDER, then export FOLDER"});
+}
+
 ExitCode write_pictures(const GuiArguments& line) {
+  for (const auto& file : line.files) refuse_question(file);
   MainWindow window;
   window.set_appearance(line.appearance.value_or(AppearanceChoice::light));
   QString failure;

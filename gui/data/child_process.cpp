@@ -1,5 +1,7 @@
 #include "gui/data/child_process.h"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -213,6 +215,21 @@ std::optional<std::filesystem::path> shardscope_program() {
     folders.remove_prefix(std::min(folders.size(), folder.size() + 1));
   }
   return std::nullopt;
+}
+
+std::string reason_of(const ChildResult& result) {
+  switch (result.end) {
+    case ChildEnd::out_of_patience:
+      return "took too long and was ended";
+    case ChildEnd::stopped:
+      return "was stopped";
+    case ChildEnd::killed:
+      return fmt::format("was killed by signal {}", result.code);
+    case ChildEnd::exited:
+      break;
+  }
+  if (!result.last_words.empty()) return result.last_words;
+  return fmt::format("ended with exit code {}", result.code);
 }
 
 }  // namespace shardscope::gui

@@ -25,6 +25,9 @@ struct ChildResult {
   std::string last_words;
 };
 
+/// Why it did not do what it was asked: its last words, or how it ended.
+std::string reason_of(const ChildResult& result);
+
 /// Runs it without input, and its output goes nowhere. On a stop request, or when patience is over,
 /// it is told to end and, a second later, made to. It is gone when this returns. Throws Error where
 /// it cannot be started.

@@ -38,21 +38,6 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-std::string reason_of(const ChildResult& result) {
-  switch (result.end) {
-    case ChildEnd::out_of_patience:
-      return "took too long and was ended";
-    case ChildEnd::stopped:
-      return "was stopped";
-    case ChildEnd::killed:
-      return fmt::format("was killed by signal {}", result.code);
-    case ChildEnd::exited:
-      break;
-  }
-  if (!result.last_words.empty()) return result.last_words;
-  return fmt::format("ended with exit code {}", result.code);
-}
-
 }  // namespace
 
 std::optional<Side> predict_settings(const fs::path& settings, const fs::path& trace,

@@ -112,10 +112,9 @@ void MainWindow::show_compared(QSize size) {
 }
 
 void MainWindow::open(const std::filesystem::path& path) {
-  if (is_session_file(path))
-    sessions_->open(path);
-  else
-    opening_->open(path);
+  if (is_session_file(path)) return sessions_->open(path);
+  if (const auto start = comparison_of(path)) return ask_for_comparison(*start);
+  opening_->open(path);
 }
 
 void MainWindow::compare(const std::optional<std::string>& a, const std::optional<std::string>& b) {

@@ -10,6 +10,7 @@
 #include "gui/base/command.h"
 #include "gui/base/view.h"
 #include "gui/base/workspace.h"
+#include "gui/data/new_comparison.h"
 #include "gui/window/window_settings.h"
 
 class QLabel;
@@ -88,6 +89,7 @@ class MainWindow : public QMainWindow {
   std::vector<Command> appearance_commands();
   std::vector<Command> help_commands();
   void ask_for_files();
+  void ask_for_comparison(const NewComparison& start);
   void ask_for_folder();
   void export_current();
   void choose_among(const QString& group, const std::vector<QString>& names,

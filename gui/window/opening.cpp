@@ -15,9 +15,10 @@ struct Result {
   QString failure;  ///< empty: none
 };
 
-Result read(const std::filesystem::path& path, const OpenOptions& options) {
+Result result_of(const std::filesystem::path& path, const Opening::Read& read,
+                 const OpenOptions& options) {
   try {
-    return {.scenarios = open_scenarios(path, options)};
+    return {.scenarios = read(options)};
   } catch (const std::bad_alloc&) {
     return {.failure = Opening::tr("%1: out of memory; close other runs, or open fewer ranks")
                            .arg(QString::fromStdString(path.string()))};
@@ -31,14 +32,19 @@ Result read(const std::filesystem::path& path, const OpenOptions& options) {
 Opening::Opening(Workspace& workspace, QObject* parent) : QObject(parent), workspace_(workspace) {}
 
 void Opening::open(const std::filesystem::path& path) {
+  open(path, [path](const OpenOptions& options) { return open_scenarios(path, options); });
+}
+
+void Opening::open(const std::filesystem::path& path, const Read& read) {
   const auto file = std::make_shared<File>();
   file->what = QString::fromStdString(path.string());
   files_.push_back(file);
-  const auto work = [this, file, path](std::stop_token stop) {
-    return read(path,
-                {.stop = stop, .on_progress = [this, file](double share, const std::string& what) {
-                   tell_progress(file, share, what);
-                 }});
+  const auto work = [this, file, path, read](std::stop_token stop) {
+    return result_of(
+        path, read,
+        {.stop = stop, .on_progress = [this, file](double share, const std::string& what) {
+           tell_progress(file, share, what);
+         }});
   };
   const auto done = [this, file, path](const Result& result) {
     file->share = 1;

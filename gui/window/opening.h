@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gui/base/workspace.h"
+#include "gui/data/open_scenarios.h"
 
 namespace shardscope::gui {
 
@@ -18,8 +19,11 @@ class Opening : public QObject {
  public:
   explicit Opening(Workspace& workspace, QObject* parent = nullptr);
 
+  using Read = std::function<std::vector<ScenarioPointer>(const OpenOptions&)>;
   /// In the background; what it holds is added to the workspace.
   void open(const std::filesystem::path& path);
+  /// The same of what `read` gives, which lies in `path` from then on.
+  void open(const std::filesystem::path& path, const Read& read);
   void cancel();
 
   bool idle() const { return files_.empty(); }

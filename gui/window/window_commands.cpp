@@ -11,6 +11,8 @@
 #include "gui/window/command_palette.h"
 #include "gui/window/key_sheet.h"
 #include "gui/window/main_window.h"
+#include "gui/window/new_comparison_dialog.h"
+#include "gui/window/opening.h"
 #include "gui/window/pair_bar.h"
 #include "gui/window/reading_again.h"
 #include "gui/window/session_keeper.h"
@@ -51,6 +53,10 @@ std::vector<Command> MainWindow::file_commands() {
 std::vector<Command> MainWindow::opening_commands() {
   const QString group = tr("File");
   return {{.group = group,
+           .text = tr("New comparison..."),
+           .keys = {QKeySequence::New},
+           .run = [this] { ask_for_comparison({}); }},
+          {.group = group,
            .text = tr("Open file..."),
            .keys = {QKeySequence::Open},
            .run = [this] { ask_for_files(); }},
@@ -197,6 +203,18 @@ std::vector<Command> MainWindow::help_commands() {
 void MainWindow::ask_for_files() {
   for (const QString& file : QFileDialog::getOpenFileNames(this, tr("Open files")))
     open(file.toStdString());
+}
+
+void MainWindow::ask_for_comparison(const NewComparison& start) {
+  auto* dialog = new NewComparisonDialog(start, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, this, [this, dialog] {
+    const NewComparison comparison = dialog->comparison();
+    opening_->open(comparison.folder, [comparison](const OpenOptions& options) {
+      return predict_comparison(comparison, options);
+    });
+  });
+  dialog->open();
 }
 
 void MainWindow::ask_for_folder() {
