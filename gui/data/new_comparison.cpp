@@ -104,6 +104,18 @@ std::string what_is_missing(const NewComparison& comparison) {
   return "";
 }
 
+fs::path make_new_folder(const fs::path& wanted) {
+  create_folder(wanted.parent_path());
+  fs::path folder = wanted;
+  for (int number = 2;; ++number) {
+    std::error_code error;
+    if (fs::create_directory(folder, error)) return folder;
+    if (error)
+      throw Error({.where = folder.string(), .what = error.message(), .code = ExitCode::outside});
+    folder = fmt::format("{}_{}", wanted.string(), number);
+  }
+}
+
 std::vector<std::vector<std::string>> simulations_of(const NewComparison& comparison) {
   const std::string world = fmt::format("{}", comparison.world);
   std::vector<std::vector<std::string>> all;

@@ -42,6 +42,10 @@ std::optional<NewComparison> comparison_of(const std::filesystem::path& file);
 /// What is missing, in one sentence; "" where nothing is.
 std::string what_is_missing(const NewComparison& comparison);
 
+/// Makes a folder that was not there: `wanted`, or with "_2", "_3" and so on behind it. Throws
+/// Error where it cannot.
+std::filesystem::path make_new_folder(const std::filesystem::path& wanted);
+
 /// What `shardscope` is told for each prediction, in order.
 std::vector<std::vector<std::string>> simulations_of(const NewComparison& comparison);
 

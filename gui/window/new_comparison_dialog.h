@@ -19,7 +19,7 @@ class NewComparisonDialog : public QDialog {
   Q_OBJECT
  public:
   explicit NewComparisonDialog(const NewComparison& start, QWidget* parent = nullptr);
-  /// As it stands, with a folder of its own for the runs.
+  /// As it stands; its folder is named by the time and not made yet.
   NewComparison comparison() const;
 
  private:

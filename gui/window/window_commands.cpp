@@ -209,7 +209,12 @@ void MainWindow::ask_for_comparison(const NewComparison& start) {
   auto* dialog = new NewComparisonDialog(start, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, this, [this, dialog] {
-    const NewComparison comparison = dialog->comparison();
+    NewComparison comparison = dialog->comparison();
+    try {
+      comparison.folder = make_new_folder(comparison.folder);
+    } catch (const Error& error) {
+      return tell(QString::fromUtf8(error.what()));
+    }
     opening_->open(comparison.folder, [comparison](const OpenOptions& options) {
       return predict_comparison(comparison, options);
     });

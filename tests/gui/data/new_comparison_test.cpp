@@ -64,6 +64,13 @@ TEST(NewComparison, SaysWhatIsMissingUntilNothingIs) {
   EXPECT_EQ(what_is_missing(comparison), "Choose a cluster.");
 }
 
+TEST(NewComparison, HasAFolderThatNobodyElseHas) {
+  const ScratchFolder folder;
+  EXPECT_EQ(make_new_folder(folder / "a/now"), folder / "a/now");
+  EXPECT_EQ(make_new_folder(folder / "a/now"), folder / "a/now_2");
+  EXPECT_EQ(make_new_folder(folder / "a/now"), folder / "a/now_3");
+}
+
 TEST(NewComparison, IsASimulationForEachStrategy) {
   NewComparison comparison{.model = "m", .world = 16, .batch = 2, .seq = 4096, .folder = "out"};
   comparison.strategies = {{"ddp", "no_shard"}, {"fsdp2", "full_shard"}};
