@@ -29,7 +29,8 @@ std::vector<Transfer> transfers_of(const ImportedTrace& trace) {
     if (!name.starts_with(transport_prefix) || trace.events.phase[row.event] != 'X') continue;
     const auto kind = collective_kind(name);
     if (!kind) continue;
-    const std::string_view dtype = row.dtype == no_name ? "" : trace.names[row.dtype];
+    const std::string_view dtype =
+        row.dtype == no_name ? std::string_view() : std::string_view(trace.names[row.dtype]);
     const std::int64_t elements = row.elements_in < 0 ? unknown_size : row.elements_in;
     transfers.push_back({row.event, *kind, elements, traced_dtype(dtype)});
   }
