@@ -227,6 +227,7 @@ class RanksBench:
         """Each rank: what the calibration says that a process and its NCCL take, and the arena that is predicted."""
         before = self.memory.used()  # this process's context, which the calibration sees, too
         profile = self.folder / "hardware.json"
+        self.command("full_shard.2", "full_shard", 2)  # writes the job
         subprocess.run([self.options.programs / "shardscope", "calibrate", "--device", self.device, "--ranks", "2",
                         "--job", self.folder / "full_shard.2.json", "--model-only", "--json", "-o", profile], check=True,
                        capture_output=True, timeout=min(120, max(3, self.deadline - time.monotonic())))
@@ -256,12 +257,12 @@ class RanksBench:
         for kind in ("sharded", "full", "local"):
             self.guarded(f"a run that resumes from {kind}", lambda: self.check_resumed(kind))
         self.guarded("a rank that is restarted", self.check_restarted)
+        if self.memory is not None:
+            self.guarded("memory of the device", self.check_memory)
         # Last: the strategies were seen on a GPU before (docs/measured/2026-11-26_h200.md).
         for strategy, numbers in STRATEGIES.items():
             for ranks in numbers:
                 self.guarded(f"losses of {strategy} on {ranks}", lambda: self.check_losses(strategy, ranks, expected))
-        if self.memory is not None:
-            self.guarded("memory of the device", self.check_memory)
 
 
 def parse_bytes(text):
