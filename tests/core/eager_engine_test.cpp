@@ -200,6 +200,42 @@ TEST(EagerEngineStreams, BackwardRunsOnTheStreamsOfForwardAndTheCallerWaitsForTh
   EXPECT_THAT(waits.seen, ElementsAre("record on 0", "1 waits", "record on 1", "0 waits"));
 }
 
+struct FreedStorages : Observer {
+  explicit FreedStorages(int& count) : count_(count) {}
+  void on_storage_freed(Session&, StorageImpl&) override { ++count_; }
+
+ private:
+  int& count_;
+};
+
+TEST(EagerEngineObservers, AnObserverHearsNothingAfterItsEnd) {
+  int freed = 0;
+  Session s;
+  Tensor x = allocate(s, {Dtype::float32, Device::cuda}, {4});
+  Tensor y = allocate(s, {Dtype::float32, Device::cuda}, {4});
+  {
+    FreedStorages observer(freed);
+    s.observe(observer);
+    x.reset();
+  }
+  EXPECT_FALSE(s.observed());
+  y.reset();
+  EXPECT_EQ(freed, 1);
+}
+
+TEST(EagerEngineObservers, AnObserverWatchesTheNextSessionAfterTheEndOfOne) {
+  int freed = 0;
+  FreedStorages observer(freed);
+  for (int session = 0; session < 2; ++session) {
+    Session s;
+    s.observe(observer);
+    Session other;
+    EXPECT_THROW(other.observe(observer), std::logic_error);
+    allocate(s, {Dtype::float32, Device::cuda}, {4});
+  }
+  EXPECT_EQ(freed, 2);
+}
+
 TEST_F(EagerEngine, ABackwardThatFailsLeavesNoneRunning) {
   const Tensor x = leaf(s, {4});
   const Tensor y = mul(s, x, 2);

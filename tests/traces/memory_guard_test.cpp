@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "tests/sanitizers/sanitized.h"
+
 namespace shardscope {
 namespace {
 
@@ -39,6 +41,7 @@ TEST(MemoryGuard, SaysOfAFailedAllocationWhatWasTakenBeforeItWasGivenBack) {
 }
 
 TEST(MemoryGuard, CountsTheLimitOfThisProcess) {
+  if (test::is_sanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   rlimit limited = before;

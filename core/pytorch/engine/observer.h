@@ -89,10 +89,14 @@ struct Mark {
   std::int64_t number = -1;
 };
 
-/// All empty: override what matters. An observer must not call operators.
+/// All empty: override what matters. An observer must not call operators. It watches one session,
+/// and stops when either of the two is destroyed.
 class Observer {
  public:
-  virtual ~Observer() = default;
+  Observer() = default;
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+  virtual ~Observer();
 
   /// After the operator ran, its inputs and outputs alive.
   virtual void on_operator(Session&, const OperatorCall&) {}
@@ -118,6 +122,10 @@ class Observer {
   virtual void on_repeat_begin(Session&, std::uint32_t /*times*/) {}
   virtual void on_repeat_end(Session&) {}
   virtual void on_mark(Session&, const Mark&) {}
+
+ private:
+  friend Session;
+  Session* watched_ = nullptr;
 };
 
 }  // namespace shardscope::eager

@@ -1,5 +1,7 @@
 #include "core/pytorch/engine/session.h"
 
+#include <stdexcept>
+
 #include "core/pytorch/engine/engine.h"
 
 namespace shardscope::eager {
@@ -7,7 +9,20 @@ namespace shardscope::eager {
 Session::Session(SessionSettings with)
     : settings(std::move(with)), engine_(std::make_unique<Engine>(*this)) {}
 
-Session::~Session() = default;
+Session::~Session() {
+  for (Observer* observer : observers_) observer->watched_ = nullptr;
+}
+
+void Session::observe(Observer& observer) {
+  if (observer.watched_ != nullptr)
+    throw std::logic_error("the observer watches a session already");
+  observer.watched_ = this;
+  observers_.push_back(&observer);
+}
+
+Observer::~Observer() {
+  if (watched_ != nullptr) std::erase(watched_->observers_, this);
+}
 
 EventId Session::record_event(StreamId of) {
   const EventId event = EventId::of(events_++);

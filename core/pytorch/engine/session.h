@@ -85,8 +85,8 @@ class Session {
   /// Modules whose forward is running, innermost last.
   std::vector<Module*> modules;
 
-  /// Not owned; each must outlive the session's work.
-  void observe(Observer& observer) { observers_.push_back(&observer); }
+  /// Not owned. `observer` must not watch another session, else std::logic_error.
+  void observe(Observer& observer);
   template <class F>
   void tell(F&& call) {
     for (Observer* observer : observers_) call(*observer);
@@ -129,6 +129,7 @@ class Session {
   void wait_work(WorkId work);
 
  private:
+  friend Observer;
   std::vector<Observer*> observers_;
   std::unique_ptr<Engine> engine_;
   std::uint64_t sequence_ = 0;

@@ -11,6 +11,7 @@
 #include "backend/executor/profiled_trace.h"
 #include "core/schedule/schedule_builder.h"
 #include "tests/backend/scripted_device.h"
+#include "tests/sanitizers/sanitized.h"
 
 namespace shardscope {
 namespace {
@@ -66,6 +67,7 @@ Trace window_of_two_steps(Executor& executor, std::vector<MemoryMark> before) {
 }
 
 TEST(MemoryInstrument, ShowsTheResidentSizeOverTime) {
+  if (test::is_sanitized) GTEST_SKIP() << "a sanitizer's allocator keeps what is freed";
   const Schedule schedule = one_kernel();
   const auto world = make_single_communicator();
   // Not the arena's, whose huge pages are there from the start. Touched in the first step.
@@ -85,6 +87,7 @@ TEST(MemoryInstrument, ShowsTheResidentSizeOverTime) {
 }
 
 TEST(MemoryInstrument, PutsTheArenaBesideTheHeap) {
+  if (test::is_sanitized) GTEST_SKIP() << "a sanitizer's allocator keeps what is freed";
   const Schedule schedule = one_kernel();
   const auto world = make_single_communicator();
   test::ScriptedDevice device([](const Kernel&, const KernelCall& call) {
