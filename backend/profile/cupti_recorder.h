@@ -11,11 +11,12 @@
 namespace shardscope {
 
 /// A kernel takes 216 bytes, and 64 more to be tied to its operation: the buffers hold 120,000
-/// kernels that have not been read yet. Kineto's defaults are as large (4 MiB each, 32 of them).
+/// kernels that have not been read yet. CUPTI keeps one for each thread that calls CUDA until the
+/// window ends, and NCCL has many threads: so there are many small ones.
 struct CuptiOptions {
   ProfileRecords records = ProfileRecords::kernels;
-  std::size_t buffers = 8;
-  std::size_t buffer_bytes = std::size_t{4} << 20;
+  std::size_t buffers = 64;
+  std::size_t buffer_bytes = std::size_t{512} << 10;
   std::size_t most_records = std::size_t{1} << 20;  ///< kept of a window
 };
 

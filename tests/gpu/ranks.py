@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Several ranks on one GPU: losses of every strategy beside those of one rank, the same bits twice, a rank that is killed
-or hangs, one that is restarted, a run that resumes, device memory beside what is predicted. Writes REPORT/ranks.json after every figure; times mean nothing."""
+or hangs, one that is restarted, a run that resumes, device memory beside what is predicted. Writes REPORT/ranks.json after every figure; times mean nothing. RANKS="memory": only what has this word in its name."""
 import argparse
 import ctypes
 import json
@@ -89,6 +89,8 @@ class RanksBench:
 
     def guarded(self, what, action):
         """A fact that does not hold, or cannot be seen, costs that fact alone."""
+        if os.environ.get("RANKS", "") not in what:
+            return
         try:
             why = "no time was left" if self.deadline - time.monotonic() < 5 else action()
         except OutOfTime:
@@ -228,9 +230,11 @@ class RanksBench:
         before = self.memory.used()  # this process's context, which the calibration sees, too
         profile = self.folder / "hardware.json"
         self.command("full_shard.2", "full_shard", 2)  # writes the job
-        subprocess.run([self.options.programs / "shardscope", "calibrate", "--device", self.device, "--ranks", "2",
-                        "--job", self.folder / "full_shard.2.json", "--model-only", "--json", "-o", profile], check=True,
-                       capture_output=True, timeout=min(120, max(3, self.deadline - time.monotonic())))
+        done = subprocess.run([self.options.programs / "shardscope", "calibrate", "--device", self.device, "--ranks", "2",
+                               "--job", self.folder / "full_shard.2.json", "--model-only", "--json", "-o", profile],
+                              capture_output=True, text=True, timeout=min(120, max(3, self.deadline - time.monotonic())))
+        if done.returncode != 0:
+            raise RuntimeError(f"calibrate: exit code {done.returncode}: {done.stderr.strip()[-500:]}")
         figures = json.loads(profile.read_text())
         nccl = parse_bytes(figures["communicator_memory"]["value"])
         context = parse_bytes(figures["context_memory"]["value"]) - before // 2
