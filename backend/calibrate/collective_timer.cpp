@@ -132,8 +132,8 @@ Duration CollectiveTimer::time_once(const CollectiveCase& c, int in_a_row) {
   timeline_->mark(0);
   for (int i = 0; i < in_a_row; ++i) run(c);
   timeline_->mark(1);
+  device_.memory().wait();  // for the stream of the marks
   device_.streams().select(Stream::compute);
-  device_.memory().wait();
   return {timeline_->between(0, 1).ns / in_a_row};
 }
 
@@ -231,6 +231,9 @@ CollectiveTimer::SideBySide CollectiveTimer::run_on_streams(const std::function<
   for (int i = 0; i < products; ++i) product();
   timeline_->mark(3);
   device_.memory().wait();
+  streams.select(Stream::unshard);
+  device_.memory().wait();
+  streams.select(Stream::compute);
   return {.products = timeline_->between(2, 3), .collectives = timeline_->between(0, 1)};
 }
 
