@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/compare_page.h"
 #include "cli/compare_report.h"
 #include "cli/finished_run.h"
+#include "cli/html_page.h"
 #include "cli/measured_comparison.h"
 #include "cli/output_options.h"
 #include "cli/prediction.h"
@@ -28,7 +30,7 @@ struct CompareOptions {
   std::vector<std::string> folders;
   TracedRunQuestion traced;
   std::vector<std::string> measured;
-  std::optional<std::string> output_folder;
+  std::optional<std::string> output_path;  ///< of a folder, or of a page: .html
   std::optional<double> tolerance;
   bool median = false;
   OutputOptions output;
@@ -70,13 +72,7 @@ std::string differences_text(const FinishedRun& run) {
 
 /// One run is shown in full, several as a row each.
 std::string text_of(const std::vector<FinishedRun>& runs, const Painter& painter) {
-  if (runs.size() > 1) {
-    return runs_table(runs, painter) +
-           "\n  peak: live bytes of rank 0; step, exposed: time of a steady step and of its "
-           "exposed communication.\n"
-           "  Left of each \"profiled\" stands what was predicted; error = (predicted - profiled) "
-           "/ profiled.\n";
-  }
+  if (runs.size() > 1) return runs_text(runs, painter);
   const FinishedRun& run = runs.front();
   return painter(Paint::bold, run.label()) + "\n\n" +
          comparison_text(run.predicted, run.profiled, painter) + differences_text(run);
@@ -97,8 +93,22 @@ std::optional<std::string> figure_of(const TracedRun& run) {
   return streams_figure({&predicted}, {&profiled}, run.label + ", predicted and in the trace");
 }
 
+bool is_page(const std::string& path) { return std::filesystem::path(path).extension() == ".html"; }
+
+void leave(const std::vector<FinishedRun>& runs, const std::string& path) {
+  if (is_page(path)) return write_atomically(path, runs_page(runs));
+  leave_figure(path, "strategies.svg",
+               strategies_figure(bars_of(runs), "Predicted and profiled, by strategy"));
+}
+
 void leave(const TracedRun& run, const std::string& folder) {
-  if (const auto figure = figure_of(run)) leave_figure(folder, "streams.svg", *figure);
+  const auto figure = figure_of(run);
+  if (is_page(folder)) {
+    const std::string text = traced_run_text(run, Painter(ColorChoice::never));
+    return write_atomically(folder, html_page(run.label + ", predicted and in the trace",
+                                              figure.value_or(""), {{"Comparison", text}}));
+  }
+  if (figure) leave_figure(folder, "streams.svg", *figure);
   if (run.made) write_prediction(*run.made, "simulate", {folder});
 }
 
@@ -129,12 +139,12 @@ ExitCode compare_traced(const CompareOptions& options) {
                  .what = "there is no trace to lay beside it",
                  .way_out = "give --trace FILE..."});
   TracedRunQuestion question = options.traced;
-  question.keeps_prediction = options.output_folder.has_value();
+  question.keeps_prediction = options.output_path && !is_page(*options.output_path);
   const TracedRun run = read_traced_run(question, options.output);
   if (!options.output.json) note_assumptions(options.output, run.assumed);
   print(options.output.json ? traced_run_json(run)
                             : traced_run_text(run, options.output.painter()));
-  if (options.output_folder) leave(run, *options.output_folder);
+  if (options.output_path) leave(run, *options.output_path);
   const ExitCode within = verdict(worst_error(run), options);
   if (run.complete()) return within;
   options.output.note("not everything has a counterpart");
@@ -162,9 +172,7 @@ ExitCode run_compare(const CompareOptions& options) {
   if (options.traced.predicted || !options.traced.traces.empty()) return compare_traced(options);
   const std::vector<FinishedRun> runs = read_runs(options);
   print(options.output.json ? runs_json(runs) : text_of(runs, options.output.painter()));
-  if (options.output_folder)
-    leave_figure(*options.output_folder, "strategies.svg",
-                 strategies_figure(bars_of(runs), "Predicted and profiled, by strategy"));
+  if (options.output_path) leave(runs, *options.output_path);
   return verdict(worst_error(runs), options);
 }
 
@@ -179,8 +187,10 @@ void declare_compare(Command& command) {
   command.flag("--median", options->median,
                "takes the run with the median step time of each strategy");
   command.option(
-      "-o", options->output_folder,
-      {"PATH", "folder for strategies.svg; with --trace for streams.svg and the prediction"});
+      "-o", options->output_path,
+      {"PATH",
+       "folder for strategies.svg, with --trace for streams.svg and the prediction; or a page of "
+       "its own, report.html, with the tables, streams and memory of every run"});
   command.heading("A run of PyTorch beside its prediction");
   command.options("--trace", options->traced.traces,
                   {"FILE...",
@@ -203,6 +213,8 @@ void declare_compare(Command& command) {
        {"shardscope compare runs/demo/* -o figures --tolerance 0.15",
         "every strategy of the demo, a picture, and exit 1 if a prediction is off by "
         "more than 15%"},
+       {"shardscope compare runs/demo/full_shard -o report.html",
+        "a page for people without the program: tables, streams to zoom into, memory"},
        {"shardscope compare --trace theirs/ --json",
         "compares all ranks of a PyTorch run with the prediction for its "
         "settings.json: matches, how sure they are, errors by unit and category"},

@@ -81,7 +81,7 @@ Json pair_json(const FinishedRun& run, std::size_t index) {
 
 }  // namespace
 
-std::string runs_table(const std::vector<FinishedRun>& runs, const Painter& painter) {
+std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& painter) {
   Table table({{"strategy"},
                {"peak", Align::right},
                {"profiled", Align::right},
@@ -99,7 +99,11 @@ std::string runs_table(const std::vector<FinishedRun>& runs, const Painter& pain
                side_text(run.predicted, exposed), side_text(run.profiled, exposed),
                fmt::format("{:.0f}", run.summary().tokens_per_s)});
   }
-  return table.text(painter);
+  return table.text(painter) +
+         "\n  peak: live bytes of rank 0; step, exposed: time of a steady step and of its "
+         "exposed communication.\n"
+         "  Left of each \"profiled\" stands what was predicted; error = (predicted - profiled) "
+         "/ profiled.\n";
 }
 
 std::string runs_json(const std::vector<FinishedRun>& runs) {

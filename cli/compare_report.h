@@ -12,8 +12,8 @@
 namespace shardscope {
 
 /// A row a run: predicted and profiled peak and step time with errors, exposed communication,
-/// tokens per second.
-std::string runs_table(const std::vector<FinishedRun>& runs, const Painter& painter);
+/// tokens per second; what the columns mean below.
+std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& painter);
 
 /// `compare --json` (docs/cli.md); reads the traces of runs that have both.
 std::string runs_json(const std::vector<FinishedRun>& runs);

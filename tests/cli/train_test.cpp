@@ -111,6 +111,25 @@ TEST_F(Training, ComparesRunsAndExitsOneBeyondTheTolerance) {
   EXPECT_EQ(workplace_.run("compare one two --tolerance 0").code, 1);
 }
 
+/// A page for people without the program: it needs no other file and no network.
+TEST_F(Training, ComparesRunsOnOnePage) {
+  ASSERT_EQ(train("-o one --strategy zero1").code, 0);
+  ASSERT_EQ(train("-o two --strategy full_shard").code, 0);
+  ASSERT_EQ(workplace_.run("compare one two -o report.html").code, 0);
+  const std::string page = workplace_.read("report.html");
+  const auto count = [&](std::string_view word) {
+    int found = 0;
+    for (std::size_t at = page.find(word); at != std::string::npos; at = page.find(word, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("<svg"), 5);  // all strategies; streams and memory of each run
+  EXPECT_EQ(count("http"), count("xmlns=\"http://www.w3.org/2000/svg\""));
+  EXPECT_THAT(page, HasSubstr("<h2>zero1 x2, one</h2>"));
+  EXPECT_THAT(page, HasSubstr("<h2>full_shard x2, two</h2>"));
+  EXPECT_FALSE(workplace_.has("report.html/strategies.svg"));
+}
+
 TEST_F(Training, CompareJsonPairsPredictedAndProfiled) {
   ASSERT_EQ(train("-o run").code, 0);
   const Json json = Json::parse(workplace_.run("compare run --json").output);
