@@ -185,6 +185,7 @@ std::vector<ExposedStretch> longest_exposed(const TimelineData& data, TimeRange 
                     longer);
   all.resize(kept);
   for (ExposedStretch& stretch : all) {
+    if (stop.stop_requested()) break;
     const auto place = longest_collective(data, stretch.source, stretch.window);
     if (!place) continue;
     stretch.place = *place;

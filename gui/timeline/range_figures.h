@@ -47,7 +47,7 @@ struct ExposedStretch {
   std::string name, unit;
   Bytes bytes;
 };
-inline constexpr std::size_t most_exposed = 200;
+inline constexpr std::size_t most_exposed = 20'000;
 
 /// The longest of all blocks that lie in the range, the longest first, at most `most_exposed`.
 std::vector<ExposedStretch> longest_exposed(const TimelineData& data, TimeRange range,

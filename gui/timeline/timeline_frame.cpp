@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "gui/base/short_name.h"
 #include "gui/base/text.h"
 #include "gui/data/pixel_edges.h"
 #include "gui/data/time_ticks.h"
@@ -21,7 +22,6 @@ struct SpanLabel {
   QRectF place;  ///< logical pixels
   QString text;
   QColor ink;
-  bool keeps_end = false;  ///< where it is too long: units differ at their end
 };
 
 class Frame {
@@ -141,8 +141,7 @@ class Frame {
     labels_.push_back(
         {.place = QRectF(left + 3, top, right - left - 5, row.height),
          .text = text_of(data_.sources[row.source]->name_of(track.items, lane.id(wide.index))),
-         .ink = look == LaneLook::solid ? theme_.text_on(fill) : theme_.ink,
-         .keeps_end = track.group == TrackGroup::units});
+         .ink = look == LaneLook::solid ? theme_.text_on(fill) : theme_.ink});
   }
 
   void draw_labels() {
@@ -153,13 +152,10 @@ class Frame {
     for (const SpanLabel& label : labels_) {
       const auto fits = static_cast<qsizetype>(label.place.width() / letter);
       if (fits < 2) continue;
-      const bool is_long = label.text.size() > fits;
       text.setPen(label.ink);
       text.drawText(
           QPointF(label.place.left(), label.place.center().y() + metrics.ascent() / 2 - 1),
-          !is_long          ? label.text
-          : label.keeps_end ? QChar(0x2026) + label.text.right(fits - 1)
-                            : label.text.left(fits - 1) + QChar(0x2026));
+          short_name(label.text, fits));
     }
   }
 

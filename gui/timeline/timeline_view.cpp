@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "gui/base/theme.h"
+#include "gui/table/names_column.h"
 #include "gui/timeline/range_rows.h"
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"
@@ -40,9 +41,8 @@ QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* pa
   table->setAlternatingRowColors(true);
   table->verticalHeader()->hide();
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
-  table->horizontalHeader()->setStretchLastSection(true);
   table->horizontalHeader()->setDefaultSectionSize(112);
-  table->setColumnWidth(0, 200);
+  widen_names(*table, 200);
   return table;
 }
 

@@ -4,6 +4,8 @@
 #include <QTableView>
 #include <QTreeView>
 
+#include "gui/table/names_column.h"
+
 namespace shardscope::gui {
 namespace {
 
@@ -21,8 +23,8 @@ QAbstractItemView* make_table(QWidget* parent) {
   auto* table = new QTableView(parent);
   table->verticalHeader()->hide();
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
-  table->horizontalHeader()->setStretchLastSection(true);
   table->horizontalHeader()->setDefaultSectionSize(140);
+  widen_names(*table, 140);
   table->setWordWrap(false);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);
   return table;

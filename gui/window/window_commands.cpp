@@ -201,7 +201,15 @@ std::vector<Command> MainWindow::help_commands() {
 }
 
 void MainWindow::ask_for_files() {
-  for (const QString& file : QFileDialog::getOpenFileNames(this, tr("Open files")))
+  const QString traces = QStringLiteral("*.json *.gz *.tar *.tgz *.sqlite"),
+                snapshots = QStringLiteral("*.pickle *.pkl *.gz"),
+                configurations = QStringLiteral("*.json *.yaml *.yml *.sh");
+  const QStringList filters{
+      tr("All that can be opened (%1 %2 %3)").arg(traces, snapshots, configurations),
+      tr("Traces (%1)").arg(traces), tr("Memory snapshots (%1)").arg(snapshots),
+      tr("Plans and configurations (%1)").arg(configurations), tr("All files (*)")};
+  for (const QString& file : QFileDialog::getOpenFileNames(this, tr("Open files"), {},
+                                                           filters.join(QStringLiteral(";;"))))
     open(file.toStdString());
 }
 

@@ -1,0 +1,14 @@
+// Names of modules and operations where there is little room.
+#pragma once
+
+#include <QString>
+
+namespace shardscope::gui {
+
+/// The name in at most `most` characters: without its outer modules as far as needed, as
+/// "c_fc linear_forward" of "transformer.h.0.mlp.c_fc linear_forward" and "gather:h.0" of
+/// "gather:transformer.h.0"; a number stays with what it counts. Where that is too long, it is cut
+/// behind an ellipsis.
+QString short_name(const QString& name, qsizetype most);
+
+}  // namespace shardscope::gui
