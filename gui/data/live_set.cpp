@@ -141,7 +141,7 @@ std::vector<LiveBuffer> snapshot_buffers(const MemorySnapshot& snapshot, std::in
     const auto category = categories.of(block);
     const auto end = ends.find(block.address);
     const auto [frame, is_new] = frames.try_emplace(block.stack);
-    if (is_new) frame->second = innermost_python_frame(snapshot, block.stack);
+    if (is_new) frame->second = innermost_telling_frame(snapshot, block.stack);
     result.push_back(
         {.key = block.event ? *block.event : by_address | static_cast<std::uint64_t>(block.address),
          .band = category ? static_cast<std::size_t>(*category) : unknown_band,

@@ -111,7 +111,7 @@ class TraceJson {
       by_stream[snapshot_.streams[block.stream]] += block.size.count;
     Json streams = Json::object(), owners = Json::array(), largest = Json::array();
     for (const auto& [handle, bytes] : by_stream) streams[std::to_string(handle)] = bytes;
-    for (const MemoryOwner& owner : owners_by_frame(snapshot_, at_peak_)) {
+    for (const MemoryOwner& owner : owners_by_frame(snapshot_, at_peak_, innermost_python_frame)) {
       if (owners.size() < shown)
         owners.push_back({owner.name.empty() ? "(none)" : owner.name, owner.bytes.count});
     }

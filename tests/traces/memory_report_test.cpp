@@ -41,6 +41,15 @@ TEST(SnapshotCategories, TheNarrowestRuleDecides) {
             MemoryCategory::activations);
 }
 
+/// As in a backward of torch 2.15 (fsdp1-gpt2-cpp-frames).
+TEST(SnapshotCategories, WorkspacesOfCublasAreNoGradients) {
+  const std::string library = "site-packages/torch/lib/libtorch_cuda.so";
+  EXPECT_EQ(category({frame(library, 0, "at::cuda::allocateCUDABlasWorkspace(unsigned long)"),
+                      frame(library, 0, "at::_ops::mm::redispatch(c10::DispatchKeySet)"),
+                      frame(library, 0, "torch::autograd::Engine::evaluate_function(GraphTask&)")}),
+            MemoryCategory::workspace);
+}
+
 TEST(SnapshotCategories, NothingIsGuessedWhereNoRuleFits) {
   EXPECT_EQ(category({}), std::nullopt);
   EXPECT_EQ(category({frame("train.py", 1, "train")}), std::nullopt);

@@ -121,6 +121,29 @@ TEST(SnapshotOwners, AreTheInnermostFramesOfPython) {
                           MemoryOwner{"train.py:3:main", 1, 1000_B}, MemoryOwner{"", 1, 300_B}));
 }
 
+/// A block's frames as torch 2.15 wrote them, innermost first, whose parameters are shortened here.
+TEST(SnapshotOwners, WithoutPythonAreTheInnermostFunctionsThatSayWhatFor) {
+  const auto owner_of = [](const std::vector<std::string>& functions) {
+    std::vector<std::string> frames;
+    for (const std::string& function : functions)
+      frames.push_back(frame("site-packages/torch/lib/libtorch_cuda.so", 0, function));
+    const auto from = snapshot({}, {event("alloc", 1, 10, frames)});
+    return owners_by_frame(from, live_blocks(from, 0, 0)).at(0).name;
+  };
+  EXPECT_EQ(
+      owner_of({"torch::unwind::unwind()", "torch::CapturedTraceback::gather(bool, bool, bool)",
+                "??", "at::cuda::allocateCUDABlasWorkspace(unsigned long)",
+                "at::cuda::getCurrentCUDABlasHandleWithWorkspace()"}),
+      "at::cuda::allocateCUDABlasWorkspace");
+  EXPECT_EQ(owner_of({"??", "at::detail::empty_generic(c10::ArrayRef<long>, c10::Allocator*)",
+                      "at::detail::empty_cuda(c10::ArrayRef<long>)",
+                      "at::meta::structured_mm::meta(at::Tensor const&, at::Tensor const&)"}),
+            "at::meta::structured_mm::meta");
+  EXPECT_EQ(owner_of({"at::native::(anonymous namespace)::sum_kernel(at::Tensor&)"}),
+            "at::native::(anonymous namespace)::sum_kernel");
+  EXPECT_EQ(owner_of({"??", "c10::impl::run()"}), "");
+}
+
 TEST(SnapshotState, RequestsOfInactiveBlocksCountNowhere) {
   const auto state = snapshot_state(late_history(), 0);
   const auto& inactive = state.by_state[static_cast<std::size_t>(SnapshotBlockState::inactive)];

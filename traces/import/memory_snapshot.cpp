@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -74,6 +75,44 @@ std::string innermost_python_frame(const MemorySnapshot& snapshot, std::uint32_t
     const std::string& name = snapshot.names[snapshot.frames[frame].name];
     if (file.ends_with(".py")) return frame_text(snapshot, frame);
     if (is_made_from_profile(file, name)) return name;
+  }
+  return {};
+}
+
+namespace {
+
+/// Between an operator and the allocator, which all stacks go through.
+constexpr std::array ways_to_the_allocator{std::string_view("??"),
+                                           std::string_view("torch::unwind::"),
+                                           std::string_view("torch::CapturedTraceback"),
+                                           std::string_view("c10::"),
+                                           std::string_view("at::detail::empty"),
+                                           std::string_view("at::native::empty"),
+                                           std::string_view("at::_ops::empty"),
+                                           std::string_view("at::TensorIteratorBase::")};
+
+bool leads_to_the_allocator(std::string_view function) {
+  return function.empty() ||
+         std::any_of(ways_to_the_allocator.begin(), ways_to_the_allocator.end(),
+                     [&](std::string_view way) { return function.starts_with(way); });
+}
+
+std::string without_parameters(std::string_view function) {
+  constexpr std::string_view nameless = "(anonymous namespace)";
+  std::size_t open = function.find('(');
+  while (open != std::string_view::npos && function.substr(open).starts_with(nameless))
+    open = function.find('(', open + nameless.size());
+  return std::string(function.substr(0, open));
+}
+
+}  // namespace
+
+std::string innermost_telling_frame(const MemorySnapshot& snapshot, std::uint32_t stack) {
+  std::string python = innermost_python_frame(snapshot, stack);
+  if (!python.empty()) return python;
+  for (const std::uint32_t frame : snapshot.stack(stack)) {
+    const std::string& name = snapshot.names[snapshot.frames[frame].name];
+    if (!leads_to_the_allocator(name)) return without_parameters(name);
   }
   return {};
 }

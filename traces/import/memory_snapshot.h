@@ -148,4 +148,8 @@ std::string frame_text(const MemorySnapshot& snapshot, std::uint32_t frame);
 /// that were made from a profile have it all in their name ("train.py(106): train_step").
 std::string innermost_python_frame(const MemorySnapshot& snapshot, std::uint32_t stack);
 
+/// The same; where there is none, the innermost function of C++ that is not the allocator's way to
+/// it, without its parameters: "at::cuda::allocateCUDABlasWorkspace"; empty where none has a name.
+std::string innermost_telling_frame(const MemorySnapshot& snapshot, std::uint32_t stack);
+
 }  // namespace shardscope

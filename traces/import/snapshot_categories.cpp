@@ -12,7 +12,10 @@ namespace {
 using Category = MemoryCategory;
 
 /// The narrow ones first: a forward hook gathers parameters, a step of an optimizer runs kernels.
+/// Workspaces are in every phase (ATen/cuda/CublasHandlePool.cpp).
 const FrameRules own_rules{
+    {"", "CUDABlasWorkspace", Category::workspace},
+    {"", "CUDABlasLtWorkspace", Category::workspace},
     {"_fsdp_collectives.py", "", Category::communication},
     {"_fsdp_param.py", "all_gather_outputs", Category::parameters},
     {"_fsdp_param.py", "", Category::parameters},

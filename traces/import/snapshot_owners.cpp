@@ -34,7 +34,9 @@ class Owners {
 }  // namespace
 
 std::vector<MemoryOwner> owners_by_frame(const MemorySnapshot& snapshot,
-                                         std::span<const LiveBlock> blocks) {
+                                         std::span<const LiveBlock> blocks,
+                                         std::string (*frame_of)(const MemorySnapshot&,
+                                                                 std::uint32_t stack)) {
   std::unordered_map<std::uint32_t, MemoryOwner> by_stack;
   for (const LiveBlock& block : blocks) {
     MemoryOwner& owner = by_stack[block.stack];
@@ -43,7 +45,7 @@ std::vector<MemoryOwner> owners_by_frame(const MemorySnapshot& snapshot,
   }
   Owners owners;
   for (const auto& [stack, owner] : by_stack)
-    owners.add(innermost_python_frame(snapshot, stack), owner.blocks, owner.bytes);
+    owners.add(frame_of(snapshot, stack), owner.blocks, owner.bytes);
   return owners.sorted();
 }
 

@@ -19,9 +19,10 @@ struct MemoryOwner {
   bool operator==(const MemoryOwner&) const = default;
 };
 
-/// By the innermost Python frame of their allocation; the name is empty where there is none. Most
-/// bytes first, then by name.
-std::vector<MemoryOwner> owners_by_frame(const MemorySnapshot& snapshot,
-                                         std::span<const LiveBlock> blocks);
+/// By a frame of their allocation, which `frame_of` picks from the stack; the name is empty where
+/// there is none. Most bytes first, then by name.
+std::vector<MemoryOwner> owners_by_frame(
+    const MemorySnapshot& snapshot, std::span<const LiveBlock> blocks,
+    std::string (*frame_of)(const MemorySnapshot&, std::uint32_t stack) = innermost_telling_frame);
 
 }  // namespace shardscope
