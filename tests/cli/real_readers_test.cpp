@@ -23,6 +23,12 @@ class RealReaders : public ::testing::TestWithParam<Written> {
   void SetUp() override {
     if (getenv("SHARDSCOPE_PYTHON") == nullptr)
       GTEST_SKIP() << "SHARDSCOPE_PYTHON names no Python with accelerate and DeepSpeed";
+    for (const char* tool : {"accelerate", "deepspeed"})
+      if (system((std::string("\"$SHARDSCOPE_PYTHON\" -c 'import importlib.util, sys; "
+                              "sys.exit(importlib.util.find_spec(\"") +
+                  tool + "\") is None)'")
+                     .c_str()) != 0)
+        GTEST_SKIP() << "the Python of SHARDSCOPE_PYTHON has no " << tool;
     workplace_.write("given.yaml",
                      std::string("distributed_type: FSDP\nmixed_precision: bf16\nnum_machines: 2\n"
                                  "num_processes: 16\nmain_process_ip: 127.0.0.1\n"

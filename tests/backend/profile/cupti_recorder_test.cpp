@@ -98,7 +98,7 @@ TEST_F(CuptiRecorder, WithoutAnyBufferEverythingIsDroppedAndCounted) {
   EXPECT_EQ(recording.dropped, 3);
   EXPECT_THAT(recording.notes,
               testing::ElementsAre("CUPTI: 3 records were dropped: the buffers were full",
-                                   "CUPTI: 3 times a buffer was asked for while all 0 of 4 MiB "
+                                   "CUPTI: 3 times a buffer was asked for while all 0 of 512 KiB "
                                    "were in use"));
 }
 
