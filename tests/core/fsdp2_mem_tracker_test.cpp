@@ -74,7 +74,8 @@ TEST(FsdpMemTracker, NotesTheUnitsStates) {
 TEST(FsdpMemTracker, KeepsTheLastGradientUntilPostBackwardReturns) {
   OneLayer one;
   one.run.step(64);
-  for (const auto& [moment, taken] : one.tracker->modules()[0].snapshots)
+  const auto modules = one.tracker->modules();
+  for (const auto& [moment, taken] : modules[0].snapshots)
     if (moment == "After Post-Backward") {
       EXPECT_EQ(bytes_of(taken.front(), TrackedAs::unsharded_gradient), 16384);
     }
