@@ -41,6 +41,18 @@ TEST_F(OperatorWork, ABatchOfProductsKeepsItsBatch) {
   EXPECT_EQ(last().matmul, (MatmulShape{.batch = 4, .m = 5, .n = 7, .k = 3}));
 }
 
+/// torch._scaled_mm(a, b, scale_a, scale_b): the scales are no factors.
+TEST_F(OperatorWork, AProductOfEightBitsIsThatOfItsFirstTwoOperands) {
+  static constexpr Operator op{"aten._scaled_mm.default", OperatorKind::matmul};
+  const Tensor a = make({5, 3}, Dtype::uint8), b = make({3, 7}, Dtype::uint8);
+  for (const Dims& scale : {Dims{}, Dims{5, 1}}) {
+    const Tensor of_a = make(scale, Dtype::float32), of_b = make(Dims{}, Dtype::float32);
+    const Tensor y = make({5, 7});
+    dispatched(s_, op, {&a, &b, &of_a, &of_b}, {&y});
+    EXPECT_EQ(last().matmul, (MatmulShape{.batch = 1, .m = 5, .n = 7, .k = 3}));
+  }
+}
+
 TEST_F(OperatorWork, CausalAttentionComputesTheHalfThatItSees) {
   const Tensor q = make({2, 8, 256, 64}), k = make({2, 2, 256, 64}), v = make({2, 2, 256, 64});
   Tensor mask;
