@@ -181,8 +181,8 @@ std::string owners_table(const MemoryReport& memory, const Painter& painter) {
   Table table({{"alive at the peak"}, {"bytes", Align::right}, {"blocks", Align::right}});
   const auto add = [&](const std::vector<MemoryOwner>& owners) {
     for (const MemoryOwner& owner : owners) {
-      table.row({owner.name.empty() ? "(no frame that says whose)" : owner.name, rounded_text(owner.bytes),
-                 owner.blocks > 0 ? grouped(owner.blocks) : "-"});
+      table.row({owner.name.empty() ? "(no frame that says whose)" : owner.name,
+                 rounded_text(owner.bytes), owner.blocks > 0 ? grouped(owner.blocks) : "-"});
     }
   };
   add(memory.categories);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-
 #include "core/config/recipe/recipe_keys.h"
 #include "core/config/recipe/tools.h"
 
