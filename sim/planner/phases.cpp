@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 
+#include "core/base/refusal.h"
 #include "core/pytorch/runtimes/training/phases.h"
 #include "sim/planner/memory_play.h"
 
@@ -50,6 +52,8 @@ class Phases {
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end(current_, {}, false);
+    } catch (const Refusal&) {
+      if (phases_.empty() || std::string_view(current_) != "save") throw;
     }
     return std::move(phases_);
   }

@@ -19,9 +19,9 @@ struct PhaseMemory {
 
 /// The phases in their order: the model is loaded, gets adapters, is wrapped, trains two steps
 /// (which are not listed), is evaluated with labels and its logits kept, and its whole state is
-/// gathered on rank 0's host. `ranks_per_node` share a host. DeepSpeed is neither evaluated nor
-/// saved here. Blocks that another stream used count as free at once, so that reserved bytes are a
-/// lower bound.
+/// gathered on rank 0's host, unless the library refuses that (FSDP1's NO_SHARD). `ranks_per_node`
+/// share a host. DeepSpeed is neither evaluated nor saved here. Blocks that another stream used
+/// count as free at once, so that reserved bytes are a lower bound.
 std::vector<PhaseMemory> phases_of(const PytorchTraining& training, const Model& model,
                                    const JsonValue& config, const HardwareProfile& profile);
 
