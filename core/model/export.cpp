@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/model/export_trace.h"
 #include "core/model/module_names.h"
 #include "core/model/modules.h"
+#include "core/model/read_exported_step.h"
 
 namespace shardscope {
 namespace {
@@ -180,7 +182,8 @@ Dtype dtype_of(const Model& model) {
 
 Model model_of_export(const JsonValue& exported) {
   exported.only_keys({"schema", "made_by", "class", "model_type", "base_model_prefix",
-                      "no_split_modules", "modules", "trace_error", "trace"});
+                      "no_split_modules", "modules", "trace_error", "trace", "programs",
+                      "program_error"});
   const JsonValue schema = exported.at("schema");
   if (schema.string() != model_export_schema)
     throw schema.error(fmt::format("unknown schema \"{}\"", shown(schema.string())),
@@ -197,6 +200,8 @@ Model model_of_export(const JsonValue& exported) {
   check_size(model, exported.where());
   model.dtype = dtype_of(model);
   if (const auto trace = exported.find("trace")) model.trace = read_trace(*trace, model);
+  if (const auto programs = exported.find("programs"))
+    model.step = std::make_shared<ExportedStep>(read_exported_step(*programs, model));
   model.why_no_decoder = "an export does not say what its modules compute";
   return model;
 }

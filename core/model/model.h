@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ namespace shardscope {
 using Shape = std::vector<std::int64_t>;
 /// Product of the dimensions; 1 for a scalar.
 std::int64_t elements_of(const Shape& shape);
+
+struct ExportedStep;
 
 struct ParameterTag;
 using ParameterId = Id<ParameterTag>;  ///< index into Model::parameters
@@ -208,8 +211,9 @@ struct Model {
   double dropout = 0;
   std::optional<Decoder> decoder;  ///< absent: the native runtime cannot run this class
   std::string why_no_decoder;  ///< then: the reason, for the user ("activation_function relu", ...)
-  std::optional<ModelTrace> trace;   ///< of an export that was traced
-  std::vector<std::string> assumed;  ///< what its file does not say, for the user
+  std::optional<ModelTrace> trace;                ///< of an export that was traced
+  std::shared_ptr<const ExportedStep> step = {};  ///< of an export with programs, else null
+  std::vector<std::string> assumed;               ///< what its file does not say, for the user
 
   std::int64_t parameter_elements() const;
   std::int64_t trainable_elements() const;

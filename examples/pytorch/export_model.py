@@ -27,18 +27,23 @@ What is written (schema shardscope.model_export/1):
     operators        as dispatched below autograd and autocast: operator, module (the innermost that was running, or
                      null), and as places in tensors: inputs, outputs, saved (what its backward keeps)
   trace_error        null, or why there is no trace
+  programs           null, or one training step for each precision: export_program.py beside this file says how
+  program_error      null, or why there are none
 """
 import argparse
 import contextlib
 import copy
 import importlib
+import importlib.util
 import inspect
+import itertools
 import json
 import os
 import platform
 import re
 import sys
 import tempfile
+import warnings
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -152,13 +157,21 @@ def contexts(kind, device):
     return stack
 
 
+def are_of_one_mode(model):
+    """A deepcopy of a fake tensor makes a mode of its own, which does not go with the others."""
+    return len({id(p.fake_mode) for p in model.parameters() if hasattr(p, "fake_mode")}) < 2
+
+
 def build_model(build, arguments):
     """The model, and of which kind its tensors are."""
     kinds = ["real"] if arguments.real else ["fake", "meta"]
     for kind in kinds:
         try:
             with contexts(kind, arguments.device):
-                return build().train(), kind
+                model = build().train()
+            if are_of_one_mode(model):
+                return model, kind
+            reason = "a copied module has tensors of another mode"
         except ExportError:
             raise
         except Exception as error:  # whatever the user's code raises
@@ -263,7 +276,7 @@ def given_inputs(arguments):
 
 def wanted_inputs(model, config, arguments):
     if arguments.inputs:
-        return given_inputs(arguments)
+        return sorted(given_inputs(arguments), key=lambda row: row[0] is not None)  # positional ones first
     if config is None:
         raise ExportError("no --inputs given")
     return text_inputs(model, config, arguments.batch, arguments.seq)
@@ -474,17 +487,77 @@ def export_of(model, kind, config, arguments):
     trace_rows, reason = traced(model, kind, config, arguments)
     if reason and not arguments.no_trace:
         note(f"no trace: {reason}")
+    steps, why_none = step_programs(model, config, arguments) if trace_rows else (None, "there is no trace")
+    if trace_rows and why_none:
+        note(f"no training step, so that only `shardscope model` can read the export: {why_none}")
     return {
         "schema": SCHEMA,
         "made_by": versions(config),
         "class": type(model).__name__,
         "model_type": getattr(config, "model_type", None),
         "base_model_prefix": getattr(model, "base_model_prefix", ""),
-        "no_split_modules": sorted(getattr(model, "_no_split_modules", None) or []),
+        "no_split_modules": block_classes(model, getattr(arguments, "blocks", None)),
         "modules": module_rows(model),
         "trace_error": reason,
         "trace": trace_rows,
+        "program_error": why_none,
+        "programs": steps,
     }
+
+
+def beside(name):
+    """A script of this folder."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"{__name__}_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def block_classes(model, given):
+    """What strategies wrap: the classes that --blocks names, those that transformers says, or those of lists of modules."""
+    classes = {type(module).__name__ for module in model.modules()}
+    for name in given or []:
+        if name not in classes:
+            raise ExportError(f"--blocks {name}: the model has no module of this class")
+    said = given or getattr(model, "_no_split_modules", None)
+    return sorted(said if said else classes_of_lists(model))
+
+
+def classes_of_lists(model):
+    """Classes of the outermost lists of modules, of which each has modules of its own."""
+    found, inside = set(), []
+    for name, module in model.named_modules():
+        if any(name.startswith(f"{outer}.") for outer in inside):
+            continue
+        children = list(module.children())
+        if isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)) and len(children) > 1:
+            kinds = {type(child) for child in children if any(True for _ in child.children())}
+            found.update(kind.__name__ for kind in kinds)
+            inside += [name] if kinds and name else []
+    return found
+
+
+def step_programs(model, config, arguments):
+    """Programs of a training step, or None and why there are none."""
+    export_program = beside("export_program")
+    try:
+        precisions = arguments.precision or default_precisions(model)
+        loss_function = factory_of(arguments.loss) if isinstance(arguments.loss, str) else arguments.loss
+        steps = []
+        for batch, seq in itertools.product(arguments.batches, arguments.seqs):
+            sized = argparse.Namespace(**{**vars(arguments), "batch": batch, "seq": seq})
+            with whole_sequences("fake"):
+                made = export_program.programs(model, wanted_inputs(model, config, sized), loss_function, precisions)
+            steps += [{"batch": batch, "sequence": seq, **program} for program in made]
+        return steps, None
+    except Exception as error:  # whatever the model's code raises
+        return None, str(error) if isinstance(error, (ExportError, export_program.Unsupported)) else in_one_line(error)
+
+
+def default_precisions(model):
+    floating = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    return {torch.bfloat16: ["bf16"], torch.float16: ["fp16_mixed"]}.get(floating, ["fp32", "bf16_mixed"])
 
 
 def on_meta(model):
@@ -495,9 +568,12 @@ def on_meta(model):
     return copy.deepcopy(model, twins)
 
 
-def export_module(model, batch=1, seq=128, inputs=None):
-    """The export of a module that is there already, as JSON text; `inputs` as --inputs. The module stays as it is."""
-    arguments = argparse.Namespace(batch=batch, seq=seq, inputs=inputs, device="meta", no_trace=False)
+def export_module(model, batch=1, seq=128, inputs=None, precision=None, loss=None):
+    """The export of a module that is there already, as JSON text. `batch` is a number or a list, `inputs` and `precision` are
+    lists as their options, `loss` is a function. The module stays as it is."""
+    batches = [batch] if isinstance(batch, int) else batch
+    arguments = argparse.Namespace(batch=batches[0], seq=seq, batches=batches, seqs=[seq], inputs=inputs, device="meta", no_trace=False,
+                                   precision=precision, loss=loss)
     try:
         twin = on_meta(model).train()
     except Exception as error:  # whatever the user's code raises
@@ -517,22 +593,31 @@ def parse_arguments(argv):
     parser.add_argument("--trust-remote-code", action="store_true", help="run model code that lies in the folder of --model")
     parser.add_argument("--dtype", metavar="NAME", help="of the parameters, such as bfloat16 (default: the model's own)")
     parser.add_argument("--inputs", action="append", metavar="[NAME=]DTYPE[SIZES]", help="an input of forward; repeat for more (default with --model: tokens and labels)")
-    parser.add_argument("--batch", type=int, default=1, metavar="B", help="sequences to trace with (1)")
-    parser.add_argument("--seq", type=int, default=128, metavar="T", help="tokens of each (128)")
+    parser.add_argument("--batch", type=int, action="append", metavar="B", help="sequences of a step; repeat for more sizes, of which a plan chooses (1)")
+    parser.add_argument("--seq", type=int, action="append", metavar="T", help="tokens of each; repeat for more (128)")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="whose operators are traced: cpu (default) or cuda, where there is one")
     parser.add_argument("--real", action="store_true", help="give the model memory, where it cannot be built without")
+    parser.add_argument("--blocks", action="append", metavar="CLASS",
+                        help="the class of the blocks that strategies wrap; repeat for more (default: as transformers says, or the classes in the model's lists)")
+    parser.add_argument("--precision", action="append", choices=["fp32", "bf16", "bf16_mixed", "fp16_mixed"],
+                        help="the training step is written down for it; repeat for more (default: fp32 and bf16_mixed; bf16 of a bfloat16 model)")
+    parser.add_argument("--loss", metavar="PACKAGE.MODULE:FUNCTION",
+                        help="makes the loss of what the model returns (default: its `loss`, a scalar that it returns, or the mean of its first tensor)")
     parser.add_argument("--no-trace", action="store_true", help="do not run forward")
     parser.add_argument("-o", "--output", default="model.json", metavar="PATH", help="the file to write (model.json)")
     arguments = parser.parse_args(argv)
     if arguments.dtype and not isinstance(getattr(torch, arguments.dtype, None), torch.dtype):
         parser.error(f"--dtype {arguments.dtype}: not a dtype of torch")
-    if min(arguments.batch, arguments.seq) < 1:
+    arguments.batches, arguments.seqs = arguments.batch or [1], arguments.seq or [128]
+    if min(arguments.batches + arguments.seqs) < 1:
         parser.error("--batch and --seq are at least 1")
+    arguments.batch, arguments.seq = arguments.batches[0], arguments.seqs[0]
     return arguments
 
 
 def main(argv=None):
     arguments = parse_arguments(argv)
+    warnings.filterwarnings("ignore", message="Accessing the data pointer of FakeTensor")
     try:
         exported = export(arguments)
     except ExportError as error:
