@@ -11,6 +11,8 @@
 #include "cli/native_scenario.h"
 #include "cli/pytorch_scenario.h"
 #include "core/base/error.h"
+#include "core/model/exported_step.h"
+#include "core/pytorch/plans/runtime_request.h"
 
 namespace shardscope {
 namespace {
@@ -54,8 +56,32 @@ JobOptions shared_options(const PlanOptions& options) {
 }
 
 std::int64_t usual_seq(const Model& model) {
+  if (model.step) return model.step->sequences().front();
   if (!model.decoder) return usual_length_without_positions;
   return std::min(usual_length, model.decoder->max_positions);
+}
+
+/// A micro-batch is one that the model was exported with.
+void check_exported_batch(const planner::Inputs& inputs) {
+  if (!inputs.model.step) return;
+  const std::vector<std::int64_t> batches =
+      inputs.model.step->batches(inputs.question.training.length);
+  const std::int64_t sequences = planner::sequences_per_rank(inputs.question);
+  if (std::ranges::none_of(batches, [&](std::int64_t batch) { return sequences % batch == 0; }))
+    throw Error({.where = "--tokens-per-batch",
+                 .what = fmt::format("{} sequences a rank are no multiple of {}, which the model "
+                                     "was exported with",
+                                     sequences, fmt::join(batches, ", ")),
+                 .way_out = "export it with --batch 1, too, or give other tokens"});
+}
+
+/// Whether an export has steps for it.
+bool has_steps_for(const Model& model, TrainingPrecision precision) {
+  if (!model.step) return true;
+  const Dtype computes = compute_dtype(precision).value_or(parameter_dtype(precision));
+  return std::ranges::any_of(model.step->programs, [&](const ExportedProgram& program) {
+    return program.parameters == computes && !program.autocast;
+  });
 }
 
 /// Resolves stage by stage.
@@ -75,6 +101,7 @@ class Resolver {
     inputs.question.tokens_per_batch = *options_.job.tokens_per_batch;
     set_worlds(inputs);
     planner::sequences_per_rank(inputs.question);
+    check_exported_batch(inputs);
     set_precisions(inputs);
     if (options_.has_file()) set_given(inputs);
     set_allocator(inputs);
@@ -199,6 +226,10 @@ class Resolver {
       precisions = {TrainingPrecision::bf16_mixed, TrainingPrecision::fp32};
       // The base is loaded in one dtype.
       if (inputs.question.training.fine_tuning) precisions.pop_back();
+      std::erase_if(precisions, [&](TrainingPrecision precision) {
+        return !has_steps_for(inputs.model, precision);
+      });
+      if (precisions.empty()) precisions = {TrainingPrecision::bf16};
     }
     std::vector<std::string_view> names;
     for (const TrainingPrecision precision : precisions) names.push_back(name_of(precision));

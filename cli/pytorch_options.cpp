@@ -200,7 +200,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
 void apply_pytorch_options(const PytorchOptions& options, const JobOptions& given, const Job& job,
                            const GpuKind& gpu, const Model& model, eager::TrainingSetup& setup) {
   check_pytorch(options.pytorch);
-  if (given.job || given.batch) setup.loop.batch = job.batch;
+  if (given.job || given.batch || model.step) setup.loop.batch = job.batch;
   setup.loop.length = job.seq;
   if (given.job || given.accumulate || given.tokens_per_batch)
     setup.loop.micro_batches = job.accumulate;

@@ -1,14 +1,18 @@
 #include "cli/pytorch_scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "cli/native_scenario.h"
 #include "cli/pytorch_given.h"
 #include "core/base/error.h"
 #include "core/base/refusal.h"
+#include "core/base/utf8.h"
 #include "core/config/configured_setup.h"
+#include "core/model/exported_step.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
@@ -40,11 +44,16 @@ JsonValue config_of(const std::filesystem::path& model) {
                  .what = "PyTorch's operators follow from a model's config.json",
                  .way_out = "give its folder or that file"});
   JsonValue config = JsonValue::read_file(path, DuplicateKeys::last_wins);
-  if (config.is_object() && config.has("modules"))
-    throw Error({.where = path.string(),
-                 .what = "an exported module does not say how a training step runs, so it is not "
-                         "simulated yet",
-                 .way_out = "give a model's config.json; `shardscope model` reads this file"});
+  if (config.is_object() && config.has("modules")) {
+    if (config.find("programs")) return config;
+    const auto reason = config.find("program_error");
+    throw Error(
+        {.where = path.string(),
+         .what = fmt::format("this export has no training step ({})",
+                             reason && reason->is_string() ? shown(reason->string())
+                                                           : "an older export_model.py wrote it"),
+         .way_out = "export the model again; `shardscope model` reads this file"});
+  }
   if (!config.is_object() || !config.has("model_type") || config.at("model_type").is_null())
     throw Error({.where = path.string(),
                  .what = "PyTorch's operators follow from a model's config.json, and this file "
@@ -95,6 +104,35 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
   scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
 }
 
+/// One of the sizes that a model was exported with; the first of them where nobody says.
+std::int64_t exported_size(const std::optional<std::int64_t>& given,
+                           const std::vector<std::int64_t>& sizes, const char* option) {
+  if (!given) return sizes.front();
+  if (std::find(sizes.begin(), sizes.end(), *given) != sizes.end()) return *given;
+  throw Error({.where = option,
+               .what = fmt::format("the model was exported with {}, got {}", fmt::join(sizes, ", "),
+                                   *given),
+               .way_out = fmt::format("export it again with {} {}", option, *given)});
+}
+
+/// An export's steps were traced with a batch and a length, and adapters are part of a model.
+void follow_export(const PytorchQuestion& question, PytorchScenario& scenario) {
+  if (!scenario.model.step) return;
+  const ExportedStep& step = *scenario.model.step;
+  scenario.job.seq = exported_size(question.job.seq, step.sequences(), "--seq");
+  scenario.job.batch = exported_size(question.job.batch, step.batches(scenario.job.seq), "--batch");
+  const auto refuse = [](const char* option, const char* what) {
+    throw Error({.where = option,
+                 .what = fmt::format("an export holds the whole step, with its {}", what),
+                 .way_out = "change the model and export it again"});
+  };
+  if (question.pytorch.loss) refuse("--loss", "loss");
+  if (question.pytorch.dropout) refuse("--dropout", "dropout");
+  const FineTuningOptions& tuning = question.pytorch.fine_tuning;
+  if (tuning.peft) refuse("--peft", "adapters");
+  if (tuning.quantization) refuse("--quantization", "adapters");
+}
+
 /// A table of positions ends where the GPU's indexing would fail.
 void check_length(const PytorchScenario& scenario) {
   const std::optional<Decoder>& decoder = base_of(scenario).decoder;
@@ -119,7 +157,8 @@ void assume(const PytorchQuestion& question, const PytorchScenario& scenario,
   unless(given.optimizer.has_value(), "optimizer adamw (--optimizer)");
   unless(given.clip.has_value(), loop.clips ? "gradients are clipped to a norm (--clip)"
                                             : "gradients are not clipped (--clip)");
-  if (!question.pytorch.loss) assumed.emplace_back("the model computes the loss (--loss)");
+  if (!question.pytorch.loss && !scenario.model.step)
+    assumed.emplace_back("the model computes the loss (--loss)");
   if (!question.pytorch.dropout && scenario.model.dropout > 0)
     assumed.push_back(
         fmt::format("dropout up to {} as the config says (--dropout)", scenario.model.dropout));
@@ -152,6 +191,7 @@ PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   PytorchScenario scenario{.job = job,
                            .model = trained_model(job, model_options(question)),
                            .config = std::move(config)};
+  follow_export(question, scenario);
   auto tuning = fine_tuning_of(question.pytorch.fine_tuning, question.job, scenario.model,
                                scenario.config, scenario.training.assumed);
   if (tuning)

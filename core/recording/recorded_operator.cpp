@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/pytorch/engine/observer.h"
+#include "core/pytorch/engine/operator_kind.h"
 #include "core/pytorch/runtimes/record/operator_work.h"
 #include "core/recording/event_log.h"
 
@@ -76,21 +77,6 @@ bool has_any(std::string_view name, std::initializer_list<std::string_view> word
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return name.find(word) != std::string_view::npos;
   });
-}
-
-/// Of operators that the engine of PyTorch's rules does not name; the rest is pointwise.
-eager::OperatorKind kind_of(std::string_view name) {
-  using Kind = eager::OperatorKind;
-  if (has_any(name, {"aten.copy_", "aten._to_copy", "aten.clone", "aten.cat", "aten.contiguous"}))
-    return Kind::copy;
-  if (has_any(name,
-              {"dropout", "bernoulli", "normal_", "uniform_", "random_", "rand", "multinomial"}))
-    return Kind::random;
-  if (has_any(name, {"index", "gather", "embedding", "scatter", "take"})) return Kind::indexing;
-  if (has_any(name, {"aten.sum", "aten.mean", "aten.any", "aten.all.", "aten.max", "aten.min",
-                     "aten.amax", "aten.amin", "argmax", "norm", "cumsum", "topk", "sort", "var"}))
-    return Kind::reduction;
-  return Kind::pointwise;
 }
 
 Bytes bytes_of(const std::vector<RecordedTensor>& tensors) {
@@ -247,7 +233,8 @@ Collective collective_of(OperationKind kind, std::int64_t count, std::int64_t ty
 }
 
 DeviceWork work_of(const RecordedCall& call, int launches) {
-  const eager::OperatorTrait trait = eager::trait_of({call.name, kind_of(call.name)});
+  const eager::OperatorTrait trait =
+      eager::trait_of({call.name, eager::kind_of_operator(call.name)});
   const Bytes read = bytes_of(call.inputs), written = bytes_of(call.outputs);
   DeviceWork work{.kind = trait.kind, .launches = std::max(1, launches)};
   work.bytes = read + written;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/model/exported_step.h"
 #include "core/native/native_abilities.h"
 
 namespace shardscope::planner {
@@ -169,6 +170,7 @@ class Enumerator {
   void add_batches(Choice choice) {
     for (const std::int64_t micro_batches : divisors_of(sequences_)) {
       choice.batch = sequences_ / micro_batches;
+      if (model_.step && !model_.step->has(choice.batch, question_.training.length)) continue;
       choice.micro_batches = static_cast<int>(micro_batches);
       choice.reduces_every_micro_batch = false;
       result_.choices.push_back(choice);

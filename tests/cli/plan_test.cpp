@@ -366,12 +366,12 @@ TEST_F(Plan, CtrlCPrintsTheBestSoFar) {
   EXPECT_EQ(Json::parse(outcome->output)["interrupted"], outcome->code == 130);
 }
 
-TEST_F(Plan, AnExportedModuleIsRefusedBeforeTheSearch) {
+TEST_F(Plan, AnExportWithoutAStepIsRefusedBeforeTheSearch) {
   const std::string exported = (source_root / "tests/data/model_exports/gpt2.json").string();
   const Outcome outcome = refused("plan --model " + exported +
                                   " --cluster h100_sxm --world 4 --tokens-per-batch 128 --seq 16");
-  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("gpt2.json"), HasSubstr("exported module"),
-                                    HasSubstr("config.json")));
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("gpt2.json"), HasSubstr("no training step"),
+                                    HasSubstr("export the model again")));
 }
 
 }  // namespace

@@ -156,6 +156,11 @@ ModelSettings usual_settings(const shardscope::Model& model) {
           .has_sdpa = fused};
 }
 
+std::shared_ptr<Module> make_module_tree(Session& s, const shardscope::Model& model,
+                                         bool default_rope) {
+  return TreeBuilder(s, model, default_rope).build();
+}
+
 std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
                                     const JsonValue& config, const ModelSettings& settings) {
   if (!find_forward(model.class_name))
@@ -165,7 +170,7 @@ std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
   const auto context = std::make_shared<ModelContext>(ModelContext{
       ModelConfig(JsonValue::parse(config_text(config, model), "config.json"), settings.dropout),
       settings});
-  std::shared_ptr<Module> root = TreeBuilder(s, model, has_default_rope(context->config)).build();
+  std::shared_ptr<Module> root = make_module_tree(s, model, has_default_rope(context->config));
   give_forwards(context, *root);
   return root;
 }

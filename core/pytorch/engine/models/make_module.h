@@ -45,6 +45,10 @@ struct ModelSettings {
 ModelSettings usual_settings(const Model& model);
 
 /// The model's tree of modules with fresh parameters and buffers on the session's device, in train
+/// mode, without forwards. `default_rope`: rotary buffers are made as transformers makes them.
+std::shared_ptr<Module> make_module_tree(Session& s, const Model& model, bool default_rope = false);
+
+/// The model's tree of modules with fresh parameters and buffers on the session's device, in train
 /// mode. The root takes {input ids, attention mask, labels}, the last two None where there are
 /// none, and returns {loss, logits, whatever else its output object holds}; loss None without
 /// labels. `config` is the config.json that `model` was made from. Error for a class that is not

@@ -42,9 +42,7 @@ Tensor evaluate(Session& s, TrainingRun& run) {
   const NoGrad no_grad(s);
   std::optional<Autocast> autocast;
   if (settings.autocast) autocast.emplace(s, *settings.autocast);
-  const Tensors& inputs = run.loop().inputs();
-  const Tensors outputs = call(s, run.model().module(), {inputs[0], Tensor(), inputs[1]});
-  return outputs[1];
+  return run.loop().evaluated();
 }
 
 Entries full_state_dict(Session& s, TrainingRun& run, const FullStateDict& wanted) {

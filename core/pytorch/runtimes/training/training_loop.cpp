@@ -15,16 +15,40 @@ TrainingLoop::OwnPart::OwnPart(Session& s, const ProcessGroup& world,
       optimizer(shared.own_parameters(), whole.settings()) {}
 
 TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup& world,
-                           const TrainingSettings& settings)
+                           const TrainingSettings& settings,
+                           std::shared_ptr<ExportedModel> exported)
     : s_(s),
       model_(model),
       settings_(settings),
-      optimizer_(model.parameters(), settings.optimizer) {
+      optimizer_(model.parameters(), settings.optimizer),
+      exported_(std::move(exported)) {
   if (settings.zero_redundancy) own_.emplace(s, world, optimizer_);
   if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
-  const Like tokens{Dtype::int64, s.settings.device};
-  for (int i = 0; i < 2 * settings.micro_batches; ++i)
-    inputs_.push_back(zeros(s, {settings.batch, settings.length}, tokens));
+  make_batches();
+}
+
+void TrainingLoop::make_batches() {
+  const Like tokens{Dtype::int64, s_.settings.device};
+  for (int i = 0; i < settings_.micro_batches; ++i) {
+    if (exported_) {
+      for (Tensor& input : exported_->inputs(s_, s_.settings.device)) inputs_.push_back(input);
+      continue;
+    }
+    for (int each = 0; each < 2; ++each)
+      inputs_.push_back(zeros(s_, {settings_.batch, settings_.length}, tokens));
+  }
+}
+
+/// An export's inputs; or ids, mask and labels, which a model does not get that leaves the loss.
+Arguments TrainingLoop::batch_of(int number) const {
+  if (exported_) {
+    const auto each = static_cast<std::ptrdiff_t>(inputs_.size()) / settings_.micro_batches;
+    const auto first = inputs_.begin() + each * number;
+    return {Tensors(first, first + each), -1};
+  }
+  const auto place = 2 * static_cast<std::size_t>(number);
+  const bool in_model = settings_.loss == LossPlace::in_model;
+  return {inputs_[place], Tensor(), in_model ? inputs_[place + 1] : Tensor()};
 }
 
 void TrainingLoop::iteration(const Probe& probe) {
@@ -115,6 +139,11 @@ Tensor TrainingLoop::loss_after_model(const Tensor& labels) {
   return cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
 }
 
+Tensor TrainingLoop::evaluated() {
+  if (exported_) return exported_->loss(s_, call(s_, model_.module(), batch_of(0)));
+  return call(s_, model_.module(), {inputs_[0], Tensor(), inputs_[1]})[1];
+}
+
 void TrainingLoop::measure(int number) {
   const NoGrad no_grad(s_);
   for (int i = 0; i < settings_.metric_losses; ++i)
@@ -123,20 +152,21 @@ void TrainingLoop::measure(int number) {
 }
 
 void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
-  const auto place = 2 * static_cast<std::size_t>(number);
-  const Tensor& ids = inputs_[place];
-  const Tensor& labels = inputs_[place + 1];
-  if (settings_.loss == LossPlace::in_model) {
-    Tensors outputs = forward({ids, Tensor(), labels});
+  if (exported_) {
+    Tensors outputs = forward(batch_of(number));
+    probe(Moment::forward, number);
+    loss_ = exported_->loss(s_, std::move(outputs));
+  } else if (settings_.loss == LossPlace::in_model) {
+    Tensors outputs = forward(batch_of(number));
     loss_ = outputs[0];
     model_loss_ = settings_.holds_logits ? outputs[0] : Tensor();
     logits_ = settings_.holds_logits ? outputs[1] : Tensor();
     outputs.clear();
     probe(Moment::forward, number);
   } else {
-    logits_ = forward({ids, Tensor(), Tensor()})[1];
+    logits_ = forward(batch_of(number))[1];
     probe(Moment::forward, number);
-    loss_ = loss_after_model(labels);
+    loss_ = loss_after_model(inputs_[2 * static_cast<std::size_t>(number) + 1]);
     if (!settings_.holds_logits && settings_.metric_losses == 0) logits_.reset();
   }
   if (settings_.micro_batches > 1 && !model_.engine() && !settings_.divides_in_backward)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/dtype.h"
+#include "core/pytorch/engine/models/exported.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/ddp/zero_redundancy_optimizer.h"
 #include "core/pytorch/runtimes/training/parallel_model.h"
@@ -62,10 +63,13 @@ class TrainingLoop {
   using Probe = std::function<void(Moment moment, int micro_batch)>;
 
   /// Makes the optimizer and the batches. `world` are all ranks. Both must outlive the loop.
+  /// `exported`: of a model that an export describes, else null.
   TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup& world,
-               const TrainingSettings& settings);
+               const TrainingSettings& settings, std::shared_ptr<ExportedModel> exported = {});
 
   void iteration(const Probe& probe);
+  /// What an evaluation keeps of the first batch's forward: its logits; of an export its loss.
+  Tensor evaluated();
   /// The function that loops returns: its variables go.
   void finish() {
     logits_.reset();
@@ -104,6 +108,8 @@ class TrainingLoop {
   void forward_and_loss(int number, const Probe& probe);
   Tensor loss_after_model(const Tensor& labels);
   void measure(int number);
+  Arguments batch_of(int number) const;
+  void make_batches();
 
   Session& s_;
   ParallelModel& model_;
@@ -111,6 +117,7 @@ class TrainingLoop {
   ParameterOptimizer optimizer_;  ///< of all parameters
   std::optional<OwnPart> own_;    ///< what steps in its place under ZeroRedundancyOptimizer
   std::optional<GradScaler> scaler_;
+  std::shared_ptr<ExportedModel> exported_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables
   Tensor model_loss_;     // of the model's output, which a variable holds

@@ -227,6 +227,26 @@ shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype
   return model;
 }
 
+/// Of parameters while a forward runs.
+Dtype compute_dtype(const shardscope::Model& model, const TrainingSetup& setup) {
+  std::optional<Dtype> dtype;
+  if (const auto* fsdp1 = std::get_if<Fsdp1Setup>(&setup.runtime))
+    dtype = fsdp1->options.precision.parameters;
+  if (const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime))
+    dtype = fsdp2->mixed_precision.param_dtype;
+  if (const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime))
+    dtype = zero->settings.precision;
+  if (!dtype) dtype = setup.trainable_dtype;
+  return dtype.value_or(model.dtype);
+}
+
+ExportedModel::Use use_of(const shardscope::Model& model, const TrainingSetup& setup) {
+  return {.batch = setup.loop.batch,
+          .sequence = setup.loop.length,
+          .computes = compute_dtype(model, setup),
+          .stores = setup.trainable_dtype.value_or(model.dtype)};
+}
+
 /// from_pretrained makes an empty model, whose weights go to the device one by one.
 Device place_of_making(const TrainingSetup& setup) {
   const bool pretrained = setup.fine_tuning && setup.fine_tuning->from_pretrained;
@@ -272,6 +292,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   if (elsewhere) maker_ = std::make_unique<Session>(settings_of_maker(setup, made_on));
   Session& maker = elsewhere ? *maker_ : s;
   std::shared_ptr<Module> module;
+  std::shared_ptr<ExportedModel> exported;
   if (setup.fine_tuning) {
     FineTuningSetup tuning = *setup.fine_tuning;
     if (!tuning.trainable_dtype) tuning.trainable_dtype = setup.trainable_dtype;
@@ -279,6 +300,9 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
     quantized_ = std::move(tuned.quantized);
     module = std::move(tuned.module);
     model = described(*module, *tuning.base);
+  } else if (model.step) {
+    exported = std::make_shared<ExportedModel>(maker, model, use_of(model, setup));
+    module = exported->root();
   } else {
     module = make_module(maker, model, config, setup.model);
   }
@@ -289,7 +313,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
   if (probe) probe(SetupMoment::wrapped);
-  loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop);
+  loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop, exported);
 }
 
 TrainingRun::~TrainingRun() = default;
