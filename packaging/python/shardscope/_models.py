@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 from shardscope import _program
 from shardscope._temporary import folder_for
 from shardscope.errors import BadInput, OutsideFailure
 
 Path = Union[str, "os.PathLike[str]"]
+
+# What a module is called with: tensors, or texts as "int64[B,T]", in their order or by name.
+Inputs = Union[Sequence[Any], Mapping[str, Any], None]
 
 # How deep a source tree lies above this package, where the export script is not beside it.
 _TREE = os.path.join("..", "..", "..", "examples", "pytorch")
@@ -81,15 +85,42 @@ def _transformers_file(model: Any, files: Files) -> Optional[str]:
     return path if _is_model_of(path, model) else None
 
 
-def _exported(model: Any, batch: Optional[int], seq: Optional[int]) -> str:
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What a training step of an exported module is traced with."""
+
+    inputs: Inputs = None
+    loss: Optional[Callable[[Any], Any]] = None
+    batches: Sequence[int] = (1,)
+    seq: Optional[int] = None
+    precision: Optional[str] = None
+
+
+def _input(name: Optional[str], value: Any) -> str:
+    """A tensor, or a text as "int64[B,T]", in the words of export_model.py."""
+    if not isinstance(value, str):
+        value = f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
+    return value if name is None else f"{name}={value}"
+
+
+def _inputs(inputs: Inputs) -> Optional[list[str]]:
+    if inputs is None:
+        return None
+    if isinstance(inputs, Mapping):
+        return [_input(name, value) for name, value in inputs.items()]
+    return [_input(None, value) for value in inputs]
+
+
+def _exported(model: Any, step: Step) -> str:
     export = script("export_model")
     try:
-        return str(export.export_module(model, batch=batch or 1, seq=seq or 128))
+        return str(export.export_module(model, batch=list(step.batches), seq=step.seq or 128, inputs=_inputs(step.inputs), loss=step.loss,
+                                        precision=None if step.precision is None else step.precision.split(",")))
     except export.ExportError as error:
         raise BadInput(f"shardscope: model: {error}") from error
 
 
-def model_file(model: object, files: Files, batch: Optional[int] = None, seq: Optional[int] = None) -> str:
+def model_file(model: object, files: Files, step: Step = Step()) -> str:
     """A path as it stands; a transformers model or config as config.json; any other nn.Module, or one that was changed, as an export."""
     if isinstance(model, (str, os.PathLike)):
         return os.fspath(model)
@@ -97,7 +128,7 @@ def model_file(model: object, files: Files, batch: Optional[int] = None, seq: Op
         return files.write("config.json", json.dumps(dict(model)))
     if _torch_module(model):
         of_config = _transformers_file(model, files) if hasattr(getattr(model, "config", None), "to_json_string") else None
-        return of_config or files.write("model.json", _exported(model, batch, seq))
+        return of_config or files.write("model.json", _exported(model, step))
     if hasattr(model, "to_json_string"):
         return files.write("config.json", json.dumps(_config_json(model), indent=1))
     raise BadInput(f"shardscope: model: expected a path, a torch.nn.Module or a config of transformers, got {type(model).__name__}; "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, TypeVar, Union, overload
+from typing import Any, Callable, Optional, TypeVar, Union, overload
 
 from shardscope import _program
-from shardscope._models import Files, Path, model_file, settings_file
+from shardscope._models import Files, Inputs, Path, Step, model_file, settings_file
 from shardscope._reading import read
 from shardscope._request import Request
 from shardscope.answers import Comparison, Lint, Plan, Prediction, Report, TracedComparison
@@ -36,6 +36,11 @@ def _named(value: Optional[Path]) -> Optional[str]:
     return None if value is None else os.fspath(value)
 
 
+def _precision(options: Mapping[str, Option]) -> Optional[str]:
+    value = options.get("precision")
+    return value if isinstance(value, str) else None
+
+
 def _files_of(files: Files, **settings: object) -> dict[str, Option]:
     return {name: None if value is None else settings_file(value, name, files) for name, value in settings.items()}
 
@@ -43,15 +48,20 @@ def _files_of(files: Files, **settings: object) -> dict[str, Option]:
 def simulate(model: object = None, *, strategy: Optional[str] = None, cluster: Optional[Path] = None, runtime: Optional[str] = None,
              world: Optional[int] = None, batch: Optional[int] = None, seq: Optional[int] = None, accelerate: object = None,
              deepspeed: object = None, training_arguments: object = None, job: Optional[Path] = None, recording: Optional[Path] = None,
-             **options: Option) -> Prediction:
+             inputs: Inputs = None, loss: Optional[Callable[[Any], Any]] = None, **options: Option) -> Prediction:
     """Predicts time and memory of one strategy.
 
     `model` is a folder, a file, a torch.nn.Module (on the meta device, too) or a config of transformers. `accelerate`, `deepspeed` and
     `training_arguments` are files, dicts or objects. Every other option of `shardscope simulate --help` may be given, with _ for -:
     `precision="bf16_mixed"`, `tokens_per_batch=65536`. Raises ShardscopeError; a run that does not fit is an answer.
+
+    A module that is no model of transformers needs `inputs`: what its forward is given, as tensors or as texts ("int64[B,T]"; B and T are
+    `batch` and `seq`), in a list or by name. `loss` makes the loss of what it returns; without it, that is its `loss`, a scalar that it
+    returns, or the mean.
     """
     files = Files()
-    given: dict[str, Option] = {"model": None if model is None else model_file(model, files, batch, seq), "strategy": strategy,
+    step = Step(inputs, loss, (batch or 1,), seq, _precision(options))
+    given: dict[str, Option] = {"model": None if model is None else model_file(model, files, step), "strategy": strategy,
                                 "cluster": _named(cluster), "runtime": runtime, "world": world, "batch": batch, "seq": seq,
                                 "job": _named(job), "recording": _named(recording)}
     given |= _files_of(files, accelerate=accelerate, deepspeed=deepspeed, training_arguments=training_arguments)
@@ -63,13 +73,16 @@ def simulate(model: object = None, *, strategy: Optional[str] = None, cluster: O
 
 def plan(model: object, *, cluster: Optional[Path] = None, tokens_per_batch: int, seq: Optional[int] = None,
          world: Optional[int] = None, runtime: Union[str, Sequence[str], None] = None, strategy: Union[str, Sequence[str], None] = None,
-         accelerate: object = None, deepspeed: object = None, **options: Option) -> Plan:
+         accelerate: object = None, deepspeed: object = None, inputs: Inputs = None, loss: Optional[Callable[[Any], Any]] = None,
+         batches: Sequence[int] = (1, 2, 4), **options: Option) -> Plan:
     """Ranks the ways to train `model`, says why, and writes the best one (`Plan.chosen.text`).
 
     `tokens_per_batch` is the tokens of one optimizer step of all ranks. Every other option of `shardscope plan --help` may be given.
+    `inputs` and `loss` are those of `simulate`. A module that is no model of transformers is weighed with micro-batches of `batches`.
     """
     files = Files()
-    given: dict[str, Option] = {"model": model_file(model, files, None, seq), "cluster": _named(cluster), "tokens_per_batch": tokens_per_batch,
+    step = Step(inputs, loss, tuple(batches), seq, _precision(options))
+    given: dict[str, Option] = {"model": model_file(model, files, step), "cluster": _named(cluster), "tokens_per_batch": tokens_per_batch,
                                 "seq": seq, "world": world, "runtime": _joined(runtime), "strategy": _joined(strategy)}
     given |= _files_of(files, accelerate=accelerate, deepspeed=deepspeed)
     arguments = _arguments({**given, **options})

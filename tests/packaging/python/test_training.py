@@ -145,13 +145,55 @@ class Models(unittest.TestCase):
             self.assertEqual(prediction.needs_bytes, self.expected.needs_bytes)
 
     def test_a_module_that_is_not_that_of_its_config_is_not_taken_for_it(self):
+        """A frozen embedding, tied to the head, has no gradient, and no state of the optimizer."""
         from transformers import GPT2LMHeadModel
 
         model = GPT2LMHeadModel(self.config)
         model.transformer.wte.weight.requires_grad_(False)
-        with self.assertRaises(shardscope.BadInput) as caught:
-            shardscope.simulate(model, **self.QUESTION)
-        self.assertIn("exported module", str(caught.exception))
+        frozen, whole = (shardscope.simulate(one, **(self.QUESTION | {"runtime": "ddp"})) for one in (model, self.config))
+        states = [one.json["steps"][-1]["memory"]["maximum"]["optimizer_states_bytes"] for one in (frozen, whole)]
+        self.assertEqual(states[1] - states[0], 2 * 4 * 96 * 32)
+
+    def test_an_export_is_asked_what_its_config_asks(self):
+        """A model of transformers in a module of one's own, which no config tells."""
+        import torch
+        from transformers import GPT2LMHeadModel
+
+        class Around(torch.nn.Module):
+            _no_split_modules = ["GPT2Block"]
+
+            def __init__(self, config):
+                super().__init__()
+                self.inner = GPT2LMHeadModel(config)
+
+            def forward(self, ids):
+                return self.inner(input_ids=ids, labels=ids, use_cache=False)
+
+        question = self.QUESTION | {"runtime": "ddp"}
+        for precision in ("fp32", "bf16_mixed"):
+            mine = shardscope.simulate(Around(self.config), inputs={"ids": "int64[B,T]"}, precision=precision, **question)
+            known = shardscope.simulate(self.config, precision=precision, **question)
+            for one, other in zip(mine.json["steps"], known.json["steps"]):
+                # One batch of ids in place of ids and labels, of 512 bytes at the least.
+                self.assertEqual(one["memory"]["peak_allocated_bytes"] + 512, other["memory"]["peak_allocated_bytes"])
+                self.assertEqual(one["time"]["compute_ns"], other["time"]["compute_ns"])
+
+    def test_a_loss_and_tensors_of_ones_own(self):
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+        batch = [torch.zeros(4, 64)]
+        mean = shardscope.simulate(model, inputs=batch, batch=4, runtime="ddp", world=2, cluster="h100_sxm")
+        sum_of_squares = shardscope.simulate(model, inputs=batch, batch=4, runtime="ddp", world=2, cluster="h100_sxm",
+                                             loss=lambda outputs: outputs.square().sum())
+        self.assertGreater(sum_of_squares.step_time_ns, mean.step_time_ns)
+
+    def test_a_plan_for_a_module_of_ones_own(self):
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+        plan = shardscope.plan(model, inputs=["float32[B,64]"], batches=[2, 4], world=2, cluster="h100_sxm", tokens_per_batch=16, seq=1)
+        self.assertIn(plan.json["candidates"][0]["settings"]["batch"], (2, 4))
 
     def test_any_other_module_is_exported(self):
         import torch
