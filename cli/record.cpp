@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -34,8 +36,32 @@ namespace fs = std::filesystem;
 struct RecordOptions {
   std::optional<std::string> cluster, folder, time, ranks;
   std::optional<std::int64_t> world, rank, tokens;
+  bool model_only = false;
   std::vector<std::string> command;
   OutputOptions output;
+};
+
+/// For logs that nobody keeps.
+class LogsFolder {
+ public:
+  LogsFolder() {
+    std::string name = (fs::temp_directory_path() / "shardscope.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr)
+      throw Error({.where = name,
+                   .what = "cannot be made: " + std::generic_category().message(errno),
+                   .code = ExitCode::outside});
+    path_ = name;
+  }
+  LogsFolder(const LogsFolder&) = delete;
+  LogsFolder& operator=(const LogsFolder&) = delete;
+  ~LogsFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
 };
 
 int checked(const std::optional<std::int64_t>& value, std::string_view name, std::int64_t low,
@@ -203,10 +229,29 @@ std::vector<RecordedRun> other_ranks(const RecordingSettings& facts, const fs::p
   return runs;
 }
 
+constexpr int interrupted = 128 + 2;
+
+/// The command finds a device to ask, and leaves what it leaves: an export of a model.
+ExitCode run_model_only(const RecordOptions& options, const HardwareProfile& profile) {
+  if (options.folder || options.world || options.rank || options.ranks || options.time)
+    throw Error({.where = "--model-only",
+                 .what = "nothing is recorded with it",
+                 .way_out = "leave -o, --world, --rank, --ranks and --time out; "
+                            "export_model.py's own -o names the export"});
+  const LogsFolder logs;
+  const int code = run_recorded(
+      {.arguments = options.command, .folder = logs.path(), .device = device_of(profile)});
+  if (code == interrupted) return ExitCode::interrupted;
+  if (code == 0) return ExitCode::done;
+  options.output.note(fmt::format("the command ended with exit code {}", code));
+  return ExitCode::outside;
+}
+
 ExitCode run_record(const RecordOptions& options) {
   const HardwareProfile profile =
       require_hardware(options.cluster ? options.cluster : std::optional<std::string>("h100_sxm"))
           .profile;
+  if (options.model_only) return run_model_only(options, profile);
   constexpr std::int64_t most_ranks = 1 << 20;
   const int world = checked(options.world, "--world", 1, most_ranks);
   const std::vector<int> ranks = ranks_of(options, world);
@@ -226,7 +271,6 @@ ExitCode run_record(const RecordOptions& options) {
   create_folder(command.folder);
   for (const fs::path& log : logs_in(command.folder)) fs::remove(log);
   const int code = run_recorded(command);
-  constexpr int interrupted = 128 + 2;
   RecordingSettings facts{.command = options.command,
                           .place = {.world = world, .rank = ranks.front()},
                           .ranks = ranks,
@@ -277,6 +321,9 @@ void declare_record(Command& command) {
        "zero)"});
   command.option("--tokens-per-batch", options->tokens,
                  {"N", "tokens of a step of all ranks, for the throughput"});
+  command.flag("--model-only", options->model_only,
+               "record nothing: the command is export_model.py, for a model that asks which GPU "
+               "there is");
   command.option("-o", options->folder, {"PATH", "run folder (default: one under runs/)"});
   declare_output_options(command, options->output);
   command.examples(
@@ -289,6 +336,8 @@ void declare_record(Command& command) {
         "one rank of each of two pipeline stages, in the time of an H100"},
        {"shardscope record --world 8 -- accelerate launch --config_file fsdp.yaml train.py",
         "as accelerate starts it"},
+       {"shardscope record --model-only -- python export_model.py --model mixtral -o model.json",
+        "exports a model that asks for a GPU when it runs"},
        {"shardscope simulate --recording runs/r --cluster a100_80gb",
         "the same recording on other GPUs"}});
   command.action([options] { return run_record(*options); });

@@ -99,6 +99,17 @@ TEST_F(Record, AProfileIsComparedWithARecording) {
   EXPECT_EQ(answer["ranks"][0]["match"]["runtime"]["unmatched"], Json::array());
 }
 
+// A model may be exported there; nothing is left but what the command left.
+TEST_F(Record, ModelOnlyKeepsNothing) {
+  const Outcome outcome = workplace_.run("record --model-only -- " + cuda_user);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_TRUE(workplace_.files().empty());
+  EXPECT_EQ(workplace_.run("record --model-only -- " + cuda_user + " --crash").code, 3);
+  const Outcome refused = workplace_.run("record --model-only -o run -- " + cuda_user);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("nothing is recorded with it"));
+}
+
 TEST_F(Record, BadUseIsOneLine) {
   for (const char* arguments :
        {"record", "record --", "record --world 0 -- true", "record --world 4 --rank 4 -- true",
