@@ -75,6 +75,15 @@ void check_exported_batch(const planner::Inputs& inputs) {
                  .way_out = "export it with --batch 1, too, or give other tokens"});
 }
 
+/// Of those that share a rank's sequences evenly.
+std::int64_t largest_exported_batch(const planner::Inputs& inputs) {
+  const std::int64_t sequences = planner::sequences_per_rank(inputs.question);
+  std::int64_t largest = 1;
+  for (const std::int64_t batch : inputs.model.step->batches(inputs.question.training.length))
+    if (sequences % batch == 0) largest = batch;
+  return largest;
+}
+
 /// Whether an export has steps for it.
 bool has_steps_for(const Model& model, TrainingPrecision precision) {
   if (!model.step) return true;
@@ -258,6 +267,7 @@ class Resolver {
     if (const auto* zero = std::get_if<eager::DeepSpeedSetup>(&file.runtime);
         zero && zero->settings.micro_batch_size > 0 && !options_.job.batch)
       job.batch = zero->settings.micro_batch_size;
+    if (inputs.model.step && !options_.job.batch) job.batch = largest_exported_batch(inputs);
     inputs.given = given_of(resolve(job, options_.sharding, options_.place).training);
     if (!options_.job.batch)
       assumed_.push_back(fmt::format("{} is run with micro-batches of {} sequence{} (--batch)",

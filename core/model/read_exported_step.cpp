@@ -62,6 +62,13 @@ std::optional<std::int64_t> reach_of(const ExportedProgram::Layout& layout) {
   return bytes_of(last + 1, layout.dtype).count;
 }
 
+bool holds_few_elements(const ExportedProgram::Layout& layout) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : layout.shape)
+    if (__builtin_mul_overflow(elements, size, &elements) || elements > largest_size) return false;
+  return true;
+}
+
 class ProgramReader {
  public:
   ProgramReader(const JsonValue& json, const Model& model) : json_(json) {
@@ -136,7 +143,8 @@ class ProgramReader {
                                    .offset = row[3].integer(0, largest_size)};
     if (layout.shape.size() != layout.strides.size())
       throw row.error("has another number of strides than of dimensions");
-    if (!reach_of(layout)) throw row.error("reaches over more than 2^53 elements");
+    if (!reach_of(layout) || !holds_few_elements(layout))
+      throw row.error("has or reaches over more than 2^53 elements");
     program_.layouts.push_back(std::move(layout));
   }
 
@@ -248,7 +256,8 @@ class ProgramReader {
               .inputs = {value_at(field(row, 5, 1)), value_at(row[2]), value_or_none(row[3])},
               .outputs = {value_at(row[4])}};
     if (kind == "linear_end") return {.kind = Event::Kind::linear_end};
-    if (kind == "attention")
+    if (kind == "attention") {
+      check_attention(row);
       return {.kind = Event::Kind::attention,
               .inputs = {value_at(field(row, 9, 1)), value_at(row[2]), value_at(row[3]),
                          value_or_none(row[4])},
@@ -256,10 +265,32 @@ class ProgramReader {
               .dropout = row[6].number(0, 1),
               .causal = row[7].boolean(),
               .grouped_queries = row[8].boolean()};
+    }
     throw row[0].error(
         fmt::format("unknown event \"{}\"", shown(kind)),
         "known are op, alias, die, load, call, return, node, save, history, attention, "
         "linear, linear_end");
+  }
+
+  const std::vector<std::int64_t>& shape_of(std::int32_t value) const {
+    return program_.layouts[static_cast<std::size_t>(
+                                program_.values[static_cast<std::size_t>(value)].layout)]
+        .shape;
+  }
+
+  /// Query, key and value are [batch, heads, tokens, width].
+  void check_attention(const JsonValue& row) const {
+    for (std::size_t i = 1; i <= 3; ++i) {
+      const auto& shape = shape_of(value_at(field(row, 9, i)));
+      if (shape.size() != 4)
+        throw row[i].error(fmt::format("has {} dimensions, expected 4", shape.size()));
+    }
+    const std::vector<std::int64_t>&query = shape_of(value_at(row[1])),
+          &key = shape_of(value_at(row[2])), &value = shape_of(value_at(row[3]));
+    const bool fits = query[0] == key[0] && key[0] == value[0] && key[1] == value[1] &&
+                      key[2] == value[2] && query[3] == key[3] && key[1] > 0 &&
+                      query[1] % key[1] == 0;
+    if (!fits) throw row.error("has a query, key and value that do not go together");
   }
 
   // ---- What is there when

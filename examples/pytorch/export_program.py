@@ -322,6 +322,12 @@ class Tracer(TorchDispatchMode):
         return out
 
     def attention(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+        if query.dim() == 3:
+            batch = [t.unsqueeze(0) for t in (query, key, value)]
+            mask = attn_mask if attn_mask is None or attn_mask.dim() < 3 else attn_mask.unsqueeze(0)
+            return self.attention(*batch, mask, dropout_p, is_causal, scale, enable_gqa).squeeze(0)
+        if query.dim() != 4:
+            raise Unsupported(f"attention of {query.dim()} dimensions")
         with torch._C.DisableTorchFunction():
             return self.attend(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
 

@@ -86,6 +86,15 @@ TEST_F(Exported, TheNativeRuntimeRunsNoneOfIt) {
   EXPECT_THAT(refused("--runtime native"), HasSubstr("native runtime"));
 }
 
+// nn.MultiheadAttention reads the weight of its out_proj, which is never called.
+TEST_F(Exported, AParameterThatNobodyGathersIsNamed) {
+  const Outcome outcome =
+      workplace_.run(simulate("encoder", "--runtime deepspeed --strategy full_shard"));
+  EXPECT_EQ(outcome.code, 2) << outcome.output;
+  EXPECT_THAT(outcome.errors, AllOf(HasSubstr("encoder.layers.0.self_attn.out_proj."),
+                                    HasSubstr("does not own it"), HasSubstr("ZeRO-2")));
+}
+
 // Of 2 micro-batches of 4 sequences, as no other size was exported.
 TEST_F(Exported, APlanWeighsTheBatchesOfTheExport) {
   const Outcome outcome = workplace_.run("plan --json --model " + (data / "encoder.json").string() +

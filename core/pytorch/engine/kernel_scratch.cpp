@@ -124,13 +124,15 @@ std::int64_t blocks_of(std::int64_t bytes) { return (bytes + bytes_a_block - 1) 
 void copy_out_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
   std::int64_t entries = 1;
   for (const TensorImpl* split : call.outputs)
-    entries += 4 + blocks_of(split->layout.sizes.back() * size_of(split->layout.dtype).count);
+    if (!split->layout.sizes.empty())
+      entries += 4 + blocks_of(split->layout.sizes.back() * size_of(split->layout.dtype).count);
   plan.take(entries * 8);
 }
 
 /// The same for copies into the buffer to be reduced: TensorShape.cu, _chunk_cat_out_cuda.
 void chunk_cat_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
-  const std::int64_t ranks = call.outputs[0]->layout.sizes[0];
+  const std::int64_t ranks = call.outputs.empty() ? 0 : call.outputs[0]->layout.sizes[0];
+  if (ranks == 0) return;
   std::int64_t entries = 2;
   for (const TensorImpl* gradient : call.inputs) {
     const Dims& sizes = gradient->layout.sizes;
@@ -170,6 +172,16 @@ void scaled_product_workspace(const OperatorCall&, const KernelDevice& device, S
   if (device.blas_workspaces) plan.take(bytes);
 }
 
+/// The rule where a call has what it reads: an export of a model may say anything of an operator.
+template <ScratchRule rule, std::size_t inputs, std::size_t outputs, int dims>
+void with_operands(const OperatorCall& call, const KernelDevice& device, ScratchPlan& plan) {
+  if (call.inputs.size() < inputs || call.outputs.size() < outputs) return;
+  const auto has_dims = [](const TensorImpl* tensor) {
+    return tensor->layout.sizes.size() >= dims;
+  };
+  if (std::ranges::all_of(call.inputs.first(inputs), has_dims)) rule(call, device, plan);
+}
+
 struct Row {
   std::string_view name;
   ScratchRule rule;
@@ -181,37 +193,42 @@ constexpr Row rows[] = {
     {"aten._fused_rms_norm_backward.default", copies_before},
     {"aten._log_softmax.default", copies_after},
     {"aten._log_softmax_backward_data.default", copies_after},
-    {"aten._scaled_dot_product_cudnn_attention_backward.default", cudnn_backward_scratch},
-    {"aten._scaled_dot_product_efficient_attention.default", efficient_forward_scratch},
-    {"aten._scaled_dot_product_efficient_attention_backward.default", efficient_backward_scratch},
-    {"aten._scaled_dot_product_flash_attention.default", flash_forward_scratch},
-    {"aten._scaled_dot_product_flash_attention_backward.default", flash_backward_scratch},
+    {"aten._scaled_dot_product_cudnn_attention_backward.default",
+     with_operands<cudnn_backward_scratch, 3, 0, 4>},
+    {"aten._scaled_dot_product_efficient_attention.default",
+     with_operands<efficient_forward_scratch, 2, 0, 4>},
+    {"aten._scaled_dot_product_efficient_attention_backward.default",
+     with_operands<efficient_backward_scratch, 3, 0, 4>},
+    {"aten._scaled_dot_product_flash_attention.default",
+     with_operands<flash_forward_scratch, 2, 0, 4>},
+    {"aten._scaled_dot_product_flash_attention_backward.default",
+     with_operands<flash_backward_scratch, 3, 0, 4>},
     {"aten._scaled_mm.default", scaled_product_workspace},
     {"aten._softmax.default", copies_after},
     {"aten._softmax_backward_data.default", copies_after},
-    {"aten.addmm.default", addmm_workspace},
-    {"aten.all.default", reduction_scratch},
-    {"aten.all.dim", reduction_scratch},
-    {"aten.amax.default", reduction_scratch},
-    {"aten.any.default", reduction_scratch},
-    {"aten.any.dim", reduction_scratch},
+    {"aten.addmm.default", with_operands<addmm_workspace, 3, 0, 0>},
+    {"aten.all.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.all.dim", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.amax.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.any.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.any.dim", with_operands<reduction_scratch, 1, 1, 0>},
     {"aten.baddbmm.default", product_workspace},
     {"aten.bmm.default", product_workspace},
-    {"aten.cumsum.default", cumsum_scratch},
-    {"aten.embedding.default", embedding_scratch},
-    {"aten.embedding_dense_backward.default", embedding_backward_scratch},
-    {"aten.isinf.default", isinf_scratch},
-    {"aten.linalg_vector_norm.default", reduction_scratch},
-    {"aten.max.default", reduction_scratch},
-    {"aten.mean.default", reduction_scratch},
-    {"aten.mean.dim", reduction_scratch},
+    {"aten.cumsum.default", with_operands<cumsum_scratch, 1, 1, 1>},
+    {"aten.embedding.default", with_operands<embedding_scratch, 2, 0, 0>},
+    {"aten.embedding_dense_backward.default", with_operands<embedding_backward_scratch, 2, 0, 0>},
+    {"aten.isinf.default", with_operands<isinf_scratch, 1, 0, 0>},
+    {"aten.linalg_vector_norm.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.max.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.mean.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.mean.dim", with_operands<reduction_scratch, 1, 1, 0>},
     {"aten.mm.default", product_workspace},
     {"aten.native_layer_norm.default", copies_before},
     {"aten.native_layer_norm_backward.default", copies_before},
     {"aten.pow.Scalar", number_scratch},
-    {"aten.sum.default", reduction_scratch},
-    {"aten.sum.dim_IntList", reduction_scratch},
-    {"aten.where.self", where_scratch},
+    {"aten.sum.default", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.sum.dim_IntList", with_operands<reduction_scratch, 1, 1, 0>},
+    {"aten.where.self", with_operands<where_scratch, 1, 1, 0>},
     {"fsdp.chunk_cat_mixed_dtype.default", chunk_cat_scratch},
     {"fsdp.split_with_sizes_copy.default", copy_out_scratch},
 };
@@ -226,7 +243,7 @@ KernelDevice kernel_device(int compute_capability) {
 }
 
 int ScratchPlan::take(std::int64_t bytes) {
-  if (bytes == 0) return nothing;
+  if (bytes == 0 || pieces_ == most_pieces) return nothing;
   const int piece = pieces_++;
   add({Kind::take, bytes});
   held_ |= 1u << piece;

@@ -46,7 +46,7 @@ class ScratchPlan {
   static constexpr int nothing = -1;
   void add(Step step) { steps_[count_++] = step; }
 
-  static constexpr std::size_t most_pieces = 16;
+  static constexpr int most_pieces = 16;
   std::array<Step, 2 * most_pieces + 1> steps_{};
   std::size_t count_ = 0;
   int pieces_ = 0;

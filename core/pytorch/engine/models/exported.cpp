@@ -206,6 +206,19 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
          .way_out = "choose another runtime"});
   }
 
+  /// A runtime gathers parameters for the module that owns them.
+  static void check_gathered(const Value& row, const Tensor& tensor,
+                             const ExportedProgram::Layout& layout) {
+    const std::int64_t wanted = dims_of(layout.shape).product();
+    if (tensor.numel() == wanted) return;
+    throw Error({.where = row.name,
+                 .what = fmt::format("has {} elements when it is used, not {}: a module uses it "
+                                     "that does not own it, and that is not predicted under a "
+                                     "runtime which gathers for the owner",
+                                     tensor.numel(), wanted),
+                 .way_out = "choose FSDP with larger units, ZeRO-2 or DDP"});
+  }
+
   /// A tensor that the model has brought along: made at its first use, and kept.
   const Tensor& constant(Session& s, std::int32_t value) {
     const ExportedProgram& program = now_->program;
@@ -231,7 +244,10 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
       case Value::Kind::parameter:
       case Value::Kind::buffer: {
         const Tensor& bound = values_[at(number)];
-        return bound ? bound : registered(row).tensor;
+        if (bound) return bound;
+        const Tensor& tensor = registered(row).tensor;
+        check_gathered(row, tensor, layout_of_value(number));
+        return tensor;
       }
       case Value::Kind::constant:
         return constant(s, number);

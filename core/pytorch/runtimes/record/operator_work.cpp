@@ -136,16 +136,22 @@ MatmulShape grouped_matmul_of(const Dims& first, const Dims& second, const Dims&
           .k = first[-1]};
 }
 
+bool is_grouped_product(const OperatorCall& call) {
+  const int out = call.outputs.front()->layout.sizes.size();
+  return call.inputs[0]->layout.sizes.size() >= 2 && !call.inputs[1]->layout.sizes.empty() &&
+         (out == 2 || out == 3);
+}
+
 /// Of [..., m, k] and [..., k, n], the last two factors given, which scales follow in a product of
 /// 8 bits; a vector is one column.
 MatmulShape matmul_of(const OperatorCall& call) {
   if (call.outputs.empty() || call.inputs.size() < 2) return {};
   const Dims& out = call.outputs.front()->layout.sizes;
-  if (call.op.name == "aten._grouped_mm.default")
+  if (call.op.name == "aten._grouped_mm.default" && is_grouped_product(call))
     return grouped_matmul_of(call.inputs[0]->layout.sizes, call.inputs[1]->layout.sizes, out);
   const std::size_t first = call.op.name == "aten._scaled_mm.default" ? 0 : call.inputs.size() - 2;
   const Dims& factor = call.inputs[first]->layout.sizes;
-  if (factor.empty() || out.empty()) return {};
+  if (factor.empty() || out.empty() || out.size() > 3) return {};
   const std::int64_t depth = factor[-1];
   if (out.size() == 3) return {.batch = out[0], .m = out[1], .n = out[2], .k = depth};
   return {.batch = 1, .m = out[0], .n = out.size() == 2 ? out[1] : 1, .k = depth};
