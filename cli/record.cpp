@@ -231,13 +231,14 @@ std::vector<RecordedRun> other_ranks(const RecordingSettings& facts, const fs::p
 
 constexpr int interrupted = 128 + 2;
 
-/// The command finds a device to ask, and leaves what it leaves: an export of a model.
+/// The command finds a device to ask. What it leaves, an export of a model, is its own.
 ExitCode run_model_only(const RecordOptions& options, const HardwareProfile& profile) {
-  if (options.folder || options.world || options.rank || options.ranks || options.time)
+  if (options.folder || options.world || options.rank || options.ranks || options.time ||
+      options.tokens || options.output.json)
     throw Error({.where = "--model-only",
                  .what = "nothing is recorded with it",
-                 .way_out = "leave -o, --world, --rank, --ranks and --time out; "
-                            "export_model.py's own -o names the export"});
+                 .way_out = "give no other option than --cluster; export_model.py's own -o names "
+                            "the export"});
   const LogsFolder logs;
   const int code = run_recorded(
       {.arguments = options.command, .folder = logs.path(), .device = device_of(profile)});

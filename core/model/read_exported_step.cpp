@@ -22,6 +22,7 @@ constexpr std::int64_t largest_size = std::int64_t{1} << 53;
 constexpr std::int64_t largest_storage = std::int64_t{1} << 50;  // 1 PiB
 constexpr std::size_t most_dimensions = 7;
 constexpr std::size_t most_programs = 256;
+constexpr std::size_t most_nested_calls = 256;  // they are played one in the other
 
 using Event = ExportedProgram::Event;
 using Value = ExportedProgram::Value;
@@ -273,8 +274,8 @@ class ProgramReader {
   }
 
   const std::vector<std::int64_t>& shape_of(std::int32_t value) const {
-    return program_.layouts[static_cast<std::size_t>(
-                                program_.values[static_cast<std::size_t>(value)].layout)]
+    return program_
+        .layouts[static_cast<std::size_t>(program_.values[static_cast<std::size_t>(value)].layout)]
         .shape;
   }
 
@@ -324,6 +325,11 @@ class ProgramReader {
                                       : nullptr;
     switch (event.kind) {
       case Event::Kind::call:
+        if (open_.size() == most_nested_calls)
+          throw row.error(fmt::format("is nested in {} calls, too many", open_.size()));
+        if (program_.forward.size() > 1 &&
+            program_.modules[static_cast<std::size_t>(event.subject)].empty())
+          throw row.error("the model calls itself");
         open_.push_back(static_cast<std::int32_t>(program_.forward.size()) - 1);
         break;
       case Event::Kind::leave:

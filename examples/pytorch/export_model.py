@@ -593,16 +593,16 @@ def parse_arguments(argv):
     parser.add_argument("--trust-remote-code", action="store_true", help="run model code that lies in the folder of --model")
     parser.add_argument("--dtype", metavar="NAME", help="of the parameters, such as bfloat16 (default: the model's own)")
     parser.add_argument("--inputs", action="append", metavar="[NAME=]DTYPE[SIZES]", help="an input of forward; repeat for more (default with --model: tokens and labels)")
-    parser.add_argument("--batch", type=int, action="append", metavar="B", help="sequences of a step; repeat for more sizes, of which a plan chooses (1)")
+    parser.add_argument("--batch", type=int, action="append", metavar="B", help="sequences of a step; repeat for more, and `shardscope plan` chooses among them (1)")
     parser.add_argument("--seq", type=int, action="append", metavar="T", help="tokens of each; repeat for more (128)")
     parser.add_argument("--device", default="cpu", metavar="NAME", help="whose operators are traced: cpu (default) or cuda, where there is one")
     parser.add_argument("--real", action="store_true", help="give the model memory, where it cannot be built without")
     parser.add_argument("--blocks", action="append", metavar="CLASS",
-                        help="the class of the blocks that strategies wrap; repeat for more (default: as transformers says, or the classes in the model's lists)")
+                        help="the class of the blocks that strategies wrap; repeat for more (default: as transformers says, or the classes in the model's ModuleLists)")
     parser.add_argument("--precision", action="append", choices=["fp32", "bf16", "bf16_mixed", "fp16_mixed"],
-                        help="the training step is written down for it; repeat for more (default: fp32 and bf16_mixed; bf16 of a bfloat16 model)")
+                        help="the precision that the step can be predicted in; repeat for more (default: fp32 and bf16_mixed; bf16 for a bfloat16 model)")
     parser.add_argument("--loss", metavar="PACKAGE.MODULE:FUNCTION",
-                        help="makes the loss of what the model returns (default: its `loss`, a scalar that it returns, or the mean of its first tensor)")
+                        help="a function that computes the loss from what the model returns (default: its `loss`, a scalar that it returns, or the mean of its first tensor)")
     parser.add_argument("--no-trace", action="store_true", help="do not run forward")
     parser.add_argument("-o", "--output", default="model.json", metavar="PATH", help="the file to write (model.json)")
     arguments = parser.parse_args(argv)

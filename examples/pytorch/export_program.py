@@ -24,14 +24,14 @@ A program (in `programs` of the schema shardscope.model_export/1):
     ["attention", query, key, value, mask, output, dropout, causal, grouped]
     ["linear", input, weight, bias, output] torch.nn.functional.linear: what follows up to
     ["linear_end"]                          is how it is done, unless a library has replaced it, as DeepSpeed does
-    ["die", value]                          nobody has it any more, but autograd
+    ["die", value]                          only autograd may still have it
   outputs     what the model returned
   loss        the value at which backward begins
   nodes       each with name, outputs ([dtype, shape, device] each), edges (for each the value whose gradient it makes), and:
     gradients   values: what comes in
     steps       "op", "alias" and "die" as above, and ["load", value, number]: what it saved as this number
     results     values: what goes out, one an edge
-    deaths      values of the forward that nobody has after it
+    deaths      values of the forward that die with this node
 """
 import contextlib
 import copy
@@ -131,7 +131,7 @@ class Tracer(TorchDispatchMode):
         self.history, self.value_at = {}, {}  # value -> (node, output); (node, output) -> value
         self.saved, self.saved_by = [], {}  # number -> (node, alias); node -> its numbers
         self.paused = 0
-        self.backward, self.running, self.last_node = {}, None, None
+        self.running = None  # the node whose backward runs
         self.finalizers = []
         self.detaching = False
 
@@ -177,9 +177,11 @@ class Tracer(TorchDispatchMode):
         """A tensor that no operator made: autograd's own alias of one, or one that the model has brought along."""
         key = tensor.untyped_storage()._cdata
         if key in self.values.storage_of:
-            of = next((v for v in reversed(range(len(self.values.rows))) if self.values.rows[v][2] == self.values.storage_of[key]), None)
+            there = [v for v in self.values.by_id.values() if self.values.rows[v][2] == self.values.storage_of[key]]
+            if not there:
+                raise Unsupported("a tensor that is a view of one that nobody has any more")
             value = self.values.add(tensor, "made")
-            self.emit("alias", value, of)
+            self.emit("alias", value, max(there))
             return value
         return self.values.add(tensor, "constant")
 
@@ -503,7 +505,7 @@ def run_node(node, gradients):
 
 
 def of_edges(node, results):
-    """What a function's backward returned has a place for each argument, the node's edges have one for each tensor."""
+    """One result for each edge. A function's backward returns one for each argument, and only tensors have edges."""
     wanted = iter([result for result, needed in zip(results, node.needs_input_grad) if needed])
     return [None if after is None else next(wanted, None) for after, _ in node.next_functions]
 
@@ -551,7 +553,7 @@ def run_backward(tracer, loss):
 
 
 def loss_of(outputs):
-    """What backward begins at, and how it came to be: the model's own loss, a scalar that it returned, or the mean of a tensor."""
+    """What backward begins at: the model's own loss, a scalar that it returned, or the mean of its first tensor."""
     named = outputs.get("loss") if isinstance(outputs, dict) else getattr(outputs, "loss", None)
     if isinstance(named, torch.Tensor):
         return named

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "core/base/refusal.h"
 #include "core/pytorch/runtimes/training/phases.h"
@@ -52,8 +51,6 @@ class Phases {
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end(current_, {}, false);
-    } catch (const Refusal&) {
-      if (phases_.empty() || std::string_view(current_) != "save") throw;
     }
     return std::move(phases_);
   }
@@ -121,7 +118,8 @@ class Phases {
     eager::set_training(run_->model().module(), true);
   }
 
-  void save() {
+  /// What the library refuses to save is no phase.
+  void save() try {
     begin("save");
     // PeftModel.save_pretrained takes the adapter alone; what is sharded is gathered whole before.
     const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
@@ -131,6 +129,7 @@ class Phases {
     for (const auto& [name, tensor] : state)
       if (tensor && tensor.device() == eager::Device::cpu) host += tensor.bytes();
     end("save", host);
+  } catch (const Refusal&) {
   }
 
   const eager::TrainingSetup& setup_;

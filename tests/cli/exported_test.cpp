@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 const std::filesystem::path data = std::filesystem::path(SOURCE_ROOT) / "tests/data/exported_steps";
@@ -108,6 +109,16 @@ TEST_F(Exported, APlanWeighsTheBatchesOfTheExport) {
                        " --cluster h100_sxm --world 8 --tokens-per-batch 1024")
                   .errors,
               AllOf(HasSubstr("2 sequences a rank are no multiple of 4"), HasSubstr("--batch 1")));
+}
+
+// PyTorch raises for offload_to_cpu under NO_SHARD, which is what a save of the whole state asks
+// for.
+TEST_F(Exported, APlanLeavesOutASaveThatPytorchRefuses) {
+  const Outcome outcome = workplace_.run(
+      "plan --model " + (data / "encoder.json").string() +
+      " --cluster h100_sxm --world 8 --tokens-per-batch 4096 --runtime fsdp1 --strategy no_shard");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("an evaluation"), Not(HasSubstr("a save"))));
 }
 
 }  // namespace

@@ -91,6 +91,18 @@ TEST_F(ExportedStepReader, RefusesCallsWithoutEnd) {
   EXPECT_THAT(complaint(), HasSubstr("a module's call has no return"));
 }
 
+TEST_F(ExportedStepReader, RefusesCallsThatNeverEndWhenTheyArePlayed) {
+  const Json original = json_;
+  const Json first = program()["forward"][0];
+  program()["forward"].insert(program()["forward"].begin() + 1, first);
+  EXPECT_THAT(complaint(), HasSubstr("the model calls itself"));
+  json_ = original;
+  Json& forward = program()["forward"];
+  const Json call = Json::array({"call", "head", Json::array(), 0});
+  for (int i = 0; i < 300; ++i) forward.insert(forward.begin() + 1, call);
+  EXPECT_THAT(complaint(), HasSubstr("is nested in 256 calls"));
+}
+
 TEST_F(ExportedStepReader, RefusesALayoutBeyondItsStorage) {
   program()["storages"][0][0] = 8;
   EXPECT_THAT(complaint(), HasSubstr("bytes into a storage of 8"));

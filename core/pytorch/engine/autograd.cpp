@@ -42,6 +42,13 @@ void Node::save_output(Session& s, std::string_view field, const Tensor& tensor)
   if (tensor.defined()) saved_.emplace_back(s, field, tensor, true);
 }
 
+void Node::save_output_listed(Session& s, std::string_view field, std::int32_t index,
+                              const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  saved_.emplace_back(s, field, tensor, true);
+  saved_.back().set_index(index);
+}
+
 Tensor Node::saved(Session& s, std::string_view field) { return saved_listed(s, field, -1); }
 
 Tensor Node::saved_listed(Session& s, std::string_view field, std::int32_t index) {

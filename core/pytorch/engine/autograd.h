@@ -115,6 +115,8 @@ class Node : public Counted {
   void save_listed(Session& s, std::string_view field, std::int32_t index, const Tensor& tensor);
   /// Keeps an output; call it after set_history.
   void save_output(Session& s, std::string_view field, const Tensor& tensor);
+  void save_output_listed(Session& s, std::string_view field, std::int32_t index,
+                          const Tensor& tensor);
   const std::vector<SavedTensor>& saved() const { return saved_; }
   /// By field; None if nothing was saved under it.
   Tensor saved(Session& s, std::string_view field);

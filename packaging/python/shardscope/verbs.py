@@ -56,8 +56,8 @@ def simulate(model: object = None, *, strategy: Optional[str] = None, cluster: O
     `precision="bf16_mixed"`, `tokens_per_batch=65536`. Raises ShardscopeError; a run that does not fit is an answer.
 
     A module that is no model of transformers needs `inputs`: what its forward is given, as tensors or as texts ("int64[B,T]"; B and T are
-    `batch` and `seq`), in a list or by name. `loss` makes the loss of what it returns; without it, that is its `loss`, a scalar that it
-    returns, or the mean.
+    `batch` and `seq`), in a list or by name. `loss` computes the loss from what it returns. Without it, the loss is its `loss`, a scalar
+    that it returns, or the mean of its first tensor.
     """
     files = Files()
     step = Step(inputs, loss, (batch or 1,), seq, _precision(options))

@@ -25,15 +25,8 @@ namespace {
 using Event = ExportedProgram::Event;
 using Value = ExportedProgram::Value;
 
-/// What is kept is asked for under names, which PyTorch lets go of in their order.
-const std::string& field_name(std::size_t number) {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (int i = 0; i < 4096; ++i) all.push_back(fmt::format("saved {:04}", i));
-    return all;
-  }();
-  return names.at(std::min(number, names.size() - 1));
-}
+/// The list that a node keeps its tensors in, each by its number.
+constexpr std::string_view kept = "saved";
 
 /// Whether all that a call returns are views of what it is given.
 bool returns_views(const ExportedProgram& program, const Event& call) {
@@ -173,8 +166,12 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     bind(program.forward[static_cast<std::size_t>(now_->ends.at(0))].outputs, outputs);
     outputs.clear();
     play(s, now_->ends.at(0) + 1, static_cast<int>(program.forward.size()));
-    Tensor result = values_[at(program.loss)];
+    Tensor result = value(s, program.loss);
     finish();
+    if (s.grad_enabled && !result.requires_grad())
+      throw Error({.where = "exported step",
+                   .what = "its loss requires no gradient",
+                   .way_out = "train a parameter, and export the model again"});
     return result;
   }
 
@@ -196,13 +193,15 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     const std::size_t dot = value.name.rfind('.');
     const std::string owner = dot == std::string::npos ? "" : value.name.substr(0, dot);
     const std::string own = dot == std::string::npos ? value.name : value.name.substr(dot + 1);
-    Module& module = *modules_.at(owner);
-    auto& table = value.kind == Value::Kind::parameter ? module.parameters : module.buffers;
-    for (Module::NamedTensor& entry : table)
-      if (entry.name == own) return entry;
+    if (const auto found = modules_.find(owner); found != modules_.end()) {
+      Module& module = *found->second;
+      auto& table = value.kind == Value::Kind::parameter ? module.parameters : module.buffers;
+      for (Module::NamedTensor& entry : table)
+        if (entry.name == own) return entry;
+    }
     throw Error(
         {.where = value.name,
-         .what = "the runtime has taken it from its module, where the exported step reads it",
+         .what = "the runtime has removed it from its module, where the exported step reads it",
          .way_out = "choose another runtime"});
   }
 
@@ -212,9 +211,9 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     const std::int64_t wanted = dims_of(layout.shape).product();
     if (tensor.numel() == wanted) return;
     throw Error({.where = row.name,
-                 .what = fmt::format("has {} elements when it is used, not {}: a module uses it "
-                                     "that does not own it, and that is not predicted under a "
-                                     "runtime which gathers for the owner",
+                 .what = fmt::format("has {} elements where {} are needed: the module that uses "
+                                     "it does not own it, and the runtime gathered it for its "
+                                     "owner only",
                                      tensor.numel(), wanted),
                  .way_out = "choose FSDP with larger units, ZeRO-2 or DDP"});
   }
@@ -257,10 +256,10 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     }
     if (!values_[at(number)])
       throw Error({.where = "exported step",
-                   .what = fmt::format("value {} is not there when it is used: a module uses a "
-                                       "tensor that it is not called with",
+                   .what = fmt::format("a module uses a tensor that is not among its arguments "
+                                       "(value {}), so that it cannot be computed again",
                                        number),
-                   .way_out = "play it without --checkpointing"});
+                   .way_out = "leave --checkpointing out"});
     return values_[at(number)];
   }
 
@@ -297,7 +296,7 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
   Tensors forward(Session& s, Module& module, const Arguments& arguments) {
     if (module.name.empty() && !s.recomputing) start(s, module);
     const int call = std::exchange(pending_, -1);
-    const int begin = call >= 0 ? call : call_to_repeat(module, arguments);
+    const int begin = call >= 0 ? call : call_to_repeat(module);
     return call >= 0 ? run(s, begin, arguments) : run_again(s, begin, arguments);
   }
 
@@ -310,9 +309,8 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     pending_ = 0;
   }
 
-  /// Which call of a module a checkpoint runs again: the last of those that took such arguments and
-  /// have not been run again.
-  int call_to_repeat(const Module& module, const Arguments&) const {
+  /// The call that a checkpoint runs again, which only a module of one call tells.
+  int call_to_repeat(const Module& module) const {
     const auto& names = now_->program.modules;
     const auto found = std::find(names.begin(), names.end(), module.name);
     const auto& calls = now_->calls[static_cast<std::size_t>(found - names.begin())];
@@ -520,11 +518,10 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
     const NodeRef& node = nodes_[at(event.subject)];
     if (!node) return;
     const Tensor tensor = value(s, event.inputs[0]);
-    const std::string& field = field_name(at(event.number));
     if (tensor.grad_fn() == node)
-      node->save_output(s, field, tensor);
+      node->save_output_listed(s, kept, event.number, tensor);
     else
-      node->save(s, field, tensor);
+      node->save_listed(s, kept, event.number, tensor);
   }
 
   void set_history_of(const Event& event) {
@@ -558,7 +555,7 @@ class ExportedModel::Player : public std::enable_shared_from_this<Player> {
         put(event.outputs[0],
             tensor_in(get(event.inputs[0]).storage(), layout_of_value(event.outputs[0])));
       if (event.kind == Event::Kind::load)
-        put(event.outputs[0], node.saved(s, field_name(at(event.number))));
+        put(event.outputs[0], node.saved_listed(s, kept, event.number));
       if (event.kind == Event::Kind::death) let_go(local, event.inputs[0]);
     }
     for (std::size_t i = 0; i < row.results.size(); ++i)
