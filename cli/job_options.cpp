@@ -7,7 +7,6 @@
 #include <limits>
 #include <string_view>
 
-#include "cli/on_off.h"
 #include "core/base/error.h"
 #include "core/native/native_abilities.h"
 #include "core/schedule/strategy.h"
@@ -38,7 +37,8 @@ void apply_strategy(const JobOptions& options, Strategy& strategy) {
   if (options.wrap) strategy.wrap = parse_wrap(*options.wrap, "--wrap");
   if (options.checkpointing)
     strategy.checkpointing = parse_checkpointing(*options.checkpointing, "--checkpointing");
-  if (options.prefetch) strategy.prefetch = parse_on_off(*options.prefetch, "--prefetch");
+  if (options.prefetch) strategy.prefetch = parse_prefetching(*options.prefetch, "--prefetch");
+  if (options.offload) strategy.offload = parse_offload(*options.offload, "--offload");
   if (options.precision) strategy.precision = parse_precision(*options.precision, "--precision");
 }
 
@@ -99,29 +99,44 @@ void declare_job_options(Command& command, JobOptions& options) {
                   "runtimes only"});
 
   command.heading("How");
-  command.option("--strategy", options.strategy,
-                 {"NAME", names_of(native_abilities().strategies) +
-                              "; hybrid_shard_zero2 under PyTorch's runtimes only"});
+  command.option("--strategy", options.strategy, {"NAME", names_of(native_abilities().strategies)});
   command.option(
       "--mesh", options.mesh,
-      {"AXES", "such as replicate=2,shard=4 or pipeline=2,shard=4; hybrid_shard needs it"});
+      {"AXES", "such as replicate=2,shard=4 or pipeline=2,shard=4; the hybrids need it"});
   command.option("--pipeline-schedule", options.pipeline_schedule,
                  {"NAME",
-                  "order of a pipeline: GPipe, 1F1B (default), Interleaved1F1B, LoopedBFS; "
-                  "--accumulate says how many micro-batches"});
+                  "order of a pipeline: GPipe, 1F1B (default), Interleaved1F1B, LoopedBFS, "
+                  "InterleavedZeroBubble, ZBVZeroBubble, DualPipeV; --accumulate says how many "
+                  "micro-batches"});
   command.option("--pipeline-stages", options.pipeline_stages,
                  {"layers|work|N,N,...",
                   "deals layers out to stages: as many each (default), as much work each, or as "
                   "given"});
   command.option("--stages-per-rank", options.stages_per_rank,
-                 {"N", "stages of a rank under Interleaved1F1B and LoopedBFS"});
-  command.option("--wrap", options.wrap, {"POLICY", "transformer, size:N (elements), none"});
+                 {"N",
+                  "stages of a rank under the interleaved schedules and LoopedBFS; 2 under the "
+                  "V-shaped ones"});
+  command.option("--wrap", options.wrap,
+                 {"POLICY",
+                  "transformer, size:N (elements), none, blocks:0+3,1+2 (units by hand; the native "
+                  "runtime only)"});
   command.option("--prefetch", options.prefetch,
-                 {"on|off", "gathers the next unit while the current one computes"});
+                 {"on|off|LIST",
+                  "gathers the next unit while the current one computes; LIST: "
+                  "forward=K,backward_pre=K (or backward_post=K), limit=N units gathered at once"});
+  command.option("--offload", options.offload,
+                 {"none|optimizer|all",
+                  "keeps optimizer states, or parameters as well, in the host's memory and updates "
+                  "them there"});
   command.option("--checkpointing", options.checkpointing,
                  {"none|full|every:K|selective",
-                  "full: each block is computed again in its backward; every:K (every K-th block) "
-                  "and selective under PyTorch's runtimes only"});
+                  "full: each block is computed again in its backward; every:K: every K-th block; "
+                  "selective: all but products and attention; native also first:N and "
+                  "selective+first:N"});
+  command.option("--memory-budget", options.memory_budget,
+                 {"SIZE",
+                  "of the arena, such as 16GiB: chooses the least recomputation that fits (the "
+                  "native runtime only)"});
 }
 
 void declare_native_training(Command& command) {
@@ -165,6 +180,8 @@ Job job_of(const JobOptions& options) {
   }
   apply_optimizer(options, job);
   apply_strategy(options, job.strategy);
+  if (options.memory_budget)
+    job.memory_budget = parse_bytes(*options.memory_budget, "--memory-budget");
   apply_pipeline(options, job);
   job.precision_given = job.precision_given || options.precision.has_value();
   return job;

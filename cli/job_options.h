@@ -17,7 +17,8 @@ struct JobOptions {
   std::optional<std::string> optimizer;
   std::optional<double> clip;
   std::optional<std::string> runtime;  ///< ShardingOptions declares it
-  std::optional<std::string> strategy, mesh, wrap, checkpointing, prefetch, precision;
+  std::optional<std::string> strategy, mesh, wrap, checkpointing, prefetch, precision, offload,
+      memory_budget;
   std::optional<std::string> pipeline_schedule, pipeline_stages;
   std::optional<std::int64_t> stages_per_rank;
 };

@@ -75,6 +75,8 @@ void refuse_changes(const JobOptions& job) {
       {job.wrap.has_value(), "--wrap"},
       {job.checkpointing.has_value(), "--checkpointing"},
       {job.prefetch.has_value(), "--prefetch"},
+      {job.offload.has_value(), "--offload"},
+      {job.memory_budget.has_value(), "--memory-budget"},
       {job.precision.has_value(), "--precision"},
       {job.tokens_per_batch.has_value(), "--tokens-per-batch"}};
   for (const auto& [is_given, name] : changes)
@@ -138,7 +140,7 @@ void set_choice(Job& job, const planner::Choice& choice) {
   strategy.mesh = choice.mesh;
   strategy.wrap = {.policy =
                        choice.blocks_per_unit == 0 ? WrapPolicy::none : WrapPolicy::transformer};
-  strategy.prefetch = choice.prefetch != planner::Prefetch::none;
+  strategy.prefetch = planner::native_prefetching(choice.prefetch);
   strategy.reduce_every_micro_batch = choice.reduces_every_micro_batch;
   job.batch = choice.batch;
   job.accumulate = choice.micro_batches;

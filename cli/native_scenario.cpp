@@ -100,7 +100,8 @@ Schedule schedule_of(const NativeScenario& scenario, const DeviceKind& device) {
   Schedule schedule = native_schedule({.model = scenario.model,
                                        .strategy = scenario.strategy,
                                        .workload = scenario.workload,
-                                       .pipeline = scenario.job.pipeline},
+                                       .pipeline = scenario.job.pipeline,
+                                       .memory_budget = scenario.job.memory_budget},
                                       scenario.rank, native_target(scenario.job, device));
   schedule.assumed.insert(schedule.assumed.begin(), scenario.assumed.begin(),
                           scenario.assumed.end());

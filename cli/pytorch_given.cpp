@@ -48,7 +48,7 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
          native ? std::string(name_of(job.strategy.precision)) : job.pytorch_precision);
   if (file.has("checkpointing") && (native || !sharding.names_file()))
     fill(given.job.checkpointing,
-         native ? std::string(name_of(job.strategy.checkpointing)) : job.pytorch_checkpointing);
+         native ? text_of(job.strategy.checkpointing) : job.pytorch_checkpointing);
   if (file.has("ranks")) fill(given.place.world, job.ranks);
   for (const std::string_view key : {"prefetch", "reduce_every_micro_batch"})
     if (native && file.has(key)) unused.push_back(key);

@@ -67,12 +67,22 @@ ModelOptions model_options(const PytorchQuestion& question) {
                                                      "--transformers")};
 }
 
-void refuse_prefetch(const JobOptions& job) {
+void refuse_native_options(const JobOptions& job) {
   if (job.prefetch)
     throw Error({.where = "--prefetch",
                  .what = "PyTorch's runtimes have settings of their own for it",
                  .way_out = "set fsdp_backward_prefetch and fsdp_forward_prefetch in accelerate's "
                             "file"});
+  if (job.memory_budget)
+    throw Error({.where = "--memory-budget",
+                 .what = "it chooses the native runtime's checkpointing",
+                 .way_out = "give --checkpointing, or --runtime native"});
+  if (job.offload)
+    throw Error({.where = "--offload",
+                 .what = "PyTorch's runtimes have settings of their own for it",
+                 .way_out =
+                     "set fsdp_offload_params in accelerate's file, or offload_optimizer and "
+                     "offload_param in DeepSpeed's"});
 }
 
 eager::TrainingSetup setup_of(const Model& model, const RuntimeChoice& choice) {
@@ -178,7 +188,7 @@ GpuKind gpu_of(const HardwareProfile& profile) {
 }
 
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
-  refuse_prefetch(asked.job);
+  refuse_native_options(asked.job);
   const PytorchGiven given = with_keys_of_files(
       {.job = asked.job, .pytorch = asked.pytorch, .place = asked.place}, asked.sharding);
   const PytorchQuestion question{.job = given.job,

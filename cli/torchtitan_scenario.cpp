@@ -169,6 +169,9 @@ void refuse_foreign(const PytorchQuestion& q) {
          "a configuration file of another program says how it shards");
   refuse(q.job.wrap.has_value(), "--wrap", "torchtitan shards every block and the rest");
   refuse(q.job.prefetch.has_value(), "--prefetch", "FSDP2 prefetches as it does");
+  refuse(q.job.memory_budget.has_value(), "--memory-budget",
+         "it chooses the native runtime's checkpointing");
+  refuse(q.job.offload.has_value(), "--offload", "torchtitan's own file says it");
   refuse(q.pytorch.loss && *q.pytorch.loss != "outside", "--loss",
          "torchtitan computes the loss after the model");
   refuse(q.pytorch.dropout && *q.pytorch.dropout != "off", "--dropout",

@@ -21,7 +21,7 @@ NativeScenario with_batch(NativeScenario scenario, std::int64_t batch) {
 }
 
 NativeScenario with_checkpointing(NativeScenario scenario) {
-  scenario.strategy.checkpointing = Checkpointing::full;
+  scenario.strategy.checkpointing = full_checkpointing;
   return scenario;
 }
 
@@ -66,7 +66,7 @@ std::vector<FittingChange> what_fits(const NativeScenario& scenario, const Devic
       add_if_it_fits(fmt::format("--batch {}{}", *batch, also), with_batch(changed, *batch));
   };
   add_largest_batch(scenario, "");
-  const bool checkpoints = scenario.strategy.checkpointing == Checkpointing::full;
+  const bool checkpoints = scenario.strategy.checkpointing == full_checkpointing;
   if (!checkpoints) add_if_it_fits("--checkpointing full", with_checkpointing(scenario));
   for (const NativeScenario& other : sharded_more(scenario))
     if (add_if_it_fits(fmt::format("--strategy {}", name_of(other.strategy.sharding)), other))

@@ -173,6 +173,8 @@ class Run {
     note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
     trainer_.emplace(job, *world_, *device_, checkpoint);
     if (leads_ && checkpoint) tell_resumed(*checkpoint);
+    for (const std::string& chosen : trainer_->schedule().assumed)
+      if (leads_ && !options_.quiet) fmt::print(stderr, "{}\n", chosen);
     checkpointer_.emplace(job, *trainer_, *world_, session_.get());
     listeners_ = make_listeners(trainer_->schedule());
     if (auto fault = fault_injector_of(process_variables(), environment.rank, trainer_->executor()))

@@ -50,9 +50,12 @@ Schedule schedule_of(const Job& job, const Model& model, const Communicator& wor
                           .micro_batches = job.accumulate,
                           .optimizer = job.optimizer,
                           .clip = job.clip};
-  return native_schedule(
-      {.model = model, .strategy = strategy, .workload = workload, .pipeline = job.pipeline},
-      world.rank(), device.target());
+  return native_schedule({.model = model,
+                          .strategy = strategy,
+                          .workload = workload,
+                          .pipeline = job.pipeline,
+                          .memory_budget = job.memory_budget},
+                         world.rank(), device.target());
 }
 
 TrainingProgress start_of(const Job& job, const CheckpointReader* checkpoint) {

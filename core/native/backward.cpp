@@ -10,10 +10,11 @@ namespace {
 
 class BackwardBuilder {
  public:
-  BackwardBuilder(OperatorGraph& graph, const Model& model, Dtype gradient_dtype)
+  BackwardBuilder(OperatorGraph& graph, const Model& model, const BatchShape& shape)
       : graph_(graph),
         model_(model),
-        gradient_dtype_(gradient_dtype),
+        gradient_dtype_(shape.dtypes.gradients),
+        adds_in_place_(!shape.delays_weight_gradients),
         needs_gradient_(graph.values.size(), false),
         gradient_(graph.values.size()),
         covered_(graph.values.size()),
@@ -210,9 +211,17 @@ class BackwardBuilder {
                               .rows = forward.rows,
                               .width = forward.width};
     GraphOperand dx;
+    ValueId to_add;
     if (needs(x)) {
       bool fresh = true;
-      const ValueId gradient = gradient_of(op.operands[0], fresh);
+      ValueId gradient = gradient_of(op.operands[0], fresh);
+      if (!fresh && !adds_in_place_) {
+        to_add = gradient;
+        fresh = true;
+        const Value value = graph_.values[gradient.value];
+        gradient = add_value(value.name, ValueRole::gradient, value.bytes, {});
+        set_gradient(x, gradient);
+      }
       kernel.accumulate_input = !fresh;
       dx = fresh ? write(gradient) : update(gradient);
     }
@@ -221,6 +230,9 @@ class BackwardBuilder {
     emit(op, kernel,
          {read(gradient_[y.value]), read(x), read(weight), read(op.operands[4].value),
           read(op.operands[5].value), dx, write(dweight), write(dbias)});
+    if (to_add)
+      emit(op, AddKernel{.dtype = forward.dtype, .elements = forward.rows * forward.width},
+           {read(to_add), update(dx.value)});
   }
 
   void derive(const Operator& op, const AttentionForwardKernel& forward) {
@@ -284,6 +296,7 @@ class BackwardBuilder {
   OperatorGraph& graph_;
   const Model& model_;
   Dtype gradient_dtype_;
+  bool adds_in_place_;
   std::vector<Operator>* into_ = &graph_.backward;
   std::vector<bool> needs_gradient_;         // by forward value
   std::vector<ValueId> gradient_;            // by value: the storage of its gradient so far
@@ -294,8 +307,8 @@ class BackwardBuilder {
 
 }  // namespace
 
-void differentiate(OperatorGraph& graph, const Model& model, Dtype gradient_dtype) {
-  BackwardBuilder(graph, model, gradient_dtype).build();
+void differentiate(OperatorGraph& graph, const Model& model, const BatchShape& shape) {
+  BackwardBuilder(graph, model, shape).build();
 }
 
 }  // namespace shardscope

@@ -9,6 +9,6 @@ namespace shardscope {
 /// and what only they would need is left out. `Kernel::accumulate` is left false: whether a
 /// parameter's gradient is added to depends on the buffer it lands in, which the sharding pass
 /// knows. Gradients of parameters are of `gradient_dtype`, those of activations as these.
-void differentiate(OperatorGraph& graph, const Model& model, Dtype gradient_dtype);
+void differentiate(OperatorGraph& graph, const Model& model, const BatchShape& shape);
 
 }  // namespace shardscope

@@ -1,5 +1,6 @@
 #include "core/native/checkpointing.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shardscope {
@@ -15,43 +16,91 @@ std::vector<std::size_t> last_operator_of_blocks(const OperatorGraph& graph) {
   return last;
 }
 
-}  // namespace
+/// By forward operator: whether a selective block keeps what it writes. In-place work on a kept
+/// output (rotary embedding) must not be done twice.
+std::vector<bool> kept_operators(const OperatorGraph& graph) {
+  std::vector<bool> is_kept;
+  std::vector<bool> is_kept_value(graph.values.size(), false);
+  for (const Operator& op : graph.forward) {
+    const KernelKind kind = op.kernel.kind();
+    const bool updates_kept = std::ranges::any_of(op.operands, [&](const GraphOperand& operand) {
+      return operand.value && operand.access == Access::read_write &&
+             is_kept_value[operand.value.value];
+    });
+    is_kept.push_back(is_linear(kind) || is_attention(kind) || updates_kept);
+    for (const GraphOperand& operand : op.operands)
+      if (is_kept.back() && operand.value && operand.access != Access::read)
+        is_kept_value[operand.value.value] = true;
+  }
+  return is_kept;
+}
 
-void checkpoint_blocks(OperatorGraph& graph) {
-  const auto last = last_operator_of_blocks(graph);
-  std::vector<ValueId> again(graph.values.size());  // by value: its copy in the recomputation
-  std::vector<Operator> backward;
-  int block_done = graph.blocks;
-  for (Operator& op : graph.backward) {
-    const int block = op.place.block;
-    if (block >= 0 && block < block_done) {
-      block_done = block;
-      for (std::size_t i = 0; i < last[static_cast<std::size_t>(block)]; ++i) {
-        if (graph.forward[i].place.block != block) continue;
-        Operator copy = graph.forward[i];
-        copy.phase = Phase::backward;
-        copy.recomputed = true;
-        for (GraphOperand& operand : copy.operands) {
-          if (!operand.value) continue;
-          ValueId& mapped = again[operand.value.value];
-          if (operand.access == Access::write) {
-            const Value value = graph.values[operand.value.value];
-            graph.values.push_back(value);
-            mapped = ValueId::of(graph.values.size() - 1);
-            operand.value = mapped;
-          } else if (mapped) {
-            operand.value = mapped;
-          }
-        }
-        backward.push_back(std::move(copy));
+class Recomputation {
+ public:
+  Recomputation(const Checkpointing& checkpointing, OperatorGraph& graph)
+      : checkpointing_(checkpointing),
+        graph_(graph),
+        last_(last_operator_of_blocks(graph)),
+        is_kept_(kept_operators(graph)),
+        again_(graph.values.size()) {}
+
+  void add() {
+    std::vector<Operator> backward;
+    int block_done = graph_.blocks;
+    for (Operator& op : graph_.backward) {
+      const int block = op.place.block;
+      if (block >= 0 && block < block_done) {
+        block_done = block;
+        run_again(block, backward);
+      }
+      for (GraphOperand& operand : op.operands)
+        if (operand.value && operand.value.value < again_.size() && again_[operand.value.value])
+          operand.value = again_[operand.value.value];
+      backward.push_back(std::move(op));
+    }
+    graph_.backward = std::move(backward);
+  }
+
+ private:
+  void run_again(int block, std::vector<Operator>& into) {
+    const bool whole = checkpointing_.runs_again(block);
+    if (!whole && !checkpointing_.selective) return;
+    for (std::size_t i = 0; i < last_[static_cast<std::size_t>(block)]; ++i) {
+      if (graph_.forward[i].place.block != block || (!whole && is_kept_[i])) continue;
+      into.push_back(copy_of(graph_.forward[i]));
+    }
+  }
+
+  Operator copy_of(const Operator& op) {
+    Operator copy = op;
+    copy.phase = Phase::backward;
+    copy.recomputed = true;
+    for (GraphOperand& operand : copy.operands) {
+      if (!operand.value) continue;
+      ValueId& mapped = again_[operand.value.value];
+      if (operand.access == Access::write) {
+        const Value value = graph_.values[operand.value.value];
+        graph_.values.push_back(value);
+        mapped = ValueId::of(graph_.values.size() - 1);
+        operand.value = mapped;
+      } else if (mapped) {
+        operand.value = mapped;
       }
     }
-    for (GraphOperand& operand : op.operands)
-      if (operand.value && operand.value.value < again.size() && again[operand.value.value])
-        operand.value = again[operand.value.value];
-    backward.push_back(std::move(op));
+    return copy;
   }
-  graph.backward = std::move(backward);
+
+  Checkpointing checkpointing_;
+  OperatorGraph& graph_;
+  std::vector<std::size_t> last_;  ///< by block
+  std::vector<bool> is_kept_;      ///< by forward operator
+  std::vector<ValueId> again_;     ///< by value: its copy in the recomputation
+};
+
+}  // namespace
+
+void checkpoint_blocks(const Checkpointing& checkpointing, OperatorGraph& graph) {
+  if (checkpointing.any()) Recomputation(checkpointing, graph).add();
 }
 
 }  // namespace shardscope

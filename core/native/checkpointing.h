@@ -3,11 +3,14 @@
 #pragma once
 
 #include "core/native/operator_graph.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 
-/// Every block keeps only its input; before its backward its forward operators run again (all but
-/// the one that makes its output, which nothing needs twice) on values of their own.
-void checkpoint_blocks(OperatorGraph& graph);
+/// A block that is run again keeps only its input; before its backward its forward operators run
+/// again (all but the one that makes its output, which nothing needs twice) on values of their own.
+/// Of a selective block products, attention and what is done in place on their outputs are kept;
+/// the rest runs again where the backward needs its output.
+void checkpoint_blocks(const Checkpointing& checkpointing, OperatorGraph& graph);
 
 }  // namespace shardscope

@@ -130,9 +130,9 @@ void CommunicationEmitter::sum_shared_embedding(const StepPlace& place) {
 }
 
 GroupId CommunicationEmitter::group_of_stages(int stage, int other) const {
-  const int ranks = step_.strategy.mesh.pipeline;
-  const int low = std::min(stage % ranks, other % ranks);
-  const int high = std::max(stage % ranks, other % ranks);
+  const std::vector<int>& rank_of = step_.part().rank_of_stage;
+  const auto [low, high] = std::minmax(
+      {rank_of[static_cast<std::size_t>(stage)], rank_of[static_cast<std::size_t>(other)]});
   if (high - low > 1) return step_.groups.ends;
   return low % 2 == 0 ? step_.groups.even_pair : step_.groups.odd_pair;
 }

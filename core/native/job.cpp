@@ -29,6 +29,7 @@ constexpr std::int64_t longest_sequence = 1 << 24;
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr std::int64_t most_threads = 4096;
 constexpr std::size_t longest_pattern = 1000;
+constexpr std::size_t most_groups = 64;
 
 /// One key of the file: the reader, the writer and the help all come from here. "lr.peak" is `peak`
 /// in the object `lr`.
@@ -127,20 +128,63 @@ void read_clip(const JsonValue& value, Job& job) {
     throw value.error("expected a norm above 0, got 0", "write null for no clipping");
 }
 
+void check_pattern(const JsonValue& pattern) {
+  const std::string text = pattern.string();
+  if (text.size() > longest_pattern)
+    throw pattern.error(fmt::format("is longer than {} characters", longest_pattern));
+  try {
+    const std::regex checked(text);
+  } catch (const std::regex_error& error) {
+    throw pattern.error(
+        fmt::format("{} is no regular expression ({})", pattern.dump(), error.what()));
+  }
+}
+
 void read_trainable(const JsonValue& value, Job& job) {
   job.trainable.clear();
   for (const JsonValue& pattern : value.elements()) {
-    const std::string text = pattern.string();
-    if (text.size() > longest_pattern)
-      throw pattern.error(fmt::format("is longer than {} characters", longest_pattern));
-    try {
-      const std::regex checked(text);
-    } catch (const std::regex_error& error) {
-      throw pattern.error(
-          fmt::format("{} is no regular expression ({})", pattern.dump(), error.what()));
-    }
-    job.trainable.push_back(text);
+    check_pattern(pattern);
+    job.trainable.push_back(pattern.string());
   }
+}
+
+ParameterGroup parameter_group(const JsonValue& value) {
+  for (const auto& [name, member] : value.members())
+    if (name != "pattern" && name != "rate" && name != "weight_decay")
+      throw member.error("a parameter group has no such key", "use pattern, rate, weight_decay");
+  check_pattern(value.at("pattern"));
+  ParameterGroup group{.pattern = value.at("pattern").string()};
+  if (value.has("rate")) group.rate = value.at("rate").number(0);
+  if (value.has("weight_decay")) group.weight_decay = value.at("weight_decay").number(0);
+  return group;
+}
+
+void read_groups(const JsonValue& value, Job& job) {
+  job.optimizer.groups.clear();
+  for (const JsonValue& group : value.elements())
+    job.optimizer.groups.push_back(parameter_group(group));
+  if (job.optimizer.groups.size() > most_groups)
+    throw value.error(fmt::format("expected at most {} parameter groups, got {}", most_groups,
+                                  job.optimizer.groups.size()));
+}
+
+Json write_groups(const Job& job) {
+  Json groups = Json::array();
+  for (const ParameterGroup& group : job.optimizer.groups) {
+    Json& written = groups.emplace_back(Json{{"pattern", group.pattern}, {"rate", group.rate}});
+    if (group.weight_decay) written["weight_decay"] = *group.weight_decay;
+  }
+  return groups;
+}
+
+void read_prefetch(const JsonValue& value, Job& job) {
+  const std::string text = value.is_boolean() ? (value.boolean() ? "on" : "off") : value.string();
+  job.strategy.prefetch = parse_prefetching(text, value.where());
+}
+
+Json write_prefetch(const Job& job) {
+  const std::string text = text_of(job.strategy.prefetch);
+  return text == "on" || text == "off" ? Json(text == "on") : Json(text);
 }
 
 void read_pytorch(const JsonValue& value, Job& job) {
@@ -169,7 +213,6 @@ const std::vector<Key>& keys() {
   using V = const JsonValue&;
   const NativeAbilities& native = native_abilities();
   static const std::string strategies = names_of(native.strategies, " | ");
-  static const std::string checkpointings = names_of(native.checkpointings, " | ");
   static const std::string precisions = names_of(native.precisions, " | ");
   static const std::string optimizers = names_of(native.optimizers, " | ");
   static const std::vector<Key> table{
@@ -227,6 +270,10 @@ const std::vector<Key>& keys() {
       {"optimizer.nesterov", "true | false", "sgd",
        [](V v, Job& j) { j.optimizer.nesterov = v.boolean(); },
        [](const Job& j) -> Json { return j.optimizer.nesterov; }},
+      {"optimizer.groups", "array of {\"pattern\", \"rate\", \"weight_decay\"}",
+       "parameters whose name holds a match of `pattern`: `rate` times the learning rate, with "
+       "this decay; the first that matches",
+       read_groups, write_groups},
       {"lr.kind", "constant | linear | hf_cosine | hf_cosine_with_min | nanogpt_cosine",
        "learning-rate schedule",
        [](V v, Job& j) { j.learning_rate.kind = parse_learning_rate_kind(v.string(), v.where()); },
@@ -275,7 +322,9 @@ const std::vector<Key>& keys() {
       {"mesh.shard", "integer >= 1", "ranks that share one copy",
        [](V v, Job& j) { j.strategy.mesh.shard = axis(v); },
        [](const Job& j) -> Json { return j.strategy.mesh.shard; }},
-      {"pipeline.schedule", "GPipe | 1F1B | Interleaved1F1B | LoopedBFS",
+      {"pipeline.schedule",
+       "GPipe | 1F1B | Interleaved1F1B | LoopedBFS | InterleavedZeroBubble | ZBVZeroBubble | "
+       "DualPipeV",
        "order of a pipeline's forwards and backwards; `accumulate` are its micro-batches",
        [](V v, Job& j) { j.pipeline.schedule = parse_pipeline_schedule(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.pipeline.schedule); }},
@@ -284,26 +333,38 @@ const std::vector<Key>& keys() {
        [](V v, Job& j) { parse_stages(v.string(), v.where(), j.pipeline); },
        [](const Job& j) -> Json { return text_of_stages(j.pipeline); }},
       {"pipeline.stages_per_rank", "integer from 1 to 1024",
-       "of the interleaved schedules and LoopedBFS",
+       "of the interleaved schedules and LoopedBFS; 2 of ZBVZeroBubble and DualPipeV",
        [](V v, Job& j) { j.pipeline.stages_per_rank = static_cast<int>(v.integer(1, 1024)); },
        [](const Job& j) -> Json { return j.pipeline.stages_per_rank; }},
-      {"wrap", "transformer | none | size:N",
-       "units: a transformer block each, one, or of N elements",
+      {"wrap", "transformer | none | size:N | blocks:N+N,N+N",
+       "units: a transformer block each, one, of N elements, or of the blocks named",
        [](V v, Job& j) { j.strategy.wrap = parse_wrap(v.string(), v.where()); },
        [](const Job& j) -> Json { return text_of(j.strategy.wrap); }},
-      {"prefetch", "true | false", "gather the next unit while this one computes",
-       [](V v, Job& j) { j.strategy.prefetch = v.boolean(); },
-       [](const Job& j) -> Json { return j.strategy.prefetch; }},
-      {"checkpointing", checkpointings, "full: the backward runs every block again",
+      {"prefetch", "true | false | \"forward=K,backward_pre=K,backward_post=K,limit=N\"",
+       "gather the next units while this one computes; K units ahead, at most N gathered",
+       read_prefetch, write_prefetch},
+      {"offload", "none | optimizer | all",
+       "kept in the host's memory and updated there: optimizer states, or parameters as well",
+       [](V v, Job& j) { j.strategy.offload = parse_offload(v.string(), v.where()); },
+       [](const Job& j) -> Json { return name_of(j.strategy.offload); }},
+      {"checkpointing", "none | full | every:K | first:N | selective | selective+first:N",
+       "blocks that the backward runs again; selective: all but products and attention of them",
        [](V v, Job& j) {
          j.pytorch_checkpointing = v.string();
          if (is_native(j))
            j.strategy.checkpointing = parse_checkpointing(j.pytorch_checkpointing, v.where());
        },
        [](const Job& j) -> Json {
-         return is_native(j) ? Json(name_of(j.strategy.checkpointing))
+         return is_native(j) ? Json(text_of(j.strategy.checkpointing))
                              : Json(j.pytorch_checkpointing);
        }},
+      {"memory_budget", "size with unit, or null",
+       "of the arena: the least recomputation that fits is chosen; null: `checkpointing` says it",
+       [](V v, Job& j) { j.memory_budget = parse_bytes(v.string(), v.where()); },
+       [](const Job& j) -> Json {
+         return j.memory_budget.count == 0 ? Json() : Json(exact_text(j.memory_budget));
+       },
+       false, true},
       {"precision", precisions,
        "bf16_mixed: bfloat16 compute beside float32 master, gradients and states; usual on cuda",
        [](V v, Job& j) {

@@ -85,6 +85,7 @@ struct Job {
   std::vector<std::string> trainable;  ///< regular expressions on parameter names; empty: all
   Strategy strategy;
   PipelineChoice pipeline;  ///< where strategy.mesh has a pipeline
+  Bytes memory_budget;      ///< of the arena, for checkpointing to be chosen by; 0: none
   /// Where strategy.runtime is one of PyTorch's: as --precision and --checkpointing take them.
   std::string pytorch_precision = "fp32", pytorch_checkpointing = "none";
   /// There, too: further options of `simulate` by name and value ("attention", "eager"). Values of

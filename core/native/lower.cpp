@@ -89,10 +89,11 @@ class ForwardBuilder {
 
   void run_stage(const StageSegment& stage) {
     GraphSegment segment{.stage = stage};
-    if (!stage.begins)
+    const ValueId handed = handed_over(stage);
+    if (!stage.begins && !handed)
       segment.received =
           activation(fmt::format("stage {} input", stage.stage), rows() * decoder_.width);
-    ValueId x = stage.begins ? embed() : segment.received;
+    ValueId x = stage.begins ? embed() : handed ? handed : segment.received;
     for (int block = stage.first_block; block < stage.first_block + stage.blocks; ++block) {
       place_ = {block};
       x = run_block(decoder_.blocks[static_cast<std::size_t>(block)], block, x);
@@ -104,6 +105,12 @@ class ForwardBuilder {
     const ValueId last = norm(decoder_.final_norm, x);
     into_ = &graph_.loss;
     run_head(last);
+  }
+
+  /// What the stage before left, where that is on this rank; it is not sent then.
+  ValueId handed_over(const StageSegment& stage) {
+    if (graph_.segments.empty() || graph_.segments.back().stage.stage + 1 != stage.stage) return {};
+    return std::exchange(graph_.segments.back().sent, {});
   }
 
   ValueId embed() {

@@ -13,7 +13,6 @@ namespace shardscope {
 
 struct NativeAbilities {
   std::vector<ShardingStrategy> strategies;
-  std::vector<Checkpointing> checkpointings;
   std::vector<Precision> precisions;
   std::vector<OptimizerKind> optimizers;
 };

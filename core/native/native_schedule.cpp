@@ -10,6 +10,7 @@
 #include "core/native/communication_emitter.h"
 #include "core/native/issue_order.h"
 #include "core/native/kernel_emitter.h"
+#include "core/native/memory_budget.h"
 #include "core/native/native_step.h"
 #include "core/native/optimizer.h"
 #include "core/native/step_plan.h"
@@ -133,8 +134,18 @@ Schedule native_schedule(const Model& model, const Strategy& strategy, const Wor
 }
 
 Schedule native_schedule(const NativeTraining& training, int rank, const Target& target) {
-  const Strategy& strategy = training.strategy;
   check_workload(training.workload);
+  if (training.memory_budget.count > 0) {
+    NativeTraining within = training;
+    within.strategy.checkpointing = checkpointing_within_budget(training, target);
+    within.memory_budget = {};
+    Schedule schedule = native_schedule(within, rank, target);
+    schedule.assumed.push_back("checkpointing " + text_of(within.strategy.checkpointing) +
+                               ", the least that fits the memory budget of " +
+                               exact_text(training.memory_budget));
+    return schedule;
+  }
+  const Strategy& strategy = training.strategy;
   if (rank < 0 || rank >= strategy.mesh.world()) {
     throw Error({.where = "--rank",
                  .what = "rank " + std::to_string(rank) + " is not in a world of " +

@@ -14,20 +14,24 @@ int data_parallel_ranks(const Strategy& strategy) {
   return strategy.mesh.replicate * strategy.mesh.shard;
 }
 
-BatchShape batch_shape(const Strategy& strategy, const Workload& workload, const Target& target) {
+BatchShape batch_shape(const NativeTraining& training, const Target& target) {
+  const Strategy& strategy = training.strategy;
+  const Workload& workload = training.workload;
   const double parts = static_cast<double>(workload.micro_batches) * data_parallel_ranks(strategy);
   return {.batch = workload.batch,
           .length = workload.length,
           .loss_scale = 1.0 / parts,
           .dtypes = dtypes_of(strategy.precision),
           .fusions = target.fusions,
+          .delays_weight_gradients =
+              strategy.mesh.pipeline > 1 && splits_backward(training.pipeline.schedule),
           .logits = target.logits};
 }
 
 OperatorGraph graph_of(const Model& model, const Strategy& strategy, const BatchShape& shape,
                        const std::vector<StageSegment>& stages) {
   OperatorGraph graph = lower(model, shape, stages);
-  if (strategy.checkpointing == Checkpointing::full) checkpoint_blocks(graph);
+  checkpoint_blocks(strategy.checkpointing, graph);
   return graph;
 }
 
@@ -143,7 +147,7 @@ NativeStep native_step(const NativeTraining& training, int rank, const Target& t
   UnitPlan plan = part != nullptr ? pipeline.plans[static_cast<std::size_t>(position)]
                                   : plan_units(model, strategy);
   OperatorGraph graph =
-      graph_of(model, strategy, batch_shape(strategy, training.workload, target),
+      graph_of(model, strategy, batch_shape(training, target),
                part != nullptr ? part->segments : std::vector{whole_model(model)});
   return {.model = training.model,
           .target = target,

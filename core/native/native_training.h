@@ -13,6 +13,8 @@ struct NativeTraining {
   Strategy strategy;  ///< resolved
   Workload workload;
   PipelineChoice pipeline = {};  ///< where the mesh has a pipeline
+  /// Of the arena: the schedule has the least recomputation that fits; 0: as the strategy says.
+  Bytes memory_budget = {};
 };
 
 }  // namespace shardscope

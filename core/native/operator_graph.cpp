@@ -8,7 +8,7 @@ namespace shardscope {
 OperatorGraph lower(const Model& model, const BatchShape& shape,
                     const std::vector<StageSegment>& stages) {
   OperatorGraph graph = lower_native_forward(model, shape, stages);
-  differentiate(graph, model, shape.dtypes.gradients);
+  differentiate(graph, model, shape);
   return graph;
 }
 

@@ -87,6 +87,9 @@ struct BatchShape {
   double loss_scale = 1;
   PrecisionDtypes dtypes;
   Fusions fusions;
+  /// Weight gradients of linear layers are computed later than the gradients of their inputs
+  /// (pipelines that split the backward), so that nothing may be added in place to what they read.
+  bool delays_weight_gradients = false;
   /// Of logits that may exist at once, see logits_chunks.h.
   Bytes logits = most_logits;
   std::int64_t rows() const { return batch * length; }

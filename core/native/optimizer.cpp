@@ -1,6 +1,10 @@
 #include "core/native/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,10 +12,30 @@
 namespace shardscope {
 namespace {
 
+/// Sorts before all groups.
+constexpr int no_group = -1;
+
+/// By parameter, its group or no_group.
+std::vector<int> groups_of_parameters(const Model& model, const Optimizer& optimizer) {
+  std::vector<std::regex> patterns;
+  for (const ParameterGroup& group : optimizer.groups) patterns.emplace_back(group.pattern);
+  std::vector<int> group_of(model.parameters.size(), no_group);
+  for (std::size_t p = 0; p < group_of.size(); ++p) {
+    const auto found = std::ranges::find_if(patterns, [&](const std::regex& pattern) {
+      return std::regex_search(model.parameters[p].name, pattern);
+    });
+    if (found != patterns.end()) group_of[p] = static_cast<int>(found - patterns.begin());
+  }
+  return group_of;
+}
+
 class OptimizerPass {
  public:
   OptimizerPass(const NativeStep& step, const NativeStorage& storage, ScheduleBuilder& builder)
-      : step_(step), storage_(storage), builder_(builder) {}
+      : step_(step),
+        storage_(storage),
+        builder_(builder),
+        group_of_(groups_of_parameters(step.model, step.workload.optimizer)) {}
 
   void add() {
     const std::vector<UnitId> order = units_in_reduction_order();
@@ -191,7 +215,7 @@ class OptimizerPass {
     return own_part(parameters, unit, step_.shard.index, step_.dtypes.compute, access);
   }
 
-  Kernel update_kernel(std::int64_t elements) const {
+  Kernel update_kernel(std::int64_t elements, const ParameterGroup& group) const {
     const Optimizer& optimizer = step_.workload.optimizer;
     if (optimizer.kind == OptimizerKind::adamw)
       return AdamWKernel{.dtype = step_.dtypes.updated,
@@ -202,7 +226,8 @@ class OptimizerPass {
                          .epsilon = optimizer.epsilon,
                          .beta1 = optimizer.beta1,
                          .beta2 = optimizer.beta2,
-                         .weight_decay = optimizer.weight_decay};
+                         .weight_decay = group.weight_decay.value_or(optimizer.weight_decay),
+                         .rate = group.rate};
     return SgdKernel{.dtype = step_.dtypes.updated,
                      .gradient_dtype = step_.dtypes.gradients,
                      .nesterov = optimizer.nesterov,
@@ -210,16 +235,45 @@ class OptimizerPass {
                      .has_copy = step_.dtypes.has_master(),
                      .elements = elements,
                      .momentum = optimizer.momentum,
-                     .weight_decay = optimizer.weight_decay};
+                     .weight_decay = group.weight_decay.value_or(optimizer.weight_decay),
+                     .rate = group.rate};
   }
 
   void update(UnitId id) {
+    const Part part = optimizer_part(unit_at(id));
+    const auto slices = slices_in(step_.model, unit_at(id), part.first, part.elements, 0);
+    const auto groups = by_group(slices);
+    if (groups.empty()) update(id, {}, {}, "");
+    for (const auto& [group, own] : groups) {
+      if (group == no_group)
+        update(id, {}, own, "");
+      else
+        update(id, group_at(group), own, fmt::format(" (group {})", group));
+    }
+    if (step_.sharding.optimizer_states && !step_.sharding.parameters) gather_updated(id);
+  }
+
+  const ParameterGroup& group_at(int group) const {
+    return step_.workload.optimizer.groups[static_cast<std::size_t>(group)];
+  }
+
+  /// The slices of each parameter group, those of none first.
+  std::map<int, std::vector<Slice>> by_group(const std::vector<Slice>& slices) const {
+    std::map<int, std::vector<Slice>> groups;
+    for (Slice slice : slices) {
+      const int group = group_of_[slice.parameter.value];
+      if (group != no_group && group_at(group).weight_decay) slice.decay = true;
+      groups[group].push_back(slice);
+    }
+    return groups;
+  }
+
+  void update(UnitId id, const ParameterGroup& group, const std::vector<Slice>& slices,
+              const std::string& suffix) {
     const Unit& unit = unit_at(id);
     const UnitState& state = storage_.units[id.value];
-    const Part part = optimizer_part(unit);
-    const auto slices = slices_in(step_.model, unit, part.first, part.elements, 0);
     const bool has_master = step_.dtypes.has_master();
-    const Kernel kernel = update_kernel(elements_of(slices));
+    const Kernel kernel = update_kernel(elements_of(slices), group);
     std::vector<Operand> operands{builder_.whole(storage_.clip, Access::read),
                                   gradient_operand(id, Access::read),
                                   has_master ? builder_.whole(state.master, Access::read_write)
@@ -231,12 +285,11 @@ class OptimizerPass {
     if (kernel.kind() == KernelKind::adamw) add_state(state.second_state);
     operands.push_back(has_master ? parameter_operand(id, Access::write) : Operand{});
     operands.emplace_back();
-    const ScheduleBuilder::Label label{.name = named(name_of(kernel.kind()), unit),
+    const ScheduleBuilder::Label label{.name = named(name_of(kernel.kind()), unit) + suffix,
                                        .kind = OperationKind::optimizer,
                                        .phase = Phase::optimizer,
                                        .unit = id};
     builder_.add_kernel(label, kernel, operands, slices);
-    if (step_.sharding.optimizer_states && !step_.sharding.parameters) gather_updated(id);
   }
 
   /// ZeRO-1 and ZeRO-2 keep whole parameters: each rank's updated part goes to all.
@@ -257,6 +310,7 @@ class OptimizerPass {
   const NativeStep& step_;
   const NativeStorage& storage_;
   ScheduleBuilder& builder_;
+  std::vector<int> group_of_;  ///< by parameter
 };
 
 }  // namespace

@@ -204,17 +204,12 @@ std::vector<int> blocks_of_stages(const Model& model, const PipelineChoice& choi
 
 PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& choice,
                              int micro_batches) {
-  if (splits_backward(choice.schedule)) {
-    throw Error({.where = "--pipeline-schedule",
-                 .what = fmt::format("the native runtime cannot run {}, which splits the backward",
-                                     name_of(choice.schedule)),
-                 .way_out = "use GPipe, 1F1B, Interleaved1F1B or LoopedBFS"});
-  }
   if (has_single_stage(choice.schedule) && choice.stages_per_rank != 1) {
     throw Error({.where = "--pipeline-schedule",
                  .what = fmt::format("{} has one stage a rank, not {}", name_of(choice.schedule),
                                      choice.stages_per_rank),
-                 .way_out = "use Interleaved1F1B or LoopedBFS, or one stage a rank"});
+                 .way_out = "use Interleaved1F1B, LoopedBFS or InterleavedZeroBubble, or one "
+                            "stage a rank"});
   }
   if (choice.stages_per_rank < 1 || choice.stages_per_rank > 1024) {
     throw Error({.where = "--stages-per-rank",
@@ -249,7 +244,9 @@ PipelineSetup pipeline_setup(const Strategy& strategy, const PipelineChoice& cho
         {.where = "--pipeline-schedule",
          .what = fmt::format("PyTorch refuses {} so: {}", name_of(choice.schedule),
                              refusal.parts().what),
-         .way_out = "change --accumulate (the micro-batches), the stages or the schedule"});
+         .way_out = is_v_shaped(choice.schedule) && choice.stages_per_rank != 2
+                        ? "give --stages-per-rank 2"
+                        : "change --accumulate (the micro-batches), the stages or the schedule"});
   }
   return setup;
 }
@@ -262,6 +259,7 @@ PipelinePart pipeline_part(const Model& model, const Strategy& strategy,
       .cut(blocks_of_stages(model, choice, part.setup.stages(), stages_option), rank_of_stage);
   const Decoder& decoder = *model.decoder;
   const bool tied = decoder.head.weight == decoder.token_embedding;
+  part.rank_of_stage = rank_of_stage;
   const bool apart = rank_of_stage.front() != rank_of_stage.back();
   const bool at_end = rank == rank_of_stage.front() || rank == rank_of_stage.back();
   part.shares_embedding = tied && apart && at_end;

@@ -36,6 +36,7 @@ struct PipelinePart {
   Model model;                         ///< all parameters, and the blocks of this rank's stages
   std::vector<bool> has_parameter;     ///< by parameter
   std::vector<StageSegment> segments;  ///< in order of stages
+  std::vector<int> rank_of_stage;
   bool shares_embedding = false;       ///< its tied embedding is on another rank, too
   bool keeps_embedding_twice = false;  ///< it is the second of the two, which the norm leaves out
 };

@@ -14,6 +14,12 @@ Mesh implied_mesh(ShardingStrategy sharding, int world) {
   return sharding == ShardingStrategy::no_shard ? Mesh{.replicate = world} : Mesh{.shard = world};
 }
 
+/// What a hybrid does inside its groups.
+std::string_view unreplicated(ShardingStrategy hybrid) {
+  return name_of(hybrid == ShardingStrategy::hybrid_shard ? ShardingStrategy::full_shard
+                                                          : ShardingStrategy::shard_grad_op);
+}
+
 void check_mesh(const Strategy& strategy, int world, std::string_view where) {
   const auto fail = [&](std::string what, std::string way_out) {
     throw Error(
@@ -30,13 +36,14 @@ void check_mesh(const Strategy& strategy, int world, std::string_view where) {
   if (strategy.sharding == ShardingStrategy::no_shard && mesh.shard != 1)
     fail("no_shard has nothing to shard over " + std::to_string(mesh.shard) + " ranks",
          "give replicate=" + std::to_string(world));
-  const bool hybrid = strategy.sharding == ShardingStrategy::hybrid_shard;
+  const bool hybrid = is_hybrid(strategy.sharding);
   if (hybrid && (mesh.shard < 2 || mesh.replicate < 2))
-    fail("hybrid_shard needs at least 2 replicas of at least 2 shards, got " + text_of(mesh),
-         "give for example --mesh replicate=2,shard=2 on 4 ranks, or use full_shard");
+    fail(name + " needs at least 2 replicas of at least 2 shards, got " + text_of(mesh),
+         "give for example --mesh replicate=2,shard=2 on 4 ranks, or use " +
+             std::string(unreplicated(strategy.sharding)));
   if (!hybrid && strategy.sharding != ShardingStrategy::no_shard && mesh.replicate != 1)
     fail(name + " shards over all ranks, got " + text_of(mesh),
-         "use hybrid_shard, or drop the replicate axis");
+         "use hybrid_shard or hybrid_shard_zero2, or drop the replicate axis");
 }
 
 }  // namespace
@@ -59,6 +66,11 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
                  .what = "the native runtime cannot run " + std::string(name_of(strategy.sharding)),
                  .way_out = "use one of " + names_of(runnable)});
   }
+  if (strategy.offload != Offload::none) {
+    throw Error({.where = std::string(where),
+                 .what = "the native runtime cannot offload yet",
+                 .way_out = "leave --offload out"});
+  }
   if (strategy.mesh == Mesh{}) strategy.mesh = implied_mesh(strategy.sharding, world);
   check_mesh(strategy, world, where);
   const bool keeps_whole_gradients = strategy.sharding == ShardingStrategy::no_shard ||
@@ -68,8 +80,7 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
         {.where = std::string(where),
          .what = std::string(name_of(strategy.sharding)) +
                  " keeps whole gradients and reduces them once a step",
-         .way_out =
-             "drop reduce_every_micro_batch, or use shard_grad_op, full_shard or hybrid_shard"});
+         .way_out = "drop reduce_every_micro_batch, or use shard_grad_op, full_shard or a hybrid"});
   }
   return strategy;
 }

@@ -111,6 +111,72 @@ class Reductions {
   std::vector<StepAction> result_;
 };
 
+class Gathers {
+ public:
+  using Kept = bool (*)(const std::vector<Visit>&, std::size_t);
+  Gathers(const std::vector<Visit>& visits, const Prefetching& prefetching, Kept kept)
+      : visits_(visits),
+        prefetching_(prefetching),
+        kept_(kept),
+        is_gathered_(unit_count(visits), false) {}
+
+  std::vector<StepAction> add_to(const std::vector<StepAction>& actions) {
+    std::uint32_t next_visit = 0;
+    for (const StepAction& action : actions) {
+      if (action.visit == next_visit) begin_visit(next_visit++);
+      result_.push_back(action);
+      const bool ends = action.kind == Kind::compute &&
+                        action.operators.end == visits_[action.visit].operators.size();
+      if (ends) end_visit(action.visit);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool is_post(std::uint32_t visit) const {
+    return visits_[visit].phase == Phase::backward && prefetching_.backward_post;
+  }
+
+  void begin_visit(std::uint32_t visit) {
+    gather(visit);
+    if (!is_post(visit)) prefetch_behind(visit);
+  }
+
+  void end_visit(std::uint32_t visit) {
+    if (!kept_(visits_, visit)) {
+      const UnitId unit = visits_[visit].unit;
+      is_gathered_[unit.value] = false;
+      if (unit != root) --gathered_;
+      result_.push_back(action_of(Kind::release, visits_, visit));
+    }
+    if (is_post(visit)) prefetch_behind(visit);
+  }
+
+  void prefetch_behind(std::uint32_t visit) {
+    const bool forward = visits_[visit].phase == Phase::forward;
+    const auto ahead =
+        static_cast<std::uint32_t>(forward ? prefetching_.forward : prefetching_.backward);
+    for (std::uint32_t i = visit + 1; i <= visit + ahead && i < visits_.size(); ++i)
+      if (prefetching_.limit == 0 || gathered_ < prefetching_.limit) gather(i);
+  }
+
+  void gather(std::uint32_t visit) {
+    const UnitId unit = visits_[visit].unit;
+    if (is_gathered_[unit.value]) return;
+    is_gathered_[unit.value] = true;
+    if (unit != root) ++gathered_;
+    result_.push_back(action_of(Kind::gather, visits_, visit));
+  }
+
+  static constexpr UnitId root = UnitId::of(0);
+  const std::vector<Visit>& visits_;
+  Prefetching prefetching_;
+  Kept kept_;
+  std::vector<bool> is_gathered_;  ///< by unit
+  int gathered_ = 0;               ///< units, the root aside
+  std::vector<StepAction> result_;
+};
+
 }  // namespace
 
 std::vector<StepAction> compute_actions(const std::vector<Visit>& visits,
@@ -143,29 +209,10 @@ std::vector<StepAction> with_reductions(const std::vector<StepAction>& actions,
 }
 
 std::vector<StepAction> with_gathers(const std::vector<StepAction>& actions,
-                                     const std::vector<Visit>& visits, bool prefetch,
+                                     const std::vector<Visit>& visits,
+                                     const Prefetching& prefetching,
                                      bool (*kept)(const std::vector<Visit>&, std::size_t)) {
-  std::vector<bool> gathered(unit_count(visits), false);
-  std::vector<StepAction> result;
-  const auto gather = [&](std::uint32_t visit) {
-    if (visit >= visits.size() || gathered[visits[visit].unit.value]) return;
-    gathered[visits[visit].unit.value] = true;
-    result.push_back(action_of(Kind::gather, visits, visit));
-  };
-  std::uint32_t next_visit = 0;
-  for (const StepAction& action : actions) {
-    if (action.visit == next_visit) {
-      gather(next_visit++);
-      if (prefetch) gather(next_visit);
-    }
-    result.push_back(action);
-    const bool ends = action.kind == Kind::compute &&
-                      action.operators.end == visits[action.visit].operators.size();
-    if (!ends || kept(visits, action.visit)) continue;
-    gathered[action.unit.value] = false;
-    result.push_back(action_of(Kind::release, visits, action.visit));
-  }
-  return result;
+  return Gathers(visits, prefetching, kept).add_to(actions);
 }
 
 }  // namespace shardscope

@@ -7,6 +7,7 @@
 
 #include "core/native/operator_graph.h"
 #include "core/native/visits.h"
+#include "core/schedule/strategy.h"
 
 namespace shardscope {
 
@@ -49,11 +50,12 @@ std::vector<StepAction> with_reductions(const std::vector<StepAction>& actions,
                                         const std::vector<Visit>& visits,
                                         const OperatorGraph& graph, const ReductionRules& rules);
 
-/// Parameters that are sharded are gathered before a visit of their unit, with `prefetch` before
-/// the visit ahead of it, and released behind it unless the unit is visited next.
+/// Parameters that are sharded are gathered before a visit of their unit, or so many visits ahead
+/// of it as `prefetching` says, and released behind it unless the unit is visited next.
 /// `kept` tells whether it stays gathered longer (core/native/visits.h).
 std::vector<StepAction> with_gathers(const std::vector<StepAction>& actions,
-                                     const std::vector<Visit>& visits, bool prefetch,
+                                     const std::vector<Visit>& visits,
+                                     const Prefetching& prefetching,
                                      bool (*kept)(const std::vector<Visit>&,
                                                   std::size_t) = kept_after);
 

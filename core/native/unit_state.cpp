@@ -19,7 +19,7 @@ Sharding sharding_of(const Strategy& strategy) {
       return {.parameters = many, .gradients = many, .optimizer_states = many};
     case ShardingStrategy::hybrid_shard:
     case ShardingStrategy::hybrid_shard_zero2:
-      return {.parameters = many,
+      return {.parameters = many && strategy.sharding == ShardingStrategy::hybrid_shard,
               .gradients = many,
               .optimizer_states = many,
               .replicas = strategy.mesh.replicate > 1};

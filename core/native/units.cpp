@@ -41,21 +41,50 @@ std::vector<std::int64_t> elements_of_blocks(const Model& model, const std::vect
   return elements;
 }
 
-/// Neighbouring blocks that form one unit each, as (first, last) pairs.
-std::vector<std::pair<int, int>> block_ranges(const Wrap& wrap,
+void check_blocks(const Wrap& wrap, std::size_t count) {
+  for (const std::vector<int>& unit : wrap.blocks)
+    if (static_cast<std::size_t>(unit.back()) >= count)
+      throw Error({.where = "wrap " + text_of(wrap),
+                   .what = "the model has no block " + std::to_string(unit.back()),
+                   .way_out = "give blocks from 0 to " + std::to_string(count - 1)});
+}
+
+/// The blocks of each unit besides the root, units by their first block.
+std::vector<std::vector<int>> blocks_of_units(const Wrap& wrap,
                                               const std::vector<std::int64_t>& elements) {
-  std::vector<std::pair<int, int>> ranges;
-  if (wrap.policy == WrapPolicy::none) return ranges;
+  if (wrap.policy == WrapPolicy::by_hand) {
+    check_blocks(wrap, elements.size());
+    std::vector<std::vector<int>> units = wrap.blocks;
+    std::ranges::sort(units);
+    return units;
+  }
+  std::vector<std::vector<int>> units;
+  if (wrap.policy == WrapPolicy::none) return units;
   const std::int64_t enough = wrap.policy == WrapPolicy::size ? wrap.min_elements : 0;
   std::int64_t sum = 0;
   bool open = false;
   for (int b = 0; b < static_cast<int>(elements.size()); ++b) {
-    if (!open) ranges.emplace_back(b, b), sum = 0;
-    ranges.back().second = b;
+    if (!open) units.emplace_back(), sum = 0;
+    units.back().push_back(b);
     sum += elements[static_cast<std::size_t>(b)];
     open = sum < enough;
   }
-  return ranges;
+  return units;
+}
+
+/// "transformer.h.0", "transformer.h.0..transformer.h.2" of neighbours, else
+/// "transformer.h.0+transformer.h.3".
+std::string name_of_blocks(const Model& model, const std::vector<int>& blocks) {
+  const auto module = [&](int block) {
+    return model.decoder->blocks[static_cast<std::size_t>(block)].module;
+  };
+  const int first = blocks.front(), last = blocks.back();
+  if (first == last) return module(first);
+  if (static_cast<std::size_t>(last - first) + 1 == blocks.size())
+    return module(first) + ".." + module(last);
+  std::string name;
+  for (const int block : blocks) name += (name.empty() ? "" : "+") + module(block);
+  return name;
 }
 
 /// Where the unit has trained parameters and frozen ones, these become a unit of their own.
@@ -104,19 +133,17 @@ UnitPlan plan_units(const Model& model, const Strategy& strategy,
   }
   const auto& blocks = model.decoder->blocks;
   const std::vector<int> block_of = blocks_of_parameters(model);
-  const auto ranges = block_ranges(strategy.wrap, elements_of_blocks(model, block_of));
+  const auto units = blocks_of_units(strategy.wrap, elements_of_blocks(model, block_of));
 
   UnitPlan plan;
   plan.unit_of_block.assign(blocks.size(), UnitId::of(0));
   plan.units.push_back({.class_name = class_of(model, "")});
-  for (const auto& [first, last] : ranges) {
-    const std::string& name = blocks[static_cast<std::size_t>(first)].module;
-    const bool one = first == last;
+  for (const std::vector<int>& unit : units) {
     plan.units.push_back(
-        {.name = one ? name : name + ".." + blocks[static_cast<std::size_t>(last)].module,
-         .class_name = class_of(model, name)});
-    for (int b = first; b <= last; ++b)
-      plan.unit_of_block[static_cast<std::size_t>(b)] = UnitId::of(plan.units.size() - 1);
+        {.name = name_of_blocks(model, unit),
+         .class_name = class_of(model, blocks[static_cast<std::size_t>(unit.front())].module)});
+    for (const int block : unit)
+      plan.unit_of_block[static_cast<std::size_t>(block)] = UnitId::of(plan.units.size() - 1);
   }
   for (std::size_t p = 0; p < model.parameters.size(); ++p) {
     if (!has_parameter.empty() && !has_parameter[p]) continue;

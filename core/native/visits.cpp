@@ -17,6 +17,20 @@ UnitId unit_of(const Place& place, const OperatorGraph& graph, const UnitPlan& p
 /// Operators of one stage, forward and backward.
 struct StageOperators {
   std::vector<const Operator*> forward, backward;
+  /// The parts of `backward` where it is split.
+  std::vector<const Operator*> backward_input, backward_weight;
+  const std::vector<const Operator*>& of(ActionKind kind) const {
+    switch (kind) {
+      case ActionKind::forward:
+        return forward;
+      case ActionKind::backward_input:
+        return backward_input;
+      case ActionKind::backward_weight:
+        return backward_weight;
+      default:
+        return backward;
+    }
+  }
 };
 
 bool is_in(const Place& place, const StageSegment& stage, const OperatorGraph& graph) {
@@ -34,6 +48,12 @@ StageOperators operators_of(const OperatorGraph& graph, const StageSegment& stag
   add(graph.forward, operators.forward);
   add(graph.loss, operators.backward);
   add(graph.backward, operators.backward);
+  const auto is_of_weight = [&](const Operator* op) {
+    return op->kernel.kind() == KernelKind::linear_backward_weight && op->place.block >= 0 &&
+           op->place.block < graph.blocks;
+  };
+  for (const Operator* op : operators.backward)
+    (is_of_weight(op) ? operators.backward_weight : operators.backward_input).push_back(op);
   return operators;
 }
 
@@ -44,9 +64,8 @@ class VisitMaker {
       stages_.push_back(operators_of(graph, segment.stage));
   }
 
-  void add(std::size_t segment, bool backward, int micro_batch) {
-    const StageOperators& stage = stages_[segment];
-    for (const Operator* op : backward ? stage.backward : stage.forward) {
+  void add(std::size_t segment, ActionKind kind, int micro_batch) {
+    for (const Operator* op : stages_[segment].of(kind)) {
       const UnitId unit = unit_of(op->place, graph_, plan_);
       const bool same = !visits_.empty() && visits_.back().unit == unit &&
                         visits_.back().micro_batch == micro_batch &&
@@ -82,7 +101,8 @@ bool is_needed(ActionKind transfer, const GraphSegment& segment) {
 std::vector<Visit> visits_of(const OperatorGraph& graph, const UnitPlan& plan, int micro_batches) {
   VisitMaker maker(graph, plan);
   for (int m = 0; m < micro_batches; ++m)
-    for (const bool backward : {false, true}) maker.add(0, backward, m);
+    for (const ActionKind kind : {ActionKind::forward, ActionKind::full_backward})
+      maker.add(0, kind, m);
   return std::move(maker).visits();
 }
 
@@ -93,8 +113,7 @@ VisitPlan pipelined_visits(const OperatorGraph& graph, const UnitPlan& plan,
   for (const ActionSlot& slot : order) {
     for (const Action& action : slot.actions()) {
       const std::size_t segment = segment_of(graph, action.stage);
-      if (is_compute(action.kind))
-        maker.add(segment, action.kind != ActionKind::forward, action.micro_batch);
+      if (is_compute(action.kind)) maker.add(segment, action.kind, action.micro_batch);
       const bool moves = is_send(action.kind) || is_receive(action.kind);
       if (moves && is_needed(action.kind, graph.segments[segment]))
         transfers.push_back({maker.count(), action.kind, segment, action.micro_batch});

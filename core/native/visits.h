@@ -36,7 +36,8 @@ struct VisitPlan {
 /// with the backward.
 std::vector<Visit> visits_of(const OperatorGraph& graph, const UnitPlan& plan, int micro_batches);
 
-/// The same in the order of a pipeline's rank. Gradients that nobody needs are not sent.
+/// The same in the order of a pipeline's rank. Gradients that nobody needs are not sent. Where the
+/// backward is split, the weight gradients of the blocks' linear layers are its second part.
 VisitPlan pipelined_visits(const OperatorGraph& graph, const UnitPlan& plan,
                            const ActionOrder& order);
 

@@ -257,6 +257,7 @@ struct AdamWKernel {
   double epsilon = 0;
   double beta1 = 0, beta2 = 0;
   double weight_decay = 0;
+  double rate = 1;  ///< times the step's learning rate
   bool operator==(const AdamWKernel&) const = default;
 };
 
@@ -272,6 +273,7 @@ struct SgdKernel {
   std::int64_t elements = 0;  ///< sum over slices
   double momentum = 0;
   double weight_decay = 0;
+  double rate = 1;  ///< times the step's learning rate
   bool operator==(const SgdKernel&) const = default;
 };
 

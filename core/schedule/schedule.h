@@ -159,6 +159,7 @@ struct Buffer {
   std::uint32_t name = 0;  ///< index into Schedule::names
   MemoryCategory category = MemoryCategory::activations;
   std::uint8_t lane = 0;  ///< of the host program: on which it is allocated
+  bool on_host = false;   ///< in the host's memory, not in the device's
   Bytes bytes;
   /// Blocks of equal size that it is made of, where the host program repeats its allocation.
   std::uint32_t copies = 1;

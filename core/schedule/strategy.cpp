@@ -4,7 +4,9 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -24,11 +26,10 @@ constexpr std::array<std::pair<ShardingStrategy, std::string_view>, 6> shardings
      {ShardingStrategy::full_shard, "full_shard"},
      {ShardingStrategy::hybrid_shard, "hybrid_shard"},
      {ShardingStrategy::hybrid_shard_zero2, "hybrid_shard_zero2"}}};
+constexpr std::array<std::pair<Offload, std::string_view>, 3> offloads{
+    {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::all, "all"}}};
 constexpr std::array<std::pair<OptimizerKind, std::string_view>, 2> optimizers{
     {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::sgd, "sgd"}}};
-
-constexpr std::array<std::pair<Checkpointing, std::string_view>, 2> checkpointings{
-    {{Checkpointing::none, "none"}, {Checkpointing::full, "full"}}};
 
 template <class Table, class Value>
 std::string_view name_in(const Table& table, Value value) {
@@ -68,6 +69,50 @@ std::optional<std::int64_t> positive_size(std::string_view text) {
   return value;
 }
 
+/// Of blocks or units.
+std::optional<int> small_count(std::string_view text) {
+  const auto count = positive_integer(text);
+  if (!count || *count > 1000) return std::nullopt;
+  return static_cast<int>(*count);
+}
+
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+bool is_backward(std::string_view prefetch) {
+  return prefetch == "backward_pre" || prefetch == "backward_post";
+}
+
+/// "0+3,1+2"
+Wrap wrap_by_hand(std::string_view text, std::string_view where) {
+  const auto fail = [&](std::string what) {
+    return Error({.where = std::string(where),
+                  .what = std::move(what),
+                  .way_out = "give the blocks of each unit, as in blocks:0+3,1+2,4+5"});
+  };
+  Wrap wrap{.policy = WrapPolicy::by_hand};
+  std::set<int> seen;
+  for (const std::string_view unit : parts_of(text, ',')) {
+    std::vector<int>& blocks = wrap.blocks.emplace_back();
+    for (const std::string_view part : parts_of(unit, '+')) {
+      const auto block = part == "0" ? std::optional(0) : small_count(part);
+      if (!block)
+        throw fail("a block is a number from 0 to 1000, got \"" + std::string(part) + "\"");
+      if (!seen.insert(*block).second) throw fail("block " + std::string(part) + " stands twice");
+      blocks.push_back(*block);
+    }
+    std::ranges::sort(blocks);
+  }
+  return wrap;
+}
+
 int* axis_of(Mesh& mesh, std::string_view name) {
   if (name == "pipeline") return &mesh.pipeline;
   if (name == "replicate") return &mesh.replicate;
@@ -79,10 +124,8 @@ int* axis_of(Mesh& mesh, std::string_view name) {
 
 std::string_view name_of(Runtime runtime) { return name_in(runtimes, runtime); }
 std::string_view name_of(ShardingStrategy strategy) { return name_in(shardings, strategy); }
+std::string_view name_of(Offload offload) { return name_in(offloads, offload); }
 std::string_view name_of(OptimizerKind kind) { return name_in(optimizers, kind); }
-std::string_view name_of(Checkpointing checkpointing) {
-  return name_in(checkpointings, checkpointing);
-}
 
 bool is_hybrid(ShardingStrategy strategy) {
   return strategy == ShardingStrategy::hybrid_shard ||
@@ -99,8 +142,68 @@ OptimizerKind parse_optimizer(std::string_view text, std::string_view where) {
   return parse_in(optimizers, text, where);
 }
 
+Offload parse_offload(std::string_view text, std::string_view where) {
+  return parse_in(offloads, text, where);
+}
+
 Checkpointing parse_checkpointing(std::string_view text, std::string_view where) {
-  return parse_in(checkpointings, text, where);
+  const auto fail = [&](std::string_view part) {
+    return Error(
+        {.where = std::string(where),
+         .what = "\"" + std::string(part) + "\" is none of none, full, every:K, first:N, selective",
+         .way_out = "give for example every:2 (every second block), or "
+                    "selective+first:4"});
+  };
+  Checkpointing result;
+  if (text == "none") return result;
+  for (const std::string_view part : parts_of(text, '+')) {
+    if (part == "full")
+      result.every = 1;
+    else if (part == "selective")
+      result.selective = true;
+    else if (part.starts_with("every:"))
+      result.every = small_count(part.substr(6)).value_or(0);
+    else if (part.starts_with("first:"))
+      result.first = small_count(part.substr(6)).value_or(0);
+    const bool sized = part.starts_with("every:")   ? result.every > 0
+                       : part.starts_with("first:") ? result.first > 0
+                                                    : part == "full" || part == "selective";
+    if (!sized) throw fail(part);
+  }
+  return result;
+}
+
+Prefetching parse_prefetching(std::string_view text, std::string_view where) {
+  if (text == "on") return {};
+  Prefetching result{.forward = 0, .backward = 0};
+  if (text == "off") return result;
+  const auto fail = [&](std::string what) {
+    return Error({.where = std::string(where),
+                  .what = std::move(what),
+                  .way_out = "give on, off, or for example forward=2,backward_pre=2,limit=3"});
+  };
+  for (const std::string_view part : parts_of(text, ',')) {
+    const auto equals = part.find('=');
+    const std::string_view name = part.substr(0, equals);
+    const bool bare = equals == std::string_view::npos;
+    const auto count = bare ? std::optional(1) : small_count(part.substr(equals + 1));
+    if (!count)
+      throw fail(std::string(name) + " needs a number of units from 1 to 1000, got \"" +
+                 std::string(part) + "\"");
+    int* const units = name == "forward"   ? &result.forward
+                       : name == "limit"   ? &result.limit
+                       : is_backward(name) ? &result.backward
+                                           : nullptr;
+    if (units == nullptr || (bare && name == "limit"))
+      throw fail("\"" + std::string(part) +
+                 "\" is none of on, off, forward=K, backward_pre=K, backward_post=K, limit=N");
+    if (*units != 0)
+      throw fail((is_backward(name) ? "backward_pre or backward_post" : std::string(name)) +
+                 " stands twice");
+    *units = *count;
+    if (name == "backward_post") result.backward_post = true;
+  }
+  return result;
 }
 
 Wrap parse_wrap(std::string_view text, std::string_view where) {
@@ -110,9 +213,11 @@ Wrap parse_wrap(std::string_view text, std::string_view where) {
     if (const auto elements = positive_size(text.substr(5)))
       return {.policy = WrapPolicy::size, .min_elements = *elements};
   }
-  throw Error({.where = std::string(where),
-               .what = "\"" + std::string(text) + "\" is none of transformer, none, size:N",
-               .way_out = "give for example size:1000000 (elements of a unit)"});
+  if (text.starts_with("blocks:")) return wrap_by_hand(text.substr(7), where);
+  throw Error(
+      {.where = std::string(where),
+       .what = "\"" + std::string(text) + "\" is none of transformer, none, size:N, blocks:N+N,N+N",
+       .way_out = "give for example size:1000000 (elements of a unit), or blocks:0+3,1+2"});
 }
 
 std::string text_of(const Wrap& wrap) {
@@ -121,10 +226,43 @@ std::string text_of(const Wrap& wrap) {
       return "transformer";
     case WrapPolicy::size:
       return "size:" + std::to_string(wrap.min_elements);
+    case WrapPolicy::by_hand: {
+      std::string text;
+      for (const std::vector<int>& unit : wrap.blocks) {
+        text += text.empty() ? "blocks:" : ",";
+        for (std::size_t i = 0; i < unit.size(); ++i)
+          text += (i == 0 ? "" : "+") + std::to_string(unit[i]);
+      }
+      return text;
+    }
     case WrapPolicy::none:
       return "none";
   }
   return "?";
+}
+
+std::string text_of(const Prefetching& prefetching) {
+  if (prefetching == Prefetching{}) return "on";
+  std::string text;
+  const auto add = [&](std::string_view name, int units, bool always_sized = false) {
+    if (units == 0) return;
+    text.append(text.empty() ? "" : ",").append(name);
+    if (units != 1 || always_sized) text += "=" + std::to_string(units);
+  };
+  add("forward", prefetching.forward);
+  add(prefetching.backward_post ? "backward_post" : "backward_pre", prefetching.backward);
+  add("limit", prefetching.limit, true);
+  return text.empty() ? "off" : text;
+}
+
+std::string text_of(const Checkpointing& checkpointing) {
+  std::string text;
+  const auto add = [&](std::string part) { text += (text.empty() ? "" : "+") + part; };
+  if (checkpointing.selective) add("selective");
+  if (checkpointing.every == 1) add("full");
+  if (checkpointing.every > 1) add("every:" + std::to_string(checkpointing.every));
+  if (checkpointing.first > 0) add("first:" + std::to_string(checkpointing.first));
+  return text.empty() ? "none" : text;
 }
 
 Mesh parse_mesh(std::string_view text, std::string_view where) {

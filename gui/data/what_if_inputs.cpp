@@ -63,6 +63,22 @@ int blocks_per_unit(const Wrap& wrap, const Model& model, std::vector<std::strin
   return blocks;
 }
 
+Prefetch prefetch_of(const Prefetching& prefetching, std::vector<std::string>& notes) {
+  for (const Prefetch one : {Prefetch::both, Prefetch::pre, Prefetch::post, Prefetch::none})
+    if (planner::native_prefetching(one) == prefetching) return one;
+  notes.push_back(fmt::format("prefetch {} is taken for on", text_of(prefetching)));
+  return Prefetch::both;
+}
+
+eager::CheckpointChoice checkpointing_of(const Checkpointing& checkpointing,
+                                         std::vector<std::string>& notes) {
+  if (checkpointing.first > 0 || (checkpointing.selective && checkpointing.every > 0))
+    notes.push_back(fmt::format("checkpointing {} is taken for full", text_of(checkpointing)));
+  else if (checkpointing.selective)
+    return {.every = 1, .selective = true};
+  return {.every = checkpointing.any() ? std::max(1, checkpointing.every) : 0};
+}
+
 class WhatIfInputsReader {
  public:
   WhatIfInputsReader(const Scenario& scenario, const Summary& summary)
@@ -106,8 +122,8 @@ class WhatIfInputsReader {
       const Strategy resolved_one = resolved(strategy, summary_.world, "strategy");
       choice.mesh = resolved_one.mesh;
       choice.blocks_per_unit = blocks_per_unit(strategy.wrap, inputs_->model, inputs_->notes);
-      choice.prefetch = strategy.prefetch ? Prefetch::both : Prefetch::none;
-      choice.checkpointing.every = strategy.checkpointing == Checkpointing::full ? 1 : 0;
+      choice.prefetch = prefetch_of(strategy.prefetch, inputs_->notes);
+      choice.checkpointing = checkpointing_of(strategy.checkpointing, inputs_->notes);
       choice.reduces_every_micro_batch = strategy.reduce_every_micro_batch;
     } else {
       set_pytorch_start(choice);

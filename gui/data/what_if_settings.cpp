@@ -31,6 +31,7 @@ S nearest_sharding(Runtime runtime, S sharding) {
     case Runtime::fsdp2:
       return keeps_whole ? S::full_shard : sharding;
     case Runtime::native:
+      return sharding;
     case Runtime::deepspeed:
       return sharding == S::hybrid_shard_zero2 ? S::hybrid_shard : sharding;
   }
@@ -41,7 +42,6 @@ S nearest_sharding(Runtime runtime, S sharding) {
 void fit_to_native(Choice& choice) {
   if (choice.precision == TrainingPrecision::fp16_mixed)
     choice.precision = TrainingPrecision::bf16_mixed;
-  if (choice.checkpointing.every > 0) choice.checkpointing = {.every = 1};
 }
 
 class CommandWriter {
@@ -83,8 +83,8 @@ class CommandWriter {
     add("--runtime", "native");
     add_place();
     add("--wrap", text_of(strategy.wrap));
-    add("--prefetch", strategy.prefetch ? "on" : "off");
-    add("--checkpointing", std::string(name_of(strategy.checkpointing)));
+    add("--prefetch", text_of(strategy.prefetch));
+    add("--checkpointing", text_of(strategy.checkpointing));
     add("--precision", std::string(name_of(strategy.precision)));
     if (strategy.reduce_every_micro_batch != place_.run_job.strategy.reduce_every_micro_batch)
       leave(fmt::format("\"reduce_every_micro_batch\": {} in the job",
@@ -107,7 +107,7 @@ class CommandWriter {
         planner::prefetches_of(choice_.runtime, S::full_shard, choice_.blocks_per_unit).front();
     if (choice_.prefetch != usual && !zero)
       leave(fmt::format("prefetch {}: accelerate's file", planner::name_of(choice_.prefetch)));
-    if (choice_.offload != planner::Offload::none)
+    if (choice_.offload != Offload::none)
       leave(fmt::format("offload {}: accelerate's or DeepSpeed's file",
                         planner::name_of(choice_.offload)));
     if (choice_.micro_batches > 1 && !choice_.reduces_every_micro_batch && !zero)
@@ -149,8 +149,7 @@ Choice under(Choice choice, Runtime runtime) {
   const auto prefetches = planner::prefetches_of(runtime, choice.sharding, choice.blocks_per_unit);
   if (!contains(prefetches, choice.prefetch)) choice.prefetch = prefetches.front();
   if (runtime == Runtime::native) fit_to_native(choice);
-  if (runtime == Runtime::native || runtime == Runtime::ddp)
-    choice.offload = planner::Offload::none;
+  if (runtime == Runtime::native || runtime == Runtime::ddp) choice.offload = Offload::none;
   return choice;
 }
 

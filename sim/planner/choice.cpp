@@ -13,7 +13,6 @@ namespace shardscope::planner {
 namespace {
 
 constexpr std::string_view prefetch_names[] = {"none", "post", "pre", "both"};
-constexpr std::string_view offload_names[] = {"none", "optimizer", "all"};
 
 /// Neighbouring blocks in one unit each; the rest is the root's.
 UnitChoice units_of_blocks(const Model& model, int blocks_per_unit) {
@@ -78,6 +77,10 @@ Wrap native_wrap(const Choice& choice, const Model& model) {
   return {.policy = WrapPolicy::size, .min_elements = elements * choice.blocks_per_unit};
 }
 
+Checkpointing native_checkpointing(const eager::CheckpointChoice& choice) {
+  return {.every = choice.selective ? 0 : choice.every, .selective = choice.selective};
+}
+
 Precision native_precision(TrainingPrecision precision) {
   return parse_precision(name_of(precision), "precision");
 }
@@ -96,10 +99,6 @@ Prefetch usual_prefetch(Runtime runtime) {
 std::string_view name_of(Prefetch prefetch) {
   return prefetch_names[static_cast<std::size_t>(prefetch)];
 }
-std::string_view name_of(Offload offload) {
-  return offload_names[static_cast<std::size_t>(offload)];
-}
-
 std::string text_of(const eager::CheckpointChoice& choice) {
   if (choice.every == 0) return "none";
   if (choice.selective) return "selective";
@@ -179,14 +178,20 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   return setup;
 }
 
+Prefetching native_prefetching(Prefetch prefetch) {
+  const bool both = prefetch == Prefetch::both;
+  return {.forward = both ? 1 : 0,
+          .backward = prefetch == Prefetch::none ? 0 : 1,
+          .backward_post = prefetch == Prefetch::post};
+}
+
 Strategy native_strategy(const Choice& choice, const Model& model) {
-  const bool full = choice.checkpointing.every == 1 && !choice.checkpointing.selective;
   const Strategy strategy{.runtime = Runtime::native,
                           .sharding = choice.sharding,
                           .mesh = choice.mesh,
                           .wrap = native_wrap(choice, model),
-                          .prefetch = choice.prefetch != Prefetch::none,
-                          .checkpointing = full ? Checkpointing::full : Checkpointing::none,
+                          .prefetch = native_prefetching(choice.prefetch),
+                          .checkpointing = native_checkpointing(choice.checkpointing),
                           .precision = native_precision(choice.precision),
                           .reduce_every_micro_batch = choice.reduces_every_micro_batch};
   return resolved(strategy, choice.mesh.world(), text_of(choice));

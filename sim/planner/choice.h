@@ -14,14 +14,10 @@
 
 namespace shardscope::planner {
 
-/// What is gathered before it is asked for. native: none or both. fsdp1: backward_prefetch post or
+/// What is gathered before it is asked for. native: all of them. fsdp1: backward_prefetch post or
 /// pre; both: pre with forward_prefetch. fsdp2: pre. deepspeed: pre is overlap_comm with stage 3's
 /// prefetch bucket, none neither of the two. ddp gathers nothing: none.
 enum class Prefetch : std::uint8_t { none, post, pre, both };
-
-/// What lives in the host's memory and is updated there. deepspeed: optimizer states alone, or
-/// (stage 3) parameters as well; fsdp1 and fsdp2: everything.
-enum class Offload : std::uint8_t { none, optimizer, all };
 
 struct Choice {
   Runtime runtime = Runtime::native;
@@ -42,7 +38,6 @@ struct Choice {
 };
 
 std::string_view name_of(Prefetch prefetch);
-std::string_view name_of(Offload offload);
 
 /// "fsdp2 hybrid_shard 4 x 8, batch 2 x 4, checkpointing full, bf16_mixed": what differs from the
 /// runtime's usual setting is said, the rest is not.
@@ -81,6 +76,8 @@ RuntimeRequest runtime_request(const Choice& choice, const Model& model);
 
 /// Of the native runtime. The strategy is resolved for the mesh's ranks. Throws Error where it
 /// cannot run.
+/// The native runtime's.
+Prefetching native_prefetching(Prefetch prefetch);
 Strategy native_strategy(const Choice& choice, const Model& model);
 Workload native_workload(const Choice& choice, const Training& training);
 

@@ -206,7 +206,6 @@ class Enumerator {
   }
 
   std::vector<eager::CheckpointChoice> checkpointings_of(Runtime runtime) const {
-    if (runtime == Runtime::native) return {{}, {.every = 1}};
     if (blocks_ == 0) return {{}};
     std::vector<eager::CheckpointChoice> result{{}, {.every = 1}, {.every = 1, .selective = true}};
     for (int every = 2; every < blocks_; every *= 2) result.push_back({.every = every});

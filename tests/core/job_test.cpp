@@ -68,8 +68,8 @@ TEST_F(JobTest, EveryKeyIsRead) {
   EXPECT_EQ(job.strategy.sharding, ShardingStrategy::hybrid_shard);
   EXPECT_EQ(job.strategy.mesh, (Mesh{.replicate = 2, .shard = 3}));
   EXPECT_EQ(job.strategy.wrap, (Wrap{.policy = WrapPolicy::size, .min_elements = 1000}));
-  EXPECT_FALSE(job.strategy.prefetch);
-  EXPECT_EQ(job.strategy.checkpointing, Checkpointing::full);
+  EXPECT_EQ(job.strategy.prefetch, (Prefetching{.forward = 0, .backward = 0}));
+  EXPECT_EQ(job.strategy.checkpointing, full_checkpointing);
   EXPECT_EQ(job.strategy.precision, Precision::bf16_mixed);
   EXPECT_TRUE(job.strategy.reduce_every_micro_batch);
   EXPECT_EQ(job.ranks, 6);
@@ -87,6 +87,41 @@ TEST_F(JobTest, ItsOwnTextGivesTheSameJob) {
     const std::string text = to_json(job(more));
     EXPECT_EQ(to_json(read(text)), text);
   }
+}
+
+TEST_F(JobTest, PrefetchCheckpointingAndWrapHaveTheirOwnShortWords) {
+  const auto strategy = [&](const char* text) { return job(text).strategy; };
+  EXPECT_EQ(strategy("\"prefetch\": true").prefetch, Prefetching{});
+  EXPECT_EQ(strategy("\"prefetch\": \"backward_post\"").prefetch,
+            (Prefetching{.forward = 0, .backward_post = true}));
+  EXPECT_EQ(strategy("\"prefetch\": \"forward=2,backward_pre=3,limit=4\"").prefetch,
+            (Prefetching{.forward = 2, .backward = 3, .limit = 4}));
+  EXPECT_EQ(strategy("\"checkpointing\": \"every:3\"").checkpointing, (Checkpointing{.every = 3}));
+  EXPECT_EQ(strategy("\"checkpointing\": \"selective+first:2\"").checkpointing,
+            (Checkpointing{.first = 2, .selective = true}));
+  EXPECT_EQ(strategy("\"wrap\": \"blocks:3+0,1+2\"").wrap,
+            (Wrap{.policy = WrapPolicy::by_hand, .blocks = {{0, 3}, {1, 2}}}));
+  for (const char* text :
+       {"\"prefetch\": \"backward_post=2,limit=1\"", "\"checkpointing\": \"selective+first:2\"",
+        "\"wrap\": \"blocks:0+3,1+2\"",
+        "\"optimizer\": {\"groups\": [{\"pattern\": \"ln_\", \"rate\": 0.5, \"weight_decay\": "
+        "0}]}"}) {
+    const std::string written = to_json(job(text));
+    EXPECT_EQ(to_json(read(written)), written);
+  }
+}
+
+TEST_F(JobTest, SaysWhatNoPrefetchCheckpointingOrWrapCanBe) {
+  EXPECT_THAT(complaint("\"prefetch\": \"forwards\""), HasSubstr("job.json:2: prefetch"));
+  EXPECT_THAT(complaint("\"prefetch\": \"forward=0\""), HasSubstr("from 1 to 1000"));
+  EXPECT_THAT(complaint("\"prefetch\": \"backward_pre,backward_post\""), HasSubstr("stands twice"));
+  EXPECT_THAT(complaint("\"checkpointing\": \"every:0\""), HasSubstr("every:K"));
+  EXPECT_THAT(complaint("\"wrap\": \"blocks:0+1,1+2\""), HasSubstr("block 1 stands twice"));
+  EXPECT_THAT(complaint("\"wrap\": \"blocks:\""), HasSubstr("a block is a number"));
+  EXPECT_THAT(complaint("\"optimizer\": {\"groups\": [{\"pattern\": \"(\"}]}"),
+              HasSubstr("no regular expression"));
+  EXPECT_THAT(complaint("\"optimizer\": {\"groups\": [{\"pattern\": \"a\", \"lr\": 1}]}"),
+              HasSubstr("no such key"));
 }
 
 TEST_F(JobTest, ClipNullIsNoClipping) {

@@ -34,7 +34,7 @@ constexpr std::int64_t trained_elements = 584, all_elements = 1952;
 
 Strategy strategy_of(ShardingStrategy sharding, int world, Precision precision = Precision::fp32) {
   Strategy strategy{.sharding = sharding, .precision = precision};
-  if (sharding == hybrid_shard) strategy.mesh = {.replicate = 2, .shard = world / 2};
+  if (is_hybrid(sharding)) strategy.mesh = {.replicate = 2, .shard = world / 2};
   return resolved(strategy, world, "test");
 }
 
@@ -80,6 +80,7 @@ Shared shared_by(const Strategy& strategy) {
     case zero1:
       return {1, 1, shards};
     case shard_grad_op:
+    case hybrid_shard_zero2:
       return {1, shards, shards};
     default:
       return {shards, shards, shards};
@@ -89,7 +90,7 @@ Shared shared_by(const Strategy& strategy) {
 TEST(NativeFrozen, GradientsMasterCopyAndStatesAreOfTrainedParametersOnly) {
   for (const auto& [ranks, trained, frozen] : stored_elements) {
     for (const ShardingStrategy sharding : native_abilities().strategies) {
-      if (sharding == hybrid_shard && ranks != 4) continue;
+      if (is_hybrid(sharding) && ranks != 4) continue;
       for (const ElementBytes& bytes : element_bytes) {
         SCOPED_TRACE(
             fmt::format("{}, {} ranks, {}", name_of(sharding), ranks, name_of(bytes.precision)));

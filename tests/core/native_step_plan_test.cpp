@@ -103,21 +103,46 @@ TEST(NativeStepPlan, EveryMicroBatchIsReducedWhereOnlyShardsAreKept) {
                 "B:a reduce:a await:b begin:root B:root reduce:root await:a await:root");
 }
 
-std::string gathers_of(const StepByHand& step, bool prefetch) {
+std::string gathers_of(const StepByHand& step, const Prefetching& prefetch) {
   return text_of(with_gathers(compute_actions(step.visits()), step.visits(), prefetch),
                  step.visits());
 }
 
+constexpr Prefetching none{.forward = 0, .backward = 0};
+
 // The root stays, and so does b, whose backward follows its forward. a is gathered a second time.
 TEST(NativeStepPlan, UnitsAreGatheredBeforeTheirVisitsAndReleasedBehindThem) {
-  EXPECT_EQ(gathers_of(StepByHand(), false),
+  EXPECT_EQ(gathers_of(StepByHand(), none),
             "gather:root F:root gather:a F:a release:a gather:b F:b B:b release:b "
             "gather:a B:a release:a B:root");
 }
 
 TEST(NativeStepPlan, PrefetchGathersOneVisitAhead) {
-  EXPECT_EQ(gathers_of(StepByHand(), true),
+  EXPECT_EQ(gathers_of(StepByHand(), {}),
             "gather:root gather:a F:root gather:b F:a release:a F:b gather:a B:b release:b "
+            "B:a release:a B:root");
+}
+
+// b's backward follows its forward, where it stays gathered.
+TEST(NativeStepPlan, BackwardPreGathersBeforeTheBackwardAndPostBehindIt) {
+  EXPECT_EQ(gathers_of(StepByHand(), {.forward = 0}),
+            "gather:root F:root gather:a F:a release:a gather:b F:b gather:a B:b release:b "
+            "B:a release:a B:root");
+  EXPECT_EQ(gathers_of(StepByHand(), {.forward = 0, .backward_post = true}),
+            "gather:root F:root gather:a F:a release:a gather:b F:b B:b release:b gather:a "
+            "B:a release:a B:root");
+}
+
+TEST(NativeStepPlan, PrefetchReachesAsManyVisitsAheadAsAskedFor) {
+  EXPECT_EQ(gathers_of(StepByHand(), {.forward = 2, .backward = 2}),
+            "gather:root gather:a gather:b F:root F:a release:a gather:a F:b B:b release:b "
+            "B:a release:a B:root");
+}
+
+// One besides the root: b is not gathered while a is.
+TEST(NativeStepPlan, ALimitHoldsPrefetchesBack) {
+  EXPECT_EQ(gathers_of(StepByHand(), {.forward = 2, .backward = 2, .limit = 1}),
+            "gather:root gather:a F:root F:a release:a gather:b F:b B:b release:b gather:a "
             "B:a release:a B:root");
 }
 
@@ -126,7 +151,7 @@ TEST(NativeStepPlan, AGatherIsIssuedBeforeWhatItsVisitAwaits) {
   const StepByHand step;
   const auto reduced = with_reductions(compute_actions(step.visits()), step.visits(), step.graph(),
                                        {.gradients_sharded = true});
-  EXPECT_EQ(text_of(with_gathers(reduced, step.visits(), false), step.visits()),
+  EXPECT_EQ(text_of(with_gathers(reduced, step.visits(), none), step.visits()),
             "gather:root F:root gather:a F:a release:a gather:b F:b B:b[0,1) begin:b B:b[1,2) "
             "release:b reduce:b gather:a begin:a B:a release:a reduce:a await:b begin:root B:root "
             "reduce:root await:a await:root");

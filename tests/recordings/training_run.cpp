@@ -123,7 +123,7 @@ TrainingResult run_training(Job job, const OwnRun& run) {
     job.pipeline = {.schedule = *run.pipeline, .stages_per_rank = run.stages_per_rank};
   }
   job.strategy.sharding = run.sharding;
-  job.strategy.checkpointing = run.checkpointing ? Checkpointing::full : Checkpointing::none;
+  job.strategy.checkpointing = run.checkpointing ? full_checkpointing : Checkpointing{};
   job.strategy.precision = run.precision;
   job.strategy.reduce_every_micro_batch = run.reduce_every_micro_batch;
   const TemporaryFolder folder;

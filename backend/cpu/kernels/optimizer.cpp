@@ -66,7 +66,7 @@ void step_adamw(const AdamWKernel& kernel, const KernelCall& call, int threads) 
   T* m = operand<T>(call, 3);
   T* v = operand<T>(call, 4);
   Bfloat16* copy = kernel.has_copy ? operand<Bfloat16>(call, 5) : nullptr;
-  const double rate = call.state.learning_rate;
+  const double rate = call.state.learning_rate * kernel.rate;
   const double step = static_cast<double>(call.state.step);
   // The scalars are made in double precision and rounded once, as torch.optim.AdamW's are.
   const float kept = static_cast<float>(1.0 - rate * kernel.weight_decay);
@@ -97,7 +97,7 @@ void step_sgd(const SgdKernel& kernel, const KernelCall& call, int threads) {
   T* p = operand<T>(call, 2);
   T* buffer = operand<T>(call, 3);
   Bfloat16* copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr;
-  const float rate = static_cast<float>(call.state.learning_rate);
+  const float rate = static_cast<float>(call.state.learning_rate * kernel.rate);
   const float decay = static_cast<float>(kernel.weight_decay);
   const float momentum = static_cast<float>(kernel.momentum);
   const bool first_step = call.state.step == 1;

@@ -203,11 +203,12 @@ struct AdamWScalars {
 };
 
 /// Made in double precision and rounded once, as torch.optim.AdamW's are.
-SHARDSCOPE_DEVICE AdamWScalars adamw_scalars(const StepState& state, double beta1, double beta2,
-                                             double weight_decay) {
+SHARDSCOPE_DEVICE AdamWScalars adamw_scalars(const StepState& state, double group_rate,
+                                             double beta1, double beta2, double weight_decay) {
   const auto step = static_cast<double>(state.step);
-  return {.kept = static_cast<float>(1.0 - state.learning_rate * weight_decay),
-          .step_size = static_cast<float>(state.learning_rate / (1.0 - ::pow(beta1, step))),
+  const double rate = state.learning_rate * group_rate;
+  return {.kept = static_cast<float>(1.0 - rate * weight_decay),
+          .step_size = static_cast<float>(rate / (1.0 - ::pow(beta1, step))),
           .root = static_cast<float>(::sqrt(1.0 - ::pow(beta2, step)))};
 }
 
@@ -221,7 +222,7 @@ struct AdamW {
   T* m;
   T* v;
   Bfloat16* copy;  ///< null: none
-  double beta1, beta2, weight_decay;
+  double rate, beta1, beta2, weight_decay;
   float first_weight, second_weight, epsilon;
   bool aligned;
 
@@ -231,7 +232,7 @@ struct AdamW {
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     if (is_left_out(clip)) return;
     auto* scalars = thread.template shared<AdamWScalars>();
-    if (thread.index() == 0) *scalars = adamw_scalars(*state, beta1, beta2, weight_decay);
+    if (thread.index() == 0) *scalars = adamw_scalars(*state, rate, beta1, beta2, weight_decay);
     thread.sync();
     const auto [kept, step_size, root] = *scalars;
     const auto second_kept = static_cast<float>(beta2);
@@ -270,6 +271,7 @@ struct Sgd {
   T* p;
   T* buffer;       ///< null: no momentum
   Bfloat16* copy;  ///< null: none
+  double group_rate;
   float decay, momentum;
   bool nesterov, aligned;
 
@@ -278,7 +280,7 @@ struct Sgd {
   template <class Thread>
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     if (is_left_out(clip)) return;
-    const auto rate = static_cast<float>(state->learning_rate);
+    const auto rate = static_cast<float>(state->learning_rate * group_rate);
     const bool first_step = state->step == 1;
     const float factor = gradient_factor(clip);
     for_warp_pieces(thread, launch, [&](const LaunchedSlice& slice, std::int64_t piece) {
@@ -341,6 +343,7 @@ AdamW<T, G> adamw_body(const AdamWKernel& kernel, const KernelCall& call, const 
           .m = operand<T>(call, 3),
           .v = operand<T>(call, 4),
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 5) : nullptr,
+          .rate = kernel.rate,
           .beta1 = kernel.beta1,
           .beta2 = kernel.beta2,
           .weight_decay = kernel.weight_decay,
@@ -360,6 +363,7 @@ Sgd<T, G> sgd_body(const SgdKernel& kernel, const KernelCall& call, const StepSt
           .p = operand<T>(call, 2),
           .buffer = operand<T>(call, 3),
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 4) : nullptr,
+          .group_rate = kernel.rate,
           .decay = static_cast<float>(kernel.weight_decay),
           .momentum = static_cast<float>(kernel.momentum),
           .nesterov = kernel.nesterov,

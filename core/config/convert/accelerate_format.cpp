@@ -18,6 +18,7 @@ std::string wrap_policy(const PortableWrap& wrap) {
       return "TRANSFORMER_BASED_WRAP";
     case WrapPolicy::size:
       return "SIZE_BASED_WRAP";
+    case WrapPolicy::by_hand:
     case WrapPolicy::none:
       return "NO_WRAP";
   }

@@ -91,9 +91,10 @@ TEST_P(FrozenStrategiesTest, GiveBitEqualLossesNormsAndWeights) {
   const Weights weights = saved_weights(whole);
   ASSERT_EQ(metrics.size(), 24U);
   expect_only_trained_changed(whole, random_weights(whole), weights);
-  for (const ShardingStrategy sharding : {zero1, shard_grad_op, full_shard, hybrid_shard}) {
+  for (const ShardingStrategy sharding :
+       {zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2}) {
     // Sums of bfloat16 over shards and then over replicas are rounded twice.
-    if (sharding == hybrid_shard && (c.ranks < 4 || c.precision == Precision::bf16)) continue;
+    if (is_hybrid(sharding) && (c.ranks < 4 || c.precision == Precision::bf16)) continue;
     const Job one = job_of(sharding, c.ranks);
     EXPECT_EQ(run_forked(one), metrics) << name_of(sharding);
     EXPECT_EQ(saved_weights(one), weights) << name_of(sharding);
@@ -120,7 +121,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(FrozenTrainingTest, ReducesEveryMicroBatchToTheSameBits) {
   using enum ShardingStrategy;
   std::vector<std::vector<double>> metrics;
-  for (const ShardingStrategy sharding : {shard_grad_op, full_shard, hybrid_shard}) {
+  for (const ShardingStrategy sharding :
+       {shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2}) {
     Job one = job(tiny_gpt2, 4, sharding, std::string(name_of(sharding)));
     one.steps = 4;
     one.accumulate = 3;

@@ -36,7 +36,8 @@ struct Case {
   std::string_view config;
   ShardingStrategy sharding;
   Mesh mesh;
-  bool prefetch;
+  Prefetching prefetch;
+  Checkpointing checkpointing;
   int micro_batches;
   bool reduce_every_micro_batch;
   Bytes logits;
@@ -44,8 +45,9 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) {
   *out << name_of(c.sharding) << " " << c.mesh.replicate << "x" << c.mesh.shard << " prefetch "
-       << c.prefetch << " micro " << c.micro_batches << " every " << c.reduce_every_micro_batch
-       << " logits " << c.logits.count;
+       << text_of(c.prefetch) << " checkpointing " << text_of(c.checkpointing) << " micro "
+       << c.micro_batches << " every " << c.reduce_every_micro_batch << " logits "
+       << c.logits.count;
 }
 
 /// Scratch that differs from kernel to kernel: 4 bytes a row, where a kernel has rows.
@@ -63,7 +65,10 @@ class LiveBytes : public testing::TestWithParam<Case> {};
 void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>& trainable) {
   Model model = model_of_config(JsonValue::parse(c.config, "config.json"));
   freeze_all_but(model, trainable);
-  Strategy strategy{.sharding = c.sharding, .mesh = c.mesh, .prefetch = c.prefetch};
+  Strategy strategy{.sharding = c.sharding,
+                    .mesh = c.mesh,
+                    .prefetch = c.prefetch,
+                    .checkpointing = c.checkpointing};
   strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
   const Workload workload{
       .batch = 2, .length = 16, .micro_batches = c.micro_batches, .optimizer = {}, .clip = 1};
@@ -94,15 +99,19 @@ std::vector<Case> cases() {
   using enum ShardingStrategy;
   std::vector<Case> all;
   for (const std::string_view config : {tiny_gpt2, tiny_llama}) {
-    for (const bool prefetch : {true, false}) {
+    for (const bool on : {true, false}) {
+      const Prefetching prefetch = parse_prefetching(on ? "on" : "backward_post=2", "test");
+      const Checkpointing again = parse_checkpointing(on ? "none" : "selective+first:1", "test");
       for (const int micro : {1, 3}) {
         for (const bool every : {false, true}) {
-          const Bytes logits = prefetch == every ? most_logits : 10_KiB;
-          all.push_back({config, no_shard, {1, 4, 1}, prefetch, micro, every, logits});
-          all.push_back({config, zero1, {1, 1, 4}, prefetch, micro, every, logits});
-          all.push_back({config, shard_grad_op, {1, 1, 4}, prefetch, micro, every, logits});
-          all.push_back({config, full_shard, {1, 1, 4}, prefetch, micro, every, logits});
-          all.push_back({config, hybrid_shard, {1, 2, 2}, prefetch, micro, every, logits});
+          const Bytes logits = on == every ? most_logits : 10_KiB;
+          all.push_back({config, no_shard, {1, 4, 1}, prefetch, again, micro, every, logits});
+          all.push_back({config, zero1, {1, 1, 4}, prefetch, again, micro, every, logits});
+          all.push_back({config, shard_grad_op, {1, 1, 4}, prefetch, again, micro, every, logits});
+          all.push_back({config, full_shard, {1, 1, 4}, prefetch, again, micro, every, logits});
+          all.push_back(
+              {config, hybrid_shard_zero2, {1, 2, 2}, prefetch, again, micro, every, logits});
+          all.push_back({config, hybrid_shard, {1, 2, 2}, prefetch, again, micro, every, logits});
         }
       }
     }

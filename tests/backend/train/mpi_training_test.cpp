@@ -50,9 +50,9 @@ TEST_P(MpiTrainingTest, GivesTheBitsOfSharedMemoryInEveryStrategy) {
   const auto reference = run_forked(job_of(no_shard, "shared_memory"));
   ASSERT_EQ(reference.size(), 100U);
   for (const ShardingStrategy sharding :
-       {no_shard, zero1, shard_grad_op, full_shard, hybrid_shard}) {
+       {no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2}) {
     // Sums of bfloat16 over shards and then over replicas are rounded twice.
-    if (sharding == hybrid_shard && (ranks < 4 || precision == Precision::bf16)) continue;
+    if (is_hybrid(sharding) && (ranks < 4 || precision == Precision::bf16)) continue;
     EXPECT_EQ(run_under_mpi(job_of(sharding, std::string(name_of(sharding)))), reference)
         << name_of(sharding);
   }

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(TinyModels, ChunkedLogitsTest,
                                            Chunked{tiny_gpt2, Precision::bf16}));
 
 TEST_F(TargetTest, JoinedGelusChangeNoBitInFloat32) {
-  for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full}) {
+  for (const Checkpointing checkpointing : {Checkpointing{}, full_checkpointing}) {
     Job one = job(tiny_gpt2, 2, ShardingStrategy::full_shard, "gelu");
     one.strategy.checkpointing = checkpointing;
     one.accumulate = 2;

@@ -35,8 +35,7 @@ Job TrainingFixture::job(std::string_view config, int ranks, ShardingStrategy sh
       .kind = LearningRate::Kind::hf_cosine, .peak = 3e-3, .warmup = 5, .total = 50};
   job.clip = 0.5;
   job.strategy.sharding = sharding;
-  if (sharding == ShardingStrategy::hybrid_shard)
-    job.strategy.mesh = {.pipeline = 1, .replicate = 2, .shard = ranks / 2};
+  if (is_hybrid(sharding)) job.strategy.mesh = {.pipeline = 1, .replicate = 2, .shard = ranks / 2};
   job.ranks = ranks;
   job.threads = 1;
   job.check = true;

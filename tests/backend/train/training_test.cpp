@@ -55,9 +55,10 @@ TEST_P(StrategiesTest, GiveBitEqualLossesAndNorms) {
   const auto reference = run(ranks, no_shard, "no_shard");
   ASSERT_EQ(reference.size(), 100U);
   EXPECT_LT(reference[98], reference[0] - 1);
-  for (const ShardingStrategy sharding : {zero1, shard_grad_op, full_shard, hybrid_shard}) {
+  for (const ShardingStrategy sharding :
+       {zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2}) {
     // Sums of bfloat16 over shards and then over replicas are rounded twice.
-    if (sharding == hybrid_shard && (ranks < 4 || precision == Precision::bf16)) continue;
+    if (is_hybrid(sharding) && (ranks < 4 || precision == Precision::bf16)) continue;
     EXPECT_EQ(run(ranks, sharding, std::string(name_of(sharding))), reference) << name_of(sharding);
   }
   const auto single = run(1, no_shard, "single");
@@ -76,6 +77,47 @@ INSTANTIATE_TEST_SUITE_P(
                       SameLosses{"llama", tiny_llama, 2, Precision::bf16_mixed},
                       SameLosses{"gpt2", tiny_gpt2, 2, Precision::bf16},
                       SameLosses{"llama", tiny_llama, 4, Precision::bf16}));
+
+// When units are gathered, which blocks they have and what is run again changes no sum.
+TEST_F(TrainingTest, PrefetchUnitsAndCheckpointingGiveTheSameBits) {
+  for (const std::string_view config : {tiny_gpt2, tiny_llama}) {
+    const auto run = [&](const std::string& output, std::string_view wrap,
+                         std::string_view prefetch, std::string_view checkpointing) {
+      Job one = job(config, 2, ShardingStrategy::full_shard, output);
+      one.steps = 30;
+      one.strategy.wrap = parse_wrap(wrap, "wrap");
+      one.strategy.prefetch = parse_prefetching(prefetch, "prefetch");
+      one.strategy.checkpointing = parse_checkpointing(checkpointing, "checkpointing");
+      return run_forked(one);
+    };
+    const auto plain = run("plain", "transformer", "on", "none");
+    EXPECT_EQ(run("post", "transformer", "backward_post", "none"), plain);
+    EXPECT_EQ(run("pre", "transformer", "backward_pre=2", "every:2"), plain);
+    EXPECT_EQ(run("deep", "transformer", "forward=3,backward_pre=3,limit=2", "selective"), plain);
+    EXPECT_EQ(run("hand", "blocks:0+2,1", "on", "selective+first:1"), plain);
+    EXPECT_EQ(run("size", "size:20000", "off", "full"), plain);
+  }
+}
+
+// A group with the usual rate and decay is the same update in parts; one of rate 0 stays.
+TEST_F(TrainingTest, ParameterGroupsHaveTheirOwnRateAndDecay) {
+  const auto job_of = [&](const std::string& output, std::vector<ParameterGroup> groups) {
+    Job one = job(tiny_llama, 2, ShardingStrategy::full_shard, output);
+    one.steps = 10;
+    one.optimizer.groups = std::move(groups);
+    return one;
+  };
+  const auto plain = run_forked(job_of("plain", {}));
+  EXPECT_EQ(run_forked(job_of("same", {{.pattern = "mlp"}, {.pattern = "norm"}})), plain);
+  EXPECT_NE(run_forked(job_of("other", {{.pattern = "mlp", .weight_decay = 0.5}})), plain);
+  const Job still = job_of("still", {{.pattern = "norm", .rate = 0}});
+  run_forked(still);
+  const Model model = read_model(still.output / "model");
+  const ModelWeights weights(still.output / "model", model);
+  std::vector<float> norm(32);
+  weights.read(model.find("model.norm.weight"), 0, norm);
+  EXPECT_EQ(norm, std::vector<float>(32, 1));  // as the weights of norms start
+}
 
 TEST_F(TrainingTest, AccumulatesOverMicroBatches) {
   const auto whole = run_forked(job(tiny_gpt2, 2, ShardingStrategy::full_shard, "whole"));
