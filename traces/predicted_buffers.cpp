@@ -32,6 +32,7 @@ void append_row(std::string& out, const Schedule& schedule, std::size_t index) {
     append_json_string(out, schedule.units[buffer.unit.value].name);
   else
     out += "null";
+  if (buffer.on_host) out += R"(,"on_host":true)";
   out += '}';
 }
 
@@ -44,8 +45,8 @@ std::string rows_json(const Schedule& schedule, const std::vector<std::size_t>& 
   return out + "]";
 }
 
-/// Those that a step ever sees. What PyTorch allocates and frees while it sets up says neither
-/// when.
+/// Those of the device that a step ever sees. What PyTorch allocates and frees while it sets up
+/// says neither when.
 std::vector<std::size_t> lasting_buffers(const Schedule& schedule) {
   std::vector<bool> is_gone(schedule.buffers.size(), false);
   for (const HostAction& action : schedule.program.actions)
@@ -53,7 +54,7 @@ std::vector<std::size_t> lasting_buffers(const Schedule& schedule) {
       is_gone[action.subject] = true;
   std::vector<std::size_t> lasting;
   for (std::size_t i = 0; i < is_gone.size(); ++i)
-    if (!is_gone[i]) lasting.push_back(i);
+    if (!is_gone[i] && !schedule.buffers[i].on_host) lasting.push_back(i);
   return lasting;
 }
 

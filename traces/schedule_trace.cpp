@@ -103,7 +103,7 @@ std::uint16_t track_of(const Trace& trace, Stream stream) {
 CategoryBytes resting_bytes(const Schedule& schedule) {
   CategoryBytes resting;
   for (const Buffer& buffer : schedule.buffers) {
-    if (!buffer.allocated_by) resting[buffer.category] += buffer.bytes;
+    if (!buffer.allocated_by && !buffer.on_host) resting[buffer.category] += buffer.bytes;
   }
   return resting;
 }

@@ -75,7 +75,7 @@ void fill_persistent(Executor& executor) {
       std::vector<std::byte> made(std::min(memory.size(), most_made));
       fill_memory(std::span<std::byte>(made));
       for (std::size_t at = 0; at < memory.size(); at += most_made)
-        executor.device_memory().copy_in(
+        executor.memory_of(id).copy_in(
             memory.data() + at, std::span(made).first(std::min(most_made, memory.size() - at)));
     };
     if (buffer.category == MemoryCategory::parameters)

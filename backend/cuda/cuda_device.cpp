@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <optional>
 
+#include "backend/cpu/cpu_device.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/cublaslt_matmul.h"
 #include "backend/cuda/cuda_streams.h"
@@ -86,7 +88,10 @@ class CudaDevice : public Device {
       cuda::load_kernel(gelu->kernel);
   }
 
-  void begin_step(const StepState& state) override { step_state_.set(state, streams_.selected()); }
+  void begin_step(const StepState& state) override {
+    step_state_.set(state, streams_.selected());
+    host_state_ = state;
+  }
 
   void run(const Kernel& kernel, const KernelCall& call) override {
     begin_step(call.state);
@@ -101,6 +106,14 @@ class CudaDevice : public Device {
     if (const auto gelu = gelu_of(kernel)) run_gelu(*gelu, call);
   }
 
+  /// A node of the stream, which a graph keeps as well; the step's state is read when it runs.
+  void run_on_host(const Kernel& kernel, const KernelCall& call) override {
+    begin_step(call.state);
+    HostCall& kept = host_calls_[call.operands.data()];
+    kept = {.kernel = &kernel, .call = call, .device = this};
+    check(cudaLaunchHostFunc(streams_.selected(), run_host_call, &kept), "cudaLaunchHostFunc");
+  }
+
   DeviceMemory& memory() override { return memory_; }
   DeviceStreams& streams() override { return streams_; }
 
@@ -109,6 +122,20 @@ class CudaDevice : public Device {
   }
 
  private:
+  /// By the address of its operands, which stay where they are.
+  struct HostCall {
+    const Kernel* kernel = nullptr;
+    KernelCall call;
+    CudaDevice* device = nullptr;
+  };
+  static void CUDART_CB run_host_call(void* data) {
+    const HostCall& host = *static_cast<HostCall*>(data);
+    CudaDevice& device = *host.device;
+    device.host_->run(
+        *host.kernel,
+        {.operands = host.call.operands, .slices = host.call.slices, .state = device.host_state_});
+  }
+
   bool by_library(const Kernel& kernel) const {
     const auto* gradients = kernel.get_if<LinearBackwardWeightKernel>();
     return matmul_ && is_linear(kernel.kind()) && (!gradients || gradients->has_weight_gradient);
@@ -178,6 +205,9 @@ class CudaDevice : public Device {
   CudaAttention attention_;
   std::optional<cuda::CudnnAttention> cudnn_;
   std::string why_no_cudnn_;
+  std::unique_ptr<Device> host_ = make_cpu_device({.use_onednn = false});
+  StepState host_state_;
+  std::map<void* const*, HostCall> host_calls_;
 };
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "backend/cuda/check.h"
 #include "core/base/error.h"
 
@@ -14,6 +17,22 @@ class CudaArena final : public Arena {
   ~CudaArena() override { cudaFree(data_); }
   CudaArena(const CudaArena&) = delete;
   CudaArena& operator=(const CudaArena&) = delete;
+
+  std::byte* data() const override { return data_; }
+  Bytes size() const override { return size_; }
+
+ private:
+  std::byte* data_;
+  Bytes size_;
+};
+
+/// Memory of the host that copies run beside everything else from.
+class PinnedArena final : public Arena {
+ public:
+  PinnedArena(std::byte* data, Bytes size) : data_(data), size_(size) {}
+  ~PinnedArena() override { cudaFreeHost(data_); }
+  PinnedArena(const PinnedArena&) = delete;
+  PinnedArena& operator=(const PinnedArena&) = delete;
 
   std::byte* data() const override { return data_; }
   Bytes size() const override { return size_; }
@@ -45,6 +64,15 @@ std::optional<Bytes> StreamMemory::in_use() const {
   return Bytes{static_cast<std::int64_t>(total - free)};
 }
 
+std::unique_ptr<Arena> StreamMemory::allocate_host(Bytes size, const std::filesystem::path&) {
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max(size.count, std::int64_t{1})),
+                      cudaHostAllocDefault),
+        "cudaHostAlloc");
+  std::memset(memory, 0, static_cast<std::size_t>(size.count));
+  return std::make_unique<PinnedArena>(static_cast<std::byte*>(memory), size);
+}
+
 std::unique_ptr<Arena> StreamMemory::allocate(Bytes size) {
   void* memory = nullptr;
   const cudaError_t result = cudaMalloc(&memory, static_cast<std::size_t>(size.count));
@@ -70,9 +98,8 @@ void StreamMemory::copy_out(std::span<std::byte> to, const std::byte* from) {
 
 void StreamMemory::copy(std::byte* to, std::span<const std::byte> from) {
   if (to == from.data()) return;
-  check(
-      cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToDevice, streams_.selected()),
-      "cudaMemcpyAsync");
+  check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, streams_.selected()),
+        "cudaMemcpyAsync");
 }
 
 void StreamMemory::wait() {

@@ -13,6 +13,7 @@ class StreamMemory final : public DeviceMemory {
 
   bool is_host() const override { return false; }
   std::unique_ptr<Arena> allocate(Bytes size) override;
+  std::unique_ptr<Arena> allocate_host(Bytes size, const std::filesystem::path& folder) override;
   void copy_in(std::byte* to, std::span<const std::byte> from) override;
   void copy_out(std::span<std::byte> to, const std::byte* from) override;
   void copy(std::byte* to, std::span<const std::byte> from) override;

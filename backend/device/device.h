@@ -60,6 +60,10 @@ class Device {
   /// selected stream. Pointers
   /// are 64-byte aligned at the start of a buffer.
   virtual void run(const Kernel& kernel, const KernelCall& call) = 0;
+
+  /// The same by the host's processor, on memory that allocate_host gave, in order of the selected
+  /// stream. What `call` points to must live until it has ended.
+  virtual void run_on_host(const Kernel& kernel, const KernelCall& call) { run(kernel, call); }
 };
 
 }  // namespace shardscope

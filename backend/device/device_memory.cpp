@@ -15,6 +15,9 @@ class HostMemory final : public DeviceMemory {
  public:
   bool is_host() const override { return true; }
   std::unique_ptr<Arena> allocate(Bytes size) override { return make_private_arena(size); }
+  std::unique_ptr<Arena> allocate_host(Bytes size, const std::filesystem::path& folder) override {
+    return folder.empty() ? make_private_arena(size) : make_file_arena(size, folder);
+  }
   void copy_in(std::byte* to, std::span<const std::byte> from) override {
     move(to, from.data(), from.size());
   }
@@ -28,6 +31,10 @@ class HostMemory final : public DeviceMemory {
 };
 
 }  // namespace
+
+std::unique_ptr<Arena> DeviceMemory::allocate_host(Bytes size, const std::filesystem::path&) {
+  return make_private_arena(size);
+}
 
 DeviceMemory& host_memory() {
   static HostMemory memory;

@@ -19,7 +19,7 @@ ArenaGuard::ArenaGuard(const Schedule& schedule, const ArenaLayout& layout,
     : schedule_(schedule), layout_(layout), arena_(arena) {
   std::ranges::fill(arena_, poison);
   for (std::size_t b = 0; b < schedule_.buffers.size(); ++b) {
-    if (schedule_.buffers[b].allocated_by) continue;
+    if (schedule_.buffers[b].allocated_by || schedule_.buffers[b].on_host) continue;
     const BufferId id = BufferId::of(b);
     persistent_.push_back(id);
     std::ranges::fill(arena_.subspan(layout_.offset[b].count, schedule_.buffers[b].bytes.count),

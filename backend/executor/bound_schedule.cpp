@@ -44,14 +44,12 @@ void BoundCollective::run() const {
 }
 
 BoundSchedule::BoundSchedule(const Schedule& schedule, const GroupCommunicators& groups,
-                             const ArenaLayout& layout, std::byte* arena)
+                             const std::function<std::byte*(BufferId)>& address_of)
     : schedule_(schedule), collective_of_(schedule.operations.size(), 0) {
   operands_.reserve(schedule.operands.size());
   for (const Operand& operand : schedule.operands) {
     const bool present = operand.buffer.valid();
-    operands_.push_back(present ? arena + layout.offset[operand.buffer.value].count +
-                                      operand.offset.count
-                                : nullptr);
+    operands_.push_back(present ? address_of(operand.buffer) + operand.offset.count : nullptr);
   }
   for (std::size_t i = 0; i < schedule.operations.size(); ++i) {
     const Operation& operation = schedule.operations[i];

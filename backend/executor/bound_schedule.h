@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -38,13 +39,13 @@ struct BoundCollective {
   int other_rank() const;
 };
 
-/// Addresses of all operands within one arena; made once, so that a step only walks it.
+/// Addresses of all operands; made once, so that a step only walks it.
 class BoundSchedule {
  public:
-  /// Throws Error for an operation that this backend cannot run. `schedule` and `groups` must
-  /// outlive it.
+  /// Throws Error for an operation that this backend cannot run. `address_of` says where a buffer
+  /// begins. `schedule` and `groups` must outlive it.
   BoundSchedule(const Schedule& schedule, const GroupCommunicators& groups,
-                const ArenaLayout& layout, std::byte* arena);
+                const std::function<std::byte*(BufferId)>& address_of);
 
   /// Operand addresses in the kernel's order; null where absent.
   std::span<void* const> operands(OperationId operation) const;

@@ -9,6 +9,7 @@
 #include "backend/executor/probe_scopes.h"
 #include "backend/executor/resident_memory.h"
 #include "core/base/error.h"
+#include "core/schedule/host_layout.h"
 
 namespace shardscope {
 namespace {
@@ -53,6 +54,7 @@ Executor::Executor(const Schedule& schedule, Device& device, Communicator& world
       options_(options),
       groups_(schedule, world),
       layout_(arena_layout(schedule, options.check ? canary_bytes : Bytes{})),
+      host_layout_(host_layout(schedule)),
       init_(make_pass(true)),
       step_(make_pass(false)),
       expected_(options.check ? shardscope::live_bytes(schedule) : std::vector<CategoryBytes>()),
@@ -94,15 +96,22 @@ void Executor::take_arena(Communicator& world) {
             .pss_after = {},
             .outside = heap_in_use()};
   arena_ = world.allocate_arena(largest_arena(layout_.size, schedule_, world));
-  bound_.emplace(schedule_, groups_, layout_, arena_->data());
+  if (host_layout_.size.count > 0)
+    host_arena_ = device_.memory().allocate_host(host_layout_.size, options_.offload_folder);
+  bound_.emplace(schedule_, groups_, [this](BufferId buffer) { return address_of(buffer); });
   if (options_.check) {
     guard_.emplace(schedule_, layout_, std::span(arena_->data(), layout_.size.count));
   }
 }
 
+std::byte* Executor::address_of(BufferId buffer) const {
+  if (schedule_.at(buffer).on_host)
+    return host_arena_->data() + host_layout_.offset[buffer.value].count;
+  return arena_->data() + layout_.offset[buffer.value].count;
+}
+
 std::span<std::byte> Executor::bytes(BufferId buffer) const {
-  return {arena_->data() + layout_.offset[buffer.value].count,
-          static_cast<std::size_t>(schedule_.at(buffer).bytes.count)};
+  return {address_of(buffer), static_cast<std::size_t>(schedule_.at(buffer).bytes.count)};
 }
 
 std::optional<BufferId> Executor::find(std::string_view name) const {
@@ -268,13 +277,25 @@ void Executor::run_on_host(OperationId id, const StepState& state) {
   const Operation& operation = schedule_.at(id);
   const OperationScope told(probes_, id);
   begin_operation(id);
+  if (operation.kind == OperationKind::copy) copy(id);
   if (runs_kernel(operation.kind)) {
     const LibraryCall library;
-    device_.run(schedule_.kernels[operation.detail], {.operands = bound_->operands(id),
-                                                      .slices = schedule_.slices_of(operation),
-                                                      .state = state});
+    const Kernel& kernel = schedule_.kernels[operation.detail];
+    const KernelCall call{
+        .operands = bound_->operands(id), .slices = schedule_.slices_of(operation), .state = state};
+    if (operation.stream == Stream::host)
+      device_.run_on_host(kernel, call);
+    else
+      device_.run(kernel, call);
   }
   end_operation(id);
+}
+
+void Executor::copy(OperationId id) {
+  const auto operands = bound_->operands(id);
+  device_.memory().copy(static_cast<std::byte*>(operands[1]),
+                        {static_cast<const std::byte*>(operands[0]),
+                         static_cast<std::size_t>(schedule_.at(id).bytes.count)});
 }
 
 void Executor::begin_operation(OperationId id) {
@@ -313,7 +334,9 @@ void Executor::note_issued(Pass& pass, OperationId id) {
                      expected_[id.value].total().count));
 }
 
+/// By the end of what another stream does memory is free only where compute waits for it.
 void Executor::note_ended(Pass& pass, OperationId id) {
+  if (schedule_.at(id).stream != Stream::compute) return;
   for (const BufferId buffer : pass.counter.ended(id)) {
     if (!guard_ || guard_->became_dead(buffer)) continue;
     broken(fmt::format(

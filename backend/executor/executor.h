@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +37,9 @@ struct ExecutorOptions {
   std::size_t recorded_steps = 0;
   /// A step that is not timed is captured once and then replayed, where the device can.
   bool use_graph = true;
+  /// Where a device that works on the host's memory keeps what is offloaded, in a file without a
+  /// name; empty: in memory.
+  std::filesystem::path offload_folder = {};
 };
 
 /// What the process holds in the arena and beside it.
@@ -56,8 +60,8 @@ class Executor {
   /// the executor.
   Executor(const Schedule& schedule, Device& device, Communicator& world, ExecutorOptions options);
 
-  /// Device memory of a buffer, 64-byte aligned. Only persistent buffers mean something between
-  /// steps.
+  /// Memory of a buffer, 64-byte aligned: the device's, or the host's where the schedule says so.
+  /// Only persistent buffers mean something between steps.
   std::span<std::byte> bytes(BufferId buffer) const;
   /// The persistent buffer of that name; none if the schedule has none.
   std::optional<BufferId> find(std::string_view name) const;
@@ -65,11 +69,13 @@ class Executor {
   /// between steps.
   template <class Element>
   void read(std::string_view name, std::span<Element> values) const {
-    device_.memory().copy_out(std::as_writable_bytes(values), bytes(required(name)).data());
+    const BufferId buffer = required(name);
+    memory_of(buffer).copy_out(std::as_writable_bytes(values), bytes(buffer).data());
   }
   template <class Element>
   void write(std::string_view name, std::span<const Element> values) const {
-    device_.memory().copy_in(bytes(required(name)).data(), std::as_bytes(values));
+    const BufferId buffer = required(name);
+    memory_of(buffer).copy_in(bytes(buffer).data(), std::as_bytes(values));
   }
   /// How many elements that buffer has.
   template <class Element>
@@ -77,6 +83,10 @@ class Executor {
     return bytes(required(name)).size() / sizeof(Element);
   }
   DeviceMemory& device_memory() const { return device_.memory(); }
+  /// The device's memory or the host's, where the buffer lies.
+  DeviceMemory& memory_of(BufferId buffer) const {
+    return schedule_.at(buffer).on_host ? host_memory() : device_.memory();
+  }
 
   /// Runs the operations of Phase::init: once, before the first step.
   void run_init();
@@ -121,6 +131,8 @@ class Executor {
   };
 
   BufferId required(std::string_view name) const;
+  std::byte* address_of(BufferId buffer) const;
+  void copy(OperationId id);
   void prepare_kernels();
   void take_arena(Communicator& world);
   Pass make_pass(bool init) const;
@@ -155,6 +167,8 @@ class Executor {
   MemoryFacts facts_;
   std::vector<MemoryMark> memory_marks_;
   std::unique_ptr<Arena> arena_;
+  ArenaLayout host_layout_;
+  std::unique_ptr<Arena> host_arena_;  ///< null: nothing is offloaded
   std::optional<BoundSchedule> bound_;
   std::optional<ArenaGuard> guard_;
   Pass init_;

@@ -18,7 +18,7 @@ LiveBytesCounter::LiveBytesCounter(const Schedule& schedule, std::vector<Operati
       uses_(schedule.buffers.size(), 0),
       is_live_(schedule.buffers.size(), false) {
   for (const Buffer& buffer : schedule.buffers) {
-    if (!buffer.allocated_by) persistent_[buffer.category] += buffer.bytes;
+    if (!buffer.allocated_by && !buffer.on_host) persistent_[buffer.category] += buffer.bytes;
   }
   count_uses();
   derive_knowledge();

@@ -5,7 +5,9 @@
 namespace shardscope {
 
 Stream queue_of(const Operation& operation) {
-  return is_collective(operation.kind) ? operation.stream : Stream::compute;
+  const bool has_its_own = is_collective(operation.kind) || operation.kind == OperationKind::copy ||
+                           operation.stream == Stream::host;
+  return has_its_own ? operation.stream : Stream::compute;
 }
 
 /// Walks the pass once, with what each stream has waited for of each other.

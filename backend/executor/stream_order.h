@@ -11,7 +11,8 @@
 
 namespace shardscope {
 
-/// The stream of a device that an operation goes to: collectives have their own.
+/// The stream of a device that an operation goes to: collectives, copies to and from the host and
+/// what the host updates have their own.
 Stream queue_of(const Operation& operation);
 
 /// An operation waits for those that the schedule has it come after, as far as they are on another

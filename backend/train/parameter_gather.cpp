@@ -12,8 +12,8 @@ namespace {
 std::int64_t elements_by_rank(const Model& model, const Strategy& strategy, const Unit& unit) {
   const Sharding sharding = sharding_of(strategy);
   const bool trained = model.parameters[unit.slots.front().parameter.value].trainable;
-  const bool has_master = trained && dtypes_of(strategy.precision).has_master();
-  const bool is_sharded = has_master ? sharding.optimizer_states : sharding.parameters;
+  const bool is_master = trained && shardscope::has_master(strategy);
+  const bool is_sharded = is_master ? sharding.optimizer_states : sharding.parameters;
   return is_sharded ? unit.shard_elements : unit.padded_elements;
 }
 

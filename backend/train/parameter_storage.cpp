@@ -40,7 +40,7 @@ std::optional<UnitStorage> storage_of(const Executor& executor, const Unit& unit
   UnitStorage storage{.unit = &unit,
                       .dtype = dtype,
                       .memory = executor.bytes(*buffer),
-                      .device = &executor.device_memory()};
+                      .device = &executor.memory_of(*buffer)};
   storage.elements =
       static_cast<std::int64_t>(storage.memory.size()) / size_of(storage.dtype).count;
   if (!storage.is_whole())

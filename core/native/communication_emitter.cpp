@@ -26,11 +26,22 @@ void CommunicationEmitter::gather_unit(const StepPlace& place) {
   unit_state.unsharded =
       builder_.add_buffer(named("unsharded_parameters", unit), MemoryCategory::parameters,
                           bytes_of(unit.padded_elements, step_.dtypes.compute), place.unit);
+  BufferId shard = unit_state.parameters;
+  if (step_.strategy.offload == Offload::all) {
+    if (step_.groups.shard)
+      shard =
+          builder_.add_buffer(named("parameters on the device", unit), MemoryCategory::parameters,
+                              bytes_of(unit.shard_elements, step_.dtypes.compute), place.unit);
+    builder_.add_copy(
+        label_at(place, named("copy_to_device", unit)),
+        builder_.whole(unit_state.parameters, Access::read),
+        builder_.whole(step_.groups.shard ? shard : unit_state.unsharded, Access::write));
+  }
+  if (!step_.groups.shard) return;
   builder_.add_collective(
       label_at(place, named("all_gather", unit), OperationKind::all_gather, Stream::unshard),
       gather_of(unit, step_.groups.shard, step_.dtypes.compute),
-      {builder_.whole(unit_state.parameters, Access::read),
-       builder_.whole(unit_state.unsharded, Access::write)});
+      {builder_.whole(shard, Access::read), builder_.whole(unit_state.unsharded, Access::write)});
 }
 
 void CommunicationEmitter::begin_gradients(const StepPlace& place) {
@@ -50,6 +61,19 @@ void CommunicationEmitter::reduce(const StepPlace& place) {
     reduce_scatter_to_shard(place);
   else if (step_.groups.world)
     reduce_in_place(place);
+  if (step_.updates_on_host()) copy_gradients_to_host(place);
+}
+
+/// As soon as they are reduced, while the backward goes on.
+void CommunicationEmitter::copy_gradients_to_host(const StepPlace& place) {
+  const Unit& unit = step_.unit(place.unit);
+  const UnitState& unit_state = state(place.unit);
+  const bool is_part = step_.sharding.optimizer_states && !step_.sharding.gradients;
+  builder_.add_copy(label_at(place, named("copy_to_host", unit)),
+                    is_part ? own_part(unit_state.gradients, unit, step_.shard.index,
+                                       step_.dtypes.gradients, Access::read)
+                            : builder_.whole(unit_state.gradients, Access::read),
+                    builder_.whole(unit_state.host_gradients, Access::write));
 }
 
 OperationId CommunicationEmitter::reduce(const StepPlace& place, OperationKind kind,

@@ -35,6 +35,7 @@ class CommunicationEmitter {
   };
   UnitState& state(UnitId id) { return storage_.units[id.value]; }
   void gather_unit(const StepPlace& place);
+  void copy_gradients_to_host(const StepPlace& place);
   OperationId reduce(const StepPlace& place, OperationKind kind, const Collective& collective,
                      const std::vector<Operand>& operands);
   void reduce_scatter_to_shard(const StepPlace& place);

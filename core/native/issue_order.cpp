@@ -60,9 +60,11 @@ class Issuer {
     }
   }
 
+  /// What the host updates beside a device is queued as the device's work is, on a lane of its own.
   bool runs_on_host(std::uint32_t op) const {
-    return host_ == HostRole::computes ? !is_collective(at(op).kind)
-                                       : at(op).stream == Stream::host;
+    return host_ == HostRole::computes
+               ? !is_collective(at(op).kind)
+               : at(op).stream == Stream::host && at(op).kind == OperationKind::host;
   }
 
   /// What the host has run itself has ended before anything else is issued.

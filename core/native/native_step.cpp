@@ -49,12 +49,19 @@ class StorageMaker {
       storage.units.push_back(unit_state(UnitId::of(u)));
     storage.loss = keep("loss", MemoryCategory::temporaries, bytes_of(2, Dtype::float64));
     storage.clip = keep("clip", MemoryCategory::temporaries, bytes_of(2, Dtype::float64));
+    if (step_.updates_on_host())
+      storage.host_clip = builder_.add_host_buffer("host_clip", MemoryCategory::temporaries,
+                                                   bytes_of(2, Dtype::float64));
     return storage;
   }
 
  private:
   BufferId keep(std::string name, MemoryCategory category, Bytes bytes, UnitId unit = {}) {
     return builder_.add_buffer(std::move(name), category, bytes, unit, persistent);
+  }
+  BufferId keep(std::string name, MemoryCategory category, Bytes bytes, UnitId unit, bool on_host) {
+    return on_host ? builder_.add_host_buffer(name, category, bytes, unit)
+                   : keep(std::move(name), category, bytes, unit);
   }
 
   static std::int64_t stored_elements(const Unit& unit, bool sharded) {
@@ -73,20 +80,37 @@ class StorageMaker {
     UnitState state{.trainable = is_trainable(unit)};
     state.parameters =
         keep(named("parameters", unit), MemoryCategory::parameters,
-             bytes_of(stored_elements(unit, step_.sharding.parameters), dtypes.compute), id);
+             bytes_of(stored_elements(unit, step_.sharding.parameters), dtypes.compute), id,
+             step_.strategy.offload == Offload::all);
     if (!state.trainable) return state;
-    const Bytes bytes =
-        bytes_of(stored_elements(unit, step_.sharding.optimizer_states), dtypes.updated);
+    const bool on_host = step_.updates_on_host();
+    const std::int64_t elements = stored_elements(unit, step_.sharding.optimizer_states);
+    const Bytes bytes = bytes_of(elements, dtypes.updated);
     const auto category = MemoryCategory::optimizer_states;
     const Optimizer& optimizer = step_.workload.optimizer;
-    if (dtypes.has_master()) state.master = keep(named("master", unit), category, bytes, id);
+    if (has_master(step_.strategy))
+      state.master = keep(named("master", unit), category, bytes, id, on_host);
     if (optimizer.kind == OptimizerKind::adamw) {
-      state.first_state = keep(named("adam_m", unit), category, bytes, id);
-      state.second_state = keep(named("adam_v", unit), category, bytes, id);
+      state.first_state = keep(named("adam_m", unit), category, bytes, id, on_host);
+      state.second_state = keep(named("adam_v", unit), category, bytes, id, on_host);
     } else if (optimizer.momentum != 0) {
-      state.first_state = keep(named("momentum", unit), category, bytes, id);
+      state.first_state = keep(named("momentum", unit), category, bytes, id, on_host);
     }
+    if (on_host) add_host_copies(id, elements, state);
     return state;
+  }
+
+  /// What goes between the device and an update on the host.
+  void add_host_copies(UnitId id, std::int64_t elements, UnitState& state) {
+    const Unit& unit = step_.unit(id);
+    const PrecisionDtypes& dtypes = step_.dtypes;
+    state.host_gradients =
+        builder_.add_host_buffer(named("host_gradients", unit), MemoryCategory::gradients,
+                                 bytes_of(elements, dtypes.gradients), id);
+    if (step_.strategy.offload == Offload::optimizer && dtypes.has_master())
+      state.host_parameters =
+          builder_.add_host_buffer(named("host_parameters", unit), MemoryCategory::parameters,
+                                   bytes_of(elements, dtypes.compute), id);
   }
 
   const NativeStep& step_;

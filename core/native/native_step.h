@@ -51,6 +51,7 @@ struct NativeStep {
   OperatorGraph graph;
   NativeGroups groups = {};
 
+  bool updates_on_host() const { return strategy.offload != Offload::none; }
   const Unit& unit(UnitId id) const { return plan.units[id.value]; }
   bool is_pipelined() const { return !pipeline.parts.empty(); }
   const PipelinePart& part() const {
@@ -69,6 +70,7 @@ struct NativeStorage {
   BufferId tokens, targets;
   BufferId loss;  ///< the mean loss, and a number that ranks sum with it (the request to stop)
   BufferId clip;
+  BufferId host_clip;  ///< its copy for updates on the host
 };
 NativeStorage add_storage(const NativeStep& step, ScheduleBuilder& builder);
 

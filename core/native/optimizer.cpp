@@ -51,6 +51,10 @@ class OptimizerPass {
       gather("all_gather:gradient_norm_pieces of stages", step_.groups.pipeline,
              stage_of(norm, Access::read), builder_.whole(norm.storage, Access::write));
     add_clip_coefficient(norm);
+    if (step_.updates_on_host())
+      builder_.add_copy({.name = "copy_to_host:clip", .phase = Phase::optimizer},
+                        builder_.whole(storage_.clip, Access::read),
+                        builder_.whole(storage_.host_clip, Access::write));
     for (auto id = order.rbegin(); id != order.rend(); ++id) update(*id);
   }
 
@@ -250,7 +254,23 @@ class OptimizerPass {
       else
         update(id, group_at(group), own, fmt::format(" (group {})", group));
     }
+    if (step_.strategy.offload == Offload::optimizer) copy_updated(id);
     if (step_.sharding.optimizer_states && !step_.sharding.parameters) gather_updated(id);
+  }
+
+  /// Where an update in mixed precision leaves what is computed with.
+  Operand updated_copy(UnitId id) {
+    const BufferId on_host = storage_.units[id.value].host_parameters;
+    return on_host ? builder_.whole(on_host, Access::write) : parameter_operand(id, Access::write);
+  }
+
+  /// What the host has updated goes to the device.
+  void copy_updated(UnitId id) {
+    const UnitState& state = storage_.units[id.value];
+    builder_.add_copy(
+        {.name = named("copy_to_device", unit_at(id)), .phase = Phase::optimizer, .unit = id},
+        builder_.whole(state.host_parameters ? state.host_parameters : state.master, Access::read),
+        parameter_operand(id, Access::write));
   }
 
   const ParameterGroup& group_at(int group) const {
@@ -272,21 +292,25 @@ class OptimizerPass {
               const std::string& suffix) {
     const Unit& unit = unit_at(id);
     const UnitState& state = storage_.units[id.value];
-    const bool has_master = step_.dtypes.has_master();
+    const bool on_host = step_.updates_on_host();
+    const bool has_copy = step_.dtypes.has_master();
     const Kernel kernel = update_kernel(elements_of(slices), group);
-    std::vector<Operand> operands{builder_.whole(storage_.clip, Access::read),
-                                  gradient_operand(id, Access::read),
-                                  has_master ? builder_.whole(state.master, Access::read_write)
-                                             : parameter_operand(id, Access::read_write)};
+    std::vector<Operand> operands{
+        builder_.whole(on_host ? storage_.host_clip : storage_.clip, Access::read),
+        on_host ? builder_.whole(state.host_gradients, Access::read)
+                : gradient_operand(id, Access::read),
+        state.master ? builder_.whole(state.master, Access::read_write)
+                     : parameter_operand(id, Access::read_write)};
     const auto add_state = [&](BufferId buffer) {
       operands.push_back(buffer ? builder_.whole(buffer, Access::read_write) : Operand{});
     };
     add_state(state.first_state);
     if (kernel.kind() == KernelKind::adamw) add_state(state.second_state);
-    operands.push_back(has_master ? parameter_operand(id, Access::write) : Operand{});
+    operands.push_back(has_copy ? updated_copy(id) : Operand{});
     operands.emplace_back();
     const ScheduleBuilder::Label label{.name = named(name_of(kernel.kind()), unit) + suffix,
                                        .kind = OperationKind::optimizer,
+                                       .stream = on_host ? Stream::host : Stream::compute,
                                        .phase = Phase::optimizer,
                                        .unit = id};
     builder_.add_kernel(label, kernel, operands, slices);

@@ -46,6 +46,21 @@ void check_mesh(const Strategy& strategy, int world, std::string_view where) {
          "use hybrid_shard or hybrid_shard_zero2, or drop the replicate axis");
 }
 
+void check_offload(const Strategy& strategy, std::string_view where) {
+  if (strategy.offload == Offload::none) return;
+  const bool shards_parameters = strategy.sharding == ShardingStrategy::full_shard ||
+                                 strategy.sharding == ShardingStrategy::hybrid_shard;
+  if (strategy.offload == Offload::all && !shards_parameters)
+    throw Error({.where = std::string(where),
+                 .what = std::string(name_of(strategy.sharding)) +
+                         " keeps whole parameters on the device, so that offload all cannot be",
+                 .way_out = "use full_shard or hybrid_shard, or offload optimizer"});
+  if (strategy.reduce_every_micro_batch)
+    throw Error({.where = std::string(where),
+                 .what = "offload copies gradients to the host once a step",
+                 .way_out = "drop reduce_every_micro_batch or offload"});
+}
+
 }  // namespace
 
 Strategy resolved(Strategy strategy, int world, std::string_view where) {
@@ -66,13 +81,9 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
                  .what = "the native runtime cannot run " + std::string(name_of(strategy.sharding)),
                  .way_out = "use one of " + names_of(runnable)});
   }
-  if (strategy.offload != Offload::none) {
-    throw Error({.where = std::string(where),
-                 .what = "the native runtime cannot offload yet",
-                 .way_out = "leave --offload out"});
-  }
   if (strategy.mesh == Mesh{}) strategy.mesh = implied_mesh(strategy.sharding, world);
   check_mesh(strategy, world, where);
+  check_offload(strategy, where);
   const bool keeps_whole_gradients = strategy.sharding == ShardingStrategy::no_shard ||
                                      strategy.sharding == ShardingStrategy::zero1;
   if (strategy.reduce_every_micro_batch && keeps_whole_gradients) {

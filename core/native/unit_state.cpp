@@ -16,15 +16,22 @@ Sharding sharding_of(const Strategy& strategy) {
     case ShardingStrategy::shard_grad_op:
       return {.gradients = many, .optimizer_states = many};
     case ShardingStrategy::full_shard:
-      return {.parameters = many, .gradients = many, .optimizer_states = many};
+      return {.parameters = many || strategy.offload == Offload::all,
+              .gradients = many,
+              .optimizer_states = many};
     case ShardingStrategy::hybrid_shard:
     case ShardingStrategy::hybrid_shard_zero2:
-      return {.parameters = many && strategy.sharding == ShardingStrategy::hybrid_shard,
+      return {.parameters = strategy.sharding == ShardingStrategy::hybrid_shard &&
+                            (many || strategy.offload == Offload::all),
               .gradients = many,
               .optimizer_states = many,
               .replicas = strategy.mesh.replicate > 1};
   }
   return {};
+}
+
+bool has_master(const Strategy& strategy) {
+  return dtypes_of(strategy.precision).has_master() || strategy.offload == Offload::optimizer;
 }
 
 std::string named(std::string_view what, const Unit& unit) {

@@ -21,6 +21,10 @@ struct Sharding {
 };
 Sharding sharding_of(const Strategy& strategy);
 
+/// Whether trained units have a master copy beside the parameters that are computed with: in mixed
+/// precision, and where the optimizer's states are on the host and the parameters are not.
+bool has_master(const Strategy& strategy);
+
 /// What there is of a unit's storage at this point of the step.
 struct UnitState {
   bool trainable = false;
@@ -31,6 +35,10 @@ struct UnitState {
   BufferId unsharded_gradients;  ///< being written by the backward
   std::vector<bool> written;     ///< by parameter slot: has a gradient in the current storage
   BufferId first_state, second_state;
+  BufferId host_gradients;  ///< what the host's update reads, where it is done there
+  /// Where the host's update leaves what is computed with, before it is copied to the device; none:
+  /// in `master`, or in `parameters` that lie on the host.
+  BufferId host_parameters;
 };
 
 /// "adamw:transformer.h.0"; the root's name is empty and stands as "root".

@@ -41,6 +41,7 @@ Dtype dtype_of(const Schedule& schedule, const Buffer& buffer) {
 
 /// Which of the sums of ModelStates a kept buffer counts in; null if none.
 Bytes* sum_for(ModelStates& states, const Schedule& schedule, const Buffer& buffer) {
+  if (buffer.on_host) return nullptr;
   if (buffer.category == MemoryCategory::parameters && !buffer.allocated_by)
     return &states.parameters;
   if (buffer.category == MemoryCategory::optimizer_states) return &states.optimizer_states;

@@ -49,6 +49,11 @@ Items items_of(const Schedule& schedule, Bytes gap) {
       static_cast<std::uint32_t>(schedule.operations.empty() ? 0 : schedule.operations.size() - 1);
   Items items;
   for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.on_host) {
+      items.sizes.push_back(0);
+      items.lives.emplace_back();
+      continue;
+    }
     items.sizes.push_back(aligned(buffer.bytes.count + gap.count));
     items.lives.push_back({buffer.allocated_by ? buffer.allocated_by.value : 0,
                            buffer.freed_by ? buffer.freed_by.value : last});

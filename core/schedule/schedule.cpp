@@ -41,6 +41,7 @@ std::vector<CategoryBytes> live_bytes(const Schedule& schedule) {
   const std::size_t count = schedule.operations.size();
   std::vector<CategoryBytes> change(count + 1);
   for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.on_host) continue;
     change[buffer.allocated_by ? buffer.allocated_by.value : 0][buffer.category] += buffer.bytes;
     if (buffer.freed_by) change[buffer.freed_by.value + 1][buffer.category] -= buffer.bytes;
   }

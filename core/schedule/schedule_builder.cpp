@@ -30,6 +30,13 @@ BufferId ScheduleBuilder::add_buffer(const std::string& name, MemoryCategory cat
   return BufferId::of(schedule_.buffers.size() - 1);
 }
 
+BufferId ScheduleBuilder::add_host_buffer(const std::string& name, MemoryCategory category,
+                                          Bytes bytes, UnitId unit) {
+  const BufferId id = add_buffer(name, category, bytes, unit, Life::persistent);
+  schedule_.buffers[id.value].on_host = true;
+  return id;
+}
+
 GroupId ScheduleBuilder::add_group(const Group& group) {
   return {find_or_add(schedule_.groups, group)};
 }
@@ -96,6 +103,13 @@ OperationId ScheduleBuilder::add_collective(const Label& label, const Collective
   op.detail = intern(collective);
   op.bytes = bytes_of(std::max(collective.elements_in, collective.elements_out), collective.dtype);
   return commit(operands);
+}
+
+OperationId ScheduleBuilder::add_copy(Label label, const Operand& from, const Operand& to) {
+  label.kind = OperationKind::copy;
+  label.stream = Stream::copy;
+  start(label).bytes = from.bytes;
+  return commit({from, to});
 }
 
 OperationId ScheduleBuilder::add_wait(const Label& label,

@@ -38,6 +38,9 @@ class ScheduleBuilder {
   enum class Life : std::uint8_t { from_use, persistent };
   BufferId add_buffer(const std::string& name, MemoryCategory category, Bytes bytes,
                       UnitId unit = {}, Life life = Life::from_use);
+  /// In the host's memory; persistent.
+  BufferId add_host_buffer(const std::string& name, MemoryCategory category, Bytes bytes,
+                           UnitId unit = {});
   GroupId add_group(const Group& group);
 
   Operand whole(BufferId buffer, Access access) const {
@@ -56,6 +59,8 @@ class ScheduleBuilder {
                          const std::vector<Slice>& slices = {});
   OperationId add_collective(const Label& label, const Collective& collective,
                              const std::vector<Operand>& operands);
+  /// Between the device's memory and the host's, on the copy stream.
+  OperationId add_copy(Label label, const Operand& from, const Operand& to);
   /// Nothing runs; the compute stream waits for `operations`.
   OperationId add_wait(const Label& label, const std::vector<OperationId>& operations);
 

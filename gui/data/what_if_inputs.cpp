@@ -123,6 +123,7 @@ class WhatIfInputsReader {
       choice.mesh = resolved_one.mesh;
       choice.blocks_per_unit = blocks_per_unit(strategy.wrap, inputs_->model, inputs_->notes);
       choice.prefetch = prefetch_of(strategy.prefetch, inputs_->notes);
+      choice.offload = strategy.offload;
       choice.checkpointing = checkpointing_of(strategy.checkpointing, inputs_->notes);
       choice.reduces_every_micro_batch = strategy.reduce_every_micro_batch;
     } else {

@@ -42,6 +42,9 @@ S nearest_sharding(Runtime runtime, S sharding) {
 void fit_to_native(Choice& choice) {
   if (choice.precision == TrainingPrecision::fp16_mixed)
     choice.precision = TrainingPrecision::bf16_mixed;
+  const bool shards_parameters =
+      choice.sharding == S::full_shard || choice.sharding == S::hybrid_shard;
+  if (choice.offload == Offload::all && !shards_parameters) choice.offload = Offload::optimizer;
 }
 
 class CommandWriter {
@@ -86,6 +89,7 @@ class CommandWriter {
     add("--prefetch", text_of(strategy.prefetch));
     add("--checkpointing", text_of(strategy.checkpointing));
     add("--precision", std::string(name_of(strategy.precision)));
+    if (strategy.offload != Offload::none) add("--offload", std::string(name_of(strategy.offload)));
     if (strategy.reduce_every_micro_batch != place_.run_job.strategy.reduce_every_micro_batch)
       leave(fmt::format("\"reduce_every_micro_batch\": {} in the job",
                         strategy.reduce_every_micro_batch));
@@ -108,8 +112,7 @@ class CommandWriter {
     if (choice_.prefetch != usual && !zero)
       leave(fmt::format("prefetch {}: accelerate's file", planner::name_of(choice_.prefetch)));
     if (choice_.offload != Offload::none)
-      leave(fmt::format("offload {}: accelerate's or DeepSpeed's file",
-                        planner::name_of(choice_.offload)));
+      leave(fmt::format("offload {}: accelerate's or DeepSpeed's file", name_of(choice_.offload)));
     if (choice_.micro_batches > 1 && !choice_.reduces_every_micro_batch && !zero)
       leave("gradients reduced once: accelerate's file");
   }
@@ -149,7 +152,7 @@ Choice under(Choice choice, Runtime runtime) {
   const auto prefetches = planner::prefetches_of(runtime, choice.sharding, choice.blocks_per_unit);
   if (!contains(prefetches, choice.prefetch)) choice.prefetch = prefetches.front();
   if (runtime == Runtime::native) fit_to_native(choice);
-  if (runtime == Runtime::native || runtime == Runtime::ddp) choice.offload = Offload::none;
+  if (runtime == Runtime::ddp) choice.offload = Offload::none;
   return choice;
 }
 

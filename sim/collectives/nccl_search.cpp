@@ -14,11 +14,6 @@ int ranks_here(const Placement& placement) {
   return std::max(static_cast<int>(placement.ranks_per_node), 1);
 }
 
-/// A slot of 16 lanes; each generation doubles the third's.
-double pcie_rate(int generation) {
-  return nccl_constants().pcie3_x16 * std::exp2(std::max(generation, 1) - 3);
-}
-
 bool uses_nvlink(const Placement& placement, const Node& node) {
   if (node.fabric == Fabric::nvlink_pairs)
     return ranks_here(placement) <= 2 && placement.spacing_in_node == 1;
@@ -136,6 +131,10 @@ NcclGraph nvls_graph(const std::vector<double>& rates, const Reach& reach, int h
 }
 
 }  // namespace
+
+double pcie_rate(int generation) {
+  return nccl_constants().pcie3_x16 * std::exp2(std::max(generation, 1) - 3);
+}
 
 Reach reach_of(const Placement& placement, const HardwareProfile& profile) {
   Reach reach{.within = within_rate(placement, profile),

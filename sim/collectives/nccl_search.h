@@ -25,4 +25,7 @@ Reach reach_of(const Placement& placement, const HardwareProfile& profile);
 /// Example: 8 H100 on NVSwitch, 18 links of 20.6 GB/s: 6 channels of 60, so 12 of 30 GB/s.
 NcclCommunicator communicator_of(const Placement& placement, const HardwareProfile& profile);
 
+/// GB/s of a slot of 16 lanes, one direction, as NCCL reckons: each generation doubles the third's.
+double pcie_rate(int generation);
+
 }  // namespace shardscope

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/schedule/host_layout.h"
+#include "sim/collectives/nccl_search.h"
 #include "sim/cost/distinct_operations.h"
 #include "sim/kernels/memory_time.h"
 #include "sim/kernels/work_time.h"
@@ -83,23 +85,66 @@ Duration CostModel::copy_time(Bytes read_and_written) const {
   return read_and_written / profile_.memory_bandwidth;
 }
 
+bool CostModel::knows_host_copies() const {
+  return !profile_.gpu || profile_.host_to_device ||
+         (profile_.node && profile_.node->pcie_generation > 0);
+}
+
+Duration CostModel::host_copy_time(Bytes bytes) const {
+  if (profile_.host_to_device)
+    return profile_.host_to_device->latency + bytes / profile_.host_to_device->bandwidth;
+  if (profile_.gpu && knows_host_copies())
+    return bytes / Bandwidth{pcie_rate(profile_.node->pcie_generation) * 1e9};
+  return copy_time(bytes * 2);
+}
+
+bool CostModel::knows_host_kernels() const {
+  return !profile_.gpu || (profile_.node && profile_.node->host_memory_bandwidth);
+}
+
+Duration CostModel::host_kernel_time(const Kernel& kernel, int ranks) const {
+  if (!profile_.gpu) return kernel_time(kernel);
+  if (!knows_host_kernels()) return {};
+  const int sharing = std::clamp(ranks, 1, profile_.node->gpus);
+  return bytes_of(kernel) * sharing / *profile_.node->host_memory_bandwidth;
+}
+
 Bytes payload_of(const Collective& collective) {
   return bytes_of(std::max(collective.elements_in, collective.elements_out), collective.dtype);
 }
 
+namespace {
+
+std::vector<std::string> offload_assumptions(const Schedule& schedule, const CostModel& model) {
+  std::vector<std::string> result;
+  if (schedule.strategy.offload == Offload::none) return result;
+  if (!model.knows_host_copies())
+    result.emplace_back(
+        "copies between host and device as within the device (the profile has neither "
+        "host_to_device nor node.pcie_generation)");
+  if (!model.knows_host_kernels())
+    result.emplace_back(
+        "the host's update takes no time (the profile has no node.host_memory_bandwidth)");
+  return result;
+}
+
+}  // namespace
+
 std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile) {
   const CostModel model(profile);
+  std::vector<std::string> result = offload_assumptions(schedule, model);
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float32}) {
     const auto borrowed = std::ranges::count_if(schedule.kernels, [&](const Kernel& kernel) {
       return kernel.dtype() == dtype && model.borrows(kernel);
     });
     if (borrowed == 0) continue;
-    return {
+    result.push_back(
         fmt::format("rates of {} kernels as measured or stated in another dtype (calibrate with "
                     "--precision {} measures them)",
-                    name_of(dtype), name_of(schedule.strategy.precision))};
+                    name_of(dtype), name_of(schedule.strategy.precision)));
+    break;
   }
-  return {};
+  return result;
 }
 
 Duration operation_time(const Schedule& schedule, const Operation& op, const CostModel& model) {
@@ -108,8 +153,12 @@ Duration operation_time(const Schedule& schedule, const Operation& op, const Cos
     return model.collective_time(op.kind, payload_of(collective),
                                  schedule.groups[collective.group.value]);
   }
-  if (op.kind == OperationKind::copy) return model.copy_time(op.bytes);
+  if (op.kind == OperationKind::copy)
+    return uses_host_memory(schedule, op) ? model.host_copy_time(op.bytes)
+                                          : model.copy_time(op.bytes);
   if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) return {};
+  if (op.stream == Stream::host && op.detail != Operation::no_kernel)
+    return model.host_kernel_time(schedule.kernels[op.detail], schedule.world);
   if (op.detail != Operation::no_kernel) return model.kernel_time(schedule.kernels[op.detail]);
   if (op.work != Operation::no_work) return model.work_time(schedule.works[op.work]);
   return model.work_time({.dtype = op.dtype, .bytes = op.bytes, .flops = op.flops});

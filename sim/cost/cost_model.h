@@ -44,6 +44,14 @@ class CostModel {
 
   /// Read once and written once at memory bandwidth.
   Duration copy_time(Bytes read_and_written) const;
+  /// Of `bytes` between the host's memory and the device: over the profile's link, or the slot of
+  /// its node. Where it has neither, as a copy within the device (`knows_host_copies`).
+  Duration host_copy_time(Bytes bytes) const;
+  bool knows_host_copies() const;
+  /// Of a kernel that the host runs on its own memory while `ranks` do the same: the bytes that it
+  /// moves at the rate of the node's memory. Where the profile does not say that, 0.
+  Duration host_kernel_time(const Kernel& kernel, int ranks) const;
+  bool knows_host_kernels() const;
 
  private:
   const KernelSample* sample_of(const Kernel& kernel) const;

@@ -70,7 +70,8 @@ void check_fabric(const JsonValue& value, const Node& node) {
 
 Node read_node(const JsonValue& value) {
   value.only_keys({"gpus", "fabric", "nvlinks", "pcie_generation", "peer_to_peer", "host_bridge",
-                   "cpu", "efficiency", "latency_factor", "origin", "source", "date", "spread"});
+                   "host_memory_bandwidth", "cpu", "efficiency", "latency_factor", "origin",
+                   "source", "date", "spread"});
   Node node{
       .gpus = static_cast<int>(value.at("gpus").integer(1, most_of_a_node)),
       .fabric = read_name(
@@ -85,6 +86,8 @@ Node read_node(const JsonValue& value) {
       .latency_factor = read_number(value, "latency_factor", 1, least_efficiency, most_efficiency)};
   if (const auto bridge = value.find("host_bridge"))
     node.host_bridge = read_quantity(*bridge, parse_bandwidth);
+  if (const auto host = value.find("host_memory_bandwidth"))
+    node.host_memory_bandwidth = read_quantity(*host, parse_bandwidth);
   check_fabric(value, node);
   return node;
 }
@@ -143,6 +146,9 @@ std::string node_json(const Node& node) {
     text += fmt::format(", \"latency_factor\": {}", node.latency_factor);
   if (node.host_bridge)
     text += fmt::format(", \"host_bridge\": \"{}\"", exact_text(*node.host_bridge));
+  if (node.host_memory_bandwidth)
+    text +=
+        fmt::format(", \"host_memory_bandwidth\": \"{}\"", exact_text(*node.host_memory_bandwidth));
   return text;
 }
 

@@ -129,6 +129,8 @@ class ShardingBounder {
     const Dtype gradients = dtypes_of(precision).gradients;
     result.states = zero_paper_states(trainable_, choice_.sharding, choice_.mesh.shard,
                                       inputs_.training.optimizer, precision, gradients);
+    if (choice_.offload != Offload::none) result.states.optimizer_states = {};
+    if (choice_.offload == Offload::all) result.states.parameters = {};
     const bool hybrid = choice_.mesh.shard > 1 && choice_.mesh.replicate > 1;
     Communication& once = result.once.communication;
     once.reductions =

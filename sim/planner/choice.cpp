@@ -192,6 +192,7 @@ Strategy native_strategy(const Choice& choice, const Model& model) {
                           .wrap = native_wrap(choice, model),
                           .prefetch = native_prefetching(choice.prefetch),
                           .checkpointing = native_checkpointing(choice.checkpointing),
+                          .offload = choice.offload,
                           .precision = native_precision(choice.precision),
                           .reduce_every_micro_batch = choice.reduces_every_micro_batch};
   return resolved(strategy, choice.mesh.world(), text_of(choice));

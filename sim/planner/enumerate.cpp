@@ -46,9 +46,9 @@ bool contains(const std::vector<Value>& values, const Value& value) {
 bool may_reduce_often(const Choice& choice) {
   const bool keeps_whole = choice.sharding == S::no_shard || choice.sharding == S::zero1;
   switch (choice.runtime) {
-    case Runtime::native:
     case Runtime::fsdp2:
       return !keeps_whole;
+    case Runtime::native:  // which copies gradients to the host once
     case Runtime::fsdp1:
       // FullyShardedDataParallel's documentation: no accumulation outside no_sync() with offload.
       return !keeps_whole && choice.offload == Offload::none;
@@ -60,7 +60,12 @@ bool may_reduce_often(const Choice& choice) {
 }
 
 std::vector<Offload> offloads_of(Runtime runtime, S sharding) {
-  if (runtime == Runtime::native || runtime == Runtime::ddp) return {Offload::none};
+  if (runtime == Runtime::ddp) return {Offload::none};
+  if (runtime == Runtime::native) {
+    if (sharding == S::full_shard || sharding == S::hybrid_shard)
+      return {Offload::none, Offload::optimizer, Offload::all};
+    return {Offload::none, Offload::optimizer};
+  }
   if (runtime != Runtime::deepspeed) {
     if (sharding == S::no_shard) return {Offload::none};
     return {Offload::none, Offload::all};
@@ -109,8 +114,6 @@ class Enumerator {
     const auto without = [&](std::string what) {
       drop("native, " + what, "`train` cannot run it at this commit");
     };
-    without("checkpointing selective and every:K");
-    without("offload");
     for (const TrainingPrecision precision : question_.precisions)
       if (!native_has(precision)) without(std::string(name_of(precision)));
   }
@@ -130,8 +133,7 @@ class Enumerator {
     const bool shards = sharding != S::no_shard;
     // Offloading is what they are of use for on one rank.
     const bool alone = runtime == Runtime::deepspeed || sharding == S::full_shard;
-    if (question_.world == 1 && shards &&
-        (!alone || runtime == Runtime::native || is_hybrid(sharding)))
+    if (question_.world == 1 && shards && (!alone || is_hybrid(sharding)))
       return "one rank has nobody to share with";
     if (is_hybrid(sharding) && meshes_of(sharding, question_.world).empty())
       return fmt::format("{} ranks are no grid of replicas and shards", question_.world);

@@ -87,6 +87,7 @@ std::vector<Prediction> predict_pipeline(std::vector<Schedule> schedules,
     facts.high_factor = band.high_factor;
     Prediction& prediction = predictions.emplace_back();
     prediction.summary = summarize(simulations[rank].trace, facts);
+    add_host_memory(schedule, profile, prediction.summary);
     prediction.trace = std::move(simulations[rank].trace);
   }
   for (std::size_t rank = 0; rank < schedules.size(); ++rank)

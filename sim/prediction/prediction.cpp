@@ -62,6 +62,7 @@ Prediction predict_arena(Schedule schedule, const PredictedRun& run,
   Prediction result{.schedule = std::move(schedule)};
   result.trace = simulate(result.schedule, profile).trace;
   result.summary = summarize(result.trace, facts);
+  add_host_memory(result.schedule, profile, result.summary);
   return result;
 }
 

@@ -1,5 +1,9 @@
 #include "sim/prediction/run_facts.h"
 
+#include <algorithm>
+
+#include "core/schedule/host_layout.h"
+
 #include "core/schedule/model_flops.h"
 #include "sim/cost/collective_rows.h"
 
@@ -31,6 +35,16 @@ RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
   facts.mfu_formula = mfu_formula;
   facts.collectives = collective_rows(schedule, profile);
   return facts;
+}
+
+void add_host_memory(const Schedule& schedule, const HardwareProfile& profile, Summary& summary) {
+  const Bytes host = host_layout(schedule).size;
+  if (host.count == 0) return;
+  const int node = profile.ranks_per_node > 0 ? profile.ranks_per_node
+                   : profile.node             ? profile.node->gpus
+                                              : schedule.world;
+  summary.host_memory = host;
+  summary.host_memory_of_node = host * std::min(node, schedule.world);
 }
 
 }  // namespace shardscope

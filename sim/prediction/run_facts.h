@@ -14,4 +14,7 @@ MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Byte
 RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
                   const HardwareProfile& profile);
 
+/// What is offloaded lies in the host's memory, that of all ranks of a node together.
+void add_host_memory(const Schedule& schedule, const HardwareProfile& profile, Summary& summary);
+
 }  // namespace shardscope

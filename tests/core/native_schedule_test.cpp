@@ -288,6 +288,53 @@ TEST(NativeSchedule, AMemoryBudgetTakesTheLeastRecomputationThatFits) {
   EXPECT_THROW(chosen(arena_of(full_checkpointing) - 1_B), Error);
 }
 
+/// Kept bytes by where they lie, of units without the two scalars of clipping.
+struct Kept {
+  std::int64_t device = 0, host = 0;
+};
+Kept kept_of(const Schedule& schedule) {
+  Kept kept;
+  for (const Buffer& buffer : schedule.buffers) {
+    if (buffer.allocated_by || !buffer.unit) continue;
+    (buffer.on_host ? kept.host : kept.device) += buffer.bytes.count;
+  }
+  return kept;
+}
+
+TEST(NativeSchedule, OffloadMovesStatesAndParametersToTheHost) {
+  const auto with = [](Offload offload, ShardingStrategy sharding, Precision precision) {
+    const Strategy strategy =
+        resolved({.sharding = sharding, .offload = offload, .precision = precision}, 2, "test");
+    return native_schedule(testing::small_gpt2(2), strategy, {.batch = 2, .length = 4}, 0);
+  };
+  using enum ShardingStrategy;
+  const Schedule plain = with(Offload::none, full_shard, Precision::bf16_mixed);
+  std::int64_t shard = 0;
+  for (const Unit& unit : plain.units) shard += unit.shard_elements;
+  // On the device 2 bytes of parameters and 12 of master and states; gradients come and go.
+  EXPECT_EQ(kept_of(plain).device, 14 * shard);
+  EXPECT_EQ(kept_of(plain).host, 0);
+  // On the host 12, and 4 of gradients and 2 of parameters on their way.
+  const Schedule optimizer = with(Offload::optimizer, full_shard, Precision::bf16_mixed);
+  EXPECT_EQ(kept_of(optimizer).device, 2 * shard);
+  EXPECT_EQ(kept_of(optimizer).host, (12 + 4 + 2) * shard);
+  const Schedule all = with(Offload::all, full_shard, Precision::bf16_mixed);
+  EXPECT_EQ(kept_of(all).device, 0);
+  EXPECT_EQ(kept_of(all).host, (2 + 12 + 4) * shard);
+  // In fp32 the states need a copy of the parameters beside them, unless these are there, too.
+  EXPECT_EQ(kept_of(with(Offload::optimizer, full_shard, Precision::fp32)).host,
+            (4 + 8 + 4) * shard);
+  EXPECT_EQ(kept_of(with(Offload::all, full_shard, Precision::fp32)).host, (4 + 8 + 4) * shard);
+  // Every unit's gradient once to the host, and behind its update its parameters once back.
+  EXPECT_EQ(names_where(optimizer, "copy_to_host:transformer.h.").size(), 2u);
+  EXPECT_EQ(names_where(optimizer, "copy_to_device:").size(), 3u);
+  // Gathers read what was copied: twice a block, once the root.
+  EXPECT_EQ(names_where(all, "copy_to_device:").size(),
+            names_where(all, "all_gather:t").size() + names_where(all, "all_gather:r").size());
+  EXPECT_LT(arena_layout(all).size, arena_layout(optimizer).size);
+  EXPECT_THROW(with(Offload::all, zero1, Precision::fp32), Error);
+}
+
 TEST(NativeSchedule, JoinsGelusWhereTheDeviceWantsIt) {
   const Target joining{.fusions = {.linear_gelu = true}};
   const Schedule joined = schedule_of(testing::small_gpt2(1), {.world = 1}, joining);

@@ -47,7 +47,8 @@ void set_given(const Weighed& weighed, const Basis& basis, const Watcher& watche
 
 void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
                  Answer& answer) {
-  if (weighed.offloads)
+  const bool native = answer.candidates.front().choice.runtime == Runtime::native;
+  if (weighed.offloads && !native)
     answer.remarks.emplace_back(
         "nothing fits without offload, and the time of the host's own update is not in these");
   if (watcher.stop.stop_requested()) return;

@@ -25,6 +25,7 @@ std::string key_of_sharding(const Choice& to) {
 }
 
 std::string key_of_offload(const Choice& to) {
+  if (to.runtime == Runtime::native) return fmt::format("--offload {}", name_of(to.offload));
   if (to.runtime != Runtime::deepspeed)
     return fmt::format("fsdp_offload_params: {}", to.offload == Offload::all);
   if (to.offload == Offload::none) return "no offload";

@@ -70,11 +70,12 @@ struct Case {
   int ranks;
   CheckpointKind kind;
   Precision precision = Precision::fp32;
+  Offload offload = Offload::none;
 };
 
 void PrintTo(const Case& one, std::ostream* out) {
   *out << name_of(one.sharding) << " x" << one.ranks << " " << name_of(one.kind) << " "
-       << name_of(one.precision);
+       << name_of(one.precision) << " offload " << name_of(one.offload);
 }
 
 class ResumeCase : public Resume, public ::testing::WithParamInterface<Case> {};
@@ -83,6 +84,7 @@ TEST_P(ResumeCase, HasTheBitsOfTheUndisturbedRun) {
   const Case& one = GetParam();
   const auto with_precision = [&](Job job) {
     job.strategy.precision = one.precision;
+    job.strategy.offload = one.offload;
     return job;
   };
   const Job whole = with_precision(short_job(one.ranks, one.sharding, "whole"));
@@ -107,7 +109,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{ShardingStrategy::hybrid_shard, 4, CheckpointKind::sharded},
         Case{ShardingStrategy::zero1, 2, CheckpointKind::sharded, Precision::bf16_mixed},
         Case{ShardingStrategy::full_shard, 2, CheckpointKind::full, Precision::bf16_mixed},
-        Case{ShardingStrategy::full_shard, 2, CheckpointKind::sharded, Precision::bf16}),
+        Case{ShardingStrategy::full_shard, 2, CheckpointKind::sharded, Precision::bf16},
+        Case{ShardingStrategy::zero1, 2, CheckpointKind::sharded, fp32, Offload::optimizer},
+        Case{ShardingStrategy::no_shard, 2, CheckpointKind::full, fp32, Offload::optimizer},
+        Case{ShardingStrategy::full_shard, 2, CheckpointKind::local, Precision::bf16_mixed,
+             Offload::all},
+        Case{ShardingStrategy::full_shard, 2, CheckpointKind::full, fp32, Offload::all}),
     [](const auto& one) { return std::to_string(one.index); });
 
 TEST_F(Resume, UnderAnyOtherLayoutTheLossesAreNear) {

@@ -9,6 +9,7 @@
 #include "backend/cuda/cuda_device.h"
 #include "backend/cuda/cuda_streams.h"
 #include "backend/train/trainer.h"
+#include "core/format/atomic_file.h"
 #include "tests/backend/cuda/launch_record.h"
 #include "tests/backend/cuda/mirror_communicator.h"
 #include "tests/backend/cuda/stand_in_device.h"
@@ -22,10 +23,12 @@ namespace {
 struct Order {
   ShardingStrategy sharding;
   Haste haste;
+  Offload offload = Offload::none;
 };
 void PrintTo(const Order& order, std::ostream* out) {
   *out << name_of(order.sharding)
-       << (order.haste == Haste::first_streams ? ", compute first" : ", compute last");
+       << (order.haste == Haste::first_streams ? ", compute first" : ", compute last")
+       << ", offload " << name_of(order.offload);
 }
 
 /// Steps 1 and 2 are timed, 3 is captured, 4 is a replay, 5 is timed again.
@@ -78,7 +81,9 @@ class EveryOrder : public DeviceOrder, public ::testing::WithParamInterface<Orde
 // captured and of the replayed one with their own learning rates, are the CPU's.
 TEST_P(EveryOrder, TrainsAsTheCpuDeviceDoes) {
   StandInDevice::get().use(GetParam().haste);
-  const Job one = small_job(GetParam().sharding);
+  Job one = small_job(GetParam().sharding);
+  one.strategy.offload = GetParam().offload;
+  create_folder(one.output);
   const std::vector<double> ours = train_on(*device_for(one), one);
   EXPECT_EQ(StandInDevice::get().violations(), std::vector<std::string>{});
   const auto cpu = make_cpu_device({.threads = 1, .use_onednn = false});
@@ -91,7 +96,11 @@ INSTANTIATE_TEST_SUITE_P(
     , EveryOrder,
     ::testing::Values(Order{ShardingStrategy::no_shard, Haste::first_streams},
                       Order{ShardingStrategy::full_shard, Haste::first_streams},
-                      Order{ShardingStrategy::full_shard, Haste::last_streams}));
+                      Order{ShardingStrategy::full_shard, Haste::last_streams},
+                      Order{ShardingStrategy::zero1, Haste::first_streams, Offload::optimizer},
+                      Order{ShardingStrategy::zero1, Haste::last_streams, Offload::optimizer},
+                      Order{ShardingStrategy::full_shard, Haste::first_streams, Offload::all},
+                      Order{ShardingStrategy::full_shard, Haste::last_streams, Offload::all}));
 
 /// A trainer on the stand-in, and the calls of single steps.
 class OneStep : public DeviceOrder {

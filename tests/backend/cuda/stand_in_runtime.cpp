@@ -3,6 +3,7 @@
 // bring that library in, and the linker would find everything twice.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -141,6 +142,22 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   device().note("cudaFree");
   device().free(memory);
+  return cudaSuccess;
+}
+// Memory of the host is not fenced.
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  device().note("cudaHostAlloc", -1, std::to_string(bytes));
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  device().note("cudaLaunchHostFunc", number_of(stream));
+  device().queue({.kind = QueuedWork::Kind::unnamed, .name = {}, .stream = number_of(stream)},
+                 [=] { function(data); });
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -220,10 +220,12 @@ class StandInCupti final : public DeviceListener {
       finish(raw, work, clone);
     } else if (work.kind == QueuedWork::Kind::copy) {
       auto raw = empty_record<CUpti_ActivityMemcpy6>(CUPTI_ACTIVITY_KIND_MEMCPY);
-      // The runtime's kinds are HtoH 0, HtoD 1, DtoH 2, DtoD 3.
-      constexpr std::array<int, 4> kinds{
+      // The runtime's kinds are HtoH 0, HtoD 1, DtoH 2, DtoD 3, and 4, whose direction follows from
+      // the addresses: here it is only asked for within the device.
+      constexpr std::array<int, 5> kinds{
           CUPTI_ACTIVITY_MEMCPY_KIND_HTOH, CUPTI_ACTIVITY_MEMCPY_KIND_HTOD,
-          CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD};
+          CUPTI_ACTIVITY_MEMCPY_KIND_DTOH, CUPTI_ACTIVITY_MEMCPY_KIND_DTOD,
+          CUPTI_ACTIVITY_MEMCPY_KIND_DTOD};
       raw.copyKind = static_cast<std::uint8_t>(kinds.at(static_cast<std::size_t>(work.copy_kind)));
       raw.bytes = work.bytes;
       finish(raw, cause, start, end, work, clone);

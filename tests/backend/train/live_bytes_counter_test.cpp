@@ -27,7 +27,7 @@ std::vector<CategoryBytes> counted(const Schedule& schedule) {
   for (const OperationId id : operations) {
     counter.issued(id);
     live.push_back(counter.live());
-    if (!is_collective(schedule.at(id).kind)) counter.ended(id);
+    if (schedule.at(id).stream == Stream::compute) counter.ended(id);
   }
   return live;
 }
@@ -41,6 +41,7 @@ struct Case {
   int micro_batches;
   bool reduce_every_micro_batch;
   Bytes logits;
+  Offload offload = Offload::none;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -68,7 +69,8 @@ void expect_those_of_the_schedule(const Case& c, const std::vector<std::string>&
   Strategy strategy{.sharding = c.sharding,
                     .mesh = c.mesh,
                     .prefetch = c.prefetch,
-                    .checkpointing = c.checkpointing};
+                    .checkpointing = c.checkpointing,
+                    .offload = c.offload};
   strategy.reduce_every_micro_batch = c.reduce_every_micro_batch;
   const Workload workload{
       .batch = 2, .length = 16, .micro_batches = c.micro_batches, .optimizer = {}, .clip = 1};
@@ -109,6 +111,26 @@ std::vector<Case> cases() {
           all.push_back({config, zero1, {1, 1, 4}, prefetch, again, micro, every, logits});
           all.push_back({config, shard_grad_op, {1, 1, 4}, prefetch, again, micro, every, logits});
           all.push_back({config, full_shard, {1, 1, 4}, prefetch, again, micro, every, logits});
+          if (!every) {
+            all.push_back({config,
+                           full_shard,
+                           {1, 1, 4},
+                           prefetch,
+                           again,
+                           micro,
+                           every,
+                           logits,
+                           Offload::all});
+            all.push_back({config,
+                           zero1,
+                           {1, 1, 4},
+                           prefetch,
+                           again,
+                           micro,
+                           every,
+                           logits,
+                           Offload::optimizer});
+          }
           all.push_back(
               {config, hybrid_shard_zero2, {1, 2, 2}, prefetch, again, micro, every, logits});
           all.push_back({config, hybrid_shard, {1, 2, 2}, prefetch, again, micro, every, logits});

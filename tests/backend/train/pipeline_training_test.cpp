@@ -137,6 +137,22 @@ INSTANTIATE_TEST_SUITE_P(
 
 using PipelinesTest = TrainingFixture;
 
+TEST_F(PipelinesTest, OffloadGivesTheSameBits) {
+  const auto losses = [&](Offload offload, const std::string& output) {
+    Job one = job(tiny_gpt2, 1, ShardingStrategy::full_shard, output);
+    one.strategy.mesh = {.pipeline = 2, .shard = 2};
+    one.ranks = 4;
+    one.batch = 1;
+    one.accumulate = 2;
+    one.steps = 10;
+    one.strategy.offload = offload;
+    return run_forked(one);
+  };
+  const auto plain = losses(Offload::none, "none");
+  EXPECT_EQ(losses(Offload::optimizer, "optimizer"), plain);
+  EXPECT_EQ(losses(Offload::all, "all"), plain);
+}
+
 // Gradients add up in the order of micro-batches in both.
 TEST_F(PipelinesTest, SchedulesWhoseSumsHaveOneOrderGiveTheSameBits) {
   const auto losses = [&](PipelineScheduleKind schedule, const char* output,

@@ -1,4 +1,5 @@
 // Whole training jobs in real processes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -96,6 +97,32 @@ TEST_F(TrainingTest, PrefetchUnitsAndCheckpointingGiveTheSameBits) {
     EXPECT_EQ(run("deep", "transformer", "forward=3,backward_pre=3,limit=2", "selective"), plain);
     EXPECT_EQ(run("hand", "blocks:0+2,1", "on", "selective+first:1"), plain);
     EXPECT_EQ(run("size", "size:20000", "off", "full"), plain);
+  }
+}
+
+// The host's update is the device's, on memory that lies elsewhere.
+TEST_F(TrainingTest, OffloadGivesTheSameBits) {
+  using enum ShardingStrategy;
+  for (const Precision precision : {Precision::fp32, Precision::bf16_mixed}) {
+    const auto run = [&](int ranks, ShardingStrategy sharding, Offload offload) {
+      Job one = job(tiny_gpt2, ranks, sharding,
+                    fmt::format("{}_{}_{}", ranks, name_of(sharding), name_of(offload)));
+      one.steps = 10;
+      one.accumulate = 2;
+      one.strategy.precision = precision;
+      one.strategy.offload = offload;
+      return run_forked(one);
+    };
+    for (const int ranks : {1, 4}) {
+      for (const ShardingStrategy sharding :
+           {no_shard, zero1, shard_grad_op, full_shard, hybrid_shard, hybrid_shard_zero2}) {
+        if (is_hybrid(sharding) && ranks < 4) continue;
+        const auto plain = run(ranks, sharding, Offload::none);
+        EXPECT_EQ(run(ranks, sharding, Offload::optimizer), plain) << name_of(sharding);
+        if (sharding != full_shard && sharding != hybrid_shard) continue;
+        EXPECT_EQ(run(ranks, sharding, Offload::all), plain) << name_of(sharding);
+      }
+    }
   }
 }
 

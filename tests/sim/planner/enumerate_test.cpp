@@ -83,7 +83,6 @@ TEST(Enumerate, NativeHasWhatTrainCanRunAndDropsTheRest) {
   }
   const auto& runnable = native_abilities().strategies;
   EXPECT_EQ(found, std::set<ShardingStrategy>(runnable.begin(), runnable.end()));
-  EXPECT_THAT(all.dropped, Contains(Field(&Dropped::strategy, "native, offload")));
 }
 
 TEST(Enumerate, EveryChoiceOfPytorchsRuntimesCanBeSetUp) {
@@ -139,11 +138,15 @@ TEST(Enumerate, NearestBatchesAreThoseBelowAndAbove) {
   }
 }
 
-TEST(Enumerate, OneRankHasNothingToShareButDeepSpeedStillOffloads) {
+TEST(Enumerate, OneRankHasNothingToShareButStillOffloads) {
   const Enumeration all =
       enumerate(model_with_blocks(2), question({Runtime::native, Runtime::deepspeed}, 1, 8));
   EXPECT_THAT(all.dropped,
-              Contains(Dropped{"native full_shard", "one rank has nobody to share with"}));
+              Contains(Dropped{"native shard_grad_op", "one rank has nobody to share with"}));
+  for (const Choice& choice : of(all, ShardingStrategy::full_shard))
+    EXPECT_NE(choice.offload, Offload::none) << text_of(choice);
+  EXPECT_THAT(of(all, ShardingStrategy::full_shard),
+              Contains(Field(&Choice::runtime, Runtime::native)));
   EXPECT_THAT(of(all, ShardingStrategy::shard_grad_op), Not(IsEmpty()));
 }
 
