@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "backend/base/memory_mapping.h"
 #include "core/base/error.h"
@@ -45,10 +48,20 @@ Error no_file(const std::filesystem::path& folder, Bytes size, int error) {
                 .code = ExitCode::outside});
 }
 
+/// Some file systems (NFS, older overlays) have no files without names: there it loses its name.
+FileDescriptor nameless_file(const std::filesystem::path& folder) {
+  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file.valid() || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
+  std::string name = (folder / "offload.XXXXXX").string();
+  FileDescriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (named.valid()) ::unlink(name.c_str());
+  return named;
+}
+
 }  // namespace
 
 std::unique_ptr<Arena> make_file_arena(Bytes size, const std::filesystem::path& folder) {
-  const FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  const FileDescriptor file = nameless_file(folder);
   if (!file.valid()) throw no_file(folder, size, errno);
   // Now, so that no write into a page finds the disk full.
   if (const int error = ::posix_fallocate(file.get(), 0, std::max(size.count, std::int64_t{1})))

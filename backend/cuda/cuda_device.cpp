@@ -58,7 +58,8 @@ class CudaDevice : public Device {
       : streams_(options.index),
         memory_(streams_),
         step_state_(memory_),
-        attention_(options.attention) {
+        attention_(options.attention),
+        host_(make_cpu_device({.threads = options.host_threads, .use_onednn = false})) {
     check(cudaGetDeviceProperties(&properties_, options.index), "cudaGetDeviceProperties");
     if (options.use_cublaslt) matmul_.emplace();
     if (attention_ == CudaAttention::cudnn) cudnn_.emplace(options.index);
@@ -205,7 +206,7 @@ class CudaDevice : public Device {
   CudaAttention attention_;
   std::optional<cuda::CudnnAttention> cudnn_;
   std::string why_no_cudnn_;
-  std::unique_ptr<Device> host_ = make_cpu_device({.use_onednn = false});
+  std::unique_ptr<Device> host_;
   StepState host_state_;
   std::map<void* const*, HostCall> host_calls_;
 };

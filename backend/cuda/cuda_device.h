@@ -13,6 +13,7 @@ struct CudaOptions {
   int index = 0;             ///< of the devices that this process may see
   bool use_cublaslt = true;  ///< else our plain matrix products
   CudaAttention attention = CudaAttention::automatic;
+  int host_threads = 0;  ///< of updates on the host; 0: all cores
 };
 
 /// GPUs that this process may see; 0 where there is no driver.

@@ -46,6 +46,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+int kernel_threads(const Job& job, const Environment& environment) {
+  return job.threads > 0 ? job.threads : std::max(1, cores_at_start() / environment.local_world);
+}
+
 std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment,
                                  JobSession* session) {
   const int gpu = gpu_index(environment, cuda_device_count());
@@ -57,11 +61,7 @@ std::unique_ptr<Device> make_gpu(const Job& job, const Environment& environment,
                              .shares_gpu = is_shared,
                              .on_one_host = environment.on_one_host(),
                              .deterministic = job.deterministic}));
-  return make_cuda_device({.index = gpu});
-}
-
-int kernel_threads(const Job& job, const Environment& environment) {
-  return job.threads > 0 ? job.threads : std::max(1, cores_at_start() / environment.local_world);
+  return make_cuda_device({.index = gpu, .host_threads = kernel_threads(job, environment)});
 }
 
 std::unique_ptr<Device> make_device(const Job& job, const Environment& environment,

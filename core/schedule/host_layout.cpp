@@ -1,13 +1,17 @@
 #include "core/schedule/host_layout.h"
 
 #include <algorithm>
+#include <span>
 
 namespace shardscope {
 
-bool uses_host_memory(const Schedule& schedule, const Operation& op) {
-  return std::ranges::any_of(schedule.operands_of(op), [&](const Operand& operand) {
-    return operand.buffer && schedule.at(operand.buffer).on_host;
-  });
+std::optional<Bytes> moved_over_link(const Schedule& schedule, const Operation& op) {
+  const std::span<const Operand> operands = schedule.operands_of(op);
+  const bool crosses = operands.size() == 1 || std::ranges::any_of(operands, [&](const auto& one) {
+                         return one.buffer && schedule.at(one.buffer).on_host;
+                       });
+  if (op.kind != OperationKind::copy || !crosses) return std::nullopt;
+  return operands.front().bytes;
 }
 
 ArenaLayout host_layout(const Schedule& schedule) {

@@ -1,12 +1,15 @@
 // What a step keeps in the host's memory beside the device's arena.
 #pragma once
 
+#include <optional>
+
 #include "core/schedule/schedule.h"
 
 namespace shardscope {
 
-/// Whether an operand of the operation lies in the host's memory.
-bool uses_host_memory(const Schedule& schedule, const Operation& op);
+/// Bytes that a copy moves between the host's memory and the device; none: it is within one of
+/// them. Of PyTorch's copies the host's tensors are no operands.
+std::optional<Bytes> moved_over_link(const Schedule& schedule, const Operation& op);
 
 /// Where each buffer of the host lies in the host's arena, one after the other: all of them are
 /// kept. Offsets of the device's buffers mean nothing.

@@ -94,19 +94,20 @@ Duration CostModel::host_copy_time(Bytes bytes) const {
   if (profile_.host_to_device)
     return profile_.host_to_device->latency + bytes / profile_.host_to_device->bandwidth;
   if (profile_.gpu && knows_host_copies())
-    return bytes / Bandwidth{pcie_rate(profile_.node->pcie_generation) * 1e9};
+    return std::max(copy_time(bytes * 2),
+                    bytes / Bandwidth{pcie_rate(profile_.node->pcie_generation) * 1e9});
   return copy_time(bytes * 2);
 }
 
-bool CostModel::knows_host_kernels() const {
+bool CostModel::knows_host_time() const {
   return !profile_.gpu || (profile_.node && profile_.node->host_memory_bandwidth);
 }
 
-Duration CostModel::host_kernel_time(const Kernel& kernel, int ranks) const {
-  if (!profile_.gpu) return kernel_time(kernel);
-  if (!knows_host_kernels()) return {};
+Duration CostModel::host_time(Bytes moved, int ranks) const {
+  if (!profile_.gpu) return moved / profile_.memory_bandwidth;
+  if (!knows_host_time()) return {};
   const int sharing = std::clamp(ranks, 1, profile_.node->gpus);
-  return bytes_of(kernel) * sharing / *profile_.node->host_memory_bandwidth;
+  return moved * sharing / *profile_.node->host_memory_bandwidth;
 }
 
 Bytes payload_of(const Collective& collective) {
@@ -122,7 +123,7 @@ std::vector<std::string> offload_assumptions(const Schedule& schedule, const Cos
     result.emplace_back(
         "copies between host and device as within the device (the profile has neither "
         "host_to_device nor node.pcie_generation)");
-  if (!model.knows_host_kernels())
+  if (!model.knows_host_time())
     result.emplace_back(
         "the host's update takes no time (the profile has no node.host_memory_bandwidth)");
   return result;
@@ -153,12 +154,15 @@ Duration operation_time(const Schedule& schedule, const Operation& op, const Cos
     return model.collective_time(op.kind, payload_of(collective),
                                  schedule.groups[collective.group.value]);
   }
-  if (op.kind == OperationKind::copy)
-    return uses_host_memory(schedule, op) ? model.host_copy_time(op.bytes)
-                                          : model.copy_time(op.bytes);
+  if (op.kind == OperationKind::copy) {
+    const auto moved = moved_over_link(schedule, op);
+    return moved ? model.host_copy_time(*moved) : model.copy_time(op.bytes);
+  }
+  if (op.kind == OperationKind::host && op.work != Operation::no_work)
+    return model.host_time(schedule.works[op.work].bytes, schedule.world);
   if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) return {};
-  if (op.stream == Stream::host && op.detail != Operation::no_kernel)
-    return model.host_kernel_time(schedule.kernels[op.detail], schedule.world);
+  if (op.stream == Stream::host && op.detail != Operation::no_kernel && model.has_gpu())
+    return model.host_time(op.bytes, schedule.world);
   if (op.detail != Operation::no_kernel) return model.kernel_time(schedule.kernels[op.detail]);
   if (op.work != Operation::no_work) return model.work_time(schedule.works[op.work]);
   return model.work_time({.dtype = op.dtype, .bytes = op.bytes, .flops = op.flops});

@@ -48,10 +48,11 @@ class CostModel {
   /// its node. Where it has neither, as a copy within the device (`knows_host_copies`).
   Duration host_copy_time(Bytes bytes) const;
   bool knows_host_copies() const;
-  /// Of a kernel that the host runs on its own memory while `ranks` do the same: the bytes that it
-  /// moves at the rate of the node's memory. Where the profile does not say that, 0.
-  Duration host_kernel_time(const Kernel& kernel, int ranks) const;
-  bool knows_host_kernels() const;
+  /// Of what the host's processor reads and writes of its own memory while `ranks` do the same, at
+  /// the rate of the node's memory. Where the profile of a GPU does not say that, 0.
+  Duration host_time(Bytes moved, int ranks) const;
+  bool knows_host_time() const;
+  bool has_gpu() const { return profile_.gpu.has_value(); }
 
  private:
   const KernelSample* sample_of(const Kernel& kernel) const;

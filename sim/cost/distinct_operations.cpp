@@ -8,7 +8,7 @@ namespace {
 /// All that a cost model looks at of an operation.
 bool alike(const Operation& a, const Operation& b) {
   return a.kind == b.kind && a.detail == b.detail && a.work == b.work && a.bytes == b.bytes &&
-         a.flops == b.flops && a.dtype == b.dtype;
+         a.flops == b.flops && a.dtype == b.dtype && a.operands.size() == b.operands.size();
 }
 
 std::uint64_t hash_of(const Operation& op) {

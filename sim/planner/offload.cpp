@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <variant>
 
+#include "sim/cost/cost_model.h"
+
 namespace shardscope::planner {
 namespace {
 
@@ -56,12 +58,18 @@ std::optional<Bytes> of(const Runtime&, const Model&, const eager::TrainingSetup
   return std::nullopt;
 }
 
-/// What a step with offload takes beyond what is predicted, for people.
-std::string untimed_offload(const eager::TrainingSetup& setup) {
+/// How the host's part of a step is timed, for people.
+std::string timed_offload(const eager::TrainingSetup& setup, const HardwareProfile& profile) {
   const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
-  std::string text =
-      "offload: the host's update takes no time here, and copies between host and device are not "
-      "timed as PCIe's; a real step takes longer";
+  const CostModel costs(profile);
+  std::string text = "offload: ";
+  text += costs.knows_host_time()
+              ? "the host's update at the rate that its memory is stated with"
+              : "the host's update takes no time (the profile has no node.host_memory_bandwidth)";
+  text += costs.knows_host_copies()
+              ? ", copies at that of the device's slot; a real step takes longer"
+              : ", copies as within the device (the profile has neither host_to_device nor "
+                "node.pcie_generation); a real step takes longer";
   const bool nvme = zero && (zero->settings.offload_optimizer.device == OffloadDevice::nvme ||
                              zero->settings.offload_param.device == OffloadDevice::nvme);
   return nvme ? text + "; NVMe is taken for the host's memory" : text;
@@ -80,7 +88,7 @@ void add_offloaded(const Model& model, const eager::TrainingSetup& setup,
   const int on_node =
       profile.ranks_per_node > 0 ? std::min(profile.ranks_per_node, setup.world) : setup.world;
   summary.host_memory_of_node = *summary.host_memory * on_node;
-  summary.assumed.push_back(untimed_offload(setup));
+  summary.assumed.push_back(timed_offload(setup, profile));
 }
 
 }  // namespace shardscope::planner

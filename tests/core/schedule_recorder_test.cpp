@@ -10,6 +10,7 @@
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
 #include "core/pytorch/runtimes/common/collectives.h"
+#include "core/schedule/host_layout.h"
 #include "tests/core/recorded_training.h"
 
 namespace shardscope::eager {
@@ -59,6 +60,36 @@ TEST_F(ScheduleRecorderTest, WorkOfTheHostIsNoneOfTheDevice) {
   const Schedule schedule = recorder_.finish();
   EXPECT_THAT(kinds_of(schedule), ElementsAre(Kind::dispatch));
   EXPECT_TRUE(schedule.buffers.empty());
+}
+
+TEST_F(ScheduleRecorderTest, LargeWorkOfTheHostHoldsItUpInAStep) {
+  const Tensor small = allocate(s_, {Dtype::float32, Device::cpu}, {1000});
+  const Tensor large = allocate(s_, {Dtype::float32, Device::cpu}, {1'000'000});
+  neg(s_, large);
+  recorder_.begin_step("1");
+  neg(s_, small);
+  neg(s_, large);
+  recorder_.end_step();
+  const Schedule schedule = recorder_.finish();
+  EXPECT_THAT(kinds_of(schedule), ElementsAre(Kind::dispatch, Kind::dispatch, Kind::run));
+  ASSERT_EQ(schedule.operations.size(), 1U);
+  const Operation& op = schedule.operations[0];
+  EXPECT_EQ(op.kind, OperationKind::host);
+  EXPECT_EQ(schedule.works[op.work].bytes, 8'000'000_B);  // a million floats in, a million out
+  EXPECT_TRUE(schedule.buffers.empty());
+}
+
+TEST_F(ScheduleRecorderTest, OnlyACopyOfTheHostsMemoryGoesOverTheLink) {
+  const Tensor on_host = allocate(s_, {Dtype::float32, Device::cpu}, {1000});
+  const Tensor here = to(s_, on_host, {.device = Device::cuda});
+  const Tensor there = to(s_, here, {.device = Device::cpu});
+  const Tensor again = allocate(s_, on_gpu, {1000});
+  copy_(s_, again, here);
+  const Schedule schedule = recorder_.finish();
+  ASSERT_EQ(schedule.operations.size(), 3U);
+  EXPECT_EQ(moved_over_link(schedule, schedule.operations[0]), 4000_B);
+  EXPECT_EQ(moved_over_link(schedule, schedule.operations[1]), 4000_B);
+  EXPECT_EQ(moved_over_link(schedule, schedule.operations[2]), std::nullopt);
 }
 
 // Where the model lives on the CPU, the CPU is the device. A number has no dimension, and no shape.

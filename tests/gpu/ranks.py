@@ -23,10 +23,20 @@ BEYOND_DEADLINE_DRY_S = 60  # on a machine that does much else
 RANK_LOST = 4  # exit code
 
 STRATEGIES = {"no_shard": (2, 4), "zero1": (2, 4), "shard_grad_op": (2, 4), "full_shard": (2, 4), "hybrid_shard": (4,)}
-# Schedule, strategy inside a stage, mesh: two stages of one layer each.
-PIPELINES = (("GPipe", "no_shard", {"pipeline": 2}), ("1F1B", "no_shard", {"pipeline": 2}),
-             ("1F1B", "zero1", {"pipeline": 2, "shard": 2}), ("1F1B", "shard_grad_op", {"pipeline": 2, "shard": 2}),
-             ("1F1B", "full_shard", {"pipeline": 2, "shard": 2}))
+# Never seen on a GPU: strategy, ranks, further keys of the job.
+SETTINGS = (("hybrid_shard_zero2", 4, {}), ("no_shard", 1, {"offload": "optimizer"}), ("zero1", 2, {"offload": "optimizer"}),
+            ("full_shard", 1, {"offload": "all"}), ("full_shard", 2, {"offload": "all"}),
+            ("full_shard", 2, {"prefetch": "backward_post", "checkpointing": "selective", "wrap": "blocks:0+1"}))
+# Schedule, strategy inside a stage, mesh, further keys of the pipeline: two stages of one layer each, or four of which
+# the first and the last have none.
+PIPELINES = (("InterleavedZeroBubble", "no_shard", {"pipeline": 2}, {}),
+             ("InterleavedZeroBubble", "full_shard", {"pipeline": 2, "shard": 2}, {}),
+             ("ZBVZeroBubble", "no_shard", {"pipeline": 2}, {"stages_per_rank": 2, "stages": "0,1,1,0"}),
+             ("DualPipeV", "no_shard", {"pipeline": 2}, {"stages_per_rank": 2, "stages": "0,1,1,0"}),
+             ("GPipe", "no_shard", {"pipeline": 2}, {}), ("1F1B", "no_shard", {"pipeline": 2}, {}),
+             ("1F1B", "zero1", {"pipeline": 2, "shard": 2}, {}),
+             ("1F1B", "shard_grad_op", {"pipeline": 2, "shard": 2}, {}),
+             ("1F1B", "full_shard", {"pipeline": 2, "shard": 2}, {}))
 
 
 class DeviceMemory:
@@ -108,7 +118,7 @@ class RanksBench:
                "tokens": "uint16", "batch": GLOBAL_BATCH // ranks, "seq": SEQ, "steps": self.steps, "precision": "fp32",
                "strategy": strategy, "ranks": ranks, "device": self.device, "save_model": False, "clip": 1.0,
                "timeout": f"{self.timeout_s} s", "deterministic": True, **more}
-        if strategy == "hybrid_shard":
+        if strategy.startswith("hybrid_shard"):
             job["mesh"] = {"replicate": 2, "shard": ranks // 2}
         file = self.folder / f"{name}.json"
         file.write_text(json.dumps(job))
@@ -126,21 +136,22 @@ class RanksBench:
         lines = (run / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line)["loss"] for line in lines], json.loads(done.stdout)
 
-    def check_losses(self, strategy, ranks, expected):
-        losses, _ = self.train(f"{strategy}.{ranks}", strategy, ranks)
+    def check_losses(self, strategy, ranks, expected, settings={}):
+        name = "_".join([f"{strategy}.{ranks}", *settings])
+        losses, _ = self.train(name, strategy, ranks, **settings)
         if len(losses) != self.steps or len(expected) != self.steps:
             return f"{len(losses)} and {len(expected)} steps instead of {self.steps}"
         most = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, expected))
-        self.result["losses"].append({"strategy": strategy, "ranks": ranks, "last_loss": losses[-1],
+        self.result["losses"].append({"strategy": strategy, "ranks": ranks, "settings": settings, "last_loss": losses[-1],
                                       "largest_relative_difference": most, "passed": most <= TOLERANCE})
         return None if most <= TOLERANCE else f"losses differ by {most:.3g} of one rank's, more than {TOLERANCE}"
 
-    def check_pipeline(self, schedule, strategy, mesh, expected):
+    def check_pipeline(self, schedule, strategy, mesh, stages, expected):
         """Losses of one rank, and live bytes on the device as predicted."""
         name, shards = f"{schedule}.{strategy}", mesh.get("shard", 1)
         cluster = [] if self.options.dry else ["--cluster", "h100_sxm"]  # a GPU's, which no CPU job takes
         losses, output = self.train(name, strategy, 2 * shards, options=cluster, mesh=mesh, batch=1,
-                                    accumulate=GLOBAL_BATCH // shards, pipeline={"schedule": schedule})
+                                    accumulate=GLOBAL_BATCH // shards, pipeline={"schedule": schedule, **stages})
         most = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, expected, strict=True))
         predicted, profiled = (output[side] and output[side]["memory"]["peak_allocated_bytes"]
                                for side in ("predicted", "profiled"))
@@ -250,9 +261,12 @@ class RanksBench:
         write_tokens(self.folder / "tokens.bin", (self.steps + 1) * GLOBAL_BATCH * SEQ + 1)
         expected = []
         self.guarded("one rank", lambda: expected.extend(self.train("one_rank", "no_shard", 1)[0]))
-        for schedule, strategy, mesh in PIPELINES:
+        for strategy, ranks, settings in SETTINGS:
+            self.guarded(f"losses of {strategy} on {ranks} with {settings}",
+                         lambda: self.check_losses(strategy, ranks, expected, settings))
+        for schedule, strategy, mesh, stages in PIPELINES:
             self.guarded(f"pipeline {schedule} with {strategy}",
-                         lambda: self.check_pipeline(schedule, strategy, mesh, expected))
+                         lambda: self.check_pipeline(schedule, strategy, mesh, stages, expected))
         self.guarded("the same bits twice", self.check_same_bits)
         self.guarded("a rank that is killed",
                      lambda: self.check_lost_rank("killed", signal.SIGKILL, self.beyond_s))

@@ -45,6 +45,29 @@ TEST(KernelTime, FollowsTheRateOfTheNearestMeasuredOne) {
   EXPECT_EQ(CostModel(profile).kernel_time(FillZeroKernel{.elements = 3000}), 3_us);
 }
 
+TEST(HostTime, OfAnUpdateIsItsBytesAtItsShareOfTheNodesMemory) {
+  // AdamW of 1e6 floats reads p, g, m, v and writes p, m, v: 28 MB. Of 614.4 GB/s 8 ranks have
+  // 76.8 GB/s each, which is 364.58 us; 2 ranks of another node have a half of it each: 91.15 us.
+  const HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
+  const CostModel model(profile);
+  const Bytes moved = bytes_of(AdamWKernel{.elements = 1'000'000});
+  EXPECT_EQ(model.host_time(moved, 8), 364583_ns);
+  EXPECT_EQ(model.host_time(moved, 64), 364583_ns);
+  EXPECT_EQ(model.host_time(moved, 2), 91145_ns);
+}
+
+TEST(HostTime, OfACopyIsTheSlotsUnlessALinkWasMeasured) {
+  // PCIe 5: 4 x 12 GB/s as NCCL reckons; 48 MB take 1 ms.
+  HardwareProfile profile = find_hardware_profile("h100_sxm", "--cluster");
+  EXPECT_EQ(CostModel(profile).host_copy_time(Bytes{48'000'000}), 1_ms);
+  profile.host_to_device = Link{.bandwidth = {54e9}, .latency = 9_us};
+  EXPECT_EQ(CostModel(profile).host_copy_time(Bytes{54'000'000}), 1_ms + 9_us);
+  // On the host's own memory it is read and written: 2 x 1 MB at 100 GB/s.
+  HardwareProfile cpu = data_sheet();
+  cpu.device = "cpu";
+  EXPECT_EQ(CostModel(cpu).host_copy_time(Bytes{1'000'000}), 20_us);
+}
+
 TEST(KernelTime, OnAGpuIsItsArchitecturesWhoeverIssuesIt) {
   // What a kernel of native asks and the same asked by an operator of PyTorch's.
   const HardwareProfile profile = find_hardware_profile("a100_80gb", "--cluster");

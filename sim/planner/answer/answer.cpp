@@ -47,10 +47,14 @@ void set_given(const Weighed& weighed, const Basis& basis, const Watcher& watche
 
 void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watcher,
                  Answer& answer) {
-  const bool native = answer.candidates.front().choice.runtime == Runtime::native;
-  if (weighed.offloads && !native)
+  if (weighed.offloads) {
+    const bool timed = basis.costs.knows_host_time();
     answer.remarks.emplace_back(
-        "nothing fits without offload, and the time of the host's own update is not in these");
+        timed ? "nothing fits without offload; the host's update is timed at the rate that its "
+                "memory is stated with"
+              : "nothing fits without offload, and the time of the host's own update is not in "
+                "these");
+  }
   if (watcher.stop.stop_requested()) return;
   if (std::string remark = small_margin_remark(answer.candidates); !remark.empty())
     answer.remarks.push_back(std::move(remark));

@@ -34,19 +34,25 @@ using testing::RankOutcome;
 struct Layout {
   ShardingStrategy sharding;
   int ranks;
+  Offload offload = Offload::none;
 };
 void PrintTo(const Layout& layout, std::ostream* out) {
-  *out << name_of(layout.sharding) << " on " << layout.ranks;
+  *out << name_of(layout.sharding) << " on " << layout.ranks << " offload "
+       << name_of(layout.offload);
 }
 std::string test_name(const ::testing::TestParamInfo<Layout>& info) {
-  return fmt::format("{}_on_{}", name_of(info.param.sharding), info.param.ranks);
+  const std::string name = fmt::format("{}_on_{}", name_of(info.param.sharding), info.param.ranks);
+  if (info.param.offload == Offload::none) return name;
+  return fmt::format("{}_offload_{}", name, name_of(info.param.offload));
 }
 const auto every_layout = ::testing::Values(
     Layout{ShardingStrategy::no_shard, 2}, Layout{ShardingStrategy::zero1, 2},
     Layout{ShardingStrategy::shard_grad_op, 2}, Layout{ShardingStrategy::full_shard, 2},
     Layout{ShardingStrategy::no_shard, 4}, Layout{ShardingStrategy::zero1, 4},
     Layout{ShardingStrategy::shard_grad_op, 4}, Layout{ShardingStrategy::full_shard, 4},
-    Layout{ShardingStrategy::hybrid_shard, 4});
+    Layout{ShardingStrategy::hybrid_shard, 4}, Layout{ShardingStrategy::hybrid_shard_zero2, 4},
+    Layout{ShardingStrategy::zero1, 2, Offload::optimizer},
+    Layout{ShardingStrategy::full_shard, 2, Offload::all});
 
 class NcclTraining : public TrainingFixture, public ::testing::WithParamInterface<Layout> {
  protected:
@@ -59,6 +65,7 @@ class NcclTraining : public TrainingFixture, public ::testing::WithParamInterfac
     one.seq = 8;
     one.profile_steps = 1;
     one.steps = steps();
+    one.strategy.offload = layout.offload;
     return one;
   }
 

@@ -36,7 +36,7 @@ void ProgramWriter::raise(Before& to, const Before& other) {
   for (std::size_t i = 0; i < other.size(); ++i) to[i] = std::max(to[i], other[i]);
 }
 
-OperationId ProgramWriter::launch(LaneIndex lane, Operation operation) {
+OperationId ProgramWriter::issue(HostActionKind kind, LaneIndex lane, Operation operation) {
   const OperationId id = OperationId::of(schedule_.operations.size());
   LaneState& state = lanes_[lane];
   operation.after.begin = static_cast<std::uint32_t>(schedule_.after.size());
@@ -51,7 +51,7 @@ OperationId ProgramWriter::launch(LaneIndex lane, Operation operation) {
   if (state.asked.size() <= lane) state.asked.resize(lane + std::size_t{1});
   state.asked[lane] = id.value + 1;
   schedule_.operations.push_back(operation);
-  add(HostActionKind::launch, lane, id.value);
+  add(kind, lane, id.value);
   return id;
 }
 

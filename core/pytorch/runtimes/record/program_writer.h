@@ -22,7 +22,13 @@ class ProgramWriter {
     schedule_.program.actions.push_back({kind, lane, subject});
   }
   /// The operation's `after` is set here.
-  OperationId launch(LaneIndex lane, Operation operation);
+  OperationId launch(LaneIndex lane, Operation operation) {
+    return issue(HostActionKind::launch, lane, operation);
+  }
+  /// What the host does itself, on a lane of its own.
+  OperationId run(LaneIndex lane, Operation operation) {
+    return issue(HostActionKind::run, lane, operation);
+  }
   /// The event's number.
   std::uint32_t record_event(LaneIndex lane);
   void wait_event(LaneIndex lane, std::uint32_t event);
@@ -51,6 +57,7 @@ class ProgramWriter {
     bool waits = false;
   };
   static void raise(Before& to, const Before& other);
+  OperationId issue(HostActionKind kind, LaneIndex lane, Operation operation);
 
   Schedule& schedule_;
   std::vector<LaneState> lanes_;

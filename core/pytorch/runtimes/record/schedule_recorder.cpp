@@ -391,6 +391,24 @@ void ScheduleRecorder::launch(const Session& s, const OperatorCall& call,
   writer_.launch(lane, operation);
 }
 
+/// What is small takes the host no longer than to dispatch it, which is counted for all.
+bool ScheduleRecorder::takes_host_time(const OperatorCall& call, const OperatorTrait& trait) const {
+  constexpr Bytes small{64 << 10};
+  return step_open_ && times_ == 1 && work_of(call, trait).bytes >= small;
+}
+
+/// An operator on tensors of the host is done when it returns.
+void ScheduleRecorder::compute_on_host(const Session& s, const DeviceWork& work) {
+  if (!host_lane_) host_lane_ = writer_.add_lane({.name = "host work", .stream = Stream::host});
+  Operation operation = operation_now(s, allocating_, *host_lane_);
+  operation.kind = OperationKind::host;
+  operation.stream = Stream::host;
+  operation.work = intern(work);
+  operation.bytes = work.bytes;
+  operation.flops = work.flops;
+  writer_.run(*host_lane_, operation);
+}
+
 /// The operator's own requests in their order, its kernel, and what it gives back after it.
 void ScheduleRecorder::play(const Session& s, const OperatorCall& call, const OperatorTrait& trait,
                             LaneIndex lane) {
@@ -439,8 +457,10 @@ void ScheduleRecorder::on_operator(Session& s, const OperatorCall& call) {
     catch_up();
     if (issues)
       launch(s, call, op.trait, lane);
-    else
+    else if (!op.issues || !takes_host_time(call, op.trait))
       writer_.add(HostActionKind::dispatch, lane, op.name);
+    else
+      compute_on_host(s, work_of(call, op.trait));
   } else {
     play(s, call, op.trait, lane);
   }

@@ -132,6 +132,8 @@ class ScheduleRecorder final : public Observer {
   void add_operand(const TensorImpl& tensor, Access access, Bytes bytes);
   IndexRange add_operands(const OperatorCall& call, const OperatorTrait& trait);
   Operation operation_now(const Session& s, std::uint32_t name, LaneIndex lane);
+  bool takes_host_time(const OperatorCall& call, const OperatorTrait& trait) const;
+  void compute_on_host(const Session& s, const DeviceWork& work);
   void launch(const Session& s, const OperatorCall& call, const OperatorTrait& trait,
               LaneIndex lane);
   void play(const Session& s, const OperatorCall& call, const OperatorTrait& trait, LaneIndex lane);
@@ -166,9 +168,10 @@ class ScheduleRecorder final : public Observer {
 
   Phase phase_ = Phase::init;
   std::int16_t micro_batch_ = 0;
-  const Module* module_ = nullptr;  ///< of the node of backward that runs
-  std::uint32_t allocating_ = 0;    ///< name of the operator that takes storages
-  std::uint32_t times_ = 1;         ///< that what is told is done
+  const Module* module_ = nullptr;      ///< of the node of backward that runs
+  std::uint32_t allocating_ = 0;        ///< name of the operator that takes storages
+  std::uint32_t times_ = 1;             ///< that what is told is done
+  std::optional<LaneIndex> host_lane_;  ///< where the host has computed
   bool step_open_ = false;
 };
 
