@@ -514,7 +514,7 @@ TEST_F(Pytorch, MfuCountsTheProductsOfExperts) {
 }
 
 // 11,200 float32 parameters with their gradients and two states, 16 bytes each, on 2 ranks.
-TEST_F(Pytorch, OffloadNamesTheHostsMemoryAndWhatIsNotTimed) {
+TEST_F(Pytorch, OffloadNamesTheHostsMemoryAndHowItIsTimed) {
   set_up_tiny_job(workplace_);
   workplace_.write("c.yaml",
                    "distributed_type: FSDP\nmixed_precision: 'no'\nnum_processes: 2\n"

@@ -153,6 +153,17 @@ struct Place {
   Ended before{};        ///< its first call
 };
 
+bool is_of_offload(const RuntimeCall& call) {
+  return call.name == "cudaMemcpyAsync" || call.name == "cudaLaunchHostFunc";
+}
+
+/// Calls by which the device is asked for an operation.
+std::size_t calls_of(const Schedule& schedule, const Operation& operation) {
+  const bool is_one = is_collective(operation.kind) || operation.kind == OperationKind::copy ||
+                      operation.stream == Stream::host;
+  return is_one ? 1 : launches_of(schedule, operation).size();
+}
+
 /// Takes the recorded calls, which are in the order of the operations, apart by operation.
 std::vector<Place> places_of(const Schedule& schedule, const std::vector<RuntimeCall>& calls) {
   std::vector<Place> places(schedule.operations.size());
@@ -164,7 +175,7 @@ std::vector<Place> places_of(const Schedule& schedule, const std::vector<Runtime
       const RuntimeCall& call = calls.at(next);
       if (call.stream < 0) continue;
       before = known.before(call);
-      found = is_collective_call(call) ||
+      found = is_collective_call(call) || is_of_offload(call) ||
               (call.name.starts_with("shardscope::") && !call.name.ends_with("::SetStepState"));
       place.stream = static_cast<std::size_t>(call.stream);
       place.last = before[place.stream] + 1;
@@ -174,8 +185,7 @@ std::vector<Place> places_of(const Schedule& schedule, const std::vector<Runtime
   for (std::size_t i = 0; i < places.size(); ++i) {
     const Operation& operation = schedule.operations[i];
     if (operation.phase == Phase::init || operation.kind == OperationKind::host) continue;
-    const std::size_t count =
-        is_collective(operation.kind) ? 1 : launches_of(schedule, operation).size();
+    const std::size_t count = calls_of(schedule, operation);
     for (std::size_t nth = 0; nth < count; ++nth) take_next(places[i], nth == 0);
   }
   return places;

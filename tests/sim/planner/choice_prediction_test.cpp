@@ -55,7 +55,7 @@ TEST_F(ChoicePrediction, OfManyMicroBatchesThreeAreEnough) {
   EXPECT_NEAR(few.tokens_per_s, all.tokens_per_s, 1e-9 * all.tokens_per_s);
 }
 
-TEST_F(ChoicePrediction, SaysWhatIsOffloadedAndNotTimed) {
+TEST_F(ChoicePrediction, SaysWhatIsOffloadedAndHowItIsTimed) {
   Choice choice = tiny_choice();
   EXPECT_FALSE(predict(choice, basis_.trials).summary.host_memory);
   choice.offload = Offload::all;
@@ -64,7 +64,7 @@ TEST_F(ChoicePrediction, SaysWhatIsOffloadedAndNotTimed) {
   EXPECT_EQ(summary.host_memory,
             host_states(inputs_.model, training_setup(choice, inputs_.model, {})));
   EXPECT_EQ(summary.host_memory_of_node, *summary.host_memory * 2);  // two ranks of a node
-  EXPECT_THAT(summary.assumed, Contains(StartsWith("offload: the host's update takes no time")));
+  EXPECT_THAT(summary.assumed, Contains(StartsWith("offload: the host's update at the rate")));
 }
 
 }  // namespace
