@@ -122,21 +122,22 @@ void declare_job_options(Command& command, JobOptions& options) {
                   "runtime only)"});
   command.option("--prefetch", options.prefetch,
                  {"on|off|LIST",
-                  "gathers the next unit while the current one computes; LIST: "
-                  "forward=K,backward_pre=K (or backward_post=K), limit=N units gathered at once"});
+                  "gathers the next unit while the current one computes; LIST: forward=K units "
+                  "ahead, backward_pre=K or backward_post=K, limit=N units gathered at once"});
   command.option("--offload", options.offload,
                  {"none|optimizer|all",
                   "keeps optimizer states, or parameters as well, in the host's memory and updates "
-                  "them there"});
+                  "them there (native runtime; PyTorch's runtimes have it in their own files)"});
   command.option("--checkpointing", options.checkpointing,
                  {"none|full|every:K|selective",
-                  "full: each block is computed again in its backward; every:K: every K-th block; "
-                  "selective: all but products and attention; native also first:N and "
-                  "selective+first:N"});
-  command.option("--memory-budget", options.memory_budget,
-                 {"SIZE",
-                  "of the arena, such as 16GiB: chooses the least recomputation that fits (the "
-                  "native runtime only)"});
+                  "full: computes each block again in its backward; every:K: every K-th block; "
+                  "selective: keeps outputs of matrix products and attention, computes the rest "
+                  "again; the native runtime also has first:N and selective+first:N"});
+  command.option(
+      "--memory-budget", options.memory_budget,
+      {"SIZE",
+       "chooses the least recomputation whose arena is within SIZE, such as 16GiB (native "
+       "runtime only)"});
 }
 
 void declare_native_training(Command& command) {
@@ -180,8 +181,11 @@ Job job_of(const JobOptions& options) {
   }
   apply_optimizer(options, job);
   apply_strategy(options, job.strategy);
-  if (options.memory_budget)
+  if (options.memory_budget) {
     job.memory_budget = parse_bytes(*options.memory_budget, "--memory-budget");
+    if (job.memory_budget.count == 0)
+      throw Error({.where = "--memory-budget", .what = "expected a size above 0, got 0 B"});
+  }
   apply_pipeline(options, job);
   job.precision_given = job.precision_given || options.precision.has_value();
   return job;

@@ -50,7 +50,8 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
     fill(given.job.checkpointing,
          native ? text_of(job.strategy.checkpointing) : job.pytorch_checkpointing);
   if (file.has("ranks")) fill(given.place.world, job.ranks);
-  for (const std::string_view key : {"prefetch", "reduce_every_micro_batch"})
+  for (const std::string_view key :
+       {"prefetch", "reduce_every_micro_batch", "offload", "memory_budget"})
     if (native && file.has(key)) unused.push_back(key);
   if (!unused.empty())
     given.notes.push_back(

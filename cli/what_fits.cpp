@@ -22,6 +22,7 @@ NativeScenario with_batch(NativeScenario scenario, std::int64_t batch) {
 
 NativeScenario with_checkpointing(NativeScenario scenario) {
   scenario.strategy.checkpointing = full_checkpointing;
+  scenario.job.memory_budget = {};  // which would choose another
   return scenario;
 }
 

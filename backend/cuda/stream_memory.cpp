@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "backend/cuda/check.h"
@@ -11,12 +10,15 @@
 namespace shardscope::cuda {
 namespace {
 
-class CudaArena final : public Arena {
+/// Memory that the runtime gave, with the call that takes it back.
+class RuntimeArena final : public Arena {
  public:
-  CudaArena(std::byte* data, Bytes size) : data_(data), size_(size) {}
-  ~CudaArena() override { cudaFree(data_); }
-  CudaArena(const CudaArena&) = delete;
-  CudaArena& operator=(const CudaArena&) = delete;
+  using Release = cudaError_t (*)(void*);
+  RuntimeArena(void* data, Bytes size, Release release)
+      : data_(static_cast<std::byte*>(data)), size_(size), release_(release) {}
+  ~RuntimeArena() override { release_(data_); }
+  RuntimeArena(const RuntimeArena&) = delete;
+  RuntimeArena& operator=(const RuntimeArena&) = delete;
 
   std::byte* data() const override { return data_; }
   Bytes size() const override { return size_; }
@@ -24,22 +26,7 @@ class CudaArena final : public Arena {
  private:
   std::byte* data_;
   Bytes size_;
-};
-
-/// Memory of the host that copies run beside everything else from.
-class PinnedArena final : public Arena {
- public:
-  PinnedArena(std::byte* data, Bytes size) : data_(data), size_(size) {}
-  ~PinnedArena() override { cudaFreeHost(data_); }
-  PinnedArena(const PinnedArena&) = delete;
-  PinnedArena& operator=(const PinnedArena&) = delete;
-
-  std::byte* data() const override { return data_; }
-  Bytes size() const override { return size_; }
-
- private:
-  std::byte* data_;
-  Bytes size_;
+  Release release_;
 };
 
 Error too_little(Bytes wanted) {
@@ -56,6 +43,16 @@ Error too_little(Bytes wanted) {
                 .code = ExitCode::no});
 }
 
+Error no_pinned_memory(Bytes wanted) {
+  cudaGetLastError();  // the failed allocation's, which later calls would answer again
+  return Error({.where = "host memory",
+                .what = fmt::format("{} of pinned memory were asked for what is offloaded, and "
+                                    "cannot be had",
+                                    rounded_text(wanted)),
+                .way_out = "shard more, use fewer ranks on this host, or offload less",
+                .code = ExitCode::no});
+}
+
 }  // namespace
 
 std::optional<Bytes> StreamMemory::in_use() const {
@@ -66,11 +63,12 @@ std::optional<Bytes> StreamMemory::in_use() const {
 
 std::unique_ptr<Arena> StreamMemory::allocate_host(Bytes size, const std::filesystem::path&) {
   void* memory = nullptr;
-  check(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max(size.count, std::int64_t{1})),
-                      cudaHostAllocDefault),
-        "cudaHostAlloc");
+  const cudaError_t result =
+      cudaHostAlloc(&memory, static_cast<std::size_t>(size.count), cudaHostAllocDefault);
+  if (result == cudaErrorMemoryAllocation) throw no_pinned_memory(size);
+  check(result, "cudaHostAlloc");
   std::memset(memory, 0, static_cast<std::size_t>(size.count));
-  return std::make_unique<PinnedArena>(static_cast<std::byte*>(memory), size);
+  return std::make_unique<RuntimeArena>(memory, size, &cudaFreeHost);
 }
 
 std::unique_ptr<Arena> StreamMemory::allocate(Bytes size) {
@@ -78,7 +76,7 @@ std::unique_ptr<Arena> StreamMemory::allocate(Bytes size) {
   const cudaError_t result = cudaMalloc(&memory, static_cast<std::size_t>(size.count));
   if (result == cudaErrorMemoryAllocation) throw too_little(size);
   check(result, "cudaMalloc");
-  auto arena = std::make_unique<CudaArena>(static_cast<std::byte*>(memory), size);
+  auto arena = std::make_unique<RuntimeArena>(memory, size, &cudaFree);
   check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(size.count), streams_.selected()),
         "cudaMemsetAsync");
   return arena;

@@ -213,7 +213,7 @@ void Executor::issue_queued(Pass& pass, OperationId id, const StepState& state) 
     announce(id);
     run_collective(id);
   } else {
-    run_on_host(id, state);
+    run_local(id, state);
     note_ended(pass, id);
   }
   if (const auto event = pass.order.mark_of(id)) device_.streams().record(*event);
@@ -231,7 +231,7 @@ void Executor::issue(Pass& pass, OperationId id, const StepState& state) {
     return;
   }
   wait_for_dependencies(id);
-  run_on_host(id, state);
+  run_local(id, state);
   note_ended(pass, id);
 }
 
@@ -273,7 +273,7 @@ void Executor::wait_for_dependencies(OperationId id) {
   }
 }
 
-void Executor::run_on_host(OperationId id, const StepState& state) {
+void Executor::run_local(OperationId id, const StepState& state) {
   const Operation& operation = schedule_.at(id);
   const OperationScope told(probes_, id);
   begin_operation(id);

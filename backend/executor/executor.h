@@ -148,7 +148,8 @@ class Executor {
   void announce(OperationId id) const;
   void run_collective(OperationId id);
   void wait_for_device();
-  void run_on_host(OperationId id, const StepState& state);
+  /// What needs no other rank: a kernel, a copy, or a wait.
+  void run_local(OperationId id, const StepState& state);
   void wait_for_dependencies(OperationId id);
   void note_issued(Pass& pass, OperationId id);
   void note_ended(Pass& pass, OperationId id);

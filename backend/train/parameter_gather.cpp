@@ -12,8 +12,8 @@ namespace {
 std::int64_t elements_by_rank(const Model& model, const Strategy& strategy, const Unit& unit) {
   const Sharding sharding = sharding_of(strategy);
   const bool trained = model.parameters[unit.slots.front().parameter.value].trainable;
-  const bool is_master = trained && shardscope::has_master(strategy);
-  const bool is_sharded = is_master ? sharding.optimizer_states : sharding.parameters;
+  const bool keeps_master = trained && has_master(strategy);
+  const bool is_sharded = keeps_master ? sharding.optimizer_states : sharding.parameters;
   return is_sharded ? unit.shard_elements : unit.padded_elements;
 }
 

@@ -145,9 +145,6 @@ class Setup {
     if (settings.micro_batch_size > 0) setup_.loop.batch = settings.micro_batch_size;
     setup_.made_on = Device::cpu;
     setup_.trainable_dtype = settings.precision;  // as the engine casts it on the host
-    // DeepSpeedCPUAdam, which it insists on, updates in one pass.
-    if (settings.offload_optimizer.device != OffloadDevice::none)
-      setup_.loop.optimizer.implementation = OptimizerImplementation::fused;
     setup_.runtime = DeepSpeedSetup{std::move(settings)};
   }
 

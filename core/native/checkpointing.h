@@ -9,8 +9,8 @@ namespace shardscope {
 
 /// A block that is run again keeps only its input; before its backward its forward operators run
 /// again (all but the one that makes its output, which nothing needs twice) on values of their own.
-/// Of a selective block products, attention and what is done in place on their outputs are kept;
-/// the rest runs again where the backward needs its output.
+/// Of a selective block the outputs of products and attention are kept, with what is done in place
+/// on them; the rest runs again.
 void checkpoint_blocks(const Checkpointing& checkpointing, OperatorGraph& graph);
 
 }  // namespace shardscope

@@ -168,6 +168,12 @@ void read_groups(const JsonValue& value, Job& job) {
                                   job.optimizer.groups.size()));
 }
 
+void read_memory_budget(const JsonValue& value, Job& job) {
+  job.memory_budget = value.is_null() ? Bytes{} : parse_bytes(value.string(), value.where());
+  if (!value.is_null() && job.memory_budget.count == 0)
+    throw value.error("expected a size above 0, got " + value.dump(), "write null for no budget");
+}
+
 Json write_groups(const Job& job) {
   Json groups = Json::array();
   for (const ParameterGroup& group : job.optimizer.groups) {
@@ -360,7 +366,7 @@ const std::vector<Key>& keys() {
        }},
       {"memory_budget", "size with unit, or null",
        "of the arena: the least recomputation that fits is chosen; null: `checkpointing` says it",
-       [](V v, Job& j) { j.memory_budget = parse_bytes(v.string(), v.where()); },
+       read_memory_budget,
        [](const Job& j) -> Json {
          return j.memory_budget.count == 0 ? Json() : Json(exact_text(j.memory_budget));
        },
@@ -547,7 +553,20 @@ void check_windows(const ProfileWindows& windows, std::string_view where) {
   }
 }
 
+/// Settings of the native runtime that PyTorch's would pass over.
+void refuse_native_settings(const JsonValue& file, const Job& job) {
+  if (is_native(job)) return;
+  if (job.strategy.offload != Offload::none)
+    throw file.at("offload").error(
+        fmt::format("the runtime {} has settings of its own for it", name_of(job.strategy.runtime)),
+        "set it in accelerate's or DeepSpeed's file");
+  if (job.memory_budget.count > 0)
+    throw file.at("memory_budget")
+        .error("it chooses the native runtime's checkpointing", "write checkpointing");
+}
+
 void check_together(const JsonValue& file, const Job& job) {
+  refuse_native_settings(file, job);
   const auto place = file.find("mesh") ? file.find("mesh") : file.find("strategy");
   // One rank may stand for "as many as mpirun starts".
   if (job.ranks > 1 && is_native(job))

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +12,6 @@
 namespace shardscope {
 namespace {
 
-/// Sorts before all groups.
 constexpr int no_group = -1;
 
 /// By parameter, its group or no_group.
@@ -246,14 +245,8 @@ class OptimizerPass {
   void update(UnitId id) {
     const Part part = optimizer_part(unit_at(id));
     const auto slices = slices_in(step_.model, unit_at(id), part.first, part.elements, 0);
-    const auto groups = by_group(slices);
-    if (groups.empty()) update(id, {}, {}, "");
-    for (const auto& [group, own] : groups) {
-      if (group == no_group)
-        update(id, {}, own, "");
-      else
-        update(id, group_at(group), own, fmt::format(" (group {})", group));
-    }
+    for (const int group : groups_in(unit_at(id)))
+      update(id, group, slices_of_group(slices, group));
     if (step_.strategy.offload == Offload::optimizer) copy_updated(id);
     if (step_.sharding.optimizer_states && !step_.sharding.parameters) gather_updated(id);
   }
@@ -277,24 +270,30 @@ class OptimizerPass {
     return step_.workload.optimizer.groups[static_cast<std::size_t>(group)];
   }
 
-  /// The slices of each parameter group, those of none first.
-  std::map<int, std::vector<Slice>> by_group(const std::vector<Slice>& slices) const {
-    std::map<int, std::vector<Slice>> groups;
-    for (Slice slice : slices) {
-      const int group = group_of_[slice.parameter.value];
-      if (group != no_group && group_at(group).weight_decay) slice.decay = true;
-      groups[group].push_back(slice);
-    }
+  /// Of all its parameters, whoever has them: so all ranks issue the same operations.
+  std::set<int> groups_in(const Unit& unit) const {
+    std::set<int> groups;
+    for (const FlatSlot& slot : unit.slots) groups.insert(group_of_[slot.parameter.value]);
     return groups;
   }
 
-  void update(UnitId id, const ParameterGroup& group, const std::vector<Slice>& slices,
-              const std::string& suffix) {
+  std::vector<Slice> slices_of_group(const std::vector<Slice>& slices, int group) const {
+    std::vector<Slice> own;
+    for (const Slice& slice : slices) {
+      if (group_of_[slice.parameter.value] != group) continue;
+      own.push_back(slice);
+      if (group != no_group && group_at(group).weight_decay) own.back().decay = true;
+    }
+    return own;
+  }
+
+  void update(UnitId id, int group, const std::vector<Slice>& slices) {
     const Unit& unit = unit_at(id);
     const UnitState& state = storage_.units[id.value];
     const bool on_host = step_.updates_on_host();
     const bool has_copy = step_.dtypes.has_master();
-    const Kernel kernel = update_kernel(elements_of(slices), group);
+    const Kernel kernel =
+        update_kernel(elements_of(slices), group == no_group ? ParameterGroup{} : group_at(group));
     std::vector<Operand> operands{
         builder_.whole(on_host ? storage_.host_clip : storage_.clip, Access::read),
         on_host ? builder_.whole(state.host_gradients, Access::read)
@@ -308,11 +307,13 @@ class OptimizerPass {
     if (kernel.kind() == KernelKind::adamw) add_state(state.second_state);
     operands.push_back(has_copy ? updated_copy(id) : Operand{});
     operands.emplace_back();
-    const ScheduleBuilder::Label label{.name = named(name_of(kernel.kind()), unit) + suffix,
-                                       .kind = OperationKind::optimizer,
-                                       .stream = on_host ? Stream::host : Stream::compute,
-                                       .phase = Phase::optimizer,
-                                       .unit = id};
+    const ScheduleBuilder::Label label{
+        .name = named(name_of(kernel.kind()), unit) +
+                (group == no_group ? "" : fmt::format(" (group {})", group)),
+        .kind = OperationKind::optimizer,
+        .stream = on_host ? Stream::host : Stream::compute,
+        .phase = Phase::optimizer,
+        .unit = id};
     builder_.add_kernel(label, kernel, operands, slices);
   }
 

@@ -84,6 +84,12 @@ Strategy resolved(Strategy strategy, int world, std::string_view where) {
   if (strategy.mesh == Mesh{}) strategy.mesh = implied_mesh(strategy.sharding, world);
   check_mesh(strategy, world, where);
   check_offload(strategy, where);
+  if (strategy.wrap.policy == WrapPolicy::by_hand && strategy.mesh.pipeline > 1) {
+    throw Error({.where = std::string(where),
+                 .what = "units by hand (" + text_of(strategy.wrap) +
+                         ") do not go with a pipeline, whose ranks have different blocks",
+                 .way_out = "use wrap transformer or size:N, or drop the pipeline axis"});
+  }
   const bool keeps_whole_gradients = strategy.sharding == ShardingStrategy::no_shard ||
                                      strategy.sharding == ShardingStrategy::zero1;
   if (strategy.reduce_every_micro_batch && keeps_whole_gradients) {

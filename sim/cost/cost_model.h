@@ -44,8 +44,9 @@ class CostModel {
 
   /// Read once and written once at memory bandwidth.
   Duration copy_time(Bytes read_and_written) const;
-  /// Of `bytes` between the host's memory and the device: over the profile's link, or the slot of
-  /// its node. Where it has neither, as a copy within the device (`knows_host_copies`).
+  /// Of `bytes` between the host's memory and the device, either way: over the profile's
+  /// host_to_device, or the PCIe slot of its node. Where it has neither, as a copy within the device
+  /// (`knows_host_copies`).
   Duration host_copy_time(Bytes bytes) const;
   bool knows_host_copies() const;
   /// Of what the host's processor reads and writes of its own memory while `ranks` do the same, at

@@ -172,9 +172,6 @@ eager::TrainingSetup training_setup(const Choice& choice, const Model& model,
   if (training.through_accelerate) pass_through_accelerate(setup);
   if (choice.runtime == Runtime::ddp && setup.world == 1) setup.runtime = eager::PlainSetup{};
   if (training.fine_tuning) eager::set_fine_tuning(*training.fine_tuning, setup);
-  // DeepSpeedCPUAdam updates in one pass.
-  if (choice.offload != Offload::none && choice.runtime == Runtime::deepspeed)
-    setup.loop.optimizer.implementation = eager::OptimizerImplementation::fused;
   // The host's update has no foreach kernels.
   if (choice.offload == Offload::all && choice.runtime != Runtime::deepspeed)
     setup.loop.optimizer.implementation = eager::OptimizerImplementation::loop;

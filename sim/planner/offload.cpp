@@ -64,12 +64,12 @@ std::string timed_offload(const eager::TrainingSetup& setup, const HardwareProfi
   const CostModel costs(profile);
   std::string text = "offload: ";
   text += costs.knows_host_time()
-              ? "the host's update at the rate that its memory is stated with"
+              ? "the host's update is timed by the bandwidth of the node's memory"
               : "the host's update takes no time (the profile has no node.host_memory_bandwidth)";
   text += costs.knows_host_copies()
-              ? ", copies at that of the device's slot; a real step takes longer"
-              : ", copies as within the device (the profile has neither host_to_device nor "
-                "node.pcie_generation); a real step takes longer";
+              ? ", copies by that of PCIe; a real step takes longer"
+              : ", copies are timed as within the device (the profile has neither host_to_device "
+                "nor node.pcie_generation); a real step takes longer";
   const bool nvme = zero && (zero->settings.offload_optimizer.device == OffloadDevice::nvme ||
                              zero->settings.offload_param.device == OffloadDevice::nvme);
   return nvme ? text + "; NVMe is taken for the host's memory" : text;

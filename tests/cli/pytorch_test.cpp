@@ -524,7 +524,7 @@ TEST_F(Pytorch, OffloadNamesTheHostsMemoryAndHowItIsTimed) {
   const Json json = answer(run);
   EXPECT_EQ(json["host_memory"]["per_rank_bytes"], 11'200 / 2 * 16);
   EXPECT_EQ(json["host_memory"]["per_node_bytes"], 11'200 * 16);
-  EXPECT_THAT(json["assumed"].dump(), HasSubstr("the host's update at the rate"));
+  EXPECT_THAT(json["assumed"].dump(), HasSubstr("the host's update is timed by the bandwidth"));
   EXPECT_THAT(text(run), HasSubstr("host memory 87.5 KiB a rank, 175 KiB a node"));
   EXPECT_TRUE(answer("simulate --model model --seq 16 --runtime fsdp2 --world 2 --cluster h100_sxm")
                   ["host_memory"]

@@ -124,6 +124,16 @@ TEST_F(JobTest, SaysWhatNoPrefetchCheckpointingOrWrapCanBe) {
               HasSubstr("no such key"));
 }
 
+TEST_F(JobTest, RefusesWhatItWouldPassOver) {
+  EXPECT_THAT(complaint("\"memory_budget\": \"0 B\""), HasSubstr("expected a size above 0"));
+  EXPECT_EQ(job("\"memory_budget\": null").memory_budget, 0_B);
+  EXPECT_EQ(job("\"memory_budget\": \"3 MiB\"").memory_budget, 3_MiB);
+  EXPECT_THAT(complaint("\"runtime\": \"fsdp2\", \"offload\": \"all\""),
+              HasSubstr("job.json:2: offload: the runtime fsdp2 has settings of its own"));
+  EXPECT_THAT(complaint("\"runtime\": \"ddp\", \"memory_budget\": \"3 MiB\""),
+              HasSubstr("memory_budget"));
+}
+
 TEST_F(JobTest, ClipNullIsNoClipping) {
   EXPECT_EQ(job("\"clip\": null").clip, 0);
   EXPECT_EQ(job("").clip, 1);

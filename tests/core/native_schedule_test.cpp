@@ -177,6 +177,8 @@ TEST(NativeSchedule, WrapByHandJoinsBlocksThatAreNoNeighbours) {
   EXPECT_GT(index_of(schedule, "reduce_scatter:transformer.h.0+transformer.h.3"),
             index_of(schedule, "reduce_scatter:transformer.h.1..transformer.h.2"));
   EXPECT_THROW(schedule_of(testing::small_gpt2(3), {.wrap = by_hand}), Error);
+  EXPECT_THROW(schedule_of(testing::small_gpt2(5), {.mesh = {.pipeline = 2}, .wrap = by_hand}),
+               Error);
 }
 
 TEST(NativeSchedule, HybridZero2KeepsParametersWholeInEveryNode) {
@@ -286,6 +288,41 @@ TEST(NativeSchedule, AMemoryBudgetTakesTheLeastRecomputationThatFits) {
   // To run the last block again, too, frees nothing: its backward comes first.
   EXPECT_EQ(arena_of(full_checkpointing), arena_of(from_least.back()));
   EXPECT_THROW(chosen(arena_of(full_checkpointing) - 1_B), Error);
+}
+
+// By hand: groups of GPT-2's block, whose weights of norms and biases have one dimension. A rank
+// whose shard holds nothing of a group issues its kernel all the same.
+TEST(NativeSchedule, ParameterGroupsAreUpdatedByKernelsOfTheirOwn) {
+  const Optimizer optimizer{.weight_decay = 0.1,
+                            .groups = {{.pattern = "ln_", .rate = 0.5, .weight_decay = 0.3},
+                                       {.pattern = "ln_1|mlp", .rate = 2}}};
+  const Model model = testing::small_gpt2(1);
+  std::vector<std::vector<std::string>> names_of_rank;
+  std::map<std::string, std::int64_t> elements;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Schedule schedule = native_schedule(
+        model, resolved({}, 3, "test"), {.batch = 1, .length = 4, .optimizer = optimizer}, rank);
+    std::vector<std::string>& names = names_of_rank.emplace_back();
+    for (const Operation& op : schedule.operations) {
+      if (op.kind != OperationKind::optimizer) continue;
+      names.emplace_back(schedule.name(op));
+      const auto& kernel = schedule.kernels[op.detail].get<AdamWKernel>();
+      elements[names.back()] += kernel.elements;
+      const bool is_first = names.back().ends_with("(group 0)");
+      EXPECT_EQ(kernel.rate, is_first ? 0.5 : names.back().ends_with("(group 1)") ? 2 : 1);
+      EXPECT_EQ(kernel.weight_decay, is_first ? 0.3 : 0.1);
+      for (const Slice& slice : schedule.slices_of(op))
+        EXPECT_EQ(slice.decay,
+                  is_first || model.parameters[slice.parameter.value].shape.size() >= 2);
+    }
+  }
+  EXPECT_EQ(names_of_rank[1], names_of_rank[0]);
+  EXPECT_EQ(names_of_rank[2], names_of_rank[0]);
+  // C 8: ln_1 and ln_2 2 x 8 each; mlp 8 x 32 + 32 + 32 x 8 + 8; the rest is attention's.
+  EXPECT_EQ(elements["adamw:transformer.h.0 (group 0)"], 2 * 2 * 8);
+  EXPECT_EQ(elements["adamw:transformer.h.0 (group 1)"], 2 * 8 * 32 + 32 + 8);
+  EXPECT_EQ(elements["adamw:transformer.h.0"], 872 - 4 * 8 - (2 * 8 * 32 + 32 + 8));
+  EXPECT_EQ(elements["adamw:root (group 0)"], 2 * 8);  // ln_f
 }
 
 /// Kept bytes by where they lie, of units without the two scalars of clipping.

@@ -222,7 +222,7 @@ struct AdamW {
   T* m;
   T* v;
   Bfloat16* copy;  ///< null: none
-  double rate, beta1, beta2, weight_decay;
+  double group_rate, beta1, beta2, weight_decay;
   float first_weight, second_weight, epsilon;
   bool aligned;
 
@@ -232,7 +232,8 @@ struct AdamW {
   SHARDSCOPE_DEVICE void operator()(Thread& thread) const {
     if (is_left_out(clip)) return;
     auto* scalars = thread.template shared<AdamWScalars>();
-    if (thread.index() == 0) *scalars = adamw_scalars(*state, rate, beta1, beta2, weight_decay);
+    if (thread.index() == 0)
+      *scalars = adamw_scalars(*state, group_rate, beta1, beta2, weight_decay);
     thread.sync();
     const auto [kept, step_size, root] = *scalars;
     const auto second_kept = static_cast<float>(beta2);
@@ -343,7 +344,7 @@ AdamW<T, G> adamw_body(const AdamWKernel& kernel, const KernelCall& call, const 
           .m = operand<T>(call, 3),
           .v = operand<T>(call, 4),
           .copy = kernel.has_copy ? operand<Bfloat16>(call, 5) : nullptr,
-          .rate = kernel.rate,
+          .group_rate = kernel.rate,
           .beta1 = kernel.beta1,
           .beta2 = kernel.beta2,
           .weight_decay = kernel.weight_decay,

@@ -50,8 +50,8 @@ void set_remarks(const Weighed& weighed, const Basis& basis, const Watcher& watc
   if (weighed.offloads) {
     const bool timed = basis.costs.knows_host_time();
     answer.remarks.emplace_back(
-        timed ? "nothing fits without offload; the host's update is timed at the rate that its "
-                "memory is stated with"
+        timed ? "nothing fits without offload; the host's update is timed by the bandwidth of the "
+                "node's memory"
               : "nothing fits without offload, and the time of the host's own update is not in "
                 "these");
   }

@@ -92,17 +92,22 @@ TEST(ClipCoefficient, ANormThatIsNotANumberShows) {
   });
 }
 
-// Step 3 of AdamW as Loshchilov and Hutter write it, with the gradient halved by clipping.
+// Step 3 of AdamW as Loshchilov and Hutter write it, with the gradient halved by clipping. The
+// learning rate of 0.01 is a parameter group's quarter of the step's.
 TEST(AdamW, DecaysMovesAndCorrectsTheBias) {
   on_every_device([](Device& device) {
-    const AdamWKernel k{
-        .elements = elements, .epsilon = 1e-8, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1};
+    const AdamWKernel k{.elements = elements,
+                        .epsilon = 1e-8,
+                        .beta1 = 0.9,
+                        .beta2 = 0.95,
+                        .weight_decay = 0.1,
+                        .rate = 0.25};
     const auto g = numbers(storage, 1), p = numbers(storage, 2), m = numbers(storage, 3, 0.1);
     auto v = numbers(storage, 4, 0.1);
     for (float& x : v) x *= x;
     GuardedCall call(k);
     call.with(std::vector<double>{2, 0.5}).with(g).with(p).with(m).with(v);
-    call.with_slices(two_slices(), {.learning_rate = 0.01, .step = 3}).run(device);
+    call.with_slices(two_slices(), {.learning_rate = 0.04, .step = 3}).run(device);
     auto ep = widened(p), em = widened(m), ev = widened(v);
     for (std::int64_t i = 0; i < storage; ++i) {
       if (!inside(i)) continue;
@@ -166,12 +171,16 @@ TEST(Sgd, MomentumStartsAsTheFirstGradient) {
   for (const std::int64_t step : {1, 2})
     for (const bool nesterov : {false, true})
       on_every_device([&](Device& device) {
-        const SgdKernel k{
-            .nesterov = nesterov, .elements = elements, .momentum = 0.9, .weight_decay = 0.1};
+        // 0.05 is a parameter group's half of the step's learning rate.
+        const SgdKernel k{.nesterov = nesterov,
+                          .elements = elements,
+                          .momentum = 0.9,
+                          .weight_decay = 0.1,
+                          .rate = 0.5};
         const auto g = numbers(storage, 1), p = numbers(storage, 2), momentum = numbers(storage, 3);
         GuardedCall call(k);
         call.absent().with(g).with(p).with(momentum);
-        call.with_slices(two_slices(), {.learning_rate = 0.05, .step = step}).run(device);
+        call.with_slices(two_slices(), {.learning_rate = 0.1, .step = step}).run(device);
         expect_close(call.result(2), sgd_expected(p, g, momentum, step == 1, nesterov), 3e-7, "p");
       });
 }

@@ -99,6 +99,13 @@ TEST_P(FrozenStrategiesTest, GiveBitEqualLossesNormsAndWeights) {
     EXPECT_EQ(run_forked(one), metrics) << name_of(sharding);
     EXPECT_EQ(saved_weights(one), weights) << name_of(sharding);
   }
+  for (const auto& [sharding, offload] :
+       {std::pair(zero1, Offload::optimizer), std::pair(full_shard, Offload::all)}) {
+    Job one = job_of(sharding, c.ranks);
+    one.strategy.offload = offload;
+    EXPECT_EQ(run_forked(one), metrics) << name_of(sharding) << " offload " << name_of(offload);
+    EXPECT_EQ(saved_weights(one), weights) << name_of(sharding) << " offload " << name_of(offload);
+  }
   const std::vector<double> single = run_forked(job_of(full_shard, 1));
   ASSERT_EQ(single.size(), metrics.size());
   const double rounding = c.precision == Precision::fp32 ? 1e-5 : 0.02;

@@ -156,8 +156,11 @@ std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
     for (const Module::NamedTensor& own : module->buffers) move_to_device(b.s, own.tensor);
   }
   b.checkpoint();
-  return deepspeed_model(b.s, std::move(b.module), b.groups, setup.settings,
-                         b.setup.loop.optimizer);
+  OptimizerSettings optimizer = b.setup.loop.optimizer;
+  // On the host DeepSpeed insists on its DeepSpeedCPUAdam, which updates in one pass.
+  if (setup.settings.offload_optimizer.device != OffloadDevice::none)
+    optimizer.implementation = OptimizerImplementation::fused;
+  return deepspeed_model(b.s, std::move(b.module), b.groups, setup.settings, optimizer);
 }
 
 /// Elements of the parameters before they were cut, by name.
