@@ -155,7 +155,8 @@ class RanksBench:
         most = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(losses, expected, strict=True))
         predicted, profiled = (output[side] and output[side]["memory"]["peak_allocated_bytes"]
                                for side in ("predicted", "profiled"))
-        passed = most <= TOLERANCE and predicted == (None if self.options.dry else profiled)
+        unpredicted = self.options.dry and predicted is None  # without a profile of this machine
+        passed = most <= TOLERANCE and (unpredicted or predicted == profiled)
         self.result["pipelines"].append({"schedule": schedule, "strategy": strategy, "mesh": mesh,
                                          "largest_relative_difference": most, "peak_allocated_bytes": profiled,
                                          "predicted_peak_allocated_bytes": predicted, "passed": passed})
