@@ -228,6 +228,7 @@ void Watchdog::handle(const Trouble& trouble) {
   const TimeLimit end(longest_end);
   end_ = end;
   if (store_) store_->set_deadline(longest_answer);
+  follow_queue();  // something may have started since the last look
   const FlightSnapshot snapshot = recorder_.snapshot();
   const RankStatement mine = report_of(snapshot);
   ask_store([&](TcpStore& store) { store.set(report_key(meeting_.rank()), to_json(mine)); });
