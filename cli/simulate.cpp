@@ -262,7 +262,7 @@ ExitCode run_simulate(SimulateOptions options) {
     print(to_json(prediction.summary, "simulate") + "\n");
   } else {
     const Painter painter = options.output.painter();
-    note_assumptions(options.output, scenario.assumed);
+    note_assumptions(options.output, prediction.summary.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
     print(options.explain ? explain_peak(prediction.schedule, painter) + "\n" +
                                 collectives_text(prediction.summary, painter)

@@ -85,26 +85,27 @@ Duration CostModel::copy_time(Bytes read_and_written) const {
   return read_and_written / profile_.memory_bandwidth;
 }
 
+bool CostModel::is_host() const { return profile_.device == "cpu"; }
+
 bool CostModel::knows_host_copies() const {
-  return !profile_.gpu || profile_.host_to_device ||
+  return is_host() || profile_.host_to_device ||
          (profile_.node && profile_.node->pcie_generation > 0);
 }
 
 Duration CostModel::host_copy_time(Bytes bytes) const {
-  if (profile_.host_to_device)
-    return profile_.host_to_device->latency + bytes / profile_.host_to_device->bandwidth;
-  if (profile_.gpu && knows_host_copies())
-    return std::max(copy_time(bytes * 2),
-                    bytes / Bandwidth{pcie_rate(profile_.node->pcie_generation) * 1e9});
-  return copy_time(bytes * 2);
+  const Duration within = copy_time(bytes * 2);
+  if (is_host() || !knows_host_copies()) return within;
+  if (const auto& link = profile_.host_to_device) return link->latency + bytes / link->bandwidth;
+  const Bandwidth slot{pcie_rate(profile_.node->pcie_generation) * 1e9};
+  return std::max(within, bytes / slot);
 }
 
 bool CostModel::knows_host_time() const {
-  return !profile_.gpu || (profile_.node && profile_.node->host_memory_bandwidth);
+  return is_host() || (profile_.node && profile_.node->host_memory_bandwidth);
 }
 
 Duration CostModel::host_time(Bytes moved, int ranks) const {
-  if (!profile_.gpu) return moved / profile_.memory_bandwidth;
+  if (is_host()) return moved / profile_.memory_bandwidth;
   if (!knows_host_time()) return {};
   const int sharing = std::clamp(ranks, 1, profile_.node->gpus);
   return moved * sharing / *profile_.node->host_memory_bandwidth;
@@ -114,26 +115,25 @@ Bytes payload_of(const Collective& collective) {
   return bytes_of(std::max(collective.elements_in, collective.elements_out), collective.dtype);
 }
 
-namespace {
-
-std::vector<std::string> offload_assumptions(const Schedule& schedule, const CostModel& model) {
-  std::vector<std::string> result;
-  if (schedule.strategy.offload == Offload::none) return result;
-  if (!model.knows_host_copies())
-    result.emplace_back(
-        "copies between host and device as within the device (the profile has neither "
-        "host_to_device nor node.pcie_generation)");
-  if (!model.knows_host_time())
-    result.emplace_back(
-        "the host's update takes no time (the profile has no node.host_memory_bandwidth)");
-  return result;
+std::string offload_timing(const HardwareProfile& profile) {
+  const CostModel costs(profile);
+  if (costs.is_host()) return "";
+  std::string text = "offload: ";
+  text += costs.knows_host_time()
+              ? "the host's update is timed by the bandwidth of the node's memory"
+              : "the host's update takes no time (the profile has no node.host_memory_bandwidth)";
+  text += costs.knows_host_copies()
+              ? ", copies by that of PCIe"
+              : ", copies are timed as within the device (the profile has neither host_to_device "
+                "nor node.pcie_generation)";
+  return text + "; the device is idle during the update; a real step takes longer";
 }
-
-}  // namespace
 
 std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile) {
   const CostModel model(profile);
-  std::vector<std::string> result = offload_assumptions(schedule, model);
+  std::vector<std::string> result;
+  if (schedule.strategy.offload != Offload::none && !model.is_host())
+    result.push_back(offload_timing(profile));
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float32}) {
     const auto borrowed = std::ranges::count_if(schedule.kernels, [&](const Kernel& kernel) {
       return kernel.dtype() == dtype && model.borrows(kernel);
@@ -161,7 +161,7 @@ Duration operation_time(const Schedule& schedule, const Operation& op, const Cos
   if (op.kind == OperationKind::host && op.work != Operation::no_work)
     return model.host_time(schedule.works[op.work].bytes, schedule.world);
   if (op.kind != OperationKind::compute && op.kind != OperationKind::optimizer) return {};
-  if (op.stream == Stream::host && op.detail != Operation::no_kernel && model.has_gpu())
+  if (op.stream == Stream::host && op.detail != Operation::no_kernel && !model.is_host())
     return model.host_time(op.bytes, schedule.world);
   if (op.detail != Operation::no_kernel) return model.kernel_time(schedule.kernels[op.detail]);
   if (op.work != Operation::no_work) return model.work_time(schedule.works[op.work]);

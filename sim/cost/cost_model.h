@@ -45,15 +45,16 @@ class CostModel {
   /// Read once and written once at memory bandwidth.
   Duration copy_time(Bytes read_and_written) const;
   /// Of `bytes` between the host's memory and the device, either way: over the profile's
-  /// host_to_device, or the PCIe slot of its node. Where it has neither, as a copy within the device
-  /// (`knows_host_copies`).
+  /// host_to_device, or the PCIe slot of its node. Where it has neither (`knows_host_copies`), as a
+  /// copy within the device.
   Duration host_copy_time(Bytes bytes) const;
   bool knows_host_copies() const;
   /// Of what the host's processor reads and writes of its own memory while `ranks` do the same, at
-  /// the rate of the node's memory. Where the profile of a GPU does not say that, 0.
+  /// the rate of the node's memory. Where the profile does not say that, 0.
   Duration host_time(Bytes moved, int ranks) const;
   bool knows_host_time() const;
-  bool has_gpu() const { return profile_.gpu.has_value(); }
+  /// The device works on the host's memory.
+  bool is_host() const;
 
  private:
   const KernelSample* sample_of(const Kernel& kernel) const;
@@ -64,6 +65,10 @@ class CostModel {
   std::array<std::map<Dtype, RateTable>, kernel_kind_count> rates_;
   CollectiveModel collectives_;
 };
+
+/// How the host's part of a step with offload is timed, for people. Empty where the device is the
+/// host.
+std::string offload_timing(const HardwareProfile& profile);
 
 /// What costs of this schedule on this profile take for granted, for people.
 std::vector<std::string> assumptions(const Schedule& schedule, const HardwareProfile& profile);

@@ -1,9 +1,12 @@
 #include "sim/planner/offload.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <variant>
 
 #include "sim/cost/cost_model.h"
+#include "sim/prediction/run_facts.h"
 
 namespace shardscope::planner {
 namespace {
@@ -61,17 +64,9 @@ std::optional<Bytes> of(const Runtime&, const Model&, const eager::TrainingSetup
 /// How the host's part of a step is timed, for people.
 std::string timed_offload(const eager::TrainingSetup& setup, const HardwareProfile& profile) {
   const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
-  const CostModel costs(profile);
-  std::string text = "offload: ";
-  text += costs.knows_host_time()
-              ? "the host's update is timed by the bandwidth of the node's memory"
-              : "the host's update takes no time (the profile has no node.host_memory_bandwidth)";
-  text += costs.knows_host_copies()
-              ? ", copies by that of PCIe; a real step takes longer"
-              : ", copies are timed as within the device (the profile has neither host_to_device "
-                "nor node.pcie_generation); a real step takes longer";
   const bool nvme = zero && (zero->settings.offload_optimizer.device == OffloadDevice::nvme ||
                              zero->settings.offload_param.device == OffloadDevice::nvme);
+  std::string text = offload_timing(profile);
   return nvme ? text + "; NVMe is taken for the host's memory" : text;
 }
 
@@ -85,10 +80,9 @@ void add_offloaded(const Model& model, const eager::TrainingSetup& setup,
                    const HardwareProfile& profile, Summary& summary) {
   summary.host_memory = host_states(model, setup);
   if (!summary.host_memory) return;
-  const int on_node =
-      profile.ranks_per_node > 0 ? std::min(profile.ranks_per_node, setup.world) : setup.world;
-  summary.host_memory_of_node = *summary.host_memory * on_node;
-  summary.assumed.push_back(timed_offload(setup, profile));
+  summary.host_memory_of_node = *summary.host_memory * ranks_of_node(profile, setup.world);
+  if (std::string text = timed_offload(setup, profile); !text.empty())
+    summary.assumed.push_back(std::move(text));
 }
 
 }  // namespace shardscope::planner

@@ -7,6 +7,7 @@
 #include "core/base/refusal.h"
 #include "core/pytorch/runtimes/training/phases.h"
 #include "sim/planner/memory_play.h"
+#include "sim/prediction/run_facts.h"
 
 namespace shardscope::planner {
 namespace {
@@ -22,10 +23,6 @@ Bytes largest_parameter(const Model& model) {
   for (const Parameter& p : model.parameters)
     largest = std::max(largest, bytes_of(p.elements(), p.dtype));
   return largest;
-}
-
-int ranks_of_node(const HardwareProfile& profile, int world) {
-  return profile.ranks_per_node > 0 ? std::min(profile.ranks_per_node, world) : world;
 }
 
 class Phases {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/schedule/host_layout.h"
-
 #include "core/schedule/model_flops.h"
 #include "sim/cost/collective_rows.h"
 
@@ -37,14 +36,15 @@ RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
   return facts;
 }
 
+int ranks_of_node(const HardwareProfile& profile, int world) {
+  return profile.ranks_per_node > 0 ? std::min(profile.ranks_per_node, world) : world;
+}
+
 void add_host_memory(const Schedule& schedule, const HardwareProfile& profile, Summary& summary) {
   const Bytes host = host_layout(schedule).size;
   if (host.count == 0) return;
-  const int node = profile.ranks_per_node > 0 ? profile.ranks_per_node
-                   : profile.node             ? profile.node->gpus
-                                              : schedule.world;
   summary.host_memory = host;
-  summary.host_memory_of_node = host * std::min(node, schedule.world);
+  summary.host_memory_of_node = host * ranks_of_node(profile, schedule.world);
 }
 
 }  // namespace shardscope

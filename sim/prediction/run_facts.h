@@ -14,6 +14,9 @@ MemorySummary memory_of(const Schedule& schedule, const StepMemory& memory, Byte
 RunFacts facts_of(const Schedule& schedule, const PredictedRun& run,
                   const HardwareProfile& profile);
 
+/// Ranks of one job that share a node's memory.
+int ranks_of_node(const HardwareProfile& profile, int world);
+
 /// What is offloaded lies in the host's memory, that of all ranks of a node together.
 void add_host_memory(const Schedule& schedule, const HardwareProfile& profile, Summary& summary);
 
