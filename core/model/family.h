@@ -53,18 +53,22 @@ JsonValue defaults_of(const ModelFamily& family, TransformersVersion version);
 
 ModelFamily bert_family();
 ModelFamily bloom_family();
+ModelFamily gemma_family();
 ModelFamily gemma2_family();
 ModelFamily gpt2_family();
 ModelFamily gpt_neox_family();
 ModelFamily gptj_family();
+ModelFamily granite_family();
 ModelFamily llama_family();
 ModelFamily mistral_family();
 ModelFamily mixtral_family();
+ModelFamily olmo2_family();
 ModelFamily opt_family();
 ModelFamily phi3_family();
 ModelFamily qwen2_family();
 ModelFamily qwen3_family();
 ModelFamily roberta_family();
+ModelFamily smollm3_family();
 ModelFamily t5_family();
 
 }  // namespace shardscope

@@ -133,9 +133,10 @@ class Builder {
          {std::pair{".q_proj", query}, {".k_proj", key}, {".v_proj", key}})
       block.qkv.push_back(linear(name + part, s_.width, size, relative_.qkv_bias));
     block.attention_out = linear(name + ".o_proj", query, s_.width, relative_.out_bias);
-    if (!relative_.query_key_norms) return;
-    norm(name + ".q_norm", s_.head_dim);
-    norm(name + ".k_norm", s_.head_dim);
+    if (relative_.query_key_norms == QueryKeyNorms::none) return;
+    const bool whole = relative_.query_key_norms == QueryKeyNorms::whole;
+    norm(name + ".q_norm", whole ? query : s_.head_dim);
+    norm(name + ".k_norm", whole ? key : s_.head_dim);
   }
 
   void build_feed_forward(const std::string& layer, DecoderBlock& block) {
@@ -222,6 +223,15 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
   if (task == "ForTokenClassification") add_token_head(config, sizes, model);
   add_common_head(config, task, sizes.width, sizes.deviation, model);
   model.dtype = model.parameters.front().dtype;  // the property of that name
+}
+
+void add_embedding_scale(Model& model) {
+  const std::string embedding = model.parameters.front().name;
+  model.buffers.insert(model.buffers.begin(),
+                       {.name = embedding.substr(0, embedding.rfind('.')) + ".embed_scale",
+                        .shape = {},
+                        .dtype = model.dtype,
+                        .persistent = false});
 }
 
 }  // namespace shardscope

@@ -21,6 +21,9 @@ struct FeedForward {
   double standard_deviation = 0;
 };
 
+/// RMS norms of query and key: of each head, or of all heads' together.
+enum class QueryKeyNorms : std::uint8_t { none, each_head, whole };
+
 /// In what the relatives differ.
 struct GatedDecoder {
   std::string_view name;  ///< how its classes begin: "Llama"
@@ -29,7 +32,7 @@ struct GatedDecoder {
   bool qkv_bias = false;
   bool out_bias = false;  ///< of the attention's last projection
   bool mlp_bias = false;
-  bool query_key_norms = false;     ///< RMS norms of each head's query and key
+  QueryKeyNorms query_key_norms = QueryKeyNorms::none;
   bool packed_projections = false;  ///< q, k, v in one Linear, gate and up in another
   std::vector<std::string_view> norms = {"input_layernorm", "post_attention_layernorm"};
   std::vector<std::string_view> dropouts;  ///< of a layer, after the norms
@@ -47,5 +50,8 @@ struct GatedDecoder {
 
 /// Fills `model`, whose class is one of the relative's.
 void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relative, Model& model);
+
+/// The buffer embed_scale of the token embedding, as Gemma's family has it from transformers 5 on.
+void add_embedding_scale(Model& model);
 
 }  // namespace shardscope

@@ -22,13 +22,7 @@ void build_gemma2(const ConfigReader& config, Model& model) {
       .why_no_decoder = "norms after each part, soft-capped logits, sliding window"};
   if (scales) gemma2.embedding_class = "Gemma2TextScaledWordEmbedding";
   build_gated_decoder(config, gemma2, model);
-  if (!scales) return;
-  const std::string embedding = model.parameters.front().name;
-  model.buffers.insert(model.buffers.begin(),
-                       {.name = embedding.substr(0, embedding.rfind('.')) + ".embed_scale",
-                        .shape = {},
-                        .dtype = model.dtype,
-                        .persistent = false});
+  if (scales) add_embedding_scale(model);
 }
 
 void complete_gemma2(ConfigFields& fields, TransformersVersion) { fill_alternating_layers(fields); }

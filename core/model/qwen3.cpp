@@ -13,7 +13,7 @@ void build_qwen3(const ConfigReader& config, Model& model) {
                       {.name = "Qwen3",
                        .qkv_bias = bias,
                        .out_bias = bias,
-                       .query_key_norms = true,
+                       .query_key_norms = QueryKeyNorms::each_head,
                        .question_prefix = "transformer",
                        .why_no_decoder = "norms of query and key"},
                       model);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training settings by chance, in the format of the reference cases' recorders: families x runtimes x settings.
 
-    random_cases.py memory|parallel COUNT SEED > cases.json
+    random_cases.py memory|families|parallel COUNT SEED > cases.json
 
 What the recorders run from them with PyTorch on the simulated device, `check_recordings allocator` and `check_recordings
 parallel` compare with the ported rules (tests/recordings/agreement_test)."""
@@ -14,6 +14,18 @@ FAMILIES = {
     "llama-tiny": {"num_hidden_layers": [1, 2, 3, 4], "intermediate_size": [176, 250, 512], "vocab_size": [1000, 1001]},
     "qwen3-tiny": {"num_hidden_layers": [1, 2, 4], "intermediate_size": [250, 384], "vocab_size": [1003, 4096]},
     "bert-tiny": {"num_hidden_layers": [1, 2, 3], "intermediate_size": [256, 200], "vocab_size": [1000, 1021]},
+}
+
+
+# Of families that the recorder does not know: whole configs.
+DECODER = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 3, "num_attention_heads": 4,
+           "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
+CONFIGS = {
+    "gemma": {**DECODER, "head_dim": 32},
+    "granite": {**DECODER, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
+                "attention_multiplier": 0.0625},
+    "olmo2": DECODER,
+    "smollm3": {**DECODER, "num_hidden_layers": 4},
 }
 
 
@@ -50,6 +62,15 @@ def memory_case(pick):
     return case
 
 
+def family_case(pick):
+    case = memory_case(pick)
+    family = pick(list(CONFIGS))
+    overrides = {"num_hidden_layers": [1, 2, 4], "intermediate_size": [250, 512], "vocab_size": [1003, 2048]}
+    case.update(model=family, model_config={"model_type": family, **CONFIGS[family]},
+                model_overrides={key: pick(values) for key, values in overrides.items() if pick([0, 1])})
+    return case
+
+
 def parallel_case(pick):
     """Tensor parallel alone, with FSDP2 or with HSDP; context parallel; a hand-written mixture of experts."""
     family = pick(["tp", "tp", "tp_fsdp", "tp_fsdp", "tp_hsdp", "ep"])
@@ -82,7 +103,7 @@ def parallel_case(pick):
 def main():
     kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     pick = random.Random(seed).choice
-    make = {"memory": memory_case, "parallel": parallel_case}[kind]
+    make = {"memory": memory_case, "families": family_case, "parallel": parallel_case}[kind]
     print(json.dumps([{"name": f"random-{seed}-{number}", **make(pick)} for number in range(count)], indent=1))
 
 

@@ -113,7 +113,11 @@ const std::map<std::string, Family> families{{"gpt2", {"GPT2LMHeadModel", "trans
                                              {"qwen3", {"Qwen3ForCausalLM", "model.layers"}},
                                              {"bert", {"BertForMaskedLM", "bert.encoder.layer"}}};
 
-const Preset& preset_of(const Json& settings) {
+/// `model_config`, where a case has one (random_cases.py), is the whole config of a causal language
+/// model whose blocks are `model.layers`.
+Preset preset_of(const Json& settings) {
+  if (const auto given = settings.find("model_config"); given != settings.end())
+    return {given->at("model_type").get<std::string>(), *given};
   const auto name = settings.at("model").get<std::string>();
   const auto found = presets().find(name);
   if (found == presets().end()) throw Error({"model", fmt::format("no preset \"{}\"", name), {}});
@@ -121,19 +125,26 @@ const Preset& preset_of(const Json& settings) {
 }
 
 JsonValue config_of(const Json& settings) {
-  const Preset& preset = preset_of(settings);
+  const Preset preset = preset_of(settings);
   Json config = preset.config;
   config["model_type"] = preset.family;
-  if (!settings.at("dropout").get<bool>()) config.update(no_dropout().at(preset.family));
+  if (!settings.at("dropout").get<bool>() && no_dropout().contains(preset.family))
+    config.update(no_dropout().at(preset.family));
   config.update(settings.at("model_overrides"));
   if (!settings.at("tied").is_null()) config["tie_word_embeddings"] = settings.at("tied");
   config["use_cache"] = false;
   return JsonValue::parse(config.dump(), "config", DuplicateKeys::last_wins);
 }
 
+Family family_of(const Json& settings) {
+  const std::string name = preset_of(settings).family;
+  if (const auto known = families.find(name); known != families.end()) return known->second;
+  return {.class_name = "", .blocks = "model.layers"};  // the family's causal language model
+}
+
 Model model_of(const Json& settings, const JsonValue& config) {
   const bool half = settings.at("param_dtype") == "bf16";
-  return model_of_config(config, {.class_name = families.at(preset_of(settings).family).class_name,
+  return model_of_config(config, {.class_name = family_of(settings).class_name,
                                   .dtype = half ? Dtype::bfloat16 : Dtype::float32});
 }
 
@@ -171,7 +182,7 @@ eager::TrainingSettings training_of(const Json& settings) {
 
 /// The blocks' names, in order.
 std::vector<std::string> blocks_of(const Json& settings, const Model& model) {
-  const std::string list = families.at(preset_of(settings).family).blocks + ".";
+  const std::string list = family_of(settings).blocks + ".";
   std::vector<std::string> names;
   for (const shardscope::Module& module : model.modules)
     if (module.name.starts_with(list) && module.name.find('.', list.size()) == std::string::npos)

@@ -1,5 +1,5 @@
-// Llama's forwards and those of its relatives: mistral, mixtral, qwen2, qwen3, gemma2, phi3.
-// Source: transformers 5.23, models/*/modeling_*.py.
+// Llama's forwards and those of its relatives: gemma, gemma2, granite, mistral, mixtral, olmo2,
+// phi3, qwen2, qwen3, smollm3. Source: transformers 5.23 and 5.24, models/*/modeling_*.py.
 #include <array>
 #include <tuple>
 #include <utility>
@@ -70,8 +70,30 @@ Projections cut_projections(Session& s, Module& module, const Tensor& hidden,
   return {std::move(query), std::move(key), std::move(value), fused};
 }
 
+/// OLMo 2: norms of all heads' queries and keys together.
+Projections project_normed_whole(Session& s, Module& module, const Tensor& hidden,
+                                 const AttentionShape& shape) {
+  const auto normed = [&](const char* projection, const char* norm) {
+    const Tensor states = call_one(s, module.child(projection), {hidden});
+    return call_one(s, module.child(norm), {states});
+  };
+  const auto as_heads = [&](Tensor states) {
+    states = view(s, std::move(states), {hidden.size(0), hidden.size(1), -1, shape.head_size});
+    return transpose(s, std::move(states), 1, 2);
+  };
+  Projections out;
+  out.query = normed("q_proj", "q_norm");
+  out.key = normed("k_proj", "k_norm");
+  out.value = call_one(s, module.child("v_proj"), {hidden});
+  out.query = as_heads(std::move(out.query));
+  out.key = as_heads(std::move(out.key));
+  out.value = as_heads(std::move(out.value));
+  return out;
+}
+
 Projections project(Session& s, Module& module, const Tensor& hidden, const AttentionShape& shape) {
   if (has_child(module, "qkv_proj")) return cut_projections(s, module, hidden, shape);
+  if (module.class_name == "Olmo2Attention") return project_normed_whole(s, module, hidden, shape);
   Projections out;
   out.query = projected(s, module, hidden, "q_proj", "q_norm", shape.head_size);
   out.key = projected(s, module, hidden, "k_proj", "k_norm", shape.head_size);
@@ -79,17 +101,34 @@ Projections project(Session& s, Module& module, const Tensor& hidden, const Atte
   return out;
 }
 
+using Rotary = std::pair<Tensor, Tensor> (*)(Session& s, const Tensor& query, const Tensor& key,
+                                             const Tensor& cos, const Tensor& sin);
+
+/// SmolLM3: some layers have no rotary embedding.
+bool turns(const ModelConfig& config, std::size_t layer) {
+  const auto turned = config.find("no_rope_layers");
+  return !turned || layer >= turned->size() || (*turned)[layer].integer() != 0;
+}
+
+/// Null: none.
+Rotary rotary_of(const Context& context, const Module& owner) {
+  if (!turns(context->config, layer_number(owner.name))) return nullptr;
+  if (owner.class_name == "Olmo2Attention") return apply_float_rotary;
+  return owner.class_name == "Phi3Attention" ? apply_partial_rotary : apply_rotary;
+}
+
 /// {hidden states, mask, cos, sin}.
 Module::Forward attention(const Context& context, const Module& owner) {
   const AttentionShape shape = attention_shape(context->config);
   const std::size_t layer = layer_number(owner.name);
+  const Rotary turn = rotary_of(context, owner);
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Projections states = project(s, module, hidden, shape);
     const LetGo let_go{states.query, states.key, states.value, states.fused};
-    const auto turn = has_child(module, "qkv_proj") ? apply_partial_rotary : apply_rotary;
-    std::tie(states.query, states.key) =
-        turn(s, states.query, states.key, arguments[2], arguments[3]);
+    if (turn)
+      std::tie(states.query, states.key) =
+          turn(s, states.query, states.key, arguments[2], arguments[3]);
     std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
     AttentionResult result = attend(s, context,
                                     {.query = states.query,
@@ -148,6 +187,38 @@ Module::Forward layer(const Context&, const Module&) {
     residual = hidden;
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
     hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = add(s, residual, hidden);
+    return {std::move(hidden)};
+  };
+}
+
+/// GraniteDecoderLayer: what is added is multiplied first.
+Module::Forward layer_with_multiplier(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor weights;
+    std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
+    hidden = add(s, residual, mul(s, hidden, any_factor));
+    residual = hidden;
+    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = add(s, residual, mul(s, hidden, any_factor));
+    return {std::move(hidden)};
+  };
+}
+
+/// Olmo2DecoderLayer: norms after each part.
+Module::Forward layer_of_norms_after(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden, weights;
+    std::tie(hidden, weights) = self_attention(s, module, arguments[0], arguments);
+    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    hidden = add(s, residual, hidden);
+    residual = hidden;
+    hidden = call_one(s, module.child("mlp"), {hidden});
+    hidden = call_one(s, module.child("post_feedforward_layernorm"), {hidden});
     hidden = add(s, residual, hidden);
     return {std::move(hidden)};
   };
@@ -219,7 +290,8 @@ Module::Forward base(const Context& context, const Module&) {
   return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const bool cache_first = module.class_name == "MixtralModel";
     if (cache_first) start_cache(s, context);
-    const Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
+    Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
+    if (module.class_name == "GraniteModel") embeddings = mul(s, embeddings, any_factor);
     if (!cache_first) start_cache(s, context);
     const std::int64_t tokens = embeddings.size(1);
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
@@ -241,6 +313,17 @@ Module::Forward base(const Context& context, const Module&) {
     const Tensors logits = std::exchange(context->router_logits, {});
     outputs.insert(outputs.end(), logits.begin(), logits.end());
     return outputs;
+  };
+}
+
+/// Olmo2RMSNorm: weighted in float32.
+Module::Forward float_rms_norm(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = to(s, arguments[0], Dtype::float32);
+    Tensor variance = mean(s, pow(s, hidden, 2), {-1}, true);
+    const LetGo locals(hidden, variance);
+    hidden = mul(s, hidden, rsqrt(s, add(s, variance, 1e-6)));
+    return {to(s, mul(s, module.parameter("weight"), hidden), arguments[0].dtype())};
   };
 }
 
@@ -277,6 +360,23 @@ constexpr ClassForward table[] = {
     {"Gemma2RMSNorm", gemma_norm},
     {"Gemma2RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2TextScaledWordEmbedding", scaled_embedding},
+    {"GemmaAttention", attention},
+    {"GemmaDecoderLayer", layer},
+    {"GemmaForCausalLM", causal_language_forward},
+    {"GemmaForSequenceClassification", generic_classification_forward},
+    {"GemmaForTokenClassification", generic_token_forward},
+    {"GemmaMLP", gated_feed_forward},
+    {"GemmaModel", base},
+    {"GemmaRMSNorm", gemma_norm},
+    {"GemmaRotaryEmbedding", rotary_embedding_forward},
+    {"GemmaTextScaledWordEmbedding", scaled_embedding},
+    {"GraniteAttention", attention},
+    {"GraniteDecoderLayer", layer_with_multiplier},
+    {"GraniteForCausalLM", causal_language_forward},
+    {"GraniteMLP", gated_feed_forward},
+    {"GraniteModel", base},
+    {"GraniteRMSNorm", rms_norm_forward},
+    {"GraniteRotaryEmbedding", rotary_embedding_forward},
     {"LlamaAttention", attention},
     {"LlamaDecoderLayer", layer},
     {"LlamaForCausalLM", causal_language_forward},
@@ -302,6 +402,13 @@ constexpr ClassForward table[] = {
     {"MixtralModel", base},
     {"MixtralRMSNorm", rms_norm_forward},
     {"MixtralRotaryEmbedding", rotary_embedding_forward},
+    {"Olmo2Attention", attention},
+    {"Olmo2DecoderLayer", layer_of_norms_after},
+    {"Olmo2ForCausalLM", causal_language_forward},
+    {"Olmo2MLP", gated_feed_forward},
+    {"Olmo2Model", base},
+    {"Olmo2RMSNorm", float_rms_norm},
+    {"Olmo2RotaryEmbedding", float_rotary_embedding_forward},
     {"Phi3Attention", attention},
     {"Phi3DecoderLayer", layer_with_dropout},
     {"Phi3ForCausalLM", causal_language_forward},
@@ -329,6 +436,15 @@ constexpr ClassForward table[] = {
     {"Qwen3Model", base},
     {"Qwen3RMSNorm", rms_norm_forward},
     {"Qwen3RotaryEmbedding", rotary_embedding_forward},
+    {"SmolLM3Attention", attention},
+    {"SmolLM3DecoderLayer", layer},
+    {"SmolLM3ForCausalLM", causal_language_forward},
+    {"SmolLM3ForSequenceClassification", generic_classification_forward},
+    {"SmolLM3ForTokenClassification", generic_token_forward},
+    {"SmolLM3MLP", gated_feed_forward},
+    {"SmolLM3Model", base},
+    {"SmolLM3RMSNorm", rms_norm_forward},
+    {"SmolLM3RotaryEmbedding", rotary_embedding_forward},
 };
 
 }  // namespace

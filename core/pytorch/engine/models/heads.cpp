@@ -165,6 +165,7 @@ Module::Forward causal_language_forward(const Context& context, const Module&) {
       const Tensor hidden = alias(s, base[0]);
       logits = call_one(s, module.child("lm_head"), {hidden});
     }
+    if (!context->config.lacks("logits_scaling")) logits = div(s, logits, any_factor);
     if (!context->config.lacks("final_logit_softcapping")) {
       logits = div(s, logits, any_factor);
       logits = tanh(s, logits);

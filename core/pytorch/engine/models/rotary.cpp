@@ -23,22 +23,35 @@ bool is_dynamic(const ModelConfig& config) {
 
 }  // namespace
 
-Module::Forward rotary_embedding_forward(const Context& context, const Module&) {
-  return [dynamic = is_dynamic(context->config)](Session& s, Module& module,
-                                                 const Arguments& arguments) -> Tensors {
+namespace {
+
+/// {hidden states, position ids}. `casts`: cosines and sines come in the hidden states' dtype.
+Module::Forward rotary_embedding(const Context& context, bool casts) {
+  return [dynamic = is_dynamic(context->config), casts](Session& s, Module& module,
+                                                        const Arguments& arguments) -> Tensors {
     const NoGrad no_grad(s);
     if (dynamic) ask_dynamic(s, arguments[1]);
-    const Dtype dtype = arguments[0].dtype();
     Tensor frequencies =
         mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), module.buffer("inv_freq"));
     Tensor angles = cat(s, {frequencies, frequencies}, -1);
     Tensor cosines = mul(s, cos(s, angles), 1.0);
     Tensor sines = mul(s, sin(s, angles), 1.0);
     const LetGo locals(frequencies, angles, cosines, sines);
-    Tensor cast_cosines = to(s, cosines, dtype);
-    Tensor cast_sines = to(s, sines, dtype);
+    if (!casts) return {cosines, sines};
+    Tensor cast_cosines = to(s, cosines, arguments[0].dtype());
+    Tensor cast_sines = to(s, sines, arguments[0].dtype());
     return {std::move(cast_cosines), std::move(cast_sines)};
   };
+}
+
+}  // namespace
+
+Module::Forward rotary_embedding_forward(const Context& context, const Module&) {
+  return rotary_embedding(context, true);
+}
+
+Module::Forward float_rotary_embedding_forward(const Context& context, const Module&) {
+  return rotary_embedding(context, false);
 }
 
 Tensor rotate_half(Session& s, const Tensor& x) {
@@ -59,6 +72,14 @@ std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Te
   Tensor turned_query = turned(query);
   Tensor turned_key = turned(key);
   return {std::move(turned_query), std::move(turned_key)};
+}
+
+std::pair<Tensor, Tensor> apply_float_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                             const Tensor& cos, const Tensor& sin) {
+  const auto [turned_query, turned_key] = apply_rotary(s, query, key, cos, sin);
+  Tensor cast_query = to(s, turned_query, query.dtype());
+  Tensor cast_key = to(s, turned_key, key.dtype());
+  return {std::move(cast_query), std::move(cast_key)};
 }
 
 std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,

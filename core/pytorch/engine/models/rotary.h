@@ -9,10 +9,15 @@ namespace shardscope::eager {
 
 /// LlamaRotaryEmbedding and its relatives: {hidden states, position ids} to {cos, sin}.
 Module::Forward rotary_embedding_forward(const Context& context, const Module& module);
+/// OLMo 2: cosines and sines stay in float32.
+Module::Forward float_rotary_embedding_forward(const Context& context, const Module& module);
 
 /// apply_rotary_pos_emb of modeling_llama.py: query and key (B, H, T, D), cos and sin (B, T, D).
 std::pair<Tensor, Tensor> apply_rotary(Session& s, const Tensor& query, const Tensor& key,
                                        const Tensor& cos, const Tensor& sin);
+/// modeling_olmo2.py's: turned in float32, and cast back.
+std::pair<Tensor, Tensor> apply_float_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                             const Tensor& cos, const Tensor& sin);
 /// modeling_phi3.py's: of the first of the head's dimensions, the rest passed by.
 std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,
                                                const Tensor& cos, const Tensor& sin);
