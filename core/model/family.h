@@ -55,6 +55,7 @@ ModelFamily bert_family();
 ModelFamily bloom_family();
 ModelFamily gemma_family();
 ModelFamily gemma2_family();
+ModelFamily glm4_family();
 ModelFamily gpt2_family();
 ModelFamily gpt_neox_family();
 ModelFamily gptj_family();
@@ -64,11 +65,14 @@ ModelFamily mistral_family();
 ModelFamily mixtral_family();
 ModelFamily olmo2_family();
 ModelFamily opt_family();
+ModelFamily phi_family();
 ModelFamily phi3_family();
 ModelFamily qwen2_family();
 ModelFamily qwen3_family();
 ModelFamily roberta_family();
 ModelFamily smollm3_family();
+ModelFamily stablelm_family();
+ModelFamily starcoder2_family();
 ModelFamily t5_family();
 
 }  // namespace shardscope

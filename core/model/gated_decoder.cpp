@@ -47,7 +47,7 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
     throw config.error("hidden_size", fmt::format("hidden_size {} is below num_attention_heads {}",
                                                   s.width, s.heads));
   s.activation = read_activation(config, relative.activation_key);
-  s.epsilon = config.positive("rms_norm_eps");
+  s.epsilon = config.positive(relative.epsilon_key);
   s.deviation = config.deviation("initializer_range");
   s.tied = config.flag("tie_word_embeddings");
   s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
@@ -72,15 +72,20 @@ class Builder {
     add_module(model_, at("layers"), "ModuleList");
     for (std::int64_t layer = 0; layer < s_.layers; ++layer)
       decoder_.blocks.push_back(build_layer(at(fmt::format("layers.{}", layer))));
-    decoder_.final_norm = norm(at("norm"), s_.width);
+    const std::string_view dropout = relative_.dropout_before_final_norm;
+    if (dropout.empty()) decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
     add_module(model_, at("rotary_emb"), of_family("RotaryEmbedding"));
     add_rotary_buffers(model_, at("rotary_emb"), s_.rope.frequencies);
+    if (dropout.empty()) return;
+    add_module(model_, at(dropout), "Dropout");
+    decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
   }
 
   void build_language_head() {
     decoder_.head = add_language_head(model_,
                                       {.embedding = decoder_.token_embedding,
                                        .tied = s_.tied,
+                                       .bias = relative_.head_bias,
                                        .width = s_.width,
                                        .vocabulary = s_.vocabulary},
                                       s_.deviation);
@@ -94,9 +99,10 @@ class Builder {
   }
 
   Norm norm(const std::string& name, std::int64_t width) {
+    const bool rms = relative_.norm == NormKind::rms_norm;
     return add_norm(model_, name,
-                    {.kind = NormKind::rms_norm,
-                     .class_name = of_family("RMSNorm"),
+                    {.kind = relative_.norm,
+                     .class_name = rms ? of_family("RMSNorm") : "LayerNorm",
                      .width = width,
                      .epsilon = s_.epsilon});
   }
@@ -115,7 +121,7 @@ class Builder {
     for (const std::string_view part : relative_.norms)
       norms.push_back(norm(joined(name, part), s_.width));
     block.attention_norm = norms[0];
-    block.mlp_norm = norms[1];
+    block.mlp_norm = norms.back();
     for (const std::string_view part : relative_.dropouts)
       add_module(model_, joined(name, part), "Dropout");
     return block;
@@ -124,7 +130,7 @@ class Builder {
   void build_attention(const std::string& name, DecoderBlock& block) {
     const std::int64_t query = s_.heads * s_.head_dim;
     const std::int64_t key = s_.kv_heads * s_.head_dim;
-    if (relative_.packed_projections) {
+    if (relative_.packed_attention) {
       block.attention_out = linear(name + ".o_proj", query, s_.width, relative_.out_bias);
       block.qkv = {linear(name + ".qkv_proj", s_.width, query + 2 * key, relative_.qkv_bias)};
       return;
@@ -132,7 +138,8 @@ class Builder {
     for (const auto& [part, size] :
          {std::pair{".q_proj", query}, {".k_proj", key}, {".v_proj", key}})
       block.qkv.push_back(linear(name + part, s_.width, size, relative_.qkv_bias));
-    block.attention_out = linear(name + ".o_proj", query, s_.width, relative_.out_bias);
+    block.attention_out =
+        linear(joined(name, relative_.out_projection), query, s_.width, relative_.out_bias);
     if (relative_.query_key_norms == QueryKeyNorms::none) return;
     const bool whole = relative_.query_key_norms == QueryKeyNorms::whole;
     norm(name + ".q_norm", whole ? query : s_.head_dim);
@@ -150,14 +157,14 @@ class Builder {
                                     model_);
     add_module(model_, mlp, of_family("MLP"));
     block.mlp = MlpKind::swiglu;
-    if (relative_.packed_projections) {
+    if (relative_.packed_feed_forward) {
       block.mlp_in = {linear(mlp + ".gate_up_proj", s_.width, 2 * s_.inner, relative_.mlp_bias)};
     } else {
       for (const char* part : {".gate_proj", ".up_proj"})
         block.mlp_in.push_back(linear(mlp + part, s_.width, s_.inner, relative_.mlp_bias));
     }
     block.mlp_out = linear(mlp + ".down_proj", s_.inner, s_.width, relative_.mlp_bias);
-    add_module(model_, mlp + (relative_.packed_projections ? ".activation_fn" : ".act_fn"),
+    add_module(model_, mlp + (relative_.packed_feed_forward ? ".activation_fn" : ".act_fn"),
                activation_class(s_.activation));
   }
 
@@ -223,6 +230,11 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
   if (task == "ForTokenClassification") add_token_head(config, sizes, model);
   add_common_head(config, task, sizes.width, sizes.deviation, model);
   model.dtype = model.parameters.front().dtype;  // the property of that name
+}
+
+void refuse_query_key_norms(const ConfigReader& config) {
+  if (config.flag("qk_layernorm"))
+    throw config.error("qk_layernorm", "norms of query and key are not known for this family");
 }
 
 void add_embedding_scale(Model& model) {

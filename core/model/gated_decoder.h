@@ -33,10 +33,18 @@ struct GatedDecoder {
   bool out_bias = false;  ///< of the attention's last projection
   bool mlp_bias = false;
   QueryKeyNorms query_key_norms = QueryKeyNorms::none;
-  bool packed_projections = false;  ///< q, k, v in one Linear, gate and up in another
+  bool packed_attention = false;     ///< q, k, v in one Linear
+  bool packed_feed_forward = false;  ///< gate and up in one Linear
+  std::string_view out_projection = "o_proj";
+  NormKind norm = NormKind::rms_norm;  ///< layer_norm: PyTorch's, with a bias
+  std::string_view epsilon_key = "rms_norm_eps";
   std::vector<std::string_view> norms = {"input_layernorm", "post_attention_layernorm"};
   std::vector<std::string_view> dropouts;  ///< of a layer, after the norms
+  std::string_view final_norm = "norm";
+  /// Where the model has one, the final norm is registered last, behind the rotary embedding.
+  std::string_view dropout_before_final_norm;
   std::string_view embedding_class = "Embedding";
+  bool head_bias = false;  ///< of ForCausalLM's lm_head
   /// Attribute that holds the base model of ForQuestionAnswering; empty: there is no such class.
   std::string_view question_prefix;
   bool needs_kv_heads = false;  ///< num_key_value_heads null is refused
@@ -50,6 +58,9 @@ struct GatedDecoder {
 
 /// Fills `model`, whose class is one of the relative's.
 void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relative, Model& model);
+
+/// Error where the config asks for qk_layernorm (Phi, StableLM).
+void refuse_query_key_norms(const ConfigReader& config);
 
 /// The buffer embed_scale of the token embedding, as Gemma's family has it from transformers 5 on.
 void add_embedding_scale(Model& model);

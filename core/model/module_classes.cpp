@@ -21,6 +21,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"GemmaTextScaledWordEmbedding", "Embedding"},
     {"Gemma2DecoderLayer", "GradientCheckpointingLayer"},
     {"Gemma2TextScaledWordEmbedding", "Embedding"},
+    {"Glm4DecoderLayer", "GradientCheckpointingLayer"},
     {"GraniteDecoderLayer", "GradientCheckpointingLayer"},
     {"LlamaDecoderLayer", "GradientCheckpointingLayer"},
     {"MistralDecoderLayer", "GradientCheckpointingLayer"},
@@ -28,6 +29,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"OPTDecoderLayer", "GradientCheckpointingLayer"},
     {"OPTLearnedPositionalEmbedding", "Embedding"},
     {"Olmo2DecoderLayer", "GradientCheckpointingLayer"},
+    {"PhiDecoderLayer", "GradientCheckpointingLayer"},
     {"Phi3DecoderLayer", "GradientCheckpointingLayer"},
     {"Qwen2DecoderLayer", "GradientCheckpointingLayer"},
     {"Qwen3DecoderLayer", "GradientCheckpointingLayer"},
@@ -35,6 +37,8 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"RobertaLayer", "GradientCheckpointingLayer"},
     {"RobertaSdpaSelfAttention", "RobertaSelfAttention"},
     {"SmolLM3DecoderLayer", "GradientCheckpointingLayer"},
+    {"StableLmDecoderLayer", "GradientCheckpointingLayer"},
+    {"Starcoder2DecoderLayer", "GradientCheckpointingLayer"},
     {"T5Block", "GradientCheckpointingLayer"},
 };
 

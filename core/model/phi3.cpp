@@ -16,7 +16,8 @@ void build_phi3(const ConfigReader& config, Model& model) {
   build_gated_decoder(config,
                       {.name = "Phi3",
                        .rope = rope_keys,
-                       .packed_projections = true,
+                       .packed_attention = true,
+                       .packed_feed_forward = true,
                        .dropouts = {"resid_attn_dropout", "resid_mlp_dropout"},
                        .why_no_decoder = "packed projections (qkv_proj, gate_up_proj)"},
                       model);

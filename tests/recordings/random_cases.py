@@ -24,8 +24,12 @@ CONFIGS = {
     "gemma": {**DECODER, "head_dim": 32},
     "granite": {**DECODER, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
                 "attention_multiplier": 0.0625},
+    "glm4": {**DECODER, "head_dim": 16},
     "olmo2": DECODER,
+    "phi": DECODER,
     "smollm3": {**DECODER, "num_hidden_layers": 4},
+    "stablelm": DECODER,
+    "starcoder2": DECODER,
 }
 
 

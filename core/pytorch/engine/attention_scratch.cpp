@@ -104,10 +104,15 @@ void flash_forward_scratch(const OperatorCall& call, const KernelDevice& device,
   plan.give_back(sums);
 }
 
-/// Source: flash_api.cpp, mha_bwd: softmax_d, dq_accum; with fewer key heads dk and dv for each
+/// Source: attention_backward.cu, _flash_attention_backward: gradient and output contiguous by
+/// token; flash_api.cpp, mha_bwd: softmax_d, dq_accum; with fewer key heads dk and dv for each
 /// query head.
 void flash_backward_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
   const Attention q = attention_of(*call.inputs[1]);
+  constexpr int output = 4;
+  for (const int input : {0, output})
+    if (!contiguous_by_token(*call.inputs[static_cast<std::size_t>(input)]))
+      plan.take(q.batch * q.heads * q.queries * q.width * 2);
   const std::int64_t key_heads = call.inputs[2]->layout.sizes[1];
   const std::int64_t keys = call.inputs[2]->layout.sizes[2];
   const std::int64_t rows = q.batch * q.heads * round_up(q.queries, 128);
@@ -145,7 +150,8 @@ void efficient_forward_scratch(const OperatorCall& call, const KernelDevice&, Sc
 }
 
 /// Source: attention_backward.cu, _efficient_attention_backward: in fp32 the row sums of dO * O are
-/// made by plain operators, in half precision by the kernel.
+/// made by plain operators, in half precision by the kernel. With fewer key heads dk and dv are
+/// made for each query head.
 void efficient_backward_scratch(const OperatorCall& call, const KernelDevice& device,
                                 ScratchPlan& plan) {
   const TensorImpl& gradient = *call.inputs[0];
@@ -156,6 +162,12 @@ void efficient_backward_scratch(const OperatorCall& call, const KernelDevice& de
   if (!contiguous_by_token(gradient))
     plan.take(rows * q.width * size_of(gradient.layout.dtype).count);
   plan.outputs();
+  if (call.inputs[2]->layout.sizes[1] != q.heads) {
+    const std::int64_t expanded =
+        q.batch * keys * q.heads * q.width * size_of(gradient.layout.dtype).count;
+    plan.take(expanded);
+    plan.take(expanded);
+  }
   if (half) {
     const int sums = plan.take(rows * 4);
     const int accumulator =

@@ -1,10 +1,11 @@
-// Llama's forwards and those of its relatives: gemma, gemma2, granite, mistral, mixtral, olmo2,
-// phi3, qwen2, qwen3, smollm3. Source: transformers 5.23 and 5.24, models/*/modeling_*.py.
+// Llama's forwards and those of its relatives, from gemma to starcoder2. Source: transformers 5.23
+// and 5.24, models/*/modeling_*.py.
 #include <array>
 #include <tuple>
 #include <utility>
 
 #include "core/pytorch/engine/aten/indexing.h"
+#include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/attention_interface.h"
 #include "core/pytorch/engine/models/heads.h"
@@ -101,6 +102,27 @@ Projections project(Session& s, Module& module, const Tensor& hidden, const Atte
   return out;
 }
 
+/// Query and key turned, and the local variables of forward that live until it returns.
+struct TurnedParts {
+  Tensor query, key;
+  Tensors locals;
+};
+
+/// PhiAttention and StableLmAttention: a part of each head is turned in forward itself.
+TurnedParts turn_parts(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
+                       const Tensor& sin) {
+  const std::int64_t size = cos.size(-1);
+  Tensor query_part = indexed_slice(s, query, -1, 0, size);
+  const Tensor query_rest = indexed_slice(s, query, -1, size);
+  Tensor key_part = indexed_slice(s, key, -1, 0, size);
+  const Tensor key_rest = indexed_slice(s, key, -1, size);
+  std::tie(query_part, key_part) = apply_rotary(s, query_part, key_part, cos, sin);
+  Tensor turned_query = cat(s, {query_part, query_rest}, -1);
+  Tensor turned_key = cat(s, {key_part, key_rest}, -1);
+  return {
+      std::move(turned_query), std::move(turned_key), {query_part, query_rest, key_part, key_rest}};
+}
+
 using Rotary = std::pair<Tensor, Tensor> (*)(Session& s, const Tensor& query, const Tensor& key,
                                              const Tensor& cos, const Tensor& sin);
 
@@ -114,6 +136,7 @@ bool turns(const ModelConfig& config, std::size_t layer) {
 Rotary rotary_of(const Context& context, const Module& owner) {
   if (!turns(context->config, layer_number(owner.name))) return nullptr;
   if (owner.class_name == "Olmo2Attention") return apply_float_rotary;
+  if (owner.class_name == "Glm4Attention") return apply_interleaved_rotary;
   return owner.class_name == "Phi3Attention" ? apply_partial_rotary : apply_rotary;
 }
 
@@ -122,11 +145,22 @@ Module::Forward attention(const Context& context, const Module& owner) {
   const AttentionShape shape = attention_shape(context->config);
   const std::size_t layer = layer_number(owner.name);
   const Rotary turn = rotary_of(context, owner);
+  const bool turns_parts =
+      owner.class_name == "PhiAttention" || owner.class_name == "StableLmAttention";
+  const char* const out = owner.class_name == "PhiAttention" ? "dense" : "o_proj";
+  const double residual_dropout =
+      owner.class_name == "Starcoder2Attention" ? context->config.number("residual_dropout") : 0;
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
     Projections states = project(s, module, hidden, shape);
     const LetGo let_go{states.query, states.key, states.value, states.fused};
-    if (turn)
+    Tensors locals;
+    if (turns_parts) {
+      TurnedParts parts = turn_parts(s, states.query, states.key, arguments[2], arguments[3]);
+      states.query = std::move(parts.query);
+      states.key = std::move(parts.key);
+      locals = std::move(parts.locals);
+    } else if (turn)
       std::tie(states.query, states.key) =
           turn(s, states.query, states.key, arguments[2], arguments[3]);
     std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
@@ -140,7 +174,8 @@ Module::Forward attention(const Context& context, const Module& owner) {
                                      .soft_cap = shape.soft_cap});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
-    output = call_one(s, module.child("o_proj"), {output});
+    output = call_one(s, module.child(out), {output});
+    output = dropout(s, std::move(output), residual_dropout, module.training);
     return {std::move(output), std::move(result.weights)};
   };
 }
@@ -151,6 +186,26 @@ Module::Forward gated_feed_forward(const Context&, const Module&) {
     gate = call_one(s, module.child("act_fn"), {std::move(gate)});
     Tensor up = call_one(s, module.child("up_proj"), {arguments[0]});
     return {call_one(s, module.child("down_proj"), {mul(s, std::move(gate), std::move(up))})};
+  };
+}
+
+/// PhiMLP.
+Module::Forward phi_feed_forward(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = call_one(s, module.child("fc1"), {arguments[0]});
+    hidden = call_one(s, module.child("activation_fn"), {hidden});
+    return {call_one(s, module.child("fc2"), {hidden})};
+  };
+}
+
+/// Starcoder2MLP.
+Module::Forward starcoder_feed_forward(const Context& context, const Module&) {
+  const double probability = context->config.number("residual_dropout");
+  return [probability](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor hidden = call_one(s, module.child("c_fc"), {arguments[0]});
+    hidden = call_one(s, module.child("act"), {hidden});
+    hidden = call_one(s, module.child("c_proj"), {hidden});
+    return {dropout(s, std::move(hidden), probability, module.training)};
   };
 }
 
@@ -224,19 +279,57 @@ Module::Forward layer_of_norms_after(const Context&, const Module&) {
   };
 }
 
-/// Gemma2DecoderLayer: norms before and after each part.
-Module::Forward layer_of_four_norms(const Context&, const Module&) {
+/// PhiDecoderLayer: attention and feed-forward part read the same norm.
+Module::Forward parallel_layer(const Context&, const Module&) {
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor attended, weights;
+    std::tie(attended, weights) = self_attention(s, module, hidden, arguments);
+    attended = call_one(s, module.child("resid_dropout"), {attended});
+    const Tensor fed =
+        call_one(s, module.child("resid_dropout"), {call_one(s, module.child("mlp"), {hidden})});
+    return {add(s, add(s, attended, fed), arguments[0])};
+  };
+}
+
+/// StableLmDecoderLayer.
+Module::Forward stablelm_layer(const Context& context, const Module&) {
+  const bool parallel = context->config.flag("use_parallel_residual");
+  return [parallel](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor attended, weights;
+    std::tie(attended, weights) = self_attention(s, module, hidden, arguments);
+    const auto fed = [&](const Tensor& input) {
+      const Tensor output = call_one(s, module.child("mlp"), {input});
+      return call_one(s, module.child("dropout"), {output});
+    };
+    if (parallel) {
+      const Tensor inner = fed(hidden);
+      return {add(s, add(s, arguments[0], attended), inner)};
+    }
+    const Tensor residual = add(s, arguments[0], attended);
+    const Tensor inner = fed(call_one(s, module.child("post_attention_layernorm"), {residual}));
+    return {add(s, residual, inner)};
+  };
+}
+
+/// Gemma2DecoderLayer and Glm4DecoderLayer: norms before and after each part.
+Module::Forward layer_of_four_norms(const Context&, const Module& owner) {
+  const bool glm = owner.class_name == "Glm4DecoderLayer";
+  const char* const after_attention = glm ? "post_self_attn_layernorm" : "post_attention_layernorm";
+  const char* const before_mlp = glm ? "post_attention_layernorm" : "pre_feedforward_layernorm";
+  const char* const after_mlp = glm ? "post_mlp_layernorm" : "post_feedforward_layernorm";
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
     Tensor weights;
     std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
-    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    hidden = call_one(s, module.child(after_attention), {hidden});
     hidden = add(s, residual, hidden);
     residual = hidden;
-    hidden = call_one(s, module.child("pre_feedforward_layernorm"), {hidden});
+    hidden = call_one(s, module.child(before_mlp), {hidden});
     hidden = call_one(s, module.child("mlp"), {hidden});
-    hidden = call_one(s, module.child("post_feedforward_layernorm"), {hidden});
+    hidden = call_one(s, module.child(after_mlp), {hidden});
     hidden = add(s, residual, hidden);
     return {std::move(hidden)};
   };
@@ -286,8 +379,11 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
 }
 
 /// {input ids, attention mask}.
-Module::Forward base(const Context& context, const Module&) {
-  return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+Module::Forward base(const Context& context, const Module& owner) {
+  const char* const final_norm = owner.class_name == "PhiModel" ? "final_layernorm" : "norm";
+  const double embedding_dropout =
+      owner.class_name == "Starcoder2Model" ? context->config.number("embedding_dropout") : 0;
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const bool cache_first = module.class_name == "MixtralModel";
     if (cache_first) start_cache(s, context);
     Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
@@ -299,7 +395,9 @@ Module::Forward base(const Context& context, const Module&) {
     const LayerMasks masks = make_masks(
         s, context,
         {.embeddings = embeddings, .attention_mask = arguments[1], .position_ids = positions});
-    Tensor hidden = embeddings;
+    if (has_child(module, "embed_dropout"))
+      embeddings = call_one(s, module.child("embed_dropout"), {embeddings});
+    Tensor hidden = dropout(s, embeddings, embedding_dropout, module.training);
     const Tensors turns = call(s, module.child("rotary_emb"), {hidden, positions});
     std::size_t i = 0;
     for (const Module::Child& layer : module.child("layers").children) {
@@ -308,7 +406,7 @@ Module::Forward base(const Context& context, const Module&) {
           s, *layer.module,
           {{hidden, slides ? masks.sliding : masks.full, turns[0], turns[1], positions}, 1});
     }
-    hidden = call_one(s, module.child("norm"), {hidden});
+    hidden = call_one(s, module.child(final_norm), {hidden});
     Tensors outputs = with_cache(context, std::move(hidden));
     const Tensors logits = std::exchange(context->router_logits, {});
     outputs.insert(outputs.end(), logits.begin(), logits.end());
@@ -370,6 +468,15 @@ constexpr ClassForward table[] = {
     {"GemmaRMSNorm", gemma_norm},
     {"GemmaRotaryEmbedding", rotary_embedding_forward},
     {"GemmaTextScaledWordEmbedding", scaled_embedding},
+    {"Glm4Attention", attention},
+    {"Glm4DecoderLayer", layer_of_four_norms},
+    {"Glm4ForCausalLM", causal_language_forward},
+    {"Glm4ForSequenceClassification", generic_classification_forward},
+    {"Glm4ForTokenClassification", generic_token_forward},
+    {"Glm4MLP", fused_feed_forward},
+    {"Glm4Model", base},
+    {"Glm4RMSNorm", rms_norm_forward},
+    {"Glm4RotaryEmbedding", rotary_embedding_forward},
     {"GraniteAttention", attention},
     {"GraniteDecoderLayer", layer_with_multiplier},
     {"GraniteForCausalLM", causal_language_forward},
@@ -409,6 +516,14 @@ constexpr ClassForward table[] = {
     {"Olmo2Model", base},
     {"Olmo2RMSNorm", float_rms_norm},
     {"Olmo2RotaryEmbedding", float_rotary_embedding_forward},
+    {"PhiAttention", attention},
+    {"PhiDecoderLayer", parallel_layer},
+    {"PhiForCausalLM", causal_language_forward},
+    {"PhiForSequenceClassification", generic_classification_forward},
+    {"PhiForTokenClassification", generic_token_forward},
+    {"PhiMLP", phi_feed_forward},
+    {"PhiModel", base},
+    {"PhiRotaryEmbedding", rotary_embedding_forward},
     {"Phi3Attention", attention},
     {"Phi3DecoderLayer", layer_with_dropout},
     {"Phi3ForCausalLM", causal_language_forward},
@@ -445,6 +560,22 @@ constexpr ClassForward table[] = {
     {"SmolLM3Model", base},
     {"SmolLM3RMSNorm", rms_norm_forward},
     {"SmolLM3RotaryEmbedding", rotary_embedding_forward},
+    {"StableLmAttention", attention},
+    {"StableLmDecoderLayer", stablelm_layer},
+    {"StableLmForCausalLM", causal_language_forward},
+    {"StableLmForSequenceClassification", generic_classification_forward},
+    {"StableLmForTokenClassification", generic_token_forward},
+    {"StableLmMLP", gated_feed_forward},
+    {"StableLmModel", base},
+    {"StableLmRotaryEmbedding", rotary_embedding_forward},
+    {"Starcoder2Attention", attention},
+    {"Starcoder2DecoderLayer", layer},
+    {"Starcoder2ForCausalLM", causal_language_forward},
+    {"Starcoder2ForSequenceClassification", generic_classification_forward},
+    {"Starcoder2ForTokenClassification", generic_token_forward},
+    {"Starcoder2MLP", starcoder_feed_forward},
+    {"Starcoder2Model", base},
+    {"Starcoder2RotaryEmbedding", rotary_embedding_forward},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "core/pytorch/engine/models/attention_interface.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/masks.h"
+#include "core/pytorch/engine/models/rotary.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
 
@@ -13,14 +14,6 @@ namespace shardscope::eager {
 namespace {
 
 constexpr double any_factor = 0.5;
-
-/// rotate_every_two.
-Tensor rotate_every_two(Session& s, const Tensor& x) {
-  const Tensor even = slice(s, x, 3, 0, to_the_end, 2);
-  const Tensor odd = slice(s, x, 3, 1, to_the_end, 2);
-  const Tensor pairs = stack(s, {neg(s, odd), even}, -1);
-  return flatten(s, pairs, -2);
-}
 
 /// apply_rotary_pos_emb: x (B, T, H, D), sin and cos (1, T, D / 2).
 Tensor apply_rotary_to(Session& s, const Tensor& x, const Tensor& sin, const Tensor& cos) {

@@ -1,5 +1,6 @@
 #include "core/pytorch/engine/models/rotary.h"
 
+#include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
@@ -98,6 +99,39 @@ std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, 
   };
   Tensor turned_query = turned(query_part, query_rest);
   Tensor turned_key = turned(key_part, key_rest);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+Tensor rotate_every_two(Session& s, const Tensor& x) {
+  const Tensor even = slice(s, x, 3, 0, to_the_end, 2);
+  const Tensor odd = slice(s, x, 3, 1, to_the_end, 2);
+  const Tensor pairs = stack(s, {neg(s, odd), even}, -1);
+  return flatten(s, pairs, -2);
+}
+
+std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
+                                                   const Tensor& key, const Tensor& cos,
+                                                   const Tensor& sin) {
+  const auto in_pairs = [&](const Tensor& given) {
+    const Tensor by_head = unsqueeze(s, given, 1);
+    const Tensor half = indexed_slice(s, by_head, -1, 0, by_head.size(-1) / 2);
+    return repeat_interleave(s, half, 2, 3);
+  };
+  const Tensor cosines = in_pairs(cos);
+  const Tensor sines = in_pairs(sin);
+  const std::int64_t size = cosines.size(-1);
+  const Tensor query_part = indexed_slice(s, query, -1, 0, size);
+  const Tensor query_rest = indexed_slice(s, query, -1, size);
+  const Tensor key_part = indexed_slice(s, key, -1, 0, size);
+  const Tensor key_rest = indexed_slice(s, key, -1, size);
+  const auto turned = [&](const Tensor& part) {
+    Tensor kept = mul(s, part, cosines);
+    return add(s, std::move(kept), mul(s, rotate_every_two(s, part), sines));
+  };
+  Tensor turned_query = turned(query_part);
+  Tensor turned_key = turned(key_part);
+  turned_query = cat(s, {turned_query, query_rest}, -1);
+  turned_key = cat(s, {turned_key, key_rest}, -1);
   return {std::move(turned_query), std::move(turned_key)};
 }
 

@@ -21,7 +21,13 @@ std::pair<Tensor, Tensor> apply_float_rotary(Session& s, const Tensor& query, co
 /// modeling_phi3.py's: of the first of the head's dimensions, the rest passed by.
 std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,
                                                const Tensor& cos, const Tensor& sin);
+/// modeling_glm4.py's: of the first of the head's dimensions, which are turned in pairs.
+std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
+                                                   const Tensor& key, const Tensor& cos,
+                                                   const Tensor& sin);
 /// rotate_half: the halves of the last dimension swapped, one negated.
 Tensor rotate_half(Session& s, const Tensor& x);
+/// The same of neighbours: rotate_every_two of modeling_gptj.py. x has four dimensions.
+Tensor rotate_every_two(Session& s, const Tensor& x);
 
 }  // namespace shardscope::eager
