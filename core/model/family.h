@@ -55,6 +55,7 @@ ModelFamily bert_family();
 ModelFamily bloom_family();
 ModelFamily gemma_family();
 ModelFamily gemma2_family();
+ModelFamily gemma3_text_family();
 ModelFamily glm4_family();
 ModelFamily gpt2_family();
 ModelFamily gpt_neox_family();

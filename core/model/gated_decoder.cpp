@@ -50,7 +50,10 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
   s.epsilon = config.positive(relative.epsilon_key);
   s.deviation = config.deviation("initializer_range");
   s.tied = config.flag("tie_word_embeddings");
-  s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
+  if (!relative.rotary_types.empty())
+    s.rope.frequencies = s.head_dim / 2;
+  else
+    s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
   config.check_padding_token(s.vocabulary);
   if (config.version() == TransformersVersion::v5 || config.declares("layer_types"))
     check_layer_types(config);
@@ -65,7 +68,7 @@ class Builder {
 
   void build_base(std::string prefix) {
     prefix_ = std::move(prefix);
-    if (!prefix_.empty()) add_module(model_, prefix_, of_family("Model"));
+    if (!prefix_.empty()) add_module(model_, prefix_, of_family(relative_.base_class));
     decoder_.token_embedding =
         add_embedding(model_, at("embed_tokens"),
                       {s_.vocabulary, s_.width, relative_.embedding_class}, s_.deviation);
@@ -74,8 +77,7 @@ class Builder {
       decoder_.blocks.push_back(build_layer(at(fmt::format("layers.{}", layer))));
     const std::string_view dropout = relative_.dropout_before_final_norm;
     if (dropout.empty()) decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
-    add_module(model_, at("rotary_emb"), of_family("RotaryEmbedding"));
-    add_rotary_buffers(model_, at("rotary_emb"), s_.rope.frequencies);
+    build_rotary_embedding();
     if (dropout.empty()) return;
     add_module(model_, at(dropout), "Dropout");
     decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
@@ -96,6 +98,22 @@ class Builder {
   std::string at(std::string_view name) const { return joined(prefix_, name); }
   std::string of_family(std::string_view class_name) const {
     return std::string(relative_.name) + std::string(class_name);
+  }
+
+  void add_rotary(std::string_view name) {
+    add_module(model_, at(name), of_family("RotaryEmbedding"));
+    add_rotary_buffers(model_, at(name), s_.rope.frequencies);
+  }
+
+  void build_rotary_embedding() {
+    if (relative_.rotary_types.empty()) return add_rotary("rotary_emb");
+    if (model_.transformers == TransformersVersion::v4) {
+      add_rotary("rotary_emb");
+      return add_rotary("rotary_emb_local");
+    }
+    add_module(model_, at("rotary_emb"), of_family("RotaryEmbedding"));
+    for (const std::string& type : relative_.rotary_types)
+      add_rotary_buffers(model_, at("rotary_emb"), s_.rope.frequencies, type + "_");
   }
 
   Norm norm(const std::string& name, std::int64_t width) {
@@ -220,10 +238,11 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
   model.dropout = config.probability("attention_dropout");
   add_module(model, "", model.class_name);
   Builder builder(config, relative, sizes, model);
-  const bool generic_head = task != "Model" && task != "ForCausalLM";
+  const bool is_base = task == relative.base_class;
+  const bool generic_head = !is_base && task != "ForCausalLM";
   const Dtype outer = model.dtype;
   if (generic_head) model.dtype = config.part_dtype().value_or(outer);
-  builder.build_base(task == "Model" ? "" : model.base_model_prefix);
+  builder.build_base(is_base ? "" : model.base_model_prefix);
   if (task == "ForCausalLM") return builder.build_language_head();
   model.dtype = outer;
   model.why_no_decoder = no_language_head(model);

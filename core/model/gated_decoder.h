@@ -26,7 +26,8 @@ enum class QueryKeyNorms : std::uint8_t { none, each_head, whole };
 
 /// In what the relatives differ.
 struct GatedDecoder {
-  std::string_view name;  ///< how its classes begin: "Llama"
+  std::string_view name;                  ///< how its classes begin: "Llama"
+  std::string_view base_class = "Model";  ///< how its base model's class ends
   std::string_view activation_key = "hidden_act";
   RopeKeys rope;
   bool qkv_bias = false;
@@ -44,6 +45,9 @@ struct GatedDecoder {
   /// Where the model has one, the final norm is registered last, behind the rotary embedding.
   std::string_view dropout_before_final_norm;
   std::string_view embedding_class = "Embedding";
+  /// The types of layers, in alphabetical order, where each has a rotary embedding of its own
+  /// (Gemma 3); empty: one for all.
+  std::vector<std::string> rotary_types;
   bool head_bias = false;  ///< of ForCausalLM's lm_head
   /// Attribute that holds the base model of ForQuestionAnswering; empty: there is no such class.
   std::string_view question_prefix;

@@ -21,6 +21,8 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"GemmaTextScaledWordEmbedding", "Embedding"},
     {"Gemma2DecoderLayer", "GradientCheckpointingLayer"},
     {"Gemma2TextScaledWordEmbedding", "Embedding"},
+    {"Gemma3DecoderLayer", "GradientCheckpointingLayer"},
+    {"Gemma3TextScaledWordEmbedding", "Embedding"},
     {"Glm4DecoderLayer", "GradientCheckpointingLayer"},
     {"GraniteDecoderLayer", "GradientCheckpointingLayer"},
     {"LlamaDecoderLayer", "GradientCheckpointingLayer"},

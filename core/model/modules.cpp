@@ -69,9 +69,10 @@ Norm add_norm(Model& model, std::string name, const NormShape& shape) {
   return norm;
 }
 
-void add_rotary_buffers(Model& model, const std::string& module, std::int64_t frequencies) {
+void add_rotary_buffers(Model& model, const std::string& module, std::int64_t frequencies,
+                        std::string_view prefix) {
   const auto add = [&](std::string_view name) {
-    model.buffers.push_back({.name = joined(module, name),
+    model.buffers.push_back({.name = joined(module, std::string(prefix) + std::string(name)),
                              .shape = {frequencies},
                              .dtype = Dtype::float32,
                              .persistent = false});

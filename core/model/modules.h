@@ -52,8 +52,9 @@ struct NormShape {
 Norm add_norm(Model& model, std::string name, const NormShape& shape);
 
 /// The buffers of a rotary embedding: inverse frequencies, and from transformers 5 on a second copy
-/// (in release 4 a plain attribute, the same tensor).
-void add_rotary_buffers(Model& model, const std::string& module, std::int64_t frequencies);
+/// (in release 4 a plain attribute, the same tensor). `prefix` stands before their names.
+void add_rotary_buffers(Model& model, const std::string& module, std::int64_t frequencies,
+                        std::string_view prefix = {});
 
 /// The class that transformers' ACT2FN gives for an activation's name; empty if there is none
 /// without parameters.

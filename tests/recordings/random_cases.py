@@ -24,6 +24,8 @@ CONFIGS = {
     "gemma": {**DECODER, "head_dim": 32},
     "granite": {**DECODER, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
                 "attention_multiplier": 0.0625},
+    "gemma3_text": {**DECODER, "head_dim": 32, "num_hidden_layers": 3, "sliding_window": 32, "layer_types": None,
+                    "sliding_window_pattern": 2},
     "glm4": {**DECODER, "head_dim": 16},
     "olmo2": DECODER,
     "phi": DECODER,
@@ -68,7 +70,7 @@ def memory_case(pick):
 
 def family_case(pick):
     case = memory_case(pick)
-    family = pick(list(CONFIGS))
+    family = pick(sys.argv[4:] or list(CONFIGS))
     overrides = {"num_hidden_layers": [1, 2, 4], "intermediate_size": [250, 512], "vocab_size": [1003, 2048]}
     case.update(model=family, model_config={"model_type": family, **CONFIGS[family]},
                 model_overrides={key: pick(values) for key, values in overrides.items() if pick([0, 1])})

@@ -92,16 +92,6 @@ Projections project_normed_whole(Session& s, Module& module, const Tensor& hidde
   return out;
 }
 
-Projections project(Session& s, Module& module, const Tensor& hidden, const AttentionShape& shape) {
-  if (has_child(module, "qkv_proj")) return cut_projections(s, module, hidden, shape);
-  if (module.class_name == "Olmo2Attention") return project_normed_whole(s, module, hidden, shape);
-  Projections out;
-  out.query = projected(s, module, hidden, "q_proj", "q_norm", shape.head_size);
-  out.key = projected(s, module, hidden, "k_proj", "k_norm", shape.head_size);
-  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
-  return out;
-}
-
 /// Query and key turned, and the local variables of forward that live until it returns.
 struct TurnedParts {
   Tensor query, key;
@@ -121,6 +111,29 @@ TurnedParts turn_parts(Session& s, const Tensor& query, const Tensor& key, const
   Tensor turned_key = cat(s, {key_part, key_rest}, -1);
   return {
       std::move(turned_query), std::move(turned_key), {query_part, query_rest, key_part, key_rest}};
+}
+
+/// Gemma 3: norms of each head's query and key, after all projections.
+Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
+                              const AttentionShape& shape) {
+  Projections out;
+  out.query = projected(s, module, hidden, "q_proj", nullptr, shape.head_size);
+  out.key = projected(s, module, hidden, "k_proj", nullptr, shape.head_size);
+  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
+  out.query = call_one(s, module.child("q_norm"), {out.query});
+  out.key = call_one(s, module.child("k_norm"), {out.key});
+  return out;
+}
+
+Projections project(Session& s, Module& module, const Tensor& hidden, const AttentionShape& shape) {
+  if (has_child(module, "qkv_proj")) return cut_projections(s, module, hidden, shape);
+  if (module.class_name == "Gemma3Attention") return project_then_norm(s, module, hidden, shape);
+  if (module.class_name == "Olmo2Attention") return project_normed_whole(s, module, hidden, shape);
+  Projections out;
+  out.query = projected(s, module, hidden, "q_proj", "q_norm", shape.head_size);
+  out.key = projected(s, module, hidden, "k_proj", "k_norm", shape.head_size);
+  out.value = projected(s, module, hidden, "v_proj", nullptr, shape.head_size);
+  return out;
 }
 
 using Rotary = std::pair<Tensor, Tensor> (*)(Session& s, const Tensor& query, const Tensor& key,
@@ -369,13 +382,36 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
     return masks;
   }
   masks.full = create_causal_mask(s, context, request);
-  bool slides = config.text("model_type") == "gemma2";
+  const std::string model_type = config.text("model_type");
+  bool slides = model_type == "gemma2" || model_type == "gemma3_text";
   for (std::size_t i = 0; i < types->size(); ++i)
     slides = slides || (*types)[i].string() == "sliding_attention";
   if (!slides) return masks;
   request.sliding_window = window;
   masks.sliding = create_causal_mask(s, context, request);
   return masks;
+}
+
+/// {cos, sin} of full and of sliding layers; one for all where there is one rotary embedding.
+struct LayerTurns {
+  Tensors full, sliding;
+};
+
+LayerTurns make_turns(Session& s, const Context& context, Module& rotary, const Tensor& hidden,
+                      const Tensor& positions) {
+  if (rotary.class_name != "Gemma3RotaryEmbedding")
+    return {.full = call(s, rotary, {hidden, positions}), .sliding = {}};
+  LayerTurns turns;
+  const auto turn = [&](const char* frequencies) {
+    return call(s, rotary, {hidden, positions, rotary.buffer(frequencies)});
+  };
+  const auto types = context->config.find("layer_types");
+  for (std::size_t i = 0; types && i < types->size(); ++i) {
+    const bool slides = (*types)[i].string() == "sliding_attention";
+    if (slides && turns.sliding.empty()) turns.sliding = turn("sliding_attention_inv_freq");
+    if (!slides && turns.full.empty()) turns.full = turn("full_attention_inv_freq");
+  }
+  return turns;
 }
 
 /// {input ids, attention mask}.
@@ -398,13 +434,14 @@ Module::Forward base(const Context& context, const Module& owner) {
     if (has_child(module, "embed_dropout"))
       embeddings = call_one(s, module.child("embed_dropout"), {embeddings});
     Tensor hidden = dropout(s, embeddings, embedding_dropout, module.training);
-    const Tensors turns = call(s, module.child("rotary_emb"), {hidden, positions});
+    const LayerTurns turns = make_turns(s, context, module.child("rotary_emb"), hidden, positions);
     std::size_t i = 0;
     for (const Module::Child& layer : module.child("layers").children) {
       const bool slides = context->config.layer_type(i++) == "sliding_attention";
-      hidden = call_one(
-          s, *layer.module,
-          {{hidden, slides ? masks.sliding : masks.full, turns[0], turns[1], positions}, 1});
+      const Tensors& turn = slides && !turns.sliding.empty() ? turns.sliding : turns.full;
+      hidden =
+          call_one(s, *layer.module,
+                   {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1], positions}, 1});
     }
     hidden = call_one(s, module.child(final_norm), {hidden});
     Tensors outputs = with_cache(context, std::move(hidden));
@@ -468,6 +505,14 @@ constexpr ClassForward table[] = {
     {"GemmaRMSNorm", gemma_norm},
     {"GemmaRotaryEmbedding", rotary_embedding_forward},
     {"GemmaTextScaledWordEmbedding", scaled_embedding},
+    {"Gemma3Attention", attention},
+    {"Gemma3DecoderLayer", layer_of_four_norms},
+    {"Gemma3ForCausalLM", causal_language_forward},
+    {"Gemma3MLP", gated_feed_forward},
+    {"Gemma3RMSNorm", gemma_norm},
+    {"Gemma3RotaryEmbedding", rotary_embedding_forward},
+    {"Gemma3TextModel", base},
+    {"Gemma3TextScaledWordEmbedding", scaled_embedding},
     {"Glm4Attention", attention},
     {"Glm4DecoderLayer", layer_of_four_norms},
     {"Glm4ForCausalLM", causal_language_forward},

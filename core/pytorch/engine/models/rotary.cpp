@@ -26,14 +26,15 @@ bool is_dynamic(const ModelConfig& config) {
 
 namespace {
 
-/// {hidden states, position ids}. `casts`: cosines and sines come in the hidden states' dtype.
+/// {hidden states, position ids} and, where there is one for each type of layer, the inverse
+/// frequencies. `casts`: cosines and sines come in the hidden states' dtype.
 Module::Forward rotary_embedding(const Context& context, bool casts) {
   return [dynamic = is_dynamic(context->config), casts](Session& s, Module& module,
                                                         const Arguments& arguments) -> Tensors {
     const NoGrad no_grad(s);
     if (dynamic) ask_dynamic(s, arguments[1]);
-    Tensor frequencies =
-        mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), module.buffer("inv_freq"));
+    const Tensor& inverse = arguments.tensors.size() > 2 ? arguments[2] : module.buffer("inv_freq");
+    Tensor frequencies = mul(s, to(s, unsqueeze(s, arguments[1], -1), Dtype::float32), inverse);
     Tensor angles = cat(s, {frequencies, frequencies}, -1);
     Tensor cosines = mul(s, cos(s, angles), 1.0);
     Tensor sines = mul(s, sin(s, angles), 1.0);
