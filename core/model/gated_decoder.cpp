@@ -46,7 +46,8 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
   if (s.head_dim == 0)
     throw config.error("hidden_size", fmt::format("hidden_size {} is below num_attention_heads {}",
                                                   s.width, s.heads));
-  s.activation = read_activation(config, relative.activation_key);
+  s.activation = relative.activation.empty() ? read_activation(config, relative.activation_key)
+                                             : std::string(relative.activation);
   s.epsilon = config.positive(relative.epsilon_key);
   s.deviation = config.deviation("initializer_range");
   s.tied = config.flag("tie_word_embeddings");
@@ -132,7 +133,7 @@ class Builder {
   DecoderBlock build_layer(const std::string& name) {
     DecoderBlock block{.module = name};
     add_module(model_, name, of_family("DecoderLayer"));
-    add_module(model_, name + ".self_attn", of_family("Attention"));
+    add_module(model_, name + ".self_attn", of_family(relative_.attention_class));
     build_attention(name + ".self_attn", block);
     build_feed_forward(name, block);
     std::vector<Norm> norms;
@@ -158,6 +159,11 @@ class Builder {
       block.qkv.push_back(linear(name + part, s_.width, size, relative_.qkv_bias));
     block.attention_out =
         linear(joined(name, relative_.out_projection), query, s_.width, relative_.out_bias);
+    if (relative_.dropout_and_rotary_in_attention) {
+      add_module(model_, name + ".attention_dropout", "Dropout");
+      add_module(model_, name + ".rotary_emb", of_family("RotaryEmbedding"));
+      add_rotary_buffers(model_, name + ".rotary_emb", s_.rope.frequencies);
+    }
     if (relative_.query_key_norms == QueryKeyNorms::none) return;
     const bool whole = relative_.query_key_norms == QueryKeyNorms::whole;
     norm(name + ".q_norm", whole ? query : s_.head_dim);
@@ -232,7 +238,8 @@ void add_token_head(const ConfigReader& config, const Sizes& sizes, Model& model
 void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relative, Model& model) {
   const Sizes sizes = read_sizes(config, relative);
   const std::string_view task = task_of(model, relative.name);
-  model.base_model_prefix = task == "ForQuestionAnswering" ? relative.question_prefix : "model";
+  const std::string base(task == "ForQuestionAnswering" ? relative.question_prefix : "model");
+  model.base_model_prefix = relative.base_model_prefix.value_or(base);
   model.no_split_classes =
       model.no_split_classes_of_class = {std::string(relative.name) + "DecoderLayer"};
   model.dropout = config.probability("attention_dropout");
@@ -242,7 +249,7 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
   const bool generic_head = !is_base && task != "ForCausalLM";
   const Dtype outer = model.dtype;
   if (generic_head) model.dtype = config.part_dtype().value_or(outer);
-  builder.build_base(is_base ? "" : model.base_model_prefix);
+  builder.build_base(is_base ? "" : base);
   if (task == "ForCausalLM") return builder.build_language_head();
   model.dtype = outer;
   model.why_no_decoder = no_language_head(model);

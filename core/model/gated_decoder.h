@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,11 @@ enum class QueryKeyNorms : std::uint8_t { none, each_head, whole };
 
 /// In what the relatives differ.
 struct GatedDecoder {
-  std::string_view name;                  ///< how its classes begin: "Llama"
-  std::string_view base_class = "Model";  ///< how its base model's class ends
+  std::string_view name;                           ///< how its classes begin: "Llama"
+  std::string_view attention_class = "Attention";  ///< how its attention's class ends
+  std::string_view base_class = "Model";           ///< how its base model's class ends
   std::string_view activation_key = "hidden_act";
+  std::string_view activation;  ///< instead of what the config names; empty: as it says
   RopeKeys rope;
   bool qkv_bias = false;
   bool out_bias = false;  ///< of the attention's last projection
@@ -51,7 +54,9 @@ struct GatedDecoder {
   bool head_bias = false;  ///< of ForCausalLM's lm_head
   /// Attribute that holds the base model of ForQuestionAnswering; empty: there is no such class.
   std::string_view question_prefix;
-  bool needs_kv_heads = false;  ///< num_key_value_heads null is refused
+  std::optional<std::string_view> base_model_prefix;  ///< where it is not that attribute
+  bool dropout_and_rotary_in_attention = false;       ///< each layer's attention has its own
+  bool needs_kv_heads = false;                        ///< num_key_value_heads null is refused
   /// hidden_size must be a multiple of the heads, even where head_dim is given.
   bool whole_heads = false;
   /// Instead of the gated feed-forward part; `layer` is the layer's name.

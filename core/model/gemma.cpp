@@ -15,12 +15,13 @@ void build_gemma(const ConfigReader& config, Model& model) {
                      .out_bias = bias,
                      .needs_kv_heads = true,
                      .why_no_decoder = "scaled embedding, norms by 1 + weight"};
+  // The first release's configs say gelu and mean its approximation.
+  if (scales && config.text("hidden_act") == "gelu") gemma.activation = "gelu_pytorch_tanh";
   if (scales) gemma.embedding_class = "GemmaTextScaledWordEmbedding";
   build_gated_decoder(config, gemma, model);
   if (scales) add_embedding_scale(model);
 }
 
-/// The first release's configs say gelu and mean its approximation.
 void complete_gemma(ConfigFields& fields, TransformersVersion version) {
   if (version == TransformersVersion::v5 && fields.text("hidden_act") == R"("gelu")")
     fields.set("hidden_act", R"("gelu_pytorch_tanh")");

@@ -52,17 +52,24 @@ void build_gemma3(const ConfigReader& config, Model& model) {
                       .needs_kv_heads = true,
                       .whole_heads = true,
                       .why_no_decoder = "norms after each part, sliding window"};
+  if (model.transformers == TransformersVersion::v4)
+    gemma3.base_model_prefix = model.class_name == "Gemma3TextModel" ? "" : "language_model";
   gemma3.embedding_class = "Gemma3TextScaledWordEmbedding";
   build_gated_decoder(config, gemma3, model);
   add_embedding_scale(model);
+  if (model.transformers == TransformersVersion::v4)
+    model.no_split_classes = model.no_split_classes_of_class = {
+        "Gemma3DecoderLayer", "SiglipEncoderLayer", "SiglipMultiheadAttentionPoolingHead",
+        "SiglipVisionEmbeddings"};
 }
 
 /// Five layers of six slide; older configs say sliding_window_pattern.
 void fill_layer_pattern(ConfigFields& fields) {
-  if (!fields.is_null("layer_types")) return;
   const std::int64_t pattern = fields.is_null("sliding_window_pattern")
                                    ? usual_pattern
                                    : fields.integer("sliding_window_pattern", 1);
+  fields.set("_sliding_window_pattern", std::to_string(pattern));
+  if (!fields.is_null("layer_types")) return;
   nlohmann::json types = nlohmann::json::array();
   const std::int64_t layers = fields.integer("num_hidden_layers", 0, most_layers);
   for (std::int64_t layer = 0; layer < layers; ++layer) types.push_back(type_of(layer, pattern));

@@ -114,6 +114,7 @@ std::vector<std::string> usual_lora_targets(std::string_view model_type) {
                                      {"qwen2", {"q_proj", "v_proj"}},
                                      {"qwen3", {"q_proj", "v_proj"}},
                                      {"roberta", {"query", "value"}},
+                                     {"stablelm", {"q_proj", "v_proj"}},
                                      {"t5", {"q", "v"}}};
   for (const Row& row : rows)
     if (row.model_type == model_type) return row.targets;

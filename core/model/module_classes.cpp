@@ -39,6 +39,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"RobertaLayer", "GradientCheckpointingLayer"},
     {"RobertaSdpaSelfAttention", "RobertaSelfAttention"},
     {"SmolLM3DecoderLayer", "GradientCheckpointingLayer"},
+    {"StableLmSdpaAttention", "StableLmAttention"},
     {"StableLmDecoderLayer", "GradientCheckpointingLayer"},
     {"Starcoder2DecoderLayer", "GradientCheckpointingLayer"},
     {"T5Block", "GradientCheckpointingLayer"},

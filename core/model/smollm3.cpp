@@ -12,12 +12,21 @@ namespace {
 
 constexpr std::int64_t most_layers = 4096;
 
+constexpr std::int64_t usual_interval = 4;
+
 bool turns_in_all_layers(const ConfigReader& config) {
   const auto turned = config.find("no_rope_layers");
-  if (!turned) return true;
+  if (!turned)
+    return config.layers({"num_hidden_layers"}) <
+           config.optional_size("no_rope_layer_interval").value_or(usual_interval);
   const auto layers = turned->elements();
   return std::all_of(layers.begin(), layers.end(),
                      [](const JsonValue& layer) { return layer.integer() != 0; });
+}
+
+std::string why_sliding(const ConfigReader& config) {
+  return config.flag("use_sliding_window") && config.find("sliding_window") ? "sliding window"
+                                                                            : std::string();
 }
 
 void build_smollm3(const ConfigReader& config, Model& model) {
@@ -30,7 +39,7 @@ void build_smollm3(const ConfigReader& config, Model& model) {
        .mlp_bias = config.flag("mlp_bias"),
        .question_prefix = "transformer",
        .why_no_decoder =
-           turns_in_all_layers(config) ? why_windowed(config) : "layers without rotary embedding"},
+           turns_in_all_layers(config) ? why_sliding(config) : "layers without rotary embedding"},
       model);
 }
 

@@ -20,6 +20,10 @@ void build_stablelm(const ConfigReader& config, Model& model) {
                         .dropouts = {"dropout"},
                         .whole_heads = true,
                         .why_no_decoder = "partial rotary"};
+  if (model.transformers == TransformersVersion::v4) {
+    stablelm.attention_class = "SdpaAttention";
+    stablelm.dropout_and_rotary_in_attention = true;
+  }
   if (!config.flag("use_parallel_residual")) stablelm.norms.push_back("post_attention_layernorm");
   build_gated_decoder(config, stablelm, model);
 }

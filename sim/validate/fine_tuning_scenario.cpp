@@ -228,7 +228,7 @@ class Builder {
   explicit Builder(const FineTuningRow& row)
       : row_(row),
         stack_(*fine_tuning_stack(repository_of(row))),
-        known_(*known_model(row.model, stack_.may_tie)),
+        known_(*known_model(row.model, stack_.model)),
         base_(in_bfloat16(known_.model)) {}
 
   FineTuningScenario build() {

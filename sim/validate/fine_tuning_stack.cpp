@@ -16,7 +16,7 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .pure = true,
       .loss_in_model = false,
       .flattens = true,
-      .may_tie = false,
+      .model = {.may_tie = false, .fused_gelu = true},  // litgpt/model.py
       .micro_batches = 2},
      {.repository = "AnswerDotAI/fsdp_qlora",
       .document = "train.py: --lora_rank 64 --lora_target_modules all --precision bf16",

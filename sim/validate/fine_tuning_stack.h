@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/base/dtype.h"
+#include "sim/validate/known_model.h"
 
 namespace shardscope {
 
@@ -20,7 +21,7 @@ struct FineTuningStack {
   bool pure = false;
   bool loss_in_model = true;
   bool flattens = false;  ///< FSDP1, not FSDP2
-  bool may_tie = true;    ///< the head may be the embedding
+  KnownModelForm model = {};
   /// FSDP1 has a unit for each adapter beside those of blocks, and use_orig_params=False.
   bool wraps_adapters = false;
   bool full_by_deepspeed = false;  ///< whole models train under ZeRO-3, on one GPU, too

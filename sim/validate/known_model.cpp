@@ -23,7 +23,7 @@ struct PublishedShape {
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
 /// 2026. Qwen of 2023 has the modules of qwen2 with as many key heads as query heads, and its
 /// intermediate_size is twice ours.
-constexpr std::array<PublishedShape, 30> shapes{
+constexpr std::array<PublishedShape, 45> shapes{
     {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
@@ -53,6 +53,21 @@ constexpr std::array<PublishedShape, 30> shapes{
      {"qwen7b", "qwen2", 4096, 32, 32, 32, 11008, 151936},
      {"qwen14b", "qwen2", 5120, 40, 40, 40, 13696, 152064},
      {"qwen72b", "qwen2", 8192, 80, 64, 64, 24576, 152064},
+     {"gemma22b", "gemma2", 2304, 26, 8, 4, 9216, 256000, true, 256},
+     {"gemma29b", "gemma2", 3584, 42, 16, 8, 14336, 256000, true, 256},
+     {"gemma227b", "gemma2", 4608, 46, 32, 16, 36864, 256000, true, 128},
+     {"gemma3270m", "gemma3_text", 640, 18, 4, 1, 2048, 262144, true, 256},
+     {"gemma31b", "gemma3_text", 1152, 26, 4, 1, 6912, 262144, true, 256},
+     {"gemma34b", "gemma3_text", 2560, 34, 8, 4, 10240, 262208, true, 256},
+     {"gemma312b", "gemma3_text", 3840, 48, 16, 8, 15360, 262208, true, 256},
+     {"gemma327b", "gemma3_text", 5376, 62, 32, 16, 21504, 262208, true, 128},
+     {"gemma2b", "gemma", 2048, 18, 8, 1, 16384, 256000, true, 256},
+     {"gemma7b", "gemma", 3072, 28, 16, 16, 24576, 256000, true, 256},
+     {"phi1.5", "phi", 2048, 24, 32, 32, 8192, 51200},
+     {"phi2", "phi", 2560, 32, 32, 32, 10240, 51200},
+     {"smollm33b", "smollm3", 2048, 36, 16, 4, 11008, 128256, true},
+     {"stablelm3b", "stablelm", 2560, 32, 32, 32, 6912, 50304},
+     {"starcoder23b", "starcoder2", 3072, 30, 24, 2, 12288, 49152, true},
      {"stablelmalpha3b", "gpt_neox", 4096, 16, 32, 32, 16384, 50688}}};
 
 /// Small letters, without what people put between the parts of a name.
@@ -64,34 +79,29 @@ std::string plain(std::string_view name) {
   return text;
 }
 
-std::string_view class_of(std::string_view family) {
-  if (family == "qwen2") return "Qwen2ForCausalLM";
-  if (family == "qwen3") return "Qwen3ForCausalLM";
-  if (family == "mistral") return "MistralForCausalLM";
-  if (family == "phi3") return "Phi3ForCausalLM";
-  if (family == "gpt_neox") return "GPTNeoXForCausalLM";
-  return "LlamaForCausalLM";
-}
-
-std::string config_of(const PublishedShape& shape, bool may_tie) {
+std::string config_of(const PublishedShape& shape, const KnownModelForm& form) {
   const std::string head =
       shape.head > 0 ? fmt::format("\"head_dim\": {}, ", shape.head) : std::string();
+  // Gemma's windows are its config's default; the others' runs had none.
+  const std::string window = shape.family.starts_with("gemma") ? "" : "\"sliding_window\": null, ";
+  const std::string activation =
+      shape.family == "phi" && form.fused_gelu ? "\"hidden_act\": \"gelu\", " : "";
   return fmt::format(
-      R"({{"model_type": "{}", "architectures": ["{}"], "hidden_size": {}, "num_hidden_layers": {},
+      R"({{"model_type": "{}", "hidden_size": {}, "num_hidden_layers": {},
 "num_attention_heads": {}, "num_key_value_heads": {}, "intermediate_size": {}, "vocab_size": {},
-{}"max_position_embeddings": 131072, "sliding_window": null, "torch_dtype": "bfloat16",
+{}"max_position_embeddings": 131072, {}{}"torch_dtype": "bfloat16",
 "tie_word_embeddings": {}}})",
-      shape.family, class_of(shape.family), shape.hidden, shape.layers, shape.heads, shape.kv_heads,
-      shape.ffn, shape.vocabulary, head, shape.tied && may_tie);
+      shape.family, shape.hidden, shape.layers, shape.heads, shape.kv_heads, shape.ffn,
+      shape.vocabulary, head, window, activation, shape.tied && form.may_tie);
 }
 
 }  // namespace
 
-std::optional<KnownModel> known_model(std::string_view name, bool may_tie) {
+std::optional<KnownModel> known_model(std::string_view name, const KnownModelForm& form) {
   const std::string text = plain(name);
   for (const PublishedShape& shape : shapes) {
     if (text.find(shape.name) == std::string::npos) continue;
-    JsonValue config = JsonValue::parse(config_of(shape, may_tie), "shape");
+    JsonValue config = JsonValue::parse(config_of(shape, form), "shape");
     Model model = model_of_config(config);
     return KnownModel{
         .name = std::string(shape.name), .model = std::move(model), .config = std::move(config)};

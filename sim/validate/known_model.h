@@ -16,9 +16,14 @@ struct KnownModel {
   JsonValue config;
 };
 
+/// In what a program's own model differs from transformers'.
+struct KnownModelForm {
+  bool may_tie = true;      ///< false: the head is never the embedding
+  bool fused_gelu = false;  ///< one operator where transformers writes GELU out (Phi)
+};
+
 /// By a name as people write it: "Llama 2 7 B", "Meta-Llama-3.1-8B", "Qwen2.5-7B-Instruct". None
-/// for a name that is not in the table. `may_tie`: false where a program keeps the head apart from
-/// the embedding in any case.
-std::optional<KnownModel> known_model(std::string_view name, bool may_tie = true);
+/// for a name that is not in the table.
+std::optional<KnownModel> known_model(std::string_view name, const KnownModelForm& form = {});
 
 }  // namespace shardscope

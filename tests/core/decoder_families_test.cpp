@@ -1,5 +1,5 @@
-// Mistral, Qwen2, Qwen3, Gemma 2, Phi-3, Mixtral, GPT-NeoX and GPT-J, and both releases of
-// transformers. Expectations: worked out from the published figures and formulas beside them.
+// Decoders beside Llama and GPT-2, and both releases of transformers. Expectations: worked out from
+// the published figures and formulas beside them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,6 +84,76 @@ TEST(Gemma2, ScalesItsEmbeddingByABufferFromRelease5On) {
   EXPECT_EQ(scale.name, "model.embed_tokens.embed_scale");
   EXPECT_EQ(scale.dtype, Dtype::bfloat16);
   EXPECT_EQ(model_of(config, v4).buffers.at(0).name, "model.rotary_emb.inv_freq");
+}
+
+struct PublishedTotal {
+  std::string_view config;
+  std::int64_t parameters;
+};
+
+/// As the models' pages on the Hub count them.
+class DecoderFamilies : public ::testing::TestWithParam<PublishedTotal> {};
+
+TEST_P(DecoderFamilies, HaveThePublishedParameters) {
+  EXPECT_EQ(model_of(GetParam().config).parameter_elements(), GetParam().parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OnTheHub, DecoderFamilies,
+    ::testing::Values(
+        PublishedTotal{R"({"model_type": "gemma", "hidden_size": 2048, "num_hidden_layers": 18,
+            "num_attention_heads": 8, "num_key_value_heads": 1, "intermediate_size": 16384})",
+                       2'506'172'416},  // gemma-2b
+        PublishedTotal{R"({"model_type": "gemma3_text", "hidden_size": 1152, "vocab_size": 262144,
+            "num_attention_heads": 4, "num_key_value_heads": 1, "intermediate_size": 6912})",
+                       999'885'952},                                 // gemma-3-1b-it
+        PublishedTotal{R"({"model_type": "glm4"})", 9'400'279'040},  // GLM-4-9B-0414
+        PublishedTotal{R"({"model_type": "olmo2", "vocab_size": 100352})",
+                       7'298'617'344},  // OLMo-2-1124-7B
+        PublishedTotal{R"({"model_type": "phi", "hidden_size": 2560, "num_hidden_layers": 32,
+            "intermediate_size": 10240})",
+                       2'779'683'840},  // phi-2
+        PublishedTotal{R"({"model_type": "granite", "hidden_size": 2048, "num_hidden_layers": 40,
+            "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 49155,
+            "tie_word_embeddings": true})",
+                       2'533'531'648},                                       // granite-3.1-2b-base
+        PublishedTotal{R"({"model_type": "smollm3"})", 3'075'098'624},       // SmolLM3-3B
+        PublishedTotal{R"({"model_type": "stablelm"})", 2'795'443'200},      // stablelm-3b-4e1t
+        PublishedTotal{R"({"model_type": "starcoder2"})", 3'030'371'328}));  // starcoder2-3b
+
+TEST(SmolLM3, LeavesEveryFourthLayerUnturned) {
+  const JsonValue config = parsed(R"({"model_type": "smollm3", "num_hidden_layers": 8})");
+  const Model model = model_of_config(config);
+  EXPECT_THAT(config_text(config, model), HasSubstr(R"("no_rope_layers": [
+    1,
+    1,
+    1,
+    0,
+    1,
+    1,
+    1,
+    0
+  ])"));
+  EXPECT_EQ(model.why_no_decoder, "layers without rotary embedding");
+}
+
+TEST(Gemma3, HasARotaryEmbeddingForEachTypeOfLayer) {
+  // Five of six layers slide: two layers have one type, six have both.
+  const auto buffers = [](std::string_view config) {
+    std::vector<std::string> names;
+    for (const ModelBuffer& buffer : model_of(config).buffers) names.push_back(buffer.name);
+    return names;
+  };
+  EXPECT_THAT(
+      buffers(R"({"model_type": "gemma3_text", "num_hidden_layers": 2})"),
+      ElementsAre("model.embed_tokens.embed_scale", "model.rotary_emb.sliding_attention_inv_freq",
+                  "model.rotary_emb.sliding_attention_original_inv_freq"));
+  EXPECT_EQ(buffers(R"({"model_type": "gemma3_text", "num_hidden_layers": 6})").size(), 5U);
+}
+
+TEST(Phi, RefusesNormsOfQueryAndKey) {
+  EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "phi", "qk_layernorm": true})"); }),
+              HasSubstr("qk_layernorm: norms of query and key are not known for this family"));
 }
 
 TEST(Phi3, PacksItsProjections) {

@@ -42,7 +42,7 @@ TEST(KnownModel, HasAsManyParametersAsPublished) {
 
 // litgpt keeps a head of 128,256 x 3,072 beside the embedding.
 TEST(KnownModel, MayKeepTheHeadApart) {
-  EXPECT_EQ(known_model("llama-3.2-3b", false)->model.parameter_elements(),
+  EXPECT_EQ(known_model("llama-3.2-3b", {.may_tie = false})->model.parameter_elements(),
             3'212'749'824 + std::int64_t{128'256} * 3'072);
 }
 

@@ -159,7 +159,7 @@ Module::Forward attention(const Context& context, const Module& owner) {
   const std::size_t layer = layer_number(owner.name);
   const Rotary turn = rotary_of(context, owner);
   const bool turns_parts =
-      owner.class_name == "PhiAttention" || owner.class_name == "StableLmAttention";
+      owner.class_name == "PhiAttention" || owner.class_name.starts_with("StableLm");
   const char* const out = owner.class_name == "PhiAttention" ? "dense" : "o_proj";
   const double residual_dropout =
       owner.class_name == "Starcoder2Attention" ? context->config.number("residual_dropout") : 0;
@@ -613,6 +613,7 @@ constexpr ClassForward table[] = {
     {"StableLmMLP", gated_feed_forward},
     {"StableLmModel", base},
     {"StableLmRotaryEmbedding", rotary_embedding_forward},
+    {"StableLmSdpaAttention", attention},
     {"Starcoder2Attention", attention},
     {"Starcoder2DecoderLayer", layer},
     {"Starcoder2ForCausalLM", causal_language_forward},
