@@ -70,6 +70,7 @@ ModelFamily phi_family();
 ModelFamily phi3_family();
 ModelFamily qwen2_family();
 ModelFamily qwen3_family();
+ModelFamily qwen3_moe_family();
 ModelFamily roberta_family();
 ModelFamily smollm3_family();
 ModelFamily stablelm_family();

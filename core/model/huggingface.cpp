@@ -98,12 +98,23 @@ bool says_something(const JsonValue& value) {
   return !value.is_integer() || value.integer() > 0;
 }
 
+/// Whether the family's config class takes the key, under that name or as another one's.
+bool takes(const ConfigReader& reader, std::string_view model_type, std::string_view key) {
+  if (reader.declares(key)) return true;
+  const ModelFamily* family = find_family(model_type);
+  if (!family || (family->aliases_from_5 && reader.version() == TransformersVersion::v4))
+    return false;
+  const auto& aliases = family->config_aliases;
+  return std::any_of(aliases.begin(), aliases.end(),
+                     [&](const auto& alias) { return alias.first == key; });
+}
+
 /// What a family's rules do not know must not be left out of the figures without a word.
 void check_foreign_keys(const JsonValue& config, const ConfigReader& reader,
                         std::string_view model_type) {
   for (const ForeignKey& foreign : foreign_keys) {
     const auto value = config.find(foreign.key);
-    if (!value || reader.declares(foreign.key) || !says_something(*value)) continue;
+    if (!value || takes(reader, model_type, foreign.key) || !says_something(*value)) continue;
     throw value->error(
         fmt::format("{} of model_type {} are not simulated", foreign.effect, model_type),
         fmt::format("remove \"{}\" to simulate the model without them", foreign.key));

@@ -8,28 +8,12 @@
 #include "core/model/family.h"
 #include "core/model/gated_decoder.h"
 #include "core/model/modules.h"
-#include "core/model/natural_order.h"
+#include "core/model/packed_experts.h"
 
 namespace shardscope {
 namespace {
 
 constexpr RopeKeys rope_keys{.default_theta = "1000000.0", .null_head_dim = true};
-
-/// All experts in two tensors, [E, 2I, H] and [E, H, I].
-void build_packed_experts(const std::string& mlp, std::int64_t experts, const FeedForward& shape,
-                          Model& model) {
-  add_module(model, mlp, "MixtralSparseMoeBlock");
-  add_module(model, mlp + ".gate", "MixtralTopKRouter");
-  add_parameter(model, mlp + ".gate.weight", {experts, shape.width},
-                {.standard_deviation = shape.standard_deviation});
-  const std::string packed = mlp + ".experts";
-  add_module(model, packed, "MixtralExperts");
-  add_parameter(model, packed + ".gate_up_proj", {experts, 2 * shape.inner, shape.width},
-                {.standard_deviation = shape.standard_deviation});
-  add_parameter(model, packed + ".down_proj", {experts, shape.width, shape.inner},
-                {.standard_deviation = shape.standard_deviation});
-  add_module(model, packed + ".act_fn", activation_class(shape.activation));
-}
 
 /// transformers 4: three Linears for each expert.
 void build_single_experts(const std::string& mlp, std::int64_t experts, const FeedForward& shape,
@@ -50,21 +34,11 @@ void build_single_experts(const std::string& mlp, std::int64_t experts, const Fe
   }
 }
 
-/// An expert is several modules and tensors: all layers' together stay countable.
 std::int64_t read_experts(const ConfigReader& config) {
-  constexpr std::int64_t most_experts = 1 << 16;
-  const std::int64_t layers = config.layers({"num_hidden_layers"});
   const std::int64_t experts = config.version() == TransformersVersion::v4
                                    ? config.layers({"num_local_experts"})
                                    : config.layers({"num_experts", "num_local_experts"});
-  if (const std::int64_t chosen = config.integer("num_experts_per_tok");
-      chosen < 1 || chosen > experts)
-    throw config.error("num_experts_per_tok",
-                       fmt::format("expected 1 to the {} experts, got {}", experts, chosen));
-  if (layers * experts > most_experts)
-    throw config.error("num_local_experts",
-                       fmt::format("{} experts in {} layers are more than {} in all", experts,
-                                   layers, most_experts));
+  check_experts(config, "num_local_experts", experts);
   return experts;
 }
 
@@ -72,57 +46,11 @@ void build_experts(const ConfigReader& config, const std::string& layer, const F
                    Model& model) {
   const std::int64_t experts = read_experts(config);
   if (model.transformers == TransformersVersion::v4)
-    build_single_experts(layer + ".block_sparse_moe", experts, shape, model);
-  else
-    build_packed_experts(layer + ".mlp", experts, shape, model);
-}
-
-/// "model.layers.0.mlp.gate.weight" stands in files under "block_sparse_moe".
-std::string name_in_files(std::string name) {
-  constexpr std::string_view here = ".mlp.", there = ".block_sparse_moe.";
-  if (const std::size_t at = name.find(here); at != std::string::npos)
-    name.replace(at, here.size(), there);
-  return name;
-}
-
-/// Rows [begin, end) of each expert, as tensors "<experts>.<n>.<part>.weight" of one block.
-struct Slices {
-  std::string_view part;
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::int64_t block = 0;
-};
-
-void store_slices(Model& model, ParameterId packed, const Slices& slices) {
-  const Parameter& parameter = model.parameters[packed.value];
-  const std::string experts = name_in_files(parameter.name.substr(0, parameter.name.rfind('.')));
-  const std::int64_t rows = parameter.shape[1], columns = parameter.shape[2];
-  for (std::int64_t i = 0; i < parameter.shape[0]; ++i)
-    model.stored.push_back({.key = fmt::format("{}.{}.{}.weight", experts, i, slices.part),
-                            .parameter = packed,
-                            .first = (i * rows + slices.begin) * columns,
-                            .shape = {slices.end - slices.begin, columns},
-                            .block = slices.block});
-}
-
-/// Gate and up are copied apart before they are cut, unless a single expert lets them lie as they
-/// are. Source: core_model_loading.py, Chunk and SplitModulelist.
-void store_as_published(Model& model) {
-  std::int64_t block = 0;
-  for (const ParameterId id : in_natural_order(model)) {
-    const Parameter& parameter = model.parameters[id.value];
-    if (parameter.name.ends_with(".experts.gate_up_proj")) {
-      const std::int64_t rows = parameter.shape[1];
-      store_slices(model, id, {"w1", 0, rows / 2, ++block});
-      if (parameter.shape[0] > 1) ++block;
-      store_slices(model, id, {"w3", rows / 2, rows, block});
-    } else if (parameter.name.ends_with(".experts.down_proj")) {
-      store_slices(model, id, {"w2", 0, parameter.shape[1], ++block});
-    } else {
-      model.stored.push_back(
-          {.key = name_in_files(parameter.name), .parameter = id, .shape = parameter.shape});
-    }
-  }
+    return build_single_experts(layer + ".block_sparse_moe", experts, shape, model);
+  const std::string mlp = layer + ".mlp";
+  add_module(model, mlp, "MixtralSparseMoeBlock");
+  add_router(model, mlp + ".gate", {"MixtralTopKRouter", experts}, shape);
+  add_packed_experts(model, mlp + ".experts", {"MixtralExperts", experts}, shape);
 }
 
 void build_mixtral(const ConfigReader& config, Model& model) {
@@ -134,7 +62,8 @@ void build_mixtral(const ConfigReader& config, Model& model) {
                        .feed_forward = build_experts,
                        .why_no_decoder = "mixture of experts"},
                       model);
-  if (model.transformers == TransformersVersion::v5) store_as_published(model);
+  if (model.transformers == TransformersVersion::v5)
+    store_experts_apart(model, {.parts = {"w1", "w3", "w2"}, .block = ".block_sparse_moe."});
 }
 
 void complete_mixtral(ConfigFields& fields, TransformersVersion) { fill_key_value_heads(fields); }

@@ -35,6 +35,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"Phi3DecoderLayer", "GradientCheckpointingLayer"},
     {"Qwen2DecoderLayer", "GradientCheckpointingLayer"},
     {"Qwen3DecoderLayer", "GradientCheckpointingLayer"},
+    {"Qwen3MoeDecoderLayer", "GradientCheckpointingLayer"},
     {"ReLU6", "Hardtanh"},
     {"RobertaLayer", "GradientCheckpointingLayer"},
     {"RobertaSdpaSelfAttention", "RobertaSelfAttention"},

@@ -116,7 +116,10 @@ INSTANTIATE_TEST_SUITE_P(
         PublishedTotal{R"({"model_type": "granite", "hidden_size": 2048, "num_hidden_layers": 40,
             "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 49155,
             "tie_word_embeddings": true})",
-                       2'533'531'648},                                       // granite-3.1-2b-base
+                       2'533'531'648},  // granite-3.1-2b-base
+        PublishedTotal{R"({"model_type": "qwen3_moe", "num_hidden_layers": 48, "head_dim": 128,
+            "num_experts": 128})",
+                       30'532'122'624},                                      // Qwen3-30B-A3B
         PublishedTotal{R"({"model_type": "smollm3"})", 3'075'098'624},       // SmolLM3-3B
         PublishedTotal{R"({"model_type": "stablelm"})", 2'795'443'200},      // stablelm-3b-4e1t
         PublishedTotal{R"({"model_type": "starcoder2"})", 3'030'371'328}));  // starcoder2-3b

@@ -29,6 +29,8 @@ CONFIGS = {
     "glm4": {**DECODER, "head_dim": 16},
     "olmo2": DECODER,
     "phi": DECODER,
+    "qwen3_moe": {**DECODER, "head_dim": 16, "moe_intermediate_size": 48, "num_experts": 8, "num_experts_per_tok": 2,
+                  "norm_topk_prob": True, "mlp_only_layers": [1]},
     "smollm3": {**DECODER, "num_hidden_layers": 4},
     "stablelm": DECODER,
     "starcoder2": DECODER,

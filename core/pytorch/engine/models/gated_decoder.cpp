@@ -420,7 +420,8 @@ Module::Forward base(const Context& context, const Module& owner) {
   const double embedding_dropout =
       owner.class_name == "Starcoder2Model" ? context->config.number("embedding_dropout") : 0;
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    const bool cache_first = module.class_name == "MixtralModel";
+    const bool cache_first =
+        module.class_name == "MixtralModel" || module.class_name == "Qwen3MoeModel";
     if (cache_first) start_cache(s, context);
     Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
     if (module.class_name == "GraniteModel") embeddings = mul(s, embeddings, any_factor);
@@ -596,6 +597,14 @@ constexpr ClassForward table[] = {
     {"Qwen3Model", base},
     {"Qwen3RMSNorm", rms_norm_forward},
     {"Qwen3RotaryEmbedding", rotary_embedding_forward},
+    {"Qwen3MoeAttention", attention},
+    {"Qwen3MoeDecoderLayer", layer},
+    {"Qwen3MoeForSequenceClassification", generic_classification_forward},
+    {"Qwen3MoeForTokenClassification", generic_token_forward},
+    {"Qwen3MoeMLP", gated_feed_forward},
+    {"Qwen3MoeModel", base},
+    {"Qwen3MoeRMSNorm", rms_norm_forward},
+    {"Qwen3MoeRotaryEmbedding", rotary_embedding_forward},
     {"SmolLM3Attention", attention},
     {"SmolLM3DecoderLayer", layer},
     {"SmolLM3ForCausalLM", causal_language_forward},

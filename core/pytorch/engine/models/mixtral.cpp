@@ -1,5 +1,5 @@
-// Mixtral's experts. Source: transformers 5.23, models/mixtral/modeling_mixtral.py and
-// integrations/moe.py.
+// Mixtral's and Qwen3-MoE's experts. Source: transformers 5.23, models/mixtral/modeling_mixtral.py
+// and integrations/moe.py.
 #include <algorithm>
 
 #include "core/pytorch/engine/aten/grouped_mm.h"
@@ -32,7 +32,25 @@ Module::Forward router(const Context& context, const Module&) {
   };
 }
 
-/// MixtralSparseMoeBlock.
+/// Qwen3MoeTopKRouter.
+Module::Forward qwen_router(const Context& context, const Module&) {
+  const std::int64_t chosen = context->config.integer("num_experts_per_tok");
+  const bool normed = context->config.flag("norm_topk_prob");
+  const bool recorded = context->config.flag("output_router_logits");
+  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    const Tensor& weight = module.parameter("weight");
+    const Tensor hidden = reshape(s, arguments[0], {-1, weight.size(1)});
+    Tensor logits = linear(s, hidden, weight);
+    if (recorded) context->router_logits.push_back(logits);
+    const Tensor probabilities = softmax(s, to(s, logits, Dtype::float32), -1);
+    auto [scores, indices] = topk(s, probabilities, chosen);
+    if (normed) scores = div_(s, scores, sum(s, scores, {-1}, true));
+    scores = to(s, scores, logits.dtype());
+    return {std::move(logits), std::move(scores), std::move(indices)};
+  };
+}
+
+/// MixtralSparseMoeBlock, and Qwen3MoeSparseMoeBlock, which has no jitter.
 Module::Forward block(const Context& context, const Module&) {
   const bool jitters = context->config.find_number("router_jitter_noise").value_or(0) > 0;
   return [jitters](Session& s, Module& module, const Arguments& arguments) -> Tensors {
@@ -165,9 +183,9 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
-    {"MixtralExperts", experts},
-    {"MixtralSparseMoeBlock", block},
-    {"MixtralTopKRouter", router},
+    {"MixtralExperts", experts},       {"MixtralSparseMoeBlock", block},
+    {"MixtralTopKRouter", router},     {"Qwen3MoeExperts", experts},
+    {"Qwen3MoeSparseMoeBlock", block}, {"Qwen3MoeTopKRouter", qwen_router},
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Mixtral's head, with the loss that balances its experts. Source: transformers 5.23,
-// models/mixtral/modeling_mixtral.py.
+// Mixtral's and Qwen3-MoE's head, with the loss that balances its experts. Source:
+// transformers 5.23, models/mixtral/modeling_mixtral.py.
 #include <span>
 #include <tuple>
 
@@ -92,6 +92,7 @@ Module::Forward mixture_language_forward(const Context& context, const Module&) 
 
 constexpr ClassForward table[] = {
     {"MixtralForCausalLM", mixture_language_forward},
+    {"Qwen3MoeForCausalLM", mixture_language_forward},
 };
 
 }  // namespace

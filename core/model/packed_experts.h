@@ -1,0 +1,40 @@
+// A mixture's experts in two tensors, as transformers 5 keeps them, and the tensors of its files.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/model/config_reader.h"
+#include "core/model/gated_decoder.h"
+#include "core/model/model.h"
+
+namespace shardscope {
+
+/// gate_up_proj [E, 2I, H] and down_proj [E, H, I] of a module of this class.
+struct PackedExperts {
+  std::string_view class_name;  ///< "MixtralExperts"
+  std::int64_t experts = 0;
+};
+/// `shape.inner` is I.
+void add_packed_experts(Model& model, const std::string& name, const PackedExperts& packed,
+                        const FeedForward& shape);
+/// The router's weight [E, H] in a module of this class.
+void add_router(Model& model, const std::string& name, const PackedExperts& router,
+                const FeedForward& shape);
+
+/// How the files call them.
+struct ExpertFiles {
+  std::array<std::string_view, 3> parts;  ///< gate, up, down: "w1", "w3", "w2"
+  std::string_view block = ".mlp.";       ///< what stands in files for ".mlp."
+};
+/// Fills `model.stored`. Source: transformers 5.23, core_model_loading.py, Chunk and
+/// SplitModulelist.
+void store_experts_apart(Model& model, const ExpertFiles& files);
+
+/// Checks that `experts` can be counted, and that a token chooses 1 to all of them. Error names
+/// `key`.
+void check_experts(const ConfigReader& config, std::string_view key, std::int64_t experts);
+
+}  // namespace shardscope
