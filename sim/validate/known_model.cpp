@@ -23,7 +23,7 @@ struct PublishedShape {
 /// The first that the name holds counts. Source: config.json of each repository on the Hub, July
 /// 2026. Qwen of 2023 has the modules of qwen2 with as many key heads as query heads, and its
 /// intermediate_size is twice ours.
-constexpr std::array<PublishedShape, 45> shapes{
+constexpr std::array<PublishedShape, 82> shapes{
     {{"tinyllama", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama21b", "llama", 2048, 22, 32, 4, 5632, 32000},
      {"llama270b", "llama", 8192, 80, 64, 8, 28672, 32000},
@@ -68,6 +68,43 @@ constexpr std::array<PublishedShape, 45> shapes{
      {"smollm33b", "smollm3", 2048, 36, 16, 4, 11008, 128256, true},
      {"stablelm3b", "stablelm", 2560, 32, 32, 32, 6912, 50304},
      {"starcoder23b", "starcoder2", 3072, 30, 24, 2, 12288, 49152, true},
+     {"codellama7b", "llama", 4096, 32, 32, 32, 11008, 32016},
+     {"codellama13b", "llama", 5120, 40, 40, 40, 13824, 32016},
+     {"codellama34b", "llama", 8192, 48, 64, 8, 22016, 32000},
+     {"openllama3b", "llama", 3200, 26, 32, 32, 8640, 32000},
+     {"llama7b", "llama", 4096, 32, 32, 32, 11008, 32000},
+     {"llama13b", "llama", 5120, 40, 40, 40, 13824, 32000},
+     {"llama33b", "llama", 6656, 60, 52, 52, 17920, 32000},
+     {"llama30b", "llama", 6656, 60, 52, 52, 17920, 32000},
+     {"llama65b", "llama", 8192, 80, 64, 64, 22016, 32000},
+     {"smollm21.7b", "llama", 2048, 24, 32, 32, 8192, 49152, true},
+     {"smollm2360m", "llama", 960, 32, 15, 5, 2560, 49152, true},
+     {"smollm2135m", "llama", 576, 30, 9, 3, 1536, 49152, true},
+     {"yi6b", "llama", 4096, 32, 32, 4, 11008, 64000},
+     {"mistralnemo", "mistral", 5120, 40, 32, 8, 14336, 131072, false, 128},
+     {"mistralsmall24b", "mistral", 5120, 40, 32, 8, 32768, 131072, false, 128},
+     {"phi3.5mini", "phi3", 3072, 32, 32, 32, 8192, 32064},
+     {"phi3medium", "phi3", 5120, 40, 40, 10, 17920, 32064},
+     {"phi4mini", "phi3", 3072, 32, 24, 8, 8192, 200064, true},
+     {"phi4", "phi3", 5120, 40, 40, 10, 17920, 100352},
+     {"qwen20.5b", "qwen2", 896, 24, 14, 2, 4864, 151936, true},
+     {"qwen21.5b", "qwen2", 1536, 28, 12, 2, 8960, 151936, true},
+     {"qwen27b", "qwen2", 3584, 28, 28, 4, 18944, 152064},
+     {"qwen272b", "qwen2", 8192, 80, 64, 8, 29568, 152064},
+     {"qwen2.572b", "qwen2", 8192, 80, 64, 8, 29568, 152064},
+     {"qwen31.7b", "qwen3", 2048, 28, 16, 8, 6144, 151936, true, 128},
+     {"qwen34b", "qwen3", 2560, 36, 32, 8, 9728, 151936, true, 128},
+     {"qwen38b", "qwen3", 4096, 36, 32, 8, 12288, 151936, false, 128},
+     {"qwen332b", "qwen3", 5120, 64, 64, 8, 25600, 151936, false, 128},
+     {"pythia70m", "gpt_neox", 512, 6, 8, 8, 2048, 50304},
+     {"pythia160m", "gpt_neox", 768, 12, 12, 12, 3072, 50304},
+     {"pythia410m", "gpt_neox", 1024, 24, 16, 16, 4096, 50304},
+     {"pythia1b", "gpt_neox", 2048, 16, 8, 8, 8192, 50304},
+     {"pythia1.4b", "gpt_neox", 2048, 24, 16, 16, 8192, 50304},
+     {"pythia2.8b", "gpt_neox", 2560, 32, 32, 32, 10240, 50304},
+     {"pythia6.9b", "gpt_neox", 4096, 32, 32, 32, 16384, 50432},
+     {"pythia12b", "gpt_neox", 5120, 36, 40, 40, 20480, 50688},
+     {"stablelmalpha7b", "gpt_neox", 6144, 16, 48, 48, 24576, 50432},
      {"stablelmalpha3b", "gpt_neox", 4096, 16, 32, 32, 16384, 50688}}};
 
 /// Small letters, without what people put between the parts of a name.

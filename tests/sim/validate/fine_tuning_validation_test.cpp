@@ -38,6 +38,20 @@ TEST(KnownModel, HasAsManyParametersAsPublished) {
   EXPECT_EQ(elements_of("Qwen2.5-7B-Instruct"), 7'615'616'512);
   EXPECT_EQ(elements_of("Qwen2.5-14B"), 14'770'033'664);
   EXPECT_EQ(elements_of("Qwen-7B"), 7'721'324'544);
+  EXPECT_EQ(elements_of("Qwen3-4B"), 4'022'468'096);
+  EXPECT_EQ(elements_of("Qwen3-8B"), 8'190'735'360);
+  EXPECT_EQ(elements_of("Qwen3-32B"), 32'762'123'264);
+  EXPECT_EQ(elements_of("gemma-2-2b"), 2'614'341'888);
+  EXPECT_EQ(elements_of("gemma-2-9b-it"), 9'241'705'984);
+  EXPECT_EQ(elements_of("gemma-3-1b-it"), 999'885'952);
+  EXPECT_EQ(elements_of("phi-1.5 1.3 B"), 1'418'270'720);
+  EXPECT_EQ(elements_of("Phi-3-medium-4k-instruct"), 13'960'238'080);
+  EXPECT_EQ(elements_of("phi-4"), 14'659'507'200);
+  EXPECT_EQ(elements_of("Mistral-Nemo-Instruct-2407"), 12'247'782'400);
+  EXPECT_EQ(elements_of("Mistral-Small-24B-Instruct-2501"), 23'572'403'200);
+  EXPECT_EQ(elements_of("SmolLM2-1.7B"), 1'711'376'384);
+  EXPECT_EQ(elements_of("pythia-6.9b"), 6'857'302'016);
+  EXPECT_EQ(elements_of("pythia-12b"), 11'846'072'320);
 }
 
 // litgpt keeps a head of 128,256 x 3,072 beside the embedding.
