@@ -12,7 +12,7 @@
 namespace shardscope::cuda {
 namespace {
 
-void check(cublasStatus_t result, std::string_view call) {
+void check_cublas(cublasStatus_t result, std::string_view call) {
   if (result == CUBLAS_STATUS_SUCCESS) return;
   throw Error({.where = std::string(call),
                .what = fmt::format("cuBLASLt answers {}", cublaslt().status_name(result)),
@@ -149,9 +149,9 @@ using Preference =
 
 Layout make_layout(Dtype dtype, std::int64_t rows, std::int64_t columns, std::int64_t column) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublaslt().layout_create(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                 static_cast<std::uint64_t>(columns), column),
-        "cublasLtMatrixLayoutCreate");
+  check_cublas(cublaslt().layout_create(&layout, type_of(dtype), static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(columns), column),
+               "cublasLtMatrixLayoutCreate");
   return {layout, cublaslt().layout_destroy};
 }
 
@@ -168,14 +168,14 @@ constexpr std::uintptr_t some_address = operand_alignment;
 
 template <class Value>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check(cublaslt().operation_set(operation, attribute, &value, sizeof value),
-        "cublasLtMatmulDescSetAttribute");
+  check_cublas(cublaslt().operation_set(operation, attribute, &value, sizeof value),
+               "cublasLtMatmulDescSetAttribute");
 }
 
 Operation make_operation(const Product& product) {
   cublasLtMatmulDesc_t operation = nullptr;
-  check(cublaslt().operation_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        "cublasLtMatmulDescCreate");
+  check_cublas(cublaslt().operation_create(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "cublasLtMatmulDescCreate");
   Operation owned(operation, cublaslt().operation_destroy);
   const auto transposed = [](bool yes) { return yes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(product.transpose_a));
@@ -202,8 +202,8 @@ void* aligned_workspace(void* memory) {
 template <class Value>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          Value value) {
-  check(cublaslt().preference_set(preference, attribute, &value, sizeof value),
-        "cublasLtMatmulPreferenceSetAttribute");
+  check_cublas(cublaslt().preference_set(preference, attribute, &value, sizeof value),
+               "cublasLtMatmulPreferenceSetAttribute");
 }
 
 /// Not in place, where the order is not fixed, and not in the output's type, which would round
@@ -212,7 +212,7 @@ constexpr std::uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TY
 
 Preference make_preference() {
   cublasLtMatmulPreference_t preference = nullptr;
-  check(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+  check_cublas(cublaslt().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   Preference owned(preference, cublaslt().preference_destroy);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, usable_workspace);
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes);
@@ -235,7 +235,7 @@ struct CublasLtMatmul::Library {
     cublasLtMatmulAlgo_t algorithm;
   };
 
-  Library() { check(cublaslt().create(&handle), "cublasLtCreate"); }
+  Library() { check_cublas(cublaslt().create(&handle), "cublasLtCreate"); }
   ~Library() { cublaslt().destroy(handle); }
 
   Plan* find(const Kernel& kernel) {
@@ -266,7 +266,7 @@ struct CublasLtMatmul::Library {
         handle, plan->operation.get(), plan->a.get(), plan->b.get(), plan->d.get(), plan->d.get(),
         preference.get(), 1, &result, &found);
     if (status != CUBLAS_STATUS_NOT_SUPPORTED && status != CUBLAS_STATUS_INVALID_VALUE)
-      check(status, "cublasLtMatmulAlgoGetHeuristic");
+      check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) return nullptr;
     plan->algorithm = result.algo;
     return plan;
@@ -312,11 +312,11 @@ void CublasLtMatmul::run(const Kernel& kernel, const KernelCall& call, cudaStrea
   void* d = operand(p.joined == Joined::gelu ? gelu_operand : p.d);
   const void* c = p.has_residual ? operand(3) : d;
   const float one = 1, beta = p.accumulate || p.has_residual ? 1.0f : 0.0f;
-  check(cublaslt().matmul(library_->handle, plan.operation.get(), &one, operand(p.a), plan.a.get(),
-                          operand(p.b), plan.b.get(), &beta, c, plan.d.get(), d, plan.d.get(),
-                          &plan.algorithm, aligned_workspace(call.operands.back()),
-                          usable_workspace, stream),
-        "cublasLtMatmul");
+  check_cublas(cublaslt().matmul(library_->handle, plan.operation.get(), &one, operand(p.a),
+                                 plan.a.get(), operand(p.b), plan.b.get(), &beta, c, plan.d.get(),
+                                 d, plan.d.get(), &plan.algorithm,
+                                 aligned_workspace(call.operands.back()), usable_workspace, stream),
+               "cublasLtMatmul");
 }
 
 }  // namespace shardscope::cuda

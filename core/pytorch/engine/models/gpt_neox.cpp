@@ -11,27 +11,6 @@
 namespace shardscope::eager {
 namespace {
 
-/// apply_rotary_pos_emb: both turned, then both joined with what is passed by.
-std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, const Tensor& key,
-                                            const Tensor& cos, const Tensor& sin) {
-  const std::int64_t turned_size = cos.size(-1);
-  const Tensor cosines = unsqueeze(s, cos, 1);
-  const Tensor sines = unsqueeze(s, sin, 1);
-  const Tensor query_part = indexed_slice(s, query, -1, 0, turned_size);
-  const Tensor query_rest = indexed_slice(s, query, -1, turned_size);
-  const Tensor key_part = indexed_slice(s, key, -1, 0, turned_size);
-  const Tensor key_rest = indexed_slice(s, key, -1, turned_size);
-  const auto turned = [&](const Tensor& part) {
-    Tensor kept = mul(s, part, cosines);
-    return add(s, std::move(kept), mul(s, rotate_half(s, part), sines));
-  };
-  Tensor turned_query = turned(query_part);
-  Tensor turned_key = turned(key_part);
-  turned_query = cat(s, {turned_query, query_rest}, -1);
-  turned_key = cat(s, {turned_key, key_rest}, -1);
-  return {std::move(turned_query), std::move(turned_key)};
-}
-
 /// {hidden states, mask, position ids, cos, sin}.
 Module::Forward attention(const Context& context, const Module& owner) {
   const ModelConfig& config = context->config;

@@ -16,26 +16,11 @@
 namespace shardscope::eager {
 namespace {
 
-/// MixtralTopKRouter: {logits, scores, indices}.
-Module::Forward router(const Context& context, const Module&) {
+/// MixtralTopKRouter and Qwen3MoeTopKRouter: {logits, scores, indices}.
+Module::Forward router(const Context& context, const Module& owner) {
+  const bool qwen = owner.class_name == "Qwen3MoeTopKRouter";
+  const bool normed = !qwen || context->config.flag("norm_topk_prob");
   const std::int64_t chosen = context->config.integer("num_experts_per_tok");
-  const bool recorded = context->config.flag("output_router_logits");
-  return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    const Tensor& weight = module.parameter("weight");
-    const Tensor hidden = reshape(s, arguments[0], {-1, weight.size(1)});
-    Tensor logits = linear(s, hidden, weight);
-    if (recorded) context->router_logits.push_back(logits);
-    const Tensor probabilities = softmax(s, to(s, logits, Dtype::float32), -1);
-    auto [scores, indices] = topk(s, probabilities, chosen);
-    scores = div_(s, scores, sum(s, scores, {-1}, true));
-    return {std::move(logits), std::move(scores), std::move(indices)};
-  };
-}
-
-/// Qwen3MoeTopKRouter.
-Module::Forward qwen_router(const Context& context, const Module&) {
-  const std::int64_t chosen = context->config.integer("num_experts_per_tok");
-  const bool normed = context->config.flag("norm_topk_prob");
   const bool recorded = context->config.flag("output_router_logits");
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& weight = module.parameter("weight");
@@ -45,7 +30,7 @@ Module::Forward qwen_router(const Context& context, const Module&) {
     const Tensor probabilities = softmax(s, to(s, logits, Dtype::float32), -1);
     auto [scores, indices] = topk(s, probabilities, chosen);
     if (normed) scores = div_(s, scores, sum(s, scores, {-1}, true));
-    scores = to(s, scores, logits.dtype());
+    if (qwen) scores = to(s, scores, logits.dtype());
     return {std::move(logits), std::move(scores), std::move(indices)};
   };
 }
@@ -183,9 +168,8 @@ Module::Forward experts(const Context& context, const Module& owner) {
 }
 
 constexpr ClassForward table[] = {
-    {"MixtralExperts", experts},       {"MixtralSparseMoeBlock", block},
-    {"MixtralTopKRouter", router},     {"Qwen3MoeExperts", experts},
-    {"Qwen3MoeSparseMoeBlock", block}, {"Qwen3MoeTopKRouter", qwen_router},
+    {"MixtralExperts", experts},  {"MixtralSparseMoeBlock", block},  {"MixtralTopKRouter", router},
+    {"Qwen3MoeExperts", experts}, {"Qwen3MoeSparseMoeBlock", block}, {"Qwen3MoeTopKRouter", router},
 };
 
 }  // namespace

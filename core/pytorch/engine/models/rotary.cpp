@@ -110,6 +110,37 @@ Tensor rotate_every_two(Session& s, const Tensor& x) {
   return flatten(s, pairs, -2);
 }
 
+namespace {
+
+/// The first of the head's dimensions are turned, of query and key, and then joined with the rest.
+std::pair<Tensor, Tensor> turned_and_joined(Session& s, const Tensor& query, const Tensor& key,
+                                            const Tensor& cosines, const Tensor& sines,
+                                            Tensor (*rotate)(Session& s, const Tensor& x)) {
+  const std::int64_t size = cosines.size(-1);
+  const Tensor query_part = indexed_slice(s, query, -1, 0, size);
+  const Tensor query_rest = indexed_slice(s, query, -1, size);
+  const Tensor key_part = indexed_slice(s, key, -1, 0, size);
+  const Tensor key_rest = indexed_slice(s, key, -1, size);
+  const auto turned = [&](const Tensor& part) {
+    Tensor kept = mul(s, part, cosines);
+    return add(s, std::move(kept), mul(s, rotate(s, part), sines));
+  };
+  Tensor turned_query = turned(query_part);
+  Tensor turned_key = turned(key_part);
+  turned_query = cat(s, {turned_query, query_rest}, -1);
+  turned_key = cat(s, {turned_key, key_rest}, -1);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                            const Tensor& cos, const Tensor& sin) {
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  return turned_and_joined(s, query, key, cosines, sines, rotate_half);
+}
+
 std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
                                                    const Tensor& key, const Tensor& cos,
                                                    const Tensor& sin) {
@@ -120,20 +151,7 @@ std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& que
   };
   const Tensor cosines = in_pairs(cos);
   const Tensor sines = in_pairs(sin);
-  const std::int64_t size = cosines.size(-1);
-  const Tensor query_part = indexed_slice(s, query, -1, 0, size);
-  const Tensor query_rest = indexed_slice(s, query, -1, size);
-  const Tensor key_part = indexed_slice(s, key, -1, 0, size);
-  const Tensor key_rest = indexed_slice(s, key, -1, size);
-  const auto turned = [&](const Tensor& part) {
-    Tensor kept = mul(s, part, cosines);
-    return add(s, std::move(kept), mul(s, rotate_every_two(s, part), sines));
-  };
-  Tensor turned_query = turned(query_part);
-  Tensor turned_key = turned(key_part);
-  turned_query = cat(s, {turned_query, query_rest}, -1);
-  turned_key = cat(s, {turned_key, key_rest}, -1);
-  return {std::move(turned_query), std::move(turned_key)};
+  return turned_and_joined(s, query, key, cosines, sines, rotate_every_two);
 }
 
 }  // namespace shardscope::eager

@@ -21,6 +21,9 @@ std::pair<Tensor, Tensor> apply_float_rotary(Session& s, const Tensor& query, co
 /// modeling_phi3.py's: of the first of the head's dimensions, the rest passed by.
 std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, const Tensor& key,
                                                const Tensor& cos, const Tensor& sin);
+/// modeling_gpt_neox.py's: as Phi-3's, but both are turned before one is joined.
+std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                            const Tensor& cos, const Tensor& sin);
 /// modeling_glm4.py's: of the first of the head's dimensions, which are turned in pairs.
 std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
                                                    const Tensor& key, const Tensor& cos,
