@@ -157,7 +157,7 @@ std::optional<Trouble> Watchdog::look() {
 }
 
 std::optional<Trouble> Watchdog::own_trouble() {
-  if (std::string failure = follow_queue(); !failure.empty())
+  if (std::string failure = follow_queue(meeting_.deadline() + longest_end); !failure.empty())
     return Trouble{TroubleKind::queued, meeting_.rank(), std::move(failure)};
   {
     const std::lock_guard lock(mutex_);
@@ -169,9 +169,10 @@ std::optional<Trouble> Watchdog::own_trouble() {
   return Trouble{TroubleKind::late, meeting_.rank(), "waited too long"};
 }
 
-/// What has ended on the device, and what starts there; returns what failed.
-std::string Watchdog::follow_queue() {
-  const CallTimeout::Call call(call_timeout_, meeting_.deadline() + longest_end);
+/// What has ended on the device, and what starts there; returns what failed. Ends the process where
+/// the device's driver does not answer within `limit`.
+std::string Watchdog::follow_queue(milliseconds limit) {
+  const CallTimeout::Call call(call_timeout_, limit);
   const std::lock_guard lock(mutex_);
   QueuedCollectives* queue = watched_ == nullptr ? nullptr : watched_->queued();
   if (queue == nullptr) return "";
@@ -228,7 +229,7 @@ void Watchdog::handle(const Trouble& trouble) {
   const TimeLimit end(longest_end);
   end_ = end;
   if (store_) store_->set_deadline(longest_answer);
-  follow_queue();  // something may have started since the last look
+  follow_queue(longest_end);  // something may have started since the last look
   const FlightSnapshot snapshot = recorder_.snapshot();
   const RankStatement mine = report_of(snapshot);
   ask_store([&](TcpStore& store) { store.set(report_key(meeting_.rank()), to_json(mine)); });

@@ -60,7 +60,7 @@ class Watchdog {
   std::optional<Trouble> others_trouble();
   std::optional<Trouble> early_leaver();
   Trouble agree_on(const Trouble& mine);
-  std::string follow_queue();
+  std::string follow_queue(std::chrono::milliseconds limit);
   void handle(const Trouble& trouble);
   Verdict agreed_verdict(const Trouble& trouble, const RankStatement& mine);
   Verdict gather_and_judge(const Trouble& trouble);

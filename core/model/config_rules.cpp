@@ -20,6 +20,8 @@ constexpr std::int64_t most_layers = 4096;
 constexpr std::string_view layer_types[] = {"full_attention", "sliding_attention",
                                             "chunked_attention"};
 
+}  // namespace
+
 void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_t)>& slides) {
   if (!fields.is_null("layer_types")) return;
   nlohmann::json types = nlohmann::json::array();
@@ -28,8 +30,6 @@ void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_
     types.push_back(slides(layer) ? "sliding_attention" : "full_attention");
   fields.set("layer_types", types.dump());
 }
-
-}  // namespace
 
 void fill_head_dim(ConfigFields& fields) {
   if (!fields.is_null("head_dim")) return;

@@ -1,6 +1,8 @@
 // What several Hugging Face config classes do with their fields when they are constructed.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +25,9 @@ void copy_rope_type(ConfigFields& fields);
 
 /// Phi-3's older names of longrope, "su" and "yarn", as type of rope_scaling (transformers 4).
 void rename_to_longrope(ConfigFields& fields);
+
+/// layer_types null: whether each layer, from 0, slides.
+void fill_layer_types(ConfigFields& fields, const std::function<bool(std::int64_t)>& slides);
 
 /// layer_types, where given, is one known name for each layer.
 void check_layer_types(const ConfigReader& config);

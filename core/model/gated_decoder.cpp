@@ -51,9 +51,11 @@ Sizes read_sizes(const ConfigReader& config, const GatedDecoder& relative) {
   s.epsilon = config.positive(relative.epsilon_key);
   s.deviation = config.deviation("initializer_range");
   s.tied = config.flag("tie_word_embeddings");
-  if (!relative.rotary_types.empty())
+  if (!relative.rotary_types.empty()) {
+    if (s.head_dim % 2 != 0)
+      throw config.error("head_dim", fmt::format("expected an even number, got {}", s.head_dim));
     s.rope.frequencies = s.head_dim / 2;
-  else
+  } else
     s.rope = read_rope_parameters(config, relative.rope, s.head_dim, s.positions);
   config.check_padding_token(s.vocabulary);
   if (config.version() == TransformersVersion::v5 || config.declares("layer_types"))
@@ -75,7 +77,7 @@ class Builder {
                       {s_.vocabulary, s_.width, relative_.embedding_class}, s_.deviation);
     add_module(model_, at("layers"), "ModuleList");
     for (std::int64_t layer = 0; layer < s_.layers; ++layer)
-      decoder_.blocks.push_back(build_layer(at(fmt::format("layers.{}", layer))));
+      decoder_.blocks.push_back(build_layer(layer));
     const std::string_view dropout = relative_.dropout_before_final_norm;
     if (dropout.empty()) decoder_.final_norm = norm(at(relative_.final_norm), s_.width);
     build_rotary_embedding();
@@ -130,12 +132,13 @@ class Builder {
     return add_linear(model_, name, {.in = in, .out = out, .bias = bias}, s_.deviation);
   }
 
-  DecoderBlock build_layer(const std::string& name) {
+  DecoderBlock build_layer(std::int64_t layer) {
+    const std::string name = at(fmt::format("layers.{}", layer));
     DecoderBlock block{.module = name};
     add_module(model_, name, of_family("DecoderLayer"));
     add_module(model_, name + ".self_attn", of_family(relative_.attention_class));
     build_attention(name + ".self_attn", block);
-    build_feed_forward(name, block);
+    build_feed_forward(name, layer, block);
     std::vector<Norm> norms;
     for (const std::string_view part : relative_.norms)
       norms.push_back(norm(joined(name, part), s_.width));
@@ -170,11 +173,12 @@ class Builder {
     norm(name + ".k_norm", whole ? key : s_.head_dim);
   }
 
-  void build_feed_forward(const std::string& layer, DecoderBlock& block) {
-    const std::string mlp = layer + ".mlp";
+  void build_feed_forward(const std::string& name, std::int64_t layer, DecoderBlock& block) {
+    const std::string mlp = name + ".mlp";
     if (relative_.feed_forward)
-      return relative_.feed_forward(config_, layer,
-                                    {.width = s_.width,
+      return relative_.feed_forward(config_, name,
+                                    {.layer = layer,
+                                     .width = s_.width,
                                      .inner = s_.inner,
                                      .activation = s_.activation,
                                      .standard_deviation = s_.deviation},
@@ -260,7 +264,9 @@ void build_gated_decoder(const ConfigReader& config, const GatedDecoder& relativ
 
 void refuse_query_key_norms(const ConfigReader& config) {
   if (config.flag("qk_layernorm"))
-    throw config.error("qk_layernorm", "norms of query and key are not known for this family");
+    throw config.error(
+        "qk_layernorm",
+        "norms of query and key are not simulated; export the model (docs/own_models.md)");
 }
 
 void add_embedding_scale(Model& model) {

@@ -16,6 +16,7 @@ namespace shardscope {
 
 /// What a feed-forward part is built from.
 struct FeedForward {
+  std::int64_t layer = 0;  ///< from 0
   std::int64_t width = 0;
   std::int64_t inner = 0;
   std::string activation;  ///< as the config names it

@@ -13,13 +13,11 @@
 namespace shardscope {
 namespace {
 
-constexpr std::int64_t most_layers = 4096, usual_pattern = 6;
+constexpr std::int64_t usual_pattern = 6;
 constexpr std::string_view global_theta = "1000000.0", local_theta = "10000.0";
 
-/// "sliding_attention" or "full_attention" of a layer, from 0, where the config names no types.
-const char* type_of(std::int64_t layer, std::int64_t pattern) {
-  return (layer + 1) % pattern != 0 ? "sliding_attention" : "full_attention";
-}
+/// Whether a layer, from 0, slides, where the config names no types.
+bool slides(std::int64_t layer, std::int64_t pattern) { return (layer + 1) % pattern != 0; }
 
 /// Each once, in alphabetical order.
 std::vector<std::string> layer_types_of(const ConfigReader& config) {
@@ -30,15 +28,27 @@ std::vector<std::string> layer_types_of(const ConfigReader& config) {
     const std::int64_t pattern =
         config.optional_size("sliding_window_pattern").value_or(usual_pattern);
     const std::int64_t layers = config.layers({"num_hidden_layers"});
-    for (std::int64_t layer = 0; layer < layers; ++layer) types.insert(type_of(layer, pattern));
+    for (std::int64_t layer = 0; layer < layers; ++layer)
+      types.insert(slides(layer, pattern) ? "sliding_attention" : "full_attention");
   }
   return {types.begin(), types.end()};
+}
+
+/// Parameters for each type of layer are an object of objects.
+void check_rope_parameters(const ConfigReader& config) {
+  const auto rope = config.find("rope_parameters");
+  if (!rope) return;
+  for (const auto& [type, parameters] : rope->members())
+    if (!parameters.is_null()) parameters.members();
 }
 
 void build_gemma3(const ConfigReader& config, Model& model) {
   const auto both_ways = config.find("use_bidirectional_attention");
   if (both_ways && both_ways->is_boolean() && both_ways->boolean())
-    throw config.error("use_bidirectional_attention", "attention in both directions is not known");
+    throw config.error("use_bidirectional_attention",
+                       "attention in both directions is not simulated; export the model "
+                       "(docs/own_models.md)");
+  check_rope_parameters(config);
   const bool bias = config.flag("attention_bias");
   GatedDecoder gemma3{.name = "Gemma3",
                       .base_class = "TextModel",
@@ -69,11 +79,7 @@ void fill_layer_pattern(ConfigFields& fields) {
                                    ? usual_pattern
                                    : fields.integer("sliding_window_pattern", 1);
   fields.set("_sliding_window_pattern", std::to_string(pattern));
-  if (!fields.is_null("layer_types")) return;
-  nlohmann::json types = nlohmann::json::array();
-  const std::int64_t layers = fields.integer("num_hidden_layers", 0, most_layers);
-  for (std::int64_t layer = 0; layer < layers; ++layer) types.push_back(type_of(layer, pattern));
-  fields.set("layer_types", types.dump());
+  fill_layer_types(fields, [&](std::int64_t layer) { return slides(layer, pattern); });
 }
 
 /// What `key` of the older form says, or the default.

@@ -3,8 +3,6 @@
 // the names in files.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <string>
 
 #include "core/model/config_rules.h"
@@ -28,13 +26,6 @@ void add_dense(const std::string& name, const FeedForward& shape, Model& model) 
   add_module(model, name + ".act_fn", activation_class(shape.activation));
 }
 
-std::int64_t number_of_layer(const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  std::int64_t number = 0;
-  std::from_chars(name.data() + dot + 1, name.data() + name.size(), number);
-  return number;
-}
-
 bool has_experts(const ConfigReader& config, std::int64_t layer) {
   if (const auto dense = config.find("mlp_only_layers"))
     for (const JsonValue& number : dense->elements())
@@ -45,7 +36,7 @@ bool has_experts(const ConfigReader& config, std::int64_t layer) {
 void build_feed_forward(const ConfigReader& config, const std::string& layer,
                         const FeedForward& shape, Model& model) {
   const std::string mlp = layer + ".mlp";
-  if (!has_experts(config, number_of_layer(layer))) return add_dense(mlp, shape, model);
+  if (!has_experts(config, shape.layer)) return add_dense(mlp, shape, model);
   const std::int64_t experts = model.transformers == TransformersVersion::v4
                                    ? config.layers({"num_experts"})
                                    : config.layers({"num_experts", "num_local_experts"});

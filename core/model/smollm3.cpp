@@ -1,5 +1,7 @@
 // SmolLM3. Source: transformers 5.24 and 4.57.6, models/smollm3/modeling_smollm3.py and
 // configuration_smollm3.py.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -10,9 +12,7 @@
 namespace shardscope {
 namespace {
 
-constexpr std::int64_t most_layers = 4096;
-
-constexpr std::int64_t usual_interval = 4;
+constexpr std::int64_t most_layers = 4096, usual_interval = 4;
 
 bool turns_in_all_layers(const ConfigReader& config) {
   const auto turned = config.find("no_rope_layers");
@@ -20,6 +20,10 @@ bool turns_in_all_layers(const ConfigReader& config) {
     return config.layers({"num_hidden_layers"}) <
            config.optional_size("no_rope_layer_interval").value_or(usual_interval);
   const auto layers = turned->elements();
+  if (const std::int64_t expected = config.layers({"num_hidden_layers"});
+      static_cast<std::int64_t>(layers.size()) < expected)
+    throw turned->error(
+        fmt::format("has {} entries, num_hidden_layers is {}", layers.size(), expected));
   return std::all_of(layers.begin(), layers.end(),
                      [](const JsonValue& layer) { return layer.integer() != 0; });
 }
@@ -54,14 +58,14 @@ void fill_no_rope_layers(ConfigFields& fields) {
   fields.set("no_rope_layers", turned.dump());
 }
 
+/// Where the window is used, layers without rotary embedding slide.
 void fill_smollm3_layer_types(ConfigFields& fields) {
-  if (!fields.is_null("layer_types")) return;
-  const bool slides = fields.is_true("use_sliding_window") && !fields.is_null("sliding_window");
+  const bool windowed = fields.is_true("use_sliding_window") && !fields.is_null("sliding_window");
   const nlohmann::json turned = nlohmann::json::parse(fields.text("no_rope_layers"));
-  nlohmann::json types = nlohmann::json::array();
-  for (const nlohmann::json& turns : turned)
-    types.push_back(slides && turns == 0 ? "sliding_attention" : "full_attention");
-  fields.set("layer_types", types.dump());
+  fill_layer_types(fields, [&](std::int64_t layer) {
+    const auto at = static_cast<std::size_t>(layer);
+    return windowed && at < turned.size() && turned[at] == 0;
+  });
 }
 
 void complete_smollm3(ConfigFields& fields, TransformersVersion version) {

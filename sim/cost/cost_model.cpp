@@ -123,7 +123,7 @@ std::string offload_timing(const HardwareProfile& profile) {
               ? "the host's update is timed by the bandwidth of the node's memory"
               : "the host's update takes no time (the profile has no node.host_memory_bandwidth)";
   text += costs.knows_host_copies()
-              ? ", copies by that of PCIe"
+              ? ", copies by the bandwidth of PCIe"
               : ", copies are timed as within the device (the profile has neither host_to_device "
                 "nor node.pcie_generation)";
   return text + "; the device is idle during the update; a real step takes longer";

@@ -156,7 +156,7 @@ TEST(Gemma3, HasARotaryEmbeddingForEachTypeOfLayer) {
 
 TEST(Phi, RefusesNormsOfQueryAndKey) {
   EXPECT_THAT(complaint_of([] { model_of(R"({"model_type": "phi", "qk_layernorm": true})"); }),
-              HasSubstr("qk_layernorm: norms of query and key are not known for this family"));
+              HasSubstr("qk_layernorm: norms of query and key are not simulated"));
 }
 
 TEST(Phi3, PacksItsProjections) {

@@ -93,14 +93,14 @@ Projections project_normed_whole(Session& s, Module& module, const Tensor& hidde
 }
 
 /// Query and key turned, and the local variables of forward that live until it returns.
-struct TurnedParts {
+struct Turned {
   Tensor query, key;
   Tensors locals;
 };
 
 /// PhiAttention and StableLmAttention: a part of each head is turned in forward itself.
-TurnedParts turn_parts(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
-                       const Tensor& sin) {
+Turned turn_parts(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
+                  const Tensor& sin) {
   const std::int64_t size = cos.size(-1);
   Tensor query_part = indexed_slice(s, query, -1, 0, size);
   const Tensor query_rest = indexed_slice(s, query, -1, size);
@@ -125,10 +125,8 @@ Projections project_then_norm(Session& s, Module& module, const Tensor& hidden,
   return out;
 }
 
-Projections project(Session& s, Module& module, const Tensor& hidden, const AttentionShape& shape) {
-  if (has_child(module, "qkv_proj")) return cut_projections(s, module, hidden, shape);
-  if (module.class_name == "Gemma3Attention") return project_then_norm(s, module, hidden, shape);
-  if (module.class_name == "Olmo2Attention") return project_normed_whole(s, module, hidden, shape);
+Projections project_each(Session& s, Module& module, const Tensor& hidden,
+                         const AttentionShape& shape) {
   Projections out;
   out.query = projected(s, module, hidden, "q_proj", "q_norm", shape.head_size);
   out.key = projected(s, module, hidden, "k_proj", "k_norm", shape.head_size);
@@ -136,8 +134,24 @@ Projections project(Session& s, Module& module, const Tensor& hidden, const Atte
   return out;
 }
 
-using Rotary = std::pair<Tensor, Tensor> (*)(Session& s, const Tensor& query, const Tensor& key,
-                                             const Tensor& cos, const Tensor& sin);
+/// One of rotary.h's functions: nothing of it outlives the call.
+template <std::pair<Tensor, Tensor> (*Apply)(Session& s, const Tensor& query, const Tensor& key,
+                                             const Tensor& cos, const Tensor& sin)>
+Turned turn_by(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
+               const Tensor& sin) {
+  auto [turned_query, turned_key] = Apply(s, query, key, cos, sin);
+  return {std::move(turned_query), std::move(turned_key), {}};
+}
+
+/// In what the families' attentions differ.
+struct AttentionForm {
+  Projections (*project)(Session& s, Module& module, const Tensor& hidden,
+                         const AttentionShape& shape) = project_each;
+  Turned (*turn)(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
+                 const Tensor& sin) = turn_by<apply_rotary>;
+  const char* out = "o_proj";
+  const char* dropout_of_output = nullptr;  ///< key of its probability; null: there is none
+};
 
 /// SmolLM3: some layers have no rotary embedding.
 bool turns(const ModelConfig& config, std::size_t layer) {
@@ -145,37 +159,25 @@ bool turns(const ModelConfig& config, std::size_t layer) {
   return !turned || layer >= turned->size() || (*turned)[layer].integer() != 0;
 }
 
-/// Null: none.
-Rotary rotary_of(const Context& context, const Module& owner) {
-  if (!turns(context->config, layer_number(owner.name))) return nullptr;
-  if (owner.class_name == "Olmo2Attention") return apply_float_rotary;
-  if (owner.class_name == "Glm4Attention") return apply_interleaved_rotary;
-  return owner.class_name == "Phi3Attention" ? apply_partial_rotary : apply_rotary;
-}
-
 /// {hidden states, mask, cos, sin}.
-Module::Forward attention(const Context& context, const Module& owner) {
+Module::Forward attention_of(const Context& context, const Module& owner,
+                             const AttentionForm& form) {
   const AttentionShape shape = attention_shape(context->config);
   const std::size_t layer = layer_number(owner.name);
-  const Rotary turn = rotary_of(context, owner);
-  const bool turns_parts =
-      owner.class_name == "PhiAttention" || owner.class_name.starts_with("StableLm");
-  const char* const out = owner.class_name == "PhiAttention" ? "dense" : "o_proj";
-  const double residual_dropout =
-      owner.class_name == "Starcoder2Attention" ? context->config.number("residual_dropout") : 0;
+  const bool is_turned = turns(context->config, layer);
+  const double dropped =
+      form.dropout_of_output ? context->config.number(form.dropout_of_output) : 0;
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Tensor& hidden = arguments[0];
-    Projections states = project(s, module, hidden, shape);
+    Projections states = form.project(s, module, hidden, shape);
     const LetGo let_go{states.query, states.key, states.value, states.fused};
     Tensors locals;
-    if (turns_parts) {
-      TurnedParts parts = turn_parts(s, states.query, states.key, arguments[2], arguments[3]);
-      states.query = std::move(parts.query);
-      states.key = std::move(parts.key);
-      locals = std::move(parts.locals);
-    } else if (turn)
-      std::tie(states.query, states.key) =
-          turn(s, states.query, states.key, arguments[2], arguments[3]);
+    if (is_turned) {
+      Turned turned = form.turn(s, states.query, states.key, arguments[2], arguments[3]);
+      states.query = std::move(turned.query);
+      states.key = std::move(turned.key);
+      locals = std::move(turned.locals);
+    }
     std::tie(states.key, states.value) = cached(s, context, layer, states.key, states.value);
     AttentionResult result = attend(s, context,
                                     {.query = states.query,
@@ -187,10 +189,37 @@ Module::Forward attention(const Context& context, const Module& owner) {
                                      .soft_cap = shape.soft_cap});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
-    output = call_one(s, module.child(out), {output});
-    output = dropout(s, std::move(output), residual_dropout, module.training);
+    output = call_one(s, module.child(form.out), {output});
+    output = dropout(s, std::move(output), dropped, module.training);
     return {std::move(output), std::move(result.weights)};
   };
+}
+
+Module::Forward attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {});
+}
+Module::Forward gemma3_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.project = project_then_norm});
+}
+Module::Forward glm4_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.turn = turn_by<apply_interleaved_rotary>});
+}
+Module::Forward olmo2_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.project = project_normed_whole, .turn = turn_by<apply_float_rotary>});
+}
+Module::Forward phi_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.turn = turn_parts, .out = "dense"});
+}
+Module::Forward phi3_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner,
+                      {.project = cut_projections, .turn = turn_by<apply_partial_rotary>});
+}
+Module::Forward stablelm_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.turn = turn_parts});
+}
+Module::Forward starcoder2_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.dropout_of_output = "residual_dropout"});
 }
 
 Module::Forward gated_feed_forward(const Context&, const Module&) {
@@ -326,26 +355,39 @@ Module::Forward stablelm_layer(const Context& context, const Module&) {
   };
 }
 
-/// Gemma2DecoderLayer and Glm4DecoderLayer: norms before and after each part.
-Module::Forward layer_of_four_norms(const Context&, const Module& owner) {
-  const bool glm = owner.class_name == "Glm4DecoderLayer";
-  const char* const after_attention = glm ? "post_self_attn_layernorm" : "post_attention_layernorm";
-  const char* const before_mlp = glm ? "post_attention_layernorm" : "pre_feedforward_layernorm";
-  const char* const after_mlp = glm ? "post_mlp_layernorm" : "post_feedforward_layernorm";
+/// How a layer calls its norms after the first.
+struct FourNorms {
+  const char *after_attention, *before_mlp, *after_mlp;
+};
+
+/// Norms before and after each part.
+Module::Forward layer_of_four_norms(const FourNorms& norms) {
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor residual = arguments[0];
     Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
     Tensor weights;
     std::tie(hidden, weights) = self_attention(s, module, hidden, arguments);
-    hidden = call_one(s, module.child(after_attention), {hidden});
+    hidden = call_one(s, module.child(norms.after_attention), {hidden});
     hidden = add(s, residual, hidden);
     residual = hidden;
-    hidden = call_one(s, module.child(before_mlp), {hidden});
+    hidden = call_one(s, module.child(norms.before_mlp), {hidden});
     hidden = call_one(s, module.child("mlp"), {hidden});
-    hidden = call_one(s, module.child(after_mlp), {hidden});
+    hidden = call_one(s, module.child(norms.after_mlp), {hidden});
     hidden = add(s, residual, hidden);
     return {std::move(hidden)};
   };
+}
+
+/// Gemma2DecoderLayer and Gemma3DecoderLayer.
+Module::Forward gemma_layer(const Context&, const Module&) {
+  return layer_of_four_norms(
+      {"post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"});
+}
+
+/// Glm4DecoderLayer.
+Module::Forward glm4_layer(const Context&, const Module&) {
+  return layer_of_four_norms(
+      {"post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"});
 }
 
 /// Phi3DecoderLayer: dropout before each sum.
@@ -369,9 +411,9 @@ struct LayerMasks {
   Tensor full, sliding;
 };
 
-/// Which masks a model makes, in their order: those of its layer_types, both where the family
-/// always does, or one kind for all layers.
-LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
+/// Which masks a model makes, in their order: those of its layer_types, both where it `always`
+/// does, or one kind for all layers.
+LayerMasks make_masks(Session& s, const Context& context, MaskRequest request, bool always) {
   const ModelConfig& config = context->config;
   const auto window = config.find_integer("sliding_window");
   const auto types = config.find("layer_types");
@@ -382,8 +424,7 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
     return masks;
   }
   masks.full = create_causal_mask(s, context, request);
-  const std::string model_type = config.text("model_type");
-  bool slides = model_type == "gemma2" || model_type == "gemma3_text";
+  bool slides = always;
   for (std::size_t i = 0; i < types->size(); ++i)
     slides = slides || (*types)[i].string() == "sliding_attention";
   if (!slides) return masks;
@@ -392,15 +433,14 @@ LayerMasks make_masks(Session& s, const Context& context, MaskRequest request) {
   return masks;
 }
 
-/// {cos, sin} of full and of sliding layers; one for all where there is one rotary embedding.
+/// {cos, sin} of full and of sliding layers; one for all where `sliding` is empty.
 struct LayerTurns {
   Tensors full, sliding;
 };
 
-LayerTurns make_turns(Session& s, const Context& context, Module& rotary, const Tensor& hidden,
-                      const Tensor& positions) {
-  if (rotary.class_name != "Gemma3RotaryEmbedding")
-    return {.full = call(s, rotary, {hidden, positions}), .sliding = {}};
+/// Gemma 3: a rotary embedding for each type of layer.
+LayerTurns turns_by_type(Session& s, const Context& context, Module& rotary, const Tensor& hidden,
+                         const Tensor& positions) {
   LayerTurns turns;
   const auto turn = [&](const char* frequencies) {
     return call(s, rotary, {hidden, positions, rotary.buffer(frequencies)});
@@ -414,28 +454,40 @@ LayerTurns make_turns(Session& s, const Context& context, Module& rotary, const 
   return turns;
 }
 
+/// In what the families' base models differ.
+struct BaseForm {
+  const char* final_norm = "norm";
+  bool cache_first = false;                 ///< before the embedding
+  bool scales_embeddings = false;           ///< by embedding_multiplier
+  bool both_masks = false;                  ///< whatever layer_types says
+  bool turns_by_type = false;               ///< a rotary embedding for each type of layer
+  const char* embed_dropout = nullptr;      ///< a child
+  const char* dropout_of_hidden = nullptr;  ///< key of its probability; null: there is none
+};
+
 /// {input ids, attention mask}.
-Module::Forward base(const Context& context, const Module& owner) {
-  const char* const final_norm = owner.class_name == "PhiModel" ? "final_layernorm" : "norm";
-  const double embedding_dropout =
-      owner.class_name == "Starcoder2Model" ? context->config.number("embedding_dropout") : 0;
+Module::Forward base_of(const Context& context, const BaseForm& form) {
+  const double dropped =
+      form.dropout_of_hidden ? context->config.number(form.dropout_of_hidden) : 0;
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    const bool cache_first =
-        module.class_name == "MixtralModel" || module.class_name == "Qwen3MoeModel";
-    if (cache_first) start_cache(s, context);
+    if (form.cache_first) start_cache(s, context);
     Tensor embeddings = call_one(s, module.child("embed_tokens"), {arguments[0]});
-    if (module.class_name == "GraniteModel") embeddings = mul(s, embeddings, any_factor);
-    if (!cache_first) start_cache(s, context);
+    if (form.scales_embeddings) embeddings = mul(s, embeddings, any_factor);
+    if (!form.cache_first) start_cache(s, context);
     const std::int64_t tokens = embeddings.size(1);
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
     positions = unsqueeze(s, positions, 0);
     const LayerMasks masks = make_masks(
         s, context,
-        {.embeddings = embeddings, .attention_mask = arguments[1], .position_ids = positions});
-    if (has_child(module, "embed_dropout"))
-      embeddings = call_one(s, module.child("embed_dropout"), {embeddings});
-    Tensor hidden = dropout(s, embeddings, embedding_dropout, module.training);
-    const LayerTurns turns = make_turns(s, context, module.child("rotary_emb"), hidden, positions);
+        {.embeddings = embeddings, .attention_mask = arguments[1], .position_ids = positions},
+        form.both_masks);
+    if (form.embed_dropout)
+      embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
+    Tensor hidden = dropout(s, embeddings, dropped, module.training);
+    Module& rotary = module.child("rotary_emb");
+    const LayerTurns turns = form.turns_by_type
+                                 ? turns_by_type(s, context, rotary, hidden, positions)
+                                 : LayerTurns{call(s, rotary, {hidden, positions}), {}};
     std::size_t i = 0;
     for (const Module::Child& layer : module.child("layers").children) {
       const bool slides = context->config.layer_type(i++) == "sliding_attention";
@@ -444,12 +496,33 @@ Module::Forward base(const Context& context, const Module& owner) {
           call_one(s, *layer.module,
                    {{hidden, slides ? masks.sliding : masks.full, turn[0], turn[1], positions}, 1});
     }
-    hidden = call_one(s, module.child(final_norm), {hidden});
+    hidden = call_one(s, module.child(form.final_norm), {hidden});
     Tensors outputs = with_cache(context, std::move(hidden));
     const Tensors logits = std::exchange(context->router_logits, {});
     outputs.insert(outputs.end(), logits.begin(), logits.end());
     return outputs;
   };
+}
+
+Module::Forward base(const Context& context, const Module&) { return base_of(context, {}); }
+Module::Forward gemma2_base(const Context& context, const Module&) {
+  return base_of(context, {.both_masks = true});
+}
+Module::Forward gemma3_base(const Context& context, const Module&) {
+  return base_of(context, {.both_masks = true, .turns_by_type = true});
+}
+Module::Forward granite_base(const Context& context, const Module&) {
+  return base_of(context, {.scales_embeddings = true});
+}
+/// MixtralModel and Qwen3MoeModel.
+Module::Forward mixture_base(const Context& context, const Module&) {
+  return base_of(context, {.cache_first = true});
+}
+Module::Forward phi_base(const Context& context, const Module&) {
+  return base_of(context, {.final_norm = "final_layernorm", .embed_dropout = "embed_dropout"});
+}
+Module::Forward starcoder2_base(const Context& context, const Module&) {
+  return base_of(context, {.dropout_of_hidden = "embedding_dropout"});
 }
 
 /// Olmo2RMSNorm: weighted in float32.
@@ -487,12 +560,12 @@ Module::Forward scaled_embedding(const Context&, const Module&) {
 
 constexpr ClassForward table[] = {
     {"Gemma2Attention", attention},
-    {"Gemma2DecoderLayer", layer_of_four_norms},
+    {"Gemma2DecoderLayer", gemma_layer},
     {"Gemma2ForCausalLM", causal_language_forward},
     {"Gemma2ForSequenceClassification", generic_classification_forward},
     {"Gemma2ForTokenClassification", generic_token_forward},
     {"Gemma2MLP", gated_feed_forward},
-    {"Gemma2Model", base},
+    {"Gemma2Model", gemma2_base},
     {"Gemma2RMSNorm", gemma_norm},
     {"Gemma2RotaryEmbedding", rotary_embedding_forward},
     {"Gemma2TextScaledWordEmbedding", scaled_embedding},
@@ -506,16 +579,16 @@ constexpr ClassForward table[] = {
     {"GemmaRMSNorm", gemma_norm},
     {"GemmaRotaryEmbedding", rotary_embedding_forward},
     {"GemmaTextScaledWordEmbedding", scaled_embedding},
-    {"Gemma3Attention", attention},
-    {"Gemma3DecoderLayer", layer_of_four_norms},
+    {"Gemma3Attention", gemma3_attention},
+    {"Gemma3DecoderLayer", gemma_layer},
     {"Gemma3ForCausalLM", causal_language_forward},
     {"Gemma3MLP", gated_feed_forward},
     {"Gemma3RMSNorm", gemma_norm},
     {"Gemma3RotaryEmbedding", rotary_embedding_forward},
-    {"Gemma3TextModel", base},
+    {"Gemma3TextModel", gemma3_base},
     {"Gemma3TextScaledWordEmbedding", scaled_embedding},
-    {"Glm4Attention", attention},
-    {"Glm4DecoderLayer", layer_of_four_norms},
+    {"Glm4Attention", glm4_attention},
+    {"Glm4DecoderLayer", glm4_layer},
     {"Glm4ForCausalLM", causal_language_forward},
     {"Glm4ForSequenceClassification", generic_classification_forward},
     {"Glm4ForTokenClassification", generic_token_forward},
@@ -527,7 +600,7 @@ constexpr ClassForward table[] = {
     {"GraniteDecoderLayer", layer_with_multiplier},
     {"GraniteForCausalLM", causal_language_forward},
     {"GraniteMLP", gated_feed_forward},
-    {"GraniteModel", base},
+    {"GraniteModel", granite_base},
     {"GraniteRMSNorm", rms_norm_forward},
     {"GraniteRotaryEmbedding", rotary_embedding_forward},
     {"LlamaAttention", attention},
@@ -552,25 +625,25 @@ constexpr ClassForward table[] = {
     {"MixtralDecoderLayer", layer},
     {"MixtralForSequenceClassification", generic_classification_forward},
     {"MixtralForTokenClassification", generic_token_forward},
-    {"MixtralModel", base},
+    {"MixtralModel", mixture_base},
     {"MixtralRMSNorm", rms_norm_forward},
     {"MixtralRotaryEmbedding", rotary_embedding_forward},
-    {"Olmo2Attention", attention},
+    {"Olmo2Attention", olmo2_attention},
     {"Olmo2DecoderLayer", layer_of_norms_after},
     {"Olmo2ForCausalLM", causal_language_forward},
     {"Olmo2MLP", gated_feed_forward},
     {"Olmo2Model", base},
     {"Olmo2RMSNorm", float_rms_norm},
     {"Olmo2RotaryEmbedding", float_rotary_embedding_forward},
-    {"PhiAttention", attention},
+    {"PhiAttention", phi_attention},
     {"PhiDecoderLayer", parallel_layer},
     {"PhiForCausalLM", causal_language_forward},
     {"PhiForSequenceClassification", generic_classification_forward},
     {"PhiForTokenClassification", generic_token_forward},
     {"PhiMLP", phi_feed_forward},
-    {"PhiModel", base},
+    {"PhiModel", phi_base},
     {"PhiRotaryEmbedding", rotary_embedding_forward},
-    {"Phi3Attention", attention},
+    {"Phi3Attention", phi3_attention},
     {"Phi3DecoderLayer", layer_with_dropout},
     {"Phi3ForCausalLM", causal_language_forward},
     {"Phi3ForSequenceClassification", generic_classification_forward},
@@ -602,7 +675,7 @@ constexpr ClassForward table[] = {
     {"Qwen3MoeForSequenceClassification", generic_classification_forward},
     {"Qwen3MoeForTokenClassification", generic_token_forward},
     {"Qwen3MoeMLP", gated_feed_forward},
-    {"Qwen3MoeModel", base},
+    {"Qwen3MoeModel", mixture_base},
     {"Qwen3MoeRMSNorm", rms_norm_forward},
     {"Qwen3MoeRotaryEmbedding", rotary_embedding_forward},
     {"SmolLM3Attention", attention},
@@ -614,7 +687,7 @@ constexpr ClassForward table[] = {
     {"SmolLM3Model", base},
     {"SmolLM3RMSNorm", rms_norm_forward},
     {"SmolLM3RotaryEmbedding", rotary_embedding_forward},
-    {"StableLmAttention", attention},
+    {"StableLmAttention", stablelm_attention},
     {"StableLmDecoderLayer", stablelm_layer},
     {"StableLmForCausalLM", causal_language_forward},
     {"StableLmForSequenceClassification", generic_classification_forward},
@@ -622,14 +695,14 @@ constexpr ClassForward table[] = {
     {"StableLmMLP", gated_feed_forward},
     {"StableLmModel", base},
     {"StableLmRotaryEmbedding", rotary_embedding_forward},
-    {"StableLmSdpaAttention", attention},
-    {"Starcoder2Attention", attention},
+    {"StableLmSdpaAttention", stablelm_attention},
+    {"Starcoder2Attention", starcoder2_attention},
     {"Starcoder2DecoderLayer", layer},
     {"Starcoder2ForCausalLM", causal_language_forward},
     {"Starcoder2ForSequenceClassification", generic_classification_forward},
     {"Starcoder2ForTokenClassification", generic_token_forward},
     {"Starcoder2MLP", starcoder_feed_forward},
-    {"Starcoder2Model", base},
+    {"Starcoder2Model", starcoder2_base},
     {"Starcoder2RotaryEmbedding", rotary_embedding_forward},
 };
 

@@ -22,10 +22,6 @@ bool is_dynamic(const ModelConfig& config) {
   return type && type->string() == "dynamic";
 }
 
-}  // namespace
-
-namespace {
-
 /// {hidden states, position ids} and, where there is one for each type of layer, the inverse
 /// frequencies. `casts`: cosines and sines come in the hidden states' dtype.
 Module::Forward rotary_embedding(const Context& context, bool casts) {
