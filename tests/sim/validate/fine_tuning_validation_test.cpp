@@ -52,6 +52,23 @@ TEST(KnownModel, HasAsManyParametersAsPublished) {
   EXPECT_EQ(elements_of("SmolLM2-1.7B"), 1'711'376'384);
   EXPECT_EQ(elements_of("pythia-6.9b"), 6'857'302'016);
   EXPECT_EQ(elements_of("pythia-12b"), 11'846'072'320);
+  EXPECT_EQ(elements_of("pythia-160m"), 162'322'944);
+  EXPECT_EQ(elements_of("pythia-1b"), 1'011'781'632);
+  EXPECT_EQ(elements_of("pythia-1.4b"), 1'414'647'808);
+  EXPECT_EQ(elements_of("pythia-2.8b"), 2'775'208'960);
+  EXPECT_EQ(elements_of("Yi-6B"), 6'061'035'520);
+  EXPECT_EQ(elements_of("Qwen2-0.5B"), 494'032'768);
+  EXPECT_EQ(elements_of("Qwen2-72B"), 72'706'203'648);
+  EXPECT_EQ(elements_of("Qwen3-1.7B"), 1'720'574'976);
+  EXPECT_EQ(elements_of("Phi-4-mini-instruct"), 3'836'021'760);
+  EXPECT_EQ(elements_of("CodeLlama-7b-hf"), 6'738'546'688);
+  EXPECT_EQ(elements_of("CodeLlama-34b-hf"), 33'743'970'304);
+  EXPECT_EQ(elements_of("llama-65b"), 65'285'660'672);
+  EXPECT_EQ(elements_of("open_llama_3b"), 3'426'473'600);
+  EXPECT_EQ(elements_of("SmolLM2-135M"), 134'515'008);
+  EXPECT_EQ(elements_of("gemma-7b"), 8'537'680'896);
+  EXPECT_EQ(elements_of("gemma-2-27b-it"), 27'227'128'320);
+  EXPECT_EQ(elements_of("gemma-3-270m"), 268'098'176);
 }
 
 // litgpt keeps a head of 128,256 x 3,072 beside the embedding.
