@@ -13,6 +13,11 @@ target_compile_features(shardscope_flags INTERFACE cxx_std_20)
 # g++ 12 warns of overlaps in its own std::string (-Wrestrict) that are none.
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
              $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# Sources that are compiled as one see each other's local names, which is no fault of theirs. The preset dev, which compiles
+# each alone, keeps these warnings.
+if(CMAKE_UNITY_BUILD)
+  list(APPEND warnings -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 target_compile_options(shardscope_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>" -fno-omit-frame-pointer)
 
 if(SHARDSCOPE_SANITIZER STREQUAL "address")
