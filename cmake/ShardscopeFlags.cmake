@@ -32,4 +32,10 @@ if(SHARDSCOPE_SANITIZER)
   list(APPEND sanitizer_flags -Wno-maybe-uninitialized)
 endif()
 target_compile_options(shardscope_flags INTERFACE ${sanitizer_flags})
+
+# A program holds the functions that it uses, not all of every source that is compiled with them.
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(shardscope_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections;-fdata-sections>")
+  target_link_options(shardscope_flags INTERFACE -Wl,--gc-sections)
+endif()
 target_link_options(shardscope_flags INTERFACE ${sanitizer_flags})
