@@ -9,6 +9,9 @@
 namespace shardscope {
 
 FlopRate peak_of(const HardwareProfile& profile, Dtype dtype) {
+  const bool one_byte = dtype == Dtype::uint8 || dtype == Dtype::int8;
+  if (one_byte && profile.gpu && profile.gpu->float8) return *profile.gpu->float8;
+  if (one_byte) return peak_of(profile, Dtype::bfloat16);
   if (dtype == Dtype::float16 && profile.gpu && profile.gpu->float16) return *profile.gpu->float16;
   return dtype == Dtype::bfloat16 ? profile.peak_bfloat16.value_or(profile.peak) : profile.peak;
 }

@@ -78,7 +78,8 @@ struct HardwareProfile {
   bool operator==(const HardwareProfile&) const = default;
 };
 
-/// The peak of products of `dtype`; float32's where the profile has no other.
+/// The peak of products of `dtype`; float32's where the profile has no other. Factors of one byte
+/// are float8's or int8's, whose peaks are the same; without a figure they are as bfloat16.
 FlopRate peak_of(const HardwareProfile& profile, Dtype dtype);
 
 /// What the host thread of a job does on such a device.

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string_view>
 
 #include "core/pipeline/deepspeed_program.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/pipeline_timeline.h"
 #include "sim/engine/simulate.h"
+#include "sim/kernels/float8.h"
 #include "sim/validate/published_words.h"
 
 namespace shardscope {
@@ -46,15 +46,6 @@ std::vector<int> balanced_layers(const PublishedRow& row, const PublishedModel& 
 struct Parts {
   Duration before, blocks, behind;
 };
-
-/// "transformer.h.3.mlp": a part of a block.
-bool is_of_block(std::string_view owner) {
-  for (std::size_t dot = owner.find('.'); dot != std::string_view::npos;
-       dot = owner.find('.', dot + 1)) {
-    if (dot + 1 < owner.size() && owner[dot + 1] >= '0' && owner[dot + 1] <= '9') return true;
-  }
-  return false;
-}
 
 /// When something ran.
 struct Stretch {

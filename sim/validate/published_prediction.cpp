@@ -11,12 +11,23 @@
 #include "sim/engine/step_player.h"
 #include "sim/engine/step_program.h"
 #include "sim/engine/step_rows.h"
+#include "sim/kernels/float8.h"
 #include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
 #include "sim/validate/published_collectives.h"
 
 namespace shardscope {
 namespace {
+
+/// Ring attention: a rank's queries see the keys of all ranks, and each rank half of them, since a
+/// sequence is dealt out so that all have the same to do.
+void see_all_keys(Schedule& schedule, int ranks) {
+  for (DeviceWork& work : schedule.works) {
+    if (work.attention.library == AttentionLibrary::none) continue;
+    work.attention.keys *= ranks;
+    work.flops = work.flops * ranks;
+  }
+}
 
 Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
   eager::TrainingSetup setup = scenario.setup;
@@ -32,7 +43,8 @@ Schedule schedule_of(const PublishedScenario& scenario, int micro_batches) {
     reduce_over(schedule, scenario.world);
   if (scenario.tensor.ranks > 1)
     schedule = with_tensor_parallel(std::move(schedule), scenario.tensor);
-  return with_kernels(std::move(schedule), scenario.kernels);
+  see_all_keys(schedule, scenario.context);
+  return with_float8(with_kernels(std::move(schedule), scenario.kernels), scenario.float8);
 }
 
 Duration scaled(Duration time, double factor) {

@@ -17,7 +17,13 @@ namespace {
 
 std::int64_t tensor_ranks(const PublishedRow& row) { return row.tensor_parallel.value_or(1); }
 
-/// GPUs that have the same part of the model, and other data.
+/// GPUs that share a sequence.
+std::int64_t context_ranks(const PublishedRow& row) {
+  const auto stated = number_after(row.strategy, "CP");
+  return std::max(1, stated ? *stated : number_after(row.strategy, "CP ").value_or(1));
+}
+
+/// GPUs that have the same part of the model, and other data or another part of a sequence.
 std::int64_t data_parallel_ranks(const PublishedRow& row) {
   const std::int64_t parts = tensor_ranks(row) * row.pipeline_parallel.value_or(1);
   return std::max<std::int64_t>(1, row.gpus.value_or(1) / parts);
@@ -31,13 +37,17 @@ struct Batches {
 
 /// None where neither the row nor its stack says how large micro-batches are.
 std::optional<Batches> batches_of(const PublishedRow& row) {
-  const std::int64_t ranks = data_parallel_ranks(row);
+  const std::int64_t ranks =
+      std::max<std::int64_t>(1, data_parallel_ranks(row) / context_ranks(row));
   const std::int64_t accumulate = row.accumulate.value_or(1);
   std::optional<std::int64_t> of_step;
   if (row.global_batch) of_step = std::max<std::int64_t>(1, *row.global_batch / ranks);
   std::optional<std::int64_t> micro = row.micro_batch;
   if (!micro && of_step && row.accumulate)
     micro = std::max<std::int64_t>(1, *of_step / *row.accumulate);
+  const std::int64_t stages = row.pipeline_parallel.value_or(1);
+  if (!micro && of_step && stages > 1 && stack_of(row).micro_batch_a_rank)
+    micro = std::max<std::int64_t>(1, *of_step / stages);
   const std::int64_t usual = stack_of(row).micro_batch_tokens;
   if (!micro && usual > 0 && row.seq) micro = std::max<std::int64_t>(1, usual / *row.seq);
   if (!micro) return std::nullopt;
@@ -51,8 +61,8 @@ struct DividedBy {
   std::string_view letters;
   std::string_view name;
 };
-constexpr std::array<DividedBy, 3> strategy_sizes{
-    {{"CP", "context parallelism"}, {"EP", "expert parallelism"}, {"SP", "sequence parallelism"}}};
+constexpr std::array<DividedBy, 2> strategy_sizes{
+    {{"EP", "expert parallelism"}, {"SP", "sequence parallelism"}}};
 
 std::string why_divided(const PublishedRow& row) {
   if (!row.tensor_parallel && number_after(row.strategy, "TP").value_or(1) > 1)
@@ -78,6 +88,23 @@ std::string why_no_parts(const PublishedRow& row) {
   return {};
 }
 
+bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
+  if (row.attention.empty()) return stack.eager_attention;
+  return has_word(row.attention, "eager") || has_word(row.attention, "math");
+}
+
+/// Sequences that cannot be shared.
+std::string why_no_context(const PublishedRow& row) {
+  const std::int64_t ranks = context_ranks(row);
+  if (ranks == 1) return {};
+  if (data_parallel_ranks(row) % ranks != 0)
+    return fmt::format("context parallelism: {} GPUs in groups of {}", *row.gpus, ranks);
+  if (*row.seq % ranks != 0)
+    return fmt::format("context parallelism: {} tokens on {} ranks", *row.seq, ranks);
+  if (attends_eagerly(row, stack_of(row))) return "context parallelism: of eager attention";
+  return {};
+}
+
 /// A pipeline that cannot be: its stages, its ranks or its interleaving.
 std::string why_no_pipeline(const PublishedRow& row) {
   const std::int64_t ranks = row.pipeline_parallel.value_or(1);
@@ -97,6 +124,26 @@ bool in_eight_bits(const PublishedRow& row) {
          has_word(row.precision, "fp4") || has_word(row.precision, "int8");
 }
 
+std::string why_not_in_eight_bits(const PublishedRow& row) {
+  if (!in_eight_bits(row)) return {};
+  const bool known = stack_of(row).float8.casts != Float8Casts::none;
+  const bool float8 = has_word(row.precision, "fp8") || has_word(row.precision, "float8");
+  return known && float8 ? "" : fmt::format("FP8: precision \"{}\"", row.precision);
+}
+
+/// The stack's way, and what of it the row's words change.
+Float8Kernels float8_of(const PublishedRow& row, ShardingStrategy sharding) {
+  if (!in_eight_bits(row)) return {};
+  Float8Kernels kernels = stack_of(row).float8;
+  const bool by_rows = has_word(row.precision, "rowwise");
+  if (has_word(row.precision, "CS")) kernels.casts = Float8Casts::current;
+  // What is cast with a scale for each row is gathered as it was.
+  if (by_rows) kernels.gathers_casts = false;
+  const bool whole = sharding == ShardingStrategy::no_shard || sharding == ShardingStrategy::zero1;
+  if (!whole && !kernels.gathers_casts) kernels.casts_weights = true;
+  return kernels;
+}
+
 std::string why_offloaded(const PublishedRow& row) {
   if (!row.offload.empty() && row.offload != "none") return fmt::format("offload: {}", row.offload);
   return has_word(row.strategy, "offload") ? fmt::format("offload: {}", row.strategy) : "";
@@ -105,7 +152,7 @@ std::string why_offloaded(const PublishedRow& row) {
 TrainingPrecision precision_of(const PublishedRow& row) {
   if (has_word(row.precision, "fp16") || has_word(row.precision, "float16"))
     return TrainingPrecision::fp16_mixed;
-  if (has_word(row.precision, "bf16") || row.precision.empty())
+  if (has_word(row.precision, "bf16") || row.precision.empty() || in_eight_bits(row))
     return TrainingPrecision::bf16_mixed;
   return TrainingPrecision::fp32;
 }
@@ -158,9 +205,15 @@ std::string_view checkpointing_of(const PublishedRow& row, const TrainingStack& 
   return stack.full;
 }
 
-bool attends_eagerly(const PublishedRow& row, const TrainingStack& stack) {
-  if (row.attention.empty()) return stack.eager_attention;
-  return has_word(row.attention, "eager") || has_word(row.attention, "math");
+/// Transformer Engine prefers cuDNN's attention to FlashAttention-2 from Hopper on. Source:
+/// transformer_engine/pytorch/attention/dot_product_attention/utils.py, get_attention_backend.
+std::optional<AttentionLibrary> attention_of(const PublishedRow& row, const TrainingStack& stack,
+                                             const HardwareProfile& profile) {
+  constexpr int hopper = 90;
+  const bool by_engine =
+      row.attention.find("TE") != std::string::npos && profile.compute_capability >= hopper;
+  if (by_engine || has_word(row.attention, "cuDNN")) return AttentionLibrary::cudnn;
+  return stack.attention;
 }
 
 PublishedRow with_padded_vocabulary(PublishedRow row, const TrainingStack& stack) {
@@ -194,10 +247,16 @@ class SetupBuilder {
 
  private:
   SetupBuilder(const PublishedRow& row, const StatedSharding& stated, const PublishedModel& model)
-      : row_(row),
+      : row_(of_one_rank(row)),
         stack_(stack_of(row)),
         stated_(stated),
         result_{.model = model, .played = model} {}
+
+  /// With the part of a sequence that a rank has.
+  static PublishedRow of_one_rank(PublishedRow row) {
+    row.seq = *row.seq / context_ranks(row);
+    return row;
+  }
 
   void take_over(const std::vector<std::string>& assumed) {
     result_.assumed.insert(result_.assumed.end(), assumed.begin(), assumed.end());
@@ -311,7 +370,15 @@ class SetupBuilder {
 
   void set_kernels() {
     eager::TrainingSetup& setup = result_.setup;
-    result_.kernels = {.fusion = fusion_of(row_, stack_), .attention = stack_.attention};
+    result_.kernels = {.fusion = fusion_of(row_, stack_),
+                       .attention = attention_of(row_, stack_, result_.profile)};
+    result_.float8 = float8_of(row_, stated_.sharding);
+    if (result_.float8.casts != Float8Casts::none)
+      result_.assumed.push_back(
+          fmt::format("blocks' linear layers in 8 bits, {} casts", name_of(result_.float8.casts)));
+    result_.context = static_cast<int>(context_ranks(row_));
+    if (result_.context > 1)
+      result_.assumed.emplace_back("ring attention's exchange runs behind attention");
     const bool blocks_fit = kept_by_blocks(row_, setup.loop.batch) < result_.profile.memory;
     const std::string_view checkpointing = checkpointing_of(row_, stack_, blocks_fit);
     if (row_.checkpointing.empty() || stack_.selects_blocks)
@@ -326,7 +393,7 @@ class SetupBuilder {
     setup.model.dropout = stack_.dropout > 0;
   }
 
-  const PublishedRow& row_;
+  PublishedRow row_;
   const TrainingStack& stack_;
   StatedSharding stated_;
   int shards_ = 1;
@@ -350,7 +417,7 @@ double flops_of_step(const PublishedRow& row, const PublishedScenario& scenario)
 
 std::string why_not_predicted(const PublishedRow& row) {
   if (!row.unreadable.empty()) return row.unreadable;
-  if (in_eight_bits(row)) return fmt::format("FP8: precision \"{}\"", row.precision);
+  if (std::string why = why_not_in_eight_bits(row); !why.empty()) return why;
   if (std::string why = why_divided(row); !why.empty()) return why;
   if (std::string why = missing_shape(row); !why.empty()) return why;
   if (!row.gpus) return "number of GPUs not stated";
@@ -358,6 +425,7 @@ std::string why_not_predicted(const PublishedRow& row) {
   if (!published_machine(row)) return fmt::format("no figures of a GPU \"{}\"", row.gpu);
   if (!stated_sharding(row)) return fmt::format("no known strategy in \"{}\"", row.strategy);
   if (!batches_of(row)) return "micro-batch not stated";
+  if (std::string why = why_no_context(row); !why.empty()) return why;
   if (std::string why = why_no_parts(row); !why.empty()) return why;
   if (std::string why = why_no_pipeline(row); !why.empty()) return why;
   return {};

@@ -8,6 +8,7 @@
 #include "core/base/quantities.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
 #include "sim/hardware/hardware_profile.h"
+#include "sim/kernels/float8.h"
 #include "sim/validate/published_model.h"
 #include "sim/validate/published_pipeline.h"
 #include "sim/validate/published_row.h"
@@ -28,6 +29,8 @@ struct PublishedScenario {
   HardwareProfile profile;
   Runtime runtime = Runtime::ddp;
   KernelChoices kernels;
+  Float8Kernels float8;
+  int context = 1;  ///< ranks that share a sequence: `setup` has one rank's part of it
   int world = 1;   ///< ranks that gradients are reduced over; setup.world: that share states
   int owners = 0;  ///< ranks that update whole tensors; 0: each updates an equal part
   double micro_batches = 1;          ///< of a step; not whole where the last one is smaller

@@ -22,6 +22,7 @@ const std::vector<TrainingStack>& stacks() {
        .uses_original_parameters = true,
        .metric_losses = 2,
        .attention = AttentionLibrary::triton,
+       .float8 = {.casts = Float8Casts::delayed, .casts_weights = true},
        .source =
            "llm-foundry scripts/train/benchmarking/submit_benchmarks.py (attn_impl triton), "
            "llmfoundry/models/mpt (train_metrics: LanguageCrossEntropy, LanguagePerplexity); "
@@ -32,7 +33,10 @@ const std::vector<TrainingStack>& stacks() {
        .words = {"torchtitan"},
        .sharded = Runtime::fsdp2,
        .reduced_in = Dtype::float32,
-       .source = "torchtitan 2024-12, parallelize_llama.py, optimizer.py"},
+       .float8 = {.casts = Float8Casts::compiled, .gathers_casts = true},
+       .micro_batch_a_rank = true,
+       .source = "torchtitan 2024-12, parallelize_llama.py, optimizer.py, "
+                 "pipeline_llama.py (pipeline_parallel_microbatches), docs/float8.md"},
       {.name = "Megatron-DeepSpeed",
        .words = {"Megatron-DeepSpeed"},
        .replicated = Runtime::deepspeed,
@@ -67,6 +71,7 @@ const std::vector<TrainingStack>& stacks() {
        .reduced_in = Dtype::float32,
        .updates_as_megatron = true,
        .checkpoints_reentrant = true,
+       .float8 = {.casts = Float8Casts::delayed},
        .source = "Megatron-LM core/distributed, core/optimizer/distrib_optimizer.py"},
       {.name = "nanotron",
        .words = {"nanotron"},
@@ -90,6 +95,7 @@ const std::vector<TrainingStack>& stacks() {
        .sharded = Runtime::fsdp2,
        .fusion = KernelFusion::xla,
        .checkpointing = "full",
+       .float8 = {.casts = Float8Casts::compiled, .casts_weights = true},
        .source = "JAX-Toolbox rosetta/projects/pax, XLA's latency-hiding scheduler"},
       {.name = "fms-fsdp",
        .words = {"fms-fsdp"},

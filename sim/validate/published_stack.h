@@ -10,6 +10,7 @@
 #include "core/pytorch/engine/models/make_module.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/schedule/strategy.h"
+#include "sim/kernels/float8.h"
 #include "sim/kernels/fusion.h"
 #include "sim/validate/published_row.h"
 
@@ -45,7 +46,11 @@ struct TrainingStack {
   /// keep is more than a device has.
   bool selects_blocks = false;
   std::int64_t micro_batch_tokens = 0;  ///< where it does not say; 0: not known
-  std::string_view source;              ///< where that stands
+  /// How it trains in 8 bits where the row does not say; none: not known.
+  Float8Kernels float8 = {};
+  /// A pipeline has as many micro-batches as ranks where the row does not say.
+  bool micro_batch_a_rank = false;
+  std::string_view source;  ///< where that stands
 };
 
 /// By words of source and strategy; the last, which has none, stands for whatever else there is.

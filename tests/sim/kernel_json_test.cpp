@@ -6,11 +6,13 @@
 namespace shardscope {
 namespace {
 
-Kernel read(std::string_view text) { return read_kernel(JsonValue::parse(text, "profile.json")); }
+Kernel read_kernel_text(std::string_view text) {
+  return read_kernel(JsonValue::parse(text, "profile.json"));
+}
 
 void expect_text(const Kernel& kernel, std::string_view text) {
   EXPECT_EQ(kernel_json(kernel), text);
-  EXPECT_EQ(read(text), kernel);
+  EXPECT_EQ(read_kernel_text(text), kernel);
 }
 
 TEST(KernelJson, CallsWidthsInAndVocabulariesOut) {
@@ -56,7 +58,7 @@ TEST(KernelJson, HoldsNoFactorThatChangesNoCost) {
 }
 
 TEST(KernelJson, LeavesOutAKeyOfAnotherKind) {
-  EXPECT_EQ(read(R"({"kind": "add", "heads": 4, "elements": 9})"),
+  EXPECT_EQ(read_kernel_text(R"({"kind": "add", "heads": 4, "elements": 9})"),
             Kernel(AddKernel{.elements = 9}));
 }
 

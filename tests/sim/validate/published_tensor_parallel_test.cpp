@@ -64,6 +64,44 @@ TEST(PublishedTensorParallel, SumsAreThoseOfMegatron) {
   EXPECT_THAT(sums, ::testing::ElementsAre(std::pair{16 * 4, 3}, std::pair{16 * 64 * 2, 14}));
 }
 
+/// Four GPUs in groups of two that share sequences of 16 tokens: each has 8 of them.
+TEST(PublishedContextParallel, ARankHasItsPartOfASequence) {
+  PublishedRow row = small_row();
+  row.strategy = "DDP+dist.optimizer TP1 PP1 CP2";
+  row.tensor_parallel = 1;
+  row.precision = "bf16";
+  EXPECT_EQ(why_not_predicted(row), "");
+  const PublishedScenario scenario = published_scenario(row);
+  EXPECT_EQ(scenario.setup.loop.length, 8);
+  EXPECT_EQ(scenario.context, 2);
+  EXPECT_EQ(scenario.world, 4);             // that reduce gradients
+  EXPECT_EQ(scenario.tokens_per_step, 32);  // two sequences of 16
+  row.strategy = "FSDP2 1 x CP 3";
+  EXPECT_EQ(why_not_predicted(row), "context parallelism: 4 GPUs in groups of 3");
+}
+
+TEST(PublishedFloat8, IsAsItsStackCasts) {
+  PublishedRow row = small_row();
+  row.gpu = "H100-80GB-SXM";
+  row.tensor_parallel = 1;
+  row.strategy = "DDP+dist.optimizer TP1 PP1 CP1";
+  row.precision = "FP8-CS";
+  row.attention = "TE/cuDNN flash";
+  const PublishedScenario megatron = published_scenario(row);
+  EXPECT_EQ(megatron.float8.casts, Float8Casts::current);
+  EXPECT_FALSE(megatron.float8.casts_weights);
+  EXPECT_EQ(megatron.kernels.attention, AttentionLibrary::cudnn);
+  row.source = "pytorch/torchtitan";
+  row.strategy = "FSDP2 full shard";
+  row.precision = "float8 rowwise";
+  const PublishedScenario titan = published_scenario(row);
+  EXPECT_EQ(titan.float8.casts, Float8Casts::compiled);
+  EXPECT_FALSE(titan.float8.gathers_casts);
+  EXPECT_TRUE(titan.float8.casts_weights);
+  row.precision = "NVFP4";
+  EXPECT_EQ(why_not_predicted(row), "FP8: precision \"NVFP4\"");
+}
+
 TEST(PublishedTensorParallel, OtherGroupsAreSpreadOut) {
   Schedule schedule;
   schedule.groups.push_back({.name = "world", .ranks = Ranks::up_to(3)});

@@ -1,0 +1,168 @@
+#include "sim/kernels/float8.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace shardscope {
+namespace {
+
+constexpr std::array<std::string_view, 4> cast_names{"none", "delayed", "current", "compiled"};
+constexpr Dtype eight_bits = Dtype::uint8;
+
+struct CastCost {
+  std::int64_t bytes_of_element = 0;
+  int launches = 1;
+};
+
+CastCost cost_of(Float8Casts casts) {
+  switch (casts) {
+    case Float8Casts::delayed:
+      return {.bytes_of_element = 4, .launches = 1};
+    case Float8Casts::current:
+      return {.bytes_of_element = 6, .launches = 2};
+    default:
+      return {.bytes_of_element = 3, .launches = 2};
+  }
+}
+
+/// The others of a group take the cast that the first one made.
+bool shares_input(std::string_view module) {
+  constexpr std::array<std::string_view, 3> later{".k_proj", ".v_proj", ".up_proj"};
+  return std::ranges::any_of(later, [&](std::string_view end) { return module.ends_with(end); });
+}
+
+class Caster {
+ public:
+  Caster(Schedule schedule, const Float8Kernels& kernels)
+      : schedule_(std::move(schedule)), kernels_(kernels) {
+    schedule_.names.emplace_back("float8 cast");
+    name_ = static_cast<std::uint32_t>(schedule_.names.size() - 1);
+  }
+
+  Schedule cast() {
+    std::vector<HostAction>& actions = schedule_.program.actions;
+    Step& steady = schedule_.steps.back();
+    std::vector<HostAction> changed(actions.begin(), actions.begin() + steady.actions.begin);
+    for (std::uint32_t i = steady.actions.begin; i < steady.actions.end; ++i) {
+      const HostAction action = actions[i];
+      if (action.kind == HostActionKind::launch) take(changed, action);
+      changed.push_back(action);
+    }
+    const auto added = static_cast<std::uint32_t>(changed.size()) - steady.actions.end;
+    changed.insert(changed.end(), actions.begin() + steady.actions.end, actions.end());
+    steady.actions.end += added;
+    steady.operations.end = static_cast<std::uint32_t>(schedule_.operations.size());
+    actions = std::move(changed);
+    return std::move(schedule_);
+  }
+
+ private:
+  /// Of one micro-batch, in the backward: the first product is that of the input's gradient.
+  using Use = std::tuple<std::uint32_t, int>;
+
+  void take(std::vector<HostAction>& changed, const HostAction& action) {
+    Operation& op = schedule_.operations[action.subject];
+    if (!op.owner || !is_of_block(schedule_.owners[op.owner.value])) return;
+    if (op.kind == OperationKind::all_gather && kernels_.gathers_casts) {
+      gather_casts(op);
+      return;
+    }
+    if (!is_linear(op)) return;
+    const MatmulShape shape = schedule_.works[op.work].matmul;
+    const bool backward = op.phase == Phase::backward && !op.recomputed;
+    const std::int64_t elements =
+        backward ? cast_in_backward(op, shape) : cast_in_forward(op, shape);
+    op.work = in_eight_bits(op.work);
+    if (elements > 0) launch_cast(changed, action, elements);
+  }
+
+  void gather_casts(Operation& op) {
+    Collective gathered = schedule_.collectives[op.detail];
+    if (size_of(gathered.dtype).count < 2) return;
+    op.bytes = Bytes{op.bytes.count / size_of(gathered.dtype).count};
+    gathered.dtype = eight_bits;
+    schedule_.collectives.push_back(gathered);
+    op.detail = static_cast<std::uint32_t>(schedule_.collectives.size() - 1);
+  }
+
+  bool is_linear(const Operation& op) const {
+    if (op.work == Operation::no_work) return false;
+    const DeviceWork& work = schedule_.works[op.work];
+    return work.kind == WorkKind::matmul && work.matmul.batch == 1 && work.dtype != eight_bits;
+  }
+
+  std::int64_t cast_in_forward(const Operation& op, const MatmulShape& shape) const {
+    const std::string& module = schedule_.owners[op.owner.value];
+    const std::int64_t input = shares_input(module) ? 0 : shape.m * shape.k;
+    return input + (kernels_.casts_weights ? shape.k * shape.n : 0);
+  }
+
+  std::int64_t cast_in_backward(const Operation& op, const MatmulShape& shape) {
+    const bool of_input = first_.emplace(op.owner.value, op.micro_batch).second;
+    const bool again = kernels_.casts == Float8Casts::compiled;
+    if (!of_input) return again ? shape.k * shape.n : 0;  // the product of the weight's gradient
+    return shape.m * shape.k + (again && kernels_.casts_weights ? shape.k * shape.n : 0);
+  }
+
+  std::uint32_t in_eight_bits(std::uint32_t work) {
+    DeviceWork product = schedule_.works[work];
+    product.dtype = eight_bits;
+    return row_of(product);
+  }
+
+  std::uint32_t row_of(const DeviceWork& work) {
+    const auto found = std::ranges::find(schedule_.works, work);
+    const auto place = static_cast<std::uint32_t>(found - schedule_.works.begin());
+    if (found == schedule_.works.end()) schedule_.works.push_back(work);
+    return place;
+  }
+
+  void launch_cast(std::vector<HostAction>& changed, const HostAction& product,
+                   std::int64_t elements) {
+    const CastCost cost = cost_of(kernels_.casts);
+    const DeviceWork work{.kind = WorkKind::pointwise,
+                          .dtype = eight_bits,
+                          .launches = cost.launches,
+                          .bytes = Bytes{elements * cost.bytes_of_element}};
+    Operation op = schedule_.operations[product.subject];
+    op.name = name_;
+    op.work = row_of(work);
+    op.bytes = work.bytes;
+    op.flops = {};
+    op.shapes = Operation::no_shapes;
+    op.operands = op.slices = op.after = {};
+    schedule_.operations.push_back(op);
+    HostAction launch = product;
+    launch.subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1);
+    changed.push_back(launch);
+  }
+
+  Schedule schedule_;
+  const Float8Kernels& kernels_;
+  std::uint32_t name_ = 0;
+  std::set<Use> first_;
+};
+
+}  // namespace
+
+std::string_view name_of(Float8Casts casts) { return cast_names[static_cast<std::size_t>(casts)]; }
+
+bool is_of_block(std::string_view module) {
+  for (std::size_t dot = module.find('.'); dot != std::string_view::npos;
+       dot = module.find('.', dot + 1)) {
+    if (dot + 1 < module.size() && module[dot + 1] >= '0' && module[dot + 1] <= '9') return true;
+  }
+  return false;
+}
+
+Schedule with_float8(Schedule schedule, const Float8Kernels& kernels) {
+  if (kernels.casts == Float8Casts::none || schedule.steps.empty()) return schedule;
+  return Caster(std::move(schedule), kernels).cast();
+}
+
+}  // namespace shardscope

@@ -1,0 +1,39 @@
+// Float8: linear layers whose products have factors of 8 bits, and the kernels that make these.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/schedule/schedule.h"
+
+namespace shardscope {
+
+/// Who casts to 8 bits, and how the scale is found. Bytes are those of one element.
+enum class Float8Casts : std::uint8_t {
+  none,
+  delayed,   ///< Transformer Engine, the scale of earlier steps: 2 read, 1 written as it lies and 1
+             ///< transposed
+  current,   ///< Transformer Engine, the scale of the values: the same after a pass that reads 2
+  compiled,  ///< torchao under torch.compile: 2 read, 1 written; whoever wrote the values found
+             ///< the largest one
+};
+std::string_view name_of(Float8Casts casts);
+
+struct Float8Kernels {
+  Float8Casts casts = Float8Casts::none;
+  bool casts_weights = false;  ///< at each use; else once a step, which is left out
+  bool gathers_casts = false;  ///< blocks' weights are gathered in 8 bits, cast before
+  bool operator==(const Float8Kernels&) const = default;
+};
+
+/// "model.layers.3.mlp": a module that stands in a numbered list.
+bool is_of_block(std::string_view module);
+
+/// The last step with the three products of each linear layer of a block in 8 bits, and casts
+/// before them: of the input, which layers beside each other (q, k, v; gate, up) share, of the
+/// output's gradient, and, by torchao, of the input again. Heads, embeddings and attention stay as
+/// they are. Sources: transformer_engine/pytorch/module/linear.py; torchao/float8/float8_linear.py.
+/// Example: x [64, 32] by a weight [16, 32], delayed: the cast moves 64 * 32 * 4 bytes.
+Schedule with_float8(Schedule schedule, const Float8Kernels& kernels);
+
+}  // namespace shardscope

@@ -1,0 +1,114 @@
+// Products in 8 bits and their casts, counted by hand.
+#include "sim/kernels/float8.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/hardware/hardware_profile.h"
+
+namespace shardscope {
+namespace {
+
+/// One step of one layer: x [64, 32] by a weight [16, 32], and the two products of its backward.
+class OneLayer : public ::testing::Test {
+ protected:
+  OneLayer() { schedule_.program.lanes.push_back({.name = "compute", .stream = Stream::compute}); }
+
+  void add(const std::string& owner, Phase phase, MatmulShape shape) {
+    schedule_.owners.push_back(owner);
+    schedule_.names.emplace_back("aten.mm.default");
+    schedule_.works.push_back(
+        {.kind = WorkKind::matmul, .dtype = Dtype::bfloat16, .matmul = shape});
+    Operation op{.name = static_cast<std::uint32_t>(schedule_.names.size() - 1), .phase = phase};
+    op.owner = OwnerId::of(schedule_.owners.size() - 1);
+    op.work = static_cast<std::uint32_t>(schedule_.works.size() - 1);
+    schedule_.operations.push_back(op);
+    schedule_.program.actions.push_back(
+        {.kind = HostActionKind::launch,
+         .subject = static_cast<std::uint32_t>(schedule_.operations.size() - 1)});
+  }
+  void add_layer(const std::string& name) {
+    add(name, Phase::forward, {.batch = 1, .m = 64, .n = 16, .k = 32});
+    add(name, Phase::backward, {.batch = 1, .m = 64, .n = 32, .k = 16});
+    schedule_.operations.back().owner = schedule_.operations.front().owner;
+    add(name, Phase::backward, {.batch = 1, .m = 16, .n = 32, .k = 64});
+    schedule_.operations.back().owner = schedule_.operations.front().owner;
+  }
+
+  /// Bytes of the casts and 0 for each product in 8 bits, -1 for one that is as it was.
+  std::vector<std::int64_t> cast(const Float8Kernels& kernels) {
+    const auto count = static_cast<std::uint32_t>(schedule_.operations.size());
+    schedule_.steps.push_back({.label = "steady", .operations = {0, count}, .actions = {0, count}});
+    const Schedule made = with_float8(schedule_, kernels);
+    EXPECT_EQ(made.steps.back().actions.size(), made.program.actions.size());
+    std::vector<std::int64_t> found;
+    for (const HostAction& action : made.program.actions) {
+      const DeviceWork& work = made.works[made.operations[action.subject].work];
+      const bool product = work.kind == WorkKind::matmul;
+      found.push_back(!product ? work.bytes.count : work.dtype == Dtype::uint8 ? 0 : -1);
+    }
+    return found;
+  }
+
+  Schedule schedule_;
+};
+using Moved = std::vector<std::int64_t>;
+
+TEST_F(OneLayer, TransformerEngineCastsInputAndGradientOnce) {
+  add_layer("model.layers.0.mlp.down_proj");
+  // 64 x 32 of the input, 64 x 16 of the gradient: 2 bytes read, 2 written.
+  EXPECT_EQ(cast({.casts = Float8Casts::delayed}), (Moved{64 * 32 * 4, 0, 64 * 16 * 4, 0, 0}));
+}
+
+TEST_F(OneLayer, ScalesOfTheValuesTakeAPassMore) {
+  add_layer("model.layers.0.mlp.down_proj");
+  EXPECT_EQ(cast({.casts = Float8Casts::current}), (Moved{64 * 32 * 6, 0, 64 * 16 * 6, 0, 0}));
+}
+
+TEST_F(OneLayer, TorchaoCastsTheInputAgainAndTheWeight) {
+  add_layer("model.layers.0.mlp.down_proj");
+  EXPECT_EQ(cast({.casts = Float8Casts::compiled, .casts_weights = true}),
+            (Moved{(64 * 32 + 32 * 16) * 3, 0, (64 * 16 + 16 * 32) * 3, 0, 64 * 32 * 3, 0}));
+}
+
+TEST_F(OneLayer, LayersBesideEachOtherShareTheCast) {
+  add("layers.0.self_attn.q_proj", Phase::forward, {.batch = 1, .m = 64, .n = 16, .k = 32});
+  add("layers.0.self_attn.k_proj", Phase::forward, {.batch = 1, .m = 64, .n = 16, .k = 32});
+  EXPECT_EQ(cast({.casts = Float8Casts::delayed}), (Moved{64 * 32 * 4, 0, 0}));
+}
+
+TEST_F(OneLayer, HeadsAndScoresStayAsTheyAre) {
+  add("lm_head", Phase::forward, {.batch = 1, .m = 64, .n = 16, .k = 32});
+  add("layers.0.self_attn", Phase::forward, {.batch = 4, .m = 16, .n = 16, .k = 8});
+  EXPECT_EQ(cast({.casts = Float8Casts::delayed}), (Moved{-1, -1}));
+}
+
+TEST(Float8, GathersOfBlocksAreHalfAsLarge) {
+  Schedule schedule;
+  schedule.owners = {"layers.0", ""};
+  schedule.collectives.push_back({.elements_in = 8, .elements_out = 64, .dtype = Dtype::bfloat16});
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    Operation op{.kind = OperationKind::all_gather, .owner = OwnerId::of(i), .bytes = 128_B};
+    schedule.operations.push_back(op);
+    schedule.program.actions.push_back({.kind = HostActionKind::launch, .subject = i});
+  }
+  schedule.steps.push_back({.label = "steady", .operations = {0, 2}, .actions = {0, 2}});
+  const Schedule made =
+      with_float8(schedule, {.casts = Float8Casts::compiled, .gathers_casts = true});
+  EXPECT_EQ(made.operations[0].bytes, 64_B);
+  EXPECT_EQ(made.operations[1].bytes, 128_B);
+}
+
+/// NVIDIA's data sheets: H100 SXM 1,979 TFLOP/s of FP8; A100 has none.
+TEST(Float8, PeaksAreThoseOfTheDataSheet) {
+  EXPECT_NEAR(peak_of(find_hardware_profile("h100_sxm", "t"), Dtype::uint8).flops_per_s, 1979e12,
+              1e12);
+  const HardwareProfile a100 = find_hardware_profile("a100_80gb", "t");
+  EXPECT_EQ(peak_of(a100, Dtype::uint8), peak_of(a100, Dtype::bfloat16));
+}
+
+}  // namespace
+}  // namespace shardscope
