@@ -64,7 +64,7 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
                   "LoRA or DoRA by PEFT: an adapter_config.json or its folder, or r, alpha, "
                   "dropout, targets=NAME+NAME or all-linear, save=NAME+NAME, dora, rslora"});
   command.option("--quantization", options.quantization,
-                 {"nf4|fp4|int8",
+                 {"nf4|fp4|int8|gptq|awq",
                   "base by bitsandbytes: also nf4,double,compute=DTYPE,storage=DTYPE (default: "
                   "quantization_config of config.json)"});
   command.option(

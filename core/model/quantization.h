@@ -1,4 +1,5 @@
-// A base model whose linear layers are kept in fewer bits: transformers' BitsAndBytesConfig.
+// A base model whose linear layers are kept in fewer bits: transformers' BitsAndBytesConfig,
+// GPTQConfig and AwqConfig.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace shardscope {
 
-enum class QuantizationKind : std::uint8_t { nf4, fp4, int8 };
+enum class QuantizationKind : std::uint8_t { nf4, fp4, int8, gptq, awq };
 
 struct Quantization {
   QuantizationKind kind = QuantizationKind::nf4;
@@ -18,7 +19,11 @@ struct Quantization {
   Dtype storage_dtype = Dtype::uint8;        ///< bnb_4bit_quant_storage
   double outlier_threshold = 6;              ///< llm_int8_threshold
   std::vector<std::string> skipped_modules;  ///< llm_int8_skip_modules; empty: the output embedding
-  bool is_4bit() const { return kind != QuantizationKind::int8; }
+  std::int64_t group_size = 128;             ///< inputs that share a scale, of GPTQ and AWQ
+  /// bitsandbytes' Linear4bit.
+  bool is_4bit() const { return kind == QuantizationKind::nf4 || kind == QuantizationKind::fp4; }
+  /// Packed by GPTQ or AWQ before it is loaded: 4 bits, eight in an int32.
+  bool is_packed() const { return kind == QuantizationKind::gptq || kind == QuantizationKind::awq; }
   bool operator==(const Quantization&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "core/base/error.h"
@@ -47,17 +48,60 @@ Quantization of_bitsandbytes(const JsonValue& config) {
   return result;
 }
 
+std::int64_t integer_of(const JsonValue& config, std::string_view key, std::string_view alias,
+                        std::int64_t otherwise) {
+  for (const std::string_view name : {key, alias})
+    if (const auto value = config.find(name)) return value->integer();
+  return otherwise;
+}
+
+/// GPTQConfig and AwqConfig, whose weights lie packed in the files.
+Quantization of_packed(const JsonValue& config, QuantizationKind kind) {
+  Quantization result{.kind = kind, .compute_dtype = Dtype::float16};
+  const std::int64_t bits = integer_of(config, "bits", "w_bit", 4);
+  if (bits != 4)
+    throw config.error(fmt::format("weights of {} bits are not modelled", bits),
+                       "4 bits are; without quantization_config the weights are whole");
+  result.group_size = integer_of(config, "group_size", "q_group_size", 128);
+  constexpr std::int64_t whole_row = std::int64_t{1} << 40;
+  if (result.group_size == -1) result.group_size = whole_row;
+  if (result.group_size < 1)
+    throw config.error(fmt::format("group_size is {}", result.group_size),
+                       "give a positive number, or -1 for whole rows");
+  const auto skipped = config.find("modules_to_not_convert");
+  if (skipped && skipped->is_array())
+    for (const JsonValue& name : skipped->elements())
+      result.skipped_modules.push_back(name.string());
+  return result;
+}
+
 }  // namespace
 
 std::optional<Quantization> read_quantization(const JsonValue& config) {
   const auto given = config.find("quantization_config");
   if (!given) return std::nullopt;
   const auto method = given->find("quant_method");
+  if (method && method->string() == "gptq") return of_packed(*given, QuantizationKind::gptq);
+  if (method && method->string() == "awq") return of_packed(*given, QuantizationKind::awq);
   if (method && method->string() != "bitsandbytes")
     throw method->error(fmt::format("the method {} is not modelled", method->string()),
-                        "bitsandbytes is; without quantization_config the weights are whole");
+                        "bitsandbytes, gptq and awq are; without quantization_config the weights "
+                        "are whole");
   return of_bitsandbytes(*given);
 }
+
+namespace {
+
+template <class Refusal>
+std::int64_t group_of(std::string_view text, const Refusal& refusal) {
+  std::int64_t group = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), group);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || group < 1)
+    throw refusal(fmt::format("group={} is no positive number", text));
+  return group;
+}
+
+}  // namespace
 
 Quantization parse_quantization(std::string_view text, std::string_view where) {
   const auto refusal = [&](std::string what) {
@@ -80,8 +124,16 @@ Quantization parse_quantization(std::string_view text, std::string_view where) {
       result.kind = QuantizationKind::fp4;
     else if (first && part == "int8")
       result.kind = QuantizationKind::int8;
+    else if (first && part == "gptq")
+      result = {.kind = QuantizationKind::gptq, .compute_dtype = Dtype::float16};
+    else if (first && part == "awq")
+      result = {.kind = QuantizationKind::awq, .compute_dtype = Dtype::float16};
     else if (first)
-      throw refusal(fmt::format("\"{}\" is none of nf4, fp4, int8", part));
+      throw refusal(fmt::format("\"{}\" is none of nf4, fp4, int8, gptq, awq", part));
+    else if (result.is_packed() && part.starts_with("group="))
+      result.group_size = group_of(part.substr(6), refusal);
+    else if (result.is_packed())
+      throw refusal(fmt::format("\"{}\" is no setting of a packed base; group=128 is", part));
     else if (!result.is_4bit())
       throw refusal(fmt::format("\"{}\" is a setting of 4 bits, not of int8", part));
     else if (part == "double")

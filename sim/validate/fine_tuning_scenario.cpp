@@ -76,9 +76,12 @@ bool is_quantized(const FineTuningRow& row) {
   return row.method == "qlora" || holds(row.precision, "nf4") || holds(row.precision, "4bit");
 }
 
+bool is_packed(const FineTuningRow& row) {
+  return holds(row.precision, "GPTQ") || holds(row.model, "GPTQ") || holds(row.model, "AWQ");
+}
+bool in_float16(const FineTuningRow& row) { return row.precision.starts_with("fp16"); }
+
 std::string why_other_method(const FineTuningRow& row) {
-  if (holds(row.precision, "GPTQ") || holds(row.model, "AWQ") || holds(row.model, "GPTQ"))
-    return "GPTQ and AWQ are not modelled";
   if (holds(row.precision, "FP8") || holds(row.precision, "float8") ||
       holds(row.precision, "MXFP8"))
     return "FP8 is not modelled here";
@@ -102,7 +105,8 @@ std::string why_other_method(const FineTuningRow& row) {
 std::string why_other_strategy(const FineTuningRow& row) {
   for (const std::string_view word : {"Megatron", "sequence parallel", "TP", "EP", "pp-"})
     if (holds(row.strategy, word)) return fmt::format("the strategy \"{}\"", row.strategy);
-  if (holds(row.strategy, "ZeRO") && is_quantized(row))
+  if (holds(row.strategy, "ZeRO") && is_quantized(row) &&
+      !(is_packed(row) && holds(row.strategy, "ZeRO-2")))
     return "a quantised base under DeepSpeed is not modelled";
   if (holds(row.strategy, "ZeRO") && holds(row.strategy, "offload"))
     return "offload of DeepSpeed is not modelled with adapters";
@@ -154,6 +158,9 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
 }
 
 Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& stack) {
+  if (is_packed(row))
+    return {.kind = holds(row.model, "AWQ") ? QuantizationKind::awq : QuantizationKind::gptq,
+            .compute_dtype = Dtype::float16};
   return {.kind = QuantizationKind::nf4,
           .double_quantization = stack.double_quantization || holds(row.precision, "nf4-dq"),
           .compute_dtype = Dtype::bfloat16,
@@ -207,9 +214,9 @@ int micro_batches_of(const FineTuningRow& row, const FineTuningStack& stack) {
   return std::min(stack.micro_batches, 2);
 }
 
-Model in_bfloat16(Model model) {
-  model.dtype = Dtype::bfloat16;
-  for (Parameter& parameter : model.parameters) parameter.dtype = Dtype::bfloat16;
+Model in_dtype(Model model, Dtype dtype) {
+  model.dtype = dtype;
+  for (Parameter& parameter : model.parameters) parameter.dtype = dtype;
   return model;
 }
 
@@ -229,7 +236,7 @@ class Builder {
       : row_(row),
         stack_(*fine_tuning_stack(repository_of(row))),
         known_(*known_model(row.model, stack_.model)),
-        base_(in_bfloat16(known_.model)) {}
+        base_(in_dtype(known_.model, in_float16(row) ? Dtype::float16 : Dtype::bfloat16)) {}
 
   FineTuningScenario build() {
     result_.config = known_.config;
@@ -259,6 +266,8 @@ class Builder {
     if (is_quantized(row_)) tuning.quantization = quantization_of(row_, stack_);
     tuning.adapter = adapter_of(row_, stack_, base_.family);
     tuning.trainable_dtype = is_quantized(row_) ? stack_.adapter_of_quantized : stack_.adapter;
+    // DeepSpeed's engine makes all of a model float16.
+    if (in_float16(row_) && by_deepspeed(row_, stack_)) tuning.trainable_dtype = Dtype::float16;
     if (checkpoints(row_)) tuning.checkpointed_layers = blocks_of(base_);
     tuning.input_gradients = checkpoints(row_);
     return tuning;
@@ -269,8 +278,9 @@ class Builder {
     const int world = static_cast<int>(row_.gpus.value_or(1));
     const bool shards =
         runtime == Runtime::fsdp1 || runtime == Runtime::fsdp2 || runtime == Runtime::deepspeed;
-    const TrainingPrecision precision =
-        stack_.pure || !shards ? TrainingPrecision::bf16 : TrainingPrecision::bf16_mixed;
+    const TrainingPrecision precision = in_float16(row_) && shards ? TrainingPrecision::fp16_mixed
+                                        : stack_.pure || !shards   ? TrainingPrecision::bf16
+                                                                   : TrainingPrecision::bf16_mixed;
     setup() = eager::requested_setup(
         result_.model, {.runtime = runtime,
                         .sharding = sharding_of(row_, stack_),

@@ -6,6 +6,7 @@
 
 #include "core/model/read_quantization.h"
 #include "core/pytorch/engine/adapters/quantized.h"
+#include "core/pytorch/engine/dispatch.h"
 #include "tests/core/complaint.h"
 
 namespace shardscope {
@@ -24,9 +25,44 @@ TEST(ReadQuantization, TakesTransformersDefaults) {
 TEST(ReadQuantization, NamesAMethodThatIsNotModelled) {
   EXPECT_THAT(complaint_of([] {
                 read_quantization(JsonValue::parse(
-                    R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})", "c"));
+                    R"({"quantization_config": {"quant_method": "hqq", "bits": 4}})", "c"));
               }),
-              testing::HasSubstr("the method gptq is not modelled"));
+              testing::HasSubstr("the method hqq is not modelled"));
+}
+
+TEST(ReadQuantization, TakesPackedWeights) {
+  const auto gptq = read_quantization(JsonValue::parse(
+      R"({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 64}})", "c"));
+  ASSERT_TRUE(gptq);
+  EXPECT_EQ(gptq->kind, QuantizationKind::gptq);
+  EXPECT_EQ(gptq->group_size, 64);
+  const auto awq = read_quantization(JsonValue::parse(
+      R"({"quantization_config": {"quant_method": "awq", "w_bit": 4, "q_group_size": 128}})", "c"));
+  ASSERT_TRUE(awq);
+  EXPECT_EQ(awq->kind, QuantizationKind::awq);
+  EXPECT_THAT(complaint_of([] {
+                read_quantization(JsonValue::parse(
+                    R"({"quantization_config": {"quant_method": "gptq", "bits": 8}})", "c"));
+              }),
+              testing::HasSubstr("8 bits are not modelled"));
+}
+
+/// A weight of 32 outputs and 256 inputs: eight 4-bit numbers in an int32; of each of two groups
+/// 32 scales in float16 and 32 zeros of 4 bits; GPTQ's group of each input beside.
+TEST(PackedLayer, KeepsWhatTheFilesHold) {
+  for (const QuantizationKind kind : {QuantizationKind::gptq, QuantizationKind::awq}) {
+    eager::Session s;
+    eager::QuantizedLayer layer({.kind = kind}, {32, 256}, Dtype::float16);
+    eager::Tensor codes;
+    const eager::Tensor whole = eager::allocate(s, {Dtype::float16, s.settings.device}, {32, 256});
+    const eager::Tensor packed = layer.quantize(s, whole, codes);
+    EXPECT_EQ(bytes_of(packed.numel(), packed.dtype()), Bytes{32 * 256 / 2});
+    std::int64_t beside = 0;
+    for (const auto& [name, tensor] : layer.state())
+      beside += bytes_of(tensor.numel(), tensor.dtype()).count;
+    const std::int64_t order = kind == QuantizationKind::gptq ? 256 * 4 : 0;
+    EXPECT_EQ(beside, 2 * 32 * 2 + 2 * 32 / 2 + order);
+  }
 }
 
 TEST(ParseQuantization, ReadsSettingsOf4Bits) {
@@ -41,7 +77,9 @@ TEST(ParseQuantization, SaysWhatIsWrong) {
   const auto said = [](const char* text) {
     return complaint_of([&] { parse_quantization(text, "--quantization"); });
   };
-  EXPECT_THAT(said("int4"), testing::HasSubstr("\"int4\" is none of nf4, fp4, int8"));
+  EXPECT_THAT(said("int4"), testing::HasSubstr("\"int4\" is none of nf4, fp4, int8, gptq, awq"));
+  EXPECT_THAT(said("gptq,double"), testing::HasSubstr("group=128 is"));
+  EXPECT_THAT(said("awq,group=0"), testing::HasSubstr("is no positive number"));
   EXPECT_THAT(said("int8,double"), testing::HasSubstr("a setting of 4 bits"));
 }
 

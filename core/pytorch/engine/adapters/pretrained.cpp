@@ -34,6 +34,19 @@ struct Place {
   bool turned = false;                    ///< of a Conv1D
 };
 
+const char* class_of(const Quantization& quantization) {
+  switch (quantization.kind) {
+    case QuantizationKind::gptq:
+      return "QuantLinear";
+    case QuantizationKind::awq:
+      return "WQLinear_GEMM";
+    case QuantizationKind::int8:
+      return "Linear8bitLt";
+    default:
+      return "Linear4bit";
+  }
+}
+
 class Loading {
  public:
   Loading(Session& s, Session& meta, const PretrainedRequest& request)
@@ -67,7 +80,7 @@ class Loading {
       const bool turned = module->class_name == "Conv1D";
       if (turned) shape = {shape[1], shape[0]};
       const auto layer = std::make_shared<QuantizedLayer>(quantization, shape, weight.dtype());
-      module->class_name = quantization.is_4bit() ? "Linear4bit" : "Linear8bitLt";
+      module->class_name = class_of(quantization);
       module->forward = [layer](Session& s, Module& me, const Arguments& arguments) -> Tensors {
         return {layer->forward(s, me, arguments[0])};
       };
@@ -96,7 +109,7 @@ class Loading {
     for (const Place& place : places) {
       const Tensor& tensor = place.parameter.tensor();
       const std::int64_t whole = 2 * size_of(tensor.dtype()).count;
-      const bool four_bits = place.layer && place.layer->is_4bit();
+      const bool four_bits = place.layer && (place.layer->is_4bit() || place.layer->is_packed());
       half_bytes += tensor.numel() * (!place.layer ? whole : four_bits ? 1 : 2);
     }
     constexpr std::int64_t element_bytes = 2;
@@ -137,6 +150,8 @@ Pretrained load_pretrained(Session& s, Session& meta, const PretrainedRequest& r
 void prepare_for_kbit_training(Session& s, Module& model, const QuantizedLayers& quantized) {
   const NoGrad no_grad(s);
   for (const NamedParameter& p : named_parameters_of(model)) p.tensor().set_requires_grad(false);
+  const auto is_gptq = [](const QuantizedLayers::Entry& entry) { return entry.layer->is_gptq(); };
+  if (std::ranges::any_of(quantized.entries(), is_gptq)) return;
   for (const NamedParameter& p : named_parameters_of(model)) {
     const Tensor& tensor = p.tensor();
     if (tensor.dtype() != Dtype::float16 && tensor.dtype() != Dtype::bfloat16) continue;

@@ -67,11 +67,14 @@ std::vector<std::pair<std::string, Tensor>> QuantizedLayer::state() const {
   add("offset", offset_);
   add("state2.absmax", second_absmax_);
   add("state2.code", second_code_);
-  add("SCB", scales_);
+  add(is_packed() ? "scales" : "SCB", scales_);
+  add("qzeros", zeros_);
+  add("g_idx", order_);
   return tensors;
 }
 
 Tensor QuantizedLayer::quantize(Session& s, const Tensor& weight, Tensor& codes) {
+  if (is_packed()) return load_packed(s, weight.device());
   if (!is_4bit()) return quantize_int8(s, weight);
   Tensor packed = quantize_4bit(s, weight, codes);
   codes_ = codes;
@@ -84,7 +87,8 @@ Tensor QuantizedLayer::requantize(Session& s, const Tensor& weight) {
 }
 
 void QuantizedLayer::let_go() {
-  for (Tensor* tensor : {&absmax_, &code_, &offset_, &second_absmax_, &second_code_, &scales_})
+  for (Tensor* tensor :
+       {&absmax_, &code_, &offset_, &second_absmax_, &second_code_, &scales_, &zeros_, &order_})
     tensor->reset();
 }
 
@@ -144,6 +148,8 @@ Tensor QuantizedLayer::dequantize_4bit(Session& s, const Tensor& packed) const {
 
 Tensor QuantizedLayer::dequantized(Session& s, const Tensor& packed) const {
   if (is_4bit()) return dequantize_4bit(s, packed);
+  if (settings_.kind == QuantizationKind::gptq) return t(s, dequantize_gptq(s, packed));
+  if (settings_.kind == QuantizationKind::awq) return t(s, dequantize_awq(s, packed));
   // int8_vectorwise_dequant: weight * scales.view(-1, 1) * (1 / 127).
   return mul(s, mul(s, packed, view(s, scales_, {-1, 1})), any_factor);
 }
@@ -292,6 +298,7 @@ Tensor QuantizedLayer::matmul_int8(Session& s, const Tensor& x, const Tensor& pa
 
 Tensor QuantizedLayer::forward(Session& s, Module& module, Tensor x) const {
   const LetGo let_go{x};
+  if (is_packed()) return forward_packed(s, module, x);
   const Dtype given = x.dtype();
   const Tensor packed = module.parameters[0].tensor;
   Tensor bias = module.parameters.size() > 1 ? module.parameters[1].tensor : Tensor();

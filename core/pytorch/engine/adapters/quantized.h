@@ -1,5 +1,5 @@
-// bitsandbytes' linear layers: what they keep of a weight, and what they run. Source:
-// bitsandbytes 0.50.2.
+// Linear layers of bitsandbytes, GPTQ and AWQ: what they keep of a weight, and what they run.
+// Source: bitsandbytes 0.50.2; packed.cpp names the others'.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,8 @@ class QuantizedLayer {
       : settings_(std::move(settings)), shape_(shape), dtype_(dtype) {}
 
   bool is_4bit() const { return settings_.is_4bit(); }
+  bool is_packed() const { return settings_.is_packed(); }
+  bool is_gptq() const { return settings_.kind == QuantizationKind::gptq; }
   const Dims& shape() const { return shape_; }  ///< of the weight: out x in
   /// What PEFT makes adapters in before it casts them: the dtype that is computed in; int8's is an
   /// integer.
@@ -54,6 +56,12 @@ class QuantizedLayer {
   Tensor gemm_4bit(Session& s, const Tensor& x, const Tensor& packed, const Tensor& bias) const;
   Tensor matmul_4bit(Session& s, Tensor x, const Tensor& packed, const Tensor& bias) const;
   Tensor matmul_int8(Session& s, const Tensor& x, const Tensor& packed, const Tensor& bias) const;
+  Tensor load_packed(Session& s, Device device);
+  Tensor dequantize_gptq(Session& s, const Tensor& packed) const;
+  Tensor dequantize_awq(Session& s, const Tensor& packed) const;
+  Tensor matmul_gptq(Session& s, const Tensor& x, const Tensor& packed) const;
+  Tensor matmul_awq(Session& s, const Tensor& x, const Tensor& packed) const;
+  Tensor forward_packed(Session& s, Module& module, const Tensor& x) const;
   Tensor int8_product(Session& s, Tensor x, const Tensor& packed, const Tensor& bias) const;
 
   Quantization settings_;
@@ -62,8 +70,9 @@ class QuantizedLayer {
   Tensor absmax_, code_;  // of 4 bits
   Tensor offset_;         // of double quantisation, as is what follows
   Tensor second_absmax_, second_code_;
-  Tensor scales_;  // of int8: SCB
-  Tensor codes_;   // shared by all layers
+  Tensor scales_;         // of int8: SCB; of a packed weight: of its groups
+  Tensor zeros_, order_;  // of a packed weight: qzeros, g_idx
+  Tensor codes_;          // shared by all layers
 };
 
 /// The quantised layers of a model.
