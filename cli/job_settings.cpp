@@ -45,6 +45,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"optimizer_implementation", pytorch.optimizer_implementation},
           {"dropout", pytorch.dropout},
           {"loss", pytorch.loss},
+          {"float8", pytorch.float8},
           {"peft", pytorch.fine_tuning.peft},
           {"quantization", pytorch.fine_tuning.quantization},
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},

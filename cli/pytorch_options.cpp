@@ -139,6 +139,22 @@ void apply_to_engine(const JobOptions& given, const Job& job, eager::TrainingSet
   if (given.job || given.clip) zero->settings.gradient_clipping = job.clip;
 }
 
+/// Float8LinearConfig.from_recipe_name; FSDP2 gathers what is cast tensorwise.
+void apply_float8(const PytorchOptions& options, eager::TrainingSetup& setup) {
+  if (!options.float8) return;
+  using enum eager::parallel::Float8Recipe;
+  constexpr std::array<Choice<eager::parallel::Float8Recipe>, 2> recipes{
+      {{"tensorwise", tensorwise}, {"rowwise", rowwise}}};
+  if (setup.float8.recipe != none)
+    throw Error({.where = "--float8",
+                 .what = "accelerate's file sets mixed_precision fp8 already",
+                 .way_out = "leave one of the two out"});
+  const auto recipe = chosen(recipes, *options.float8, "--float8");
+  const bool gathers =
+      recipe == tensorwise && std::holds_alternative<eager::Fsdp2Setup>(setup.runtime);
+  setup.float8 = {.recipe = recipe, .fsdp_all_gather = gathers, .precompute_scale = gathers};
+}
+
 }  // namespace
 
 void check_pytorch(const std::optional<std::string>& version) {
@@ -163,6 +179,7 @@ void PytorchOptions::refuse_under_native() const {
       {transformers && *transformers != "5", "--transformers"},
       {dropout && *dropout != "off", "--dropout"},
       {loss && *loss != "outside", "--loss"},
+      {float8.has_value(), "--float8"},
       {fine_tuning.peft.has_value(), "--peft"},
       {fine_tuning.quantization.has_value(), "--quantization"},
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
@@ -194,6 +211,10 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"model|outside",
                   "model: the model computes the loss from labels. outside: cross-entropy after "
                   "the model (default: model)"});
+  command.option("--float8", options.float8,
+                 {"tensorwise|rowwise",
+                  "torchao's float8 in all linear layers but the first and the last, without "
+                  "torch.compile: on one device, under DDP and FSDP2"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 
@@ -210,6 +231,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);
   apply_optimizer(options, given, job, setup);
+  apply_float8(options, setup);
   check_engine(setup);
   apply_to_engine(given, job, setup);
 }

@@ -255,6 +255,27 @@ eager::OptimizerSettings optimizer_of(const PytorchQuestion& q, const Job& job) 
   return optimizer;
 }
 
+/// torchtitan's float8 recipes; the output layer stays as it is.
+eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
+                                          const ParallelSettings& settings,
+                                          std::vector<std::string>& assumed) {
+  using enum eager::parallel::Float8Recipe;
+  if (!q.pytorch.float8) return {};
+  const std::string& name = *q.pytorch.float8;
+  if (name != "tensorwise" && name != "rowwise")
+    throw Error({.where = "--float8",
+                 .what = fmt::format("expected tensorwise or rowwise, got \"{}\"", name)});
+  if (size_of_axis(settings.mesh, "tp") > 1)
+    throw Error({.where = "--float8",
+                 .what = "float8 is not predicted with a tensor axis",
+                 .way_out = "leave tensor out of --mesh"});
+  assumed.emplace_back("float8 without torch.compile, whose casts are slower");
+  const bool gathers = name == "tensorwise" && size_of_axis(settings.mesh, "dp_shard") > 1;
+  return {.recipe = name == "tensorwise" ? tensorwise : rowwise,
+          .fsdp_all_gather = gathers,
+          .precompute_scale = gathers};
+}
+
 eager::AttentionSwitches attention_of(const PytorchQuestion& q, bool ring) {
   const std::string name = q.pytorch.attention.value_or(ring ? "flash" : "cudnn");
   if (name == "cudnn" && !ring) return {};
@@ -303,6 +324,7 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   settings.sequence_parallel = settings.loss_parallel = true;
   settings.reshard_after_forward = reshards(q.job);
   settings.clips = job.clip > 0;
+  settings.float8 = float8_of(q, settings, scenario.assumed);
   settings.optimizer = optimizer_of(q, job);
   const PrecisionChoice precision = precision_of(q.job, scenario.assumed);
   settings.dtype = precision.parameters;

@@ -20,7 +20,7 @@ std::string mixed_precision(const Workers& workers) {
 }
 
 std::optional<Dtype> compute_dtype(std::string_view precision) {
-  if (precision == "bf16") return Dtype::bfloat16;
+  if (precision == "bf16" || precision == "fp8") return Dtype::bfloat16;
   if (precision == "fp16") return Dtype::float16;
   return std::nullopt;
 }
@@ -32,8 +32,6 @@ Error not_modelled(std::string where, std::string what, std::string way_out) {
 }
 
 void refuse_unknown(const Workers& workers) {
-  if (mixed_precision(workers) == "fp8")
-    throw not_modelled("mixed_precision", "fp8", "give bf16, which needs more memory");
   if (lower_of(variable(workers.environment, "ACCELERATE_USE_MEGATRON_LM", "false")) == "true")
     throw not_modelled("distributed_type", "MEGATRON_LM", "use FSDP or DEEPSPEED");
   for (const char* axis : {"TP", "CP", "SP"}) {
@@ -43,6 +41,28 @@ void refuse_unknown(const Workers& workers) {
       throw not_modelled(fmt::format("parallelism_config_{}_size", lower_of(axis)),
                          "parallelism inside a layer or a sequence", "set it to 1");
   }
+}
+
+bool flag_in(const Workers& workers, const char* name, bool otherwise) {
+  return str_to_bool(variable(workers.environment, name, otherwise ? "true" : "false"));
+}
+
+/// AORecipeKwargs. Without a backend accelerate takes torchao where it is installed.
+parallel::Float8Settings float8_settings(const Workers& workers,
+                                         std::vector<std::string>& assumed) {
+  const std::string backend =
+      upper_of(variable(workers.environment, "ACCELERATE_FP8_BACKEND", "NO"));
+  if (backend != "AO" && backend != "NO")
+    throw not_modelled("fp8_config: backend", backend,
+                       "give AO (torchao), or mixed_precision bf16, which needs more memory");
+  if (workers.uses_deepspeed())
+    throw not_modelled("mixed_precision", "fp8 under DeepSpeed", "give bf16, or use FSDP2");
+  if (backend == "NO") assumed.emplace_back("fp8 by torchao, as where it is installed");
+  const bool gathers = flag_in(workers, "ACCELERATE_FP8_ENABLE_FSDP_FLOAT8_ALL_GATHER", true);
+  return {.recipe = parallel::Float8Recipe::tensorwise,
+          .fsdp_all_gather = gathers,
+          .pad_inner_dim = flag_in(workers, "ACCELERATE_FP8_PAD_INNER_DIM", true),
+          .precompute_scale = gathers};
 }
 
 std::vector<std::string> names_of(const ModuleTree& tree, const Checkpointed& checkpointed) {
@@ -107,6 +127,8 @@ class Setup {
         workers_.environment, {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}, 1));
     setup_.loop.scales_loss = mixed() == Dtype::float16 && !workers_.uses_deepspeed();
     note_compilation();
+    if (mixed_precision(workers_) == "fp8")
+      setup_.float8 = float8_settings(workers_, setup_.assumed);
     if (workers_.uses_deepspeed())
       to_deepspeed();
     else if (!workers_.uses_fsdp())
@@ -199,6 +221,11 @@ class Setup {
     if (const auto dtype = mixed())
       fsdp.mixed_precision = {.param_dtype = dtype, .reduce_dtype = dtype, .output_dtype = dtype};
     if (plugin.offload_params) fsdp.offload = fsdp2::CpuOffloadPolicy{};
+    const bool float8 = setup_.float8.recipe != parallel::Float8Recipe::none;
+    if (float8 && plugin.cpu_ram_efficient_loading)
+      throw Refusal("ValueError", {.where = "fsdp_cpu_ram_efficient_loading",
+                                   .what = "accelerate refuses it with FSDP2 and torchao's fp8",
+                                   .way_out = "set it to false"});
     if (plugin.cpu_ram_efficient_loading) {
       setup_.made_on = Device::meta;
       setup_.loads_from_rank_0 = true;

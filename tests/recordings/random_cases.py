@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training settings by chance, in the format of the reference cases' recorders: families x runtimes x settings.
 
-    random_cases.py memory|families|parallel COUNT SEED [FAMILY...] > cases.json
+    random_cases.py memory|families|float8|parallel COUNT SEED [FAMILY...] > cases.json
 
 What the recorders run from them with PyTorch on the simulated device, `check_recordings allocator` and `check_recordings
 parallel` compare with the ported rules (tests/recordings/agreement_test)."""
@@ -22,6 +22,7 @@ DECODER = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 176, "num
            "num_key_value_heads": 2, "max_position_embeddings": 128, "pad_token_id": 0}
 CONFIGS = {
     "gemma": {**DECODER, "head_dim": 32},
+    "gpt_oss": {**DECODER, "head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 32},
     "granite": {**DECODER, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
                 "attention_multiplier": 0.0625},
     "gemma3_text": {**DECODER, "head_dim": 32, "num_hidden_layers": 3, "sliding_window": 32, "layer_types": None,
@@ -77,6 +78,21 @@ def family_case(pick):
     overrides = {"num_hidden_layers": [1, 2, 4], "intermediate_size": [250, 512], "vocab_size": [1003, 2048]}
     case.update(model=family, model_config={"model_type": family, **CONFIGS[family]},
                 model_overrides={key: pick(values) for key, values in overrides.items() if pick([0, 1])})
+    if family == "gpt_oss":
+        case["attn"] = "eager"  # transformers has no other
+        if "intermediate_size" in case["model_overrides"]:
+            case["model_overrides"]["intermediate_size"] = 256
+    return case
+
+
+def float8_case(pick):
+    """torchao's float8 in the linear layers of a model whose sizes divide by 16, as accelerate converts them."""
+    case = family_case(pick) if pick([0, 1]) else memory_case(pick)
+    while case["strategy"] == "fsdp1" or case["model"] in ("gpt2-tiny", "qwen3_moe") or case.get("mp") is None and \
+            case["strategy"] == "fsdp2":
+        case = family_case(pick) if pick([0, 1]) else memory_case(pick)
+    case["float8"] = pick(["tensorwise", "rowwise"])
+    case["T"], case["conf"] = pick([16, 64, 128]), ""  # the allocator reads its settings once, when torchao is imported
     return case
 
 
@@ -112,7 +128,7 @@ def parallel_case(pick):
 def main():
     kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     pick = random.Random(seed).choice
-    make = {"memory": memory_case, "families": family_case, "parallel": parallel_case}[kind]
+    make = {"memory": memory_case, "families": family_case, "float8": float8_case, "parallel": parallel_case}[kind]
     print(json.dumps([{"name": f"random-{seed}-{number}", **make(pick)} for number in range(count)], indent=1))
 
 

@@ -303,6 +303,18 @@ eager::RuntimeSetup runtime_of(const Json& settings, const std::vector<std::stri
   return fsdp2_of(settings, blocks);
 }
 
+/// `float8`, of random_cases.py: a recipe's name; FSDP2 gathers what is cast tensorwise.
+eager::parallel::Float8Settings float8_of(const Json& settings) {
+  using enum eager::parallel::Float8Recipe;
+  if (settings.at("float8").is_null()) return {};
+  const bool by_rows = settings.at("float8") == "rowwise";
+  const bool gathers = !by_rows && settings.at("strategy") == "fsdp2";
+  return {.recipe = by_rows ? rowwise : tensorwise,
+          .fsdp_all_gather = gathers,
+          .pad_inner_dim = !by_rows,
+          .precompute_scale = gathers};
+}
+
 }  // namespace
 
 Json with_step_defaults(const Json& settings) {
@@ -338,6 +350,7 @@ Json with_step_defaults(const Json& settings) {
            {"hold_logits", false},
            {"modules", Json::array()},
            {"trace", false},
+           {"float8", nullptr},
            {"empty_cache_after_init", true},
            {"lag", 0},
            {"mem_gib", 80},
@@ -364,6 +377,7 @@ RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
       .runtime = runtime_of(settings, blocks),
       .made_on = on_meta ? eager::Device::meta : eager::Device::cuda,
       .checkpointing = checkpointing_of(settings, blocks),
+      .float8 = float8_of(settings),
       .model = {.attention = eager_attention ? eager::AttentionImplementation::eager
                                              : eager::AttentionImplementation::sdpa},
       .loop = training_of(settings)};

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "core/pytorch/parallel/functional.h"
+#include "core/pytorch/runtimes/common/functional.h"
 
 namespace shardscope::eager::parallel {
 
@@ -19,12 +19,6 @@ struct Placement {
 inline constexpr Placement replicated{};
 inline constexpr Placement partial{Placement::Kind::partial};
 constexpr Placement shard(int dim) { return {Placement::Kind::shard, dim}; }
-
-/// An axis of ranks, and the results on it that are still open.
-struct MeshAxisContext {
-  const ProcessGroup* group = nullptr;
-  Pending* pending = nullptr;
-};
 
 /// The part of a dimension that belongs to a rank: torch.chunk's.
 std::int64_t shard_size(std::int64_t size, int ranks, int rank);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/pytorch/engine/module.h"
-#include "core/pytorch/parallel/functional.h"
+#include "core/pytorch/runtimes/common/functional.h"
 
 namespace shardscope::eager::parallel {
 

@@ -271,7 +271,7 @@ void ParallelTraining::apply_float8(Module& module) {
                                .shard = std::make_unique<Float8Shard>(shard_axis_)});
       shard = cast_weights_.back().shard.get();
     }
-    convert_to_float8(*child.module, settings_.float8.recipe, shard);
+    convert_to_float8(*child.module, settings_.float8, shard);
   }
 }
 

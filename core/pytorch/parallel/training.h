@@ -13,12 +13,12 @@
 
 #include "core/pytorch/engine/checkpoint.h"
 #include "core/pytorch/parallel/device_mesh.h"
-#include "core/pytorch/parallel/float8.h"
 #include "core/pytorch/parallel/llama.h"
 #include "core/pytorch/parallel/moe.h"
 #include "core/pytorch/parallel/pipeline.h"
 #include "core/pytorch/parallel/ring_attention.h"
 #include "core/pytorch/parallel/styles.h"
+#include "core/pytorch/runtimes/common/float8.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/fsdp2/fully_shard.h"
 #include "core/pytorch/runtimes/training/training_loop.h"

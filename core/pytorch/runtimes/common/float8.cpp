@@ -1,5 +1,6 @@
-#include "core/pytorch/parallel/float8.h"
+#include "core/pytorch/runtimes/common/float8.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -99,12 +100,42 @@ Float8Tensor turned(Session& s, const Float8Tensor& self) {
           .by_rows = self.by_rows};
 }
 
+/// pad_tensor_for_matmul: torch.nn.functional.pad copies even where there is nothing to fill.
+Tensor padded(Session& s, const Tensor& data, int dim) {
+  static constexpr Operator op{"aten.constant_pad_nd.default", OperatorKind::copy};
+  constexpr std::int64_t alignment = 16;
+  Dims sizes = data.sizes();
+  sizes[dim] = (sizes[dim] + alignment - 1) / alignment * alignment;
+  if (sizes[dim] == data.size(dim)) return clone(s, data);
+  Tensor result = allocate(s, like(data), sizes);
+  dispatched(s, op, {&data}, {&result});
+  return result;
+}
+
+/// A layer's recipe, how its products are made and how its weight comes in.
+struct Layer {
+  Float8Recipe recipe;
+  bool pads;
+  const Float8Shard* shard;
+};
+
+/// What is computed in where the result is to be `dtype`: by rows there is no other kernel.
+Dtype dtype_of_product(const Layer& layer, Dtype dtype) {
+  const bool by_rows = layer.recipe == Float8Recipe::rowwise;
+  return by_rows && (dtype == Dtype::float16 || dtype == Dtype::float32) ? Dtype::bfloat16 : dtype;
+}
+
 /// float8_mm: row-major by column-major, as the tensor cores take them.
-Tensor product(Session& s, const Float8Tensor& a, const Float8Tensor& b, Dtype dtype,
-               bool fast_accumulation) {
+Tensor product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
+               Dtype dtype, bool fast_accumulation) {
   static constexpr Operator op{"aten._scaled_mm.default", OperatorKind::matmul};
-  const Tensor a_data = is_row_major(a.data) ? a.data : contiguous(s, a.data);
-  const Tensor b_data = is_row_major(b.data) ? t(s, contiguous(s, t(s, b.data))) : b.data;
+  Tensor a_data = a.data, b_data = b.data;
+  if (layer.pads) {
+    a_data = padded(s, a_data, 1);
+    b_data = padded(s, b_data, 0);
+  }
+  if (!is_row_major(a_data)) a_data = contiguous(s, a_data);
+  if (is_row_major(b_data)) b_data = t(s, contiguous(s, t(s, b_data)));
   Tensor a_inverse = reciprocal(s, a.scale);
   Tensor b_inverse = reciprocal(s, b.scale);
   Tensor afterwards;
@@ -113,11 +144,13 @@ Tensor product(Session& s, const Float8Tensor& a, const Float8Tensor& b, Dtype d
     a_inverse = new_ones(s, a_inverse, {});
     b_inverse = new_ones(s, a_inverse, {});
   }
-  Tensor result = allocate(s, {dtype, a_data.device()}, {a_data.size(0), b_data.size(1)});
+  Tensor result = allocate(s, {dtype_of_product(layer, dtype), a_data.device()},
+                           {a_data.size(0), b_data.size(1)});
   dispatched(s, op, {&a_data, &b_data, &a_inverse, &b_inverse}, {&result},
              2 * a_data.size(0) * a_data.size(1) * b_data.size(1));
   if (afterwards.defined()) mul_(s, result, afterwards);
-  return result;
+  const LetGo let_go{a_inverse, b_inverse, afterwards, a_data, b_data};  // as frames are left
+  return to(s, std::move(result), dtype);
 }
 
 Float8Tensor as_rows(Session& s, const Float8Tensor& self) {
@@ -131,66 +164,71 @@ std::optional<int> axis_of(Float8Recipe recipe, int axis) {
   return recipe == Float8Recipe::rowwise ? std::optional(axis) : std::nullopt;
 }
 
-/// How a layer's weight comes in.
-struct Layer {
-  Float8Recipe recipe;
-  const Float8Shard* shard;
-};
-
-/// A weight's transpose in 8 bits, with scales along `axis` of the transpose; one that was gathered
-/// in 8 bits as it is.
-Float8Tensor cast_transposed(Session& s, const Tensor& weight, const Layer& layer, int axis) {
-  if (weight.dtype() == eight_bits)
-    return {.data = t(s, weight), .scale = layer.shard->scale(), .by_rows = false};
-  return cast(s, t(s, weight), axis_of(layer.recipe, axis));
+/// A weight's transpose in 8 bits, with scales along `axis`; one that was gathered in 8 bits as it
+/// is.
+Float8Tensor cast_transposed(Session& s, const Tensor& transpose, const Layer& layer, int axis) {
+  if (transpose.dtype() == eight_bits)
+    return {.data = transpose, .scale = layer.shard->scale(), .by_rows = false};
+  return cast(s, transpose, axis_of(layer.recipe, axis));
 }
 
 /// matmul_with_hp_or_float8_args.backward. Names live as long as Python's do.
 Tensors linear_backward(Session& s, const Layer& layer, const Tensor& gradient, const Tensor& input,
-                        const Tensor& weight) {
+                        const Tensor& transpose) {
   const Dtype dtype = gradient.dtype();
   const Tensor rows = reshape(s, gradient, {-1, gradient.size(-1)});
   const Float8Tensor rows_by_rows = cast(s, rows, axis_of(layer.recipe, -1));
-  const Float8Tensor across = cast_transposed(s, weight, layer, -1);
-  Tensor of_input = product(s, rows_by_rows, turned(s, across), dtype, false);
+  const Float8Tensor across = cast_transposed(s, transpose, layer, -1);
+  Tensor of_input = product(s, layer, rows_by_rows, turned(s, across), dtype, false);
   of_input = reshape(s, of_input, input.sizes());
   const Tensor input_rows = reshape(s, input, {-1, input.size(-1)});
   const Float8Tensor rows_by_columns = cast(s, rows, axis_of(layer.recipe, 0));
   const Float8Tensor input_by_columns = cast(s, input_rows, axis_of(layer.recipe, 0));
-  Tensor of_weight = product(s, turned(s, rows_by_columns), input_by_columns, dtype, false);
-  return {std::move(of_input), std::move(of_weight)};
+  Tensor of_weight = product(s, layer, turned(s, rows_by_columns), input_by_columns, dtype, false);
+  return {std::move(of_input), t(s, of_weight)};
 }
 
-Tensor linear_forward(Session& s, const Layer& layer, const Tensor& input, const Tensor& weight) {
+bool has_parameter(const Module& module, std::string_view name) {
+  return std::ranges::any_of(module.parameters, [&](const Module::NamedTensor& own) {
+    return own.name == name && own.tensor.defined();
+  });
+}
+
+Tensor linear_forward(Session& s, const Layer& layer, const Tensor& input,
+                      const Tensor& transpose) {
   const Float8Tensor left = cast(s, input, axis_of(layer.recipe, -1));
-  const Float8Tensor right = cast_transposed(s, weight, layer, 0);
-  const Tensor result = product(s, as_rows(s, left), right, input.dtype(), true);
+  const Float8Tensor right = cast_transposed(s, transpose, layer, 0);
+  const Tensor result = product(s, layer, as_rows(s, left), right, input.dtype(), true);
   Dims sizes = input.sizes();
-  sizes[-1] = weight.size(0);
+  sizes[-1] = transpose.size(1);
   return reshape(s, result, sizes);
 }
 
 }  // namespace
 
-void convert_to_float8(Module& linear, Float8Recipe recipe, const Float8Shard* shard) {
+void convert_to_float8(Module& linear, const Float8Settings& settings, const Float8Shard* shard) {
   linear.class_name = "Float8Linear";
-  const Layer layer{recipe, shard};
-  linear.forward = [layer](Session& s, Module& me, const Arguments& arguments) -> Tensors {
-    const Tensor& input = arguments[0];
-    const Tensor weight = me.parameter("weight");
-    return apply_function(
-        s, "matmul_with_hp_or_float8_argsBackward", {input, weight},
+  const Layer layer{settings.recipe, settings.pad_inner_dim, shard};
+  const bool has_bias = has_parameter(linear, "bias");
+  linear.forward = [layer, has_bias](Session& s, Module& me,
+                                     const Arguments& arguments) -> Tensors {
+    const Tensor input = s.autocast.enabled ? to(s, arguments[0], s.autocast.dtype) : arguments[0];
+    const Tensor transpose = t(s, me.parameter("weight"));
+    Tensors outputs = apply_function(
+        s, "matmul_with_hp_or_float8_argsBackward", {input, transpose},
         [&](Session& in, const NodeRef& node) -> Tensors {
           if (node) {
             node->save(in, "input", input);
-            node->save(in, "weight", weight);
+            node->save(in, "transpose", transpose);
           }
-          return {linear_forward(in, layer, input, weight)};
+          return {linear_forward(in, layer, input, transpose)};
         },
         [layer](Session& in, Node& node, Tensors& gradients) -> Tensors {
           return linear_backward(in, layer, gradients[0], node.saved(in, "input"),
-                                 node.saved(in, "weight"));
+                                 node.saved(in, "transpose"));
         });
+    if (!has_bias) return outputs;
+    return {add(s, outputs[0], to(s, me.parameter("bias"), outputs[0].dtype()))};
   };
 }
 

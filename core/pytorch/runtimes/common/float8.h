@@ -3,8 +3,7 @@
 #pragma once
 
 #include "core/pytorch/engine/module.h"
-#include "core/pytorch/parallel/distributed_tensor.h"
-#include "core/pytorch/runtimes/fsdp2/settings.h"
+#include "core/pytorch/runtimes/common/functional.h"
 
 namespace shardscope::eager::parallel {
 
@@ -14,6 +13,8 @@ struct Float8Settings {
   Float8Recipe recipe = Float8Recipe::none;
   /// enable_fsdp_float8_all_gather, of tensorwise: shards are cast before they are gathered.
   bool fsdp_all_gather = false;
+  /// Inner dimensions of products are filled up to a multiple of 16; where they are one, copied.
+  bool pad_inner_dim = false;
   /// precompute_float8_dynamic_scale_for_fsdp after each optimizer step.
   bool precompute_scale = false;
 };
@@ -46,7 +47,7 @@ class Float8Shard {
 };
 
 /// convert_to_float8_training of one linear layer: its forward. `shard`, if any, is its weight's.
-void convert_to_float8(Module& linear, Float8Recipe recipe, const Float8Shard* shard);
+void convert_to_float8(Module& linear, const Float8Settings& settings, const Float8Shard* shard);
 
 /// precompute_float8_dynamic_scale_for_fsdp: one reduction for all weights.
 void precompute_scales(Session& s, const MeshAxisContext& axis, const Tensors& shards,

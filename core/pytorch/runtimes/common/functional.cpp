@@ -1,4 +1,4 @@
-#include "core/pytorch/parallel/functional.h"
+#include "core/pytorch/runtimes/common/functional.h"
 
 #include <array>
 

@@ -27,6 +27,12 @@ class Pending {
   std::map<std::uint64_t, Open> open_;  // by storage; looked up, never walked
 };
 
+/// An axis of ranks, and the results on it that are still open.
+struct MeshAxisContext {
+  const ProcessGroup* group = nullptr;
+  Pending* pending = nullptr;
+};
+
 /// Sums, or takes the largest of, all ranks' tensors, in a new one.
 Tensor all_reduce(Session& s, Pending& pending, const ProcessGroup& group, const Tensor& input,
                   std::string_view reduction = "sum");

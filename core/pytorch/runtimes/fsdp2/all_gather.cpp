@@ -113,6 +113,7 @@ AllGatherResult all_gather(Session& s, const Parameters& parameters, const Proce
   const OnStream on_gather(s, streams.gather);
   result.work = all_gather_single(s, group, result.output, own, asynchronous);
   result.event = s.record_event(streams.gather);
+  while (!inputs.empty()) inputs.pop_back();  // as Python lets go of a list
   return result;
 }
 

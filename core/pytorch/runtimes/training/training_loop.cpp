@@ -86,6 +86,7 @@ void TrainingLoop::step_optimizer() {
     own_->shared.step([this] { own_->optimizer.step(s_); });
   else
     optimizer_.step(s_);
+  if (after_step_) after_step_(s_);
 }
 
 Tensors TrainingLoop::forward(Arguments batch) {

@@ -89,6 +89,8 @@ class TrainingLoop {
   /// It lets go of its parameters, too.
   void drop_optimizer() { optimizer_ = ParameterOptimizer({}, settings_.optimizer); }
   const TrainingSettings& settings() const { return settings_; }
+  /// register_step_post_hook of the optimizer.
+  void after_step(std::function<void(Session&)> hook) { after_step_ = std::move(hook); }
   /// The batches' storages: token ids and labels of each micro-batch.
   const Tensors& inputs() const { return inputs_; }
 
@@ -117,6 +119,7 @@ class TrainingLoop {
   ParameterOptimizer optimizer_;  ///< of all parameters
   std::optional<OwnPart> own_;    ///< what steps in its place under ZeroRedundancyOptimizer
   std::optional<GradScaler> scaler_;
+  std::function<void(Session&)> after_step_;
   std::shared_ptr<ExportedModel> exported_;
   Tensors inputs_;
   Tensor logits_, loss_;  // the loop's variables

@@ -74,6 +74,7 @@ struct Building {
   const TrainingSetup& setup;
   ProcessGroups& groups;
   std::shared_ptr<Module> module;
+  const Float8Layers* float8 = nullptr;
 
   void checkpoint() { add_checkpoints(*module, setup.checkpointing); }
 };
@@ -133,6 +134,10 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
                         .options = {.reshard_after_forward = call.reshard_after_forward,
                                     .mixed_precision = setup.mixed_precision,
                                     .offload = setup.offload}};
+    if (b.float8)
+      step.options.gather_extension = [layers = b.float8](const Tensor& parameter) {
+        return layers->extension_of(parameter);
+      };
     if (!ignored.empty())
       step.options.ignored = [ignored](const Tensor& p) { return ignored.contains(p.impl()); };
     for (const std::string& name : call.modules)
@@ -283,12 +288,42 @@ void check_bounds(const TrainingSettings& loop, std::size_t parameters) {
                  .way_out = "give what one rank has in one micro-batch"});
 }
 
+/// Weights that GPTQ or AWQ packed are buffers, which FSDP and ZeRO-3 leave whole.
+void check_packed(const TrainingSetup& setup) {
+  if (!setup.fine_tuning || !setup.fine_tuning->quantization ||
+      !setup.fine_tuning->quantization->is_packed())
+    return;
+  const auto* zero = std::get_if<DeepSpeedSetup>(&setup.runtime);
+  const bool whole = std::holds_alternative<PlainSetup>(setup.runtime) ||
+                     std::holds_alternative<ddp::Options>(setup.runtime) ||
+                     (zero != nullptr && zero->settings.stage < 3);
+  if (!whole)
+    throw Error({.where = "quantization",
+                 .what = "a base of GPTQ or AWQ is predicted on one device, under DDP and ZeRO-1/2",
+                 .way_out = "choose one of these: FSDP and ZeRO-3 would not shard it"});
+}
+
+/// Null where nothing is in float8.
+std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& setup,
+                                            const ProcessGroups& groups) {
+  if (setup.float8.recipe == parallel::Float8Recipe::none) return nullptr;
+  const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
+  const bool plain = std::holds_alternative<PlainSetup>(setup.runtime) ||
+                     std::holds_alternative<ddp::Options>(setup.runtime);
+  if (setup.fine_tuning || (!plain && (fsdp2 == nullptr || fsdp2->mesh.size() > 1)))
+    throw Error({.where = "float8",
+                 .what = "float8 is predicted on one device, under DDP and under FSDP2 on one axis",
+                 .way_out = "choose one of these, or bf16, which needs more memory"});
+  return std::make_unique<Float8Layers>(root, setup.float8, fsdp2 ? &groups.world() : nullptr);
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
                          const TrainingSetup& setup, const SetupProbe& probe)
     : groups_(setup.world, setup.rank) {
   check_bounds(setup.loop, given.parameters.size());
+  check_packed(setup);
   shardscope::Model model = with_trainable_in(given, setup.trainable_dtype);
   const Device made_on = place_of_making(setup);
   const bool elsewhere = made_on != s.settings.device;
@@ -309,14 +344,21 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   } else {
     module = make_module(maker, model, config, setup.model);
   }
-  Building building{
-      .s = s, .described = model, .setup = setup, .groups = groups_, .module = std::move(module)};
+  float8_ = float8_layers(*module, setup, groups_);
+  Building building{.s = s,
+                    .described = model,
+                    .setup = setup,
+                    .groups = groups_,
+                    .module = std::move(module),
+                    .float8 = float8_.get()};
   if (setup.forward_autocast) add_autocast(*building.module, *setup.forward_autocast);
   model_ = std::visit([&](const auto& runtime) { return build(building, runtime); }, setup.runtime);
   if (made_on == Device::meta && setup.made_on == Device::meta)
     fill_from_meta(s, *model_, model, setup, groups_.world());
   if (probe) probe(SetupMoment::wrapped);
   loop_ = std::make_unique<TrainingLoop>(s, *model_, groups_.world(), setup.loop, exported);
+  if (float8_)
+    loop_->after_step([layers = float8_.get()](Session& in) { layers->precompute_scales(in); });
 }
 
 TrainingRun::~TrainingRun() = default;

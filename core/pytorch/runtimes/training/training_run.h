@@ -5,6 +5,7 @@
 
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
+#include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/training_setup.h"
 
 namespace shardscope::eager {
@@ -31,6 +32,7 @@ class TrainingRun {
   std::unique_ptr<Session> maker_;  ///< where the model was made, if not on the device
   ProcessGroups groups_;
   QuantizedLayers quantized_;
+  std::unique_ptr<Float8Layers> float8_;
   std::unique_ptr<ParallelModel> model_;
   std::unique_ptr<TrainingLoop> loop_;
 };

@@ -11,6 +11,7 @@
 #include "core/pytorch/engine/models/make_module.h"
 #include "core/pytorch/engine/session.h"
 #include "core/pytorch/plans/fsdp1.h"
+#include "core/pytorch/runtimes/common/float8.h"
 #include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
 #include "core/pytorch/runtimes/deepspeed/settings.h"
 #include "core/pytorch/runtimes/fsdp1/settings.h"
@@ -67,6 +68,8 @@ struct TrainingSetup {
   /// Of a model made on meta: weights come from rank 0, one whole parameter after the other.
   bool loads_from_rank_0 = false;
   CheckpointSetup checkpointing;
+  /// torchao's float8 in linear layers (float8_layers.h): plain, under DDP and under FSDP2.
+  parallel::Float8Settings float8 = {};
   /// Around the model's own forward, whose outputs then become float32: what accelerate's
   /// prepare_model does under mixed precision.
   std::optional<Dtype> forward_autocast = {};
