@@ -92,7 +92,10 @@ void fold_rope(const JsonValue& config, const RopeKeys& keys, const ConfigFields
   const auto scaling = config.find("rope_scaling");
   const bool scaled = scaling && scaling->size() > 0;
   ConfigFields rope;
-  if (const auto given = scaled ? scaling : config.find("rope_parameters"))
+  auto given = scaled ? scaling : config.find("rope_parameters");
+  if (!given && !defaults.is_null("rope_parameters"))  // of the config class (gpt-oss)
+    given = JsonValue::parse(defaults.text("rope_parameters"), "rope_parameters");
+  if (given)
     for (const auto& [key, value] : given->members()) rope.set(key, value);
   const auto fold = [&](std::string_view inner, std::string_view outer,
                         std::string_view otherwise) {

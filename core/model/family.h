@@ -59,6 +59,7 @@ ModelFamily gemma3_text_family();
 ModelFamily glm4_family();
 ModelFamily gpt2_family();
 ModelFamily gpt_neox_family();
+ModelFamily gpt_oss_family();
 ModelFamily gptj_family();
 ModelFamily granite_family();
 ModelFamily llama_family();

@@ -137,6 +137,9 @@ class Builder {
     DecoderBlock block{.module = name};
     add_module(model_, name, of_family("DecoderLayer"));
     add_module(model_, name + ".self_attn", of_family(relative_.attention_class));
+    if (relative_.attention_sinks)
+      add_parameter(model_, name + ".self_attn.sinks", {s_.heads},
+                    {.standard_deviation = s_.deviation});
     build_attention(name + ".self_attn", block);
     build_feed_forward(name, layer, block);
     std::vector<Norm> norms;

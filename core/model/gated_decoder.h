@@ -38,6 +38,7 @@ struct GatedDecoder {
   bool out_bias = false;  ///< of the attention's last projection
   bool mlp_bias = false;
   QueryKeyNorms query_key_norms = QueryKeyNorms::none;
+  bool attention_sinks = false;      ///< a number for each head, in the attention itself
   bool packed_attention = false;     ///< q, k, v in one Linear
   bool packed_feed_forward = false;  ///< gate and up in one Linear
   std::string_view out_projection = "o_proj";

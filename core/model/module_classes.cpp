@@ -24,6 +24,7 @@ constexpr std::pair<std::string_view, std::string_view> single_bases[] = {
     {"Gemma3DecoderLayer", "GradientCheckpointingLayer"},
     {"Gemma3TextScaledWordEmbedding", "Embedding"},
     {"Glm4DecoderLayer", "GradientCheckpointingLayer"},
+    {"GptOssDecoderLayer", "GradientCheckpointingLayer"},
     {"GraniteDecoderLayer", "GradientCheckpointingLayer"},
     {"LlamaDecoderLayer", "GradientCheckpointingLayer"},
     {"MistralDecoderLayer", "GradientCheckpointingLayer"},

@@ -165,6 +165,19 @@ void where_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& p
   plan.outputs();
 }
 
+/// torch.sort: positions to sort with; of long rows cub's second copies of values and positions,
+/// less some 30 KB that it counts with. Source: ATen/native/cuda/Sort.cpp; seen with torch 2.15.
+void sort_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& plan) {
+  constexpr std::int64_t longest_small_sort = 4096;
+  constexpr std::int64_t position = 8;
+  const auto& values = call.outputs[0]->layout;
+  const std::int64_t count = values.sizes.product();
+  plan.outputs();
+  plan.take(count * position);
+  if (values.sizes.size() > 0 && values.sizes[values.sizes.size() - 1] > longest_small_sort)
+    plan.take(count * (size_of(values.dtype).count + position));
+}
+
 /// cuBLASLt's workspace of products of 8-bit factors. Source: ATen/cuda/CUDABlas.cpp, scaled_gemm.
 void scaled_product_workspace(const OperatorCall&, const KernelDevice& device, ScratchPlan& plan) {
   constexpr std::int64_t bytes = std::int64_t{1} << 20;
@@ -226,6 +239,7 @@ constexpr Row rows[] = {
     {"aten.native_layer_norm.default", copies_before},
     {"aten.native_layer_norm_backward.default", copies_before},
     {"aten.pow.Scalar", number_scratch},
+    {"aten.sort.default", with_operands<sort_scratch, 1, 2, 0>},
     {"aten.sum.default", with_operands<reduction_scratch, 1, 1, 0>},
     {"aten.sum.dim_IntList", with_operands<reduction_scratch, 1, 1, 0>},
     {"aten.where.self", with_operands<where_scratch, 1, 1, 0>},

@@ -8,6 +8,7 @@ namespace {
 
 constexpr Operator sort_op{"aten.sort.default", OperatorKind::other};
 constexpr Operator topk_op{"aten.topk.default", OperatorKind::other};
+constexpr Operator max_op{"aten.max.dim", OperatorKind::reduction};
 constexpr Operator argmax_op{"aten.argmax.default", OperatorKind::reduction};
 constexpr Operator histc_op{"aten.histc.default", OperatorKind::reduction};
 constexpr Operator scatter_op{"aten.scatter.src", OperatorKind::indexing};
@@ -35,22 +36,42 @@ std::pair<Tensor, Tensor> sort(Session& s, Tensor self) {
   return {std::move(values), std::move(positions)};
 }
 
-std::pair<Tensor, Tensor> topk(Session& s, Tensor self, std::int64_t count) {
-  const LetGo let_go{self};
+namespace {
+
+/// What an operator picks of the last dimension, which its backward scatters.
+struct Pick {
+  const Operator& op;
+  const char* node;
+  std::int64_t count;
+};
+
+std::pair<Tensor, Tensor> picked(Session& s, const Tensor& self, const Pick& pick) {
   const auto formula = [sizes = self.sizes()](Session& session, Node& node,
                                               Tensors& gradients) -> Tensors {
     const Tensor indices = node.saved(session, "indices");
     return {scattered(session, gradients[0], indices, sizes)};
   };
-  const NodeRef node = make_node(s, "TopkBackward0", {&self}, formula);
+  const NodeRef node = make_node(s, pick.node, {&self}, formula);
   Dims sizes = self.sizes();
-  sizes[-1] = count;
+  sizes[-1] = pick.count;
   Tensor values = allocate(s, like(self), sizes);
   Tensor positions = allocate(s, like(self, Dtype::int64), sizes);
-  dispatched(s, topk_op, {&self}, {&values, &positions});
+  dispatched(s, pick.op, {&self}, {&values, &positions});
   set_history(s, values, node);
   if (node) node->save_output(s, "indices", positions);
   return {std::move(values), std::move(positions)};
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> topk(Session& s, Tensor self, std::int64_t count) {
+  const LetGo let_go{self};
+  return picked(s, self, {topk_op, "TopkBackward0", count});
+}
+
+std::pair<Tensor, Tensor> max_of_rows(Session& s, Tensor self) {
+  const LetGo let_go{self};
+  return picked(s, self, {max_op, "MaxBackward0", 1});
 }
 
 Tensor argmax(Session& s, Tensor self) {

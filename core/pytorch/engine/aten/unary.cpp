@@ -1,5 +1,7 @@
 // Elementwise operators of one tensor, as a table of what they save and their gradients.
+#include "core/pytorch/engine/aten/clamp.h"
 #include "core/pytorch/engine/autocast.h"
+#include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/iterator.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/view_backward.h"
@@ -54,6 +56,22 @@ Tensor sgn(Session& s, const Tensor& self) {
   Tensor result = allocate_output(s, {&self}, self.dtype());
   dispatched(s, op, {&self}, {&result});
   return result;
+}
+
+/// clamp_backward, FunctionsManual.cpp.
+Tensor of_clamp_max(Session& s, const Tensor& gradient, const Tensor& self) {
+  const Tensor zero = scalar_tensor(s, like(gradient));
+  return where(s, compare(s, Comparison::le, self, 1), gradient, zero);
+}
+Tensor of_clamp(Session& s, const Tensor& gradient, const Tensor& self) {
+  static constexpr Operator both{"aten.logical_and_.default", OperatorKind::pointwise};
+  const Tensor zero = scalar_tensor(s, like(gradient));
+  Tensor inside = compare(s, Comparison::ge, self, 1);
+  {
+    const Tensor below = compare(s, Comparison::le, self, 1);
+    dispatched(s, both, {&inside, &below}, {&inside});
+  }
+  return where(s, std::move(inside), gradient, zero);
 }
 
 Tensor of_neg(Session& s, const Tensor& gradient, const Tensor&) { return neg(s, gradient); }
@@ -153,7 +171,10 @@ constexpr Unary sigmoid_rule{pointwise("aten.sigmoid.default"), "SigmoidBackward
 constexpr Unary relu_rule{pointwise("aten.relu.default"), "ReluBackward0", Saves::result, of_relu};
 constexpr Unary silu_rule{pointwise("aten.silu.default"), "SiluBackward0", Saves::self, of_silu};
 constexpr Unary gelu_rule{pointwise("aten.gelu.default"), "GeluBackward0", Saves::self, of_gelu};
-constexpr Unary clamp_rule{pointwise("aten.clamp.default"), "ClampBackward1"};
+constexpr Unary clamp_rule{pointwise("aten.clamp.default"), "ClampBackward1", Saves::self,
+                           of_clamp};
+constexpr Unary clamp_max_rule{pointwise("aten.clamp.default"), "ClampBackward1", Saves::self,
+                               of_clamp_max};
 
 }  // namespace
 
@@ -172,5 +193,6 @@ Tensor relu(Session& s, Tensor self) { return apply(s, relu_rule, std::move(self
 Tensor silu(Session& s, Tensor self) { return apply(s, silu_rule, std::move(self)); }
 Tensor gelu(Session& s, Tensor self) { return apply(s, gelu_rule, std::move(self)); }
 Tensor clamp(Session& s, Tensor self) { return apply(s, clamp_rule, std::move(self)); }
+Tensor clamp_max(Session& s, Tensor self) { return apply(s, clamp_max_rule, std::move(self)); }
 
 }  // namespace shardscope::eager

@@ -3,6 +3,7 @@
 #include "core/pytorch/engine/aten/attention.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/random.h"
+#include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/aten/softmax.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -27,18 +28,45 @@ Tensor probabilities(Session& s, Tensor weights, const AttentionCall& call) {
   return call.as_value_dtype ? to(s, weights, call.value.dtype()) : weights;
 }
 
+/// Variables of gpt-oss's eager_attention_forward that live until it returns.
+struct SinkLocals {
+  Tensor sinks, combined, probabilities, scores;
+};
+
+/// The softmax over the scores and a sink of each head, without the sink's column.
+void beside_sinks(Session& s, const Tensor& weights, const AttentionCall& call,
+                  SinkLocals& locals) {
+  const Tensor column = reshape(s, call.sinks, {1, -1, 1, 1});
+  locals.sinks = expand(s, column, {call.query.size(0), -1, call.query.size(-2), -1});
+  locals.combined = cat(s, {weights, locals.sinks}, -1);
+  Tensor shifted = [&] {
+    const Tensor largest = max_of_rows(s, locals.combined).first;
+    return sub(s, locals.combined, largest);
+  }();
+  locals.combined = std::move(shifted);
+  locals.probabilities = softmax(s, locals.combined, -1, locals.combined.dtype());
+  locals.scores = indexed_slice(s, locals.probabilities, -1, 0, weights.size(-1));
+}
+
 /// eager_attention_forward.
 AttentionResult attend_eagerly(Session& s, const AttentionCall& call) {
   Tensor key = repeat_heads(s, call.key, call.groups);
   Tensor value = repeat_heads(s, call.value, call.groups);
-  const LetGo let_go{key, value};
+  SinkLocals locals;
+  const LetGo let_go{key,          value, locals.sinks, locals.combined, locals.probabilities,
+                     locals.scores};
   Tensor weights = matmul(s, call.query, transpose(s, key, 2, 3));
   if (call.scaled) weights = mul(s, std::move(weights), any_factor);
   if (call.soft_cap) weights = soft_capped(s, std::move(weights));
   if (call.position_bias) weights = add(s, weights, call.position_bias);
   if (call.mask) weights = add(s, weights, call.mask);
-  weights = probabilities(s, std::move(weights), call);
-  weights = dropout(s, weights, call.dropout, true);
+  if (call.sinks) {
+    beside_sinks(s, weights, call, locals);
+    weights = to(s, dropout(s, locals.scores, call.dropout, true), value.dtype());
+  } else {
+    weights = probabilities(s, std::move(weights), call);
+    weights = dropout(s, weights, call.dropout, true);
+  }
   Tensor output = matmul(s, weights, value);
   output = transpose(s, output, 1, 2);
   if (call.contiguous_output) output = contiguous(s, output);

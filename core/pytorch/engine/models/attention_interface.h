@@ -20,6 +20,7 @@ struct AttentionCall {
   bool contiguous_output = true;
   bool scaled = true;         ///< eager: the product is multiplied by a factor
   Tensor position_bias = {};  ///< added to the scores; None: the family has none
+  Tensor sinks = {};          ///< eager: a column more of scores, one number a head (gpt-oss)
 };
 
 /// (B, T, H, D), and the weights where the attention is written out.

@@ -150,6 +150,7 @@ struct AttentionForm {
   Turned (*turn)(Session& s, const Tensor& query, const Tensor& key, const Tensor& cos,
                  const Tensor& sin) = turn_by<apply_rotary>;
   const char* out = "o_proj";
+  bool sinks = false;                       ///< gpt-oss: a number for each head beside the scores
   const char* dropout_of_output = nullptr;  ///< key of its probability; null: there is none
 };
 
@@ -186,7 +187,8 @@ Module::Forward attention_of(const Context& context, const Module& owner,
                                      .mask = arguments[1],
                                      .dropout = module.training ? shape.dropout : 0,
                                      .groups = shape.heads / shape.kv_heads,
-                                     .soft_cap = shape.soft_cap});
+                                     .soft_cap = shape.soft_cap,
+                                     .sinks = form.sinks ? module.parameter("sinks") : Tensor()});
     Tensor output = contiguous(s, reshape(s, result.output, {hidden.size(0), hidden.size(1), -1}));
     result.output.reset();
     output = call_one(s, module.child(form.out), {output});
@@ -203,6 +205,9 @@ Module::Forward gemma3_attention(const Context& context, const Module& owner) {
 }
 Module::Forward glm4_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner, {.turn = turn_by<apply_interleaved_rotary>});
+}
+Module::Forward gpt_oss_attention(const Context& context, const Module& owner) {
+  return attention_of(context, owner, {.turn = turn_by<apply_half_rotary>, .sinks = true});
 }
 Module::Forward olmo2_attention(const Context& context, const Module& owner) {
   return attention_of(context, owner,
@@ -285,6 +290,25 @@ Module::Forward layer(const Context&, const Module&) {
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
     hidden = call_one(s, module.child("mlp"), {hidden});
     hidden = add(s, residual, hidden);
+    return {std::move(hidden)};
+  };
+}
+
+/// GptOssDecoderLayer: the feed-forward part returns its router's scores, too.
+Module::Forward layer_with_scores(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    Tensor residual = arguments[0];
+    Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
+    Tensor unused;
+    std::tie(hidden, unused) = self_attention(s, module, hidden, arguments);
+    hidden = add(s, residual, hidden);
+    residual = hidden;
+    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
+    Tensors fed = call(s, module.child("mlp"), {hidden});
+    hidden = std::move(fed[0]);
+    unused = std::move(fed[1]);
+    hidden = add(s, residual, hidden);
+    const LetGo locals{residual, unused};
     return {std::move(hidden)};
   };
 }
@@ -460,6 +484,7 @@ struct BaseForm {
   bool cache_first = false;                 ///< before the embedding
   bool scales_embeddings = false;           ///< by embedding_multiplier
   bool both_masks = false;                  ///< whatever layer_types says
+  bool masks_by_position = true;            ///< position ids say whether sequences are packed
   bool turns_by_type = false;               ///< a rotary embedding for each type of layer
   const char* embed_dropout = nullptr;      ///< a child
   const char* dropout_of_hidden = nullptr;  ///< key of its probability; null: there is none
@@ -477,10 +502,12 @@ Module::Forward base_of(const Context& context, const BaseForm& form) {
     const std::int64_t tokens = embeddings.size(1);
     Tensor positions = add(s, arange(s, tokens, {Dtype::int64, s.settings.device}), 0);
     positions = unsqueeze(s, positions, 0);
-    const LayerMasks masks = make_masks(
-        s, context,
-        {.embeddings = embeddings, .attention_mask = arguments[1], .position_ids = positions},
-        form.both_masks);
+    const LayerMasks masks =
+        make_masks(s, context,
+                   {.embeddings = embeddings,
+                    .attention_mask = arguments[1],
+                    .position_ids = form.masks_by_position ? positions : Tensor()},
+                   form.both_masks);
     if (form.embed_dropout)
       embeddings = call_one(s, module.child(form.embed_dropout), {embeddings});
     Tensor hidden = dropout(s, embeddings, dropped, module.training);
@@ -517,6 +544,9 @@ Module::Forward granite_base(const Context& context, const Module&) {
 /// MixtralModel and Qwen3MoeModel.
 Module::Forward mixture_base(const Context& context, const Module&) {
   return base_of(context, {.cache_first = true});
+}
+Module::Forward gpt_oss_base(const Context& context, const Module&) {
+  return base_of(context, {.both_masks = true, .masks_by_position = false});
 }
 Module::Forward phi_base(const Context& context, const Module&) {
   return base_of(context, {.final_norm = "final_layernorm", .embed_dropout = "embed_dropout"});
@@ -596,6 +626,12 @@ constexpr ClassForward table[] = {
     {"Glm4Model", base},
     {"Glm4RMSNorm", rms_norm_forward},
     {"Glm4RotaryEmbedding", rotary_embedding_forward},
+    {"GptOssAttention", gpt_oss_attention},
+    {"GptOssDecoderLayer", layer_with_scores},
+    {"GptOssForSequenceClassification", generic_classification_forward},
+    {"GptOssForTokenClassification", generic_token_forward},
+    {"GptOssModel", gpt_oss_base},
+    {"GptOssRMSNorm", float_rms_norm},
     {"GraniteAttention", attention},
     {"GraniteDecoderLayer", layer_with_multiplier},
     {"GraniteForCausalLM", causal_language_forward},

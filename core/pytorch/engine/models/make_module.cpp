@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -22,11 +23,15 @@ std::string_view parent_name(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
+/// Inverse frequencies as transformers computes them.
+using Frequencies = Tensor (*)(Session& s, std::int64_t count);
+
 /// Builds the tree of a Model's tables: modules, then what is registered with them.
 class TreeBuilder {
  public:
-  TreeBuilder(Session& s, const shardscope::Model& model, bool default_rope)
-      : s_(s), model_(model), default_rope_(default_rope) {}
+  /// `frequencies`: what makes the rotary buffers; null: they are there at once.
+  TreeBuilder(Session& s, const shardscope::Model& model, Frequencies frequencies)
+      : s_(s), model_(model), frequencies_(frequencies) {}
 
   /// As the constructors run: module by module, each with its parameters and buffers. A tied
   /// parameter has one of its own until the end, when the first one takes its place.
@@ -38,7 +43,7 @@ class TreeBuilder {
       tables_[parent_name(buffer.name)].buffers.push_back(&buffer);
     for (const TiedName& tied : model_.tied) tables_[parent_name(tied.later)].tied.push_back(&tied);
     Tensors replaced;
-    for (const shardscope::Module& row : model_.modules) fill(tables_[row.name], replaced);
+    for (const std::string* name : in_order_of_making()) fill(tables_[*name], replaced);
     for (const TiedName& tied : model_.tied)
       register_parameter(tied.later, tensors_.at(tied.first));
     return modules_.at("");
@@ -57,6 +62,26 @@ class TreeBuilder {
     if (!row.name.empty())
       modules_.at(std::string(parent_name(row.name)))
           ->children.push_back({std::string(own_name(row.name)), module});
+  }
+
+  /// Modules by when what they own themselves is made: before their children, but where the
+  /// constructor makes these first.
+  std::vector<const std::string*> in_order_of_making() const {
+    constexpr std::array<std::string_view, 2> children_first{"BertEmbeddings", "GptOssAttention"};
+    std::vector<const std::string*> order, open;
+    const auto close_before = [&](std::string_view next) {
+      while (!open.empty() && !next.starts_with(*open.back() + ".")) {
+        order.push_back(open.back());
+        open.pop_back();
+      }
+    };
+    for (const shardscope::Module& row : model_.modules) {
+      close_before(row.name);
+      const bool last = std::ranges::find(children_first, row.class_name) != children_first.end();
+      (last ? open : order).push_back(&row.name);
+    }
+    close_before("");
+    return order;
   }
 
   struct Table {
@@ -97,36 +122,28 @@ class TreeBuilder {
   }
 
   Tensor make_buffer(Module& module, const std::string& name, const ModelBuffer& buffer) {
-    if (!default_rope_ || buffer.dtype != Dtype::float32) return fresh(buffer.shape, buffer.dtype);
-    if (name == "inv_freq") return default_inverse_frequencies(s_, buffer.shape.at(0));
+    if (!frequencies_ || buffer.dtype != Dtype::float32) return fresh(buffer.shape, buffer.dtype);
+    if (name == "inv_freq") return frequencies_(s_, buffer.shape.at(0));
     if (name != "original_inv_freq") return fresh(buffer.shape, buffer.dtype);
     Tensor original = clone(s_, module.buffer("inv_freq"));
     // PreTrainedModel._init_weights makes them again and copies them in.
-    default_inverse_frequencies(s_, buffer.shape.at(0));
+    frequencies_(s_, buffer.shape.at(0));
     return original;
   }
 
   Session& s_;
   const shardscope::Model& model_;
-  bool default_rope_;  // of one type for all layers
+  Frequencies frequencies_;
   std::map<std::string, std::shared_ptr<Module>, std::less<>> modules_;
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::map<std::string_view, Table> tables_;  // by module
 };
 
-const std::array tables{common_forwards,
-                        bert_forwards,
-                        bloom_forwards,
-                        gated_decoder_forwards,
-                        gpt2_forwards,
-                        gpt_neox_forwards,
-                        gptj_forwards,
-                        mixtral_forwards,
-                        mixtral_head_forwards,
-                        opt_forwards,
-                        roberta_forwards,
-                        t5_attention_forwards,
-                        t5_forwards};
+const std::array tables{common_forwards,        bert_forwards, bloom_forwards,
+                        gated_decoder_forwards, gpt2_forwards, gpt_neox_forwards,
+                        gpt_oss_forwards,       gptj_forwards, mixtral_forwards,
+                        mixtral_head_forwards,  opt_forwards,  roberta_forwards,
+                        t5_attention_forwards,  t5_forwards};
 
 const ClassForward* find_forward(std::string_view class_name) {
   for (const auto& table : tables)
@@ -141,11 +158,14 @@ void give_forwards(const Context& context, Module& module) {
     module.forward = row->make(context, module);
 }
 
-bool has_default_rope(const ModelConfig& config) {
+/// Null: of a type that is not followed, or of several types.
+Frequencies frequencies_of(const ModelConfig& config) {
   const std::optional<JsonValue> rope = config.find("rope_parameters");
-  if (!rope || !rope->is_object()) return false;
+  if (!rope || !rope->is_object()) return nullptr;
   const std::optional<JsonValue> type = rope->find("rope_type");
-  return type && type->is_string() && type->string() == "default";
+  if (!type || !type->is_string()) return nullptr;
+  if (type->string() == "yarn") return yarn_inverse_frequencies;
+  return type->string() == "default" ? default_inverse_frequencies : nullptr;
 }
 
 }  // namespace
@@ -158,7 +178,7 @@ ModelSettings usual_settings(const shardscope::Model& model) {
 
 std::shared_ptr<Module> make_module_tree(Session& s, const shardscope::Model& model,
                                          bool default_rope) {
-  return TreeBuilder(s, model, default_rope).build();
+  return TreeBuilder(s, model, default_rope ? default_inverse_frequencies : nullptr).build();
 }
 
 std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
@@ -170,7 +190,7 @@ std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
   const auto context = std::make_shared<ModelContext>(ModelContext{
       ModelConfig(JsonValue::parse(config_text(config, model), "config.json"), settings.dropout),
       settings});
-  std::shared_ptr<Module> root = make_module_tree(s, model, has_default_rope(context->config));
+  std::shared_ptr<Module> root = TreeBuilder(s, model, frequencies_of(context->config)).build();
   give_forwards(context, *root);
   return root;
 }

@@ -99,6 +99,25 @@ std::pair<Tensor, Tensor> apply_partial_rotary(Session& s, const Tensor& query, 
   return {std::move(turned_query), std::move(turned_key)};
 }
 
+std::pair<Tensor, Tensor> apply_half_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                            const Tensor& cos, const Tensor& sin) {
+  const Tensor cosines = unsqueeze(s, cos, 1);
+  const Tensor sines = unsqueeze(s, sin, 1);
+  const auto turned = [&](const Tensor& x) {
+    const Tensors halves = chunk(s, x, 2, -1);
+    const auto product = [&](std::size_t half, const Tensor& by) {
+      return mul(s, halves[half], by);
+    };
+    Tensor first = sub(s, product(0, cosines), product(1, sines));
+    Tensor second = add(s, product(1, cosines), product(0, sines));
+    const LetGo locals{first, second};
+    return cat(s, {first, second}, -1);
+  };
+  Tensor turned_query = turned(query);
+  Tensor turned_key = turned(key);
+  return {std::move(turned_query), std::move(turned_key)};
+}
+
 Tensor rotate_every_two(Session& s, const Tensor& x) {
   const Tensor even = slice(s, x, 3, 0, to_the_end, 2);
   const Tensor odd = slice(s, x, 3, 1, to_the_end, 2);

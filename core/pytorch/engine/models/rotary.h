@@ -28,6 +28,9 @@ std::pair<Tensor, Tensor> apply_neox_rotary(Session& s, const Tensor& query, con
 std::pair<Tensor, Tensor> apply_interleaved_rotary(Session& s, const Tensor& query,
                                                    const Tensor& key, const Tensor& cos,
                                                    const Tensor& sin);
+/// modeling_gpt_oss.py's: the halves of a head, by cos and sin of half its size.
+std::pair<Tensor, Tensor> apply_half_rotary(Session& s, const Tensor& query, const Tensor& key,
+                                            const Tensor& cos, const Tensor& sin);
 /// rotate_half: the halves of the last dimension swapped, one negated.
 Tensor rotate_half(Session& s, const Tensor& x);
 /// The same of neighbours: rotate_every_two of modeling_gptj.py. x has four dimensions.
