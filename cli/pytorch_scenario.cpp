@@ -64,7 +64,8 @@ JsonValue config_of(const std::filesystem::path& model) {
 
 ModelOptions model_options(const PytorchQuestion& question) {
   return {.transformers = parse_transformers_version(question.pytorch.transformers.value_or("5"),
-                                                     "--transformers")};
+                                                     "--transformers"),
+          .quantized_base = true};
 }
 
 void refuse_native_options(const JobOptions& job) {

@@ -8,6 +8,7 @@
 
 #include "core/base/utf8.h"
 #include "core/model/family.h"
+#include "core/model/read_quantization.h"
 
 namespace shardscope {
 namespace {
@@ -109,11 +110,26 @@ bool takes(const ConfigReader& reader, std::string_view model_type, std::string_
                      [&](const auto& alias) { return alias.first == key; });
 }
 
+/// transformers makes mxfp4's weights whole where they are to be trained.
+bool is_made_whole(const JsonValue& config, std::string_view model_type) {
+  const auto given = config.find("quantization_config");
+  const auto method = given && given->is_object() ? given->find("quant_method") : std::nullopt;
+  return model_type == "gpt_oss" && method && method->string() == "mxfp4";
+}
+
+/// Throws Error where the quantisation is of a kind that is not known.
+bool reads_quantization(const JsonValue& config, const ModelOptions& options) {
+  return options.quantized_base && read_quantization(config).has_value();
+}
+
 /// What a family's rules do not know must not be left out of the figures without a word.
 void check_foreign_keys(const JsonValue& config, const ConfigReader& reader,
-                        std::string_view model_type) {
+                        std::string_view model_type, const ModelOptions& options) {
   for (const ForeignKey& foreign : foreign_keys) {
     const auto value = config.find(foreign.key);
+    if (value && foreign.key == "quantization_config" &&
+        (is_made_whole(config, model_type) || reads_quantization(config, options)))
+      continue;
     if (!value || takes(reader, model_type, foreign.key) || !says_something(*value)) continue;
     throw value->error(
         fmt::format("{} of model_type {} are not simulated", foreign.effect, model_type),
@@ -151,7 +167,9 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   ConfigReader reader(config, defaults_of(family, options.transformers), options.transformers);
   if (options.constructor) reader.build_parts_in(dtype_of(config));
   check_problem_type(config, reader);
-  check_foreign_keys(config, reader, family.model_type);
+  check_foreign_keys(config, reader, family.model_type, options);
+  if (is_made_whole(config, family.model_type))
+    model.assumed.emplace_back("mxfp4 weights are made whole where they are loaded, to be trained");
   family.build(reader, model);
   check_size(model, config.where());
   return model;

@@ -19,6 +19,8 @@ struct ModelOptions {
   /// Class(config) instead of from_config: torch's default dtype, except in parts that the class
   /// builds by from_config. Goes before `dtype`.
   bool constructor = false;
+  /// The caller reads quantization_config (core/model/read_quantization.h); else it is refused.
+  bool quantized_base = false;
 };
 
 /// Throws Error with file, line and key: unknown model_type or architecture (names those known),

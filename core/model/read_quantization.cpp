@@ -81,6 +81,7 @@ std::optional<Quantization> read_quantization(const JsonValue& config) {
   const auto given = config.find("quantization_config");
   if (!given) return std::nullopt;
   const auto method = given->find("quant_method");
+  if (method && method->string() == "mxfp4") return std::nullopt;  // made whole to be trained
   if (method && method->string() == "gptq") return of_packed(*given, QuantizationKind::gptq);
   if (method && method->string() == "awq") return of_packed(*given, QuantizationKind::awq);
   if (method && method->string() != "bitsandbytes")

@@ -43,6 +43,32 @@ TEST(Mistral, SevenBillionParameters) {
   EXPECT_EQ(model_of(R"({"model_type": "mistral"})").parameter_elements(), 7'241'732'096);
 }
 
+TEST(GptOss, HasTheParametersThatOpenAiStates) {
+  // V 201,088, C 2,880, heads 64 and 8 of 64, F 2,880. Of a layer, with E experts: q and o C * 4096
+  // with their biases, k and v C * 512, 64 sinks, router (C + 1) E, experts E (C 2F + 2F + F C +
+  // C), norms 2 C. Around them: 2 V C + C. "116.83B" and "20.91B" parameters in the model card
+  // (arXiv:2508.10925, table 1).
+  EXPECT_EQ(model_of(R"({"model_type": "gpt_oss"})").parameter_elements(), 116'829'156'672);
+  const Model small = model_of(
+      R"({"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32,
+      "quantization_config": {"quant_method": "mxfp4"}})");
+  EXPECT_EQ(small.parameter_elements(), 20'914'757'184);
+  EXPECT_THAT(small.assumed, ElementsAre(HasSubstr("mxfp4 weights are made whole")));
+  EXPECT_EQ(shape_of(small, "model.layers.0.self_attn.sinks"), (Shape{64}));
+}
+
+TEST(QuantizedConfig, IsTheCallersToRead) {
+  const JsonValue gptq = parsed(R"({"model_type": "llama", "num_hidden_layers": 1,
+      "quantization_config": {"quant_method": "gptq", "bits": 4}})");
+  EXPECT_THAT(complaint_of([&] { model_of_config(gptq); }),
+              HasSubstr("quantised weights of model_type llama are not simulated"));
+  EXPECT_GT(model_of_config(gptq, {.quantized_base = true}).parameter_elements(), 0);
+  const JsonValue other = parsed(R"({"model_type": "llama", "num_hidden_layers": 1,
+      "quantization_config": {"quant_method": "hqq"}})");
+  EXPECT_THAT(complaint_of([&] { model_of_config(other, {.quantized_base = true}); }),
+              HasSubstr("the method hqq is not modelled"));
+}
+
 TEST(Mistral, RunsNativelyWithoutASlidingWindow) {
   EXPECT_THAT(model_of(R"({"model_type": "mistral"})").why_no_decoder,
               HasSubstr("sliding window, 4096"));
