@@ -265,6 +265,10 @@ eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
   if (name != "tensorwise" && name != "rowwise")
     throw Error({.where = "--float8",
                  .what = fmt::format("expected tensorwise or rowwise, got \"{}\"", name)});
+  if (q.gpu.compute_capability.value_or(90) < 89)
+    throw Error({.where = "--float8",
+                 .what = "the GPU is older than compute capability 8.9, which float8 needs",
+                 .way_out = "choose a GPU of Ada, Hopper or later, or leave it out"});
   if (size_of_axis(settings.mesh, "tp") > 1)
     throw Error({.where = "--float8",
                  .what = "float8 is not predicted with a tensor axis",

@@ -177,14 +177,17 @@ Tensors linear_backward(Session& s, const Layer& layer, const Tensor& gradient, 
                         const Tensor& transpose) {
   const Dtype dtype = gradient.dtype();
   const Tensor rows = reshape(s, gradient, {-1, gradient.size(-1)});
-  const Float8Tensor rows_by_rows = cast(s, rows, axis_of(layer.recipe, -1));
-  const Float8Tensor across = cast_transposed(s, transpose, layer, -1);
+  Float8Tensor rows_by_rows = cast(s, rows, axis_of(layer.recipe, -1));
+  Float8Tensor across = cast_transposed(s, transpose, layer, -1);
   Tensor of_input = product(s, layer, rows_by_rows, turned(s, across), dtype, false);
   of_input = reshape(s, of_input, input.sizes());
   const Tensor input_rows = reshape(s, input, {-1, input.size(-1)});
-  const Float8Tensor rows_by_columns = cast(s, rows, axis_of(layer.recipe, 0));
-  const Float8Tensor input_by_columns = cast(s, input_rows, axis_of(layer.recipe, 0));
+  Float8Tensor rows_by_columns = cast(s, rows, axis_of(layer.recipe, 0));
+  Float8Tensor input_by_columns = cast(s, input_rows, axis_of(layer.recipe, 0));
   Tensor of_weight = product(s, layer, turned(s, rows_by_columns), input_by_columns, dtype, false);
+  const LetGo of_weights{rows_by_columns.data, rows_by_columns.scale, input_by_columns.data,
+                         input_by_columns.scale};
+  const LetGo of_inputs{rows_by_rows.data, rows_by_rows.scale, across.data, across.scale};
   return {std::move(of_input), t(s, of_weight)};
 }
 
@@ -196,8 +199,9 @@ bool has_parameter(const Module& module, std::string_view name) {
 
 Tensor linear_forward(Session& s, const Layer& layer, const Tensor& input,
                       const Tensor& transpose) {
-  const Float8Tensor left = cast(s, input, axis_of(layer.recipe, -1));
-  const Float8Tensor right = cast_transposed(s, transpose, layer, 0);
+  Float8Tensor left = cast(s, input, axis_of(layer.recipe, -1));
+  Float8Tensor right = cast_transposed(s, transpose, layer, 0);
+  const LetGo let_go{left.data, left.scale, right.data, right.scale};
   const Tensor result = product(s, layer, as_rows(s, left), right, input.dtype(), true);
   Dims sizes = input.sizes();
   sizes[-1] = transpose.size(1);

@@ -307,6 +307,12 @@ void check_packed(const TrainingSetup& setup) {
 std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& setup,
                                             const ProcessGroups& groups) {
   if (setup.float8.recipe == parallel::Float8Recipe::none) return nullptr;
+  constexpr int first_with_float8 = 89;  // torch._scaled_mm
+  if (const int capability = setup.session.compute_capability; capability < first_with_float8)
+    throw Error({.where = "float8",
+                 .what = fmt::format("the GPU has compute capability {}.{}, and float8 needs 8.9",
+                                     capability / 10, capability % 10),
+                 .way_out = "choose a GPU of Ada, Hopper or later, or bf16"});
   const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
   const bool plain = std::holds_alternative<PlainSetup>(setup.runtime) ||
                      std::holds_alternative<ddp::Options>(setup.runtime);
