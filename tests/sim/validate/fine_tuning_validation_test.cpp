@@ -113,8 +113,8 @@ TEST(FineTuningRow, SaysWhatCannotBeRead) {
 
 TEST(FineTuningRow, NamesWhatIsNotModelled) {
   EXPECT_EQ(why_not_predicted(row_of("QwenLM/Qwen README,Qwen-7B,qlora,fp16 + GPTQ int4,1,A100,"
-                                     "single device,1,1024,on,,12.3,device,")),
-            "GPTQ and AWQ are not modelled");
+                                     "DeepSpeed ZeRO-3,1,1024,on,,12.3,device,")),
+            "a quantised base under DeepSpeed is not modelled");
   EXPECT_EQ(why_not_predicted(row_of("unslothai/notebooks nb,Llama3,qlora,bf16,1,Tesla T4,single "
                                      "device,1,1024,on,adamw_8bit,7.5,reserved,")),
             "Unsloth's own kernels are not modelled");
