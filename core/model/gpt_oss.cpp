@@ -13,18 +13,10 @@ namespace {
 
 constexpr RopeKeys rope_keys{.default_theta = "150000.0"};
 
-std::int64_t read_experts(const ConfigReader& config) {
-  const std::int64_t experts = config.version() == TransformersVersion::v4
-                                   ? config.layers({"num_local_experts"})
-                                   : config.layers({"num_experts", "num_local_experts"});
-  check_experts(config, "num_local_experts", experts);
-  return experts;
-}
-
 /// A router with a bias, and experts whose weights lie as [E, in, out] with biases of their own.
 void build_experts(const ConfigReader& config, const std::string& layer, const FeedForward& shape,
                    Model& model) {
-  const std::int64_t experts = read_experts(config);
+  const std::int64_t experts = read_local_experts(config);
   const Initialization drawn{.standard_deviation = shape.standard_deviation};
   const Initialization zeros{.kind = Initialization::Kind::zeros};
   const std::string mlp = layer + ".mlp";

@@ -34,17 +34,9 @@ void build_single_experts(const std::string& mlp, std::int64_t experts, const Fe
   }
 }
 
-std::int64_t read_experts(const ConfigReader& config) {
-  const std::int64_t experts = config.version() == TransformersVersion::v4
-                                   ? config.layers({"num_local_experts"})
-                                   : config.layers({"num_experts", "num_local_experts"});
-  check_experts(config, "num_local_experts", experts);
-  return experts;
-}
-
 void build_experts(const ConfigReader& config, const std::string& layer, const FeedForward& shape,
                    Model& model) {
-  const std::int64_t experts = read_experts(config);
+  const std::int64_t experts = read_local_experts(config);
   if (model.transformers == TransformersVersion::v4)
     return build_single_experts(layer + ".block_sparse_moe", experts, shape, model);
   const std::string mlp = layer + ".mlp";

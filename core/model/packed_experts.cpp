@@ -76,6 +76,14 @@ void store_experts_apart(Model& model, const ExpertFiles& files) {
   }
 }
 
+std::int64_t read_local_experts(const ConfigReader& config) {
+  const std::int64_t experts = config.version() == TransformersVersion::v4
+                                   ? config.layers({"num_local_experts"})
+                                   : config.layers({"num_experts", "num_local_experts"});
+  check_experts(config, "num_local_experts", experts);
+  return experts;
+}
+
 void check_experts(const ConfigReader& config, std::string_view key, std::int64_t experts) {
   // An expert is several modules and tensors: all layers' together stay countable.
   constexpr std::int64_t most_experts = 1 << 16;

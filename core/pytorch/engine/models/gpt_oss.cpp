@@ -1,17 +1,13 @@
 // gpt-oss's router, experts and layer. Source: transformers 5.24,
 // models/gpt_oss/modeling_gpt_oss.py and integrations/moe.py.
-#include <algorithm>
-
 #include "core/pytorch/engine/aten/clamp.h"
-#include "core/pytorch/engine/aten/grouped_mm.h"
-#include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/aten/softmax.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/context.h"
+#include "core/pytorch/engine/models/grouped_experts.h"
 #include "core/pytorch/engine/pointwise.h"
-#include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
@@ -45,7 +41,7 @@ Module::Forward feed_forward(const Context&, const Module&) {
 }
 
 /// GptOssExperts._apply_gate: every second column is a gate.
-Tensor gated(Session& s, const Tensor& fused) {
+Tensor gated(Session& s, Module&, const Tensor& fused) {
   Tensor gate = slice(s, fused, -1, 0, to_the_end, 2);
   Tensor up = slice(s, fused, -1, 1, to_the_end, 2);
   gate = clamp_max(s, gate);
@@ -55,47 +51,13 @@ Tensor gated(Session& s, const Tensor& fused) {
   return mul(s, add(s, up, 1.0), glu);
 }
 
-Tensor grouped_linear(Session& s, const Tensor& input, const Tensor& weight, const Tensor& offsets,
-                      const Tensor& bias) {
-  Tensor out = grouped_mm(s, to(s, input, weight.dtype()), weight, offsets);
-  return add_(s, std::move(out), bias);
-}
-
-/// grouped_mm_experts_forward with biases.
-Tensors run_grouped(Session& s, Module& module, const Arguments& arguments) {
-  const Tensor& hidden = arguments[0];
-  const std::int64_t tokens = hidden.size(0), chosen = arguments[1].size(-1);
-  const Tensor& fused_weights = module.parameter("gate_up_proj");
-  const Tensor weights = reshape(s, arguments[2], {-1});
-  const Tensor experts = reshape(s, arguments[1], {-1});
-  auto [sorted, order] = sort(s, experts);
-  Tensor selected = index(s, hidden, {floor_divide(s, order, chosen)});
-  Tensor selected_weights = index(s, weights, {order});
-  const bool on_cpu = s.settings.device == Device::cpu;
-  Tensor counted = to(s, sorted, on_cpu ? Dtype::float32 : Dtype::int32);
-  Tensor counts = histc(s, counted, fused_weights.size(0));
-  Tensor offsets = cumsum(s, counts, 0, Dtype::int32);
-  Tensor biases = index(s, module.parameter("gate_up_proj_bias"), {sorted});
-  Tensor out = grouped_linear(s, selected, fused_weights, offsets, biases);
-  out = gated(s, out);
-  biases = index(s, module.parameter("down_proj_bias"), {sorted});
-  out = grouped_linear(s, out, module.parameter("down_proj"), offsets, biases);
-  Tensor weighted = mul(s, out, unsqueeze(s, selected_weights, -1));
-  Tensor inverse = empty_like(s, order);
-  Tensor places = arange(s, order.size(0), like(order));
-  if (places.size(0) == 1) places = view(s, std::move(places), {});
-  index_put_(s, inverse, {order}, std::move(places));
-  weighted = index(s, weighted, {inverse});
-  const Tensor total = sum(s, view(s, weighted, {tokens, chosen, hidden.size(-1)}), {1});
-  // As Python leaves the function's frame, the last one first.
-  const LetGo results{out, weighted, inverse};
-  const LetGo counting{counted, counts, offsets, biases};
-  const LetGo choice{sorted, order, selected, selected_weights};
-  return {to(s, total, hidden.dtype())};
-}
-
 /// {hidden states, indices, scores}; by grouped products, which transformers 5 takes where it can.
-Module::Forward experts(const Context&, const Module&) { return run_grouped; }
+Module::Forward experts(const Context&, const Module&) {
+  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+    return run_grouped_experts(s, module, arguments,
+                               {.gate = gated, .is_transposed = true, .has_bias = true});
+  };
+}
 
 /// GptOssRotaryEmbedding: half a head's cosines and sines, which are not repeated.
 Module::Forward rotary_embedding(const Context&, const Module&) {

@@ -2,13 +2,13 @@
 // and integrations/moe.py.
 #include <algorithm>
 
-#include "core/pytorch/engine/aten/grouped_mm.h"
 #include "core/pytorch/engine/aten/indexing.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/aten/softmax.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/context.h"
+#include "core/pytorch/engine/models/grouped_experts.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
@@ -53,43 +53,6 @@ Module::Forward block(const Context& context, const Module&) {
 Tensor gated(Session& s, Module& module, const Tensor& fused) {
   const Tensors parts = chunk(s, fused, 2, -1);
   return mul(s, call_one(s, module.child("act_fn"), {parts[0]}), parts[1]);
-}
-
-Tensor grouped_linear(Session& s, const Tensor& input, const Tensor& weight,
-                      const Tensor& offsets) {
-  Tensor transposed = transpose(s, weight, -2, -1);
-  return grouped_mm(s, to(s, input, weight.dtype()), std::move(transposed), offsets);
-}
-
-/// self[index] = values: leading dimensions of one element are taken off the values first.
-void assign(Session& s, const Tensor& self, const Tensor& places, Tensor values) {
-  if (values.size(0) == 1) values = view(s, std::move(values), {});
-  index_put_(s, self, {places}, std::move(values));
-}
-
-/// grouped_mm_experts_forward.
-Tensors run_grouped(Session& s, Module& module, const Arguments& arguments) {
-  const Tensor& hidden = arguments[0];
-  const std::int64_t tokens = hidden.size(0), chosen = arguments[1].size(-1);
-  const Tensor& fused_weights = module.parameter("gate_up_proj");
-  const Tensor weights = reshape(s, arguments[2], {-1});
-  const Tensor experts = reshape(s, arguments[1], {-1});
-  const auto [sorted, order] = sort(s, experts);
-  const Tensor selected = index(s, hidden, {floor_divide(s, order, chosen)});
-  const Tensor selected_weights = index(s, weights, {order});
-  const bool on_cpu = s.settings.device == Device::cpu;
-  const Tensor counted = to(s, sorted, on_cpu ? Dtype::float32 : Dtype::int32);
-  const Tensor counts = histc(s, counted, fused_weights.size(0));
-  const Tensor offsets = cumsum(s, counts, 0, Dtype::int32);
-  Tensor out = grouped_linear(s, selected, fused_weights, offsets);
-  out = gated(s, module, out);
-  out = grouped_linear(s, out, module.parameter("down_proj"), offsets);
-  Tensor weighted = mul(s, out, unsqueeze(s, selected_weights, -1));
-  const Tensor inverse = empty_like(s, order);
-  assign(s, inverse, order, arange(s, order.size(0), like(order)));
-  weighted = index(s, weighted, {inverse});
-  const Tensor total = sum(s, view(s, weighted, {tokens, chosen, hidden.size(-1)}), {1});
-  return {to(s, total, hidden.dtype())};
 }
 
 /// As many experts as can be hit, with equal shares.
@@ -158,7 +121,7 @@ Module::Forward experts(const Context& context, const Module& owner) {
   const std::size_t layer = layer_number(owner.name);
   return [context, layer](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     if (context->settings.experts == ExpertsImplementation::grouped_mm)
-      return run_grouped(s, module, arguments);
+      return run_grouped_experts(s, module, arguments, {.gate = gated});
     const auto& routing = context->settings.routing;
     return run_loop(s, module, arguments,
                     layer < routing.size() ? routing[layer]
