@@ -65,8 +65,9 @@ void declare_fine_tuning_options(Command& command, FineTuningOptions& options) {
                   "dropout, targets=NAME+NAME or all-linear, save=NAME+NAME, dora, rslora"});
   command.option("--quantization", options.quantization,
                  {"nf4|fp4|int8|gptq|awq",
-                  "base by bitsandbytes: also nf4,double,compute=DTYPE,storage=DTYPE (default: "
-                  "quantization_config of config.json)"});
+                  "quantised base: nf4 or fp4 of bitsandbytes, with "
+                  "double,compute=DTYPE,storage=DTYPE; its int8; or weights packed by gptq or awq, "
+                  "with group=128 (default: quantization_config of config.json)"});
   command.option(
       "--prepare-kbit", options.prepare_kbit,
       {"on|off",

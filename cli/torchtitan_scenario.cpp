@@ -8,6 +8,7 @@
 
 #include "cli/native_scenario.h"
 #include "core/base/error.h"
+#include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope {
@@ -265,15 +266,12 @@ eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
   if (name != "tensorwise" && name != "rowwise")
     throw Error({.where = "--float8",
                  .what = fmt::format("expected tensorwise or rowwise, got \"{}\"", name)});
-  if (q.gpu.compute_capability.value_or(90) < 89)
-    throw Error({.where = "--float8",
-                 .what = "the GPU is older than compute capability 8.9, which float8 needs",
-                 .way_out = "choose a GPU of Ada, Hopper or later, or leave it out"});
+  eager::check_float8_device(q.gpu.compute_capability.value_or(90));
   if (size_of_axis(settings.mesh, "tp") > 1)
     throw Error({.where = "--float8",
                  .what = "float8 is not predicted with a tensor axis",
                  .way_out = "leave tensor out of --mesh"});
-  assumed.emplace_back("float8 without torch.compile, whose casts are slower");
+  assumed.emplace_back("float8 runs without torch.compile, so its casts are slow");
   const bool gathers = name == "tensorwise" && size_of_axis(settings.mesh, "dp_shard") > 1;
   return {.recipe = name == "tensorwise" ? tensorwise : rowwise,
           .fsdp_all_gather = gathers,

@@ -169,7 +169,8 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   check_problem_type(config, reader);
   check_foreign_keys(config, reader, family.model_type, options);
   if (is_made_whole(config, family.model_type))
-    model.assumed.emplace_back("mxfp4 weights are made whole where they are loaded, to be trained");
+    model.assumed.emplace_back(
+        "mxfp4 weights are dequantised when they are loaded: transformers trains them whole");
   family.build(reader, model);
   check_size(model, config.where());
   return model;

@@ -14,6 +14,9 @@ inline constexpr std::int64_t most_modules = std::int64_t{1} << 18;
 /// "a.b" of "a.b.weight"; "" of "weight".
 std::string_view owner_of(std::string_view name);
 
+/// Whether a module stands in a numbered list, as "model.layers.3.mlp" does.
+bool is_of_block(std::string_view module);
+
 /// What is wrong with a name as a path of modules: empty parts, too long; empty: nothing.
 std::string complaint_about_name(std::string_view name);
 

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/module_names.h"
+
 namespace shardscope {
 namespace {
 
@@ -151,14 +153,6 @@ class Caster {
 }  // namespace
 
 std::string_view name_of(Float8Casts casts) { return cast_names[static_cast<std::size_t>(casts)]; }
-
-bool is_of_block(std::string_view module) {
-  for (std::size_t dot = module.find('.'); dot != std::string_view::npos;
-       dot = module.find('.', dot + 1)) {
-    if (dot + 1 < module.size() && module[dot + 1] >= '0' && module[dot + 1] <= '9') return true;
-  }
-  return false;
-}
 
 Schedule with_float8(Schedule schedule, const Float8Kernels& kernels) {
   if (kernels.casts == Float8Casts::none || schedule.steps.empty()) return schedule;

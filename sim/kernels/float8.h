@@ -26,9 +26,6 @@ struct Float8Kernels {
   bool operator==(const Float8Kernels&) const = default;
 };
 
-/// "model.layers.3.mlp": a module that stands in a numbered list.
-bool is_of_block(std::string_view module);
-
 /// The last step with the three products of each linear layer of a block in 8 bits, and casts
 /// before them: of the input, which layers beside each other (q, k, v; gate, up) share, of the
 /// output's gradient, and, by torchao, of the input again. Heads, embeddings and attention stay as

@@ -4,11 +4,11 @@
 #include <numeric>
 #include <optional>
 
+#include "core/model/module_names.h"
 #include "core/pipeline/deepspeed_program.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/pipeline_timeline.h"
 #include "sim/engine/simulate.h"
-#include "sim/kernels/float8.h"
 #include "sim/validate/published_words.h"
 
 namespace shardscope {

@@ -375,7 +375,7 @@ class SetupBuilder {
     result_.float8 = float8_of(row_, stated_.sharding);
     if (result_.float8.casts != Float8Casts::none)
       result_.assumed.push_back(
-          fmt::format("blocks' linear layers in 8 bits, {} casts", name_of(result_.float8.casts)));
+          fmt::format("linear layers of blocks in FP8, {} scaling", name_of(result_.float8.casts)));
     result_.context = static_cast<int>(context_ranks(row_));
     if (result_.context > 1)
       result_.assumed.emplace_back("ring attention's exchange runs behind attention");

@@ -20,8 +20,8 @@ namespace shardscope {
 
 struct PublishedScenario {
   PublishedModel model;  ///< the whole
-  PublishedModel
-      played;  ///< what is played: the whole, or what one rank holds of one stage's layers
+  /// What is played: the whole, or what one rank holds of one stage's layers.
+  PublishedModel played;
   std::optional<PublishedPipeline> pipeline;
   TensorParallel tensor;
   std::optional<MegatronUpdate> update;  ///< of a training that is played without one
@@ -31,8 +31,8 @@ struct PublishedScenario {
   KernelChoices kernels;
   Float8Kernels float8;
   int context = 1;  ///< ranks that share a sequence: `setup` has one rank's part of it
-  int world = 1;   ///< ranks that gradients are reduced over; setup.world: that share states
-  int owners = 0;  ///< ranks that update whole tensors; 0: each updates an equal part
+  int world = 1;    ///< ranks that gradients are reduced over; setup.world: that share states
+  int owners = 0;   ///< ranks that update whole tensors; 0: each updates an equal part
   double micro_batches = 1;          ///< of a step; not whole where the last one is smaller
   std::int64_t tokens_per_step = 0;  ///< of all ranks
   std::vector<std::string> assumed;

@@ -128,6 +128,17 @@ INSTANTIATE_TEST_SUITE_P(
         "--runtime ddp --world 2 --accumulate 5000000",
         "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
 
+TEST(BadInput, Float8SaysWhyItChangesNothing) {
+  // GPT-2's layers are Conv1D; its one Linear is the head, which stays as it is.
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const std::string command = "simulate --model model --runtime ddp --world 2 --float8 tensorwise";
+  EXPECT_THAT(workplace.run(command + " --cluster h100_sxm").errors,
+              HasSubstr("no linear layer that float8 converts"));
+  EXPECT_THAT(workplace.run(command + " --cluster a100_40gb").errors,
+              HasSubstr("compute capability 8.0, and float8 needs 8.9"));
+}
+
 TEST(BadInput, DataTooShortForOneBatchNamesTheData) {
   const Workplace workplace;
   set_up_tiny_job(workplace);

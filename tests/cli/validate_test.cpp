@@ -74,7 +74,7 @@ TEST(Validate, SaysWhyARowCannotBePredicted) {
 TEST(Validate, PredictsRowsInEightBits) {
   const Json row = answer(dozen.string())["rows"][2];
   EXPECT_GT(row["predicted_ns"], 0);
-  EXPECT_THAT(row["assumed"], Contains("blocks' linear layers in 8 bits, delayed casts"));
+  EXPECT_THAT(row["assumed"], Contains("linear layers of blocks in FP8, delayed scaling"));
 }
 
 TEST(Validate, ASequenceLengthMayStandInTheNotes) {

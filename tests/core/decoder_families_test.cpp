@@ -53,7 +53,7 @@ TEST(GptOss, HasTheParametersThatOpenAiStates) {
       R"({"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32,
       "quantization_config": {"quant_method": "mxfp4"}})");
   EXPECT_EQ(small.parameter_elements(), 20'914'757'184);
-  EXPECT_THAT(small.assumed, ElementsAre(HasSubstr("mxfp4 weights are made whole")));
+  EXPECT_THAT(small.assumed, ElementsAre(HasSubstr("mxfp4 weights are dequantised")));
   EXPECT_EQ(shape_of(small, "model.layers.0.self_attn.sinks"), (Shape{64}));
 }
 

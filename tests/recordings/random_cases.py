@@ -87,10 +87,17 @@ def family_case(pick):
 
 def float8_case(pick):
     """torchao's float8 in the linear layers of a model whose sizes divide by 16, as accelerate converts them."""
-    case = family_case(pick) if pick([0, 1]) else memory_case(pick)
-    while case["strategy"] == "fsdp1" or case["model"] in ("gpt2-tiny", "qwen3_moe") or case.get("mp") is None and \
-            case["strategy"] == "fsdp2":
-        case = family_case(pick) if pick([0, 1]) else memory_case(pick)
+    def trains_in_float8(case):
+        has_linear_layers = case["model"] not in ("gpt2-tiny", "qwen3_moe")
+        whole_precision_shards = case["strategy"] == "fsdp2" and case.get("mp") is None
+        return has_linear_layers and case["strategy"] != "fsdp1" and not whole_precision_shards
+
+    def any_case():
+        return family_case(pick) if pick([0, 1]) else memory_case(pick)
+
+    case = any_case()
+    while not trains_in_float8(case):
+        case = any_case()
     case["float8"] = pick(["tensorwise", "rowwise"])
     case["T"], case["conf"] = pick([16, 64, 128]), ""  # the allocator reads its settings once, when torchao is imported
     return case

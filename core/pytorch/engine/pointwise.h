@@ -69,6 +69,7 @@ Tensor relu(Session& s, Tensor self);
 Tensor silu(Session& s, Tensor self);
 Tensor gelu(Session& s, Tensor self);
 Tensor clamp(Session& s, Tensor self);
+Tensor clamp_max(Session& s, Tensor self);  ///< with an upper bound alone
 Tensor isinf(Session& s, Tensor self);
 
 // Comparisons and logic: bool, no gradient.

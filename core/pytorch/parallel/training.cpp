@@ -87,7 +87,9 @@ ParallelTraining::ParallelTraining(Session& s, ProcessGroups& groups,
   if (mesh_.has("dp_shard"))
     shard_axis_.group =
         mesh_.size("cp") > 1 ? &mesh_.flatten("dp_shard", "cp") : &mesh_.group("dp_shard");
-  if (settings_.float8.recipe != Float8Recipe::none) apply_float8(*model_);
+  if (settings_.float8.recipe != Float8Recipe::none)
+    float8_ = std::make_unique<Float8Layers>(float8_layers_of_torchtitan(*model_), settings_.float8,
+                                             shard_axis_.group);
   if (tensor_axis_.group && settings_.transformers_model) apply_transformers_plan(*model_);
   if (tensor_axis_.group && !settings_.transformers_model) apply_tensor_parallel();
   if (settings_.checkpoint_every > 0) apply_checkpointing();
@@ -257,34 +259,6 @@ Tensor ParallelTraining::logits_of(const Tensor& ids) {
   return call(s_, *model_, {ids, Tensor(), Tensor()})[1];
 }
 
-void ParallelTraining::apply_float8(Module& module) {
-  for (const Module::Child& child : module.children) {
-    if (child.module->class_name != "Linear" || child.module->name == "output") {
-      apply_float8(*child.module);
-      continue;
-    }
-    Float8Shard* shard = nullptr;
-    if (settings_.float8.fsdp_all_gather) {
-      const Tensor& weight = child.module->parameter("weight");
-      cast_weights_.push_back({.module = child.module.get(),
-                               .made = weight.impl(),
-                               .shard = std::make_unique<Float8Shard>(shard_axis_)});
-      shard = cast_weights_.back().shard.get();
-    }
-    convert_to_float8(*child.module, settings_.float8, shard);
-  }
-}
-
-void ParallelTraining::precompute_float8_scales() {
-  Tensors shards;
-  std::vector<Float8Shard*> targets;
-  for (const CastWeight& weight : cast_weights_) {
-    shards.push_back(weight.module->parameter("weight"));
-    targets.push_back(weight.shard.get());
-  }
-  precompute_scales(s_, shard_axis_, shards, targets);
-}
-
 void ParallelTraining::apply_checkpointing() {
   if (settings_.transformers_model) {
     for (const Module::Child& block : model_->child("model").child("layers").children)
@@ -310,14 +284,10 @@ void ParallelTraining::apply_fully_shard() {
                 },
             .may_reduce = layout->placement == replicated};
   };
-  options.gather_extension = [this](const Tensor& parameter) -> fsdp2::GatherExtension {
-    for (const CastWeight& weight : cast_weights_)
-      if (weight.made == parameter.impl())
-        return {.before = [shard = weight.shard.get()](
-                              Session& in, const Tensor& own) { return shard->cast(in, own); },
-                .after = [shard = weight.shard.get()] { shard->copied_out(); }};
-    return {};
-  };
+  if (float8_)
+    options.gather_extension = [this](const Tensor& parameter) {
+      return float8_->extension_of(parameter);
+    };
   for (const Module::Child& block : model_->child("layers").children) {
     if (settings_.experts.experts > 0) shard_experts(*block.module, options);
     sharded_->fully_shard({block.module.get()}, options);
@@ -450,7 +420,7 @@ void ParallelTraining::update(const Probe& probe) {
   if (settings_.clips) probe(Moment::clip, last);
   optimizer_->step(s_);
   probe(Moment::step, last);
-  if (settings_.float8.precompute_scale) precompute_float8_scales();
+  if (float8_) float8_->precompute_scales(s_);
   optimizer_->zero_grad(s_);
 }
 

@@ -21,6 +21,7 @@
 #include "core/pytorch/runtimes/common/float8.h"
 #include "core/pytorch/runtimes/common/optimizer.h"
 #include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/training/float8_layers.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
 
 namespace shardscope::eager::parallel {
@@ -86,8 +87,6 @@ class ParallelTraining {
   void make_model();
   void apply_transformers_plan(Module& module);
   Tensor logits_of(const Tensor& ids);
-  void apply_float8(Module& module);
-  void precompute_float8_scales();
   void apply_tensor_parallel();
   void apply_checkpointing();
   void apply_fully_shard();
@@ -114,13 +113,7 @@ class ParallelTraining {
   std::unique_ptr<Session> maker_;  ///< of what is made on the meta device
   std::shared_ptr<Module> model_;
   std::map<const TensorImpl*, ParameterLayout> layouts_;  // looked up, never walked
-  /// Weights that are cast before they are gathered, in the order of modules().
-  struct CastWeight {
-    Module* module;
-    const TensorImpl* made;  ///< the tensor that it was made as
-    std::unique_ptr<Float8Shard> shard;
-  };
-  std::vector<CastWeight> cast_weights_;
+  std::unique_ptr<Float8Layers> float8_;
   std::set<const TensorImpl*> ignored_;  // by FSDP2; looked up, never walked
   std::unique_ptr<fsdp2::FullySharded> sharded_;
   fsdp2::MeshInfoRef fsdp_mesh_, expert_fsdp_mesh_;

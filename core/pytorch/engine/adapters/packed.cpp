@@ -38,7 +38,8 @@ Tensor QuantizedLayer::load_packed(Session& s, Device device) {
   return weight;
 }
 
-/// Shifted in int32, cut to int8, masked, less the zeros, times the scales.
+/// Shifted in int32, cut to int8, masked in place, less the zeros, times the scales.
+/// Source: AutoGPTQ at 179776b, qlinear_cuda_old.py.
 Tensor QuantizedLayer::dequantize_gptq(Session& s, const Tensor& packed) const {
   static constexpr Operator shift{"aten.bitwise_right_shift.Tensor", OperatorKind::pointwise};
   static constexpr Operator mask{"aten.bitwise_and.Scalar", OperatorKind::pointwise};
@@ -46,7 +47,7 @@ Tensor QuantizedLayer::dequantize_gptq(Session& s, const Tensor& packed) const {
   static constexpr Operator times{"aten.mul.Tensor", OperatorKind::pointwise};
   const Dims sizes{shape_[1], shape_[0]};
   Tensor values = to(s, made_by(s, shift, {packed}, sizes, Dtype::int32), Dtype::int8);
-  values = made_by(s, mask, {values}, sizes, Dtype::int8);
+  dispatched(s, mask, {&values}, {&values});
   values = made_by(s, less, {values, zeros_}, sizes, Dtype::int8);
   return made_by(s, times, {values, scales_}, sizes, Dtype::float16);
 }

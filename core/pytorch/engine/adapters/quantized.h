@@ -23,8 +23,8 @@ class QuantizedLayer {
   bool is_packed() const { return settings_.is_packed(); }
   bool is_gptq() const { return settings_.kind == QuantizationKind::gptq; }
   const Dims& shape() const { return shape_; }  ///< of the weight: out x in
-  /// What PEFT makes adapters in before it casts them: the dtype that is computed in; int8's is an
-  /// integer.
+  /// What PEFT makes adapters in before it casts them: the dtype of a 4-bit base's products, or the
+  /// integer that int8 and packed weights are kept in.
   Dtype adapter_dtype() const { return is_4bit() ? settings_.compute_dtype : Dtype::int8; }
 
   /// Params4bit._quantize or Int8Params._quantize of a weight on the device; returns what is kept.

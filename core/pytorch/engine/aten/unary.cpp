@@ -1,5 +1,4 @@
 // Elementwise operators of one tensor, as a table of what they save and their gradients.
-#include "core/pytorch/engine/aten/clamp.h"
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/iterator.h"

@@ -288,27 +288,11 @@ Module::Forward layer(const Context&, const Module&) {
     hidden = add(s, residual, hidden);
     residual = hidden;
     hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
-    hidden = call_one(s, module.child("mlp"), {hidden});
-    hidden = add(s, residual, hidden);
-    return {std::move(hidden)};
-  };
-}
-
-/// GptOssDecoderLayer: the feed-forward part returns its router's scores, too.
-Module::Forward layer_with_scores(const Context&, const Module&) {
-  return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
-    Tensor residual = arguments[0];
-    Tensor hidden = call_one(s, module.child("input_layernorm"), {arguments[0]});
-    Tensor unused;
-    std::tie(hidden, unused) = self_attention(s, module, hidden, arguments);
-    hidden = add(s, residual, hidden);
-    residual = hidden;
-    hidden = call_one(s, module.child("post_attention_layernorm"), {hidden});
     Tensors fed = call(s, module.child("mlp"), {hidden});
     hidden = std::move(fed[0]);
-    unused = std::move(fed[1]);
+    if (fed.size() > 1) weights = std::move(fed[1]);  // _ of both calls: the router's scores
     hidden = add(s, residual, hidden);
-    const LetGo locals{residual, unused};
+    const LetGo locals{residual, weights};
     return {std::move(hidden)};
   };
 }
@@ -627,7 +611,7 @@ constexpr ClassForward table[] = {
     {"Glm4RMSNorm", rms_norm_forward},
     {"Glm4RotaryEmbedding", rotary_embedding_forward},
     {"GptOssAttention", gpt_oss_attention},
-    {"GptOssDecoderLayer", layer_with_scores},
+    {"GptOssDecoderLayer", layer},
     {"GptOssForSequenceClassification", generic_classification_forward},
     {"GptOssForTokenClassification", generic_token_forward},
     {"GptOssModel", gpt_oss_base},

@@ -1,6 +1,5 @@
 // gpt-oss's router, experts and layer. Source: transformers 5.24,
 // models/gpt_oss/modeling_gpt_oss.py and integrations/moe.py.
-#include "core/pytorch/engine/aten/clamp.h"
 #include "core/pytorch/engine/aten/matmul.h"
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/aten/softmax.h"

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+
 namespace shardscope::eager {
 namespace {
 
@@ -21,22 +25,46 @@ std::vector<Module*> linear_layers(Module& root) {
 
 }  // namespace
 
-Float8Layers::Float8Layers(Module& root, const parallel::Float8Settings& settings,
-                           const ProcessGroup* shards)
+std::vector<Module*> float8_layers_of_accelerate(Module& root) {
+  std::vector<Module*> layers = linear_layers(root);
+  if (layers.size() < 3) return {};
+  layers.erase(layers.begin());
+  layers.pop_back();
+  std::erase_if(layers, [](const Module* layer) { return !divides(*layer); });
+  return layers;
+}
+
+std::vector<Module*> float8_layers_of_torchtitan(Module& root) {
+  std::vector<Module*> layers = linear_layers(root);
+  std::erase_if(layers, [](const Module* layer) { return layer->name == "output"; });
+  return layers;
+}
+
+void check_float8_device(int compute_capability) {
+  constexpr int first = 89;
+  if (compute_capability >= first) return;
+  throw Error({.where = "float8",
+               .what = fmt::format("the GPU has compute capability {}.{}, and float8 needs 8.9",
+                                   compute_capability / 10, compute_capability % 10),
+               .way_out = "choose a GPU of Ada, Hopper or later, or bf16"});
+}
+
+Float8Layers::Float8Layers(const std::vector<Module*>& layers,
+                           const parallel::Float8Settings& settings, const ProcessGroup* shards)
     : settings_(settings), axis_{.group = shards, .pending = &pending_} {
-  const std::vector<Module*> layers = linear_layers(root);
-  for (std::size_t i = 1; i + 1 < layers.size(); ++i) {
-    Module& layer = *layers[i];
-    if (!divides(layer)) continue;
-    ++count_;
+  if (layers.empty())
+    throw Error({.where = "float8",
+                 .what = "the model has no linear layer that float8 converts",
+                 .way_out = "leave float8 out: the run is the same without it"});
+  for (Module* layer : layers) {
     const parallel::Float8Shard* shard = nullptr;
     if (settings.fsdp_all_gather && shards != nullptr) {
-      weights_.push_back({.module = &layer,
-                          .made = layer.parameter("weight").impl(),
+      weights_.push_back({.module = layer,
+                          .made = layer->parameter("weight").impl(),
                           .shard = std::make_unique<parallel::Float8Shard>(axis_)});
       shard = weights_.back().shard.get();
     }
-    parallel::convert_to_float8(layer, settings, shard);
+    parallel::convert_to_float8(*layer, settings, shard);
   }
 }
 

@@ -307,12 +307,7 @@ void check_packed(const TrainingSetup& setup) {
 std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& setup,
                                             const ProcessGroups& groups) {
   if (setup.float8.recipe == parallel::Float8Recipe::none) return nullptr;
-  constexpr int first_with_float8 = 89;  // torch._scaled_mm
-  if (const int capability = setup.session.compute_capability; capability < first_with_float8)
-    throw Error({.where = "float8",
-                 .what = fmt::format("the GPU has compute capability {}.{}, and float8 needs 8.9",
-                                     capability / 10, capability % 10),
-                 .way_out = "choose a GPU of Ada, Hopper or later, or bf16"});
+  check_float8_device(setup.session.compute_capability);
   const auto* fsdp2 = std::get_if<Fsdp2Setup>(&setup.runtime);
   const bool plain = std::holds_alternative<PlainSetup>(setup.runtime) ||
                      std::holds_alternative<ddp::Options>(setup.runtime);
@@ -320,7 +315,8 @@ std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& s
     throw Error({.where = "float8",
                  .what = "float8 is predicted on one device, under DDP and under FSDP2 on one axis",
                  .way_out = "choose one of these, or bf16, which needs more memory"});
-  return std::make_unique<Float8Layers>(root, setup.float8, fsdp2 ? &groups.world() : nullptr);
+  return std::make_unique<Float8Layers>(float8_layers_of_accelerate(root), setup.float8,
+                                        fsdp2 ? &groups.world() : nullptr);
 }
 
 }  // namespace
