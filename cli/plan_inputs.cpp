@@ -293,6 +293,10 @@ class Resolver {
       throw Error({.where = "--float8",
                    .what = "plan weighs no float8",
                    .way_out = "leave it out, or ask `shardscope simulate` about one strategy"});
+    if (options_.pytorch.compile)
+      throw Error({.where = "--compile",
+                   .what = "plan weighs no compiled code",
+                   .way_out = "leave it out, or ask `shardscope simulate` about one strategy"});
     if (!options_.job.seq)
       assumed_.push_back(fmt::format("sequences of {} tokens (--seq)", inputs.job.seq));
     if (!options_.job.optimizer) assumed_.emplace_back("optimizer adamw (--optimizer)");

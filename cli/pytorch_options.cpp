@@ -180,6 +180,7 @@ void PytorchOptions::refuse_under_native() const {
       {dropout && *dropout != "off", "--dropout"},
       {loss && *loss != "outside", "--loss"},
       {float8.has_value(), "--float8"},
+      {compile.has_value(), "--compile"},
       {fine_tuning.peft.has_value(), "--peft"},
       {fine_tuning.quantization.has_value(), "--quantization"},
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
@@ -192,6 +193,14 @@ void PytorchOptions::refuse_under_native() const {
                    .what = "the native runtime runs its own operators in its own arena, without "
                            "dropout and with the loss after the model",
                    .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
+}
+
+CompileScope compile_scope_of(const PytorchOptions& options) {
+  constexpr std::array<Choice<CompileScope>, 3> scopes{
+      {{"blocks", CompileScope::blocks},
+       {"blocks+loss", CompileScope::blocks_and_loss},
+       {"model", CompileScope::model}}};
+  return options.compile ? chosen(scopes, *options.compile, "--compile") : CompileScope::none;
 }
 
 void declare_pytorch_options(Command& command, PytorchOptions& options) {
@@ -215,6 +224,11 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"tensorwise|rowwise",
                   "torchao's float8 in all linear layers but the first and the last, without "
                   "torch.compile: on one device, under DDP and FSDP2"});
+  command.option(
+      "--compile", options.compile,
+      {"blocks|blocks+loss|model",
+       "torch.compile of each block by itself; also of the loss after the model, as "
+       "torchtitan and torchtune do; or of the model with its loss, as the Trainer does"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 
@@ -232,6 +246,16 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   apply_attention(options, gpu, model, setup);
   apply_optimizer(options, given, job, setup);
   apply_float8(options, setup);
+  if (options.compile) setup.compiled = compile_scope_of(options);
+  setup.compiled = scope_for_class(setup.compiled, model.class_name);
+  if (setup.compiled == CompileScope::model_in_parts)
+    setup.assumed.push_back(fmt::format(
+        "memory of a compiled {} is that of eager code: transformers breaks its graph before the "
+        "loss",
+        model.class_name));
+  if (setup.compiled != CompileScope::none &&
+      setup.float8.recipe != eager::parallel::Float8Recipe::none)
+    setup.assumed.emplace_back(eager_float8_memory);
   check_engine(setup);
   apply_to_engine(given, job, setup);
 }

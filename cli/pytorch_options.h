@@ -13,7 +13,7 @@ namespace shardscope {
 
 struct PytorchOptions {
   std::optional<std::string> pytorch, transformers, attention, optimizer_implementation, dropout,
-      loss, float8;
+      loss, float8, compile;
   FineTuningOptions fine_tuning;
   std::optional<std::string> allocator;  ///< of simulate and plan alone: cli/allocator_option.h
 
@@ -26,6 +26,12 @@ bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
 
 /// Throws Error unless the operators of PyTorch `version` are known; absent: the known one.
 void check_pytorch(const std::optional<std::string>& version);
+
+inline constexpr std::string_view eager_float8_memory =
+    "memory of compiled float8 layers is that of eager code";
+
+/// Of --compile; none without it. Throws Error for another word.
+CompileScope compile_scope_of(const PytorchOptions& options);
 
 void declare_pytorch_options(Command& command, PytorchOptions& options);
 

@@ -271,11 +271,28 @@ eager::parallel::Float8Settings float8_of(const PytorchQuestion& q,
     throw Error({.where = "--float8",
                  .what = "float8 is not predicted with a tensor axis",
                  .way_out = "leave tensor out of --mesh"});
-  assumed.emplace_back("float8 runs without torch.compile, so its casts are slow");
+  assumed.emplace_back(q.pytorch.compile
+                           ? std::string(eager_float8_memory)
+                           : "float8 runs without torch.compile, so its casts are slow");
   const bool gathers = name == "tensorwise" && size_of_axis(settings.mesh, "dp_shard") > 1;
   return {.recipe = name == "tensorwise" ? tensorwise : rowwise,
           .fsdp_all_gather = gathers,
           .precompute_scale = gathers};
+}
+
+CompileScope compiled_of(const PytorchQuestion& q, const ParallelSettings& settings) {
+  const CompileScope scope = compile_scope_of(q.pytorch);
+  if (scope == CompileScope::model)
+    throw Error({.where = "--compile",
+                 .what = "torchtitan compiles each block by itself",
+                 .way_out = "give blocks+loss, or blocks"});
+  const bool parted =
+      size_of_axis(settings.mesh, "tp") > 1 || size_of_axis(settings.mesh, "cp") > 1;
+  if (scope != CompileScope::none && parted)
+    throw Error({.where = "--compile",
+                 .what = "compiled code is not predicted with an axis tensor or context",
+                 .way_out = "leave the axis out of --mesh, or compile"});
+  return scope;
 }
 
 eager::AttentionSwitches attention_of(const PytorchQuestion& q, bool ring) {
@@ -327,6 +344,7 @@ TorchtitanScenario resolve_torchtitan_scenario(const PytorchQuestion& q) {
   settings.reshard_after_forward = reshards(q.job);
   settings.clips = job.clip > 0;
   settings.float8 = float8_of(q, settings, scenario.assumed);
+  scenario.compiled = compiled_of(q, settings);
   settings.optimizer = optimizer_of(q, job);
   const PrecisionChoice precision = precision_of(q.job, scenario.assumed);
   settings.dtype = precision.parameters;
@@ -365,6 +383,7 @@ Prediction predict(const TorchtitanScenario& scenario, const HardwareProfile& pr
        .precision = scenario.precision,
        .compute = wide ? Dtype::float32 : Dtype::bfloat16,
        .tokens_per_step = settings.batch * settings.length * settings.micro_batches * copies,
+       .compiled = scenario.compiled,
        .allocator = scenario.allocator},
       profile);
 }

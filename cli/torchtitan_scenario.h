@@ -20,6 +20,7 @@ struct TorchtitanScenario {
   eager::SessionSettings session;
   std::string strategy, precision, mesh;
   AllocatorSettings allocator;
+  CompileScope compiled = CompileScope::none;
   std::vector<std::string> assumed;
 };
 

@@ -146,12 +146,13 @@ class Setup {
     const std::string backend = variable(workers_.environment, "ACCELERATE_DYNAMO_BACKEND", "NO");
     if (backend.empty() || upper_of(backend) == "NO") return;
     // Those that only trace leave the kernels eager.
-    setup_.compiled = upper_of(backend) == "INDUCTOR";
+    const bool makes_kernels = upper_of(backend) == "INDUCTOR";
+    if (makes_kernels) setup_.compiled = CompileScope::model;
     setup_.assumed.push_back(fmt::format(
         "torch.compile (dynamo_backend {}) {}", backend,
-        setup_.compiled ? "makes one kernel of what lies between products; memory is as of eager "
-                          "PyTorch, whose temporaries are others"
-                        : "is left out: the operators are eager PyTorch's"));
+        makes_kernels
+            ? "makes one kernel of what lies between products, and keeps less for backward"
+            : "is left out: the operators are eager PyTorch's"));
   }
 
   void to_ddp() {

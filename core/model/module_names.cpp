@@ -80,12 +80,13 @@ std::string_view owner_of(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-bool is_of_block(std::string_view module) {
+std::string_view numbered_module_of(std::string_view module) {
   for (std::size_t dot = module.find('.'); dot != std::string_view::npos;
        dot = module.find('.', dot + 1)) {
-    if (dot + 1 < module.size() && module[dot + 1] >= '0' && module[dot + 1] <= '9') return true;
+    if (dot + 1 < module.size() && module[dot + 1] >= '0' && module[dot + 1] <= '9')
+      return module.substr(0, module.find('.', dot + 1));
   }
-  return false;
+  return {};
 }
 
 std::string complaint_about_name(std::string_view name) {

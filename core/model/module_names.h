@@ -14,8 +14,12 @@ inline constexpr std::int64_t most_modules = std::int64_t{1} << 18;
 /// "a.b" of "a.b.weight"; "" of "weight".
 std::string_view owner_of(std::string_view name);
 
-/// Whether a module stands in a numbered list, as "model.layers.3.mlp" does.
-bool is_of_block(std::string_view module);
+/// The module of a numbered list that a module stands in: "model.layers.3" of
+/// "model.layers.3.mlp"; "" of one that stands in none.
+std::string_view numbered_module_of(std::string_view module);
+
+/// Whether a module stands in a numbered list.
+inline bool is_of_block(std::string_view module) { return !numbered_module_of(module).empty(); }
 
 /// What is wrong with a name as a path of modules: empty parts, too long; empty: nothing.
 std::string complaint_about_name(std::string_view name);

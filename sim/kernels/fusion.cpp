@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/module_names.h"
+
 namespace shardscope {
 namespace {
 
@@ -34,18 +36,25 @@ bool is_norm(WorkKind kind) {
   return kind == WorkKind::norm_forward || kind == WorkKind::norm_backward;
 }
 
-using Run = std::vector<std::uint32_t>;  // operations, in order
+using Run = FusedRun;
 
 /// Where runs end and which of them become one kernel.
 class Rules {
  public:
-  Rules(const Schedule& schedule, KernelFusion fusion) : schedule_(schedule), fusion_(fusion) {}
+  Rules(const Schedule& schedule, const KernelChoices& choices)
+      : schedule_(schedule),
+        fusion_(choices.fusion),
+        scope_(choices.fusion == KernelFusion::compiled ? choices.scope : CompileScope::none) {}
 
   bool fits(const Run& run, const Operation& op) const {
     if (op.work == Operation::no_work || op.kind == OperationKind::copy) return false;
     if (!joins(schedule_.works[op.work].kind)) return false;
+    const std::string_view graph = compiled_graph(schedule_, op, scope_);
+    if (scope_ != CompileScope::none && graph.empty()) return false;
     if (run.empty()) return true;
     const Operation& last = schedule_.operations[run.back()];
+    if (scope_ != CompileScope::none && compiled_graph(schedule_, last, scope_) != graph)
+      return false;
     if (last.phase != op.phase && !(last.phase == Phase::forward && op.phase == Phase::backward))
       return false;
     if (fusion_ != KernelFusion::by_hand) return true;
@@ -66,6 +75,7 @@ class Rules {
 
   const Schedule& schedule_;
   KernelFusion fusion_;
+  CompileScope scope_;
 };
 
 /// Runs of each lane; a wait or a record of the lane ends its run, as does whatever joins none.
@@ -189,8 +199,8 @@ void drop_actions(Schedule& schedule, Unwanted unwanted) {
     step.actions = {before[step.actions.begin], before[step.actions.end]};
 }
 
-void fuse(Schedule& schedule, KernelFusion fusion) {
-  const Rules rules(schedule, fusion);
+void fuse(Schedule& schedule, const KernelChoices& choices) {
+  const Rules rules(schedule, choices);
   const std::vector<std::uint32_t> last_read = last_reads(schedule);
   RunBytes bytes(schedule, last_read);
   WorkTable table(schedule.works);
@@ -210,6 +220,17 @@ void fuse(Schedule& schedule, KernelFusion fusion) {
 
 }  // namespace
 
+std::vector<FusedRun> fused_runs(const Schedule& schedule, const KernelChoices& choices) {
+  return runs_of(schedule, Rules(schedule, choices));
+}
+
+std::string_view compiled_graph(const Schedule& schedule, const Operation& op, CompileScope scope) {
+  if (!op.owner) return scope == CompileScope::blocks_and_loss ? "loss" : "";
+  const std::string_view module = schedule.owners[op.owner.value];
+  const bool whole = scope == CompileScope::model || scope == CompileScope::model_in_parts;
+  return whole ? "model" : numbered_module_of(module);
+}
+
 std::string_view name_of(KernelFusion fusion) {
   return fusion_names[static_cast<std::size_t>(fusion)];
 }
@@ -219,7 +240,7 @@ Schedule with_kernels(Schedule schedule, const KernelChoices& choices) {
     for (DeviceWork& work : schedule.works)
       if (work.attention.library != AttentionLibrary::none)
         work.attention.library = *choices.attention;
-  if (choices.fusion != KernelFusion::none) fuse(schedule, choices.fusion);
+  if (choices.fusion != KernelFusion::none) fuse(schedule, choices);
   if (choices.fusion == KernelFusion::compiled || choices.fusion == KernelFusion::xla)
     drop_actions(schedule, [](const HostAction& action) {
       return action.kind == HostActionKind::dispatch;  // settled when the program is compiled

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
+#include "core/schedule/compile_scope.h"
 #include "core/schedule/schedule.h"
 
 namespace shardscope {
@@ -25,8 +27,19 @@ std::string_view name_of(KernelFusion fusion);
 struct KernelChoices {
   KernelFusion fusion = KernelFusion::none;
   std::optional<AttentionLibrary> attention;  ///< none: as recorded
+  CompileScope scope = CompileScope::none;    ///< of `compiled`; none: whatever the lane runs
   bool operator==(const KernelChoices&) const = default;
 };
+
+/// Indices of operations of a schedule, in order, which one kernel could do at once.
+using FusedRun = std::vector<std::uint32_t>;
+
+/// Every run of a recorded schedule, runs of one operation too; by their first operation.
+std::vector<FusedRun> fused_runs(const Schedule& schedule, const KernelChoices& choices);
+
+/// The graph that torch.compile makes an operation a part of: "model"; or a block's name, and
+/// "loss" for what runs outside of the model. "" of what is not compiled.
+std::string_view compiled_graph(const Schedule& schedule, const Operation& op, CompileScope scope);
 
 /// A run is a sequence of operators on one lane that a kernel could do at once: pointwise, norms,
 /// softmax, reductions, dropout, casts, gathers, without a wait between them. Its first operator

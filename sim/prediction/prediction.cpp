@@ -6,6 +6,7 @@
 
 #include "sim/cost/cost_model.h"
 #include "sim/engine/simulate.h"
+#include "sim/kernels/compiled_memory.h"
 #include "sim/kernels/fusion.h"
 #include "sim/prediction/band.h"
 #include "sim/prediction/outside_memory.h"
@@ -75,8 +76,9 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
   if (facts.device_memory)
     allocator.memory = DeviceCapacity{.total = *facts.device_memory, .outside = facts.outside};
   Prediction result{.schedule = std::move(schedule)};
-  if (run.compiled)
-    result.schedule = with_kernels(std::move(result.schedule), {.fusion = KernelFusion::compiled});
+  if (run.compiled != CompileScope::none)
+    result.schedule = with_kernels(with_compiled_memory(std::move(result.schedule), run.compiled),
+                                   {.fusion = KernelFusion::compiled, .scope = run.compiled});
   Simulation simulation = simulate(result.schedule, profile, allocator);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
   if (simulation.out_of_memory) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/dtype.h"
+#include "core/schedule/compile_scope.h"
 #include "core/schedule/schedule.h"
 #include "sim/allocator/allocator_settings.h"
 #include "sim/hardware/hardware_profile.h"
@@ -21,7 +22,8 @@ struct PredictedRun {
   std::string precision;             ///< "bf16_mixed"
   Dtype compute = Dtype::float32;    ///< whose peak MFU is a share of
   std::int64_t tokens_per_step = 0;  ///< of the whole job
-  bool compiled = false;             ///< torch.compile with a backend that makes kernels of its own
+  /// torch.compile with a backend that makes kernels of its own.
+  CompileScope compiled = CompileScope::none;
   AllocatorSettings allocator = {};  ///< of schedules whose memory comes from it
   /// Costs several plays of the step more; without it the step time has no band.
   bool with_band = true;

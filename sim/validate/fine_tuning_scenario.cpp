@@ -81,19 +81,23 @@ bool is_packed(const FineTuningRow& row) {
 }
 bool in_float16(const FineTuningRow& row) { return row.precision.starts_with("fp16"); }
 
+bool is_compiled(const FineTuningRow& row) {
+  return holds(row.precision, "compile") || holds(row.notes, "torch.compile");
+}
+
 std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "FP8") || holds(row.precision, "float8") ||
       holds(row.precision, "MXFP8"))
     return "FP8 is not modelled here";
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
-  if (holds(row.precision, "compile") || holds(row.notes, "torch.compile"))
-    return "torch.compile changes what is kept, which is not modelled";
   if (!is_lora(row) && row.method != "full" && row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
   if (holds(row.notes, "cut cross entropy")) return "cut cross-entropy is not modelled";
   // torchtune's table turns one setting more on in each row; its second is torch.compile.
-  if (holds(row.notes, "each row adds") && number_after(row.notes, "step ").value_or(0) >= 2)
-    return "torch.compile changes what is kept, which is not modelled";
+  if (holds(row.notes, "each row adds") && number_after(row.notes, "step ").value_or(0) >= 3)
+    return "chunked cross-entropy is not modelled";
+  if (is_compiled(row) && repository_of(row) == "pytorch/torchtune")
+    return "torchtune's logits in fp32 before a compiled loss are not modelled";
   if (holds(row.notes, "not packed"))
     return "samples are shorter than the stated length, by how much is not stated";
   if (holds(row.notes, "activation_offloading")) return "activations on the host are not modelled";
@@ -321,6 +325,7 @@ class Builder {
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
     loop.optimizer = optimizer_of(row_);
+    if (is_compiled(row_)) setup().compiled = CompileScope::model;
     if (holds(row_.strategy, "offload"))
       loop.optimizer.implementation = eager::OptimizerImplementation::loop;
     setup().session.compute_capability = result_.profile.compute_capability;

@@ -132,7 +132,8 @@ TEST(BadInput, Float8SaysWhyItChangesNothing) {
   // GPT-2's layers are Conv1D; its one Linear is the head, which stays as it is.
   const Workplace workplace;
   set_up_tiny_job(workplace);
-  const std::string command = "simulate --model model --runtime ddp --world 2 --float8 tensorwise";
+  const std::string command =
+      "simulate --model model --runtime ddp --world 2 --seq 32 --float8 tensorwise";
   EXPECT_THAT(workplace.run(command + " --cluster h100_sxm").errors,
               HasSubstr("no linear layer that float8 converts"));
   EXPECT_THAT(workplace.run(command + " --cluster a100_40gb").errors,

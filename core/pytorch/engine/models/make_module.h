@@ -34,6 +34,8 @@ struct ModelSettings {
   bool dropout = true;  ///< false: as if the config's probabilities were 0
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
+  /// torch.compile traces the forward: a causal mask is made even where attention could do without.
+  bool traced = false;
   /// Of the loop over experts: by layer; missing: every expert gets its even share.
   std::vector<ExpertShares> routing;
   /// The question whether several sequences are packed into one, whose answer is no; empty: as

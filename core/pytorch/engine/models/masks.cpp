@@ -81,7 +81,7 @@ Tensor preprocessed_mask(Session& s, const Context& context, const MaskRequest& 
 /// _ignore_causal_mask_sdpa. A mask of fake tensors is not looked at.
 bool ignores_causal_mask(Session& s, const Context& context, const MaskRequest& request,
                          const Tensor& padding) {
-  if (padding && s.settings.fake_tensors) return false;
+  if (context->settings.traced || (padding && s.settings.fake_tensors)) return false;
   const std::int64_t tokens = request.embeddings.size(1);
   if (request.sliding_window && tokens >= *request.sliding_window) return false;
   if (!padding) return true;

@@ -319,6 +319,12 @@ std::unique_ptr<Float8Layers> float8_layers(Module& root, const TrainingSetup& s
                                         fsdp2 ? &groups.world() : nullptr);
 }
 
+ModelSettings model_settings(const TrainingSetup& setup) {
+  ModelSettings settings = setup.model;
+  settings.traced = setup.compiled == CompileScope::model;
+  return settings;
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonValue& config,
@@ -336,7 +342,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
   if (setup.fine_tuning) {
     FineTuningSetup tuning = *setup.fine_tuning;
     if (!tuning.trainable_dtype) tuning.trainable_dtype = setup.trainable_dtype;
-    FineTuned tuned = fine_tuned(s, maker, {config, setup.model, tuning}, probe);
+    FineTuned tuned = fine_tuned(s, maker, {config, model_settings(setup), tuning}, probe);
     quantized_ = std::move(tuned.quantized);
     module = std::move(tuned.module);
     model = described(*module, *tuning.base);
@@ -344,7 +350,7 @@ TrainingRun::TrainingRun(Session& s, const shardscope::Model& given, const JsonV
     exported = std::make_shared<ExportedModel>(maker, model, use_of(model, setup));
     module = exported->root();
   } else {
-    module = make_module(maker, model, config, setup.model);
+    module = make_module(maker, model, config, model_settings(setup));
   }
   float8_ = float8_layers(*module, setup, groups_);
   Building building{.s = s,

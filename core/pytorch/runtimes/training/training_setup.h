@@ -18,6 +18,7 @@
 #include "core/pytorch/runtimes/fsdp2/settings.h"
 #include "core/pytorch/runtimes/training/fine_tuning.h"
 #include "core/pytorch/runtimes/training/training_loop.h"
+#include "core/schedule/compile_scope.h"
 
 namespace shardscope::eager {
 
@@ -77,7 +78,7 @@ struct TrainingSetup {
   ModelSettings model;
   TrainingSettings loop;
   /// torch.compile with a backend that makes kernels of its own. What is recorded is eager.
-  bool compiled = false;
+  CompileScope compiled = CompileScope::none;
   std::vector<std::string> assumed;  ///< what nobody said, and what is left out
 };
 

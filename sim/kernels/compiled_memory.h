@@ -1,0 +1,23 @@
+// Memory under torch.compile: what a fused kernel never writes out, and what backward recomputes.
+#pragma once
+
+#include "core/schedule/compile_scope.h"
+#include "core/schedule/schedule.h"
+
+namespace shardscope {
+
+/// The host program of compiled code, from a recording of eager PyTorch:
+/// - a value that is made and used within one fused kernel gets no memory;
+/// - a value that only fused kernels of backward read is not kept where they can compute it again
+///   from less. What is kept is the minimum cut, in bytes, between what cannot be recomputed and
+///   what backward reads. A value that a product or attention of backward reads is kept.
+/// Source: torch/_functorch/partitioners.py (min_cut_rematerialization_partition): what it bans
+/// from recomputation, and that values which are not written out anyway weigh twice.
+/// A schedule with products of 8-bit factors is returned as it is, and so is one of model_in_parts:
+/// what compiled code keeps of these is not known here.
+/// Activation checkpointing stays as it was recorded. Expects the schedule before with_kernels.
+/// Example: silu(gate) * up of [n, m] in bfloat16, followed by a product: eager PyTorch keeps gate,
+/// silu(gate), up and their product; compiled code keeps gate, up and the product.
+Schedule with_compiled_memory(Schedule schedule, CompileScope scope);
+
+}  // namespace shardscope
