@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/config/accelerate/python_rules.h"
 #include "core/config/accelerate/wrapped_modules.h"
+#include "core/config/values/python_arithmetic.h"
 #include "core/format/python_text.h"
 
 namespace shardscope::eager {

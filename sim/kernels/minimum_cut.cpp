@@ -22,7 +22,7 @@ void MinimumCut::add_edge(std::uint32_t from, std::uint32_t to) {
   add_arc(way_out(from), way_in(to), unbounded);
 }
 
-void MinimumCut::add_source(std::uint32_t node) { add_arc(source_, way_in(node), unbounded); }
+void MinimumCut::add_source(std::uint32_t node) { add_arc(the_source, way_in(node), unbounded); }
 
 void MinimumCut::add_sink(std::uint32_t node) { sinks_.push_back(node); }
 
@@ -43,7 +43,7 @@ bool MinimumCut::find_way(std::uint32_t to) {
       const std::uint32_t before = arcs_[back].to;
       if (arcs_[back ^ 1].left == 0 || seen_[before] == search_) continue;
       next_[before] = back ^ 1;
-      if (before == source_) return true;
+      if (before == the_source) return true;
       seen_[before] = search_;
       line.push_back(before);
     }
@@ -53,9 +53,9 @@ bool MinimumCut::find_way(std::uint32_t to) {
 bool MinimumCut::augment(std::uint32_t to) {
   if (!find_way(to)) return false;
   std::int64_t amount = unbounded;
-  for (std::uint32_t at = source_; at != to; at = arcs_[next_[at]].to)
+  for (std::uint32_t at = the_source; at != to; at = arcs_[next_[at]].to)
     amount = std::min(amount, arcs_[next_[at]].left);
-  for (std::uint32_t at = source_; at != to; at = arcs_[next_[at]].to) {
+  for (std::uint32_t at = the_source; at != to; at = arcs_[next_[at]].to) {
     arcs_[next_[at]].left -= amount;
     arcs_[next_[at] ^ 1].left += amount;
   }
@@ -69,7 +69,7 @@ void MinimumCut::solve() {
     while (augment(way_out(sink))) {
     }
   std::vector<bool> reached(arcs_of_.size());
-  std::vector<std::uint32_t> line{source_};
+  std::vector<std::uint32_t> line{the_source};
   for (std::size_t at = 0; at < line.size(); ++at)
     for (const std::uint32_t arc : arcs_of_[line[at]]) {
       if (arcs_[arc].left == 0 || reached[arcs_[arc].to]) continue;

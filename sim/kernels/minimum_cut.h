@@ -26,7 +26,7 @@ class MinimumCut {
     std::uint32_t to = 0;
     std::int64_t left = 0;  ///< capacity that is not used
   };
-  static constexpr std::uint32_t source_ = 0;
+  static constexpr std::uint32_t the_source = 0;
   static std::uint32_t way_in(std::uint32_t node) { return 1 + 2 * node; }
   static std::uint32_t way_out(std::uint32_t node) { return 2 + 2 * node; }
 

@@ -35,7 +35,7 @@ Json answer_to_row(const std::string& row) {
   const Workplace workplace;
   workplace.write("runs.csv", small_header + row + "\n");
   const Outcome outcome = workplace.run("validate runs.csv --json");
-  const Json answer = Json::parse(outcome.output)["rows"][0];
+  Json answer = Json::parse(outcome.output)["rows"][0];
   EXPECT_EQ(outcome.code, answer["skipped"].is_null() ? 0 : 1) << outcome.errors;
   return answer;
 }

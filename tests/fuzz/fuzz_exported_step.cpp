@@ -1,5 +1,5 @@
-// Any bytes as the JSON of an exported model: either an Error, or steps that can be played under DDP and, with checkpointing,
-// under FSDP2.
+// Any bytes as the JSON of an exported model: either an Error, or steps that can be played under
+// DDP and, with checkpointing, under FSDP2.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -24,8 +24,7 @@ void play(const Model& model, const ExportedProgram& program, Runtime runtime) {
   setup.loop.autocast = program.autocast;
   setup.loop.batch = program.batch;
   setup.loop.length = program.sequence;
-  if (runtime == Runtime::fsdp2)
-    setup.checkpointing = eager::checkpointing_of(model, {.every = 1});
+  if (runtime == Runtime::fsdp2) setup.checkpointing = eager::checkpointing_of(model, {.every = 1});
   try {
     eager::recorded_schedule(model, JsonValue::parse("{}", ""), setup, eager::kernel_device(90));
   } catch (const Error&) {

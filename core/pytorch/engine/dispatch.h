@@ -13,8 +13,8 @@ namespace shardscope::eager {
 
 /// What of an operator's arguments is no tensor, as far as observers ask.
 struct CallFacts {
-  CallFacts(std::int64_t flops_of_it = OperatorCall::flops_unknown,
-            bool is_causal = false)  // NOLINT
+  // NOLINTNEXTLINE(google-explicit-constructor): most operators know their flops alone
+  CallFacts(std::int64_t flops_of_it = OperatorCall::flops_unknown, bool is_causal = false)
       : flops(flops_of_it), causal(is_causal) {}
   std::int64_t flops;
   bool causal;

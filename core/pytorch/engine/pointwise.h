@@ -14,9 +14,9 @@ struct Number {
   enum class Kind : std::uint8_t { boolean, integer, floating } kind = Kind::floating;
   constexpr Number(bool v) : value(v), kind(Kind::boolean) {}  // NOLINT
   constexpr Number(int v) : value(v), kind(Kind::integer) {}   // NOLINT
-  constexpr Number(std::int64_t v)
-      : value(static_cast<double>(v)), kind(Kind::integer) {}  // NOLINT
-  constexpr Number(double v) : value(v) {}                     // NOLINT
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr Number(std::int64_t v) : value(static_cast<double>(v)), kind(Kind::integer) {}
+  constexpr Number(double v) : value(v) {}  // NOLINT
 };
 
 /// at::result_type.

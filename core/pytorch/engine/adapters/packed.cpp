@@ -31,7 +31,7 @@ Tensor QuantizedLayer::load_packed(Session& s, Device device) {
   const bool by_output = settings_.kind == QuantizationKind::awq;
   const Dims packed =
       by_output ? Dims{in, packed_out} : Dims{(in + weights_of_int - 1) / weights_of_int, out};
-  const Tensor weight = empty(s, packed, {Dtype::int32, device});
+  Tensor weight = empty(s, packed, {Dtype::int32, device});
   zeros_ = empty(s, {groups, packed_out}, {Dtype::int32, device});
   scales_ = empty(s, {groups, out}, {Dtype::float16, device});
   if (!by_output) order_ = empty(s, {in}, {Dtype::int32, device});

@@ -140,7 +140,7 @@ Tensor float_mask(Session& s, const MaskRequest& request, const Tensor& mask) {
 Tensor finished(Session& s, const Context& context, const MaskRequest& request,
                 MaskFunction function, const Tensor& padding) {
   if (padding) function = both(std::move(function), not_padded(padding));
-  const Tensor mask = boolean_mask(s, request, function);
+  Tensor mask = boolean_mask(s, request, function);
   if (context->settings.attention == AttentionImplementation::sdpa) return mask;
   return float_mask(s, request, mask);
 }
