@@ -41,7 +41,10 @@ std::string arguments_of(const Json& row) {
       "adamw --optimizer-implementation fused";
   text += sharded ? " --runtime fsdp2 --world 8 --precision bf16_mixed"
                   : " --accelerate accelerate.yaml";
-  if (row["precision"] == "bf16") text += " --base-dtype bfloat16 --trainable-dtype bfloat16";
+  if (row["precision"] == "bf16")
+    text += std::string(" --base-dtype bfloat16 --trainable-dtype ") +
+            (row.contains("peft") ? "float32" : "bfloat16");
+  if (row.contains("peft")) text += " --peft " + row["peft"].get<std::string>();
   for (const char* key : {"compile", "loss", "checkpointing"})
     text += std::string(" --") + key + " " + row[key].get<std::string>();
   return text + " --batch " + row["batch"].dump() + " --seq " + row["seq"].dump();

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Peaks of three training steps under torch.compile, for tests/data/compiled.
 
-usage: shardscope record --cluster h100_sxm -o R -- python compiled_memory.py CONFIG_FOLDER RUNTIME COMPILE PRECISION BATCH SEQ LOSS CHECKPOINTING
+usage: shardscope record --cluster h100_sxm -o R -- python compiled_memory.py CONFIG_FOLDER RUNTIME COMPILE PRECISION BATCH SEQ LOSS CHECKPOINTING [LORA_RANK]
        (RUNTIME fsdp2: shardscope record --world 8 ... -- torchrun --nproc-per-node 8 compiled_memory.py ...)
 
 RUNTIME plain, accelerate, fsdp2; COMPILE eager, blocks+loss, model; PRECISION fp32, bf16 (parameters, too), amp; LOSS outside,
-model; CHECKPOINTING none, full. Prints one line of JSON: allocated bytes at the peaks of forward and backward of each step.
+model; CHECKPOINTING none, full; with LORA_RANK adapters on all linear layers, alpha twice the rank. Prints one line of JSON: allocated bytes at the peaks of forward and backward of each step.
 """
 import contextlib
 import json
@@ -35,7 +35,7 @@ def shard(model):
 
 
 def main():
-    folder, runtime, compiled, precision, batch, seq, loss_place, checkpointing = sys.argv[1:]
+    folder, runtime, compiled, precision, batch, seq, loss_place, checkpointing, *lora = sys.argv[1:]
     if runtime == "fsdp2":
         dist.init_process_group("nccl")
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -47,16 +47,22 @@ def main():
     model.train()
     if checkpointing == "full":
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    blocks = blocks_of(model)
+    if lora:
+        from peft import LoraConfig, get_peft_model
+        model = get_peft_model(model, LoraConfig(r=int(lora[0]), lora_alpha=2 * int(lora[0]), lora_dropout=0.0,
+                                                 target_modules="all-linear", task_type="CAUSAL_LM"))
+        model.train()
     loss_of = cross_entropy
     if compiled == "blocks+loss":
-        for block in blocks_of(model):
+        for block in blocks:
             block.compile()
         loss_of = torch.compile(cross_entropy)
     if compiled == "model" and runtime == "plain":
         model.compile()
     if runtime == "fsdp2":
         shard(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4, fused=True)
     context = contextlib.nullcontext
     if runtime == "accelerate":
         from accelerate import Accelerator
