@@ -203,6 +203,19 @@ CompileScope compile_scope_of(const PytorchOptions& options) {
   return options.compile ? chosen(scopes, *options.compile, "--compile") : CompileScope::none;
 }
 
+std::string_view compiled_words(CompileScope scope) {
+  switch (scope) {
+    case CompileScope::none:
+      return "";
+    case CompileScope::blocks:
+      return ", compiled blocks";
+    case CompileScope::blocks_and_loss:
+      return ", compiled blocks and loss";
+    default:
+      return ", compiled model";
+  }
+}
+
 void declare_pytorch_options(Command& command, PytorchOptions& options) {
   command.heading("How PyTorch runs it (with --runtime, --accelerate or --deepspeed)");
   command.option("--pytorch", options.pytorch,

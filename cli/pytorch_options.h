@@ -27,6 +27,9 @@ bool is_of_bitsandbytes(const std::optional<std::string>& optimizer);
 /// Throws Error unless the operators of PyTorch `version` are known; absent: the known one.
 void check_pytorch(const std::optional<std::string>& version);
 
+/// ", compiled blocks" for a headline; "" of eager code.
+std::string_view compiled_words(CompileScope scope);
+
 inline constexpr std::string_view eager_float8_memory =
     "memory of compiled float8 layers is that of eager code";
 

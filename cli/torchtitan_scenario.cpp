@@ -392,10 +392,10 @@ std::string headline(const TorchtitanScenario& scenario) {
   const ParallelSettings& settings = scenario.settings;
   const std::string micro_batches =
       settings.micro_batches > 1 ? fmt::format(" x {} micro-batches", settings.micro_batches) : "";
-  return fmt::format("torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}",
+  return fmt::format("torchtitan {} of {} on {} ranks ({}), batch {} x {} tokens{}, {}{}",
                      scenario.strategy, scenario.model.class_name, scenario.place.world,
                      scenario.mesh, settings.batch, settings.length, micro_batches,
-                     scenario.precision);
+                     scenario.precision, compiled_words(scenario.compiled));
 }
 
 }  // namespace shardscope

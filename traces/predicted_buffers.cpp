@@ -46,7 +46,7 @@ std::string rows_json(const Schedule& schedule, const std::vector<std::size_t>& 
 }
 
 /// Those of the device that a step ever sees. What PyTorch allocates and frees while it sets up
-/// says neither when.
+/// says neither when; what compiled code never writes out has no bytes.
 std::vector<std::size_t> lasting_buffers(const Schedule& schedule) {
   std::vector<bool> is_gone(schedule.buffers.size(), false);
   for (const HostAction& action : schedule.program.actions)
@@ -54,7 +54,8 @@ std::vector<std::size_t> lasting_buffers(const Schedule& schedule) {
       is_gone[action.subject] = true;
   std::vector<std::size_t> lasting;
   for (std::size_t i = 0; i < is_gone.size(); ++i)
-    if (!is_gone[i] && !schedule.buffers[i].on_host) lasting.push_back(i);
+    if (!is_gone[i] && !schedule.buffers[i].on_host && schedule.buffers[i].bytes.count > 0)
+      lasting.push_back(i);
   return lasting;
 }
 

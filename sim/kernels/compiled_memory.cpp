@@ -48,12 +48,28 @@ class Changes {
       kept.insert(kept.end(), moved[i].begin(), moved[i].end());
     }
     before.back() = static_cast<std::uint32_t>(kept.size());
+    note_ends(schedule);
     schedule.program.actions = std::move(kept);
     for (Step& step : schedule.steps)
       step.actions = {before[step.actions.begin], before[step.actions.end]};
   }
 
  private:
+  /// Buffers as whoever lists them sees them: those that are never there have no bytes.
+  void note_ends(Schedule& schedule) const {
+    const auto operation_at = [&](std::size_t place) {
+      return OperationId{schedule.program.actions[place].subject};
+    };
+    for (std::size_t b = 0; b < never_.size(); ++b) {
+      if (never_[b]) schedule.buffers[b].bytes = {};
+      if (freed_after_[b] != nowhere) schedule.buffers[b].freed_by = operation_at(freed_after_[b]);
+    }
+    for (const Added& added : added_) {
+      schedule.buffers[added.buffer].allocated_by = operation_at(added.before);
+      schedule.buffers[added.buffer].freed_by = operation_at(added.after);
+    }
+  }
+
   bool goes(const HostAction& action) const {
     switch (action.kind) {
       case HostActionKind::free:

@@ -74,6 +74,23 @@ INSTANTIATE_TEST_SUITE_P(Recorded, CompiledMemory, ::testing::ValuesIn(all_cases
                            return name.template get<std::string>();
                          });
 
+TEST(CompiledMemory, OfValuesThatAreNeverWrittenOutIsNotListed) {
+  const Json& row = compiled_steps()["cases"][2];
+  const Workplace workplace;
+  workplace.write("config.json",
+                  compiled_steps()["models"][row["model"].get<std::string>()].dump());
+  const std::string command =
+      "simulate --model config.json --cluster h100_sxm --runtime fsdp2 "
+      "--world 2 --batch 1 --seq 512 --checkpointing none";
+  const Outcome eager = workplace.run(command + " -o eager");
+  const Outcome compiled = workplace.run(command + " --compile blocks -o compiled");
+  ASSERT_EQ(compiled.code, 0) << compiled.errors;
+  EXPECT_NE(compiled.output.find("compiled blocks"), std::string::npos) << compiled.output;
+  EXPECT_EQ(eager.output.find("compiled"), std::string::npos) << eager.output;
+  EXPECT_LT(std::filesystem::file_size(workplace.path() / "compiled/predicted/buffers.json.gz"),
+            std::filesystem::file_size(workplace.path() / "eager/predicted/buffers.json.gz"));
+}
+
 TEST(CompiledMemory, OfABrokenGraphIsSaidToBeThatOfEagerCode) {
   const Workplace workplace;
   set_up_tiny_job(workplace);
