@@ -83,10 +83,9 @@ struct Command::Impl {
   /// --help.
   std::vector<std::pair<CLI::Option*, CLI::Option*>> apart;
 
-  CLI::Option* add(std::string_view name, std::function<void(const std::string&)> store,
+  CLI::Option* add(std::string_view name, const std::function<void(const std::string&)>& store,
                    const OptionHelp& help) {
-    auto* option =
-        app.add_option_function<std::string>(std::string(name), std::move(store), help.text);
+    auto* option = app.add_option_function<std::string>(std::string(name), store, help.text);
     return option->type_name(help.value)->group(group);
   }
 };

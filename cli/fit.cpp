@@ -76,7 +76,8 @@ Observations observe(const FitOptions& options, const HardwareProfile& profile) 
   if (observed.ranks_are_missing)
     options.output.note(
         "not every rank's trace is there: what a collective took holds its waits for the others");
-  return {.run = observed.run, .traces = std::move(observed)};
+  const auto run = observed.run;
+  return {.run = run, .traces = std::move(observed)};
 }
 
 Provenance provenance_of(const FitOptions& options) {

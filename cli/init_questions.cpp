@@ -59,7 +59,7 @@ class Interview {
       if (!line)
         throw missing(option, "the questions ended before it was answered",
                       "answer it, or give the option");
-      const std::string text = line->empty() ? usual : without_tilde(*line);
+      std::string text = line->empty() ? usual : without_tilde(*line);
       try {
         use(text);
         return text;

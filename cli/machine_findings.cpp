@@ -14,7 +14,7 @@
 namespace shardscope {
 namespace {
 
-using namespace literals;
+using namespace literals;  // NOLINT(google-build-using-namespace): suffixes of amounts
 
 constexpr double memory_tolerance = 0.06;  // drivers and ECC keep some back
 constexpr double power_tolerance = 0.03;

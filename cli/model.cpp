@@ -58,8 +58,9 @@ ModelReport runtime_report(const ModelCommand& command) {
   std::vector<std::string> assumed;
   ShardingPlan plan =
       plan_of(model, runtime_choice(model, command.sharding, command.job, command.place, assumed));
+  const auto whole = plan.whole;
   return {.model = std::move(model),
-          .whole = plan.whole,
+          .whole = whole,
           .plan = std::move(plan),
           .assumed = std::move(assumed)};
 }

@@ -182,8 +182,9 @@ void add_plan(const ShardingPlan& plan, Json& json) {
 
 ModelReport report_native(NativeScenario scenario) {
   ShardingPlan plan = native_plan(scenario);
+  const auto whole = plan.whole;
   return {.model = std::move(scenario.model),
-          .whole = plan.whole,
+          .whole = whole,
           .plan = std::move(plan),
           .assumed = std::move(scenario.assumed)};
 }

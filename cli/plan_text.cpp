@@ -94,8 +94,8 @@ std::string memory_table(const planner::Answer& answer, const Painter& painter) 
   for (std::size_t i = 0; i < shown; ++i)
     columns.push_back({std::to_string(answer.candidates[i].place), Align::right});
   Table table(std::move(columns));
-  const auto row = [&](std::string name, const auto& value) {
-    std::vector<Cell> cells{std::move(name)};
+  const auto row = [&](const std::string& name, const auto& value) {
+    std::vector<Cell> cells{name};
     for (std::size_t i = 0; i < shown; ++i)
       cells.emplace_back(rounded_text(value(answer.candidates[i].summary)));
     table.row(std::move(cells));

@@ -60,7 +60,7 @@ std::optional<fs::path> settings_beside(const std::vector<std::string>& traces) 
 fs::path prediction_path(const TracedRunQuestion& question) {
   std::error_code ignored;
   if (question.predicted) {
-    const fs::path given(*question.predicted);
+    fs::path given(*question.predicted);
     if (!fs::exists(given, ignored))
       throw Error({.where = "--predicted", .what = given.string() + " is not there"});
     const bool is_run = fs::exists(RunFolder{given}.predicted_trace(), ignored);

@@ -25,10 +25,11 @@ std::string sure_text(const PairCounts& counts) {
   return text;
 }
 
-void add_counts(Table& table, std::string_view what, const PairCounts& counts, std::string how) {
+void add_counts(Table& table, std::string_view what, const PairCounts& counts,
+                const std::string& how) {
   const bool complete = counts.complete();
   table.row({std::string(what), grouped(counts.predicted), grouped(counts.profiled),
-             Cell(grouped(counts.matched()), complete ? Paint::good : Paint::bad), std::move(how)});
+             Cell(grouped(counts.matched()), complete ? Paint::good : Paint::bad), how});
 }
 
 std::string match_table(const TracedRun& run, const Painter& painter) {

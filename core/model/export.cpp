@@ -109,7 +109,7 @@ class Reader {
   }
 
   std::string earlier_module(const JsonValue& same_as, const Module& module) const {
-    const std::string name = same_as.string();
+    std::string name = same_as.string();
     const auto found = modules_.find(name);
     if (found == modules_.end())
       throw same_as.error(fmt::format("no earlier module is named \"{}\"", shown(name)));

@@ -39,14 +39,15 @@ void add_tied(Model& model, std::string name, std::string_view first) {
   model.tied.push_back({.later = std::move(name), .first = std::string(first)});
 }
 
-ParameterId add_embedding(Model& model, std::string name, EmbeddingShape shape,
+ParameterId add_embedding(Model& model, const std::string& name, EmbeddingShape shape,
                           double standard_deviation) {
   add_module(model, name, shape.class_name);
   return add_parameter(model, name + ".weight", {shape.rows, shape.width},
                        normal(standard_deviation));
 }
 
-Linear add_linear(Model& model, std::string name, LinearShape shape, double standard_deviation) {
+Linear add_linear(Model& model, const std::string& name, LinearShape shape,
+                  double standard_deviation) {
   const bool in_out = shape.layout == WeightLayout::in_out;
   add_module(model, name, in_out ? "Conv1D" : "Linear");
   Linear linear{.module = name, .in = shape.in, .out = shape.out, .layout = shape.layout};
@@ -60,7 +61,7 @@ ParameterId add_bias(Model& model, const std::string& module, std::int64_t width
   return add_parameter(model, module + ".bias", {width}, zeros);
 }
 
-Norm add_norm(Model& model, std::string name, const NormShape& shape) {
+Norm add_norm(Model& model, const std::string& name, const NormShape& shape) {
   add_module(model, name, shape.class_name);
   Norm norm{.module = name, .kind = shape.kind, .epsilon = shape.epsilon};
   norm.weight = add_parameter(model, name + ".weight", {shape.width}, ones);

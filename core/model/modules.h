@@ -27,7 +27,7 @@ struct EmbeddingShape {
   std::int64_t width = 0;
   std::string_view class_name = "Embedding";
 };
-ParameterId add_embedding(Model& model, std::string name, EmbeddingShape shape,
+ParameterId add_embedding(Model& model, const std::string& name, EmbeddingShape shape,
                           double standard_deviation);
 
 /// torch.nn.Linear (out_in) or transformers' Conv1D (in_out), with a bias of zeros if wanted.
@@ -37,7 +37,8 @@ struct LinearShape {
   bool bias = true;
   WeightLayout layout = WeightLayout::out_in;
 };
-Linear add_linear(Model& model, std::string name, LinearShape shape, double standard_deviation);
+Linear add_linear(Model& model, const std::string& name, LinearShape shape,
+                  double standard_deviation);
 
 /// "module.bias" of zeros, of a Linear whose weight is another parameter again.
 ParameterId add_bias(Model& model, const std::string& module, std::int64_t width);
@@ -49,7 +50,7 @@ struct NormShape {
   std::int64_t width = 0;
   double epsilon = 1e-5;
 };
-Norm add_norm(Model& model, std::string name, const NormShape& shape);
+Norm add_norm(Model& model, const std::string& name, const NormShape& shape);
 
 /// The buffers of a rotary embedding: inverse frequencies, and from transformers 5 on a second copy
 /// (in release 4 a plain attribute, the same tensor). `prefix` stands before their names.

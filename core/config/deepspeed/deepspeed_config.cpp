@@ -64,9 +64,9 @@ ConfigValue data_parallel_world(const ConfigValue& given, const ConfigValue& con
 }
 
 /// config.get(key, otherwise).
-ConfigValue scalar(const ConfigValue& config, std::string_view key, ConfigValue otherwise) {
+ConfigValue scalar(const ConfigValue& config, std::string_view key, const ConfigValue& otherwise) {
   const ConfigValue* value = config.find(key);
-  return value != nullptr ? *value : std::move(otherwise);
+  return value != nullptr ? *value : otherwise;
 }
 
 using WordMeaning = std::pair<std::string_view, std::string_view>;
@@ -196,7 +196,7 @@ ConfigValue checkpointing_of(const ConfigValue& config) {
 }
 
 ConfigValue data_types_of(const ConfigValue& config) {
-  const ConfigValue types = scalar(config, "data_types", ConfigValue::dict());
+  ConfigValue types = scalar(config, "data_types", ConfigValue::dict());
   const ConfigValue names = get_of_dict(types, "keep_in_fp32_modules");
   const bool given = types.has("keep_in_fp32_modules") && !names.is("auto");
   const bool texts =

@@ -121,7 +121,7 @@ ConfigValue choice_of(const Reading& r) {
   const auto last = static_cast<std::int64_t>(*r.field.limits.le);
   const std::string expected = fmt::format("one of 0 to {}", last);
   try {
-    const ConfigValue whole = integer_of(r);
+    ConfigValue whole = integer_of(r);
     if (whole.is_integer() && whole.integer() >= 0 && whole.integer() <= last) return whole;
   } catch (const Refusal&) {
   }

@@ -53,10 +53,7 @@ ConfigValue on_cpu(const PydanticModel& model, const ConfigValue& wanted) {
 }
 
 ModelField old_flag(std::string_view name, Deprecation deprecation) {
-  return {.name = name,
-          .kind = FieldKind::boolean,
-          .nullable = true,
-          .deprecation = std::move(deprecation)};
+  return {.name = name, .kind = FieldKind::boolean, .nullable = true, .deprecation = deprecation};
 }
 
 ModelField cpu_offload_param() {

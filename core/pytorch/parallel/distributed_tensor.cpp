@@ -29,7 +29,8 @@ Tensor gathered(Session& s, const MeshAxisContext& axis, Tensor local, const Cha
   const int ranks = axis.group->size();
   const std::int64_t whole = change.whole > 0 ? change.whole : local.size(dim) * ranks;
   const std::int64_t most = (whole + ranks - 1) / ranks;
-  if (local.size(dim) != most) local = pad_dim(s, std::move(local), dim, most - local.size(dim));
+  const std::int64_t missing = most - local.size(dim);
+  if (missing != 0) local = pad_dim(s, std::move(local), dim, missing);
   local = contiguous(s, std::move(local));
   Tensor result = all_gather(s, *axis.pending, *axis.group, local, dim);
   local.reset();
