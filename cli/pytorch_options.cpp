@@ -233,15 +233,17 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"model|outside",
                   "model: the model computes the loss from labels. outside: cross-entropy after "
                   "the model (default: model)"});
-  command.option("--float8", options.float8,
-                 {"tensorwise|rowwise",
-                  "torchao's float8 in all linear layers but the first and the last, without "
-                  "torch.compile: on one device, under DDP and FSDP2"});
+  command.option(
+      "--float8", options.float8,
+      {"tensorwise|rowwise",
+       "torchao's float8 in all linear layers but the first and the last: on one device, "
+       "under DDP and FSDP2"});
   command.option(
       "--compile", options.compile,
       {"blocks|blocks+loss|model",
-       "torch.compile of each block by itself; also of the loss after the model, as "
-       "torchtitan and torchtune do; or of the model with its loss, as the Trainer does"});
+       "what torch.compile compiles. blocks: each block by itself. blocks+loss: the loss, too, "
+       "as torchtitan and torchtune do (with --loss outside). model: the model with its loss, as "
+       "the Trainer does"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 
@@ -260,11 +262,16 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   apply_optimizer(options, given, job, setup);
   apply_float8(options, setup);
   if (options.compile) setup.compiled = compile_scope_of(options);
+  if (setup.compiled == CompileScope::blocks_and_loss &&
+      setup.loop.loss == eager::LossPlace::in_model)
+    throw Error({.where = "--compile",
+                 .what = "blocks+loss compiles a loss after the model, and the model computes it",
+                 .way_out = "give --loss outside, or --compile blocks or model"});
   setup.compiled = scope_for_class(setup.compiled, model.class_name);
   if (setup.compiled == CompileScope::model_in_parts)
     setup.assumed.push_back(fmt::format(
-        "memory of a compiled {} is that of eager code: transformers breaks its graph before the "
-        "loss",
+        "the memory of eager code, which is too high: transformers breaks the graph of a compiled "
+        "{} before its loss",
         model.class_name));
   if (setup.compiled != CompileScope::none &&
       setup.float8.recipe != eager::parallel::Float8Recipe::none)

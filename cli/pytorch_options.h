@@ -31,7 +31,7 @@ void check_pytorch(const std::optional<std::string>& version);
 std::string_view compiled_words(CompileScope scope);
 
 inline constexpr std::string_view eager_float8_memory =
-    "memory of compiled float8 layers is that of eager code";
+    "the memory of eager code, which is too high, for compiled float8 layers";
 
 /// Of --compile; none without it. Throws Error for another word.
 CompileScope compile_scope_of(const PytorchOptions& options);

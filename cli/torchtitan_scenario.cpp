@@ -291,7 +291,7 @@ CompileScope compiled_of(const PytorchQuestion& q, const ParallelSettings& setti
   if (scope != CompileScope::none && parted)
     throw Error({.where = "--compile",
                  .what = "compiled code is not predicted with an axis tensor or context",
-                 .way_out = "leave the axis out of --mesh, or compile"});
+                 .way_out = "leave --compile out, or both axes out of --mesh"});
   return scope;
 }
 

@@ -129,8 +129,8 @@ std::optional<std::uint32_t> written_for_product(const CompiledValues& values, s
 }
 
 /// Logits are an output of the graph of which nobody asks a gradient: autograd hands zeros in,
-/// which the loss's backward adds to its own. Source: torch/csrc/autograd/custom_function.cpp
-/// (materialize_grads); seen in recordings of Llama, Qwen2 and GPT-NeoX.
+/// which the loss's backward adds to its own. Source: set_materialize_grads of
+/// torch.autograd.Function; seen in recordings of Llama, Qwen2 and GPT-NeoX.
 void add_unused_gradients(Changes& changes, const CompiledValues& values, Schedule& schedule) {
   for (std::uint32_t op = 0; op < schedule.operations.size(); ++op) {
     if (values.run(op) == no_run || values.place(op) == nowhere) continue;

@@ -12,7 +12,8 @@ namespace shardscope {
 ///   from less. What is kept is the minimum cut, in bytes, between what cannot be recomputed and
 ///   what backward reads. A value that a product or attention of backward reads is kept.
 /// Source: torch/_functorch/partitioners.py (min_cut_rematerialization_partition): what it bans
-/// from recomputation, and that values which are not written out anyway weigh twice.
+/// from recomputation, and that values which are not written out anyway weigh twice. That weights
+/// grow with the distance from backward, and other bans, are left out.
 /// A schedule with products of 8-bit factors is returned as it is, and so is one of model_in_parts:
 /// what compiled code keeps of these is not known here.
 /// Activation checkpointing stays as it was recorded. Expects the schedule before with_kernels.

@@ -102,7 +102,7 @@ bool CompiledValues::is_known_by_operands(std::uint32_t op) const {
 
 /// What activation checkpointing runs again is never taken from the first forward.
 void CompiledValues::merge_what_is_the_same() {
-  using Key = std::tuple<std::uint32_t, bool, std::vector<std::int64_t>>;
+  using Key = std::tuple<std::uint32_t, std::string_view, bool, std::vector<std::int64_t>>;
   std::map<Key, std::uint32_t> first;
   for (std::uint32_t op = 0; op < schedule_.operations.size(); ++op) {
     if (runs_[op] == no_run || operands(op).empty() || !is_known_by_operands(op)) continue;
@@ -115,9 +115,9 @@ void CompiledValues::merge_what_is_the_same() {
       facts.push_back(operand.buffer ? value_of(operand) : -1);
       facts.push_back(operand.offset.count);
     }
-    const Key key{operation(op).name, runs_again(op), std::move(facts)};
+    const Key key{operation(op).name, graph_of(op), runs_again(op), std::move(facts)};
     const auto [found, fresh] = first.try_emplace(key, made);
-    if (!fresh && graph(found->second) == graph(made)) merge(found->second, made);
+    if (!fresh) merge(found->second, made);
   }
 }
 

@@ -325,7 +325,8 @@ class Builder {
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
     loop.optimizer = optimizer_of(row_);
-    if (is_compiled(row_)) setup().compiled = CompileScope::model;
+    if (is_compiled(row_))
+      setup().compiled = scope_for_class(CompileScope::model, base_.class_name);
     if (holds(row_.strategy, "offload"))
       loop.optimizer.implementation = eager::OptimizerImplementation::loop;
     setup().session.compute_capability = result_.profile.compute_capability;

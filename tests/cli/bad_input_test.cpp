@@ -124,11 +124,14 @@ INSTANTIATE_TEST_SUITE_P(
         "--runtime torchtitan --world 8 --quantization nf4",
         "--runtime torchtitan --world 8 --stages-per-rank 2",
         "--runtime torchtitan --world 8 --pytorch 1", "--runtime torchtitan --world 8 --phases",
+        "--runtime torchtitan --world 8 --compile model",
+        "--runtime fsdp2 --world 2 --seq 32 --compile blocks+loss",
+        "--runtime fsdp2 --world 2 --seq 32 --compile everything", "--compile model",
         "--runtime fsdp3", "--model nowhere", "--cluster nowhere", "extra",
         "--runtime ddp --world 2 --accumulate 5000000",
         "--runtime ddp --world 2 --seq 32 --batch 1000000000"));
 
-TEST(BadInput, Float8SaysWhyItChangesNothing) {
+TEST(BadInput, Float8SaysWhyItIsRefused) {
   // GPT-2's layers are Conv1D; its one Linear is the head, which stays as it is.
   const Workplace workplace;
   set_up_tiny_job(workplace);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Peaks of three training steps under torch.compile, for tests/data/compiled.
 
-usage: shardscope record --cluster h100_sxm -o R -- python compiled_memory.py CONFIG_FOLDER RUNTIME COMPILE PRECISION BATCH SEQ LOSS CHECKPOINTING [LORA_RANK]
+usage: shardscope record --cluster h100_sxm -o R -- python compiled_memory.py CONFIG_FOLDER RUNTIME COMPILE PRECISION BATCH SEQ
+           LOSS CHECKPOINTING [LORA_RANK]
        (RUNTIME fsdp2: shardscope record --world 8 ... -- torchrun --nproc-per-node 8 compiled_memory.py ...)
 
 RUNTIME plain, accelerate, fsdp2; COMPILE eager, blocks+loss, model; PRECISION fp32, bf16 (parameters, too), amp; LOSS outside,
-model; CHECKPOINTING none, full; with LORA_RANK adapters on all linear layers, alpha twice the rank. Prints one line of JSON: allocated bytes at the peaks of forward and backward of each step.
+model; CHECKPOINTING none, full; with LORA_RANK adapters on all linear layers, alpha twice the rank.
+Prints one line of JSON: allocated bytes at the peaks of forward and backward of each step.
 """
 import contextlib
 import json

@@ -89,6 +89,7 @@ TEST_F(CompiledMemory, WhatStaysInOneKernelIsNeverThere) {
   const Schedule schedule = eager();
   const Schedule compiled = with_compiled_memory(schedule, CompileScope::blocks_and_loss);
   EXPECT_EQ(allocations(schedule), allocations(compiled) + 1);  // a
+  EXPECT_EQ(std::ranges::count(compiled.buffers, Bytes{}, &Buffer::bytes), 1);
 }
 
 TEST_F(CompiledMemory, WhatIsNotCompiledStays) {

@@ -60,6 +60,13 @@ TEST_F(BuffersFile, IsReadBackAsItWasWritten) {
   EXPECT_EQ(read_buffers(path_), predicted_buffers(schedule));
 }
 
+TEST_F(BuffersFile, HasNoRowOfABufferWithoutBytes) {
+  Schedule schedule = small_schedule();
+  schedule.buffers.push_back(schedule.buffers.back());
+  schedule.buffers.back().bytes = {};
+  EXPECT_EQ(predicted_buffers(schedule), predicted_buffers(small_schedule()));
+}
+
 TEST_F(BuffersFile, ThatIsCutShortIsAnErrorNamingIt) {
   write_buffers(small_schedule(), path_);
   const std::string whole = read_whole(path_);
