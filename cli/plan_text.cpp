@@ -237,6 +237,14 @@ std::string rule_text(const planner::Answer& answer) {
 }
 
 /// What would make the chosen one run out of memory.
+/// Of what follows training; none of other phases.
+std::string_view phase_name(std::string_view phase) {
+  if (phase == "evaluate") return "an evaluation";
+  if (phase == "save") return "a save of the whole model";
+  if (phase == "save_optimizer") return "a save of the optimizer's whole state";
+  return {};
+}
+
 std::string breaks_text(const planner::Limits& limits, const planner::Candidate& chosen,
                         const planner::Inputs& inputs) {
   std::vector<std::string> breaks;
@@ -248,16 +256,15 @@ std::string breaks_text(const planner::Limits& limits, const planner::Candidate&
     breaks.push_back(fmt::format("an allocator that holds {:.0f}% more than predicted ({} spare)",
                                  *limits.held_more * 100, margin_text(chosen.summary)));
   std::string fitting;
-  for (const planner::PhaseNeed& phase : limits.phases)
-    if (phase.phase == "evaluate" || phase.phase == "save") {
-      const std::string need = fmt::format(
-          "{} ({})", phase.phase == "save" ? "a save of the whole state" : "an evaluation",
-          rounded_text(phase.needed));
-      if (phase.fits)
-        fitting += (fitting.empty() ? "" : ", ") + need;
-      else
-        breaks.push_back(need);
-    }
+  for (const planner::PhaseNeed& phase : limits.phases) {
+    const std::string_view name = phase_name(phase.phase);
+    if (name.empty()) continue;
+    const std::string need = fmt::format("{} ({})", name, rounded_text(phase.needed));
+    if (phase.fits)
+      fitting += (fitting.empty() ? "" : ", ") + need;
+    else
+      breaks.push_back(need);
+  }
   std::string text;
   for (const std::string& one : breaks)
     text += (text.empty() ? "breaks    " : "          ") + one + "\n";

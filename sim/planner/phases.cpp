@@ -25,6 +25,10 @@ Bytes largest_parameter(const Model& model) {
   return largest;
 }
 
+Bytes bytes_on_host(const eager::Tensor& tensor) {
+  return tensor && tensor.device() == eager::Device::cpu ? tensor.bytes() : Bytes{};
+}
+
 class Phases {
  public:
   Phases(const PytorchTraining& training, const Model& model, const JsonValue& config,
@@ -45,6 +49,7 @@ class Phases {
       if (run_->model().engine() == nullptr) {
         evaluate();
         save();
+        save_optimizer();
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end(current_, {}, false);
@@ -120,12 +125,23 @@ class Phases {
     begin("save");
     // PeftModel.save_pretrained takes the adapter alone; what is sharded is gathered whole before.
     const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
-    const auto state = eager::full_state_dict(play_.session(), *run_,
-                                              {.cpu_offload = true, .trainable_only = adapter});
+    const eager::NamedTensors state = run_->model().full_state_dict(
+        play_.session(), {.cpu_offload = true, .trainable_only = adapter});
     Bytes host;
-    for (const auto& [name, tensor] : state)
-      if (tensor && tensor.device() == eager::Device::cpu) host += tensor.bytes();
+    for (const auto& [name, tensor] : state) host += bytes_on_host(tensor);
     end("save", host);
+  } catch (const Refusal&) {
+  }
+
+  /// What save_fsdp_optimizer gathers for FULL_STATE_DICT. Source: accelerate 1.15 fsdp_utils.py.
+  void save_optimizer() try {
+    begin("save_optimizer");
+    const std::optional<eager::Tensors> state =
+        run_->model().full_optimizer_state(play_.session(), run_->loop().optimizer(), true);
+    if (!state) return;
+    Bytes host;
+    for (const eager::Tensor& tensor : *state) host += bytes_on_host(tensor);
+    end("save_optimizer", host);
   } catch (const Refusal&) {
   }
 

@@ -9,7 +9,7 @@
 namespace shardscope::planner {
 
 struct PhaseMemory {
-  std::string phase;  ///< "load", "adapter", "wrap", "evaluate", "save"
+  std::string phase;  ///< "load", "adapter", "wrap", "evaluate", "save", "save_optimizer"
   Bytes peak_allocated, peak_active, peak_reserved;  ///< inside it
   Bytes allocated, reserved;                         ///< after it
   Bytes host_per_node;  ///< whole copies of the model that the processes of a node hold

@@ -44,7 +44,7 @@ struct Step {
   /// Category and bytes of what is held on the device.
   std::vector<std::pair<MemoryCategory, std::int64_t>> on_device() const {
     std::vector<std::pair<MemoryCategory, std::int64_t>> rows;
-    for (const deepspeed::HeldTensor& held : engine->held())
+    for (const HeldTensor& held : engine->held())
       if (held.tensor.device() == Device::cuda)
         rows.emplace_back(held.category, held.tensor.storage()->bytes().count);
     return rows;

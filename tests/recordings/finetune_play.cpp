@@ -221,10 +221,9 @@ class FineTunePlay {
 
   void gather(const std::string& name, Json& store) {
     begin();
-    auto entries =
-        eager::full_state_dict(session_, *run_,
-                               {.cpu_offload = name.find("cpu") != std::string::npos,
-                                .trainable_only = name.find("trainable") != std::string::npos});
+    auto entries = run_->model().full_state_dict(
+        session_, {.cpu_offload = name.find("cpu") != std::string::npos,
+                   .trainable_only = name.find("trainable") != std::string::npos});
     end(store, "state_dict");
     store["entries"] = entries.size();
     Json bytes = Json::object();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/pytorch/runtimes/training/fsdp2_model.h"
 #include "tests/recordings/memory.h"
 #include "tests/recordings/memory_live.h"
 #include "tests/recordings/ports/fsdp2_mem_tracker.h"
@@ -67,8 +68,8 @@ class Maxima final : public Observer {
 };
 
 std::unique_ptr<CategoryTracker> tracker_of(Session& s, ParallelModel& model) {
-  if (fsdp2::FullySharded* sharded = model.fully_sharded())
-    return std::make_unique<fsdp2::FsdpMemTracker>(s, *sharded);
+  if (auto* fsdp2 = dynamic_cast<Fsdp2Model*>(&model))
+    return std::make_unique<fsdp2::FsdpMemTracker>(s, fsdp2->sharded());
   return std::make_unique<MemTracker>(s);
 }
 
@@ -96,8 +97,8 @@ class MemoryStep {
     tracker_ = tracker_of(s_, step_.model());
     maxima_.emplace(*tracker_, live_);
     if (settings_.at("timeline").get<bool>()) live_.keep_log();
-    if (fsdp2::FullySharded* sharded = step_.model().fully_sharded())
-      propagation_.emplace(*sharded);
+    if (auto* fsdp2 = dynamic_cast<Fsdp2Model*>(&step_.model()))
+      propagation_.emplace(fsdp2->sharded());
   }
 
   Json result() {

@@ -7,6 +7,8 @@
 
 #include "core/pytorch/runtimes/fsdp1/state_dict.h"
 #include "core/pytorch/runtimes/fsdp2/state_dict.h"
+#include "core/pytorch/runtimes/training/fsdp1_model.h"
+#include "core/pytorch/runtimes/training/fsdp2_model.h"
 #include "core/pytorch/runtimes/training/recorded_schedule.h"
 #include "sim/engine/program_player.h"
 #include "tests/sim/accelerate_run.h"
@@ -33,7 +35,7 @@ bool says(const JsonValue& action, const char* key) {
 class Fsdp1Action {
  public:
   Fsdp1Action(eager::Session& s, eager::TrainingRun& run, const JsonValue& action)
-      : s_(s), model_(*run.model().flattened()) {
+      : s_(s), model_(dynamic_cast<eager::Fsdp1Model&>(run.model()).sharded()) {
     const std::string type = action.at("type").string();
     using Type = eager::fsdp1::StateDictType;
     options_ = {.type = type == "full"    ? Type::full
@@ -55,23 +57,23 @@ class Fsdp1Action {
 class Fsdp2Action {
  public:
   Fsdp2Action(eager::Session& s, eager::TrainingRun& run, const JsonValue& action)
-      : s_(s), run_(run) {
+      : s_(s), run_(run), model_(dynamic_cast<eager::Fsdp2Model&>(run.model()).sharded()) {
     options_ = {.full_state_dict = action.at("type").string() == "full",
                 .cpu_offload = says(action, "offload"),
                 .broadcast_from_rank0 = says(action, "broadcast")};
   }
   void save() {
-    saved_ = eager::fsdp2::get_model_state_dict(s_, *run_.model().fully_sharded(),
-                                                run_.model().module(), options_);
+    saved_ = eager::fsdp2::get_model_state_dict(s_, model_, run_.model().module(), options_);
   }
   void load() {
-    eager::fsdp2::set_model_state_dict(s_, *run_.model().fully_sharded(), run_.model().module(),
-                                       run_.groups().world(), saved_, options_);
+    eager::fsdp2::set_model_state_dict(s_, model_, run_.model().module(), run_.groups().world(),
+                                       saved_, options_);
   }
 
  private:
   eager::Session& s_;
   eager::TrainingRun& run_;
+  eager::fsdp2::FullySharded& model_;
   eager::fsdp2::StateDictOptions options_;
   eager::fsdp2::StateDict saved_;
 };
@@ -88,6 +90,14 @@ void act(eager::ScheduleRecorder& recorder, Action action, bool loads) {
   recorder.end_step();
 }
 
+/// The optimizer's state, which the caller drops when it was looked at.
+void save_optimizer(eager::ScheduleRecorder& recorder, eager::Session& session,
+                    eager::TrainingRun& run, bool offload) {
+  recorder.begin_step("save");
+  const auto saved = run.model().full_optimizer_state(session, run.loop().optimizer(), offload);
+  recorder.end_step();
+}
+
 Schedule with_state_dicts(const JsonValue& row) {
   const testing::AccelerateRun given = testing::accelerate_run(row);
   eager::ScheduleRecorder recorder;
@@ -96,7 +106,9 @@ Schedule with_state_dicts(const JsonValue& row) {
   eager::TrainingRun run(session, given.model, given.config, given.setup);
   eager::record_steps(recorder, run);
   for (const JsonValue& action : row.at("state_dicts").elements())
-    if (run.model().flattened())
+    if (action.find("of"))
+      save_optimizer(recorder, session, run, says(action, "offload"));
+    else if (dynamic_cast<eager::Fsdp1Model*>(&run.model()) != nullptr)
       act(recorder, Fsdp1Action(session, run, action), says(action, "load"));
     else
       act(recorder, Fsdp2Action(session, run, action), says(action, "load"));

@@ -14,7 +14,7 @@ namespace shardscope::planner {
 
 /// What a phase of the run besides training needs of a device.
 struct PhaseNeed {
-  std::string phase;  ///< "evaluate", "save"
+  std::string phase;  ///< "evaluate", "save", "save_optimizer"
   Bytes needed;       ///< with what lies outside
   bool fits = true;
 };

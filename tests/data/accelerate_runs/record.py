@@ -52,6 +52,23 @@ def communication_hook(model):
         model.register_comm_hook(None, hook)
 
 
+MODEL = []
+
+
+def of_other_rank(own):
+    """What rank 0 hears of states that it has no part of: with use_orig_params another rank has them."""
+    from torch.distributed.fsdp import _common_utils, _optim_utils
+    if isinstance(own, list) and own and isinstance(own[0], _optim_utils._OptimStateKey):
+        return [_optim_utils._OptimStateKey(tuple(names), own[0].is_fsdp_managed)
+                for names in _common_utils._get_param_to_fqns(MODEL[0]).values()]
+    if isinstance(own, dict) and any(isinstance(info, _optim_utils.StateInfo) for info in own.values()):
+        import torch
+        state = _optim_utils._PosDimTensorInfo(torch.Size([1]), torch.float32)
+        full = _optim_utils.StateInfo({name: state for name in ("exp_avg", "exp_avg_sq")}, {}, {})
+        return {name: info if info.tensors else full for name, info in own.items()}
+    return copy.copy(own)
+
+
 def gather_own_object(objects, own, group=None, weights_only=False):
     """The fake group brings nothing from other ranks: each has what this one has. The tensors of sizes are those of
     NCCL's group; what the pickles weigh is left out."""
@@ -60,7 +77,7 @@ def gather_own_object(objects, own, group=None, weights_only=False):
     sizes = torch.zeros(torch.distributed.get_world_size(group), dtype=torch.long, device="cuda")
     del size, sizes
     for rank in range(len(objects)):
-        objects[rank] = copy.copy(own)
+        objects[rank] = of_other_rank(own) if rank else copy.copy(own)
         shards = [copy.copy(shard) for shard in getattr(own, "shards_metadata", [])]
         for shard in shards:
             shard.placement = torch.distributed.remote_device._remote_device(f"rank:{rank}/{shard.placement.device()}")
@@ -87,13 +104,28 @@ def state_dict_of(model, action):
         return model.state_dict() if action["do"] == "save" else model.load_state_dict(action["of"])
 
 
+def optimizer_state_of(model, optimizer, action):
+    """FSDP1: FSDP.optim_state_dict; FSDP2: get_optimizer_state_dict; both as accelerate's save_fsdp_optimizer asks."""
+    from torch.distributed import fsdp
+    offload, rank0_only = action.get("offload", False), action.get("rank0_only", False)
+    if not isinstance(model, fsdp.FullyShardedDataParallel):
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
+        return get_optimizer_state_dict(model, optimizer, options=StateDictOptions(
+            full_state_dict=True, cpu_offload=offload, broadcast_from_rank0=rank0_only))
+    with fsdp.FullyShardedDataParallel.state_dict_type(
+            model, fsdp.StateDictType.FULL_STATE_DICT,
+            fsdp.FullStateDictConfig(offload_to_cpu=offload, rank0_only=rank0_only),
+            fsdp.FullOptimStateDictConfig(offload_to_cpu=offload, rank0_only=rank0_only)):
+        return fsdp.FullyShardedDataParallel.optim_state_dict(model, optimizer)
+
+
 def current():
     import torch
     statistics = torch.cuda.memory_stats()
     return {name: statistics[f"{name}.all.current"] for name in STATISTICS}
 
 
-def state_dicts(model, actions):
+def state_dicts(model, optimizer, actions):
     """Each is saved, and loaded where the action says so: what is allocated before, at the peak and after."""
     import gc
     import torch
@@ -104,7 +136,10 @@ def state_dicts(model, actions):
             gc.collect()
             before = current()
             torch.cuda.reset_peak_memory_stats()
-            result = state_dict_of(model, action | {"do": do, "of": saved})
+            if action.get("of") == "optimizer":
+                result = optimizer_state_of(model, optimizer, action)
+            else:
+                result = state_dict_of(model, action | {"do": do, "of": saved})
             if do == "save":
                 saved = result
             del result
@@ -162,7 +197,8 @@ def run(case):
             for check in ("validate_non_overlapping_shards_metadata", "check_tensor"):
                 if getattr(module, "__name__", "").startswith("torch.distributed._shard") and hasattr(module, check):
                     setattr(module, check, lambda *unused: None)
-        result["state_dicts"] = state_dicts(model, case["state_dicts"])
+        MODEL.append(model)
+        result["state_dicts"] = state_dicts(model, optimizer, case["state_dicts"])
     return result
 
 

@@ -6,19 +6,13 @@
 #include <vector>
 
 #include "core/pytorch/engine/module.h"
+#include "core/pytorch/runtimes/common/held_tensor.h"
 #include "core/pytorch/runtimes/common/process_group.h"
 #include "core/pytorch/runtimes/deepspeed/master_optimizer.h"
 #include "core/pytorch/runtimes/deepspeed/settings.h"
 #include "core/pytorch/runtimes/deepspeed/watcher.h"
 
 namespace shardscope::eager::deepspeed {
-
-/// A tensor that DeepSpeed keeps by itself, for those who show memory.
-struct HeldTensor {
-  Tensor tensor;
-  MemoryCategory category = MemoryCategory::temporaries;
-  std::string name;
-};
 
 /// get_norm_dtype of devices that know float64.
 inline constexpr Dtype norm_dtype = Dtype::float64;

@@ -110,8 +110,9 @@ void gather_original_states(Session& s, const SavedForm& form,
   if (wanted.empty()) return;
   const Tensor all = empty(s, {unit.plan.flat.padded_elements()}, kind);
   synchronize_device(s, unit.shared);
+  Tensor shard;  // Python's variable: the last state's shard lives until there is the next
   for (const NamedState& named : wanted) {
-    const Tensor shard = local_shard(s, unit, states, named.member, kind);
+    shard = local_shard(s, unit, states, named.member, kind);
     synchronize_device(s, unit.shared);
     all_gather_single(s, unit.group, all, shard);
     synchronize_device(s, unit.shared);

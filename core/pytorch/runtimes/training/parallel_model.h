@@ -2,16 +2,24 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/pytorch/engine/module.h"
 #include "core/pytorch/runtimes/common/grad_scaler.h"
-#include "core/pytorch/runtimes/ddp/distributed_data_parallel.h"
-#include "core/pytorch/runtimes/deepspeed/engine.h"
-#include "core/pytorch/runtimes/fsdp1/fully_sharded.h"
-#include "core/pytorch/runtimes/fsdp2/fully_shard.h"
+#include "core/pytorch/runtimes/common/optimizer.h"
+#include "core/pytorch/runtimes/training/model_engine.h"
 
 namespace shardscope::eager {
+
+/// What get_model_state_dict(full_state_dict=True) is asked for.
+struct FullStateDict {
+  bool cpu_offload = false;
+  bool trainable_only = false;  ///< ignore_frozen_params
+};
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 class ParallelModel {
  public:
@@ -19,45 +27,23 @@ class ParallelModel {
   /// What is called with a batch.
   virtual Module& module() = 0;
   /// What the training loop's optimizer is given; none where `engine` has its own.
-  virtual Tensors parameters() = 0;
+  virtual Tensors parameters();
   /// A micro-batch without communication of gradients; ends when the scope is let go.
-  virtual std::shared_ptr<void> without_sync(Session& s) = 0;
+  virtual std::shared_ptr<void> without_sync(Session&) { return nullptr; }
   /// Clips the gradients to a norm, as one does under this runtime.
   virtual void clip(Session& s);
   /// How a scaler of float16's loss tells other ranks of an infinity.
   virtual InfinitySharing infinity_sharing() { return {}; }
-  /// What is called with a batch and with the loss in the place of the module, and counts
-  /// micro-batches, clips, steps and clears gradients itself; or null.
-  virtual deepspeed::Engine* engine() { return nullptr; }
-  /// What FSDP1 made; null: another runtime.
-  virtual fsdp1::FullySharded* flattened() { return nullptr; }
-  /// What fully_shard made; null: another runtime.
-  virtual fsdp2::FullySharded* fully_sharded() { return nullptr; }
+  /// What is called in the place of module, loss and optimizer; or null.
+  virtual ModelEngine* engine() { return nullptr; }
+  /// The tensors of the whole model, by name.
+  virtual NamedTensors full_state_dict(Session& s, const FullStateDict& wanted);
+  /// What the optimizer's state is on this rank once it has been gathered to be saved whole;
+  /// nothing where it is saved as it lies.
+  virtual std::optional<Tensors> full_optimizer_state(Session&, const ParameterOptimizer&,
+                                                      bool /*cpu_offload*/) {
+    return std::nullopt;
+  }
 };
-
-/// The model alone, on one device.
-std::unique_ptr<ParallelModel> plain_model(std::shared_ptr<Module> module);
-
-/// DistributedDataParallel. `group` must outlive the model.
-std::unique_ptr<ParallelModel> ddp_model(Session& s, std::shared_ptr<Module> module,
-                                         const ProcessGroup& group, ddp::Options options);
-
-std::unique_ptr<ParallelModel> fsdp1_model(Session& s, fsdp1::FullySharded::Input input);
-
-/// One call of fully_shard, on modules of the model that make one group.
-struct FullyShardStep {
-  std::vector<Module*> modules;
-  fsdp2::Options options;
-};
-/// The model after these calls, the root's last. `groups` must outlive it.
-std::unique_ptr<ParallelModel> fsdp2_model(Session& s, std::shared_ptr<Module> module,
-                                           ProcessGroups& groups, const std::vector<int>& mesh,
-                                           std::vector<FullyShardStep> calls);
-
-/// DeepSpeed's ZeRO, stages 1, 2 and 3. `groups` must outlive the model.
-std::unique_ptr<ParallelModel> deepspeed_model(Session& s, std::shared_ptr<Module> module,
-                                               ProcessGroups& groups,
-                                               const DeepSpeedSettings& settings,
-                                               const OptimizerSettings& optimizer);
 
 }  // namespace shardscope::eager

@@ -1,4 +1,4 @@
-// What a run does besides training: evaluating, gathering its state to save it, merging an adapter.
+// What a run does besides training: evaluating, merging an adapter, and what is saved of one.
 #pragma once
 
 #include <string>
@@ -15,15 +15,6 @@ void set_training(Module& root, bool on);
 
 /// A forward with labels without gradients, in evaluation mode; the logits.
 Tensor evaluate(Session& s, TrainingRun& run);
-
-/// What get_model_state_dict(full_state_dict=True) is asked for.
-struct FullStateDict {
-  bool cpu_offload = false;
-  bool trainable_only = false;  ///< ignore_frozen_params
-};
-/// The tensors of it, by name. Under DDP and on one device, those of the model.
-std::vector<std::pair<std::string, Tensor>> full_state_dict(Session& s, TrainingRun& run,
-                                                            const FullStateDict& wanted);
 
 /// What PeftModel.save_pretrained writes of the adapter: names, dtypes and shapes. It asks for the
 /// state of the whole model, in which each doubly quantised layer has a copy of its second table.

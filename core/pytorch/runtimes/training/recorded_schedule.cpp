@@ -10,9 +10,9 @@ namespace {
 
 /// Tensors that a runtime keeps beside the model's, where it has an engine of its own.
 void name_held(ScheduleRecorder& recorder, TrainingRun& run) {
-  const deepspeed::Engine* engine = run.model().engine();
+  const ModelEngine* engine = run.model().engine();
   if (engine == nullptr) return;
-  for (const deepspeed::HeldTensor& held : engine->held())
+  for (const HeldTensor& held : engine->held())
     recorder.name_buffer(held.tensor, held.category, held.name);
 }
 

@@ -59,7 +59,7 @@ void TrainingLoop::iteration(const Probe& probe) {
 
 void TrainingLoop::update(const Probe& probe) {
   const int last = settings_.micro_batches - 1;
-  if (deepspeed::Engine* engine = model_.engine()) {
+  if (ModelEngine* engine = model_.engine()) {
     engine->step();
     probe(Moment::step, last);
     probe(Moment::zero_grad, last);
@@ -90,12 +90,12 @@ void TrainingLoop::step_optimizer() {
 }
 
 Tensors TrainingLoop::forward(Arguments batch) {
-  if (deepspeed::Engine* engine = model_.engine()) return engine->forward(std::move(batch));
+  if (ModelEngine* engine = model_.engine()) return engine->forward(std::move(batch));
   return call(s_, model_.module(), std::move(batch));
 }
 
 void TrainingLoop::backward() {
-  if (deepspeed::Engine* engine = model_.engine()) return engine->backward(loss_);
+  if (ModelEngine* engine = model_.engine()) return engine->backward(loss_);
   const Tensor loss =
       settings_.divides_in_backward ? div(s_, loss_, settings_.micro_batches) : loss_;
   eager::backward(s_, scaler_ ? scaler_->scale(s_, loss) : loss);
@@ -111,8 +111,8 @@ Tensors TrainingLoop::optimizer_states() const {
     for (const Tensor& table : optimizer.code_tables()) states.push_back(table);
   };
   add(own_ ? own_->optimizer : optimizer_);
-  if (const deepspeed::Engine* engine = model_.engine())
-    for (const ParameterOptimizer& group : engine->master_optimizer().groups()) add(group);
+  if (const ModelEngine* engine = model_.engine())
+    for (const ParameterOptimizer& group : engine->optimizers()) add(group);
   return states;
 }
 
@@ -132,7 +132,7 @@ void TrainingLoop::micro_batch(int number, const Probe& probe) {
   probe(Moment::backward, number);
   if (!settings_.holds_logits) loss_.reset();
   // Ends a micro-batch: only after the last one is there a step.
-  if (deepspeed::Engine* engine = model_.engine(); engine && !last) engine->step();
+  if (ModelEngine* engine = model_.engine(); engine && !last) engine->step();
 }
 
 Tensor TrainingLoop::loss_after_model(const Tensor& labels) {

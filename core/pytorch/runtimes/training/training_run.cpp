@@ -14,6 +14,11 @@
 #include "core/pytorch/plans/module_tree.h"
 #include "core/pytorch/runtimes/common/collectives.h"
 #include "core/pytorch/runtimes/fsdp1/meta_modules.h"
+#include "core/pytorch/runtimes/training/ddp_model.h"
+#include "core/pytorch/runtimes/training/deepspeed_model.h"
+#include "core/pytorch/runtimes/training/fsdp1_model.h"
+#include "core/pytorch/runtimes/training/fsdp2_model.h"
+#include "core/pytorch/runtimes/training/plain_model.h"
 
 namespace shardscope::eager {
 namespace {
@@ -81,12 +86,12 @@ struct Building {
 
 std::unique_ptr<ParallelModel> build(Building& b, const PlainSetup&) {
   b.checkpoint();
-  return plain_model(std::move(b.module));
+  return std::make_unique<PlainModel>(std::move(b.module));
 }
 
 std::unique_ptr<ParallelModel> build(Building& b, const ddp::Options& options) {
   b.checkpoint();
-  return ddp_model(b.s, std::move(b.module), b.groups.world(), options);
+  return std::make_unique<DdpModel>(b.s, std::move(b.module), b.groups.world(), options);
 }
 
 fsdp1::Groups groups_of(ProcessGroups& groups, const Fsdp1Settings& units) {
@@ -113,10 +118,11 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp1Setup& setup) {
   Fsdp1Plan plan = plan_fsdp1(tree_of(b.described), setup.units, b.setup.rank);
   fsdp1::check_meta_modules(*b.module);
   b.checkpoint();
-  return fsdp1_model(b.s, {.module = std::move(b.module),
-                           .plan = std::move(plan),
-                           .options = setup.options,
-                           .groups = groups_of(b.groups, setup.units)});
+  return std::make_unique<Fsdp1Model>(
+      b.s, fsdp1::FullySharded::Input{.module = std::move(b.module),
+                                      .plan = std::move(plan),
+                                      .options = setup.options,
+                                      .groups = groups_of(b.groups, setup.units)});
 }
 
 std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
@@ -144,7 +150,8 @@ std::unique_ptr<ParallelModel> build(Building& b, const Fsdp2Setup& setup) {
       step.modules.push_back(module_named(modules, name));
     steps.push_back(std::move(step));
   }
-  return fsdp2_model(b.s, std::move(b.module), b.groups, setup.mesh, std::move(steps));
+  return std::make_unique<Fsdp2Model>(b.s, std::move(b.module), b.groups, setup.mesh,
+                                      std::move(steps));
 }
 
 void move_to_device(Session& s, const Tensor& tensor) {
@@ -165,7 +172,8 @@ std::unique_ptr<ParallelModel> build(Building& b, const DeepSpeedSetup& setup) {
   // On the host DeepSpeed insists on its DeepSpeedCPUAdam, which updates in one pass.
   if (setup.settings.offload_optimizer.device != OffloadDevice::none)
     optimizer.implementation = OptimizerImplementation::fused;
-  return deepspeed_model(b.s, std::move(b.module), b.groups, setup.settings, optimizer);
+  return std::make_unique<DeepSpeedModel>(b.s, std::move(b.module), b.groups, setup.settings,
+                                          optimizer);
 }
 
 /// Elements of the parameters before they were cut, by name.
@@ -224,9 +232,9 @@ void fill_from_meta(Session& s, ParallelModel& model, const shardscope::Model& d
                     const TrainingSetup& setup, const ProcessGroup& world) {
   const NoGrad no_grad(s);
   if (setup.loads_from_rank_0) return load_from_rank_0(s, model.module(), described, world);
-  fsdp2::FullySharded* sharded = model.fully_sharded();
-  to_empty(s, model.module(), sharded != nullptr);
-  if (sharded) sharded->reset_sharded_params();
+  auto* const fsdp2 = dynamic_cast<Fsdp2Model*>(&model);
+  to_empty(s, model.module(), fsdp2 != nullptr);
+  if (fsdp2 != nullptr) fsdp2->sharded().reset_sharded_params();
 }
 
 shardscope::Model with_trainable_in(shardscope::Model model, std::optional<Dtype> dtype) {

@@ -1,0 +1,34 @@
+// A model under DeepSpeed's ZeRO, stages 1, 2 and 3.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/pytorch/runtimes/deepspeed/engine.h"
+#include "core/pytorch/runtimes/training/parallel_model.h"
+
+namespace shardscope::eager {
+
+class DeepSpeedModel final : public ParallelModel, private ModelEngine {
+ public:
+  /// `groups` must outlive the model.
+  DeepSpeedModel(Session& s, std::shared_ptr<Module> module, ProcessGroups& groups,
+                 const DeepSpeedSettings& settings, const OptimizerSettings& optimizer);
+
+  Module& module() override { return *module_; }
+  Tensors parameters() override { return {}; }
+  ModelEngine* engine() override { return this; }
+
+ private:
+  Tensors forward(Arguments batch) override;
+  void backward(const Tensor& loss) override { engine_.backward(loss); }
+  void step() override { engine_.step(); }
+  std::vector<HeldTensor> held() const override { return engine_.held(); }
+  const std::deque<ParameterOptimizer>& optimizers() const override;
+
+  std::shared_ptr<Module> module_;
+  deepspeed::Engine engine_;
+};
+
+}  // namespace shardscope::eager
