@@ -303,8 +303,10 @@ void EventEngine::set_pace(std::size_t index) {
 
 void EventEngine::change_pace(std::size_t index) {
   LaneState& lane = lanes_[index];
-  lane.left_ns -= static_cast<double>(now_ns_ - lane.since_ns) / lane.slowdown;
-  lane.since_ns = now_ns_;
+  if (lane.since_ns != now_ns_) {
+    lane.left_ns -= static_cast<double>(now_ns_ - lane.since_ns) / lane.slowdown;
+    lane.since_ns = now_ns_;
+  }
   set_pace(index);
 }
 
@@ -376,7 +378,7 @@ void EventEngine::run_ahead(std::size_t index, std::int64_t bound_ns) {
     if (notes_times) note_times(share, *item, {start_ns}, {end_ns});
     item = &next;
     start_ns = end_ns;
-    end_ns += remaining_ns(static_cast<double>(times[next.subject].ns), slowdown);
+    end_ns += slowed(times[next.subject].ns, slowdown);
   }
   if (item == lane.items + lane.at) return;
   lane.at = static_cast<std::uint32_t>(item - lane.items);
@@ -408,10 +410,19 @@ bool EventEngine::advance(std::int64_t limit_ns) {
   return true;
 }
 
-void EventEngine::start_ready(bool compute) {
-  for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+/// Kernels last: a collective goes before a kernel that could start at the same moment.
+void EventEngine::start_ready() {
+  bool kernels = false;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (next_ns_[lane] > now_ns_ || lanes_[lane].state == State::runs) continue;
+    if (lanes_[lane].share == Share::compute)
+      kernels = true;
+    else
+      start(lane);
+  }
+  for (std::size_t lane = 0; kernels && lane < lanes_.size(); ++lane)
     if (next_ns_[lane] <= now_ns_ && lanes_[lane].state != State::runs &&
-        (lanes_[lane].share == Share::compute) == compute)
+        lanes_[lane].share == Share::compute)
       start(lane);
 }
 
@@ -419,8 +430,7 @@ void EventEngine::happen(std::int64_t next_ns) {
   go_to(next_ns);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
     if (next_ns_[lane] == now_ns_ && lanes_[lane].state == State::runs) end(lane);
-  start_ready(false);
-  start_ready(true);
+  start_ready();
   for (DeviceState& device : devices_) {
     const Sharing::Load before = std::exchange(device.load, device.sharing.load());
     device.changes = device.load != before;

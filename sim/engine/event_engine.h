@@ -174,7 +174,7 @@ class EventEngine {
   void get_ready(std::size_t index, const LaneItem& item);
   bool core_is_taken(const LaneState& lane);
   void start(std::size_t index);
-  void start_ready(bool compute);
+  void start_ready();
   void give_core(const DeviceState& device);
   void hold_kernels(DeviceState& device);
   void run(std::size_t index);

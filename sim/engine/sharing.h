@@ -37,11 +37,11 @@ class Sharing {
   /// `use`: of a collective.
   void begin(Share share, const LinkUse& use = {}) {
     ++running_[static_cast<std::size_t>(share)];
-    links_ = links_ + use;
+    if (share == Share::collective) links_ = links_ + use;
   }
   void end(Share share, const LinkUse& use = {}) {
     --running_[static_cast<std::size_t>(share)];
-    links_ = runs(Share::collective) ? links_ - use : LinkUse{};
+    if (share == Share::collective) links_ = runs(share) ? links_ - use : LinkUse{};
   }
   bool runs(Share share) const { return running_[static_cast<std::size_t>(share)] > 0; }
 
@@ -74,6 +74,11 @@ inline std::int64_t remaining_ns(double left_ns, double slowdown) {
   const double exact = left_ns * slowdown - 1e-6;
   const auto below = static_cast<std::int64_t>(exact);  // std::ceil is a call
   return below + (static_cast<double>(below) < exact ? 1 : 0);
+}
+
+/// The same of an operation that has not begun. Most have the device to themselves.
+inline std::int64_t slowed(std::int64_t ns, double slowdown) {
+  return slowdown == 1 ? ns : remaining_ns(static_cast<double>(ns), slowdown);
 }
 
 }  // namespace shardscope
