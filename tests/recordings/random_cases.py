@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Training settings by chance, in the format of the reference cases' recorders: families x runtimes x settings.
 
-    random_cases.py memory|families|float8|parallel COUNT SEED [FAMILY...] > cases.json
+    random_cases.py memory|families|float8|liger|parallel COUNT SEED [FAMILY...] > cases.json
 
 What the recorders run from them with PyTorch on the simulated device, `check_recordings allocator` and `check_recordings
 parallel` compare with the ported rules (tests/recordings/agreement_test)."""
@@ -36,6 +36,9 @@ CONFIGS = {
     "stablelm": DECODER,
     "starcoder2": DECODER,
 }
+
+
+LIGER = {"mistral": DECODER, "phi3": DECODER, "qwen2": DECODER, "smollm3": CONFIGS["smollm3"]}
 
 
 def _sharded(pick, case):
@@ -103,6 +106,20 @@ def float8_case(pick):
     return case
 
 
+def liger_case(pick):
+    """Liger's kernels in the place of a decoder's own, as the Trainer's use_liger_kernel puts them there."""
+    case = family_case(pick) if pick([0, 1]) else memory_case(pick)
+    if not case["model"].startswith(("llama", "qwen3-")):
+        case["model"] = pick(list(LIGER))
+        case["model_config"] = {"model_type": case["model"], **LIGER[case["model"]]}
+        case["model_overrides"] = {key: value for key, value in case["model_overrides"].items()
+                                   if key in ("num_hidden_layers", "intermediate_size", "vocab_size")}
+    case["liger"] = True
+    case["attn"] = "sdpa"
+    case["loss"] = pick(["model", "model", "outside"])
+    return case
+
+
 def parallel_case(pick):
     """Tensor parallel alone, with FSDP2 or with HSDP; context parallel; a hand-written mixture of experts."""
     family = pick(["tp", "tp", "tp_fsdp", "tp_fsdp", "tp_hsdp", "ep"])
@@ -135,7 +152,8 @@ def parallel_case(pick):
 def main():
     kind, count, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     pick = random.Random(seed).choice
-    make = {"memory": memory_case, "families": family_case, "float8": float8_case, "parallel": parallel_case}[kind]
+    make = {"memory": memory_case, "families": family_case, "float8": float8_case, "liger": liger_case,
+            "parallel": parallel_case}[kind]
     print(json.dumps([{"name": f"random-{seed}-{number}", **make(pick)} for number in range(count)], indent=1))
 
 

@@ -351,6 +351,7 @@ Json with_step_defaults(const Json& settings) {
            {"modules", Json::array()},
            {"trace", false},
            {"float8", nullptr},
+           {"liger", false},
            {"empty_cache_after_init", true},
            {"lag", 0},
            {"mem_gib", 80},
@@ -379,7 +380,9 @@ RecordedStep::RecordedStep(eager::Session& s, const Json& settings)
       .checkpointing = checkpointing_of(settings, blocks),
       .float8 = float8_of(settings),
       .model = {.attention = eager_attention ? eager::AttentionImplementation::eager
-                                             : eager::AttentionImplementation::sdpa},
+                                             : eager::AttentionImplementation::sdpa,
+                .liger = settings.at("liger").get<bool>() ? eager::all_liger_kernels
+                                                          : eager::LigerKernels{}},
       .loop = training_of(settings)};
   run_ = std::make_unique<eager::TrainingRun>(s, model_, config_of(settings), setup);
 }

@@ -63,6 +63,7 @@ Tensor to(Session& s, Tensor self, ToOptions options) {
   if (is_floating(dtype))
     node = make_node(s, "ToCopyBackward0", {&self},
                      [back = like(self)](Session& in, Node&, Tensors& gradients) -> Tensors {
+                       if (!gradients[0]) return {Tensor()};
                        return {to(in, gradients[0], {.dtype = back.dtype, .device = back.device})};
                      });
   Tensor result = allocate_strided(s, {dtype, device}, self.sizes(), preserved_strides(self));

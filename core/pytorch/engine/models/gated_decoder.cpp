@@ -10,6 +10,7 @@
 #include "core/pytorch/engine/models/attention_interface.h"
 #include "core/pytorch/engine/models/heads.h"
 #include "core/pytorch/engine/models/layers.h"
+#include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/models/masks.h"
 #include "core/pytorch/engine/models/rotary.h"
 #include "core/pytorch/engine/pointwise.h"
@@ -166,6 +167,7 @@ Module::Forward attention_of(const Context& context, const Module& owner,
   const AttentionShape shape = attention_shape(context->config);
   const std::size_t layer = layer_number(owner.name);
   const bool is_turned = turns(context->config, layer);
+  const auto turn = context->settings.liger.rope ? turn_by<liger_rotary> : form.turn;
   const double dropped =
       form.dropout_of_output ? context->config.number(form.dropout_of_output) : 0;
   return [=](Session& s, Module& module, const Arguments& arguments) -> Tensors {
@@ -174,7 +176,7 @@ Module::Forward attention_of(const Context& context, const Module& owner,
     const LetGo let_go{states.query, states.key, states.value, states.fused};
     Tensors locals;
     if (is_turned) {
-      Turned turned = form.turn(s, states.query, states.key, arguments[2], arguments[3]);
+      Turned turned = turn(s, states.query, states.key, arguments[2], arguments[3]);
       states.query = std::move(turned.query);
       states.key = std::move(turned.key);
       locals = std::move(turned.locals);
@@ -227,7 +229,16 @@ Module::Forward starcoder2_attention(const Context& context, const Module& owner
   return attention_of(context, owner, {.dropout_of_output = "residual_dropout"});
 }
 
-Module::Forward gated_feed_forward(const Context&, const Module&) {
+Module::Forward gated_feed_forward(const Context& context, const Module&) {
+  if (context->settings.liger.swiglu)
+    return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+      Tensor product = [&] {
+        const Tensor gate = call_one(s, module.child("gate_proj"), {arguments[0]});
+        const Tensor up = call_one(s, module.child("up_proj"), {arguments[0]});
+        return liger_silu_mul(s, gate, up);
+      }();
+      return {call_one(s, module.child("down_proj"), {std::move(product)})};
+    };
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor gate = call_one(s, module.child("gate_proj"), {arguments[0]});
     gate = call_one(s, module.child("act_fn"), {std::move(gate)});
@@ -257,7 +268,13 @@ Module::Forward starcoder_feed_forward(const Context& context, const Module&) {
 }
 
 /// Phi3MLP.
-Module::Forward fused_feed_forward(const Context&, const Module&) {
+Module::Forward fused_feed_forward(const Context& context, const Module&) {
+  if (context->settings.liger.swiglu)
+    return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+      const Tensors parts =
+          chunk(s, call_one(s, module.child("gate_up_proj"), {arguments[0]}), 2, -1);
+      return {call_one(s, module.child("down_proj"), {liger_silu_mul(s, parts[0], parts[1])})};
+    };
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     Tensor up = call_one(s, module.child("gate_up_proj"), {arguments[0]});
     const Tensor gate = [&] {

@@ -7,6 +7,7 @@
 #include "core/pytorch/engine/aten/selection.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/models/layers.h"
+#include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/views.h"
 
@@ -155,10 +156,28 @@ Module::Forward generic_token_forward(const Context&, const Module&) {
   return token_classifier(generic_token_loss);
 }
 
+namespace {
+
+/// LigerForCausalLMLoss. Source: liger_kernel 0.8.5, transformers/model/loss_utils.py.
+Tensor liger_language_loss(Session& s, Module& module, Tensor hidden, const Tensor& labels) {
+  const Tensor padded = pad_last(s, labels, 1);
+  Tensor targets = contiguous(s, slice(s, padded, -1, 1));
+  hidden = view(s, hidden, {-1, hidden.size(-1)});
+  targets = view(s, targets, {-1});
+  return liger_fused_linear_cross_entropy(s, hidden, module.child("lm_head").parameter("weight"),
+                                          targets);
+}
+
+}  // namespace
+
 Module::Forward causal_language_forward(const Context& context, const Module&) {
   return [context](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const RootArguments given(arguments);
     const Tensors base = call(s, base_of(module), {given.input_ids, given.attention_mask});
+    const bool fused = context->settings.liger.fused_linear_cross_entropy;
+    if (fused && module.training && given.labels)
+      return root_outputs(liger_language_loss(s, module, alias(s, base[0]), given.labels), {},
+                          base);
     Tensor logits;
     {
       // slice_logits_to_keep keeps all.

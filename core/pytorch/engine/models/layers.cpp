@@ -6,6 +6,7 @@
 #include "core/pytorch/engine/aten/norm.h"
 #include "core/pytorch/engine/aten/random.h"
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
@@ -148,7 +149,11 @@ Module::Forward forward_of(Function function) {
   };
 }
 
-Module::Forward rms_norm_forward(const Context&, const Module&) {
+Module::Forward rms_norm_forward(const Context& context, const Module&) {
+  if (context->settings.liger.rms_norm)
+    return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
+      return {liger_rms_norm(s, arguments[0], module.parameter("weight"))};
+    };
   return [](Session& s, Module& module, const Arguments& arguments) -> Tensors {
     const Dtype given = arguments[0].dtype();
     Tensor hidden = to(s, arguments[0], Dtype::float32);

@@ -168,6 +168,14 @@ Frequencies frequencies_of(const ModelConfig& config) {
   return type->string() == "default" ? default_inverse_frequencies : nullptr;
 }
 
+void check_liger(const ModelContext& context) {
+  const std::string type = context.config.text("model_type");
+  if (context.settings.liger.any() && !has_liger_kernels(type))
+    throw Error({.where = "Liger's kernels",
+                 .what = fmt::format("those of the family {} are not known here", type),
+                 .way_out = "leave them out, which needs more memory; or record a real run"});
+}
+
 }  // namespace
 
 ModelSettings usual_settings(const shardscope::Model& model) {
@@ -190,6 +198,7 @@ std::shared_ptr<Module> make_module(Session& s, const shardscope::Model& model,
   const auto context = std::make_shared<ModelContext>(ModelContext{
       ModelConfig(JsonValue::parse(config_text(config, model), "config.json"), settings.dropout),
       settings});
+  check_liger(*context);
   std::shared_ptr<Module> root = TreeBuilder(s, model, frequencies_of(context->config)).build();
   give_forwards(context, *root);
   return root;

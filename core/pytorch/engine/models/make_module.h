@@ -8,6 +8,7 @@
 
 #include "core/format/json_reader.h"
 #include "core/model/model.h"
+#include "core/pytorch/engine/models/liger.h"
 #include "core/pytorch/engine/module.h"
 
 namespace shardscope::eager {
@@ -31,6 +32,7 @@ struct ModelSettings {
   bool has_sdpa = true;  ///< false: transformers raises where sdpa is asked for
   ExpertsImplementation experts = ExpertsImplementation::grouped_mm;
   bool use_cache = false;
+  LigerKernels liger = {};
   bool dropout = true;  ///< false: as if the config's probabilities were 0
   /// Whether an attention mask that is given masks anything.
   bool masks_something = true;
