@@ -126,7 +126,7 @@ std::int64_t usual_world(const HardwareProfile& profile) {
 
 }  // namespace
 
-FirstCommand first_command(InitAnswers answers, const std::string& profile, const Ask& ask,
+FirstCommand first_command(const InitAnswers& answers, const std::string& profile, const Ask& ask,
                            const Complain& complain) {
   Interview interview(ask, complain);
   Model model;

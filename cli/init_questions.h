@@ -35,7 +35,7 @@ struct FirstCommand {
 /// hardware profile that this machine is like; "" where it has no GPU. Every answer is read as the
 /// command will read it. Throws Error for an option that cannot be used, and where the model is
 /// missing and nobody can be asked.
-FirstCommand first_command(InitAnswers answers, const std::string& profile, const Ask& ask,
+FirstCommand first_command(const InitAnswers& answers, const std::string& profile, const Ask& ask,
                            const Complain& complain);
 
 /// The words as a shell reads them, one line of at most 100 characters after another.

@@ -127,7 +127,8 @@ std::uint64_t PerfettoPackets::interned(std::unordered_map<std::string, std::uin
   return at->second;
 }
 
-void PerfettoPackets::event(std::uint64_t time, ProtobufMessage event, ProtobufMessage interned) {
+void PerfettoPackets::event(std::uint64_t time, const ProtobufMessage& event,
+                            const ProtobufMessage& interned) {
   ProtobufMessage body;
   body.varint(packet_timestamp, time).varint(packet_flags, needs_state);
   if (!interned.bytes().empty()) body.message(packet_interned, interned);
@@ -152,13 +153,13 @@ void PerfettoPackets::begin(std::uint64_t track, const PerfettoSlice& slice) {
       value.text(argument_text, valid_utf8(*text));
     message.message(event_argument, value);
   }
-  event(slice.begin, std::move(message), std::move(data));
+  event(slice.begin, message, data);
 }
 
 void PerfettoPackets::end(std::uint64_t track, std::uint64_t time) {
   ProtobufMessage message;
   message.varint(event_type, ends).varint(event_track, track);
-  event(time, std::move(message), {});
+  event(time, message, {});
 }
 
 void PerfettoPackets::count(std::uint64_t counter, std::uint64_t time, std::int64_t value) {
@@ -166,7 +167,7 @@ void PerfettoPackets::count(std::uint64_t counter, std::uint64_t time, std::int6
   message.varint(event_type, counts)
       .varint(event_track, counter)
       .varint(event_value, static_cast<std::uint64_t>(value));
-  event(time, std::move(message), {});
+  event(time, message, {});
 }
 
 }  // namespace shardscope

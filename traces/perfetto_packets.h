@@ -55,7 +55,7 @@ class PerfettoPackets {
                               const ProtobufMessage& counter);
 
   void packet(ProtobufMessage body);
-  void event(std::uint64_t time, ProtobufMessage event, ProtobufMessage interned);
+  void event(std::uint64_t time, const ProtobufMessage& event, const ProtobufMessage& interned);
   void begin(std::uint64_t track, const PerfettoSlice& slice);
   void end(std::uint64_t track, std::uint64_t time);
   std::uint64_t interned(std::unordered_map<std::string, std::uint64_t>& known, std::uint32_t field,

@@ -43,7 +43,8 @@ class CollectiveQueue {
   /// pointers, references and numbers). Waits while `capacity` tasks are unfinished.
   template <class Task>
   Ticket submit(Task task) {
-    static_assert(sizeof(Task) <= task_bytes && alignof(Task) <= alignof(std::max_align_t));
+    static_assert(sizeof(Task) <= task_bytes);
+    static_assert(alignof(Task) <= alignof(std::max_align_t));
     static_assert(std::is_trivially_copyable_v<Task> && std::is_trivially_destructible_v<Task>);
     std::unique_lock lock(mutex_);
     Record& record = next_free_record(lock);

@@ -17,7 +17,7 @@ namespace {
 /// sources.
 template <class T>
 struct Lanes {
-  typedef T Vector __attribute__((vector_size(16)));
+  using Vector __attribute__((vector_size(16))) = T;
   static constexpr std::size_t count = 16 / sizeof(T);
 };
 
@@ -89,8 +89,8 @@ void sum_all(std::span<const std::byte* const> sources, std::span<std::byte> out
 }
 
 // Four bfloat16 and what they widen to: -O2 makes no vectors of loops by itself.
-typedef std::uint16_t UpperHalves __attribute__((vector_size(8)));
-typedef std::uint32_t Words __attribute__((vector_size(16)));
+using UpperHalves __attribute__((vector_size(8))) = std::uint16_t;
+using Words __attribute__((vector_size(16))) = std::uint32_t;
 constexpr std::size_t words = 4;
 
 void widen(const Bfloat16* from, std::size_t count, float* to) {

@@ -15,12 +15,14 @@
 
 extern "C" {
 // glibc's own names of its allocator, and the linker's of the program's code.
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 void* __libc_malloc(std::size_t bytes);
 void* __libc_calloc(std::size_t count, std::size_t bytes);
 void* __libc_realloc(void* old, std::size_t bytes);
 void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 extern const char __executable_start;
 extern const char etext;
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 }
 
 namespace shardscope {

@@ -48,7 +48,7 @@ std::size_t count_collectives(const Schedule& schedule) {
 }  // namespace
 
 Executor::Executor(const Schedule& schedule, Device& device, Communicator& world,
-                   ExecutorOptions options)
+                   const ExecutorOptions& options)
     : schedule_(schedule),
       device_(device),
       options_(options),

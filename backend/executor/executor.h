@@ -58,7 +58,8 @@ class Executor {
   /// Collective over `world`: every rank constructs an executor of its own rank's schedule.
   /// Prepares all kernels and splits the groups off. `schedule`, `device` and `world` must outlive
   /// the executor.
-  Executor(const Schedule& schedule, Device& device, Communicator& world, ExecutorOptions options);
+  Executor(const Schedule& schedule, Device& device, Communicator& world,
+           const ExecutorOptions& options);
 
   /// Memory of a buffer, 64-byte aligned: the device's, or the host's where the schedule says so.
   /// Only persistent buffers mean something between steps.

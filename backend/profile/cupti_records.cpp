@@ -34,6 +34,8 @@ struct Named {
   Number value;
   std::string_view name;
 };
+template <class Number>
+Named(Number, std::string_view) -> Named<Number>;
 
 /// The name of a value in a table; else `other`.
 template <class Table, class Number>

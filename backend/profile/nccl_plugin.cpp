@@ -7,7 +7,7 @@
 namespace shardscope {
 namespace {
 
-using namespace nccl_profiler;
+using namespace nccl_profiler;  // NOLINT(google-build-using-namespace): all of NCCL's names
 
 NcclEventHandle handle_of(const void* object) { return reinterpret_cast<std::uintptr_t>(object); }
 

@@ -5,6 +5,8 @@
 #include "backend/profile/nccl_profiler_abi.h"
 
 extern "C" {
+// NOLINTBEGIN(readability-identifier-naming): NCCL looks for these names
 extern const shardscope::nccl_profiler::PluginV4 ncclProfiler_v4;
 extern const shardscope::nccl_profiler::PluginV5 ncclProfiler_v5;
+// NOLINTEND(readability-identifier-naming)
 }

@@ -147,11 +147,11 @@ void Profiler::finish() {
 void Profiler::collect_results(bool wait) {
   for (WindowOutcome& outcome : results_.take(wait)) {
     if (notice_ && !outcome.failed.empty()) notice_->fail(outcome.steps, outcome.failed);
-    if (place_.tells_results || !outcome.failed.empty()) say(std::move(outcome.text));
+    if (place_.tells_results || !outcome.failed.empty()) say(outcome.text);
   }
 }
 
-void Profiler::say(std::string text) {
+void Profiler::say(std::string_view text) {
   if (text.empty()) return;
   if (!news_.empty()) news_ += "\n";
   news_ += text;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -80,7 +81,7 @@ class Profiler {
   void find_clock();
   void note_clock(Trace& trace, std::int64_t base_monotonic_ns) const;
   void collect_results(bool wait);
-  void say(std::string text);
+  void say(std::string_view text);
 
   ProfilerPlace place_;
   std::vector<std::unique_ptr<Instrument>> instruments_;

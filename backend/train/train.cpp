@@ -44,8 +44,6 @@
 namespace shardscope {
 namespace {
 
-namespace fs = std::filesystem;
-
 int kernel_threads(const Job& job, const Environment& environment) {
   return job.threads > 0 ? job.threads : std::max(1, cores_at_start() / environment.local_world);
 }

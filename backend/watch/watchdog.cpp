@@ -189,10 +189,9 @@ std::string Watchdog::follow_queue(milliseconds limit) {
 }
 
 std::optional<Trouble> Watchdog::others_trouble() {
-  if (const auto now = TimeLimit::Clock::now(); now < next_poll_)
-    return std::nullopt;
-  else
-    next_poll_ = now + poll_interval(meeting_.world());
+  const auto now = TimeLimit::Clock::now();
+  if (now < next_poll_) return std::nullopt;
+  next_poll_ = now + poll_interval(meeting_.world());
   std::optional<std::string> text;
   if (!ask_store([&](TcpStore& store) { text = store.peek(trouble_key); })) {
     const std::optional<Duration> since = recorder_.under_way_since();

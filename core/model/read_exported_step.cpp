@@ -234,9 +234,10 @@ class ProgramReader {
       if (found == modules_.end())
         throw row[1].error(fmt::format("there is no module \"{}\"", shown(name)));
       std::vector<std::int32_t> arguments = values_at(row[2]);
+      const auto number = place(row[3], arguments.size() + 1);
       return {.kind = Event::Kind::call,
               .subject = found->second,
-              .number = place(row[3], arguments.size() + 1),
+              .number = number,
               .inputs = std::move(arguments)};
     }
     if (kind == "return")

@@ -56,12 +56,13 @@ class StorageMaker {
   }
 
  private:
-  BufferId keep(std::string name, MemoryCategory category, Bytes bytes, UnitId unit = {}) {
-    return builder_.add_buffer(std::move(name), category, bytes, unit, persistent);
+  BufferId keep(const std::string& name, MemoryCategory category, Bytes bytes, UnitId unit = {}) {
+    return builder_.add_buffer(name, category, bytes, unit, persistent);
   }
-  BufferId keep(std::string name, MemoryCategory category, Bytes bytes, UnitId unit, bool on_host) {
+  BufferId keep(const std::string& name, MemoryCategory category, Bytes bytes, UnitId unit,
+                bool on_host) {
     return on_host ? builder_.add_host_buffer(name, category, bytes, unit)
-                   : keep(std::move(name), category, bytes, unit);
+                   : keep(name, category, bytes, unit);
   }
 
   static std::int64_t stored_elements(const Unit& unit, bool sharded) {

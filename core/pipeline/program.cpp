@@ -10,7 +10,7 @@ namespace {
 /// A lowered order as instructions.
 class ProgramBuilder {
  public:
-  ProgramBuilder(const std::vector<int>& rank_of_stage) : rank_of_stage_(rank_of_stage) {}
+  explicit ProgramBuilder(const std::vector<int>& rank_of_stage) : rank_of_stage_(rank_of_stage) {}
 
   PipelineProgram built(const ActionOrder& order) && {
     for (const ActionSlot& slot : order)

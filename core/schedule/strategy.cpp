@@ -257,7 +257,7 @@ std::string text_of(const Prefetching& prefetching) {
 
 std::string text_of(const Checkpointing& checkpointing) {
   std::string text;
-  const auto add = [&](std::string part) { text += (text.empty() ? "" : "+") + part; };
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "+") + part; };
   if (checkpointing.selective) add("selective");
   if (checkpointing.every == 1) add("full");
   if (checkpointing.every > 1) add("every:" + std::to_string(checkpointing.every));

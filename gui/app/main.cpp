@@ -134,6 +134,7 @@ ExitCode run_or_complain(int argc, char** argv) {
 }  // namespace
 }  // namespace shardscope::gui
 
+// NOLINTNEXTLINE(bugprone-exception-escape): only where not even the failure can be told
 int main(int argc, char** argv) {
   return static_cast<int>(shardscope::gui::run_or_complain(argc, argv));
 }

@@ -65,7 +65,7 @@ EventClock clock_of(const SnapshotEvents& events) {
   times.reserve(events.count());
   for (std::size_t i = 0; i < events.count(); ++i) {
     const std::int64_t time = events.time_us[i];
-    const bool is_usable = time != no_time && time >= 0 && time < most_us;
+    const bool is_usable = time >= 0 && time < most_us;
     times.push_back(is_usable ? std::optional(time * 1000) : std::nullopt);
   }
   return EventClock(times);

@@ -1,6 +1,7 @@
 #include "gui/data/span_lanes.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace shardscope::gui {
 namespace {
@@ -21,7 +22,7 @@ std::size_t gallop(const std::vector<std::int64_t>& values, std::size_t from, st
 
 std::uint8_t byte_of(std::int64_t busy, std::int64_t pixel) {
   const double share = static_cast<double>(busy) / static_cast<double>(pixel);
-  return static_cast<std::uint8_t>(std::clamp(share, 0.0, 1.0) * 255 + 0.5);
+  return static_cast<std::uint8_t>(std::lround(std::clamp(share, 0.0, 1.0) * 255));
 }
 
 /// The first pixel at or after `from` in which `time` lies; pixels shorter than a nanosecond share

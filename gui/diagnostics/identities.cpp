@@ -187,8 +187,7 @@ void check_own_run(const Scenario& scenario, std::vector<Finding>& findings) {
 
 /// Pairs of which all that the trace says of elements, type and group is equal.
 void check_matches(const SideMatch& match, std::vector<Finding>& findings) {
-  for (std::size_t i = 0; i < match.ranks.size(); ++i) {
-    const RankMatch& rank = match.ranks[i];
+  for (const RankMatch& rank : match.ranks) {
     const PairCounts counts = rank.all_collectives();
     if (counts.matched() == 0) continue;
     const std::int64_t equal = counts.matched() - counts.order_and_kind;

@@ -143,7 +143,7 @@ void MemoryView::fill_sources() {
   source_->addItems(labels);
 }
 
-void MemoryView::show_picture(std::shared_ptr<const MemoryPicture> picture) {
+void MemoryView::show_picture(const std::shared_ptr<const MemoryPicture>& picture) {
   const MemoryPicture& before = canvas_->picture();
   const bool is_ghost_alone = picture->a && picture->a == before.a && picture->b == before.b;
   canvas_->set_picture(picture);

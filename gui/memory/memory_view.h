@@ -47,7 +47,7 @@ class MemoryView : public View {
   void make_bar(QHBoxLayout* bar);
   void make_panels(QSplitter* splitter);
   void prepare();
-  void show_picture(std::shared_ptr<const MemoryPicture> picture);
+  void show_picture(const std::shared_ptr<const MemoryPicture>& picture);
   void fill_sources();
   void show_live();
   void follow_cursors();

@@ -14,7 +14,9 @@ constexpr int hatch_period = 6;      ///< pixels
 constexpr int dash = 4;              ///< pixels
 
 QRgb mixed(const QColor& ground, const QColor& ink, double share) {
-  const auto mix = [share](int a, int b) { return static_cast<int>(a + (b - a) * share + 0.5); };
+  const auto mix = [share](int a, int b) {
+    return static_cast<int>(std::lround(a + (b - a) * share));
+  };
   return qRgb(mix(ground.red(), ink.red()), mix(ground.green(), ink.green()),
               mix(ground.blue(), ink.blue()));
 }

@@ -16,7 +16,7 @@ std::string lowered(std::string_view text) {
 
 class Search {
  public:
-  Search(const std::string& text)
+  explicit Search(const std::string& text)
       : minds_case_(lowered(text) != text), text_(minds_case_ ? text : lowered(text)) {}
 
   bool finds(std::string_view name) const {

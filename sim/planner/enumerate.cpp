@@ -111,7 +111,7 @@ class Enumerator {
   }
 
   void drop_what_native_lacks() {
-    const auto without = [&](std::string what) {
+    const auto without = [&](const std::string& what) {
       drop("native, " + what, "`train` cannot run it at this commit");
     };
     for (const TrainingPrecision precision : question_.precisions)

@@ -104,7 +104,7 @@ bool is_network(const StatedRate& rate) {
 std::string_view bracketed(const StatedRate& rate) {
   constexpr std::size_t farthest = std::string_view("Gbit/s ").size();
   const std::size_t open = rate.behind.find('(');
-  if (open == std::string_view::npos || open > farthest) return {};
+  if (open > farthest) return {};
   const std::size_t close = rate.behind.find(')', open);
   if (close == std::string_view::npos) return {};
   return rate.behind.substr(open + 1, close - open - 1);

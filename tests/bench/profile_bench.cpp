@@ -59,7 +59,7 @@ double seconds_of(clockid_t clock) {
 
 double quantile(std::vector<double> values, double at) {
   std::ranges::sort(values);
-  return values[static_cast<std::size_t>(at * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<std::size_t>(std::lround(at * static_cast<double>(values.size() - 1)))];
 }
 
 struct StepCost {

@@ -14,7 +14,6 @@
 namespace shardscope::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;

@@ -31,9 +31,9 @@ class Plan : public ::testing::Test {
   Plan() { workplace_.write("config.json", tiny_config()); }
 
   /// On 4 of the built-in GPUs, 8 sequences of 16 tokens a step.
-  static constexpr const char* question_ =
+  static constexpr const char* question =
       "plan --model config.json --cluster h100_sxm --world 4 --tokens-per-batch 128 --seq 16 ";
-  static constexpr const char* two_runtimes_ = "--runtime ddp,fsdp2 --precision bf16_mixed ";
+  static constexpr const char* two_runtimes = "--runtime ddp,fsdp2 --precision bf16_mixed ";
 
   Json answer(const std::string& arguments, int code = 0) const {
     const Outcome outcome = workplace_.run(arguments + " --json");
@@ -58,7 +58,7 @@ class Plan : public ::testing::Test {
 };
 
 TEST_F(Plan, RanksStrategiesFastestFirst) {
-  const Json plan = answer(std::string(question_) + two_runtimes_);
+  const Json plan = answer(std::string(question) + two_runtimes);
   EXPECT_EQ(plan["schema"], "shardscope.plan/1");
   const Json& candidates = plan["candidates"];
   ASSERT_GE(candidates.size(), 2u);
@@ -72,7 +72,7 @@ TEST_F(Plan, RanksStrategiesFastestFirst) {
 }
 
 TEST_F(Plan, EveryCandidateTakesTheTokensThatWereAskedFor) {
-  const Json plan = answer(std::string(question_) + two_runtimes_);
+  const Json plan = answer(std::string(question) + two_runtimes);
   for (const Json& candidate : plan["candidates"]) {
     const Json& settings = candidate["settings"];
     EXPECT_EQ(settings["batch"].get<int>() * settings["accumulate"].get<int>(), 2) << candidate;
@@ -81,7 +81,7 @@ TEST_F(Plan, EveryCandidateTakesTheTokensThatWereAskedFor) {
 }
 
 TEST_F(Plan, WhatARuntimeDoesNotHaveIsSaid) {
-  const Json plan = answer(std::string(question_) + two_runtimes_);
+  const Json plan = answer(std::string(question) + two_runtimes);
   const Json zero2 = {{"strategy", "ddp shard_grad_op"}, {"why", "DDP keeps everything whole"}};
   EXPECT_THAT(plan["dropped"], Contains(zero2));
 }
@@ -89,7 +89,7 @@ TEST_F(Plan, WhatARuntimeDoesNotHaveIsSaid) {
 /// What `simulate` says of the file that the plan leaves, with the script's micro-batches.
 TEST_F(Plan, TheChosenFileSimulatesToTheSameFigures) {
   for (const char* runtime : {"ddp", "fsdp1 --strategy full_shard"}) {
-    const Outcome planned = workplace_.run(std::string(question_) + "--runtime " + runtime +
+    const Outcome planned = workplace_.run(std::string(question) + "--runtime " + runtime +
                                            " --precision bf16_mixed -o chosen --json");
     ASSERT_EQ(planned.code, 0) << planned.errors;
     const Json best = Json::parse(planned.output)["candidates"][0];
@@ -108,7 +108,7 @@ TEST_F(Plan, TheChosenFileSimulatesToTheSameFigures) {
 
 TEST_F(Plan, LeavesAnswerFileAndPictureInAFolder) {
   const Outcome outcome =
-      workplace_.run(std::string(question_) + "--runtime ddp --precision bf16_mixed -o plans/a");
+      workplace_.run(std::string(question) + "--runtime ddp --precision bf16_mixed -o plans/a");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_THAT(workplace_.read("plans/a/accelerate.yaml"),
               AllOf(HasSubstr("distributed_type: MULTI_GPU"), HasSubstr("num_processes: 4"),
@@ -120,7 +120,7 @@ TEST_F(Plan, LeavesAnswerFileAndPictureInAFolder) {
 
 TEST_F(Plan, DeepSpeedsChoiceIsADeepSpeedFile) {
   const Outcome outcome =
-      workplace_.run(std::string(question_) +
+      workplace_.run(std::string(question) +
                      "--runtime deepspeed --precision bf16_mixed --strategy zero1 -o plans/zero");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   const Json file = Json::parse(workplace_.read("plans/zero/deepspeed.json"));
@@ -138,7 +138,7 @@ TEST_F(Plan, NativesChoiceIsAJobThatTrainReads) {
 }
 
 TEST_F(Plan, TextSaysWhatAPersonAsks) {
-  const Outcome outcome = workplace_.run(std::string(question_) + two_runtimes_);
+  const Outcome outcome = workplace_.run(std::string(question) + two_runtimes);
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("step time"), HasSubstr("tokens/s"),
                                     HasSubstr("margin"), HasSubstr("optimizer states"),
@@ -175,18 +175,18 @@ TEST_F(Plan, NothingThatFitsIsANoThatSaysHowFarOff) {
 // nothing.
 TEST_F(Plan, APlaceLeavesAMargin) {
   write_cluster("1.5 GiB");
-  const std::string question = replaced(question_, "h100_sxm", "cluster.json") + two_runtimes_;
-  const Outcome none = workplace_.run(question);
+  const std::string asked = replaced(question, "h100_sxm", "cluster.json") + two_runtimes;
+  const Outcome none = workplace_.run(asked);
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.output, AllOf(HasSubstr("nothing fits"), HasSubstr("--margin 0")));
 
-  const Json without = answer(question + "--margin 0");
+  const Json without = answer(asked + "--margin 0");
   EXPECT_EQ(without["candidates"][0]["fits_word"], "yes");
   EXPECT_LT(without["candidates"][0]["margin_bytes"], 1LL << 30);
-  EXPECT_THAT(workplace_.run(question + "--margin 0").output,
+  EXPECT_THAT(workplace_.run(asked + "--margin 0").output,
               AllOf(HasSubstr("spare in place 1"), HasSubstr("likely to run out of memory")));
 
-  const Json wanted = answer(question + "--margin 5%");
+  const Json wanted = answer(asked + "--margin 5%");
   for (const Json& candidate : wanted["candidates"]) {
     EXPECT_EQ(candidate["wanted_margin_bytes"], (3LL << 29) / 20);
     EXPECT_GE(candidate["margin_bytes"], candidate["wanted_margin_bytes"]);
@@ -202,7 +202,7 @@ TEST_F(Plan, ABatchThatNoStrategyDividesNamesTheNearestThatDo) {
 
 TEST_F(Plan, BadQuestionsAreOneLine) {
   for (const char* margin : {"100%", "-1", "nan", "200 GiB", "''"})
-    refused(std::string(question_) + "--margin " +
+    refused(std::string(question) + "--margin " +
             (margin[0] == '\'' ? margin : "'" + std::string(margin) + "'"));
   const std::string model = "plan --model config.json --cluster h100_sxm ";
   const std::string tokens = "--world 4 --tokens-per-batch 128 --seq 16 ";
@@ -234,7 +234,7 @@ TEST_F(Plan, AClusterWithoutAFigureNamesIt) {
 }
 
 TEST_F(Plan, CostWeighsFewerRanks) {
-  const Json plan = answer(std::string(question_) +
+  const Json plan = answer(std::string(question) +
                            "--runtime ddp --precision bf16_mixed --objective cost "
                            "--price-per-gpu-hour 2");
   const Json& best = plan["candidates"][0];
@@ -245,20 +245,20 @@ TEST_F(Plan, CostWeighsFewerRanks) {
 }
 
 TEST_F(Plan, ARangeOfRanksShowsWhatMoreOfThemGain) {
-  const std::string question = replaced(question_, "--world 4", "--world 2..8") +
-                               "--runtime fsdp2 --precision bf16_mixed --train-tokens 1e6 ";
-  const Json plan = answer(question);
+  const std::string asked = replaced(question, "--world 4", "--world 2..8") +
+                            "--runtime fsdp2 --precision bf16_mixed --train-tokens 1e6 ";
+  const Json plan = answer(asked);
   ASSERT_EQ(plan["curve"].size(), 3u);
   EXPECT_EQ(plan["curve"][0]["world"], 2);
   EXPECT_EQ(plan["curve"][0]["efficiency_share"], 1);
   EXPECT_EQ(plan["curve"][2]["world"], 8);
-  EXPECT_THAT(workplace_.run(question).output,
+  EXPECT_THAT(workplace_.run(asked).output,
               AllOf(HasSubstr("more ranks"), HasSubstr("at least half of what they add")));
 }
 
 // 10^6 tokens in steps of 128 are 7,813 steps.
 TEST_F(Plan, OfAWholeTrainingDaysAndMoneyAreSaid) {
-  const Json plan = answer(std::string(question_) +
+  const Json plan = answer(std::string(question) +
                            "--runtime ddp --precision bf16_mixed --train-tokens 1e6 "
                            "--price-per-gpu-hour 3");
   const Json& run = plan["candidates"][0]["run"];
@@ -269,14 +269,13 @@ TEST_F(Plan, OfAWholeTrainingDaysAndMoneyAreSaid) {
 }
 
 TEST_F(Plan, AGoalThatNothingMeetsIsANo) {
-  const Outcome outcome =
-      workplace_.run(std::string(question_) + two_runtimes_ + "--at-least 1e12");
+  const Outcome outcome = workplace_.run(std::string(question) + two_runtimes + "--at-least 1e12");
   EXPECT_EQ(outcome.code, 1) << outcome.errors;
   EXPECT_THAT(outcome.output, AllOf(HasSubstr("nothing is fast enough"), HasSubstr("--at-least")));
 }
 
 TEST_F(Plan, SaysWhichRuleChoseAndWhatWouldBreakIt) {
-  const Json chosen = answer(std::string(question_) + two_runtimes_)["chosen"];
+  const Json chosen = answer(std::string(question) + two_runtimes)["chosen"];
   EXPECT_THAT(chosen["rule"], AnyOf(Eq("margin"), Eq("memory"), Eq("current"), Eq("file"),
                                     Eq("plain"), Eq("fragile"), Eq("network"), Eq("place")));
   EXPECT_THAT(chosen["tied"], Contains(1));
@@ -288,7 +287,7 @@ TEST_F(Plan, SaysWhichRuleChoseAndWhatWouldBreakIt) {
 TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
   for (const char* runtime : {"ddp,fsdp2", "native"}) {
     const Outcome planned =
-        workplace_.run(std::string(question_) + "--runtime " + runtime + " --json -o plans/c");
+        workplace_.run(std::string(question) + "--runtime " + runtime + " --json -o plans/c");
     ASSERT_EQ(planned.code, 0) << planned.errors;
     for (const Json& place : Json::parse(planned.output)["candidates"]) {
       const std::string folder = "plans/c/" + place["folder"].get<std::string>();
@@ -301,19 +300,18 @@ TEST_F(Plan, EachPlaceIsARunFolderThatSimulatesToTheSameFigures) {
 }
 
 TEST_F(Plan, APlaceIsTakenWhole) {
-  ASSERT_EQ(workplace_.run(std::string(question_) + two_runtimes_ + "-o plans/d").code, 0);
+  ASSERT_EQ(workplace_.run(std::string(question) + two_runtimes + "-o plans/d").code, 0);
   const Outcome outcome = workplace_.run("simulate --job plans/d/places/1/job.json --batch 2");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.errors, HasSubstr("--batch: plans/d/places/1/job.json is a place of a plan"));
 }
 
 TEST_F(Plan, NoPlaceOfAnEarlierPlanStays) {
-  ASSERT_EQ(workplace_.run(std::string(question_) + two_runtimes_ + "--places 3 -o plans/e").code,
-            0);
+  ASSERT_EQ(workplace_.run(std::string(question) + two_runtimes + "--places 3 -o plans/e").code, 0);
   ASSERT_TRUE(std::filesystem::exists(workplace_.path() / "plans/e/places/2"));
   ASSERT_EQ(workplace_
-                .run(std::string(question_) + "--runtime ddp --strategy no_shard --places 1 "
-                                              "--precision bf16_mixed -o plans/e")
+                .run(std::string(question) + "--runtime ddp --strategy no_shard --places 1 "
+                                             "--precision bf16_mixed -o plans/e")
                 .code,
             0);
   const std::size_t left = Json::parse(workplace_.read("plans/e/plan.json"))["candidates"].size();
@@ -323,7 +321,7 @@ TEST_F(Plan, NoPlaceOfAnEarlierPlanStays) {
 }
 
 TEST_F(Plan, LeavesEveryWayAsATableAndAPage) {
-  const Outcome outcome = workplace_.run(std::string(question_) +
+  const Outcome outcome = workplace_.run(std::string(question) +
                                          "--runtime ddp --precision bf16_mixed --json -o plans/b");
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   const Json plan = Json::parse(outcome.output);
@@ -335,7 +333,7 @@ TEST_F(Plan, LeavesEveryWayAsATableAndAPage) {
 }
 
 TEST_F(Plan, MemoryRanksTheSmallestFirst) {
-  const Json plan = answer(std::string(question_) + two_runtimes_ + "--objective memory");
+  const Json plan = answer(std::string(question) + two_runtimes + "--objective memory");
   const Json& candidates = plan["candidates"];
   ASSERT_GE(candidates.size(), 2u);
   EXPECT_LE(candidates[0]["needed_memory_bytes"], candidates[1]["needed_memory_bytes"]);
@@ -343,7 +341,7 @@ TEST_F(Plan, MemoryRanksTheSmallestFirst) {
 
 TEST_F(Plan, TheSameQuestionHasTheSameAnswer) {
   const auto without_time = [&] {
-    Json plan = answer(std::string(question_) + two_runtimes_);
+    Json plan = answer(std::string(question) + two_runtimes);
     plan.erase("elapsed_s");
     return plan;
   };

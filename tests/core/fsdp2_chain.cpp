@@ -51,13 +51,15 @@ void Collectives::on_collective(Session&, const CollectiveCall& call) {
 
 void Fsdp2::shard_all(fsdp2::Options options) {
   if (!options.mesh) options.mesh = sharded.mesh({groups.world().size()});
-  for (const Module::Child& child : root_->children)
+  for (const Module::Child& child : root->children)
     sharded.fully_shard({child.module.get()}, options);
-  sharded.fully_shard({root_.get()}, options);
+  sharded.fully_shard({root.get()}, options);
 }
 
-Tensor Fsdp2::forward(std::int64_t width) { return call_one(s_, *root_, {input(s_, width)}); }
+Tensor Fsdp2::forward(std::int64_t width) {
+  return call_one(session, *root, {input(session, width)});
+}
 
-void Fsdp2::step(std::int64_t width) { backward(s_, sum(s_, forward(width))); }
+void Fsdp2::step(std::int64_t width) { backward(session, sum(session, forward(width))); }
 
 }  // namespace shardscope::eager

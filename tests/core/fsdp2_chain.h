@@ -21,17 +21,17 @@ struct Collectives : Observer {
 };
 
 struct Fsdp2 {
-  Fsdp2(Session& s, int ranks, const std::shared_ptr<Module>& root)
-      : s_(s), groups(ranks, 0), root_(root), sharded(s, groups) {}
+  Fsdp2(Session& s, int ranks, const std::shared_ptr<Module>& module)
+      : session(s), groups(ranks, 0), root(module), sharded(s, groups) {}
 
   /// Each layer, then the root, over all ranks where `options` has no mesh.
   void shard_all(fsdp2::Options options);
   Tensor forward(std::int64_t width);
   void step(std::int64_t width);
 
-  Session& s_;
+  Session& session;
   ProcessGroups groups;
-  std::shared_ptr<Module> root_;
+  std::shared_ptr<Module> root;
   fsdp2::FullySharded sharded;
 };
 

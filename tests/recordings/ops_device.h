@@ -15,11 +15,13 @@ namespace shardscope::recordings {
 /// Memory of one operand; empty: absent.
 class Operand {
  public:
+  // NOLINTBEGIN(google-explicit-constructor): calls list their operands as they are
   Operand(std::nullptr_t) {}
   template <class T>
   Operand(std::vector<T>& values) : bytes_(std::as_writable_bytes(std::span(values))) {}
   template <class T>
   Operand(std::span<T> values) : bytes_(std::as_writable_bytes(values)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   std::span<std::byte> bytes() const { return bytes_; }
 

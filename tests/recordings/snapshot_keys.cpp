@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 /// Keys that dicts of one kind have, in the order in which they come.
 class KeyTypes {
  public:
-  KeyTypes(const Pickle& pickle) : pickle_(pickle) {}
+  explicit KeyTypes(const Pickle& pickle) : pickle_(pickle) {}
 
   void add(PickleValue dict) {
     ++dicts_;

@@ -36,6 +36,7 @@ Trace rank(int number) {
 }  // namespace
 }  // namespace shardscope
 
+// NOLINTNEXTLINE(bugprone-exception-escape): a failure may end it so
 int main(int count, char** arguments) {
   if (count != 2) return 2;
   const std::filesystem::path folder = arguments[1];

@@ -134,7 +134,7 @@ class Conversion {
     if (at != tracks_.end() || to_.tracks.size() >= max_tracks)
       return at != tracks_.end() ? at->second : static_cast<std::uint16_t>(max_tracks - 1);
     const auto number = static_cast<std::uint16_t>(to_.tracks.size());
-    to_.tracks.push_back({label, stream});
+    to_.tracks.push_back({std::move(label), stream});
     return tracks_[key] = number;
   }
 

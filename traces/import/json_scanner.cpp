@@ -87,10 +87,8 @@ void append_strict_string(std::string& out, std::string_view& text) {
   constexpr std::string_view digits = "0123456789abcdef";
   while (!text.empty()) {
     const char c = text.front();
-    if (c == '\\' && text.size() > 1 && !in(stops, text[1])) {
-      out.append(text.substr(0, 2));
-      text.remove_prefix(2);
-    } else if (c == '\\' && text.size() > 1 && (text[1] == '"' || text[1] == '\\')) {
+    if (c == '\\' && text.size() > 1 &&
+        (!in(stops, text[1]) || text[1] == '"' || text[1] == '\\')) {
       out.append(text.substr(0, 2));
       text.remove_prefix(2);
     } else if (c == '\\') {

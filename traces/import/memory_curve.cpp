@@ -87,7 +87,7 @@ std::vector<std::optional<std::int64_t>> times_of(const SnapshotEvents& events) 
   std::vector<std::optional<std::int64_t>> times;
   for (std::size_t i = 0; i < events.count(); ++i) {
     const std::int64_t time = events.time_us[i];
-    const bool is_usable = time != no_time && time >= 0 && time < most_us;
+    const bool is_usable = time >= 0 && time < most_us;
     times.push_back(is_usable ? std::optional(time * 1000) : std::nullopt);
   }
   return times;

@@ -404,6 +404,7 @@ class NsightReader {
     const auto known = type ? range_types_.find(*type) : range_types_.end();
     const std::uint16_t of_type =
         category(known == range_types_.end() ? "nvtx" : names_.names()[known->second]);
+    // NOLINTNEXTLINE(misc-redundant-expression): two constants that are defined below
     const bool is_range = type == push_pop_range || type == start_end_range;
     const char phase = !when.is_open ? 'X' : is_range ? 'B' : 'i';
     if (phase == 'B') open_.push_back(static_cast<std::uint32_t>(trace_.events.size()));

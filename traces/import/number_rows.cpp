@@ -44,13 +44,11 @@ class RowScanner {
     std::int64_t number = 0;
     const char* const end = token_.data() + token_.size();
     const auto [at, error] = std::from_chars(token_.data(), end, number);
-    if (error != std::errc() || (at != end && !is_fraction(at, end))) {
-      is_damaged_ = true;
-    } else if (numbers_.size() < max_numbers_) {
+    const bool is_number = error == std::errc() && (at == end || is_fraction(at, end));
+    if (is_number && numbers_.size() < max_numbers_)
       numbers_.push_back(number);
-    } else {
+    else
       is_damaged_ = true;
-    }
     token_.clear();
   }
 

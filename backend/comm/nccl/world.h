@@ -32,7 +32,7 @@ class NcclWorld final : public QueuedCollectives {
   NcclWorld(const Place& place, Device& device);
   NcclWorld(const NcclWorld&) = delete;
   NcclWorld& operator=(const NcclWorld&) = delete;
-  ~NcclWorld();
+  ~NcclWorld() override;
 
   const Place& place() const { return place_; }
   DeviceMemory& memory() const { return device_.memory(); }

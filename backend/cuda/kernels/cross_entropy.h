@@ -91,7 +91,8 @@ struct RowLoss {
       float logit[n];
       load(in + i, logit);
       float largest = mine.largest;
-      for (int k = 0; k < n; ++k)  // written so that NaN is kept
+      for (int k = 0; k < n; ++k)
+        // NOLINTNEXTLINE(misc-redundant-expression): written so that NaN is kept
         largest = logit[k] > largest || logit[k] != logit[k] ? logit[k] : largest;
       if (largest == -INFINITY) return;
       if (largest != mine.largest) mine = {largest, mine.beside(largest)};

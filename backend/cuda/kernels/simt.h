@@ -73,7 +73,7 @@ template <class Thread, class T>
 SHARDSCOPE_DEVICE T warp_largest(Thread& thread, T value) {
   for (int mask = warp_size / 2; mask > 0; mask /= 2) {
     const T other = thread.shuffle_xor(value, mask);
-    // Written so that NaN is kept.
+    // NOLINTNEXTLINE(misc-redundant-expression): written so that NaN is kept
     value = other > value || other != other ? other : value;
   }
   return value;
@@ -100,6 +100,7 @@ SHARDSCOPE_DEVICE T block_sum(Thread& thread, T value, T* slots) {
 template <class Thread, class T>
 SHARDSCOPE_DEVICE T block_largest(Thread& thread, T value, T* slots) {
   return over_warps(thread, warp_largest(thread, value), slots,
+                    // NOLINTNEXTLINE(misc-redundant-expression): written so that NaN is kept
                     [](T a, T b) { return b > a || b != b ? b : a; });
 }
 

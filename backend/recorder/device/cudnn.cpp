@@ -57,9 +57,11 @@ std::vector<Value> values_of(const Descriptor* descriptor, int name) {
   if (descriptor == nullptr) return {};
   const auto found = descriptor->attributes.find(name);
   if (found == descriptor->attributes.end()) return {};
+  // NOLINTBEGIN(bugprone-sizeof-expression): a Value may be a pointer
   std::vector<Value> values(found->second.bytes.size() / sizeof(Value));
   if (!values.empty())
     std::memcpy(values.data(), found->second.bytes.data(), values.size() * sizeof(Value));
+  // NOLINTEND(bugprone-sizeof-expression)
   return values;
 }
 

@@ -180,7 +180,7 @@ long setting(const char* name, long usual) {
 
 extern "C" {
 /// Python's os._exit, which runs nothing else at its end.
-[[gnu::visibility("default"), noreturn]] void _exit(int status) {
+[[gnu::visibility("default"), gnu::noreturn]] void _exit(int status) {
   shardscope::recorder::end_log();
   for (;;) syscall(SYS_exit_group, status);
 }

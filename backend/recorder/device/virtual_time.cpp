@@ -144,18 +144,14 @@ void spend_on_graph(Stream* stream, const Graph* graph) {
   stream->busy_until_ns += graph->cost_ns;
 }
 
-}  // namespace shardscope::recorder
-
 extern "C" {
 /// Of Python's clocks; -1: they are the host's own.
 [[gnu::visibility("default")]] long shardscope_clock_ns() {
-  using namespace shardscope::recorder;
   if (device_time() != DeviceTime::model) return -1;
   host_looks();
   return host_ns();
 }
-[[gnu::visibility("default")]] void shardscope_sleep(long ns) {
-  using namespace shardscope::recorder;
-  host_waits_until(host_ns() + ns);
+[[gnu::visibility("default")]] void shardscope_sleep(long ns) { host_waits_until(host_ns() + ns); }
 }
-}
+
+}  // namespace shardscope::recorder

@@ -67,6 +67,7 @@ Tensors AccumulateGrad::apply(Session& s, Tensors&& gradients) {
   const Tensor gradient = std::move(gradients[0]);
   accumulate(s, gradient);
   if (leaf_->extras)
+    // NOLINTNEXTLINE(modernize-loop-convert): a hook may add others
     for (std::size_t i = 0; i < leaf_->extras->post_accumulate_hooks.size(); ++i) {
       const PostAccumulateHook hook = leaf_->extras->post_accumulate_hooks[i].second;
       hook(s, leaf_);

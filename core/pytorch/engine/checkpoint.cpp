@@ -250,8 +250,8 @@ Tensors reentrant(Session& s, const CheckpointOptions& options,
 
 }  // namespace
 
-Tensors checkpoint(Session& s, const CheckpointOptions& options, CheckpointedFunction function,
-                   Arguments arguments) {
+Tensors checkpoint(Session& s, const CheckpointOptions& options,
+                   const CheckpointedFunction& function, Arguments arguments) {
   return options.reentrant ? reentrant(s, options, function, arguments)
                            : without_reentry(s, options, function, arguments);
 }

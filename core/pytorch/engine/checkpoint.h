@@ -22,8 +22,8 @@ struct CheckpointOptions {
 
 /// torch.utils.checkpoint.checkpoint(function, *arguments). Of a reentrant one all arguments are
 /// positional.
-Tensors checkpoint(Session& s, const CheckpointOptions& options, CheckpointedFunction function,
-                   Arguments arguments);
+Tensors checkpoint(Session& s, const CheckpointOptions& options,
+                   const CheckpointedFunction& function, Arguments arguments);
 
 /// torch.distributed.algorithms._checkpoint.checkpoint_wrapper: a module around `module`, which
 /// becomes its child "_checkpoint_wrapped_module".

@@ -168,6 +168,7 @@ Tensors Engine::call(Node& node, Tensors& gradients) {
   Tensors results =
       has_post_hooks ? node.apply(s_, Tensors(gradients)) : node.apply(s_, std::move(gradients));
   make_valid(s_, node.next_edges(), results);
+  // NOLINTNEXTLINE(bugprone-use-after-move): with hooks they were copied
   if (has_post_hooks) run_post_hooks(s_, node, results, gradients);
   return results;
 }
@@ -255,13 +256,14 @@ void Engine::start(GraphTask& task, const std::vector<NodeRef>& roots) {
 void Engine::finish(GraphTask& task) {
   for (const StreamId leaf : task.leaf_streams)
     if (leaf != s_.stream) s_.wait_event(s_.stream, s_.record_event(leaf));
+  // NOLINTNEXTLINE(modernize-loop-convert): a callback may add others
   for (std::size_t i = 0; i < task.callbacks.size(); ++i) {
     const auto callback = std::move(task.callbacks[i]);
     callback(s_);
   }
 }
 
-void Engine::run(Request request) {
+void Engine::run(const Request& request) {
   GraphTask task;
   task.id = next_task_++;
   task.keep_graph = request.keep_graph;
@@ -286,7 +288,7 @@ void backward(Session& s, Engine::Request request) {
   request.gradients.resize(request.roots.size());
   for (std::size_t i = 0; i < request.roots.size(); ++i)
     if (!request.gradients[i].defined()) request.gradients[i] = ones_like(s, request.roots[i]);
-  s.engine().run(std::move(request));
+  s.engine().run(request);
 }
 
 }  // namespace shardscope::eager

@@ -25,7 +25,7 @@ class Engine {
     Tensors gradients;  ///< of the roots; None: ones_like, which is an operator
     bool keep_graph = false;
   };
-  void run(Request request);
+  void run(const Request& request);
 
   bool running() const { return !tasks_.empty(); }
   /// torch._C._current_graph_task_id(); -1 outside of backward.

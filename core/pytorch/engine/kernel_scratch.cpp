@@ -174,7 +174,7 @@ void sort_scratch(const OperatorCall& call, const KernelDevice&, ScratchPlan& pl
   const std::int64_t count = values.sizes.product();
   plan.outputs();
   plan.take(count * position);
-  if (values.sizes.size() > 0 && values.sizes[values.sizes.size() - 1] > longest_small_sort)
+  if (!values.sizes.empty() && values.sizes[values.sizes.size() - 1] > longest_small_sort)
     plan.take(count * (size_of(values.dtype).count + position));
 }
 

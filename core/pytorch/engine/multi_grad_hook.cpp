@@ -59,7 +59,7 @@ MultiGradHandle register_multi_grad_hook_all(Session& s, const Tensors& tensors,
 }
 
 MultiGradHandle register_multi_grad_hook_any(Session& s, const Tensors& tensors,
-                                             FirstGradHook hook) {
+                                             const FirstGradHook& hook) {
   const auto last_task = std::make_shared<std::int64_t>(-1);
   std::vector<MultiGradHandle::Entry> entries;
   for (const Tensor& tensor : tensors) {

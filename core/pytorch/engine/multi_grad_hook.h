@@ -30,6 +30,6 @@ MultiGradHandle register_multi_grad_hook_all(Session& s, const Tensors& tensors,
 /// Mode "any": called with the first of them.
 using FirstGradHook = std::function<void(Session&, const Tensor& gradient)>;
 MultiGradHandle register_multi_grad_hook_any(Session& s, const Tensors& tensors,
-                                             FirstGradHook hook);
+                                             const FirstGradHook& hook);
 
 }  // namespace shardscope::eager

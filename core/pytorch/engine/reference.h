@@ -31,6 +31,7 @@ class Ref {
   explicit Ref(T* object) : object_(object) { retain(); }
   Ref(const Ref& other) : object_(other.object_) { retain(); }
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): the copy keeps the object
   Ref& operator=(const Ref& other) { return Ref(other).swap(*this), *this; }
   Ref& operator=(Ref&& other) noexcept { return Ref(std::move(other)).swap(*this), *this; }
   ~Ref() { reset(); }

@@ -37,7 +37,7 @@ Tensor indexed_slice(Session& s, Tensor self, int dim, std::int64_t start,
 /// Tensor.narrow: a slice.
 Tensor narrow(Session& s, Tensor self, int dim, std::int64_t start, std::int64_t length);
 Tensors split(Session& s, Tensor self, std::int64_t size, int dim);
-Tensors split_with_sizes(Session& s, Tensor self, std::vector<std::int64_t> sizes, int dim);
+Tensors split_with_sizes(Session& s, Tensor self, const std::vector<std::int64_t>& sizes, int dim);
 /// Tensor.chunk: split.
 Tensors chunk(Session& s, Tensor self, std::int64_t chunks, int dim);
 Tensors unbind(Session& s, Tensor self, int dim);

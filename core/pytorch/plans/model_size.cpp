@@ -113,7 +113,7 @@ std::optional<LoadEstimate::Training> training_of(Bytes total, const std::string
   if (dtype == "float16")
     return LoadEstimate::Training{.model = total,
                                   .optimizer = total * 2,
-                                  .gradients = total + Bytes(total.count / 2),
+                                  .gradients = total + Bytes{total.count / 2},
                                   .step = total * 2};
   return std::nullopt;
 }

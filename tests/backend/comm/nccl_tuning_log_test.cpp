@@ -28,6 +28,7 @@ TEST(NcclTuning, PassesOverOtherLines) {
         "x NCCL INFO AllGather: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={1..0}",
         "x NCCL INFO AllGather: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1",
         "x NCCL INFO AllGather: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..99999999999}",
+        // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one line of the log
         "x NCCL INFO AllGather: 99999999999999999999 Bytes -> Algo RING proto LL "
         "channel{Lo..Hi}={0..1}",
         "x NCCL INFO Knit: 4096 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..1}",

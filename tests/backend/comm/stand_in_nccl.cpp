@@ -93,8 +93,8 @@ void sum_around(StandInRegion& region, int ranks, int owner, std::size_t first, 
 
 /// A communicator in one process. Work on a stream keeps it alive.
 struct ncclComm : std::enable_shared_from_this<ncclComm> {
-  ncclComm(std::string name_, std::vector<int> members_, int rank_)
-      : name(std::move(name_)), members(std::move(members_)), rank(rank_), region(name) {
+  ncclComm(std::string called, std::vector<int> all, int mine)
+      : name(std::move(called)), members(std::move(all)), rank(mine), region(name) {
     if (region.shared().joined.fetch_add(1) + 1 == size()) region.unlink();
   }
 

@@ -62,7 +62,7 @@ TEST(SumOfSquares, DoesNotOverflowInSinglePrecision) {
 
 // Norm 5 from pieces 9 and 16: a limit of 2 gives 2 / (5 + 1e-6).
 std::vector<double> clip_of(Device& device, bool has_clip, double clip,
-                            std::vector<double> pieces) {
+                            const std::vector<double>& pieces) {
   GuardedCall call(ClipCoefficientKernel{.has_clip = has_clip, .pieces = 2, .clip = clip});
   call.with(pieces).with(std::vector<double>(2));
   call.with_slices({{.parameter = {0},

@@ -180,9 +180,7 @@ bool StandInDevice::is_capturing() {
 void StandInDevice::begin_capture(int stream) {
   if (listener_) listener_->begin_capture();
   chains_.clear();
-  capturing_.emplace();
-  capturing_->origin = stream;
-  capturing_->members = {stream};
+  capturing_ = Capturing{.origin = stream, .queues = {}, .members = {stream}};
   capturing_->queues.resize(queues_.size());
 }
 

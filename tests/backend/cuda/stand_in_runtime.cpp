@@ -57,6 +57,7 @@ std::function<void()> copy_work(void* to, const void* from, std::size_t bytes,
 extern "C" {
 
 // What nvcc's objects call.
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;
   return &handle;
@@ -93,6 +94,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
                   number_of(stream));
   return cudaSuccess;
 }
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
 // The device.
 cudaError_t cudaGetDeviceCount(int* count) {

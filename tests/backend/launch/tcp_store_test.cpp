@@ -105,7 +105,7 @@ TEST_F(Store, AWithdrawnWillIsNot) {
 TEST_F(Store, ANameThatNobodyHasIsNamedAtTheDeadline) {
   const auto start = std::chrono::steady_clock::now();
   try {
-    TcpStore("no-such-host.invalid", 29500, milliseconds(300));
+    const TcpStore store("no-such-host.invalid", 29500, milliseconds(300));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::rank_lost);
@@ -174,7 +174,7 @@ TEST_F(Store, OnAllInterfacesBothKindsOfAddressReachIt) {
 
 TEST_F(Store, ATakenPortIsNamed) {
   try {
-    ListeningSocket(ListeningSocket::Reach::loopback, server_.port());
+    const ListeningSocket socket(ListeningSocket::Reach::loopback, server_.port());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::outside);

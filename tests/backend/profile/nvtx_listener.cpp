@@ -172,6 +172,7 @@ void set(NvtxFunctionTable table, NvtxCallbackIdCore2 id, Function* function) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): NVTX looks for it
 EXPORTED int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t export_table) {
   const auto* callbacks =
       static_cast<const NvtxExportTableCallbacks*>(export_table(NVTX_ETID_CALLBACKS));
@@ -187,6 +188,7 @@ EXPORTED int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t export_table) {
   return 1;
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): NVTX looks for it
 EXPORTED int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
   if (module->moduleId != NVTX_EXT_PAYLOAD_MODULEID) return 0;
   if (is("plain")) return 1;

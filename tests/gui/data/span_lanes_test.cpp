@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "gui/data/pixel_edges.h"
@@ -10,7 +11,7 @@
 namespace shardscope::gui {
 namespace {
 
-SpanLane lane_of(std::vector<LaneItem> items) {
+SpanLane lane_of(const std::vector<LaneItem>& items) {
   SpanLane lane;
   for (const LaneItem& item : items) lane.add(item.begin, item.end, item.id, item.colour);
   lane.finish();
@@ -128,7 +129,7 @@ LanePixel looked_up(const SpanLane& lane, std::int64_t from, std::int64_t to) {
   std::int64_t all = 0;
   for (const std::int64_t time : busy) all += time;
   pixel.busy = static_cast<std::uint8_t>(
-      static_cast<double>(all) / static_cast<double>(to - from) * 255 + 0.5);
+      std::lround(static_cast<double>(all) / static_cast<double>(to - from) * 255));
   return pixel;
 }
 

@@ -91,7 +91,7 @@ const std::vector<PredictedBuffer> two_buffers{
      .allocated_by = {0},
      .freed_by = {1}}};
 
-Trace with_memory(std::vector<std::pair<int, std::int64_t>> activations) {
+Trace with_memory(const std::vector<std::pair<int, std::int64_t>>& activations) {
   Trace trace = small_step();
   for (const auto& [operation, bytes] : activations) {
     MemorySample sample{.time = {operation * 40}};

@@ -24,7 +24,7 @@ struct Unary {
 
 Tensor apply(Session& s, const Unary& unary, Tensor self) {
   const Tensor input = unary.float32_on_cuda ? to_float32_on_cuda(s, self) : std::move(self);
-  self.reset();
+  self.reset();  // NOLINT(bugprone-use-after-move): moved from, it is empty
   const NodeRef node = make_node(
       s, unary.node, {&input}, [&unary](Session& in, Node& me, Tensors& gradients) -> Tensors {
         const Tensor saved = unary.saves == Saves::nothing

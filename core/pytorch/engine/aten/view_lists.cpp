@@ -27,7 +27,7 @@ Tensor split_backward(Session& s, Tensors& gradients, const Dims& back, int dim,
 }
 
 Tensors split_into(Session& s, const Tensor& self, std::string_view node_name, const Operator& op,
-                   int dim, std::vector<std::int64_t> lengths) {
+                   int dim, const std::vector<std::int64_t>& lengths) {
   const NodeRef node = make_node(s, node_name, {&self},
                                  [back = self.sizes(), dim, kind = like(self), lengths](
                                      Session& in, Node&, Tensors& gradients) -> Tensors {
@@ -56,14 +56,14 @@ Tensors split(Session& s, Tensor self, std::int64_t size, int dim) {
   std::vector<std::int64_t> lengths;
   for (std::int64_t left = self.size(dim); left > 0 || lengths.empty(); left -= size)
     lengths.push_back(std::min(size, left));
-  return split_into(s, self, "SplitBackward0", op, dim, std::move(lengths));
+  return split_into(s, self, "SplitBackward0", op, dim, lengths);
 }
 
-Tensors split_with_sizes(Session& s, Tensor self, std::vector<std::int64_t> sizes, int dim) {
+Tensors split_with_sizes(Session& s, Tensor self, const std::vector<std::int64_t>& sizes, int dim) {
   static constexpr Operator op{"aten.split_with_sizes.default", OperatorKind::view};
   const LetGo let_go{self};
   dim = wrap_dim(dim, self.dim());
-  return split_into(s, self, "SplitWithSizesBackward0", op, dim, std::move(sizes));
+  return split_into(s, self, "SplitWithSizesBackward0", op, dim, sizes);
 }
 
 Tensors chunk(Session& s, Tensor self, std::int64_t chunks, int dim) {

@@ -165,7 +165,7 @@ Module::Forward masked_language_model(const Context&, const Module&) {
     if (given.labels) {
       Tensor flat = view(s, scores, {-1, scores.size(-1)});
       Tensor labels = view(s, given.labels, {-1});
-      loss = call_loss_module(s, LossModule::cross_entropy, std::move(flat), std::move(labels));
+      loss = call_loss_module(s, LossModule::cross_entropy, flat, labels);
     }
     return root_outputs(std::move(loss), std::move(scores), base);
   };

@@ -151,7 +151,7 @@ Module::Forward conditional_generation(const Context& context, const Module&) {
     {
       Tensor flat = view(s, logits, {-1, logits.size(-1)});
       Tensor labels = view(s, given.labels, {-1});
-      loss = call_loss_module(s, LossModule::cross_entropy, std::move(flat), std::move(labels));
+      loss = call_loss_module(s, LossModule::cross_entropy, flat, labels);
     }
     Tensors outputs = root_outputs(std::move(loss), std::move(logits), decoded);
     outputs.push_back(encoded[0]);

@@ -55,6 +55,7 @@ FullySharded::FullySharded(Session& s, Input input)
     const ProcessGroup& group = hybrid ? *groups_.shard : *groups_.all;
     const int world = group.size() * (hybrid ? groups_.replicas->size() : 1);
     const double before = predivide_factor(world);
+    // NOLINTNEXTLINE(modernize-make-unique): it has no constructor
     units_.push_back(std::unique_ptr<Unit>(new Unit{.shared = shared_,
                                                     .plan = plan,
                                                     .precision = {},
