@@ -47,6 +47,7 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"loss", pytorch.loss},
           {"float8", pytorch.float8},
           {"compile", pytorch.compile},
+          {"liger", pytorch.liger},
           {"peft", pytorch.fine_tuning.peft},
           {"quantization", pytorch.fine_tuning.quantization},
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},

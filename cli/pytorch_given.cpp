@@ -83,6 +83,7 @@ void add_training_arguments(const ShardingOptions& sharding, PytorchGiven& given
     fill(given.job.checkpointing, loop.checkpoint_every == 1
                                       ? std::string("full")
                                       : fmt::format("every:{}", loop.checkpoint_every));
+  if (!loop.liger.empty()) fill(given.pytorch.liger, loop.liger);
   if (!loop.uses_deepspeed) {
     fill(given.job.clip, loop.clip);
     add_optimizer(loop, file.name(), given);

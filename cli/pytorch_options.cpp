@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -139,6 +140,41 @@ void apply_to_engine(const JobOptions& given, const Job& job, eager::TrainingSet
   if (given.job || given.clip) zero->settings.gradient_clipping = job.clip;
 }
 
+/// What apply_liger_kernel_to_* is told to patch.
+eager::LigerKernels liger_kernels_of(const PytorchOptions& options) {
+  using eager::LigerKernels;
+  constexpr std::array<Choice<bool LigerKernels::*>, 4> kernels{
+      {{"rope", &LigerKernels::rope},
+       {"rms_norm", &LigerKernels::rms_norm},
+       {"swiglu", &LigerKernels::swiglu},
+       {"fused_linear_cross_entropy", &LigerKernels::fused_linear_cross_entropy}}};
+  const std::string names = options.liger.value_or("off");
+  if (names == "off") return {};
+  if (names == "on") return eager::all_liger_kernels;
+  LigerKernels result;
+  for (const auto& name : std::views::split(names, '+'))
+    result.*chosen(kernels, std::string_view(name.begin(), name.end()), "--liger") = true;
+  return result;
+}
+
+void apply_liger(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
+  const eager::LigerKernels kernels = liger_kernels_of(options);
+  if (!kernels.any()) return;
+  const eager::LigerSupport support = eager::liger_support(model.family);
+  if (support == eager::LigerSupport::none)
+    return setup.assumed.push_back(
+        fmt::format("no kernels of Liger: it has none for {}", model.family));
+  if (support == eager::LigerSupport::unknown)
+    return setup.assumed.push_back(
+        fmt::format("no kernels of Liger, which need less memory: those for {} are not modelled",
+                    model.family));
+  if (setup.compiled != CompileScope::none)
+    throw Error({.where = "--liger",
+                 .what = "Liger's kernels inside of compiled code are not predicted",
+                 .way_out = "leave out Liger, or compile nothing"});
+  setup.model.liger = kernels;
+}
+
 /// Float8LinearConfig.from_recipe_name; FSDP2 gathers what is cast tensorwise.
 void apply_float8(const PytorchOptions& options, eager::TrainingSetup& setup) {
   if (!options.float8) return;
@@ -181,6 +217,7 @@ void PytorchOptions::refuse_under_native() const {
       {loss && *loss != "outside", "--loss"},
       {float8.has_value(), "--float8"},
       {compile.has_value(), "--compile"},
+      {liger.has_value(), "--liger"},
       {fine_tuning.peft.has_value(), "--peft"},
       {fine_tuning.quantization.has_value(), "--quantization"},
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
@@ -244,6 +281,10 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
        "what torch.compile compiles. blocks: each block by itself. blocks+loss: the loss, too, "
        "as torchtitan and torchtune do (with --loss outside). model: the model with its loss, as "
        "the Trainer does"});
+  command.option("--liger", options.liger,
+                 {"on|off|NAME+NAME",
+                  "Liger's kernels, as use_liger_kernel: rope, rms_norm, swiglu, "
+                  "fused_linear_cross_entropy; on: all four"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 
@@ -268,6 +309,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
                  .what = "blocks+loss compiles a loss after the model, and the model computes it",
                  .way_out = "give --loss outside, or --compile blocks or model"});
   setup.compiled = scope_for_class(setup.compiled, model.class_name);
+  apply_liger(options, model, setup);
   if (setup.compiled == CompileScope::model_in_parts)
     setup.assumed.push_back(fmt::format(
         "the memory of eager code, which is too high: transformers breaks the graph of a compiled "

@@ -112,6 +112,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   take_adapter(recipe, settings.pytorch.fine_tuning);
   if (recipe.length) fill(settings.job.seq, *recipe.length);
   if (!recipe.attention.empty()) fill(settings.pytorch.attention, recipe.attention);
+  if (!recipe.liger.empty()) fill(settings.pytorch.liger, recipe.liger);
   if (recipe.world) fill(place.world, *recipe.world);
   if (recipe.own_loop)
     take_loop(*recipe.own_loop, settings);
@@ -136,6 +137,7 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
     const TrainerLoop loop = trainer_loop(read_json(sharding.recipe->text, name), name);
     sequences = loop.batch * loop.micro_batches;
     fill(job.clip, loop.clip);
+    if (!loop.liger.empty()) fill(settings.pytorch.liger, loop.liger);
     if (!job.optimizer && loop.optimizer) {
       job.optimizer = loop.optimizer;
       if (!loop.implementation.empty())

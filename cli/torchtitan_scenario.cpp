@@ -177,6 +177,7 @@ void refuse_foreign(const PytorchQuestion& q) {
          "torchtitan computes the loss after the model");
   refuse(q.pytorch.dropout && *q.pytorch.dropout != "off", "--dropout",
          "torchtitan's Llama has no dropout");
+  refuse(q.pytorch.liger.value_or("off") != "off", "--liger", "torchtitan does not use Liger");
   refuse(q.pytorch.transformers.has_value(), "--transformers",
          "torchtitan's Llama is none of transformers");
   check_pytorch(q.pytorch.pytorch);

@@ -306,13 +306,13 @@ TEST_F(Pytorch, TrainingArgumentsSayTheLoop) {
   workplace_.write("arguments.json", R"({
     "output_dir": "out", "per_device_train_batch_size": 3, "gradient_accumulation_steps": 5,
     "gradient_checkpointing": true, "optim": "adamw_torch", "torch_compile": true,
-    "max_grad_norm": 0.0, "use_liger_kernel": true, "logging_steps": 10, "fsdp": true})");
+    "max_grad_norm": 0.0, "label_smoothing_factor": 0.1, "logging_steps": 10, "fsdp": true})");
   const std::string place = " --model model --seq 16 --world 2 --cluster h100_sxm";
   const Json read = answer("simulate --training-arguments arguments.json" + place);
   EXPECT_NEAR(read["tokens_per_s"].get<double>() * read["step_time_ns"].get<double>() / 1e9, 480,
               0.5);
   const std::string assumed = read["assumed"].dump();
-  EXPECT_THAT(assumed, HasSubstr("use_liger_kernel of arguments.json not simulated"));
+  EXPECT_THAT(assumed, HasSubstr("label_smoothing_factor of arguments.json not simulated"));
   EXPECT_THAT(assumed, HasSubstr("torch.compile"));
   EXPECT_THAT(assumed, ::testing::Not(HasSubstr("batch")));
   EXPECT_THAT(assumed, ::testing::Not(HasSubstr("clipped")));
@@ -323,6 +323,54 @@ TEST_F(Pytorch, TrainingArgumentsSayTheLoop) {
   const Json plain = answer("simulate --training-arguments plain.json" + place);
   EXPECT_LT(read["memory"]["maximum"]["activations_bytes"],
             plain["memory"]["maximum"]["activations_bytes"]);
+}
+
+// The logits of 4096 x 151936 in float32 and their copies go; a chunk of them and the gradient of
+// the weight stay. Without Liger the logits alone are 4096 x 151936 x 4 = 2.49e9 bytes.
+TEST_F(Pytorch, LigersKernelsNeedNoLogits) {
+  const std::string training = "simulate --model " +
+                               (source_root / "examples/models/qwen2_5_0_5b").string() +
+                               " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 "
+                               "--seq 4096";
+  const Json eager = answer(training), fused = answer(training + " --liger on");
+  EXPECT_GT(eager["memory"]["peak_allocated_bytes"].get<std::int64_t>() -
+                fused["memory"]["peak_allocated_bytes"].get<std::int64_t>(),
+            2'490'000'000);
+  workplace_.write("arguments.json", R"({"output_dir": "out", "per_device_train_batch_size": 1,
+    "optim": "adamw_torch", "max_grad_norm": 0.0, "use_liger_kernel": true,
+    "liger_kernel_config": {"rope": false, "rms_norm": false, "swiglu": false}})");
+  const std::string rest = " --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+                           " --cluster h100_sxm --world 1 --seq 4096";
+  const Json loss = answer("simulate --training-arguments arguments.json" + rest);
+  EXPECT_THAT(loss["assumed"].dump(), ::testing::Not(HasSubstr("liger")));
+}
+
+TEST_F(Pytorch, LigerIsLeftOutWhereItHasNoKernelsAndRefusedInCompiledCode) {
+  const std::string place = " --cluster h100_sxm --world 1 --runtime ddp --seq 128";
+  EXPECT_THAT(answer("simulate --liger on --model " +
+                     (source_root / "examples/models/gpt2").string() + place)["assumed"]
+                  .dump(),
+              HasSubstr("Liger: it has none for gpt2"));
+  const Outcome compiled =
+      workplace_.run("simulate --liger on --compile model --model " +
+                     (source_root / "examples/models/qwen2_5_0_5b").string() + place);
+  EXPECT_EQ(compiled.code, 2);
+  EXPECT_THAT(compiled.errors, HasSubstr("--liger"));
+  const Outcome unknown =
+      workplace_.run("simulate --liger rope+glu --model " +
+                     (source_root / "examples/models/qwen2_5_0_5b").string() + place);
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("\"glu\" is none of"));
+}
+
+// DDP's sink passes no gradient of the logits on, and their cast has none to give either: this was
+// a segmentation fault.
+TEST_F(Pytorch, MixedPrecisionUnderDdpMayHaveUnusedParameters) {
+  workplace_.write("arguments.json", R"({"output_dir": "out", "bf16": true})");
+  const Json read = answer("simulate --training-arguments arguments.json --model " +
+                           (source_root / "examples/models/gpt2").string() +
+                           " --cluster h100_sxm --world 8 --seq 128");
+  EXPECT_TRUE(read["fits"]);
 }
 
 // transformers 5.23, training_args.py: 8 sequences, 1 micro-batch, a norm of 1.0,

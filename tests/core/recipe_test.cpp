@@ -296,6 +296,23 @@ TEST(Recipe, SaysWhatIsNotModelled) {
   EXPECT_EQ(finding->rule, "not-modelled");
 }
 
+// apply_liger_kernel_to_* without arguments has all four; axolotl's plug-in passes its keys on.
+// Source: LLaMA-Factory, model/model_utils/liger_kernel.py; axolotl, integrations/liger/plugin.py.
+TEST(Recipe, SaysWhichOfLigersKernelsAreOn) {
+  EXPECT_EQ(read(ConfigKind::llama_factory, "enable_liger_kernel: true\n").liger, "on");
+  EXPECT_EQ(read(ConfigKind::llama_factory, "model_name_or_path: m\n").liger, "");
+  const std::string keys =
+      "base_model: m\nliger_rope: true\nliger_glu_activation: true\n"
+      "liger_fused_linear_cross_entropy: false\n";
+  const Recipe with =
+      read(ConfigKind::axolotl, keys + "plugins:\n  - axolotl.integrations.liger.LigerPlugin\n");
+  EXPECT_EQ(with.liger, "rope+swiglu");
+  EXPECT_EQ(finding_about(with, "plugins"), nullptr);
+  const Recipe without = read(ConfigKind::axolotl, keys);
+  EXPECT_EQ(without.liger, "");
+  EXPECT_NE(finding_about(without, "liger_rope"), nullptr);
+}
+
 TEST(Recipe, IsLintedAsItsTrainerReadsIt) {
   const ConfigFile file = published("axolotl_qlora_fsdp_70b.yaml");
   const std::vector<Finding> findings = lint(file, {});

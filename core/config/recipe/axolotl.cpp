@@ -19,13 +19,16 @@ constexpr LeftOut left_out[] = {
     {"tiled_mlp", "tiled layers need less memory than is predicted"},
     {"chunked_cross_entropy", "a loss in chunks needs less memory than is predicted"},
     {"cut_cross_entropy", "a loss without logits needs less memory than is predicted"},
-    {"liger_rope", "Liger's kernels need less memory than is predicted"},
-    {"liger_rms_norm", "Liger's kernels need less memory than is predicted"},
+    {"liger_rope", "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
+    {"liger_rms_norm",
+     "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
     {"liger_layer_norm", "Liger's kernels need less memory than is predicted"},
-    {"liger_glu_activation", "Liger's kernels need less memory than is predicted"},
-    {"liger_swiglu", "Liger's kernels need less memory than is predicted"},
+    {"liger_glu_activation",
+     "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
+    {"liger_swiglu", "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
     {"liger_cross_entropy", "Liger's kernels need less memory than is predicted"},
-    {"liger_fused_linear_cross_entropy", "a loss without logits needs less memory than predicted"},
+    {"liger_fused_linear_cross_entropy",
+     "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
     {"flash_attn_cross_entropy", "its loss is not modelled: PyTorch's is taken"},
     {"flash_attn_fuse_mlp", "fused layers are not modelled"},
     {"lora_target_parameters", "adapters on parameters of experts are left out"},
@@ -53,7 +56,6 @@ constexpr LeftOut left_out[] = {
     {"bnb_config_kwargs", "what it tells bitsandbytes is not read"},
     {"fp32_norms", "norms in float32 are left out"},
     {"quantize_moe_experts", "quantised experts are not modelled"},
-    {"plugins", "what a plug-in changes is not modelled"},
     {"use_kernels", "kernels of the Hub are left out"},
     {"fused_attn_kernel", "fused attention is left out"},
     {"liger_rms_norm_gated", "Liger's kernels need less memory than is predicted"},
@@ -346,6 +348,32 @@ std::string attention_of(Keys& keys) {
   return named == "eager" || eager ? "eager" : "";
 }
 
+/// The switches of axolotl's plug-in for Liger, as --liger takes them. Source: axolotl 0.13,
+/// integrations/liger/plugin.py.
+std::string liger_of(Keys& keys) {
+  bool is_there = false;
+  std::string others;
+  for (const std::string& plugin : keys.names("plugins")) {
+    const bool liger = plugin.ends_with(".LigerPlugin");
+    is_there = is_there || liger;
+    if (!liger) others += (others.empty() ? "" : ", ") + plugin;
+  }
+  if (!others.empty())
+    keys.warn("plugins", "not-modelled",
+              fmt::format("is not modelled: what the plug-in {} changes", others), {});
+  if (!is_there) return {};
+  const bool swiglu = keys.flag("liger_swiglu", false);
+  const std::pair<bool, std::string_view> kernels[] = {
+      {keys.flag("liger_rope", false), "rope"},
+      {keys.flag("liger_rms_norm", false), "rms_norm"},
+      {keys.flag("liger_glu_activation", false) || swiglu, "swiglu"},
+      {keys.flag("liger_fused_linear_cross_entropy", false), "fused_linear_cross_entropy"}};
+  std::string names;
+  for (const auto& [on, name] : kernels)
+    if (on) names += (names.empty() ? "" : "+") + std::string(name);
+  return names;
+}
+
 /// gradient_accumulation_steps, else batch_size // micro_batch_size.
 std::int64_t accumulation(Keys& keys, std::int64_t micro_batch) {
   const std::int64_t batch = keys.count("batch_size", micro_batch);
@@ -397,6 +425,7 @@ Recipe read_axolotl(const ConfigValue& value, const std::string& file) {
   set_checkpointing(keys, arguments);
   set_sharding(keys, arguments);
   recipe.attention = attention_of(keys);
+  recipe.liger = liger_of(keys);
   note_kernels(keys, kind, is_8bit, recipe);
   if (!recipe.quantization.empty())
     recipe.assumed.emplace_back(

@@ -11,7 +11,6 @@ constexpr LeftOut left_out[] = {
     {"mixture_of_depths", "mixture of depths changes the layers"},
     {"use_unsloth", "Unsloth's kernels need less memory than is predicted"},
     {"use_unsloth_gc", "checkpoints in host memory need less device memory"},
-    {"enable_liger_kernel", "Liger's kernels need less memory than is predicted"},
     {"upcast_lmhead_output", "logits in float32 need more memory than is predicted"},
     {"resize_vocab", "added tokens make embedding and head larger"},
     {"rope_scaling", "other frequencies need no other memory; the length is yours to give"},
@@ -226,6 +225,7 @@ Recipe read_llama_factory(const ConfigValue& value, const std::string& file) {
   const std::string attention = keys.text("flash_attn", "auto");
   if (attention == "fa2") recipe.attention = "flash";
   if (attention == "disabled") recipe.attention = "eager";
+  if (keys.flag("enable_liger_kernel", false)) recipe.liger = "on";
   if (lora && !arguments.has("ddp_find_unused_parameters"))
     arguments.set("ddp_find_unused_parameters", false);
   keys.finish(left_out, no_bearing, trainer_keys(), "LLaMA-Factory");

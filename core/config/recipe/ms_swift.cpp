@@ -20,7 +20,6 @@ constexpr LeftOut left_out[] = {
     {"use_galore", "GaLore's states are not modelled"},
     {"lisa_activated_layers", "LISA is not modelled"},
     {"optimizer", "an optimizer of ms-swift's own is not modelled"},
-    {"use_liger_kernel", "Liger's kernels need less memory than is predicted"},
     {"sequence_parallel_size", "sequence parallelism is not modelled here"},
     {"padding_free", "batches without padding hold fewer tokens than is predicted"},
     {"use_logits_to_keep", "logits of the kept tokens need less memory than is predicted"},

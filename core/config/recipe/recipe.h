@@ -30,6 +30,7 @@ struct Recipe {
   std::optional<Dtype> trainable_dtype;  ///< that the tool casts to what trains
   std::optional<std::int64_t> length;    ///< tokens of a sequence
   std::string attention;                 ///< as --attention takes it; empty: the default
+  std::string liger;                     ///< as --liger takes it; empty: none
 
   /// Of tools with a training loop of their own.
   struct OwnLoop {

@@ -10,7 +10,6 @@ constexpr std::int64_t default_length = 1024;  // SFTConfig.max_length
 
 constexpr LeftOut left_out[] = {
     {"activation_offloading", "activations in host memory need less device memory"},
-    {"use_liger_kernel", "Liger's kernels need less memory than is predicted"},
     {"lora_target_parameters", "adapters on parameters of experts are left out"},
     {"padding_free", "batches without padding hold fewer tokens than is predicted"},
     {"router_aux_loss_coef", "the loss of the router is left out"},

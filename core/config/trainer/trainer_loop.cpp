@@ -14,16 +14,15 @@ namespace {
 constexpr std::int64_t largest_count = 1 << 20;
 
 /// Keys that change time or memory of a step and that no rule here reads.
-constexpr std::array<std::string_view, 10> not_simulated{"tf32",
-                                                         "use_liger_kernel",
-                                                         "neftune_noise_alpha",
-                                                         "torch_empty_cache_steps",
-                                                         "auto_find_batch_size",
-                                                         "label_smoothing_factor",
-                                                         "optim_args",
-                                                         "optim_target_modules",
-                                                         "accelerator_config",
-                                                         "full_determinism"};
+constexpr std::array<std::string_view, 9> not_simulated{"tf32",
+                                                        "neftune_noise_alpha",
+                                                        "torch_empty_cache_steps",
+                                                        "auto_find_batch_size",
+                                                        "label_smoothing_factor",
+                                                        "optim_args",
+                                                        "optim_target_modules",
+                                                        "accelerator_config",
+                                                        "full_determinism"};
 
 /// Block-wise AdamW of bitsandbytes. Source: trainer_optimizer.py.
 constexpr std::string_view of_bitsandbytes[] = {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw",
@@ -40,6 +39,7 @@ class LoopReader {
     read_clip();
     read_optimizer();
     read_checkpointing();
+    read_liger();
     for (const std::string_view key : not_simulated)
       if (differs(key)) loop_.unused.emplace_back(key);
     if (argument("eval_strategy").is_string() && !argument("eval_strategy").is("no"))
@@ -124,6 +124,21 @@ class LoopReader {
       loop_.checkpoint_every = every.integer();
     }
     if (options.get("use_reentrant").truthy()) loop_.unused.push_back(name + ".use_reentrant");
+  }
+
+  /// Keyword arguments of apply_liger_kernel_to_*; all but cross_entropy are on unless given.
+  void read_liger() {
+    if (!argument("use_liger_kernel").truthy()) return;
+    const ConfigValue config = argument("liger_kernel_config");
+    if (!config.is_dict()) {
+      loop_.liger = "on";
+      return;
+    }
+    for (const std::string_view name : {"rope", "rms_norm", "swiglu", "fused_linear_cross_entropy"})
+      if (const ConfigValue* on = config.find(name); on == nullptr || on->truthy())
+        loop_.liger += (loop_.liger.empty() ? "" : "+") + std::string(name);
+    if (config.get("cross_entropy").truthy())
+      loop_.unused.emplace_back("liger_kernel_config.cross_entropy");
   }
 
   const ConfigValue& given_;

@@ -19,6 +19,7 @@ struct TrainerLoop {
   /// "adamw", "sgd" or bitsandbytes' name; none: `optim` is another one.
   std::optional<std::string> optimizer;
   std::string implementation;         ///< torch.optim's: "foreach" or "fused"; else empty
+  std::string liger;                  ///< Liger's kernels: "on" or their names; empty: none
   std::int64_t checkpoint_every = 0;  ///< every so many blocks are checkpointed; 0: none
   bool uses_deepspeed = false;        ///< whose file says clipping and optimizer
   std::vector<std::string> defaults;  ///< what was not given: "batch 8"

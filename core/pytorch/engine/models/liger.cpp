@@ -154,10 +154,16 @@ Tensors fused_loss_backward(Session& s, Node& node, Tensors& gradients) {
 
 }  // namespace
 
-bool has_liger_kernels(std::string_view model_type) {
-  constexpr std::array<std::string_view, 6> types{"llama", "mistral", "phi3",
+LigerSupport liger_support(std::string_view model_type) {
+  constexpr std::array<std::string_view, 6> known{"llama", "mistral", "phi3",
                                                   "qwen2", "qwen3",   "smollm3"};
-  return std::ranges::find(types, model_type) != types.end();
+  // Of our families, those that MODEL_TYPE_TO_APPLY_LIGER_FN lacks.
+  constexpr std::array<std::string_view, 11> none{"bert",     "bloom",      "gpt2", "gpt_neox",
+                                                  "gptj",     "opt",        "phi",  "roberta",
+                                                  "stablelm", "starcoder2", "t5"};
+  if (std::ranges::find(known, model_type) != known.end()) return LigerSupport::known;
+  return std::ranges::find(none, model_type) == none.end() ? LigerSupport::unknown
+                                                           : LigerSupport::none;
 }
 
 Tensor liger_rms_norm(Session& s, const Tensor& input, const Tensor& weight) {

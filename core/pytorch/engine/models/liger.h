@@ -1,6 +1,7 @@
 // Liger Kernel's fused operators, which take the place of transformers' own.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -22,8 +23,10 @@ struct LigerKernels {
 /// What apply_liger_kernel_to_* turns on by itself, as the Trainer's use_liger_kernel does.
 inline constexpr LigerKernels all_liger_kernels{true, true, true, true};
 
-/// Whether a family's patches are known here: all of them are those of Llama.
-bool has_liger_kernels(std::string_view model_type);
+/// What becomes of a family: its patches are known here (all of them are those of Llama); Liger has
+/// patches that are not known here; or it has none, and leaves the model as it is.
+enum class LigerSupport : std::uint8_t { known, unknown, none };
+LigerSupport liger_support(std::string_view model_type);
 
 /// LigerRMSNormFunction: keeps the input and one number a row; the gradient is overwritten.
 Tensor liger_rms_norm(Session& s, const Tensor& input, const Tensor& weight);

@@ -170,7 +170,7 @@ Frequencies frequencies_of(const ModelConfig& config) {
 
 void check_liger(const ModelContext& context) {
   const std::string type = context.config.text("model_type");
-  if (context.settings.liger.any() && !has_liger_kernels(type))
+  if (context.settings.liger.any() && liger_support(type) != LigerSupport::known)
     throw Error({.where = "Liger's kernels",
                  .what = fmt::format("those of the family {} are not known here", type),
                  .way_out = "leave them out, which needs more memory; or record a real run"});
