@@ -339,6 +339,17 @@ TEST_F(Pytorch, TrainingArgumentsDefaultsAreSaid) {
                                             HasSubstr("TrainingArguments' defaults")));
 }
 
+TEST_F(Pytorch, KeysOfTrainingArgumentsThatNothingReadsAreNamed) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("arguments.json", R"({"output_dir": "out", "fsdp": true, "use_cpu": true,
+    "parallelism_config": {"dp_shard_size": 2}})");
+  const Json read = answer(
+      "simulate --training-arguments arguments.json --model model --seq 16 --world 2 --cluster "
+      "h100_sxm");
+  EXPECT_THAT(read["assumed"].dump(),
+              HasSubstr("use_cpu, parallelism_config of arguments.json not simulated"));
+}
+
 TEST_F(Pytorch, AnOptimizerThatIsNotSimulatedIsRefusedByKey) {
   set_up_tiny_job(workplace_);
   workplace_.write("arguments.json", R"({"output_dir": "out", "optim": "adafactor"})");
@@ -362,6 +373,41 @@ TEST_F(Pytorch, KeysOfAJobCountUnderARuntime) {
   const Json other =
       answer("simulate --job job.json --runtime fsdp1 --strategy full_shard --cluster h100_sxm");
   EXPECT_EQ(other["strategy"], "full_shard");
+}
+
+TEST_F(Pytorch, AJobsPipelineIsRefusedAsThatOfTheOption) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("job.json", replaced(tiny_job(), "\"ranks\": 2",
+                                        "\"ranks\": 8, \"mesh\": {\"pipeline\": 2, \"shard\": 4}"));
+  for (const std::string runtime : {"fsdp1", "fsdp2", "deepspeed"}) {
+    SCOPED_TRACE(runtime);
+    const std::string run = "simulate --job job.json --cluster h100_sxm --runtime " + runtime;
+    const Outcome outcome = workplace_.run(run);
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors,
+                AllOf(HasSubstr("job.json:"), HasSubstr(runtime + " has no pipeline axis")));
+  }
+  EXPECT_EQ(
+      answer("simulate --job job.json --cluster h100_sxm --runtime fsdp2 --mesh shard=8")["world"],
+      8);
+}
+
+TEST_F(Pytorch, OptionsOfAJobCountUnderTheRuntimeOfTheCommandLine) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --job job.json --runtime fsdp1 --seq 32 --cluster h100_sxm";
+  const auto activations = [](const Json& summary) {
+    return summary["memory"]["maximum"]["activations_bytes"].get<std::int64_t>();
+  };
+  const Json usual = answer(run), eager = answer(run + " --attention eager");
+  ASSERT_GT(activations(eager), activations(usual));
+  workplace_.write("job.json", replaced(tiny_job(), "\"ranks\": 2",
+                                        "\"ranks\": 2, \"pytorch\": {\"attention\": \"eager\", "
+                                        "\"accelerate\": \"old.yaml\"}"));
+  const Json read = answer(run);
+  EXPECT_EQ(activations(read), activations(eager));
+  EXPECT_THAT(read["assumed"].dump(), HasSubstr("pytorch.accelerate of job.json not used"));
+  EXPECT_EQ(activations(answer(run + " --attention cudnn")), activations(usual));
 }
 
 // A run folder holds all that its prediction needs: it is moved, and what it was made from is gone.

@@ -14,7 +14,9 @@ namespace {
 constexpr std::int64_t largest_count = 1 << 20;
 
 /// Keys that change time or memory of a step and that no rule here reads.
-constexpr std::array<std::string_view, 10> not_simulated{"tf32",
+constexpr std::array<std::string_view, 12> not_simulated{"tf32",
+                                                         "use_cpu",
+                                                         "parallelism_config",
                                                          "use_liger_kernel",
                                                          "neftune_noise_alpha",
                                                          "torch_empty_cache_steps",
