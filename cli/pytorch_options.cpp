@@ -225,7 +225,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
   command.option("--attention", options.attention,
                  {"NAME",
                   "eager, or the first kernel that PyTorch may choose: math, efficient, flash, "
-                  "cudnn (default: cudnn)"});
+                  "cudnn (default: eager where config.json says so, else cudnn)"});
   command.option("--optimizer-implementation", options.optimizer_implementation,
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});

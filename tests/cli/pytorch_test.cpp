@@ -477,6 +477,44 @@ TEST_F(Pytorch, FamiliesWithoutSdpaAttendEagerly) {
   }
 }
 
+// PreTrainedConfig.__init__ of transformers 5.24.0 takes attn_implementation from config.json, and
+// sets _attn_implementation as an attribute; "" is the whole model's among parts.
+TEST_F(Pytorch, TheConfigsAttentionCountsUnlessAnOptionSaysIt) {
+  const std::string run =
+      "simulate --model model --runtime ddp --world 2 --cluster h100_sxm --seq 32";
+  const auto activations = [&](const std::string& key, const std::string& option) {
+    workplace_.write("model/config.json",
+                     replaced(tiny_config(), "\"n_head\": 2", "\"n_head\": 2" + key));
+    return answer(run + option)["memory"]["maximum"]["activations_bytes"].get<std::int64_t>();
+  };
+  const std::int64_t usual = activations("", ""), eager = activations("", " --attention eager");
+  ASSERT_GT(eager, usual);
+  for (const char* key :
+       {R"(, "attn_implementation": "eager")", R"(, "_attn_implementation": "eager")",
+        R"(, "attn_implementation": {"": "eager"})"}) {
+    EXPECT_EQ(activations(key, ""), eager) << key;
+    EXPECT_EQ(activations(key, " --attention cudnn"), usual) << key;
+  }
+  EXPECT_EQ(activations(R"(, "attn_implementation": "sdpa")", ""), usual);
+  EXPECT_EQ(activations(R"(, "attn_implementation": null, "output_attentions": false)", ""), usual);
+}
+
+TEST_F(Pytorch, AttentionThatIsNotPlayedIsRefusedByKey) {
+  for (const auto& [key, value] : {std::pair{"attn_implementation", R"("flash_attention_2")"},
+                                   std::pair{"attn_implementation", R"("flex_attention")"},
+                                   std::pair{"output_attentions", "true"}}) {
+    SCOPED_TRACE(value);
+    workplace_.write("model/config.json",
+                     replaced(tiny_config(), "\"n_head\": 2",
+                              std::string("\"n_head\": 2, \"") + key + "\": " + value));
+    const Outcome outcome = workplace_.run(
+        "simulate --model model --runtime ddp --world 2 --cluster h100_sxm --seq 32");
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, AllOf(HasSubstr("config.json:"), HasSubstr(key)));
+  }
+}
+
 // The same run on a device with half a GiB more than it needs: less than the 1 GiB that should stay
 // free at least.
 TEST_F(Pytorch, FitsIsYesTightOrNo) {
