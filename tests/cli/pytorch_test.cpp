@@ -575,6 +575,15 @@ TEST_F(Pytorch, MfuCountsNoGradientsThatNobodyAsksFor) {
   EXPECT_NEAR(work_of(last), 4 * block + 2 * head, 1e-3 * work_of(last));
 }
 
+TEST_F(Pytorch, TheTextSaysWhatMfuIs) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --cluster h100_sxm --world 2";
+  for (const char* runtime : {"", " --runtime ddp"})
+    EXPECT_THAT(text(run + runtime),
+                AllOf(HasSubstr("% of peak flops (MFU)\nMFU         "),
+                      HasSubstr("without recomputation / (step time x peak of a device)\n")));
+}
+
 // Every token more that an expert sees is 3 products of 32 x 64 in each of 2 layers, whose backward
 // takes twice the forward's flops: from one expert for a token to two these are
 // 2 sequences x 16 tokens x 2 layers x 3 products x 2 x 32 x 64 flops x 3.
