@@ -256,6 +256,9 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
     setup.loop.micro_batches = job.accumulate;
   if (given.job || given.clip || !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
     setup.loop.clips = job.clip > 0;
+  else
+    setup.loop.clips =
+        std::get<eager::DeepSpeedSetup>(setup.runtime).settings.gradient_clipping > 0;
   setup.loop.loss = chosen(loss_places, options.loss.value_or("model"), "--loss");
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);

@@ -553,6 +553,19 @@ TEST_F(Pytorch, DeepspeedHasTheSameDefaultsWithAndWithoutAFile) {
   }
 }
 
+// DeepSpeed 0.19 clips to a norm of 1 unless its file says otherwise.
+TEST_F(Pytorch, DeepspeedSaysWhetherItClips) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --world 2 --cluster h100_sxm ";
+  const Json usual = answer(run + "--runtime deepspeed");
+  EXPECT_THAT(usual["assumed"].dump(), HasSubstr("gradients are clipped to a norm (--clip)"));
+  EXPECT_EQ(usual["step_time_ns"], answer(run + "--runtime deepspeed --clip 1")["step_time_ns"]);
+  workplace_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0,
+                                  "zero_optimization": {"stage": 2}})");
+  EXPECT_THAT(answer(run + "--deepspeed ds.json")["assumed"].dump(),
+              HasSubstr("gradients are not clipped (--clip)"));
+}
+
 /// Flops of a step, in units of the device's peak.
 double work_of(const Json& summary) {
   return summary["mfu_share"].get<double>() * summary["step_time_ns"].get<double>();
