@@ -1,9 +1,11 @@
 #include "cli/job_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -118,6 +120,32 @@ void take(const JobSettings& settings, const std::string& name, const std::strin
               "`shardscope simulate --help` names them; write _ for - and leave -- out");
 }
 
+/// Whether an option of the job says how its own runtime shards, so that another runtime or file on
+/// the command line takes its place.
+bool is_of_the_jobs_runtime(std::string_view name, const ShardingOptions& sharding) {
+  constexpr std::string_view files[] = {"accelerate",  "deepspeed", "training_arguments", "fsdp",
+                                        "fsdp_config", "config",    place_of_plan};
+  if (std::ranges::find(files, name) != std::end(files)) return true;
+  if (name == use_orig_params) return sharding.runtime != "fsdp1";
+  return sharding.names_file() && (name == "wrap" || (name == "precision" && !sharding.deepspeed));
+}
+
+/// What the job says of the training counts under another runtime, too.
+void take_under_another_runtime(const JobSettings& settings, const Job& job) {
+  if (settings.sharding.runtime == name_of(Runtime::native)) return;
+  // Which file is named must not change while the options are taken.
+  const ShardingOptions asked = settings.sharding;
+  std::vector<std::string> unused;
+  for (const auto& [name, value] : job.pytorch)
+    if (is_of_the_jobs_runtime(name, asked))
+      unused.push_back("pytorch." + name);
+    else
+      take(settings, name, value);
+  if (!unused.empty())
+    settings.sharding.recipe_notes.push_back(
+        fmt::format("{} of {} not used", fmt::join(unused, ", "), *settings.job.job));
+}
+
 /// Options as they were given, those that a key of the job cannot say.
 std::vector<std::pair<std::string, std::string>> given(const JobSettings& settings) {
   std::vector<std::pair<std::string, std::string>> options;
@@ -159,6 +187,7 @@ void take_settings_of_job(const JobSettings& settings) {
   if (!settings.cluster && !job.cluster.empty()) settings.cluster = job.cluster;
   if (settings.sharding.runtime || settings.sharding.names_file()) {
     settings.job.runtime = settings.sharding.runtime;
+    take_under_another_runtime(settings, job);
     return;
   }
   if (job.strategy.runtime == Runtime::native) return;

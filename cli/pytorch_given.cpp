@@ -22,11 +22,21 @@ void fill(std::optional<Value>& option, Given value) {
   if (!option) option = Value(std::move(value));
 }
 
+/// A job's pipeline is the native runtime's, as --mesh's is.
+void refuse_pipeline(const JsonValue& file, const Job& job, const ShardingOptions& sharding,
+                     const JobOptions& given) {
+  if (job.strategy.mesh.pipeline == 1 || given.mesh || sharding.names_file()) return;
+  throw file.at("mesh").error(
+      fmt::format("{} has no pipeline axis", sharding.runtime.value_or("PyTorch's runtime")),
+      "leave pipeline out, or give --mesh");
+}
+
 /// Keys of the job file that say how the native runtime shards; others mean the same everywhere.
 void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
   if (!given.job.job) return;
   const JsonValue file = JsonValue::read_file(*given.job.job);
   const Job job = read_job(*given.job.job);
+  refuse_pipeline(file, job, sharding, given.job);
   // A job of another runtime was written by us: what a file beside it says, it says once more.
   const bool native = job.strategy.runtime == Runtime::native;
   std::vector<std::string_view> unused;
@@ -39,7 +49,8 @@ void add_job(const ShardingOptions& sharding, PytorchGiven& given) {
       option = std::move(text);
     }
   };
-  if (!given.job.strategy && is_hybrid(job.strategy.sharding))
+  const bool is_beside_file = job.strategy.mesh.pipeline > 1 && sharding.names_file();
+  if (!given.job.strategy && (is_hybrid(job.strategy.sharding) || is_beside_file))
     take("mesh", given.job.mesh, text_of(job.strategy.mesh));
   take("strategy", given.job.strategy, std::string(name_of(job.strategy.sharding)));
   take("wrap", given.job.wrap, text_of(job.strategy.wrap));

@@ -262,7 +262,7 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
   command.option("--attention", options.attention,
                  {"NAME",
                   "eager, or the first kernel that PyTorch may choose: math, efficient, flash, "
-                  "cudnn (default: cudnn)"});
+                  "cudnn (default: eager where config.json says so, else cudnn)"});
   command.option("--optimizer-implementation", options.optimizer_implementation,
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
@@ -297,6 +297,9 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
     setup.loop.micro_batches = job.accumulate;
   if (given.job || given.clip || !std::holds_alternative<eager::DeepSpeedSetup>(setup.runtime))
     setup.loop.clips = job.clip > 0;
+  else
+    setup.loop.clips =
+        std::get<eager::DeepSpeedSetup>(setup.runtime).settings.gradient_clipping > 0;
   setup.loop.loss = chosen(loss_places, options.loss.value_or("model"), "--loss");
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);

@@ -80,9 +80,7 @@ constexpr Attempt attempts[] = {
     {"a fused optimizer (--optimizer-implementation fused)", fuse_optimizer},
     {"DistributedDataParallel(gradient_as_bucket_view=True)", view_buckets},
     {"fsdp_sharding_strategy: FULL_SHARD", shard_parameters},
-    {"activation checkpointing of every block (--checkpointing full, "
-     "fsdp_activation_checkpointing: true)",
-     checkpoint_blocks},
+    {"activation checkpointing of every block (--checkpointing full)", checkpoint_blocks},
     {"sharding over the same ranks: fsdp_version 2 (--runtime fsdp2)", shard_replicas},
     {"batch 1 and as many more micro-batches (--batch 1 --accumulate)", take_one_sequence}};
 

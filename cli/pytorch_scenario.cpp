@@ -115,6 +115,12 @@ void apply_checkpointing(const PytorchQuestion& question, PytorchScenario& scena
   scenario.training.setup.checkpointing = eager::checkpointing_of(scenario.model, choice);
 }
 
+/// What the config says of attention counts where no option does.
+void take_attention(const JsonValue& config, PytorchOptions& pytorch) {
+  refuse_attention_weights(config);
+  if (!pytorch.attention && attention_of_config(config) == "eager") pytorch.attention = "eager";
+}
+
 /// One of the sizes that a model was exported with; the first of them where nobody says.
 std::int64_t exported_size(const std::optional<std::int64_t>& given,
                            const std::vector<std::int64_t>& sizes, const char* option) {
@@ -190,15 +196,16 @@ GpuKind gpu_of(const HardwareProfile& profile) {
 
 PytorchScenario resolve_pytorch_scenario(const PytorchQuestion& asked) {
   refuse_native_options(asked.job);
-  const PytorchGiven given = with_keys_of_files(
+  PytorchGiven given = with_keys_of_files(
       {.job = asked.job, .pytorch = asked.pytorch, .place = asked.place}, asked.sharding);
+  Job job = job_of(sizes_of(given.job));
+  JsonValue config = config_of(job.model);
+  take_attention(config, given.pytorch);
   const PytorchQuestion question{.job = given.job,
                                  .sharding = asked.sharding,
                                  .pytorch = given.pytorch,
                                  .place = given.place,
                                  .gpu = asked.gpu};
-  Job job = job_of(sizes_of(question.job));
-  JsonValue config = config_of(job.model);
   PytorchScenario scenario{.job = job,
                            .model = trained_model(job, model_options(question)),
                            .config = std::move(config)};

@@ -39,7 +39,9 @@ std::string head_of(const Summary& summary) {
   text += fmt::format("\nthroughput  {:.0f} tokens/s", summary.tokens_per_s);
   if (summary.world > 1)
     text += fmt::format(", {:.0f} per device", summary.tokens_per_s_per_device);
-  if (summary.mfu_share) text += fmt::format(", {:.1f}% of peak flops", *summary.mfu_share * 100);
+  if (!summary.mfu_share) return text + "\n";
+  text += fmt::format(", {:.1f}% of peak flops (MFU)", *summary.mfu_share * 100);
+  if (!summary.mfu_formula.empty()) text += "\nMFU         " + summary.mfu_formula;
   return text + "\n";
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/error.h"
+
 namespace shardscope {
 namespace {
 
@@ -26,6 +28,18 @@ bool is_scalar(std::uint32_t value) {
 
 bool is_control(std::uint32_t value) { return value < 0x20 || (value >= 0x7F && value < 0xA0); }
 
+bool is_ascii_text(char c) {
+  return (c >= 0x20 && c < 0x7F) || c == '\t' || c == '\n' || c == '\r';
+}
+
+/// Whether `text` begins with a character of ASCII in `width` bytes.
+bool begins_with_wide_ascii(std::string_view text, std::size_t width) {
+  if (text.size() < width) return false;
+  const std::string_view zeros = std::string_view("\0\0\0", 3).substr(0, width - 1);
+  const bool little = is_ascii_text(text[0]) && text.substr(1).starts_with(zeros);
+  return little || (text.starts_with(zeros) && is_ascii_text(text[width - 1]));
+}
+
 }  // namespace
 
 CodePoint first_code_point(std::string_view text) {
@@ -49,6 +63,26 @@ bool is_utf8(std::string_view text) {
     text.remove_prefix(point.bytes);
   }
   return true;
+}
+
+std::string_view wide_encoding(std::string_view text) {
+  // UTF-16's mark is the beginning of UTF-32's.
+  constexpr std::string_view marks_32[] = {{"\xff\xfe\0\0", 4}, {"\0\0\xfe\xff", 4}};
+  constexpr std::string_view marks_16[] = {"\xff\xfe", "\xfe\xff"};
+  for (const std::string_view mark : marks_32)
+    if (text.starts_with(mark)) return "UTF-32";
+  for (const std::string_view mark : marks_16)
+    if (text.starts_with(mark)) return "UTF-16";
+  if (begins_with_wide_ascii(text, 4)) return "UTF-32";
+  return begins_with_wide_ascii(text, 2) ? "UTF-16" : "";
+}
+
+void refuse_wide_encoding(std::string_view text, std::string_view file) {
+  const std::string_view encoding = wide_encoding(text);
+  if (encoding.empty()) return;
+  throw Error({.where = std::string(file),
+               .what = fmt::format("the file is {}", encoding),
+               .way_out = "save it as UTF-8"});
 }
 
 void append_utf8(std::string& text, std::uint32_t code_point) {

@@ -18,6 +18,11 @@ struct CodePoint {
 CodePoint first_code_point(std::string_view text);
 /// The whole text is valid.
 bool is_utf8(std::string_view text);
+/// "UTF-16" or "UTF-32" where a file's text is in one of them, "" of other text. It tells by a byte
+/// order mark, or by the zero bytes beside an ASCII character that the text begins with.
+std::string_view wide_encoding(std::string_view text);
+/// Throws Error naming `file` where its text is in UTF-16 or UTF-32.
+void refuse_wide_encoding(std::string_view text, std::string_view file);
 void append_utf8(std::string& text, std::uint32_t code_point);
 
 /// At most `max_bytes` of `text` for a message: cut between code points with "..." behind, control

@@ -140,6 +140,7 @@ CsvTable CsvTable::read_file(const std::filesystem::path& path, std::int64_t max
 CsvTable CsvTable::parse(std::string_view text, std::string_view file_name) {
   CsvTable table;
   table.file_name_ = file_name;
+  refuse_wide_encoding(text, file_name);
   if (!is_utf8(text)) throw Error({.where = table.file_name_, .what = "is no UTF-8 text"});
   Parser(text, table).parse();
   return table;

@@ -430,10 +430,7 @@ class JsonValue::Document::Parser {
 
 JsonValue JsonValue::parse(std::string_view text, std::string_view file_name,
                            DuplicateKeys duplicates) {
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
-    throw Error({.where = std::string(file_name),
-                 .what = "the file is UTF-16",
-                 .way_out = "save it as UTF-8"});
+  refuse_wide_encoding(text, file_name);
   const auto document = std::make_shared<Document>();
   document->file_name = file_name;
   Document::Parser(*document, text, duplicates).parse();

@@ -176,6 +176,28 @@ Model model_of_config(const JsonValue& config, const ModelOptions& options) {
   return model;
 }
 
+std::string attention_of_config(const JsonValue& config) {
+  for (const char* key : {"attn_implementation", "_attn_implementation"}) {
+    auto value = config.find(key);
+    // Of a model of several parts; "" is the whole.
+    if (value && value->is_object()) value = value->find("");
+    if (!value) continue;
+    const std::string name = value->string();
+    if (name == "eager" || name == "sdpa") return name;
+    throw value->error(fmt::format("attention by \"{}\" is not simulated", shown(name)),
+                       name.starts_with("flash_attention")
+                           ? "give --attention flash, PyTorch's own kernel of it"
+                           : "write eager or sdpa, or give --attention");
+  }
+  return {};
+}
+
+void refuse_attention_weights(const JsonValue& config) {
+  const auto value = config.find("output_attentions");
+  if (value && value->is_boolean() && value->boolean())
+    throw value->error("attention that returns its weights is not simulated", "write false");
+}
+
 std::filesystem::path config_path(const std::filesystem::path& folder_or_config) {
   std::error_code ignored;
   return std::filesystem::is_directory(folder_or_config, ignored) ? folder_or_config / "config.json"

@@ -26,6 +26,11 @@ struct ModelOptions {
 /// Throws Error with file, line and key: unknown model_type or architecture (names those known),
 /// wrong type, shapes that do not divide.
 Model model_of_config(const JsonValue& config, const ModelOptions& options = {});
+/// The attn_implementation that the config asks for, "eager" or "sdpa"; "" where it asks for none.
+/// Throws Error for others, which are not simulated.
+std::string attention_of_config(const JsonValue& config);
+/// Throws Error where the config makes attention return its weights, which keeps them in memory.
+void refuse_attention_weights(const JsonValue& config);
 /// The config.json that `folder_or_config` names.
 std::filesystem::path config_path(const std::filesystem::path& folder_or_config);
 

@@ -142,9 +142,8 @@ class WhatIfInputsReader {
         1, inputs_->machine.ranks_per_node > 0 ? inputs_->machine.ranks_per_node : summary_.world);
     choice.mesh = {.shard = std::min(node, summary_.world)};
     choice = on_ranks(choice, summary_.world);
-    // `simulate --runtime deepspeed` leaves overlap_comm off, as a configuration that says nothing.
     choice.prefetch = choice.runtime == Runtime::deepspeed
-                          ? Prefetch::none
+                          ? planner::usual_prefetch(choice.runtime, choice.sharding)
                           : planner::prefetches_of(choice.runtime, choice.sharding, 1).front();
     choice.reduces_every_micro_batch = choice.runtime != Runtime::deepspeed;
     inputs_->notes.push_back(

@@ -105,7 +105,7 @@ class CommandWriter {
     if (choice_.blocks_per_unit > 1)
       leave(fmt::format("units of {} blocks: --wrap units:FILE", choice_.blocks_per_unit));
     const bool zero = choice_.runtime == Runtime::deepspeed;
-    if (zero && (choice_.prefetch != Prefetch::none || choice_.sharding == S::full_shard))
+    if (zero && choice_.prefetch != planner::usual_prefetch(choice_.runtime, choice_.sharding))
       leave("overlap_comm and the prefetch bucket: DeepSpeed's file");
     const Prefetch usual =
         planner::prefetches_of(choice_.runtime, S::full_shard, choice_.blocks_per_unit).front();

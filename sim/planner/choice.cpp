@@ -46,7 +46,8 @@ void apply(const Choice& choice, eager::Fsdp2Setup& setup) {
 void apply(const Choice& choice, const Training& training, eager::DeepSpeedSetup& setup) {
   DeepSpeedSettings& settings = setup.settings;
   settings.overlap_comm = choice.prefetch != Prefetch::none;
-  if (choice.prefetch == Prefetch::none) settings.prefetch_bucket_elements = 0;
+  if (settings.stage == 3 && choice.prefetch == Prefetch::none)
+    settings.prefetch_bucket_elements = 0;
   if (is_hybrid(choice.sharding)) settings.hpz_partition_size = choice.mesh.shard;
   if (choice.offload != Offload::none) settings.offload_optimizer.device = OffloadDevice::cpu;
   if (choice.offload == Offload::all) settings.offload_param.device = OffloadDevice::cpu;
@@ -89,12 +90,39 @@ std::string mesh_text(const Mesh& mesh) {
   return fmt::format(" {} x {}", mesh.replicate, mesh.shard);
 }
 
-Prefetch usual_prefetch(Runtime runtime) {
-  if (runtime == Runtime::native) return Prefetch::both;
-  return runtime == Runtime::ddp ? Prefetch::none : Prefetch::pre;
+int stage_of(ShardingStrategy sharding) {
+  switch (sharding) {
+    case ShardingStrategy::no_shard:
+      return 0;
+    case ShardingStrategy::zero1:
+      return 1;
+    case ShardingStrategy::shard_grad_op:
+      return 2;
+    default:
+      return 3;
+  }
+}
+
+/// Below stage 3 of DeepSpeed nothing is gathered ahead: reductions beside the backward are all.
+std::string prefetch_text(const Choice& choice) {
+  const bool reduces_alone = choice.runtime == Runtime::deepspeed && stage_of(choice.sharding) < 3;
+  return reduces_alone ? "overlap_comm" : fmt::format("prefetch {}", name_of(choice.prefetch));
 }
 
 }  // namespace
+
+Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding) {
+  switch (runtime) {
+    case Runtime::native:
+      return Prefetch::both;
+    case Runtime::ddp:
+      return Prefetch::none;
+    case Runtime::deepspeed:
+      return overlaps_by_default(stage_of(sharding)) ? Prefetch::pre : Prefetch::none;
+    default:
+      return Prefetch::pre;
+  }
+}
 
 std::string_view name_of(Prefetch prefetch) {
   return prefetch_names[static_cast<std::size_t>(prefetch)];
@@ -115,8 +143,8 @@ std::vector<std::string> unusual_settings(const Choice& choice) {
   if (choice.blocks_per_unit == 0) settings.emplace_back("one unit");
   if (choice.blocks_per_unit > 1)
     settings.push_back(fmt::format("units of {}", choice.blocks_per_unit));
-  if (choice.prefetch != usual_prefetch(choice.runtime))
-    settings.push_back(fmt::format("prefetch {}", name_of(choice.prefetch)));
+  if (choice.prefetch != usual_prefetch(choice.runtime, choice.sharding))
+    settings.push_back(prefetch_text(choice));
   if (choice.checkpointing.every > 0)
     settings.push_back("checkpointing " + text_of(choice.checkpointing));
   if (choice.offload != Offload::none)

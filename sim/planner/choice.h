@@ -15,8 +15,8 @@
 namespace shardscope::planner {
 
 /// What is gathered before it is asked for. native: all of them. fsdp1: backward_prefetch post or
-/// pre; both: pre with forward_prefetch. fsdp2: pre. deepspeed: pre is overlap_comm with stage 3's
-/// prefetch bucket, none neither of the two. ddp gathers nothing: none.
+/// pre; both: pre with forward_prefetch. fsdp2: pre. deepspeed: pre is overlap_comm, in stage 3
+/// with the prefetch bucket, none neither of the two. ddp gathers nothing: none.
 enum class Prefetch : std::uint8_t { none, post, pre, both };
 
 struct Choice {
@@ -38,6 +38,8 @@ struct Choice {
 };
 
 std::string_view name_of(Prefetch prefetch);
+/// What the runtime does unless it is told otherwise, as `simulate` predicts it.
+Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding);
 
 /// "fsdp2 hybrid_shard 4 x 8, batch 2 x 4, checkpointing full, bf16_mixed": what differs from the
 /// runtime's usual setting is said, the rest is not.

@@ -233,6 +233,46 @@ TEST(BadInput, ATraceWithoutEventsIsRefused) {
   EXPECT_THAT(outcome.errors, HasSubstr("t.json: holds no event"));
 }
 
+/// `text` of ASCII in UTF-16 or UTF-32, with a mark of byte order or without.
+std::string widened(std::string_view text, std::size_t zeros, std::string_view mark = {}) {
+  std::string wide(mark);
+  for (const char c : text) wide += c + std::string(zeros, '\0');
+  return wide;
+}
+
+TEST(BadInput, EveryReaderNamesTheEncodingOfAWideFile) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  struct Encoding {
+    std::string name;
+    std::size_t zeros;
+    std::string_view mark;
+  };
+  for (const Encoding& encoding :
+       {Encoding{"UTF-16", 1, {"\xff\xfe", 2}}, Encoding{"UTF-16", 1, {}},
+        Encoding{"UTF-32", 3, {"\xff\xfe\0\0", 4}}}) {
+    const auto wide = [&](std::string_view text) {
+      return widened(text, encoding.zeros, encoding.mark);
+    };
+    workplace.write("wide.json", wide("{\"fp16\": {\"enabled\": true}}\n"));
+    workplace.write("wide.yaml", wide("distributed_type: FSDP\n"));
+    workplace.write("wide.csv", wide("gpus,hidden\n8,4096\n"));
+    const std::string simulate = "simulate --model model --world 2 --cluster h100_sxm ";
+    for (const std::string& arguments :
+         {std::string("lint wide.json"), std::string("lint wide.yaml"),
+          simulate + "--deepspeed wide.json", simulate + "--accelerate wide.yaml",
+          simulate + "--accelerate wide.json", simulate + "--training-arguments wide.json",
+          simulate + "--job wide.json", std::string("report wide.json"),
+          std::string("validate wide.csv")}) {
+      SCOPED_TRACE(arguments + " " + encoding.name);
+      const Outcome outcome = workplace.run(arguments);
+      EXPECT_EQ(outcome.code, 2) << outcome.output;
+      EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+      EXPECT_THAT(outcome.errors, HasSubstr("the file is " + encoding.name));
+    }
+  }
+}
+
 TEST(BadInput, ALoopOfLinksIsNamed) {
   const Workplace workplace;
   std::filesystem::create_symlink("b", workplace.path() / "a");

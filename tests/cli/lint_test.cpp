@@ -72,6 +72,32 @@ TEST_F(Lint, MachinesThatCannotMeetAreSaid) {
   EXPECT_THAT(rules("negative.yaml", 1), Contains("processes"));
 }
 
+// One finding each: accelerate itself takes them, and torchrun fails later. Port 0 is a free one.
+TEST_F(Lint, MachinesThatCannotBeAreOneFindingEach) {
+  const std::string met = "main_process_ip: 10.0.0.1\n";
+  const auto findings = [&](const std::string& rest) {
+    workplace_.write("c.yaml", accelerate_file("  fsdp_version: 2\n", rest));
+    const Json json = Json::parse(workplace_.run("lint c.yaml --json").output);
+    std::vector<std::string> found;
+    for (const Json& finding : json["findings"])
+      if (finding["rule"] == "machines") found.push_back(finding["severity"]);
+    return found;
+  };
+  const std::vector<std::string> one{"error"}, none;
+  EXPECT_EQ(findings("num_machines: -2\n"), one);
+  EXPECT_EQ(findings("num_machines: 0\nmachine_rank: 5\n"), one);
+  EXPECT_EQ(findings("num_machines: 2\nmachine_rank: 5\n" + met), one);
+  EXPECT_EQ(findings("num_machines: 2\nmachine_rank: 2\n" + met), one);
+  EXPECT_EQ(findings("num_machines: 2\nmachine_rank: 1\n" + met), none);
+  EXPECT_EQ(findings("main_process_port: 99999999\n"), one);
+  EXPECT_EQ(findings("main_process_port: 65536\n"), one);
+  EXPECT_EQ(findings("main_process_port: 65535\n"), none);
+  EXPECT_EQ(findings("main_process_port: 0\n"), none);
+  EXPECT_THAT(rules("c.yaml", 0), Not(Contains("machines")));
+  workplace_.write("c.yaml", accelerate_file("  fsdp_version: 2\n", "num_machines: -2\n"));
+  EXPECT_THAT(rules("c.yaml", 1), Contains("machines"));
+}
+
 TEST_F(Lint, Fp8IsAWarningSinceItsLibraryMayBeThere) {
   workplace_.write("c.yaml", replaced(accelerate_file("  fsdp_version: 2\n"), "bf16", "fp8"));
   EXPECT_THAT(rules("c.yaml", 0), Contains("fp8-libraries"));

@@ -387,6 +387,17 @@ TEST_F(Pytorch, TrainingArgumentsDefaultsAreSaid) {
                                             HasSubstr("TrainingArguments' defaults")));
 }
 
+TEST_F(Pytorch, KeysOfTrainingArgumentsThatNothingReadsAreNamed) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("arguments.json", R"({"output_dir": "out", "fsdp": true, "use_cpu": true,
+    "parallelism_config": {"dp_shard_size": 2}})");
+  const Json read = answer(
+      "simulate --training-arguments arguments.json --model model --seq 16 --world 2 --cluster "
+      "h100_sxm");
+  EXPECT_THAT(read["assumed"].dump(),
+              HasSubstr("use_cpu, parallelism_config of arguments.json not simulated"));
+}
+
 TEST_F(Pytorch, AnOptimizerThatIsNotSimulatedIsRefusedByKey) {
   set_up_tiny_job(workplace_);
   workplace_.write("arguments.json", R"({"output_dir": "out", "optim": "adafactor"})");
@@ -410,6 +421,41 @@ TEST_F(Pytorch, KeysOfAJobCountUnderARuntime) {
   const Json other =
       answer("simulate --job job.json --runtime fsdp1 --strategy full_shard --cluster h100_sxm");
   EXPECT_EQ(other["strategy"], "full_shard");
+}
+
+TEST_F(Pytorch, AJobsPipelineIsRefusedAsThatOfTheOption) {
+  set_up_tiny_job(workplace_);
+  workplace_.write("job.json", replaced(tiny_job(), "\"ranks\": 2",
+                                        "\"ranks\": 8, \"mesh\": {\"pipeline\": 2, \"shard\": 4}"));
+  for (const std::string runtime : {"fsdp1", "fsdp2", "deepspeed"}) {
+    SCOPED_TRACE(runtime);
+    const std::string run = "simulate --job job.json --cluster h100_sxm --runtime " + runtime;
+    const Outcome outcome = workplace_.run(run);
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors,
+                AllOf(HasSubstr("job.json:"), HasSubstr(runtime + " has no pipeline axis")));
+  }
+  EXPECT_EQ(
+      answer("simulate --job job.json --cluster h100_sxm --runtime fsdp2 --mesh shard=8")["world"],
+      8);
+}
+
+TEST_F(Pytorch, OptionsOfAJobCountUnderTheRuntimeOfTheCommandLine) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --job job.json --runtime fsdp1 --seq 32 --cluster h100_sxm";
+  const auto activations = [](const Json& summary) {
+    return summary["memory"]["maximum"]["activations_bytes"].get<std::int64_t>();
+  };
+  const Json usual = answer(run), eager = answer(run + " --attention eager");
+  ASSERT_GT(activations(eager), activations(usual));
+  workplace_.write("job.json", replaced(tiny_job(), "\"ranks\": 2",
+                                        "\"ranks\": 2, \"pytorch\": {\"attention\": \"eager\", "
+                                        "\"accelerate\": \"old.yaml\"}"));
+  const Json read = answer(run);
+  EXPECT_EQ(activations(read), activations(eager));
+  EXPECT_THAT(read["assumed"].dump(), HasSubstr("pytorch.accelerate of job.json not used"));
+  EXPECT_EQ(activations(answer(run + " --attention cudnn")), activations(usual));
 }
 
 // A run folder holds all that its prediction needs: it is moved, and what it was made from is gone.
@@ -479,6 +525,44 @@ TEST_F(Pytorch, FamiliesWithoutSdpaAttendEagerly) {
   }
 }
 
+// PreTrainedConfig.__init__ of transformers 5.24.0 takes attn_implementation from config.json, and
+// sets _attn_implementation as an attribute; "" is the whole model's among parts.
+TEST_F(Pytorch, TheConfigsAttentionCountsUnlessAnOptionSaysIt) {
+  const std::string run =
+      "simulate --model model --runtime ddp --world 2 --cluster h100_sxm --seq 32";
+  const auto activations = [&](const std::string& key, const std::string& option) {
+    workplace_.write("model/config.json",
+                     replaced(tiny_config(), "\"n_head\": 2", "\"n_head\": 2" + key));
+    return answer(run + option)["memory"]["maximum"]["activations_bytes"].get<std::int64_t>();
+  };
+  const std::int64_t usual = activations("", ""), eager = activations("", " --attention eager");
+  ASSERT_GT(eager, usual);
+  for (const char* key :
+       {R"(, "attn_implementation": "eager")", R"(, "_attn_implementation": "eager")",
+        R"(, "attn_implementation": {"": "eager"})"}) {
+    EXPECT_EQ(activations(key, ""), eager) << key;
+    EXPECT_EQ(activations(key, " --attention cudnn"), usual) << key;
+  }
+  EXPECT_EQ(activations(R"(, "attn_implementation": "sdpa")", ""), usual);
+  EXPECT_EQ(activations(R"(, "attn_implementation": null, "output_attentions": false)", ""), usual);
+}
+
+TEST_F(Pytorch, AttentionThatIsNotPlayedIsRefusedByKey) {
+  for (const auto& [key, value] : {std::pair{"attn_implementation", R"("flash_attention_2")"},
+                                   std::pair{"attn_implementation", R"("flex_attention")"},
+                                   std::pair{"output_attentions", "true"}}) {
+    SCOPED_TRACE(value);
+    workplace_.write("model/config.json",
+                     replaced(tiny_config(), "\"n_head\": 2",
+                              std::string("\"n_head\": 2, \"") + key + "\": " + value));
+    const Outcome outcome = workplace_.run(
+        "simulate --model model --runtime ddp --world 2 --cluster h100_sxm --seq 32");
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, AllOf(HasSubstr("config.json:"), HasSubstr(key)));
+  }
+}
+
 // The same run on a device with half a GiB more than it needs: less than the 1 GiB that should stay
 // free at least.
 TEST_F(Pytorch, FitsIsYesTightOrNo) {
@@ -517,6 +601,19 @@ TEST_F(Pytorch, DeepspeedHasTheSameDefaultsWithAndWithoutAFile) {
   }
 }
 
+// DeepSpeed 0.19 clips to a norm of 1 unless its file says otherwise.
+TEST_F(Pytorch, DeepspeedSaysWhetherItClips) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --world 2 --cluster h100_sxm ";
+  const Json usual = answer(run + "--runtime deepspeed");
+  EXPECT_THAT(usual["assumed"].dump(), HasSubstr("gradients are clipped to a norm (--clip)"));
+  EXPECT_EQ(usual["step_time_ns"], answer(run + "--runtime deepspeed --clip 1")["step_time_ns"]);
+  workplace_.write("ds.json", R"({"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0,
+                                  "zero_optimization": {"stage": 2}})");
+  EXPECT_THAT(answer(run + "--deepspeed ds.json")["assumed"].dump(),
+              HasSubstr("gradients are not clipped (--clip)"));
+}
+
 /// Flops of a step, in units of the device's peak.
 double work_of(const Json& summary) {
   return summary["mfu_share"].get<double>() * summary["step_time_ns"].get<double>();
@@ -537,6 +634,15 @@ TEST_F(Pytorch, MfuCountsNoGradientsThatNobodyAsksFor) {
   const double head = 2.0 * 2 * 16 * 16 * 256 / 66.9e12 * 1e9;
   const double block = (work_of(all) / 3 - head) / 2;
   EXPECT_NEAR(work_of(last), 4 * block + 2 * head, 1e-3 * work_of(last));
+}
+
+TEST_F(Pytorch, TheTextSaysWhatMfuIs) {
+  set_up_tiny_job(workplace_);
+  const std::string run = "simulate --model model --seq 16 --cluster h100_sxm --world 2";
+  for (const char* runtime : {"", " --runtime ddp"})
+    EXPECT_THAT(text(run + runtime),
+                AllOf(HasSubstr("% of peak flops (MFU)\nMFU         "),
+                      HasSubstr("without recomputation / (step time x peak of a device)\n")));
 }
 
 // Every token more that an expert sees is 3 products of 32 x 64 in each of 2 layers, whose backward

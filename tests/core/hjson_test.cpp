@@ -69,6 +69,7 @@ TEST(Hjson, RaisesWhatPythonRaises) {
   EXPECT_EQ(raised_by("{\"a\": 1} /* open"), "IndexError");
   EXPECT_EQ(raised_by("{\"a\": 1e999}"), "OverflowError");
   EXPECT_EQ(raised_by("{\"a\": \"\xff\"}"), "UnicodeDecodeError");
+  EXPECT_EQ(raised_by(std::string_view("{\0}\0", 4)), "UnicodeDecodeError");
 }
 
 TEST(Hjson, RefusesDeepNesting) { EXPECT_EQ(raised_by(std::string(300, '[')), "HjsonDecodeError"); }

@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "traces/gzip.h"
 #include "traces/import/memory_guard.h"
 #include "traces/import/memory_snapshot_reader.h"
@@ -108,6 +109,8 @@ Unread unread(const Opened& file) {
       case FileFormat::empty:
         return "empty";
       default:
+        if (const auto encoding = wide_encoding(file.content->peek(4)); !encoding.empty())
+          return fmt::format("the file is {}, and is read as UTF-8 alone", encoding);
         return std::string(not_a_trace);
     }
   };

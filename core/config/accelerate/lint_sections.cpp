@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "core/config/accelerate/lint_rules.h"
 #include "core/format/python_text.h"
@@ -84,6 +86,35 @@ void lint_fp8(LintContext& context) {
       *entry);
 }
 
+/// Numbers of machines, of this machine and of a port that cannot be; port 0 is any that is free.
+void lint_impossible_machines(LintContext& context) {
+  constexpr std::int64_t largest_port = 65535;
+  const auto number = [&](std::string_view name) -> std::optional<std::int64_t> {
+    const ConfigValue::Entry* entry = context.top(name);
+    if (entry == nullptr || !entry->value.is_integer()) return std::nullopt;
+    return entry->value.integer();
+  };
+  const auto add = [&](std::string_view name, std::string message, std::string mend) {
+    context.add({.rule = "machines",
+                 .severity = Severity::error,
+                 .message = std::move(message),
+                 .mend = std::move(mend)},
+                *context.top(name));
+  };
+  const auto machines = number("num_machines");
+  if (machines && *machines < 1)
+    add("num_machines", fmt::format("{} machines cannot be", *machines),
+        "write the number of machines, from 1 on");
+  const auto rank = number("machine_rank");
+  if (rank && several_machines(context) && (*rank < 0 || *rank >= *machines))
+    add("machine_rank", fmt::format("{} machines have no machine {}", *machines, *rank),
+        fmt::format("write 0 to {}, another number on each machine", *machines - 1));
+  const auto port = number("main_process_port");
+  if (port && (*port < 0 || *port > largest_port))
+    add("main_process_port", fmt::format("{} is no port", *port),
+        fmt::format("write a port from 1 to {}, or 0 for one that is free", largest_port));
+}
+
 /// Several machines find each other by an address and start equal numbers of processes.
 void lint_machines(LintContext& context) {
   const ConfigValue::Entry* processes = context.top("num_processes");
@@ -160,6 +191,7 @@ void lint_sections(LintContext& context) {
   lint_old_keys(context);
   lint_precision(context);
   lint_fp8(context);
+  lint_impossible_machines(context);
   lint_machines(context);
   lint_use_cpu(context);
   lint_shell(context);

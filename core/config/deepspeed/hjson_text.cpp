@@ -74,6 +74,10 @@ HjsonText::HjsonText(std::string_view text, std::string_view file) : file_(file)
     throw Error({.where = file_,
                  .what = fmt::format("{} bytes are too many for a configuration", text.size()),
                  .way_out = fmt::format("at most {} bytes are read", max_bytes)});
+  if (const std::string_view encoding = wide_encoding(text); !encoding.empty())
+    throw Refusal("UnicodeDecodeError", {.where = file_,
+                                         .what = fmt::format("the file is {}", encoding),
+                                         .way_out = "save it as UTF-8"});
   text_.reserve(text.size());
   while (!text.empty()) {
     const CodePoint point = first_code_point(text);

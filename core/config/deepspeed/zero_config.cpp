@@ -6,6 +6,7 @@
 
 #include "core/base/refusal.h"
 #include "core/config/deepspeed/zenflow_config.h"
+#include "core/pytorch/runtimes/deepspeed/settings.h"
 
 namespace shardscope {
 namespace {
@@ -155,7 +156,7 @@ void open_leaf_module(ConfigValue& given) {
 /// offload_ratio_check.
 void check_zero(ConfigValue& zero) {
   const std::int64_t stage = zero.at("stage").integer();
-  if (zero.at("overlap_comm").is_null()) zero.set("overlap_comm", stage == 3);
+  if (zero.at("overlap_comm").is_null()) zero.set("overlap_comm", overlaps_by_default(stage));
   if (!zero.at("compute_grad_norm").boolean() && stage != 1 && stage != 2)
     throw Refusal("ValueError", {.where = "compute_grad_norm",
                                  .what = "false goes only with ZeRO stage 1 or 2",

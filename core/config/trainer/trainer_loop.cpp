@@ -14,15 +14,17 @@ namespace {
 constexpr std::int64_t largest_count = 1 << 20;
 
 /// Keys that change time or memory of a step and that no rule here reads.
-constexpr std::array<std::string_view, 9> not_simulated{"tf32",
-                                                        "neftune_noise_alpha",
-                                                        "torch_empty_cache_steps",
-                                                        "auto_find_batch_size",
-                                                        "label_smoothing_factor",
-                                                        "optim_args",
-                                                        "optim_target_modules",
-                                                        "accelerator_config",
-                                                        "full_determinism"};
+constexpr std::array<std::string_view, 11> not_simulated{"tf32",
+                                                         "use_cpu",
+                                                         "parallelism_config",
+                                                         "neftune_noise_alpha",
+                                                         "torch_empty_cache_steps",
+                                                         "auto_find_batch_size",
+                                                         "label_smoothing_factor",
+                                                         "optim_args",
+                                                         "optim_target_modules",
+                                                         "accelerator_config",
+                                                         "full_determinism"};
 
 /// Block-wise AdamW of bitsandbytes. Source: trainer_optimizer.py.
 constexpr std::string_view of_bitsandbytes[] = {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw",

@@ -333,6 +333,7 @@ class Writer {
 }  // namespace
 
 ConfigValue read_json(std::string_view text, std::string_view file, DuplicateKeys duplicates) {
+  refuse_wide_encoding(text, file);
   return Parser(text, file, duplicates).parse();
 }
 

@@ -25,6 +25,7 @@ Characters::Characters(std::string_view bytes, std::string_view file) : file_(fi
          .what = fmt::format("has {} bytes; a configuration of more than {} MiB is not read",
                              bytes.size(), max_bytes >> 20),
          .way_out = "shorten it"});
+  refuse_wide_encoding(bytes, file_);
   text_.reserve(bytes.size() + 1);
   for (int line = 0; !bytes.empty();) {
     const CodePoint point = first_code_point(bytes);

@@ -20,7 +20,8 @@ struct Mark {
 class Characters {
  public:
   /// Bytes that are no UTF-8 raise UnicodeDecodeError, characters that YAML does not take
-  /// ReaderError, files over 8 MiB Error. "\r\n" and "\r" become "\n", as Python's open does.
+  /// ReaderError, UTF-16 and files over 8 MiB Error. "\r\n" and "\r" become "\n", as Python's open
+  /// does.
   Characters(std::string_view bytes, std::string_view file);
 
   char32_t peek(std::size_t ahead = 0) const {

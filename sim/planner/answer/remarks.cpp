@@ -32,6 +32,9 @@ std::optional<Summary> fitting(const Choice& choice, const Place& on) {
 }
 
 Choice with(Choice choice, S sharding, Mesh mesh) {
+  // DeepSpeed's usual one depends on the stage.
+  if (choice.prefetch == usual_prefetch(choice.runtime, choice.sharding))
+    choice.prefetch = usual_prefetch(choice.runtime, sharding);
   choice.sharding = sharding;
   choice.mesh = mesh;
   return choice;

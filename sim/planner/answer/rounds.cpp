@@ -2,13 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
+
+#include "sim/cost/cost_model.h"
 
 namespace shardscope::planner {
 namespace {
 
 /// Whether the host's memory holds a part of it.
 enum class Memory : std::uint8_t { device, host };
+
+/// Why what offloads is put off.
+std::string why_put_off(const HardwareProfile& profile) {
+  const std::string_view why = CostModel(profile).knows_host_time()
+                                   ? "updating on the host takes longer"
+                                   : "the host's update is not timed";
+  return fmt::format("{}: weighed only where nothing fits without it", why);
+}
 
 /// What is weighed in one round; what is put off to a later one is said.
 Enumeration choices_in(Memory memory, const Inputs& inputs, int world) {
@@ -17,10 +28,7 @@ Enumeration choices_in(Memory memory, const Inputs& inputs, int world) {
   const std::size_t put_off = std::erase_if(all.choices, [&](const Choice& choice) {
     return (choice.offload != Offload::none) != offloads;
   });
-  if (!offloads && put_off > 0)
-    all.dropped.push_back({"offload",
-                           "the host's update is not timed: weighed only where nothing fits "
-                           "without it"});
+  if (!offloads && put_off > 0) all.dropped.push_back({"offload", why_put_off(inputs.profile)});
   return all;
 }
 

@@ -180,6 +180,36 @@ TEST(Choice, DeepSpeedsHybridIsStage3WithASecondCopy) {
   EXPECT_EQ(settings.train_batch_size, 2 * 3 * 8);
 }
 
+// DeepSpeed's zero/config.py, overlap_comm_valid: stage 3 overlaps unless it is told otherwise, the
+// others do not.
+TEST(Choice, DeepSpeedsUsualSettingsAreThoseWithoutAFile) {
+  struct Stage {
+    ShardingStrategy sharding;
+    bool overlaps;
+  };
+  const Model model = model_with_blocks(2);
+  for (const Stage& stage :
+       {Stage{ShardingStrategy::zero1, false}, Stage{ShardingStrategy::shard_grad_op, false},
+        Stage{ShardingStrategy::full_shard, true}}) {
+    SCOPED_TRACE(name_of(stage.sharding));
+    Choice choice{.runtime = Runtime::deepspeed,
+                  .sharding = stage.sharding,
+                  .mesh = {.shard = 8},
+                  .prefetch = usual_prefetch(Runtime::deepspeed, stage.sharding)};
+    const auto setup = training_setup(choice, model, {.clip = 1});
+    const auto asked = eager::requested_setup(model, runtime_request(choice, model));
+    DeepSpeedSettings usual = std::get<eager::DeepSpeedSetup>(asked.runtime).settings;
+    EXPECT_EQ(usual.overlap_comm, stage.overlaps);
+    usual.micro_batch_size = 1;
+    usual.train_batch_size = 8;
+    EXPECT_TRUE(std::get<eager::DeepSpeedSetup>(setup.runtime).settings == usual);
+    EXPECT_THAT(text_of(choice), Not(HasSubstr("overlap_comm")));
+    EXPECT_THAT(text_of(choice), Not(HasSubstr("prefetch")));
+    choice.prefetch = stage.overlaps ? Prefetch::none : Prefetch::pre;
+    EXPECT_THAT(text_of(choice), HasSubstr(stage.overlaps ? "prefetch none" : ", overlap_comm,"));
+  }
+}
+
 TEST(Choice, NativeUnitsOfTwoBlocksHoldTheElementsOfTwo) {
   // A block of the small GPT-2 has 872 elements.
   const Choice choice{.mesh = {.shard = 2}, .blocks_per_unit = 2};

@@ -7,6 +7,7 @@
 namespace shardscope {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -23,11 +24,24 @@ eager::TrainingSetup fsdp1(ShardingStrategy strategy) {
 }
 
 TEST(PeakAdvice, ActivationsAreCheckpointedUnlessTheyAre) {
-  eager::TrainingSetup setup;
+  eager::TrainingSetup setup = fsdp1(ShardingStrategy::full_shard);
   EXPECT_THAT(advice(held(MemoryCategory::activations), setup),
               HasSubstr("fsdp_activation_checkpointing: true"));
   setup.checkpointing.modules = {"model.layers.0"};
   EXPECT_THAT(advice(held(MemoryCategory::activations), setup), HasSubstr("fewer tokens"));
+}
+
+// fsdp_config has the key, which DDP, DeepSpeed and one process do not read.
+TEST(PeakAdvice, OutsideFsdpCheckpointingIsTheTrainersKey) {
+  eager::TrainingSetup setup;
+  const std::vector<eager::RuntimeSetup> others{eager::PlainSetup{}, eager::ddp::Options{},
+                                                eager::DeepSpeedSetup{{.stage = 2}}};
+  for (const eager::RuntimeSetup& runtime : others) {
+    setup.runtime = runtime;
+    EXPECT_THAT(advice(held(MemoryCategory::activations), setup),
+                AllOf(HasSubstr("gradient_checkpointing: true, or --checkpointing full"),
+                      Not(HasSubstr("fsdp_"))));
+  }
 }
 
 TEST(PeakAdvice, LogitsAreNoMatterOfCheckpointing) {

@@ -20,6 +20,9 @@ struct DeepSpeedOffload {
   bool operator==(const DeepSpeedOffload&) const = default;
 };
 
+/// overlap_comm where nobody gives it. Source: zero/config.py, overlap_comm_valid.
+constexpr bool overlaps_by_default(std::int64_t stage) { return stage == 3; }
+
 /// Sizes are elements, as DeepSpeed counts them.
 struct DeepSpeedSettings {
   int stage = 0;

@@ -46,8 +46,7 @@ DeepSpeedSetup deepspeed_setup(const RuntimeRequest& request) {
                               ? Dtype::bfloat16
                               : compute_dtype(request.precision).value_or(Dtype::float32);
   const int stage = zero_stage(request);
-  // zero/config.py, overlap_comm_valid: unless it is given, stage 3 overlaps and the others do not.
-  return {{.stage = stage, .overlap_comm = stage == 3, .precision = precision}};
+  return {{.stage = stage, .overlap_comm = overlaps_by_default(stage), .precision = precision}};
 }
 
 /// ZeRO stage 1 beside DDP. A GradScaler around it is not played.

@@ -10,9 +10,12 @@
 namespace shardscope::planner {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 bool offloads(const Choice& choice) { return choice.offload != Offload::none; }
 
@@ -36,6 +39,21 @@ TEST(Weigh, PutsOffWhatOffloads) {
   EXPECT_TRUE(std::none_of(weighed.choices.begin(), weighed.choices.end(), offloads));
   EXPECT_THAT(weighed.dropped, put_off);
   EXPECT_EQ(weighed.ranked.size() + weighed.others.size(), weighed.choices.size());
+}
+
+// Of the profiles, those with node.host_memory_bandwidth time the host's update.
+TEST(Weigh, SaysThatTheUpdateIsNotTimedOnlyWhereItIsNot) {
+  const auto why = [](const Inputs& inputs) {
+    const Basis basis(inputs);
+    for (const Dropped& dropped : weigh(basis, {}).dropped)
+      if (dropped.strategy == "offload") return dropped.why;
+    return std::string();
+  };
+  EXPECT_THAT(why(tiny_plan()), HasSubstr("is not timed: weighed only"));
+  Inputs timed = tiny_plan();
+  timed.profile = find_hardware_profile("h100_sxm", "--cluster");
+  EXPECT_THAT(why(timed),
+              AllOf(HasSubstr("takes longer: weighed only"), Not(HasSubstr("not timed"))));
 }
 
 /// The least memory that a choice needs that keeps everything on the device.
