@@ -137,7 +137,7 @@ std::vector<std::pair<std::string, std::string>> given(const JobSettings& settin
 
 /// Where a run folder has copies of the files that an option names.
 fs::path place_of_copies(const RunFolder& folder, std::string_view option) {
-  return folder.root / "settings" / option;
+  return folder.settings() / option;
 }
 
 /// Of a configuration or what it names, which are texts of a few kilobytes.
