@@ -34,6 +34,7 @@
 #include "cli/verb.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "core/model/huggingface.h"
 #include "core/native/native_abilities.h"
 #include "core/native/native_schedule.h"
 #include "core/native/resolved_strategy.h"
@@ -391,7 +392,17 @@ ExitCode calibrate_as_rank(const CalibrateOptions& options, const Environment& e
   return run_as_rank(session.get(), [&] { return measure(options, environment, session); });
 }
 
+void check_profile_path(const CalibrateOptions& options) {
+  if (!options.file) return;
+  std::vector<std::filesystem::path> inputs;
+  if (options.job.job) inputs.emplace_back(*options.job.job);
+  const bool names_model = options.job.job || options.job.model;
+  if (names_model) inputs.push_back(config_path(job_of(options.job).model));
+  refuse_over_input(*options.file, inputs, "-o");
+}
+
 ExitCode run_calibrate(const CalibrateOptions& options) {
+  check_profile_path(options);
   const Environment environment = read_environment(process_variables());
   const int ranks = checked(options.ranks, "--ranks", most_ranks, 1);
   if (environment.started_by != StartedBy::user || ranks == 1)

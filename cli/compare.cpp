@@ -14,7 +14,6 @@
 #include "cli/measured_comparison.h"
 #include "cli/output_options.h"
 #include "cli/prediction.h"
-#include "cli/summary_text.h"
 #include "cli/traced_run.h"
 #include "cli/traced_run_report.h"
 #include "cli/verb.h"
@@ -66,6 +65,7 @@ std::vector<FinishedRun> read_runs(const CompareOptions& options) {
 }
 
 std::string differences_text(const FinishedRun& run) {
+  if (run.out_of_memory()) return "";
   const std::optional<Differences> differences = differences_of(run, read_traces(run));
   return differences && differences->has_prediction ? "\nprofiled " + to_text(*differences) : "";
 }
@@ -74,8 +74,8 @@ std::string differences_text(const FinishedRun& run) {
 std::string text_of(const std::vector<FinishedRun>& runs, const Painter& painter) {
   if (runs.size() > 1) return runs_text(runs, painter);
   const FinishedRun& run = runs.front();
-  return painter(Paint::bold, run.label()) + "\n\n" +
-         comparison_text(run.predicted, run.profiled, painter) + differences_text(run);
+  return painter(Paint::bold, run.label()) + "\n\n" + run_text(run, painter) +
+         differences_text(run);
 }
 
 void leave_figure(const std::string& folder, const char* name, const std::string& figure) {

@@ -5,7 +5,6 @@
 
 #include "cli/compare_report.h"
 #include "cli/html_page.h"
-#include "cli/summary_text.h"
 #include "cli/terminal.h"
 #include "traces/figure.h"
 
@@ -24,8 +23,9 @@ std::vector<std::string> figures_of(const RunTraces& traces, const std::string& 
 
 Section section_of(const FinishedRun& run) {
   const RunTraces traces = read_traces(run);
-  std::string text = comparison_text(run.predicted, run.profiled, Painter(ColorChoice::never));
-  const std::optional<Differences> differences = differences_of(run, traces);
+  std::string text = run_text(run, Painter(ColorChoice::never));
+  const std::optional<Differences> differences =
+      run.out_of_memory() ? std::nullopt : differences_of(run, traces);
   if (differences && differences->has_prediction) text += "\nprofiled " + to_text(*differences);
   return {.heading = run.label() + ", " + run.folder.root.string(),
           .text = std::move(text),

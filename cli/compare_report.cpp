@@ -21,14 +21,42 @@ Duration step_time(const Summary& summary) { return summary.step_time; }
 Bytes peak(const Summary& summary) { return summary.memory.peak_allocated; }
 Duration exposed(const Summary& summary) { return summary.time.exposed_communication; }
 
+template <class Side>
+bool has_times(const std::optional<Side>& side) {
+  return side && !side->value.out_of_memory;
+}
+
 template <class Side, class Get>
 std::string side_text(const std::optional<Side>& side, const Get& get) {
-  return side ? rounded_text(get(side->value)) : "-";
+  return has_times(side) ? rounded_text(get(side->value)) : "-";
+}
+
+template <class Side>
+std::string step_text(const std::optional<Side>& side) {
+  return side && !has_times(side) ? "out of memory" : side_text(side, step_time);
+}
+
+std::string rate_text(const Summary& summary) {
+  return summary.out_of_memory ? "-" : fmt::format("{:.0f}", summary.tokens_per_s);
+}
+
+/// Of a side without times.
+template <class Side>
+std::optional<Side> timed(const std::optional<Side>& side) {
+  return has_times(side) ? side : std::nullopt;
 }
 
 template <class Side>
 std::string peak_text(const std::optional<Side>& side) {
   return side ? memory_text(side->value, peak(side->value)) : "-";
+}
+
+/// Where a run ran out of memory; "" where it did not.
+std::string failed_text(const FinishedRun& run, const Painter& painter) {
+  const Summary* failed = run.out_of_memory();
+  if (failed == nullptr) return "";
+  return fmt::format("{}, {}: ", run.label(), name_of(failed->kind)) +
+         out_of_memory_text(*failed, painter);
 }
 
 template <class Get>
@@ -60,16 +88,22 @@ Json operations_json(const Comparison& comparison) {
 
 Json number_or_null(std::optional<double> value) { return value ? Json(*value) : Json(nullptr); }
 
+Json peak_error_json(const FinishedRun& run) {
+  if (run.out_of_memory()) return nullptr;
+  return (peak(run.predicted->value) - peak(run.profiled->value)).count;
+}
+
 /// `index` counts the entries of `runs`, where each side of a run is one.
 Json pair_json(const FinishedRun& run, std::size_t index) {
   Json json{{"run", run.folder.root.string()},
             {"predicted", index},
             {"profiled", index + 1},
             {"step_time_error_share", number_or_null(error_of(run, step_time))},
-            {"peak_error_bytes", (peak(run.predicted->value) - peak(run.profiled->value)).count},
+            {"peak_error_bytes", peak_error_json(run)},
             {"peak_error_share", number_or_null(error_of(run, peak))},
             {"operations", Json::array()},
             {"largest", Json::array()}};
+  if (run.out_of_memory()) return json;
   const RunTraces traces = read_traces(run);
   if (traces.predicted && traces.profiled) {
     json["operations"] = operations_json(compare(Predicted<const Trace&>{traces.predicted->value},
@@ -80,6 +114,14 @@ Json pair_json(const FinishedRun& run, std::size_t index) {
 }
 
 }  // namespace
+
+std::string run_text(const FinishedRun& run, const Painter& painter) {
+  const std::string failure = failed_text(run, painter);
+  const auto predicted = timed(run.predicted);
+  const auto profiled = timed(run.profiled);
+  if (!predicted && !profiled) return failure;
+  return failure + comparison_text(predicted, profiled, painter);
+}
 
 std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& painter) {
   Table table({{"strategy"},
@@ -94,16 +136,18 @@ std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& paint
                {"tokens/s", Align::right}});
   for (const FinishedRun& run : runs) {
     table.row({run.label(), peak_text(run.predicted), peak_text(run.profiled),
-               error_cell(run, peak), side_text(run.predicted, step_time),
-               side_text(run.profiled, step_time), error_cell(run, step_time),
-               side_text(run.predicted, exposed), side_text(run.profiled, exposed),
-               fmt::format("{:.0f}", run.summary().tokens_per_s)});
+               error_cell(run, peak), step_text(run.predicted), step_text(run.profiled),
+               error_cell(run, step_time), side_text(run.predicted, exposed),
+               side_text(run.profiled, exposed), rate_text(run.summary())});
   }
+  std::string failures;
+  for (const FinishedRun& run : runs) failures += failed_text(run, painter);
   return table.text(painter) +
          "\n  peak: live bytes of rank 0; step, exposed: time of a steady step and of its "
          "exposed communication.\n"
          "  Left of each \"profiled\" stands what was predicted; error = (predicted - profiled) "
-         "/ profiled.\n";
+         "/ profiled.\n" +
+         failures;
 }
 
 std::string runs_json(const std::vector<FinishedRun>& runs) {
@@ -125,11 +169,11 @@ std::vector<StrategyBars> bars_of(const std::vector<FinishedRun>& runs) {
     StrategyBars bar{.label = run.label()};
     if (run.predicted) {
       bar.predicted_peak = {peak(run.predicted->value)};
-      bar.predicted_step = {step_time(run.predicted->value)};
+      if (has_times(run.predicted)) bar.predicted_step = {step_time(run.predicted->value)};
     }
     if (run.profiled) {
       bar.profiled_peak = {peak(run.profiled->value)};
-      bar.profiled_step = {step_time(run.profiled->value)};
+      if (has_times(run.profiled)) bar.profiled_step = {step_time(run.profiled->value)};
     }
     bars.push_back(std::move(bar));
   }

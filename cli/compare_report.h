@@ -11,8 +11,11 @@
 
 namespace shardscope {
 
+/// One run in full, or where it ran out of memory.
+std::string run_text(const FinishedRun& run, const Painter& painter);
+
 /// A row a run: predicted and profiled peak and step time with errors, exposed communication,
-/// tokens per second; what the columns mean below.
+/// tokens per second; what the columns mean below, and which runs are out of memory.
 std::string runs_text(const std::vector<FinishedRun>& runs, const Painter& painter);
 
 /// `compare --json` (docs/cli.md); reads the traces of runs that have both.

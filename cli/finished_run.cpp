@@ -25,6 +25,12 @@ const Trace* pointer(const std::optional<Profiled<Trace>>& trace) {
 
 }  // namespace
 
+const Summary* FinishedRun::out_of_memory() const {
+  if (predicted && predicted->value.out_of_memory) return &predicted->value;
+  if (profiled && profiled->value.out_of_memory) return &profiled->value;
+  return nullptr;
+}
+
 std::string FinishedRun::label() const {
   return fmt::format("{} x{}", summary().strategy, summary().world);
 }

@@ -20,6 +20,8 @@ struct FinishedRun {
 
   /// The profiled summary, else the predicted one.
   const Summary& summary() const { return profiled ? profiled->value : predicted->value; }
+  /// The side that ran out of memory, whose times are none; null where neither did.
+  const Summary* out_of_memory() const;
   /// "full_shard x2"
   std::string label() const;
 };
@@ -41,11 +43,11 @@ std::optional<Differences> differences_of(const FinishedRun& run, const RunTrace
 /// Writes the run's pictures into its own figures/.
 void write_figures(const FinishedRun& run, const RunTraces& traces);
 
-/// (predicted - profiled) / profiled of one figure; none where a side is absent or nothing was
-/// measured.
+/// (predicted - profiled) / profiled of one figure; none where a side is absent or ran out of
+/// memory, or nothing was measured.
 template <class Get>
 auto error_of(const FinishedRun& run, const Get& get) -> std::optional<double> {
-  if (!run.predicted || !run.profiled) return std::nullopt;
+  if (!run.predicted || !run.profiled || run.out_of_memory()) return std::nullopt;
   using Value = std::decay_t<decltype(get(run.predicted->value))>;
   return error_share(SideBySide<Value>{{get(run.predicted->value)}, {get(run.profiled->value)}});
 }

@@ -147,10 +147,10 @@ ExitCode run_fit(const FitOptions& options) {
   if (options.runs.empty())
     throw Error({.where = "RUN", .what = "no run was given", .way_out = "give one"});
   if (options.file) {
-    refuse_over_input(*options.file,
-                      std::vector<std::filesystem::path>(options.runs.begin(), options.runs.end()),
-                      "-o");
-    if (options.cluster) refuse_over_input(*options.file, *options.cluster, "-o");
+    std::vector<std::filesystem::path> inputs(options.runs.begin(), options.runs.end());
+    refuse_over_contents(*options.file, inputs, "-o");
+    if (options.cluster) inputs.emplace_back(*options.cluster);
+    refuse_over_input(*options.file, inputs, "-o");
     const std::filesystem::path folder = std::filesystem::path(*options.file).parent_path();
     if (!folder.empty()) create_folder(folder);
     require_writable(*options.file);

@@ -87,6 +87,7 @@ ExitCode run_import(const ImportVerbOptions& options) {
   const std::filesystem::path folder = options.folder.value_or("imported");
   ImportTarget target(folder, options.files);
   Imported imported = read_traces({options.files.begin(), options.files.end()}, options.output);
+  require_events(imported, options.files.front());
   note_files(imported, options.output);
   number_ranks(imported.traces, options.output);
   const StopRequest stop;

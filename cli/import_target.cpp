@@ -24,6 +24,16 @@ fs::path real_path(const fs::path& path) {
   return real.has_filename() ? real : real.parent_path();
 }
 
+fs::path real_source(const std::string& source) {
+  try {
+    return real_path(source);
+  } catch (const fs::filesystem_error& error) {
+    throw Error({.where = source,
+                 .what = "cannot be read: " + error.code().message(),
+                 .code = ExitCode::outside});
+  }
+}
+
 bool lies_in(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
          folder.end();
@@ -60,7 +70,7 @@ bool may_be_replaced(const fs::path& folder) {
 
 void check(const fs::path& into, const std::vector<std::string>& sources) {
   for (const std::string& source : sources) {
-    if (!lies_in(real_path(source), into)) continue;
+    if (!lies_in(real_source(source), into)) continue;
     throw Error({.where = "-o " + into.string(),
                  .what = source + ", which is to be imported, lies in it",
                  .way_out = "give another folder"});

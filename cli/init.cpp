@@ -7,12 +7,17 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/init_questions.h"
 #include "cli/machine_findings.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
+#include "core/model/huggingface.h"
 
 namespace shardscope {
 namespace {
@@ -66,12 +71,20 @@ std::string to_json(const FirstCommand& command, const std::string& text,
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+/// A file that one of the command's words names is an input.
+void refuse_over_words(const std::string& file, const std::vector<std::string>& words) {
+  std::vector<std::filesystem::path> inputs;
+  for (const std::string& word : words) inputs.push_back(config_path(word));
+  refuse_over_input(file, inputs, "-o");
+}
+
 ExitCode run_init(const InitOptions& options) {
   const bool asks = !options.yes && !options.output.json && ::isatty(STDIN_FILENO) != 0;
   const Ask ask = asks ? Ask(ask_person) : Ask();
   const auto complain = [](const std::string& why) { print_error("    " + why); };
   const std::string profile = options.answers.cluster ? "" : profile_of_this_machine();
   const FirstCommand command = first_command(options.answers, profile, ask, complain);
+  if (options.file) refuse_over_words(*options.file, command.words);
   const std::string text = shell_text(command.words);
   if (options.file) write_script(*options.file, text);
   if (options.output.json) {

@@ -164,6 +164,70 @@ std::vector<std::pair<std::string, std::string>> given(const JobSettings& settin
   return options;
 }
 
+/// Where a run folder has copies of the files that an option names.
+fs::path place_of_copies(const RunFolder& folder, std::string_view option) {
+  return folder.settings() / option;
+}
+
+/// Of a configuration or what it names, which are texts of a few kilobytes.
+constexpr std::uintmax_t largest_copied_bytes = std::uintmax_t{8} << 20;
+
+bool may_be_copied(const fs::path& file) {
+  std::error_code error;
+  return fs::is_regular_file(file, error) && fs::file_size(file, error) <= largest_copied_bytes;
+}
+
+void copy_text(const fs::path& from, const fs::path& to) {
+  std::error_code ignored;
+  if (fs::equivalent(from, to, ignored)) return;
+  create_folder(to.parent_path());
+  write_atomically(to, read_whole(from));
+}
+
+/// Whether a file of this name stays below the folder that it is copied to.
+bool stays_below(const fs::path& name) {
+  return name.is_relative() && std::ranges::find(name, "..") == name.end();
+}
+
+bool is_settings_file(const fs::path& name) {
+  const fs::path suffix = name.extension();
+  return suffix == ".json" || suffix == ".yaml" || suffix == ".yml";
+}
+
+/// A configuration may name others, relative to here or to itself, as the DeepSpeed file of
+/// accelerate's.
+void copy_what_it_names(const fs::path& file, const fs::path& to) {
+  constexpr std::string_view between = " \t\r\n\"',:[]{}=";
+  const std::string text = read_whole(file);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(between, begin), text.size());
+    const fs::path name = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (!is_settings_file(name) || !stays_below(name) || name == file.filename()) continue;
+    for (const fs::path& one : {name, file.parent_path() / name}) {
+      if (!may_be_copied(one)) continue;
+      copy_text(one, to / name);
+      break;
+    }
+  }
+}
+
+/// Copies the files that options name, so that the run needs no file outside of its folder.
+void copy_files(const RunFolder& folder,
+                std::vector<std::pair<std::string, std::string>>& options) {
+  for (auto& [name, value] : options) {
+    if (std::ranges::find(pytorch_files, name) == pytorch_files.end()) continue;
+    std::error_code ignored;
+    const bool is_folder = fs::is_directory(value, ignored);
+    const fs::path file = is_folder ? fs::path(value) / "adapter_config.json" : fs::path(value);
+    if (!may_be_copied(file)) continue;
+    const fs::path to = place_of_copies(folder, name);
+    copy_what_it_names(file, to);
+    copy_text(file, to / file.filename());
+    value = (to / file.filename()).string();
+  }
+}
+
 void set_choice(Job& job, const planner::Choice& choice) {
   Strategy& strategy = job.strategy;
   strategy.runtime = choice.runtime;
@@ -213,6 +277,7 @@ void leave_job(const RunFolder& folder, Job job, int world, const JobSettings& s
     if (settings.job.precision) job.pytorch_precision = *settings.job.precision;
     set_choice(job, *choice);
     job.pytorch = given(settings);
+    copy_files(folder, job.pytorch);
     write_atomically(folder.predicted_choice(), planner::choice_json(*choice));
   }
   write_atomically(folder.job(), to_json(job, folder.root));

@@ -14,6 +14,10 @@ void refuse_over_input(const std::filesystem::path& output,
 void refuse_over_input(const std::filesystem::path& output, const std::filesystem::path& input,
                        std::string_view option);
 
+/// Throws Error where `output` is there already and lies in one of `inputs` that is a folder.
+void refuse_over_contents(const std::filesystem::path& output,
+                          std::span<const std::filesystem::path> inputs, std::string_view option);
+
 /// Throws Error (ExitCode::outside) unless a file can be created there. Leaves no file.
 void require_writable(const std::filesystem::path& output);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "backend/job/folder_lock.h"
 #include "backend/train/stop_request.h"
 #include "cli/html_page.h"
 #include "cli/plan_inputs.h"
@@ -98,6 +99,11 @@ ExitCode run_plan(PlanOptions options) {
   take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
                       options.place, options.output);
   const planner::Inputs inputs = resolve_plan(options);
+  std::optional<FolderLock> lock;  // before the work, which may take minutes
+  if (options.folder) {
+    create_folder(*options.folder);
+    lock.emplace(*options.folder);
+  }
   const planner::Answer answer = answer_to(inputs, options.output);
   const std::string json = planner::answer_json(answer, inputs);
   if (!options.output.json) note_assumptions(options.output, inputs.assumed);

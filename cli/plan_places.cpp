@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/job/folder_lock.h"
 #include "cli/figures.h"
 #include "cli/job_settings.h"
 #include "cli/prediction.h"
@@ -48,6 +49,7 @@ void leave_place(const RunFolder& folder, const planner::Candidate& candidate,
                  const planner::Basis& basis, PlanOptions& options) {
   const planner::Inputs& inputs = basis.inputs;
   create_folder(folder.predicted_choice().parent_path());
+  const FolderLock lock(folder.root);
   write_atomically(folder.hardware(), to_json(inputs.profile));
   leave_job_of_place(folder, candidate.choice, inputs, options);
   if (candidate.choice.micro_batches > most_micro_batches)

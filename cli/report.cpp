@@ -16,6 +16,7 @@
 #include "cli/verb.h"
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "traces/chrome_reader.h"
 #include "traces/figure.h"
 #include "traces/import/analysis_rules.h"
@@ -24,6 +25,8 @@
 #include "traces/import/memory_curve_figure.h"
 #include "traces/import/trace_report.h"
 #include "traces/perfetto_writer.h"
+#include "traces/run_folder.h"
+#include "traces/summary.h"
 
 namespace shardscope {
 namespace {
@@ -49,6 +52,21 @@ std::filesystem::path traces_in(const std::filesystem::path& path) {
   const bool is_profiled = std::filesystem::exists(path / "trace.0.json.gz");
   const auto predicted = path / "predicted" / "trace.json.gz";
   return !is_profiled && std::filesystem::exists(predicted) ? predicted : path;
+}
+
+/// A prediction that ran out of memory has no step to report.
+void refuse_out_of_memory(const std::filesystem::path& run) {
+  const RunFolder folder{run};
+  if (!is_there(folder.predicted_summary())) return;
+  const auto failed = read_summary(folder.predicted_summary()).out_of_memory;
+  if (!failed) return;
+  throw Error({.where = run.string(),
+               .what = fmt::format("is out of memory in step {}: {} asks for {}, and {} of the "
+                                   "device are free",
+                                   failed->step, failed->operation, rounded_text(failed->requested),
+                                   rounded_text(failed->free)),
+               .way_out = "`shardscope simulate` says what lives then and what helps",
+               .code = ExitCode::no});
 }
 
 /// What the pictures of a report are made of.
@@ -118,6 +136,20 @@ void check_suffix(const std::filesystem::path& path) {
                .what = "the name must end in .txt, .json, .html, .svg or .pftrace"});
 }
 
+/// Pages and pictures are never read, so that they may be drawn anew among what is.
+bool is_drawn(const std::filesystem::path& path) {
+  return is_perfetto_name(path) || path.extension() == ".html" || path.extension() == ".svg";
+}
+
+void check_report_path(const ReportOptions& options) {
+  const std::filesystem::path output = *options.output_path;
+  check_suffix(output);
+  std::vector<std::filesystem::path> inputs{*options.path};
+  if (options.rules) inputs.emplace_back(*options.rules);
+  refuse_over_input(output, inputs, "-o");
+  if (!is_drawn(output)) refuse_over_contents(output, inputs, "-o");
+}
+
 void leave(const std::filesystem::path& path, const TraceReport& report, const Pictured& from) {
   const std::string suffix = path.extension().string();
   if (suffix == ".json") return write_atomically(path, to_json(report));
@@ -143,11 +175,9 @@ ExitCode run_report(const ReportOptions& options) {
   }
   if (!options.path)
     throw Error({.where = "FILE", .what = "no trace was given", .way_out = "see --help"});
-  if (options.output_path) {
-    check_suffix(*options.output_path);
-    refuse_over_input(*options.output_path, *options.path, "-o");
-  }
+  if (options.output_path) check_report_path(options);
   const std::filesystem::path from = traces_in(*options.path);
+  if (from != *options.path) refuse_out_of_memory(*options.path);
   Imported imported = read_traces({from}, options.output);
   require_events(imported, from);
   note_several_runs(imported, options.output);

@@ -1,9 +1,11 @@
 // shardscope simulate: time and memory of one strategy, predicted.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
+#include "backend/job/folder_lock.h"
 #include "cli/allocator_option.h"
 #include "cli/collectives_text.h"
 #include "cli/figures.h"
@@ -11,6 +13,7 @@
 #include "cli/job_settings.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/peak_explanation.h"
 #include "cli/phases_text.h"
 #include "cli/prediction.h"
@@ -25,6 +28,7 @@
 #include "cli/torchtitan_scenario.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
+#include "core/format/is_there.h"
 #include "core/native/pipeline_stages.h"
 #include "sim/cost/cost_model.h"
 #include "sim/planner/choice_json.h"
@@ -75,6 +79,20 @@ std::string headline(const PytorchScenario& scenario, const HardwareChoice& hard
                      loop.length, micro_batches, training.precision,
                      compiled_words(training.setup.compiled)) +
          hardware_line(hardware);
+}
+
+/// What is read is not written over.
+void check_folder(const SimulateOptions& options) {
+  if (!options.folder) return;
+  const RunFolder folder{*options.folder};
+  if (options.job.job) refuse_over_input(folder.job(), *options.job.job, "-o");
+  if (options.recording) refuse_over_input(folder.root, *options.recording, "-o");
+}
+
+/// The folder, which no other command writes into while this lives.
+FolderLock locked(const RunFolder& folder) {
+  create_folder(folder.root);
+  return FolderLock(folder.root);
 }
 
 void leave_in(const RunFolder& folder, const Prediction& prediction, int world,
@@ -163,6 +181,7 @@ ExitCode run_pytorch(SimulateOptions& options) {
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const int world = training.setup.world;
+    const FolderLock lock = locked(folder);
     create_folder(folder.predicted_choice().parent_path());
     leave_job(folder, scenario.job, world, settings_of(options),
               planner::choice_of(training, scenario.model));
@@ -199,7 +218,7 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
   prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.folder) {
     const RunFolder folder{*options.folder};
-    create_folder(folder.root);
+    const FolderLock lock = locked(folder);
     leave_in(folder, prediction, scenario.place.world, hardware.profile);
   }
   if (options.output.json) {
@@ -230,16 +249,26 @@ ExitCode run_recording(const SimulateOptions& options) {
   }
   if (options.folder) {
     const RunFolder folder{*options.folder};
-    create_folder(folder.root);
+    const FolderLock lock = locked(folder);
     leave_in(folder, run.prediction, run.settings.place.world, hardware.profile);
     options.output.note(fmt::format("left in {}", *options.folder));
   }
   return run.prediction.summary.fits ? ExitCode::done : ExitCode::no;
 }
 
+/// A run says what it was predicted for, where its job does not.
+void take_hardware_of_run(SimulateOptions& options) {
+  if (options.cluster || !options.job.job) return;
+  const RunFolder folder{std::filesystem::path(*options.job.job).parent_path()};
+  const bool is_run = is_there(folder.summary()) || is_there(folder.predicted_summary());
+  if (is_run && is_there(folder.hardware())) options.cluster = folder.hardware().string();
+}
+
 ExitCode run_simulate(SimulateOptions options) {
+  check_folder(options);
   if (options.recording) return run_recording(options);
   take_settings_of_job(settings_of(options));
+  take_hardware_of_run(options);
   take_recipe(settings_of(options), options.place, options.output);
   if (options.sharding.runtime == torchtitan_runtime) return run_torchtitan(options);
   if (options.sharding.other_than_native()) return run_pytorch(options);
@@ -255,7 +284,7 @@ ExitCode run_simulate(SimulateOptions options) {
   prediction.summary.margin = margin;
   if (options.folder) {
     const RunFolder folder{*options.folder};
-    create_folder(folder.root);
+    const FolderLock lock = locked(folder);
     leave_job(folder, scenario.job, scenario.world, settings_of(options), std::nullopt);
     leave_in(folder, prediction, scenario.world, hardware.profile);
   }

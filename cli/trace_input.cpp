@@ -20,6 +20,14 @@
 namespace shardscope {
 namespace {
 
+/// Names and places of processes and threads are not what they did.
+bool is_metadata_alone(const ImportedTrace& trace) {
+  constexpr char metadata = 'M';
+  for (std::size_t i = 0; i < trace.events.size(); ++i)
+    if (trace.events.phase[i] != metadata) return false;
+  return true;
+}
+
 template <class Value>
 void take(std::vector<Value>& from, std::vector<Value>& into) {
   into.insert(into.end(), std::make_move_iterator(from.begin()),
@@ -36,8 +44,7 @@ void take_all(Imported from, Imported& into) {
 }  // namespace
 
 void require_events(const Imported& imported, const std::filesystem::path& from) {
-  const bool is_empty = std::ranges::all_of(
-      imported.traces, [](const ImportedTrace& trace) { return trace.report.events_kept == 0; });
+  const bool is_empty = std::ranges::all_of(imported.traces, is_metadata_alone);
   if (!is_empty || !imported.snapshots.empty() || !imported.timelines.empty()) return;
   throw Error({.where = from.string(),
                .what = "holds no event",

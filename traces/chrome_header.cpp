@@ -117,7 +117,11 @@ class HeaderWriter {
                facts.flops.count, groups_.index_of(facts), facts.elements_in, facts.elements_out,
                name_of(facts.dtype)) +
            name_field("module", facts.module) + name_field("shapes", facts.shapes) +
-           choice_fields(facts.choice);
+           way_field(facts.way) + choice_fields(facts.choice);
+  }
+  static std::string way_field(CopyWay way) {
+    if (way == CopyWay::within) return {};
+    return fmt::format(", \"way\": \"{}\"", name_of(way));
   }
   /// Nothing of what has no name.
   std::string name_field(std::string_view key, std::uint32_t name) const {

@@ -45,6 +45,7 @@ Enum required_enum(const JsonValue& value, int count) {
 }
 
 constexpr int operation_kinds = static_cast<int>(OperationKind::optimizer) + 1;
+constexpr int copy_ways = static_cast<int>(CopyWay::to_device) + 1;
 constexpr int phases = static_cast<int>(Phase::other) + 1;
 constexpr int trace_kinds = static_cast<int>(TraceKind::imported) + 1;
 constexpr int places = static_cast<int>(MemoryHolder::Place::device) + 1;
@@ -206,6 +207,7 @@ class Reader {
     facts.elements_in = value.at("elements_in").integer(0, max_count);
     facts.elements_out = value.at("elements_out").integer(0, max_count);
     facts.dtype = parse_dtype(value.at("dtype").string(), value.at("dtype").where());
+    if (const auto way = value.find("way")) facts.way = required_enum<CopyWay>(*way, copy_ways);
     if (const auto algorithm = text_in(value, "algorithm")) {
       facts.choice = {.algorithm = *algorithm,
                       .protocol = value.at("protocol").string(),

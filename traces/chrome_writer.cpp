@@ -170,7 +170,8 @@ class Writer {
     // A recorded span has the name that tools know it by; operations' names tell them nothing.
     const std::string_view own_name = trace_.name(span);
     if (is_copy) {
-      if (!own_name.starts_with("Mem")) name = "\"Memcpy DtoD (Device -> Device)\"";
+      if (!own_name.starts_with("Mem"))
+        name = quoted_json(memcpy_name(facts != nullptr ? facts->way : CopyWay::within));
       if (const auto bytes = bytes_of(index, facts)) args += fmt::format("\"bytes\": {}, ", *bytes);
     } else if (span.span_class == SpanClass::communication) {
       if (!own_name.starts_with("nccl"))

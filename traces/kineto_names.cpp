@@ -66,6 +66,18 @@ std::string nccl_kernel_name(OperationKind kind, Dtype dtype) {
                      nccl_function(kind, dtype));
 }
 
+std::string_view memcpy_name(CopyWay way) {
+  switch (way) {
+    case CopyWay::to_host:
+      return "Memcpy DtoH (Device -> Pinned)";
+    case CopyWay::to_device:
+      return "Memcpy HtoD (Pinned -> Device)";
+    case CopyWay::within:
+      break;
+  }
+  return "Memcpy DtoD (Device -> Device)";
+}
+
 std::string_view collective_name(OperationKind kind) {
   switch (kind) {
     case OperationKind::all_gather:

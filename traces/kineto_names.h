@@ -14,6 +14,10 @@ namespace shardscope {
 /// span of no known kind is "Generic".
 std::string nccl_kernel_name(OperationKind kind, Dtype dtype);
 
+/// Name of a copy, by which tools tell its direction: "Memcpy HtoD (Pinned -> Device)". What is
+/// offloaded lies in pinned memory of the host.
+std::string_view memcpy_name(CopyWay way);
+
 /// "Collective name" of record_param_comms: "_allgather_base", "_reduce_scatter_base", "allreduce",
 /// ...
 std::string_view collective_name(OperationKind kind);

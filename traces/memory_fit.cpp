@@ -61,6 +61,8 @@ Bytes parse_margin(std::string_view text, Bytes device_memory, std::string_view 
 Bytes needed_memory(const Summary& summary) {
   Bytes held = std::max(summary.memory.arena, summary.memory.peak_reserved);
   for (const StepSummary& step : summary.steps) held = std::max(held, step.memory.peak_reserved);
+  if (const auto& failed = summary.out_of_memory)
+    held = std::max(held, failed->reserved + failed->requested);
   return held + summary.memory.outside;
 }
 

@@ -26,6 +26,7 @@ Bytes usual_margin(Bytes device_memory);
 Bytes parse_margin(std::string_view text, Bytes device_memory, std::string_view where);
 
 /// The most that is held in any step: arena or reserved bytes, with what lies outside of them.
+/// Where a request fails, what it asks for counts, so that this is more than the device has.
 Bytes needed_memory(const Summary& summary);
 /// Of the device beyond that; below 0 where it does not fit. None where the device is not known.
 std::optional<Bytes> free_memory(const Summary& summary);

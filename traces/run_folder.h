@@ -13,6 +13,8 @@ struct RunFolder {
   /// The model's config.json, so that the folder can be moved.
   std::filesystem::path config() const { return root / "config.json"; }
   std::filesystem::path hardware() const { return root / "hardware.json"; }
+  /// Copies of the files that options of the prediction name, and of those that these name.
+  std::filesystem::path settings() const { return root / "settings"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path trace(int rank) const {

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/schedule/host_layout.h"
+
 namespace shardscope {
 namespace {
 
@@ -43,7 +45,8 @@ OperationFacts facts_of(const Schedule& schedule, OperationId id) {
                        .bytes = op.bytes,
                        .flops = op.flops,
                        .group = {},
-                       .ranks = {}};
+                       .ranks = {},
+                       .way = copy_way(schedule, op)};
   if (!is_collective(op.kind)) return facts;
   const Collective& collective = schedule.collectives[op.detail];
   const Group& group = schedule.groups[collective.group.value];

@@ -53,10 +53,13 @@ Json memory_json(const MemorySummary& memory) {
           {"maximum", categories_json(memory.maximum)}};
 }
 
+/// A time that nothing took is not there: a run that ends early has no step that repeats.
+Json time_or_null(Duration time) { return time > Duration{} ? Json(time.ns) : Json(nullptr); }
+
 Json step_json(const StepSummary& step) {
   return {{"label", step.label},
           {"step", step.step},
-          {"step_time_ns", step.time.span.ns},
+          {"step_time_ns", time_or_null(step.time.span)},
           {"time", time_json(step.time)},
           {"memory", memory_json(step.memory)}};
 }
@@ -147,11 +150,13 @@ Json summary_json(const Summary& summary, std::string_view verb) {
   json["wanted_margin_bytes"] = bytes_or_null(summary.margin);
   json["host_memory"] = host_memory_json(summary);
   json["assumed"] = summary.assumed;
-  json["step_time_ns"] = summary.step_time.ns;
-  json["step_time_low_ns"] = summary.step_time_low.ns;
-  json["step_time_high_ns"] = summary.step_time_high.ns;
-  json["tokens_per_s"] = summary.tokens_per_s;
-  json["tokens_per_s_per_device"] = summary.tokens_per_s_per_device;
+  json["step_time_ns"] = time_or_null(summary.step_time);
+  json["step_time_low_ns"] = time_or_null(summary.step_time_low);
+  json["step_time_high_ns"] = time_or_null(summary.step_time_high);
+  const bool has_rate = !summary.out_of_memory;
+  json["tokens_per_s"] = has_rate ? Json(summary.tokens_per_s) : Json(nullptr);
+  json["tokens_per_s_per_device"] =
+      has_rate ? Json(summary.tokens_per_s_per_device) : Json(nullptr);
   json["mfu_share"] = summary.mfu_share ? Json(*summary.mfu_share) : Json(nullptr);
   json["mfu_formula"] = summary.mfu_formula;
   json["time"] = time_json(summary.time);
@@ -172,6 +177,16 @@ Duration duration_at(const JsonValue& object, std::string_view key) {
   return {object.at(key).integer()};
 }
 Bytes bytes_at(const JsonValue& object, std::string_view key) { return {object.at(key).integer()}; }
+
+/// 0 where it is null.
+Duration time_at(const JsonValue& object, std::string_view key) {
+  const JsonValue value = object.at(key);
+  return value.is_null() ? Duration{} : Duration{value.integer()};
+}
+double rate_at(const JsonValue& object, std::string_view key) {
+  const JsonValue value = object.at(key);
+  return value.is_null() ? 0 : value.number();
+}
 
 CategoryBytes read_categories(const JsonValue& object) {
   CategoryBytes bytes;
@@ -207,7 +222,7 @@ MemorySummary read_memory(const JsonValue& object) {
 StepSummary read_step(const JsonValue& object) {
   return {.label = object.at("label").string(),
           .step = static_cast<int>(object.at("step").integer(0, std::numeric_limits<int>::max())),
-          .time = read_time(object.at("time"), duration_at(object, "step_time_ns")),
+          .time = read_time(object.at("time"), time_at(object, "step_time_ns")),
           .memory = read_memory(object.at("memory"))};
 }
 
@@ -318,11 +333,11 @@ Summary summary_of(const JsonValue& object) {
     summary.margin = Bytes{margin->integer(0)};
   for (const JsonValue& text : object.at("assumed").elements())
     summary.assumed.push_back(text.string());
-  summary.step_time = duration_at(object, "step_time_ns");
-  summary.step_time_low = duration_at(object, "step_time_low_ns");
-  summary.step_time_high = duration_at(object, "step_time_high_ns");
-  summary.tokens_per_s = object.at("tokens_per_s").number();
-  summary.tokens_per_s_per_device = object.at("tokens_per_s_per_device").number();
+  summary.step_time = time_at(object, "step_time_ns");
+  summary.step_time_low = time_at(object, "step_time_low_ns");
+  summary.step_time_high = time_at(object, "step_time_high_ns");
+  summary.tokens_per_s = rate_at(object, "tokens_per_s");
+  summary.tokens_per_s_per_device = rate_at(object, "tokens_per_s_per_device");
   if (const auto share = object.find("mfu_share")) summary.mfu_share = share->number();
   summary.mfu_formula = object.at("mfu_formula").string();
   summary.time = read_time(object.at("time"), summary.step_time);

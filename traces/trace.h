@@ -70,7 +70,8 @@ struct OperationFacts {
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;
-  CollectiveChoice choice;  ///< of a collective that ran; empty where it is not known
+  CopyWay way = CopyWay::within;  ///< copies
+  CollectiveChoice choice;        ///< of a collective that ran; empty where it is not known
   /// Of PyTorch's operators, indices into Trace::names: the module in whose forward or backward it
   /// runs, and Schedule::shapes' text.
   static constexpr std::uint32_t unnamed = UINT32_MAX;

@@ -516,13 +516,19 @@ bool is_file(std::string_view cluster) {
   return cluster.ends_with(".json") || cluster.find('/') != std::string_view::npos;
 }
 
+/// Of an option in "pytorch"; PEFT's settings may stand there themselves.
+bool is_file_of(std::string_view option, std::string_view value) {
+  if (std::ranges::find(pytorch_files, option) == pytorch_files.end()) return false;
+  if (option != "peft") return true;
+  return !value.starts_with('{') && is_file(value);
+}
+
 void change_paths(Job& job, const auto& change) {
   change(job.model);
   change(job.output);
   for (auto& data : job.data) change(data);
   for (auto& [name, value] : job.pytorch) {
-    if (std::find(pytorch_files.begin(), pytorch_files.end(), name) == pytorch_files.end())
-      continue;
+    if (!is_file_of(name, value)) continue;
     std::filesystem::path file = value;
     change(file);
     value = file.string();

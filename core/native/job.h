@@ -109,8 +109,8 @@ struct Job {
   std::filesystem::path output;  ///< run folder; empty: the caller chooses one
 };
 
-inline constexpr std::array<std::string_view, 4> pytorch_files{"accelerate", "deepspeed",
-                                                               "training_arguments", "fsdp_config"};
+inline constexpr std::array<std::string_view, 6> pytorch_files{
+    "accelerate", "deepspeed", "training_arguments", "fsdp_config", "config", "peft"};
 
 /// Reads and checks a job file. Relative paths in it are relative to the file's folder. Throws
 /// Error with file, line, key. Where it starts several `ranks`, the strategy must fit them; else

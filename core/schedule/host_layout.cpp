@@ -14,6 +14,15 @@ std::optional<Bytes> moved_over_link(const Schedule& schedule, const Operation& 
   return operands.front().bytes;
 }
 
+CopyWay copy_way(const Schedule& schedule, const Operation& op) {
+  if (!moved_over_link(schedule, op)) return CopyWay::within;
+  for (const Operand& one : schedule.operands_of(op)) {
+    if (!one.buffer || schedule.at(one.buffer).on_host) continue;
+    return one.access == Access::read ? CopyWay::to_host : CopyWay::to_device;
+  }
+  return CopyWay::within;
+}
+
 ArenaLayout host_layout(const Schedule& schedule) {
   constexpr std::int64_t alignment = 64;  // a cache line, and the widest vector
   ArenaLayout layout;

@@ -11,6 +11,9 @@ namespace shardscope {
 /// them. Of PyTorch's copies the host's tensors are no operands.
 std::optional<Bytes> moved_over_link(const Schedule& schedule, const Operation& op);
 
+/// `within` where nothing moves over the link.
+CopyWay copy_way(const Schedule& schedule, const Operation& op);
+
 /// Where each buffer of the host lies in the host's arena, one after the other: all of them are
 /// kept. Offsets of the device's buffers mean nothing.
 ArenaLayout host_layout(const Schedule& schedule);

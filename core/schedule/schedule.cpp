@@ -13,6 +13,7 @@ constexpr std::array<std::string_view, 14> operation_kind_names{
     "all_to_all", "send",       "receive",        "barrier",    "copy",   "host",      "optimizer"};
 constexpr std::array<std::string_view, stream_count> stream_names{
     "host", "compute", "unshard", "reduce", "copy", "send_receive"};
+constexpr std::array<std::string_view, 3> copy_way_names{"within", "to_host", "to_device"};
 constexpr std::array<std::string_view, 7> phase_names{"init",      "forward",   "backward", "clip",
                                                       "optimizer", "zero_grad", "other"};
 
@@ -25,6 +26,7 @@ std::string_view name_of(OperationKind kind) {
   return operation_kind_names[static_cast<std::size_t>(kind)];
 }
 std::string_view name_of(Stream stream) { return stream_names[static_cast<std::size_t>(stream)]; }
+std::string_view name_of(CopyWay way) { return copy_way_names[static_cast<std::size_t>(way)]; }
 std::string_view name_of(Phase phase) { return phase_names[static_cast<std::size_t>(phase)]; }
 
 bool is_collective(OperationKind kind) {

@@ -71,6 +71,10 @@ enum class Stream : std::uint8_t { host, compute, unshard, reduce, copy, send_re
 inline constexpr int stream_count = 6;
 std::string_view name_of(Stream stream);
 
+/// Which way a copy goes between the memories of the device and of the host.
+enum class CopyWay : std::uint8_t { within, to_host, to_device };
+std::string_view name_of(CopyWay way);
+
 enum class Phase : std::uint8_t { init, forward, backward, clip, optimizer, zero_grad, other };
 std::string_view name_of(Phase phase);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
 #include "core/format/json_reader.h"
 #include "gui/data/open_run.h"
@@ -129,9 +131,30 @@ std::string hardware_name(const fs::path& path) {
   return is_there(path) ? JsonValue::read_file(path).at("name").string() : std::string();
 }
 
+std::string digest_of(const fs::path& file) {
+  return is_there(file) ? fmt::format("{:x}", std::hash<std::string>{}(read_whole(file))) : "";
+}
+
+/// Of the copies of files that options named.
+std::string digests_below(const fs::path& folder) {
+  std::vector<std::string> digests;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored))
+      digests.push_back(entry->path().lexically_relative(folder).string() + "=" +
+                        digest_of(entry->path()));
+  }
+  std::sort(digests.begin(), digests.end());
+  return fmt::format("{}", fmt::join(digests, ";"));
+}
+
+/// A job names its copies in the run folder alike, whatever they hold.
 std::string settings_of(const RunFolder& folder, const Summary& summary) {
-  return fmt::format("{}|{}|{}|{}|{}", summary.runtime, summary.precision, label_of(summary),
-                     hardware_name(folder.hardware()), job_settings(folder.job()));
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}", summary.runtime, summary.precision, label_of(summary),
+                     hardware_name(folder.hardware()), job_settings(folder.job()),
+                     digest_of(folder.config()), digests_below(folder.settings()));
 }
 
 /// A run that cannot be read is like no other.

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/grouped.h"
 #include "core/format/is_there.h"
+#include "core/format/json_reader.h"
 #include "sim/planner/choice_json.h"
 #include "traces/chrome_reader.h"
 #include "traces/import/memory_guard.h"
@@ -138,6 +139,55 @@ Summary summary_of_window(const Trace& trace, const Summary& run) {
   return summarize(trace, facts);
 }
 
+constexpr std::uintmax_t largest_named_config = std::uintmax_t{1} << 20;
+
+/// "llama of 32 layers"; "" where the file does not say it.
+std::string name_in_config(const fs::path& config) {
+  std::error_code error;
+  if (fs::file_size(config, error) > largest_named_config || error) return "";
+  const JsonValue model = JsonValue::read_file(config, DuplicateKeys::last_wins);
+  const auto type = model.find("model_type");
+  if (!type) return "";
+  for (const char* key : {"num_hidden_layers", "n_layer", "num_layers"})
+    if (const auto layers = model.find(key))
+      return fmt::format("{} of {} layers", type->string(), layers->dump());
+  return type->string();
+}
+
+/// By its folder; a copy of its config.json in the run folder says less.
+std::string model_name(const RunFolder& run, const JsonValue& job) {
+  const auto value = job.find("model");
+  if (!value) return "";
+  fs::path model = value->string();
+  if (run.root / model == run.config()) return name_in_config(run.config());
+  if (model.filename() == "config.json") model = model.parent_path();
+  return model.filename().string();
+}
+
+/// What was trained on what, as the job says it: "model gpt2, batch 4 x 2, sequences of 1024".
+std::vector<std::string> words_of_job(const RunFolder& folder) {
+  std::vector<std::string> words;
+  const JsonValue job = JsonValue::read_file(folder.job());
+  if (const std::string name = model_name(folder, job); !name.empty())
+    words.push_back("model " + name);
+  if (const auto batch = job.find("batch")) {
+    const auto steps = job.find("accumulate");
+    const bool is_once = !steps || steps->dump() == "1";
+    words.push_back(fmt::format("batch {}{}", batch->dump(), is_once ? "" : " x " + steps->dump()));
+  }
+  if (const auto length = job.find("seq")) words.push_back("sequences of " + length->dump());
+  return words;
+}
+
+/// A choice says the batch, too.
+void add_words_of_job(const RunFolder& folder, std::string& settings) {
+  const bool has_batch = settings.starts_with("batch ");
+  for (const std::string& word : words_of_job(folder)) {
+    if (has_batch && word.starts_with("batch ")) continue;
+    settings += (settings.empty() ? "" : ", ") + word;
+  }
+}
+
 }  // namespace
 
 bool is_run_folder(const fs::path& path) {
@@ -202,6 +252,8 @@ ScenarioPointer open_run(const fs::path& path, const OpenOptions& options) {
     try_to(findings, folder.predicted_choice(), [&] {
       scenario->settings = planner::settings_text(planner::read_choice(folder.predicted_choice()));
     });
+  if (is_there(folder.job()))
+    try_to(findings, folder.job(), [&] { add_words_of_job(folder, scenario->settings); });
   return scenario;
 }
 

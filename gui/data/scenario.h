@@ -66,7 +66,7 @@ struct Finding {
 
 struct Scenario {
   std::string label;           ///< "full_shard x2"
-  std::string settings;        ///< of a prediction, beside it: "batch 4 x 2, checkpointing full"
+  std::string settings;        ///< beside it: "batch 4 x 2, checkpointing full, model gpt2"
   std::filesystem::path path;  ///< that it was opened by; empty: made by What-if
   std::optional<Side> predicted, profiled;
   std::optional<SideMatch> match;  ///< of an imported side that has a prediction

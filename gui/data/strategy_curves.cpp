@@ -72,8 +72,10 @@ std::vector<SideCurve> strategy_curves(const Scenario& scenario, TimeMode mode,
   for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
     const Side* side = scenario.side(kind);
     if (side == nullptr) continue;
-    if (auto curve = side_curve(scenario, *side, mode, reference))
+    if (auto curve = side_curve(scenario, *side, mode, reference)) {
+      curve->ran_out = side->summary && side->summary->out_of_memory;
       curves.push_back(std::move(*curve));
+    }
   }
   return curves;
 }

@@ -28,6 +28,7 @@ struct SideCurve {
   double peak_bytes = 0;
   double peak_axis = 0;  ///< when it is first reached
   Coverage coverage;     ///< empty where no device was recorded
+  bool ran_out = false;  ///< of memory, so that no step is shown
 };
 
 /// The sides that have a trace or a recording of memory, the predicted one first.

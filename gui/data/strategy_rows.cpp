@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "traces/analysis.h"
+#include "traces/memory_fit.h"
 
 namespace shardscope::gui {
 namespace {
@@ -42,7 +43,10 @@ void add_memory(SideFigures& figures, const MemorySummary& memory) {
 }
 
 SideFigures figures_of(const Summary& summary) {
-  SideFigures figures{.step = summary.step_time, .time = summary.time};
+  SideFigures figures{.ran_out = summary.out_of_memory.has_value(),
+                      .step = summary.step_time,
+                      .time = summary.time};
+  if (figures.ran_out) figures.needed = needed_memory(summary);
   const Duration band = summary.step_time_high - summary.step_time_low;
   if (summary.step_time.ns > 0)
     figures.spread_share =
@@ -89,6 +93,7 @@ std::optional<SideFigures> figures_of(const std::optional<Side>& side) {
       side->summary ? figures_of(*side->summary) : figures_of(*side->ranks.front());
   if (!side->has_trace()) return figures;
   add_machine(figures, *side);
+  if (figures.ran_out) return figures;
   const Trace& trace = *side->ranks.front();
   const StepTraffic traffic = traffic_of(trace, shown_step(trace));
   // Of a trace of hosts alone the calls are known, and not what moved.
@@ -133,6 +138,7 @@ const SideFigures* StrategyRow::figures(SideKind kind) const {
 
 std::optional<Bytes> StrategyRow::margin() const {
   const SideFigures* of = figures();
+  if (device_memory && of != nullptr && of->needed) return *device_memory - *of->needed;
   if (!device_memory || of == nullptr || !of->peak) return std::nullopt;
   return *device_memory - of->reserved.value_or(*of->peak) - of->outside.value_or(Bytes{});
 }
@@ -154,7 +160,9 @@ StrategyRow strategy_row(const ScenarioPointer& scenario) {
 
 std::optional<std::size_t> default_baseline(const std::vector<StrategyRow>& rows) {
   std::optional<std::size_t> fastest;
+  const bool all_ran_out = std::ranges::all_of(rows, &StrategyRow::ran_out);
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].ran_out() && !all_ran_out) continue;
     if (is_unsharded(rows[i])) return i;
     const SideFigures* figures = rows[i].figures();
     if (figures != nullptr && figures->has_step() &&

@@ -20,12 +20,14 @@ struct StepTraffic {
 
 /// One side's figures, of the step that stands for it.
 struct SideFigures {
+  bool ran_out = false;       ///< of memory, so that it has no times
   Duration step;              ///< 0: not known
   Accounting time;            ///< of that step
   double spread_share = 0;    ///< how far steps are from `step`, of it; 0: not known
   std::optional<Bytes> peak;  ///< allocated; none: no memory was recorded
   CategoryBytes at_peak;      ///< all 0 where categories are not known
   std::optional<Bytes> reserved, outside;
+  std::optional<Bytes> needed;  ///< with what was asked for when it ran out of memory
   std::optional<double> mfu_share;
   std::optional<double> tokens_per_s;
   std::optional<StepTraffic> traffic;
@@ -48,6 +50,8 @@ struct StrategyRow {
 
   /// The profiled figures, else the predicted ones; null without either.
   const SideFigures* figures() const;
+  /// Whether those are of a run that ran out of memory.
+  bool ran_out() const { return figures() != nullptr && figures()->ran_out; }
   const SideFigures* figures(SideKind kind) const;
   /// What the device has left at the peak of what is reserved, and outside; negative: lacks.
   std::optional<Bytes> margin() const;
@@ -60,7 +64,8 @@ StrategyRow strategy_row(const ScenarioPointer& scenario);
 bool is_unsharded(const StrategyRow& row);
 
 /// Index of the row that others are best compared with: nothing sharded (no_shard, DDP), else the
-/// fastest whose step time is known; none of no such rows.
+/// fastest whose step time is known; none of no such rows. One that ran out of memory only where
+/// there is no other row.
 std::optional<std::size_t> default_baseline(const std::vector<StrategyRow>& rows);
 
 /// Which rows no other beats in both memory and step time. A row that lacks either is on no front.

@@ -13,6 +13,9 @@ double number(std::optional<Bytes> bytes) {
 }
 double number(Duration time) { return static_cast<double>(time.ns); }
 double number(std::optional<double> value) { return value.value_or(no_number); }
+double number_of_time(const SideFigures& figures, Duration time) {
+  return figures.ran_out ? no_number : number(time);
+}
 double share(Duration part, Duration whole) {
   return whole.ns > 0 ? number(part) / number(whole) : no_number;
 }
@@ -34,15 +37,16 @@ constexpr Figure all_figures[] = {
     {"step", "Step time", "Of the step that stands for the run", Quantity::duration, true, true,
      [](const SideFigures& f) { return f.has_step() ? number(f.step) : no_number; }},
     {"exposed", "Exposed", "Communication during which nothing is computed", Quantity::duration,
-     false, true, [](const SideFigures& f) { return number(f.time.exposed_communication); }},
+     false, true,
+     [](const SideFigures& f) { return number_of_time(f, f.time.exposed_communication); }},
     {"overlap", "Overlap", "Share of communication that runs beside compute", Quantity::share,
      false, true, [](const SideFigures& f) { return number(f.overlap_share()); }},
     {"idle", "Idle", "Share of the step in which the device does nothing", Quantity::share, false,
      true, [](const SideFigures& f) { return share(f.time.idle, f.time.span); }},
     {"compute", "Compute", "Time in which something is computed", Quantity::duration, false, false,
-     [](const SideFigures& f) { return number(f.time.compute); }},
+     [](const SideFigures& f) { return number_of_time(f, f.time.compute); }},
     {"communication", "Communication", "Time in which a collective runs", Quantity::duration, false,
-     false, [](const SideFigures& f) { return number(f.time.communication); }},
+     false, [](const SideFigures& f) { return number_of_time(f, f.time.communication); }},
     {"traffic", "Collective bytes", "Payload of a step's collectives", Quantity::bytes, false,
      false, [](const SideFigures& f) { return f.traffic ? number(f.traffic->bytes) : no_number; }},
     {"collectives", "Collectives", "Number of a step's collectives", Quantity::count, false, false,
@@ -114,6 +118,7 @@ void add_figure(ColumnTable& table, const Figure& figure, const std::vector<Stra
                  .is_signed = true},
                 rows, [&](const StrategyRow& row) {
                   if (!row.predicted || !row.profiled) return no_number;
+                  if (row.predicted->ran_out || row.profiled->ran_out) return no_number;
                   return number(error_share(
                       SideBySide<double>{{figure.of(*row.predicted)}, {figure.of(*row.profiled)}}));
                 }));

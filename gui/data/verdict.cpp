@@ -24,8 +24,13 @@ struct Pair {
   const SideFigures& before;
   const SideFigures& after;
 
-  bool has_memory() const { return before.peak && after.peak && *before.peak > Bytes{}; }
+  /// The peak of a run that ran out of memory is not that of a step.
+  bool has_memory() const {
+    if (before.ran_out || after.ran_out) return false;
+    return before.peak && after.peak && *before.peak > Bytes{};
+  }
   bool has_categories() const {
+    if (before.ran_out || after.ran_out) return false;
     return before.at_peak.total() > Bytes{} && after.at_peak.total() > Bytes{};
   }
   /// Of the baseline's peak; negative: less.
@@ -160,6 +165,9 @@ bool is_unlike(std::optional<double> a, std::optional<double> b) {
 /// Why the two may not have done the same work, so that nothing follows for the strategies; "" of
 /// no doubt.
 std::string doubt(const Pair& pair) {
+  if (pair.before.ran_out && pair.after.ran_out) return "both run out of memory";
+  if (pair.after.ran_out) return pair.other.label + " runs out of memory";
+  if (pair.before.ran_out) return pair.baseline.label + " runs out of memory";
   if (!pair.has_time() && !pair.has_memory())
     return "neither step times nor peaks are known of both";
   for (const StrategyRow* row : {&pair.baseline, &pair.other})
@@ -245,10 +253,12 @@ std::optional<SideKind> common_kind(const StrategyRow& a, const StrategyRow& b) 
 Verdict one_sided(const StrategyRow& row) {
   const SideFigures* figures = row.figures();
   if (figures == nullptr) return {.sentence = row.label + " has no figures.", .reasons = {}};
-  const std::string peak =
-      figures->peak ? fmt::format(", {} at its peak", rounded_text(*figures->peak)) : "";
-  const std::string step =
-      figures->has_step() ? rounded_text(figures->step) + " a step" : "its step time is not known";
+  const std::string peak = figures->peak && !figures->ran_out
+                               ? fmt::format(", {} at its peak", rounded_text(*figures->peak))
+                               : "";
+  const std::string step = figures->ran_out      ? "it runs out of memory"
+                           : figures->has_step() ? rounded_text(figures->step) + " a step"
+                                                 : "its step time is not known";
   return {.sentence = fmt::format("{} is only {}: {}{}.", row.label,
                                   row.profiled ? "profiled" : "predicted", step, peak),
           .reasons = {}};
@@ -295,6 +305,11 @@ std::string other_machine(const std::string& label, const SideFigures& predicted
 
 std::string accuracy_sentence(const std::string& label, const SideFigures& predicted,
                               const SideFigures& profiled) {
+  if (predicted.ran_out)
+    return fmt::format("{} was predicted to run out of memory{}.", label,
+                       profiled.has_step()
+                           ? fmt::format(" ({} a step profiled)", rounded_text(profiled.step))
+                           : "");
   const std::string memory = predicted_memory(predicted, profiled);
   const auto error = error_share(SideBySide<Duration>{{predicted.step}, {profiled.step}});
   if (are_unlike(predicted, profiled))
@@ -351,6 +366,7 @@ Verdict predicted_against_profiled(const StrategyRow& row) {
   Verdict verdict{.sentence = accuracy_sentence(row.label, predicted, profiled), .reasons = {}};
   if (!are_unlike(predicted, profiled))
     verdict.reasons.push_back("Predicted against profiled: " + step_text(profiled, predicted));
+  if (predicted.ran_out || profiled.ran_out) return verdict;
   const auto changes = category_changes(profiled.at_peak, predicted.at_peak, 1);
   if (predicted.peak && profiled.peak && !changes.empty())
     verdict.reasons.push_back("At the peak, predicted against profiled: " + changes_text(changes));

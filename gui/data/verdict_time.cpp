@@ -75,10 +75,12 @@ std::string traffic_text(const SideFigures& figures) {
 }
 
 std::string step_or_none(const SideFigures& figures) {
+  if (figures.ran_out) return "out of memory";
   return figures.has_step() ? rounded_text(figures.step) : "not known";
 }
 
 std::string one_communication(const SideFigures& figures) {
+  if (figures.ran_out) return "not known, out of memory";
   return fmt::format("{}{} long, {}, {} exposed", traffic_text(figures),
                      rounded_text(figures.time.communication), hidden_text(figures),
                      rounded_text(figures.time.exposed_communication));
@@ -114,7 +116,8 @@ std::string communication_text(const SideFigures& before, const SideFigures& aft
 }
 
 std::string step_text(const SideFigures& before, const SideFigures& after) {
-  if (!before.has_step() && !after.has_step()) return "Step time not known of either";
+  const bool is_told = before.has_step() || after.has_step() || before.ran_out || after.ran_out;
+  if (!is_told) return "Step time not known of either";
   std::string text = fmt::format("Step {} -> {}", step_or_none(before), step_or_none(after));
   // Of a step that is not known the parts are not, either.
   if (!before.has_step() || !after.has_step()) return text;

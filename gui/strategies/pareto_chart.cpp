@@ -71,7 +71,7 @@ QPointF ParetoChart::Axes::at(double time, double memory) const {
 }
 
 std::optional<QPointF> ParetoChart::Axes::at(const SideFigures* figures) const {
-  if (figures == nullptr || !figures->peak) return std::nullopt;
+  if (figures == nullptr || !figures->peak || figures->ran_out) return std::nullopt;
   return at(static_cast<double>(figures->step.ns), static_cast<double>(figures->peak->count));
 }
 
@@ -80,7 +80,7 @@ ParetoChart::Axes ParetoChart::axes_for(QSize size) const {
   for (const StrategyRow& row : rows_) {
     for (const SideKind kind : {SideKind::predicted, SideKind::profiled}) {
       const SideFigures* figures = row.figures(kind);
-      if (figures == nullptr || !figures->peak) continue;
+      if (figures == nullptr || !figures->peak || figures->ran_out) continue;
       time.add(static_cast<double>(figures->step.ns));
       memory.add(static_cast<double>(figures->peak->count));
     }

@@ -210,9 +210,10 @@ void SmallMultiples::draw_memory(QPainter& painter, const QRectF& room, const Si
 void SmallMultiples::draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side,
                                  const Scale& scale) const {
   const Theme& theme = theme_of(*this);
-  if (side.coverage.empty()) {
+  if (side.ran_out || side.coverage.empty()) {
     painter.setPen(theme.faint_ink);
-    return painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter, tr("no device recorded"));
+    return painter.drawText(room, Qt::AlignLeft | Qt::AlignVCenter,
+                            side.ran_out ? tr("out of memory") : tr("no device recorded"));
   }
   const int pixels = static_cast<int>(room.width());
   const auto shares = time_shares(side, scale.shown, pixels);

@@ -68,4 +68,24 @@ void check_range(const JsonValue& value, Duration time) {
                       "give at most an hour");
 }
 
+void check_range(const JsonValue& value, Frequency frequency) {
+  constexpr Frequency least{1e6}, most{1e12};
+  if (frequency < least)
+    throw value.error(fmt::format("{} is too low to simulate", value.string()),
+                      "give at least 1 MHz");
+  if (frequency > most)
+    throw value.error(fmt::format("{} is too high to simulate", value.string()),
+                      "give at most 1000 GHz");
+}
+
+void check_range(const JsonValue& value, Power power) {
+  constexpr Power least{1}, most{1e6};
+  if (power < least)
+    throw value.error(fmt::format("{} is too low to simulate", value.string()),
+                      "give at least 1 W");
+  if (power > most)
+    throw value.error(fmt::format("{} is too high to simulate", value.string()),
+                      "give at most 1 MW");
+}
+
 }  // namespace shardscope

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/clock_and_power.h"
 #include "core/base/nearest_word.h"
 #include "core/format/json_reader.h"
 #include "sim/hardware/hardware_profile.h"
@@ -22,10 +23,12 @@ std::string read_text(const JsonValue& value);
 Provenance read_provenance(const JsonValue& figure);
 
 /// Throws Error for what no machine has, and no simulation can use: below 1 MB/s or 1 MFLOP/s (but
-/// for 0), or so large that times become 0; latencies over an hour.
+/// for 0), 1 MHz or 1 W, or so large that times become 0; latencies over an hour.
 void check_range(const JsonValue& value, Bandwidth bandwidth);
 void check_range(const JsonValue& value, FlopRate rate);
 void check_range(const JsonValue& value, Duration time);
+void check_range(const JsonValue& value, Frequency frequency);
+void check_range(const JsonValue& value, Power power);
 template <class Quantity>
 void check_range(const JsonValue&, Quantity) {}
 

@@ -1,10 +1,13 @@
 // Bad input: one line that names file and key, the right exit code, nothing half written.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -225,12 +228,104 @@ TEST(BadInput, AnInputIsNeverWrittenOver) {
   }
 }
 
+struct Overwriting {
+  std::string verb;
+  std::string file;  ///< that it would write over
+};
+
+/// What the verb reads through a folder, a job or a model is an input, too.
+TEST(BadInput, NorIsWhatAnInputHoldsOrNames) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const std::string trace = R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0,
+                                                 "ts": 1, "dur": 2}]})";
+  workplace.write("t.json", trace);
+  workplace.write("traces/a.json", trace);
+  workplace.write("r.json", workplace.run("report --print-rules").output);
+  for (const char* name : {"summary.json", "comparison.json", "config.json", "job.json",
+                           "hardware.json", "trace.0.json.gz"})
+    workplace.write(std::string("run/") + name, "{}");
+  workplace.write("c.yaml",
+                  "distributed_type: FSDP\nmixed_precision: bf16\nnum_processes: 2\n"
+                  "fsdp_config:\n  fsdp_version: 2\n");
+  std::ifstream profile(std::string(SOURCE_ROOT) + "/sim/profiles/h100_sxm.json");
+  workplace.write("gpu.json", std::string(std::istreambuf_iterator<char>(profile), {}));
+  const std::string init = "init --yes --model model --cluster gpu.json --config c.yaml -o ";
+  for (const Overwriting& one :
+       {Overwriting{"report run -o run/summary.json", "run/summary.json"},
+        {"report run -o run/comparison.json", "run/comparison.json"},
+        {"report run -o ./run/config.json", "run/config.json"},
+        {"report traces -o traces/a.json", "traces/a.json"},
+        {"report t.json --rules r.json -o r.json", "r.json"},
+        {"fit run -o run/hardware.json", "run/hardware.json"},
+        {"fit run -o run/job.json", "run/job.json"},
+        {"fit run -o run/trace.0.json.gz", "run/trace.0.json.gz"},
+        {"fit traces --cluster gpu.json -o traces/a.json", "traces/a.json"},
+        {"calibrate --job job.json -o job.json", "job.json"},
+        {"calibrate --model model -o model/config.json", "model/config.json"},
+        {init + "c.yaml", "c.yaml"},
+        {init + "gpu.json", "gpu.json"},
+        {init + "model/config.json", "model/config.json"},
+        {"simulate --job job.json --cluster h100_sxm -o .", "job.json"}}) {
+    SCOPED_TRACE(one.verb);
+    const std::string before = workplace.read(one.file);
+    const Outcome outcome = workplace.run(one.verb);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr("would be lost"));
+    EXPECT_EQ(workplace.read(one.file), before);
+  }
+}
+
+TEST(BadInput, AReportMayLieBesideWhatItIsOf) {
+  const Workplace workplace;
+  workplace.write("traces/a.json", R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 0, "tid": 0,
+                                                        "ts": 1, "dur": 2}]})");
+  for (int times = 0; times < 2; ++times)  // a page is drawn anew
+    EXPECT_EQ(workplace.run("report traces -o traces/page.html").code, 0);
+  EXPECT_EQ(workplace.run("report traces -o traces/new.json").code, 0);
+}
+
+TEST(BadInput, AFolderThatAnotherRunWritesIntoIsRefused) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  workplace.write("same/.lock", "");
+  const int file = ::open((workplace.path() / "same/.lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(file, LOCK_EX | LOCK_NB), 0);
+  for (const char* verb :
+       {"simulate --model model --cluster h100_sxm --world 2 --seq 16 --batch 1 -o same",
+        "simulate --model model --cluster h100_sxm --world 2 --seq 16 --batch 1 --runtime ddp "
+        "-o same",
+        "plan --model model --cluster h100_sxm --world 2 --seq 16 --tokens-per-batch 64 -o same"}) {
+    SCOPED_TRACE(verb);
+    const Outcome outcome = workplace.run(verb);
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_THAT(outcome.errors, HasSubstr("same: another run is writing into this folder"));
+    EXPECT_FALSE(workplace.has("same/hardware.json"));
+    EXPECT_FALSE(workplace.has("same/plan.json"));
+  }
+  ::close(file);
+  EXPECT_EQ(workplace
+                .run("simulate --model model --cluster h100_sxm --world 2 --seq 16 --batch 1 "
+                     "-o same")
+                .code,
+            0);
+}
+
 TEST(BadInput, ATraceWithoutEventsIsRefused) {
   const Workplace workplace;
   workplace.write("t.json", R"({"traceEvents": []})");
-  const Outcome outcome = workplace.run("report t.json");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.errors, HasSubstr("t.json: holds no event"));
+  workplace.write("names.json", R"({"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1,
+                                    "tid": 0, "args": {"name": "python"}}]})");
+  for (const std::string file : {"t.json", "names.json"}) {
+    for (const std::string verb : {"report ", "import "}) {
+      SCOPED_TRACE(verb + file);
+      const Outcome outcome = workplace.run(verb + file);
+      EXPECT_EQ(outcome.code, 2);
+      EXPECT_THAT(outcome.errors, HasSubstr(file + ": holds no event"));
+      EXPECT_FALSE(workplace.has("imported"));
+    }
+  }
 }
 
 /// `text` of ASCII in UTF-16 or UTF-32, with a mark of byte order or without.
@@ -283,7 +378,9 @@ TEST(BadInput, ALoopOfLinksIsNamed) {
     EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
     EXPECT_THAT(outcome.errors, HasSubstr("Too many levels of symbolic links"));
     EXPECT_THAT(outcome.errors, ::testing::Not(HasSubstr("unexpected")));
+    EXPECT_THAT(outcome.errors, ::testing::Not(HasSubstr("cannot be written")));
   }
+  EXPECT_THAT(workplace.run("import a").errors, HasSubstr("import: a: cannot be read"));
 }
 
 /// Of the programs that are started meanwhile.

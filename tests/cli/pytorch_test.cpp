@@ -198,6 +198,32 @@ TEST_F(Pytorch, OutOfMemoryNamesTheRequest) {
   EXPECT_THAT(text(arguments + " --quiet", 1), HasSubstr("out of memory in step 1"));
 }
 
+// What is reserved, asked for and outside is more than the 800 MiB by what is missing.
+TEST_F(Pytorch, ARunOutOfMemoryHasNoTimesToCompareOrReport) {
+  write_profile("800 MiB");
+  const Json json = answer("simulate --runtime ddp --world 2 --cluster small.json -o oom --model " +
+                               (recordings / "gpt2.json").string(),
+                           1);
+  const Json& failure = json["out_of_memory"];
+  const std::int64_t missing =
+      failure["requested_bytes"].get<std::int64_t>() - failure["free_bytes"].get<std::int64_t>();
+  EXPECT_EQ(json["margin_bytes"], -missing);
+  EXPECT_EQ(json["needs_bytes"], (800 << 20) + missing);
+  EXPECT_TRUE(json["step_time_ns"].is_null());
+  const std::string alone = text("compare oom"), twice = text("compare oom oom");
+  for (const std::string& table : {alone, twice}) {
+    EXPECT_THAT(table, HasSubstr("out of memory in step 1"));
+    EXPECT_THAT(table, ::testing::Not(HasSubstr(" ns")));
+    EXPECT_THAT(table, ::testing::Not(HasSubstr(" 0 tokens/s")));
+  }
+  EXPECT_TRUE(answer("compare oom")["runs"][0]["step_time_ns"].is_null());
+  const Outcome report = workplace_.run("report oom");
+  EXPECT_EQ(report.code, 1);
+  EXPECT_EQ(report.output, "");
+  EXPECT_THAT(report.errors, HasSubstr("oom: is out of memory in step 1"));
+  EXPECT_EQ(lines_of(report.errors), 1u) << report.errors;
+}
+
 TEST_F(Pytorch, ExplainSaysUntilWhenAndWhatWouldFreeIt) {
   const std::string answer = text(
       "simulate --quiet --explain --runtime ddp --world 2 --batch 8 --seq 128 --cluster h100_sxm "
@@ -484,12 +510,52 @@ TEST_F(Pytorch, ARunFolderMayBeMoved) {
                                question.options + " -o run");
     std::filesystem::remove_all(workplace_.path() / "model");
     std::filesystem::remove_all(workplace_.path() / "moved");
+    if (std::string_view(question.description) == "accelerate")
+      std::filesystem::remove(workplace_.path() / "accelerate.yaml");
     std::filesystem::rename(workplace_.path() / "run", workplace_.path() / "moved");
     const Json after = answer("simulate --job moved/job.json");
     for (const char* key :
          {"step_time_ns", "runtime", "strategy", "precision", "world", "memory", "tokens_per_s"})
       EXPECT_EQ(before[key], after[key]) << key;
   }
+}
+
+/// The folder has copies of the files that options name, and of those that these name.
+TEST_F(Pytorch, ARunNeedsNoFileOutsideOfItsFolder) {
+  for (const char* options :
+       {"--accelerate files/accelerate.yaml", "--deepspeed files/ds.json --world 4",
+        "--runtime fsdp2 --world 4 --precision bf16_mixed --peft files",
+        "--config files/accelerate.yaml"}) {
+    SCOPED_TRACE(options);
+    workplace_.write("model/config.json", tiny_config());
+    workplace_.write("files/accelerate.yaml",
+                     "compute_environment: LOCAL_MACHINE\ndistributed_type: DEEPSPEED\n"
+                     "num_processes: 4\ndeepspeed_config:\n"
+                     "  deepspeed_config_file: ds.json\n  zero3_init_flag: false\n");
+    workplace_.write("files/ds.json", R"({"train_micro_batch_size_per_gpu": 2,
+                     "zero_optimization": {"stage": 2}, "bf16": {"enabled": true}})");
+    workplace_.write("files/adapter_config.json", R"({"peft_type": "LORA", "r": 4,
+                     "lora_alpha": 8, "target_modules": ["c_attn"]})");
+    const Json before = answer("simulate --model model --batch 2 --seq 16 --cluster h100_sxm " +
+                               std::string(options) + " -o run");
+    std::filesystem::remove_all(workplace_.path() / "model");
+    std::filesystem::remove_all(workplace_.path() / "files");
+    std::filesystem::remove_all(workplace_.path() / "moved");
+    std::filesystem::rename(workplace_.path() / "run", workplace_.path() / "moved");
+    const Json after = answer("simulate --job moved/job.json");
+    for (const char* key : {"step_time_ns", "runtime", "strategy", "precision", "world", "memory"})
+      EXPECT_EQ(before[key], after[key]) << key;
+  }
+}
+
+/// As `train` leaves it: the job names no cluster, and the hardware lies beside it.
+TEST_F(Pytorch, ARunWhoseJobNamesNoClusterIsPredictedForItsOwnHardware) {
+  workplace_.write("model/config.json", tiny_config());
+  const Json before =
+      answer("simulate --model model --batch 2 --seq 16 --world 2 --cluster h100_sxm -o run");
+  workplace_.write("run/job.json", replaced(workplace_.read("run/job.json"),
+                                            R"("cluster": "hardware.json")", R"("cluster": null)"));
+  EXPECT_EQ(answer("simulate --job run/job.json")["step_time_ns"], before["step_time_ns"]);
 }
 
 TEST_F(Pytorch, AnOptionThatAJobCannotHaveIsNamed) {

@@ -90,6 +90,9 @@ TEST_F(ScheduleRecorderTest, OnlyACopyOfTheHostsMemoryGoesOverTheLink) {
   EXPECT_EQ(moved_over_link(schedule, schedule.operations[0]), 4000_B);
   EXPECT_EQ(moved_over_link(schedule, schedule.operations[1]), 4000_B);
   EXPECT_EQ(moved_over_link(schedule, schedule.operations[2]), std::nullopt);
+  EXPECT_EQ(copy_way(schedule, schedule.operations[0]), CopyWay::to_device);
+  EXPECT_EQ(copy_way(schedule, schedule.operations[1]), CopyWay::to_host);
+  EXPECT_EQ(copy_way(schedule, schedule.operations[2]), CopyWay::within);
 }
 
 // Where the model lives on the CPU, the CPU is the device. A number has no dimension, and no shape.

@@ -101,6 +101,26 @@ TEST(HardwareProfile, ReadsTheSectionsOfACluster) {
   EXPECT_EQ(read(to_json(profile)), profile);
 }
 
+TEST(HardwareProfile, ClocksAndPowersThatNoGpuHasAreRefused) {
+  const auto complaint = [](const std::string& what, const std::string& by) {
+    std::string text = gpu_and_node;
+    text.replace(text.find(what), what.size(), by);
+    try {
+      (void)read(profile_text("\"80 GiB\"", ", " + text));
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_THAT(complaint("700 W", "1e-300 W"),
+              testing::HasSubstr("gpu.power_limit: 1e-300 W is too low to simulate; give at least "
+                                 "1 W"));
+  EXPECT_THAT(complaint("700 W", "1e300 W"), testing::HasSubstr("give at most 1 MW"));
+  EXPECT_THAT(complaint("1830 MHz", "1e-300 MHz"), testing::HasSubstr("give at least 1 MHz"));
+  EXPECT_THAT(complaint("1830 MHz", "1e300 MHz"), testing::HasSubstr("give at most 1000 GHz"));
+  EXPECT_EQ(complaint("700 W", "1 W"), "");
+}
+
 TEST(HardwareProfile, APeakThatStandsAloneHidesTheDataSheets) {
   const HardwareProfile profile = read(profile_text("\"80 GiB\"", ", " + gpu_and_node));
   EXPECT_EQ(peak_of(profile, Dtype::float32).flops_per_s, 2e12);

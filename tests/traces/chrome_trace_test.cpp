@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
@@ -175,6 +177,23 @@ TEST(ChromeTrace, NamesCollectivesAsNcclDoes) {
               testing::Contains(
                   "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
                   .Times(2));
+}
+
+TEST(ChromeTrace, NamesCopiesByTheirDirectionAsKinetoDoes) {
+  const std::pair<CopyWay, const char*> cases[] = {
+      {CopyWay::within, "Memcpy DtoD (Device -> Device)"},
+      {CopyWay::to_host, "Memcpy DtoH (Device -> Pinned)"},
+      {CopyWay::to_device, "Memcpy HtoD (Pinned -> Device)"}};
+  for (const auto& [way, name] : cases) {
+    Trace trace = two_steps();
+    const auto copy = std::ranges::find(trace.facts, "loss.copy", &OperationFacts::name);
+    ASSERT_NE(copy, trace.facts.end());
+    copy->way = way;
+    const auto events = events_with(trace, "cat", "gpu_memcpy");
+    ASSERT_EQ(events.size(), 2u);  // one a step
+    for (const auto& event : events) EXPECT_EQ(event["name"], name);
+    EXPECT_EQ(parse_chrome_trace(chrome_trace_json(trace), "t.json").trace, trace);
+  }
 }
 
 TEST(ChromeTrace, GivesCollectivesRecordParamCommsArguments) {

@@ -120,6 +120,29 @@ TEST(Summary, ReadsBackWhatItWrites) {
   EXPECT_EQ(parse_summary(to_json(summary, "simulate"), "summary.json"), summary);
 }
 
+// 9,000 bytes are reserved and 300 asked for, beside 100 outside: 200 more than the device has.
+TEST(Summary, OutOfMemoryNeedsWhatWasAskedForAndHasNoTimes) {
+  RunFacts facts = run_facts();
+  facts.device_memory = 9200_B;
+  facts.out_of_memory = OutOfMemorySummary{.step = "setup",
+                                           .operation = "lm_head.weight",
+                                           .requested = 300_B,
+                                           .allocated = 8900_B,
+                                           .active = 8900_B,
+                                           .reserved = 9000_B,
+                                           .free = 100_B};
+  const Summary summary = summarize(two_steps(TraceKind::predicted), facts);
+  const std::string text = to_json(summary, "simulate");
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["fits_word"], "no");
+  EXPECT_EQ(json["needs_bytes"], 9400);
+  EXPECT_EQ(json["margin_bytes"], -200);
+  for (const char* key : {"step_time_ns", "step_time_low_ns", "step_time_high_ns", "tokens_per_s",
+                          "tokens_per_s_per_device"})
+    EXPECT_TRUE(json[key].is_null()) << key;
+  EXPECT_EQ(parse_summary(text, "summary.json"), summary);
+}
+
 TEST(Summary, NamesFileAndKeyOfWhatIsWrong) {
   std::string text = to_json(summarize(two_steps(), run_facts()), "simulate");
   text.replace(text.find("\"world\": 2"), 10, "\"world\": \"\"");

@@ -23,8 +23,10 @@ def bytes_text(count: int) -> str:
     return f"{sign}{_three_digits(value)} {unit}"
 
 
-def time_text(nanoseconds: int) -> str:
+def time_text(nanoseconds: int | None) -> str:
     """228 ms"""
+    if nanoseconds is None:
+        return "-"
     if abs(nanoseconds) < 1000:
         return f"{nanoseconds} ns"
     sign, value = ("-" if nanoseconds < 0 else ""), float(abs(nanoseconds))

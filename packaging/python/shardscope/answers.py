@@ -48,7 +48,7 @@ class Step(Answer):
 
     label: str
     step: int
-    step_time_ns: int
+    step_time_ns: Optional[int]  # None: the run does not get there
     time: Accounting
     memory: Memory
 
@@ -152,11 +152,11 @@ class Summary(Answer):
     fits: bool
     fits_word: str
     needs_bytes: int
-    step_time_ns: int
-    step_time_low_ns: int
-    step_time_high_ns: int
-    tokens_per_s: float
-    tokens_per_s_per_device: float
+    step_time_ns: Optional[int]  # these are None where it runs out of memory
+    step_time_low_ns: Optional[int]
+    step_time_high_ns: Optional[int]
+    tokens_per_s: Optional[float]
+    tokens_per_s_per_device: Optional[float]
     time: Accounting
     memory: Memory
     assumed: tuple[str, ...] = ()
@@ -175,6 +175,8 @@ class Summary(Answer):
 
     def _line(self) -> str:
         step = f"{_text.time_text(self.step_time_ns)} a step ({_text.time_text(self.step_time_low_ns)} to {_text.time_text(self.step_time_high_ns)})"
+        if self.out_of_memory is not None:
+            step = f"out of memory in step {self.out_of_memory.step}"
         device = f" of {_text.bytes_text(self.device_memory_bytes)}" if self.device_memory_bytes is not None else ""
         fits = {"yes": "fits", "tight": "fits, but is tight", "no": "does not fit"}.get(self.fits_word, self.fits_word)
         return f"{self.runtime} {self.strategy} x{self.world}: {step}, {_text.bytes_text(self.needs_bytes)}{device}, {fits}"

@@ -11,7 +11,7 @@ from shardscope.verbs import lint, simulate
 
 
 def _in_time(prediction: Prediction, max_step_time_s: float | None) -> str | None:
-    if max_step_time_s is None or prediction.step_time_ns <= max_step_time_s * 1e9:
+    if max_step_time_s is None or prediction.step_time_ns is None or prediction.step_time_ns <= max_step_time_s * 1e9:
         return None
     return f"a step takes {_text.time_text(prediction.step_time_ns)}, longer than {max_step_time_s:g} s"
 

@@ -38,6 +38,22 @@ TEST(OpenRun, ReadsBothSidesOfAllRanksAndTheBuffers) {
   EXPECT_THAT(findings_of(*run, Severity::warning), ::testing::IsEmpty());
 }
 
+TEST(OpenRun, TheJobSaysWhatWasTrained) {
+  const ScratchFolder folder;
+  const auto settings_of = [&](const std::string& job) {
+    write_atomically(folder / "job.json", job);
+    return open_run(folder.path())->settings;
+  };
+  write_sample_run(folder.path());
+  EXPECT_EQ(open_run(folder.path())->settings, "");
+  EXPECT_EQ(settings_of(R"({"model": "/models/gpt2", "batch": 4, "accumulate": 2, "seq": 1024})"),
+            "model gpt2, batch 4 x 2, sequences of 1024");
+  EXPECT_EQ(settings_of(R"({"model": "/models/small/config.json", "batch": 1, "accumulate": 1})"),
+            "model small, batch 1");
+  write_atomically(folder / "config.json", R"({"model_type": "llama", "num_hidden_layers": 32})");
+  EXPECT_EQ(settings_of(R"({"model": "config.json"})"), "model llama of 32 layers");
+}
+
 TEST(OpenRun, OneTraceThatIsCutShortCostsThatTraceAlone) {
   const ScratchFolder folder;
   write_sample_run(folder.path());

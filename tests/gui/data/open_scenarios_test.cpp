@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "gui/data/find_runs.h"
+#include "gui/data/scenario_labels.h"
 #include "tests/gui/run_samples.h"
 
 namespace shardscope::gui {
@@ -20,6 +21,7 @@ namespace {
 using shardscope::testing::SampleRun;
 using shardscope::testing::ScratchFolder;
 using shardscope::testing::write_sample_run;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string error_of(const std::filesystem::path& path) {
@@ -42,6 +44,34 @@ TEST(OpenScenarios, RunsThatDifferInASettingAreNoRounds) {
   EXPECT_EQ(open_scenarios(folder.path()).size(), 2U);
   std::ofstream(folder / "batch_2/job.json") << R"({"batch": 1, "output": "elsewhere"})";
   EXPECT_EQ(open_scenarios(folder.path()).size(), 1U);
+}
+
+/// Their jobs are equal: each names the copy of a config.json in its own folder.
+TEST(OpenScenarios, RunsOfOtherModelsAreNoRoundsAndSayWhatDiffers) {
+  const ScratchFolder folder;
+  for (const std::string model : {"gpt2", "llama", "qwen2"}) {
+    const auto run = folder / ("run_of_" + model);
+    write_sample_run(run);
+    write_atomically(run / "job.json", R"({"model": "config.json", "batch": 1})");
+    write_atomically(run / "config.json", R"({"model_type": ")" + model + "\"}");
+  }
+  const auto all = open_scenarios(folder.path());
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_THAT(labels_apart(all),
+              ElementsAre("full_shard x2 (model gpt2)", "full_shard x2 (model llama)",
+                          "full_shard x2 (model qwen2)"));
+}
+
+TEST(OpenScenarios, RunsOfOtherConfigurationFilesAreNoRounds) {
+  const ScratchFolder folder;
+  for (const std::string name : {"one", "two", "three"}) {
+    write_sample_run(folder / name);
+    write_atomically(folder / name / "job.json",
+                     R"({"pytorch": {"accelerate": "settings/accelerate/a.yaml"}})");
+    create_folder(folder / name / "settings/accelerate");
+    write_atomically(folder / name / "settings/accelerate/a.yaml", name == "one" ? "a" : "b");
+  }
+  EXPECT_EQ(open_scenarios(folder.path()).size(), 2U);  // the second and third are rounds
 }
 
 TEST(OpenScenarios, APlanIsItsPlacesInTheirOrder) {

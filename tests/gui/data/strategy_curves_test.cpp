@@ -23,6 +23,15 @@ TEST(StrategyCurves, BothSidesLieOnTheAxisFromTheirStepsBegin) {
   EXPECT_EQ(curves[1].peak_axis, 25e3);
 }
 
+TEST(StrategyCurves, OfARunOutOfMemorySaySo) {
+  Scenario scenario = *shardscope::testing::small_scenario("one", 1.25);
+  scenario.predicted->summary->out_of_memory = OutOfMemorySummary{.step = "setup"};
+  const auto curves = strategy_curves(scenario, TimeMode::step, nullptr);
+  ASSERT_EQ(curves.size(), 2u);
+  EXPECT_TRUE(curves[0].ran_out);
+  EXPECT_FALSE(curves[1].ran_out);
+}
+
 TEST(StrategyCurves, EveryPixelsSharesAreExactAndSumToOne) {
   // Five parts of 20 us: compute, compute, overlapped, exposed, exposed.
   const auto shares = time_shares(predicted_curve(), {.begin = 0, .end = 100e3}, 5);

@@ -44,6 +44,29 @@ TEST(StrategyRows, WhatIsNotShardedIsTheBaselineElseTheFastest) {
   EXPECT_EQ(default_baseline({}), std::nullopt);
 }
 
+// 850 MiB are reserved, 100 asked for and 100 outside: 50 more than the device has.
+TEST(StrategyRows, ARunOutOfMemoryHasNoTimesAndIsNoBaseline) {
+  Summary summary;
+  summary.strategy = "no_shard";
+  summary.fits = false;
+  summary.device_memory = 1000_MiB;
+  summary.memory.outside = 100_MiB;
+  summary.out_of_memory =
+      OutOfMemorySummary{.step = "setup", .requested = 100_MiB, .reserved = 850_MiB};
+  Scenario scenario{.label = "no_shard x2"};
+  scenario.predicted = Side{.kind = SideKind::predicted};
+  scenario.predicted->summary = summary;
+  const StrategyRow failed = strategy_row(std::make_shared<const Scenario>(scenario));
+  EXPECT_TRUE(failed.ran_out());
+  EXPECT_EQ(failed.margin(), Bytes{} - 50_MiB);
+  const ColumnTable table = strategy_table({failed, row("full_shard", 5, 1)});
+  for (const char* id : {"step_predicted", "exposed_predicted", "compute_predicted",
+                         "communication_predicted", "idle_predicted", "collectives_predicted"})
+    EXPECT_TRUE(std::isnan(table.find(id)->numbers[0])) << id;
+  EXPECT_EQ(default_baseline({failed, row("full_shard", 5, 1)}), 1u);
+  EXPECT_EQ(default_baseline({failed}), 0u);
+}
+
 TEST(StrategyRows, TheFrontHasWhatNoOtherBeatsInBoth) {
   // The third is beaten by the first (faster, as small); the last has no memory.
   std::vector<StrategyRow> rows = {row("a", 10, 100), row("b", 20, 50), row("c", 15, 100),

@@ -328,6 +328,25 @@ TEST(Verdict, OneSideIsSaidToBeOne) {
             "full_shard x2 is only predicted: 106 ms a step, 590 MiB at its peak.");
 }
 
+TEST(Verdict, ARunOutOfMemoryIsNotJudgedByItsFigures) {
+  SideFigures failed = plain_figures();
+  failed.ran_out = true;
+  failed.step = {};
+  failed.time = {};
+  failed.traffic.reset();
+  const Verdict verdict = compared(row("full_shard", plain_figures()), row("no_shard", failed));
+  EXPECT_EQ(verdict.sentence,
+            "no_shard x2 cannot be judged against full_shard x2: no_shard x2 runs out of memory.");
+  EXPECT_THAT(verdict.reasons, Contains("Step 100 ms -> out of memory"));
+  EXPECT_THAT(verdict.reasons, Contains(HasSubstr("not known, out of memory")));
+  EXPECT_THAT(verdict.reasons, Not(Contains(HasSubstr(" 0 ns"))));
+  EXPECT_THAT(verdict.reasons, Not(Contains(StartsWith("Peak"))));
+  StrategyRow one = row("no_shard", failed);
+  one.predicted = std::exchange(one.profiled, std::nullopt);
+  EXPECT_EQ(predicted_against_profiled(one).sentence,
+            "no_shard x2 is only predicted: it runs out of memory.");
+}
+
 TEST(VerdictMemory, AShardIsTakenForOneOnlyWhereTheRanksDivideSo) {
   CategoryBytes before, after;
   before[os] = 900_MiB;
