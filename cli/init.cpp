@@ -2,15 +2,19 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "cli/init_questions.h"
 #include "cli/machine_findings.h"
 #include "cli/output_options.h"
+#include "cli/output_path.h"
 #include "cli/verb.h"
 #include "core/format/atomic_file.h"
 
@@ -43,6 +47,16 @@ std::string profile_of_this_machine() {
   return like ? like->profile : "";
 }
 
+/// Over the model, a profile or a configuration that the command reads, whoever named it.
+void refuse_over_answers(const std::string& file, const std::vector<std::string>& words) {
+  const std::vector<std::string> of_files{"--model", "--cluster", "--accelerate", "--deepspeed"};
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (std::ranges::find(of_files, words[i - 1]) == of_files.end()) continue;
+    const std::filesystem::path input = words[i];
+    refuse_over_input(file, std::vector{input, input / "config.json"}, "-o");
+  }
+}
+
 void write_script(const std::string& file, const std::string& command) {
   write_atomically(
       file,
@@ -73,6 +87,7 @@ ExitCode run_init(const InitOptions& options) {
   const std::string profile = options.answers.cluster ? "" : profile_of_this_machine();
   const FirstCommand command = first_command(options.answers, profile, ask, complain);
   const std::string text = shell_text(command.words);
+  if (options.file) refuse_over_answers(*options.file, command.words);
   if (options.file) write_script(*options.file, text);
   if (options.output.json) {
     print(to_json(command, text, options.file));
