@@ -256,6 +256,7 @@ ExitCode run_record(const RecordOptions& options) {
   constexpr std::int64_t most_ranks = 1 << 20;
   const int world = checked(options.world, "--world", 1, most_ranks);
   const std::vector<int> ranks = ranks_of(options, world);
+  const int tokens = checked(options.tokens, "--tokens-per-batch", 0, INT32_MAX);
   const RecordedCosts costs(profile);
   RecordedCommand command{
       .arguments = options.command,
@@ -278,7 +279,7 @@ ExitCode run_record(const RecordOptions& options) {
                           .time = options.time.value_or("zero"),
                           .cluster = profile.name,
                           .exit_code = code,
-                          .tokens = checked(options.tokens, "--tokens-per-batch", 0, INT32_MAX)};
+                          .tokens = tokens};
   keep_main_logs(command.folder, facts);
   if (code != 0)
     options.output.note(

@@ -18,6 +18,7 @@
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
 #include "backend/job/folder_lock.h"
+#include "backend/job/join_job.h"
 #include "backend/launch/launcher.h"
 #include "backend/profile/job_notice.h"
 #include "backend/rendezvous/environment.h"
@@ -107,21 +108,39 @@ struct ResolvedJob {
   std::vector<std::string> assumed;
 };
 
+std::string start_text(const Job& job) {
+  if (job.weights == StartWeights::pretrained)
+    return fmt::format("start weights: those in {}", job.model.string());
+  const std::string random = fmt::format("start weights: random, seed {}", job.seed);
+  const std::optional<std::string> unread = unread_weights(job.model);
+  if (!unread) return random;
+  return fmt::format(
+      "{}; those in {} are not read: save the model as safetensors to start from them "
+      "(save_pretrained of transformers does)",
+      random, (job.model / *unread).string());
+}
+
+/// A file of the model's tokenizer, if the folder has one.
+std::optional<std::string> tokenizer_file(const std::filesystem::path& model) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json"})
+    if (is_there(model / name)) return name;
+  return std::nullopt;
+}
+
 /// Start weights and the reading of text, which the model's folder suggests.
 std::vector<std::string> choose_start(Job& job) {
   std::vector<std::string> said;
   if (job.weights == StartWeights::automatic) {
-    const bool pretrained = has_weights(job.model);
-    job.weights = pretrained ? StartWeights::pretrained : StartWeights::random;
-    said.push_back(pretrained ? fmt::format("start weights: those in {}", job.model.string())
-                              : fmt::format("start weights: random, seed {}", job.seed));
+    job.weights = has_weights(job.model) ? StartWeights::pretrained : StartWeights::random;
+    said.push_back(start_text(job));
   }
-  const bool is_text =
-      job.token_format == TokenFormat::text || job.token_format == TokenFormat::automatic;
-  if (is_text && is_there(job.model / "tokenizer.json"))
+  const std::optional<std::string> tokenizer = tokenizer_file(job.model);
+  if (tokenizer && reads_text(job.data, job.token_format))
     said.push_back(
-        "text is read as bytes: the model's tokenizer.json is not used; encode the text "
-        "and give token files to train on its tokens");
+        fmt::format("text is read as bytes: the model's {} is not used; encode the text "
+                    "and give token files to train on its tokens",
+                    *tokenizer));
   return said;
 }
 
@@ -475,14 +494,17 @@ ExitCode run_train(const TrainCommand& options) {
                             .results_in_files = options.output.json,
                             .assumed = resolved.assumed,
                             .resume = resume};
-  if (is_rank && environment.rank == 0) {
-    if (const auto hardware = machine_of(options, job))
-      tell_machine(hardware->profile, job.strategy.precision, rank_options);
-  }
-
   std::optional<Prepared> prepared;
-  const bool goes_on = resume.has_value();
-  if (leads) prepared.emplace(prepare(options, resolved, environment, goes_on));
+  try {
+    if (is_rank && environment.rank == 0) {
+      if (const auto hardware = machine_of(options, job))
+        tell_machine(hardware->profile, job.strategy.precision, rank_options);
+    }
+    if (leads) prepared.emplace(prepare(options, resolved, environment, resume.has_value()));
+  } catch (const Error& error) {
+    if (is_rank && leads) refuse_to_join(environment, error);  // they would wait for this rank
+    throw;
+  }
   const ExitCode code =
       is_rank ? train(job, environment, rank_options) : launch_ranks(options, job);
   const bool has_results = code == ExitCode::done || code == ExitCode::interrupted;

@@ -52,6 +52,12 @@ std::vector<fs::path> files_below(const fs::path& folder, std::vector<std::strin
   return found;
 }
 
+/// Among text, a .bin file is somebody's binary and not tokens.
+TokenFormat format_below(const std::vector<fs::path>& found, TokenFormat format) {
+  const bool has_tokens = !found.empty() && std::ranges::all_of(found, ends_in_bin);
+  return format == TokenFormat::automatic && !has_tokens ? TokenFormat::text : format;
+}
+
 std::span<const std::byte> uint16_payload(const fs::path& path, std::span<const std::byte> bytes) {
   if (bytes.size() % 2 == 0) return bytes;
   throw Error(
@@ -174,12 +180,8 @@ void TokenStream::add_file(const fs::path& path, TokenFormat format) {
 }
 
 void TokenStream::add_folder(const fs::path& folder, TokenFormat format) {
-  std::vector<fs::path> found = files_below(folder, notes_);
-  const bool token_folder =
-      format != TokenFormat::text && !found.empty() && std::ranges::all_of(found, ends_in_bin);
-  // Among text, a .bin file is somebody's binary and not tokens.
-  const TokenFormat one =
-      format == TokenFormat::automatic && !token_folder ? TokenFormat::text : format;
+  const std::vector<fs::path> found = files_below(folder, notes_);
+  const TokenFormat one = format_below(found, format);
   for (const fs::path& path : found) {
     if (::access(path.c_str(), R_OK) != 0) {
       notes_.push_back(fmt::format("{}: skipped, {}", path.string(), std::strerror(errno)));
@@ -253,6 +255,16 @@ void TokenStream::copy(std::int64_t begin, std::span<std::int32_t> out) const {
     file = (file + 1) % files_.size();
     from = 0;
   }
+}
+
+bool reads_text(const std::vector<fs::path>& paths, TokenFormat format) {
+  if (format != TokenFormat::automatic) return format == TokenFormat::text;
+  return std::ranges::any_of(paths, [](const fs::path& path) {
+    std::error_code status;
+    std::vector<std::string> notes;
+    if (!fs::is_directory(path, status)) return !ends_in_bin(path);
+    return format_below(files_below(path, notes), TokenFormat::automatic) == TokenFormat::text;
+  });
 }
 
 }  // namespace shardscope

@@ -62,4 +62,7 @@ class TokenStream {
   std::int64_t text_bytes_ = 0;  ///< held in memory
 };
 
+/// Whether `TokenStream::open` reads any of it as text; looks at names alone.
+bool reads_text(const std::vector<std::filesystem::path>& paths, TokenFormat format);
+
 }  // namespace shardscope

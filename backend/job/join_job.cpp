@@ -1,5 +1,6 @@
 #include "backend/job/join_job.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <optional>
@@ -43,6 +44,13 @@ std::shared_ptr<JobSession> join_job(const Environment& environment,
   }
   place.meeting_point = share_over_mpi(environment, place.meeting_point);
   return std::make_shared<JobSession>(place, deadline, flight_folder, std::move(socket));
+}
+
+void refuse_to_join(const Environment& environment, const Error& error) {
+  constexpr std::chrono::milliseconds longest{5000};
+  if (meets_over_mpi(environment)) return;
+  refuse_meeting(environment, fmt::format("rank 0 ended before the start: {}", error.what()),
+                 longest);
 }
 
 }  // namespace shardscope

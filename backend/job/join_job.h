@@ -7,6 +7,7 @@
 
 #include "backend/rendezvous/environment.h"
 #include "backend/watch/job_session.h"
+#include "core/base/error.h"
 
 namespace shardscope {
 
@@ -16,5 +17,9 @@ namespace shardscope {
 std::shared_ptr<JobSession> join_job(const Environment& environment,
                                      std::chrono::milliseconds deadline,
                                      const std::filesystem::path& flight_folder = {});
+
+/// For rank 0 where it ends with an error before it joins: the other ranks are told and end, too.
+/// Waits for them for 5 s at most. Nothing where they meet over MPI: mpirun ends them.
+void refuse_to_join(const Environment& environment, const Error& error);
 
 }  // namespace shardscope

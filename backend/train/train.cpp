@@ -167,6 +167,7 @@ class Run {
     require_same_job(job, *world_);
     std::shared_ptr<CheckpointReader> checkpoint;
     if (options.resume) checkpoint = open_checkpoint(*options.resume, job, *world_);
+    if (!checkpoint) require_same_weights(job, *world_);
     if (leads_) metrics_.emplace(start_run_folder(job, checkpoint.get()));
     note(marks_, fmt::format("communicator ({})", world_->description()), device_->memory());
     trainer_.emplace(job, *world_, *device_, checkpoint);

@@ -19,6 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds longest_farewell{2500};
+/// Opened with "" once all ranks are here, or with the reason why they do not meet.
+constexpr const char* meeting_gate = "here/all";
 
 /// The loopback socket listens at 127.0.0.1 alone.
 bool serves_loopback(const MeetingPoint& point) {
@@ -34,6 +36,13 @@ std::optional<TcpStoreServer> serve(const Environment& environment,
     socket.emplace(serves_loopback(point) ? Reach::loopback : Reach::all_interfaces, point.port);
   }
   return TcpStoreServer(std::move(*socket));
+}
+
+/// Until so many ranks are done with the store, or `longest` has passed.
+void wait_until_ended(TcpStore& store, int ranks, milliseconds longest) {
+  const TimeLimit limit(longest);
+  while (store.add(ended_key, 0) < ranks && !limit.passed())
+    std::this_thread::sleep_for(milliseconds(10));
 }
 
 }  // namespace
@@ -58,11 +67,10 @@ TcpStore Meeting::connect(milliseconds deadline) const {
 
 /// The first one to lose patience says who is missing, and all give up with it.
 void Meeting::wait_for_all() {
-  constexpr const char* gate = "here/all";
   store_.set(here_key(rank_), own_identity());
-  if (store_.add("here", 1) == world_) store_.offer(gate, "");
-  const std::optional<std::string> opened = store_.find(gate);
-  const std::string missing = opened ? *opened : store_.offer(gate, missing_text());
+  if (store_.add("here", 1) == world_) store_.offer(meeting_gate, "");
+  const std::optional<std::string> opened = store_.find(meeting_gate);
+  const std::string missing = opened ? *opened : store_.offer(meeting_gate, missing_text());
   if (missing.empty()) {
     host_identity_ = store_.get(here_key(0));
     return;
@@ -89,11 +97,22 @@ Meeting::~Meeting() { wait_for_farewells(); }
 
 void Meeting::wait_for_farewells() {
   if (!server_) return;
-  const TimeLimit limit(longest_farewell);
   try {
-    while (store_.add(ended_key, 0) < expected_at_end_ && !limit.passed())
-      std::this_thread::sleep_for(milliseconds(10));
+    wait_until_ended(store_, expected_at_end_, longest_farewell);
   } catch (const Error&) {  // nobody to wait for can be asked about
+  }
+}
+
+void refuse_meeting(const Environment& environment, const std::string& reason,
+                    milliseconds longest) {
+  if (environment.rank != 0 || environment.world == 1) return;
+  try {
+    const std::optional<TcpStoreServer> server = serve(environment, std::nullopt);
+    if (!server) return;
+    TcpStore store("127.0.0.1", server->port(), longest);
+    store.offer(meeting_gate, reason);
+    wait_until_ended(store, environment.world - 1, longest);
+  } catch (const Error&) {  // the reason itself is what is told
   }
 }
 

@@ -54,4 +54,10 @@ class Meeting {
   TcpStore store_;
 };
 
+/// For rank 0 where it ends before the ranks meet: those that come within `longest` end with
+/// `reason` as well, and do not wait for it. Nothing where the launcher serves the store, or the
+/// port is taken.
+void refuse_meeting(const Environment& environment, const std::string& reason,
+                    std::chrono::milliseconds longest);
+
 }  // namespace shardscope

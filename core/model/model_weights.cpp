@@ -29,18 +29,6 @@ std::vector<fs::path> files_of_index(const fs::path& index) {
   return paths;
 }
 
-std::vector<fs::path> files_of(const fs::path& folder) {
-  const fs::path single = folder / "model.safetensors";
-  const fs::path index = folder / "model.safetensors.index.json";
-  if (fs::exists(single)) return {single};
-  if (fs::exists(index)) return files_of_index(index);
-  throw Error(
-      {.where = folder.string(),
-       .what = "holds neither model.safetensors nor model.safetensors.index.json",
-       .way_out =
-           "give a folder with weights, or start from random ones (\"weights\": \"random\")"});
-}
-
 /// The names under which a file may hold a parameter.
 std::vector<std::string> names_of(const Model& model, const Parameter& parameter) {
   std::vector<std::string> names{parameter.name};
@@ -63,8 +51,32 @@ bool has_weights(const fs::path& folder) {
          is_there(folder / "model.safetensors.index.json");
 }
 
+std::optional<std::string> unread_weights(const fs::path& folder) {
+  if (has_weights(folder)) return std::nullopt;
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (is_there(folder / name)) return name;
+  return std::nullopt;
+}
+
+std::vector<fs::path> weight_files(const fs::path& folder) {
+  const fs::path single = folder / "model.safetensors";
+  const fs::path index = folder / "model.safetensors.index.json";
+  if (fs::exists(single)) return {single};
+  if (fs::exists(index)) return files_of_index(index);
+  if (const auto unread = unread_weights(folder))
+    throw Error(
+        {.where = (folder / *unread).string(),
+         .what = "these weights are not read, and there is no model.safetensors",
+         .way_out = "save the model as safetensors (save_pretrained of transformers does)"});
+  throw Error(
+      {.where = folder.string(),
+       .what = "holds neither model.safetensors nor model.safetensors.index.json",
+       .way_out =
+           "give a folder with weights, or start from random ones (\"weights\": \"random\")"});
+}
+
 ModelWeights::ModelWeights(const fs::path& folder, const Model& model) : folder_(folder) {
-  for (const fs::path& path : files_of(folder)) files_.emplace_back(path);
+  for (const fs::path& path : weight_files(folder)) files_.emplace_back(path);
   for (const Parameter& parameter : model.parameters) places_.push_back(place_of(model, parameter));
 }
 

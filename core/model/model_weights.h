@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/format/safetensors.h"
@@ -13,6 +15,12 @@ namespace shardscope {
 
 /// Whether the folder has model.safetensors, or model.safetensors.index.json.
 bool has_weights(const std::filesystem::path& folder);
+/// The name of a file of weights in a format that is not read: PyTorch's pickles. None where there
+/// is no such file, or the folder has weights that are read.
+std::optional<std::string> unread_weights(const std::filesystem::path& folder);
+/// model.safetensors, or the files of the index, sorted by name. Throws Error where there is
+/// neither.
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder);
 
 /// All parameters of a model in model.safetensors, or in the files of model.safetensors.index.json.
 /// Files of a base model (names without "transformer.") are understood, and so is a tied parameter

@@ -35,13 +35,6 @@ QString label_of(const ScenarioPointer& scenario) {
   return QString::fromStdString(scenario->label);
 }
 
-/// What a screen has room for beside the frame that a window manager adds.
-QSize usual_size(const QScreen& screen) {
-  constexpr int frame = 48;
-  const QSize room = screen.availableGeometry().size() - QSize(0, frame);
-  return QSize(1280, 800).boundedTo(room);
-}
-
 QStringList ids_of(const std::vector<View*>& views) {
   QStringList ids;
   for (const View* view : views) ids += view->objectName();
@@ -49,6 +42,11 @@ QStringList ids_of(const std::vector<View*>& views) {
 }
 
 }  // namespace
+
+QSize usual_size(QSize room) {
+  constexpr int frame = 48;
+  return QSize(1280, 800).boundedTo(room - QSize(0, frame));
+}
 
 MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   setWindowTitle(tr("Shardscope"));
@@ -72,7 +70,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
   connect(welcome_, &WelcomePage::wants_folder, this, &MainWindow::ask_for_folder);
   connect(welcome_, &WelcomePage::wants, this,
           [this](const QString& path) { open(path.toStdString()); });
-  resize(usual_size(*screen()));
+  resize(usual_size(screen()->availableGeometry().size()));
 }
 
 MainWindow::~MainWindow() { delete docks_; }

@@ -28,6 +28,9 @@ class SessionKeeper;
 class ViewDocks;
 class WelcomePage;
 
+/// Of a new window where a screen has `room`, less the frame that a window manager adds.
+QSize usual_size(QSize room);
+
 class MainWindow : public QMainWindow {
   Q_OBJECT
  public:

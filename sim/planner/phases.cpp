@@ -48,8 +48,7 @@ class Phases {
       train();
       if (run_->model().engine() == nullptr) {
         evaluate();
-        save();
-        save_optimizer();
+        if (save()) save_optimizer();
       }
     } catch (const MemoryPlay::OutOfMemoryStop&) {
       end(current_, {}, false);
@@ -120,8 +119,8 @@ class Phases {
     eager::set_training(run_->model().module(), true);
   }
 
-  /// What the library refuses to save is no phase.
-  void save() try {
+  /// Whether the library saves the model: what it refuses is no phase.
+  bool save() try {
     begin("save");
     // PeftModel.save_pretrained takes the adapter alone; what is sharded is gathered whole before.
     const bool adapter = setup_.fine_tuning && setup_.fine_tuning->adapter;
@@ -130,7 +129,9 @@ class Phases {
     Bytes host;
     for (const auto& [name, tensor] : state) host += bytes_on_host(tensor);
     end("save", host);
+    return true;
   } catch (const Refusal&) {
+    return false;
   }
 
   /// What save_fsdp_optimizer gathers for FULL_STATE_DICT. Source: accelerate 1.15 fsdp_utils.py.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "tests/cli/program.h"
 
@@ -196,6 +198,38 @@ TEST(BadInput, AReadOnlyDiskIsExitThree) {
   std::filesystem::permissions(workplace.path() / "locked", std::filesystem::perms::owner_all);
 }
 
+/// A file system of that many bytes on a folder; `mounted` only where this user may mount one.
+class SmallDisk {
+ public:
+  SmallDisk(std::filesystem::path place, const std::string& bytes) : place_(std::move(place)) {
+    std::filesystem::create_directory(place_);
+    mounted_ = ::mount("tmpfs", place_.c_str(), "tmpfs", 0, ("size=" + bytes).c_str()) == 0;
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  ~SmallDisk() {
+    if (mounted_) ::umount2(place_.c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+
+ private:
+  std::filesystem::path place_;
+  bool mounted_ = false;
+};
+
+TEST(BadInput, ADiskTooSmallForTheTrainedModelIsExitThreeBeforeTheTraining) {
+  const Workplace workplace;
+  set_up_tiny_job(workplace);
+  const SmallDisk disk(workplace.path() / "small", "32768");
+  if (!disk.mounted()) GTEST_SKIP() << "this user may mount no file system";
+  const Outcome outcome = workplace.run("train job.json --quiet --device cpu -o small/run");
+  EXPECT_EQ(outcome.code, 3);
+  // 11,200 parameters of 4 bytes: 43.75 KiB.
+  EXPECT_THAT(outcome.errors, HasSubstr("32.0 KiB are free, and the trained model takes 43.8 KiB"));
+  EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  EXPECT_FALSE(workplace.has("small/run/metrics.jsonl"));
+}
+
 TEST(BadInput, AFullDiskUnderTheTokensIsExitThree) {
   const Workplace workplace;
   set_up_tiny_job(workplace);
@@ -214,10 +248,12 @@ TEST(BadInput, AnInputIsNeverWrittenOver) {
                                                  "ts": 1, "dur": 2}]})");
   for (const char* verb :
        {"report t.json -o t.json", "report t.json -o ./t.json", "data encode text.txt -o text.txt",
-        "convert c.yaml --to deepspeed -o c.yaml"}) {
+        "convert c.yaml --to deepspeed -o c.yaml", "init --yes --model model -o model/config.json",
+        "init --yes --model model/config.json -o model/config.json",
+        "init --yes --model model --config c.yaml -o c.yaml"}) {
     SCOPED_TRACE(verb);
     const std::string text = workplace.read("text.txt"), config = workplace.read("c.yaml"),
-                      trace = workplace.read("t.json");
+                      trace = workplace.read("t.json"), model = workplace.read("model/config.json");
     const Outcome outcome = workplace.run(verb);
     EXPECT_EQ(outcome.code, 2);
     EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
@@ -225,6 +261,7 @@ TEST(BadInput, AnInputIsNeverWrittenOver) {
     EXPECT_EQ(workplace.read("text.txt"), text);
     EXPECT_EQ(workplace.read("c.yaml"), config);
     EXPECT_EQ(workplace.read("t.json"), trace);
+    EXPECT_EQ(workplace.read("model/config.json"), model);
   }
 }
 

@@ -1,4 +1,5 @@
 // What a calibration leaves, seen from outside.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,8 @@
 namespace shardscope::testing {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 class Calibrating : public ::testing::Test {
@@ -34,6 +37,23 @@ TEST_F(Calibrating, OfSeveralRanksDrawsTheirCollectivesBesideTheProfile) {
 TEST_F(Calibrating, OfOneRankDrawsNothing) {
   EXPECT_TRUE(calibrate("--ranks 1")["figure"].is_null());
   EXPECT_FALSE(workplace_.has("machine.collectives.svg"));
+}
+
+TEST_F(Calibrating, APlaceThatCannotBeWrittenIsRefusedBeforeItMeasures) {
+  struct Place {
+    const char* path;
+    const char* named;
+  };
+  for (const Place& place : {Place{"text.txt/machine.json", "text.txt: cannot be created"},
+                             Place{"model", "model: cannot be written"},
+                             Place{"/proc/no_folder/machine.json", "/proc/no_folder"}}) {
+    const Outcome outcome = workplace_.run(
+        "calibrate --job job.json --model-only --device cpu -o " + std::string(place.path));
+    EXPECT_EQ(outcome.code, 3) << outcome.errors;
+    EXPECT_THAT(outcome.errors, HasSubstr(place.named));
+    EXPECT_THAT(outcome.errors, Not(HasSubstr("measuring")));
+    EXPECT_EQ(lines_of(outcome.errors), 1u) << outcome.errors;
+  }
 }
 
 }  // namespace

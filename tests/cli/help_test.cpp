@@ -35,6 +35,15 @@ INSTANTIATE_TEST_SUITE_P(Verbs, EveryVerb,
                                            "calibrate", "train", "compare", "data", "validate",
                                            "plan", "profile", "doctor", "init"));
 
+TEST(Program, HelpOfSimulateNamesTheValuesOfItsOptions) {
+  const Outcome outcome = Workplace().run("simulate --help");
+  ASSERT_EQ(outcome.code, 0);
+  for (const char* value :
+       {"every:K", "selective", "first:N", "hybrid_shard_zero2", "fp16_mixed", " adam,"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(value));
+  }
+}
+
 TEST(Program, HelpListsEveryVerb) {
   const Workplace workplace;
   const Outcome outcome = workplace.run("--help");

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <fstream>
@@ -330,6 +331,40 @@ TEST_F(Plan, LeavesEveryWayAsATableAndAPage) {
   EXPECT_THAT(workplace_.read("plans/b/plan.html"),
               AllOf(StartsWith("<!DOCTYPE html>"), HasSubstr("<svg"), HasSubstr("<title>ddp"),
                     HasSubstr("chosen    ddp"), Not(HasSubstr("src="))));
+}
+
+TEST_F(Plan, OneRankHasNobodyToShareOptimizerStatesWith) {
+  const Json plan = answer(replaced(question, "--world 4", "--world 1") +
+                           "--runtime native,ddp,fsdp1,fsdp2 --precision bf16_mixed");
+  ASSERT_FALSE(plan["ways"].empty());
+  for (const Json& way : plan["ways"])
+    EXPECT_THAT(way["text"].get<std::string>(), Not(HasSubstr("zero1")));
+  for (const Json& place : plan["candidates"]) EXPECT_NE(place["strategy"], "zero1");
+  EXPECT_THAT(plan["dropped"], Contains(Json{{"strategy", "native zero1"},
+                                             {"why", "one rank has nobody to share with"}}));
+  // Where simulate is asked for it all the same, nothing is shared.
+  const auto memory = [&](const std::string& strategy) {
+    return answer(
+        "simulate --model config.json --cluster h100_sxm --world 1 --batch 2 --seq 16 "
+        "--runtime native --precision bf16_mixed --strategy " +
+        strategy)["memory"]["at_peak"];
+  };
+  EXPECT_EQ(memory("zero1")["optimizer_states_bytes"],
+            memory("no_shard")["optimizer_states_bytes"]);
+}
+
+// 5040 has 60 divisors: as many ways to divide the ranks into groups.
+TEST_F(Plan, OfRanksWithManyDivisorsTakesLittleTimeAndMemory) {
+  const auto start = std::chrono::steady_clock::now();
+  const Json plan = answer(
+      "plan --model config.json --cluster h100_sxm --world 5040 --tokens-per-batch 80640 --seq 16 "
+      "--runtime fsdp2 --strategy hybrid_shard --precision bf16_mixed");
+  EXPECT_EQ(plan["world"], 5040);
+  EXPECT_FALSE(plan["candidates"].empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(2));
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  EXPECT_LT(usage.ru_maxrss, 1 << 20);  // KiB
 }
 
 TEST_F(Plan, MemoryRanksTheSmallestFirst) {

@@ -175,22 +175,43 @@ TEST_F(Ranks, StartedByVariablesTheyEndWhenOneHangs) {
 struct OtherJob {
   std::vector<std::string> words;  ///< of rank 1
   const char* named;
+  std::vector<std::string> words_of_first = {};
 };
 
 TEST_F(Ranks, ThatRunDifferentJobsSaySoBeforeTheFirstStep) {
   workplace_.write("other.txt", workplace_.read("text.txt") + "more\n");
+  // As long, and different in one byte that no sample of the data would meet.
+  std::string text(400'000, 'a');
+  workplace_.write("a.txt", text);
+  text[5000] = 'b';
+  workplace_.write("b.txt", text);
+  // The same config, and weights that differ in the last number's lowest byte.
+  ASSERT_EQ(workplace_.run("train job.json --quiet --steps 1 --ranks 1 --device cpu -o w").code, 0);
+  workplace_.write("w/other/config.json", workplace_.read("w/model/config.json"));
+  std::string weights = workplace_.read("w/model/model.safetensors");
+  weights[weights.size() - 4] ^= 1;
+  workplace_.write("w/other/model.safetensors", weights);
   for (const OtherJob& other : std::initializer_list<OtherJob>{
            {{"--seed", "2"}, "ranks 0 and 1 run different jobs: seed is 1 and 2"},
            {{"--batch", "4"}, "ranks 0 and 1 run different jobs: batch is 2 and 4"},
            {{"--steps", "7"}, "ranks 0 and 1 run different jobs: steps is 9000000 and 7"},
-           {{"--data", "other.txt"}, "ranks 0 and 1 run different jobs: data is "}}) {
+           {{"--profile", "3"}, "ranks 0 and 1 run different jobs: profile.start is 0 and 3"},
+           {{"--data", "other.txt"}, "ranks 0 and 1 run different jobs: data is "},
+           {{"--data", "b.txt"},
+            "ranks 0 and 1 run different jobs: data is 400000 tokens with digest ",
+            {"--data", "a.txt"}},
+           {{"--model", "w/other"},
+            "ranks 0 and 1 run different jobs: the start weights' content is ",
+            {"--model", "w/model"}}}) {
     SCOPED_TRACE(other.named);
     const int port = free_port();
     std::vector<StartedProgram> programs;
-    programs.emplace_back(train(), workplace_.path(), variables_of(0, 2, port));
-    std::vector<std::string> words = train();
-    words.insert(words.end(), other.words.begin(), other.words.end());
-    programs.emplace_back(words, workplace_.path(), variables_of(1, 2, port));
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::string> words = train();
+      const std::vector<std::string>& more = rank == 0 ? other.words_of_first : other.words;
+      words.insert(words.end(), more.begin(), more.end());
+      programs.emplace_back(words, workplace_.path(), variables_of(rank, 2, port));
+    }
     std::string errors;
     for (const Outcome& outcome : outcomes_of(programs)) {
       EXPECT_EQ(outcome.code, 2);
@@ -214,6 +235,19 @@ TEST_F(Ranks, AFolderIsOneRunsAlone) {
   ASSERT_TRUE(interrupted);
   EXPECT_EQ(interrupted->code, 130);
   EXPECT_THAT(interrupted->output, HasSubstr("interrupted after "));
+}
+
+TEST_F(Ranks, StartedByVariablesTheyAllEndWhereTheFolderIsAnotherRuns) {
+  StartedProgram first(launch(1), workplace_.path());
+  wait_for_steps();
+  auto programs = start_by_variables(3, free_port());
+  const auto outcomes = outcomes_of(programs);
+  EXPECT_EQ(outcomes[0].code, 3);
+  for (const std::size_t rank : {1, 2}) {
+    EXPECT_EQ(outcomes[rank].code, 4);
+    EXPECT_THAT(outcomes[rank].errors, AllOf(HasSubstr("rank 0 ended before the start"),
+                                             HasSubstr("another run is writing into this folder")));
+  }
 }
 
 TEST_F(Ranks, OneThatNeverComesIsNamed) {

@@ -12,6 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// A machine for predictions on the CPU, from a data sheet of nothing.
 std::string cpu_profile() {
@@ -48,6 +49,38 @@ TEST_F(Training, StartsFromTheWeightsInTheModelsFolder) {
   EXPECT_THAT(next.errors, HasSubstr("tokenizer.json is not used"));
   const Outcome random = train("-o other --model model");
   EXPECT_THAT(random.errors, HasSubstr("start weights: random"));
+}
+
+TEST_F(Training, SaysThatWeightsOfPickleAreNotRead) {
+  workplace_.write("model/pytorch_model.bin", "weights of years");
+  const Outcome outcome = train("--steps 1 -o run");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.errors,
+              HasSubstr("model/pytorch_model.bin are not read: save the model as safetensors"));
+  workplace_.write("job.json", replaced(tiny_job(), "{", R"({"weights": "pretrained",)"));
+  const Outcome refused = train("--steps 1 -o run");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.errors, HasSubstr("save the model as safetensors"));
+}
+
+TEST_F(Training, SaysThatNoTokenizerIsUsedOfTextAlone) {
+  // "a", "b" and so on as uint16.
+  std::string tokens;
+  for (int i = 0; i < 1000; ++i) (tokens += static_cast<char>('a' + i % 7)) += '\0';
+  workplace_.write("tokens.bin", tokens);
+  workplace_.write("tokens/one.bin", tokens);
+  for (const std::string name :
+       {"vocab.json", "tokenizer_config.json", "tokenizer.model", "tokenizer.json"}) {
+    workplace_.write("model/" + name, "{}");
+    const Outcome of_text = train("--steps 1 -o text");
+    EXPECT_EQ(of_text.code, 0) << of_text.errors;
+    EXPECT_THAT(of_text.errors, HasSubstr("text is read as bytes: the model's " + name));
+  }
+  for (const char* data : {"tokens.bin", "tokens"}) {
+    const Outcome of_tokens = train(std::string("--steps 1 -o tokens_run --data ") + data);
+    EXPECT_EQ(of_tokens.code, 0) << of_tokens.errors;
+    EXPECT_THAT(of_tokens.errors, Not(HasSubstr("text is read as bytes")));
+  }
 }
 
 TEST_F(Training, LeavesTheRunFolderOfTheContract) {

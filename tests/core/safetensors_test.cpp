@@ -52,6 +52,21 @@ TEST_F(SafetensorsTest, ReadsTensorsAndMetadata) {
   EXPECT_EQ(file.find("c"), nullptr);
 }
 
+// Work that grows with the square of the number of tensors would take hours.
+TEST_F(SafetensorsTest, AHeaderOfAHundredThousandTensorsIsRead) {
+  constexpr int count = 100'000;
+  std::string header = "{";
+  for (int i = 0; i < count; ++i)
+    header += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" + std::to_string(i) + "," +
+              std::to_string(i + 1) + "]}";
+  const SafetensorsFile file(folder_.write("a", file_text(header + "}", count)));
+  ASSERT_EQ(file.header().tensors.size(), 100'000u);
+  ASSERT_NE(file.find("t99999"), nullptr);
+  EXPECT_EQ(file.find("t99999")->begin, 99'999);
+  EXPECT_EQ(file.find("t100000"), nullptr);
+}
+
 TEST_F(SafetensorsTest, WhatWasWrittenReadsBackInAnyPieces) {
   const SafetensorsHeader header =
       safetensors_header({{.name = "y", .shape = {2, 2}}, {.name = "x", .shape = {3}}}, {});

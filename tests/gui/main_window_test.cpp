@@ -222,6 +222,34 @@ TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
   EXPECT_TRUE(titles.contains(QStringLiteral("Compare")));
 }
 
+TEST_F(TwoRuns, QuitAndSaveStandOnceInTheFileMenuWithTheirKeys) {
+  const QMenu* file = nullptr;
+  for (const QAction* action : window.menuBar()->actions())
+    if (action->text() == QStringLiteral("File")) file = action->menu();
+  ASSERT_NE(file, nullptr);
+  for (const char* key : {"Ctrl+Q", "Ctrl+S"}) {
+    SCOPED_TRACE(key);
+    QList<QAction*> with_key;
+    for (QAction* action : window.findChildren<QAction*>())
+      if (action->shortcuts().contains(QKeySequence(QLatin1String(key)))) with_key += action;
+    ASSERT_EQ(with_key.size(), 1);
+    EXPECT_TRUE(file->actions().contains(with_key.front()));
+    EXPECT_TRUE(with_key.front()->isEnabled());
+  }
+}
+
+TEST_F(TwoRuns, AWindowStartsWithinASmallScreen) {
+  // 48 pixels are left to a window manager's frame.
+  EXPECT_EQ(usual_size(QSize(1366, 768)), QSize(1280, 720));
+  EXPECT_EQ(usual_size(QSize(1920, 1080)), QSize(1280, 800));
+  EXPECT_EQ(MainWindow().size(), QSize(1280, 800));
+  // The views do not make it larger again.
+  window.resize(usual_size(QSize(1366, 768)));
+  QApplication::processEvents();
+  EXPECT_LE(window.height(), 720);
+  EXPECT_LE(window.width(), 1366);
+}
+
 TEST_F(TwoRuns, ControlTShowsTheTableBehindTheView) {
   window.show_view(window.view("diagnostics"));
   const auto* pane = qobject_cast<ViewPane*>(window.view("diagnostics")->parentWidget());

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
+#include <QApplication>
 #include <QHeaderView>
+#include <QLabel>
 #include <QTest>
+#include <QVBoxLayout>
 #include <utility>
 
 #include "gui/strategies/pareto_chart.h"
@@ -81,6 +84,40 @@ TEST_F(Strategies, AClickOnARowMakesItAAndSaysWhatItComesToBesideTheBaseline) {
   EXPECT_TRUE(view_.verdict().sentence().startsWith(
       QStringLiteral("ZERO1 costs 50% of time here with the same memory to the byte, because")))
       << view_.verdict().sentence().toStdString();
+}
+
+TEST_F(Strategies, TheVerdictIsSaidToScreenReaders) {
+  click(2);
+  const auto* sentence = view_.findChild<QLabel*>(QStringLiteral("verdict"));
+  const auto* reasons = view_.findChild<QLabel*>(QStringLiteral("verdict_reasons"));
+  ASSERT_FALSE(view_.verdict().sentence().isEmpty());
+  EXPECT_TRUE(sentence->accessibleName().contains(view_.verdict().sentence()))
+      << sentence->accessibleName().toStdString();
+  ASSERT_FALSE(view_.verdict().reasons().isEmpty());
+  EXPECT_TRUE(reasons->accessibleName().contains(view_.verdict().reasons()))
+      << reasons->accessibleName().toStdString();
+}
+
+TEST(VerdictPanel, WhatStandsBelowStaysWhereItIsWhenAShorterSentenceFollows) {
+  QWidget window;
+  auto* panel = new VerdictPanel(&window);
+  auto* below = new QWidget(&window);
+  auto* layout = new QVBoxLayout(&window);
+  layout->addWidget(panel);
+  layout->addWidget(below, 1);
+  window.resize(400, 600);
+  window.show();
+  panel->show({}, QStringLiteral("Short."));
+  QApplication::processEvents();
+  const int one_line = below->y();
+  panel->show({}, QStringLiteral("One sentence that takes several lines. ").repeated(6));
+  ASSERT_TRUE(QTest::qWaitFor([&] { return below->y() > one_line; }, patience_ms));
+  const int wrapped = below->y();
+  for (const char* sentence : {"Short.", "As short.", "Short again."}) {
+    panel->show({}, QLatin1String(sentence));
+    QApplication::processEvents();
+    EXPECT_EQ(below->y(), wrapped) << sentence;
+  }
 }
 
 TEST_F(Strategies, CtrlClickMakesItBAndComparesTheTwo) {

@@ -3,11 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
+#include <QApplication>
 #include <QHeaderView>
+#include <QImage>
 #include <QLineEdit>
 #include <QStyleOptionHeader>
 #include <QTest>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
 
+#include "gui/base/theme.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
 #include "tests/gui/scenarios.h"
@@ -136,6 +143,88 @@ TEST_F(UnitsAndOperations, OfNothingThereIsNothing) {
   ASSERT_TRUE(workspace_.tasks().wait_until_idle(patience_ms));
   EXPECT_EQ(view_.table()->rowCount(), 0);
   EXPECT_EQ(view_.summary(), QStringLiteral("Nothing is open"));
+}
+
+/// Five rows of names in a column too narrow for the long ones, of which the first and the last are
+/// the same.
+class NarrowCells : public ::testing::Test {
+ protected:
+  NarrowCells() {
+    Column name{.id = "name", .title = "Name"};
+    set_texts(name, {"transformer.h.0.attention.weight.of_rank_0", "WWW",
+                     "transformer.h.0.attention.weight.of_rank_1", "WWW",
+                     "transformer.h.0.attention.weight.of_rank_0"});
+    auto table = std::make_shared<ColumnTable>();
+    table->rows = 5;
+    table->columns = {name};
+    set_units(*table);
+    model_.show(table);
+    pane_.setFocusPolicy(Qt::NoFocus);
+    pane_.resize(400, 300);
+    pane_.show();
+    pane_.setColumnWidth(0, 140);
+    QApplication::processEvents();
+  }
+  ~NarrowCells() override { set_appearance(*qApp, Appearance::light); }
+
+  QImage cell(int place) {
+    return pane_.viewport()->grab(pane_.visualRect(model_.index(place, 0))).toImage();
+  }
+
+  Tasks tasks_;
+  ColumnTableModel model_{tasks_};
+  TablePane pane_{model_, QStringLiteral("Names"), nullptr};
+};
+
+TEST_F(NarrowCells, NamesThatDifferAtTheirEndLookDifferent) {
+  EXPECT_EQ(cell(0), cell(4));
+  EXPECT_NE(cell(0), cell(2));
+}
+
+/// Contrast of two colours, 1 to 21. Source: WCAG 2.1, "contrast ratio" and "relative luminance".
+double contrast(const QColor& a, const QColor& b) {
+  const auto linear = [](double part) {
+    return part <= 0.03928 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4);
+  };
+  const auto luminance = [&](const QColor& colour) {
+    return 0.2126 * linear(colour.redF()) + 0.7152 * linear(colour.greenF()) +
+           0.0722 * linear(colour.blueF());
+  };
+  const auto [darker, lighter] = std::minmax({luminance(a), luminance(b)});
+  return (lighter + 0.05) / (darker + 0.05);
+}
+
+/// Of what is seen most, the background, and what differs most from it, the middle of a letter.
+double contrast_in(const QImage& image) {
+  std::map<QRgb, int> pixels;
+  for (int y = 0; y < image.height(); ++y)
+    for (int x = 0; x < image.width(); ++x) ++pixels[image.pixel(x, y)];
+  const auto ground = std::ranges::max_element(pixels, {}, &std::pair<const QRgb, int>::second);
+  double best = 1;
+  for (const auto& [colour, count] : pixels)
+    best = std::max(best, contrast(QColor(colour), QColor(ground->first)));
+  return best;
+}
+
+TEST_F(NarrowCells, ASelectedRowCanBeReadInLightAndDark) {
+  EXPECT_NEAR(contrast(Qt::black, Qt::white), 21, 1e-9);
+  constexpr double readable = 4.5;  // WCAG 2.1, 1.4.3, level AA
+  for (const Appearance appearance : {Appearance::light, Appearance::dark}) {
+    SCOPED_TRACE(appearance == Appearance::light ? "light" : "dark");
+    set_appearance(*qApp, appearance);
+    const QPalette palette = QApplication::palette();
+    EXPECT_GE(
+        contrast(palette.color(QPalette::HighlightedText), palette.color(QPalette::Highlight)),
+        readable);
+    for (const int place : {0, 1}) {
+      const QImage before = cell(place);
+      pane_.selectRow(place);
+      QApplication::processEvents();
+      EXPECT_NE(cell(place), before) << "it is not seen that it is selected";
+      EXPECT_GE(contrast_in(cell(place)), readable) << place;
+      pane_.clearSelection();
+    }
+  }
 }
 
 /// A table that is large enough to be sorted on a worker.

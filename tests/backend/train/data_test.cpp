@@ -3,12 +3,15 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "backend/data/encode.h"
 #include "backend/data/llm_c_header.h"
 #include "backend/data/token_batch.h"
 #include "backend/data/token_stream.h"
+#include "backend/train/same_job.h"
 #include "core/base/error.h"
 #include "tests/backend/train/temporary_folder.h"
 
@@ -145,6 +148,61 @@ TEST(TokenStream, WrapsSoThatEveryPairStandsInTheData) {
   stream.read(6, inputs, targets);
   EXPECT_THAT(inputs, ElementsAre(2, 3, 0, 1, 2, 3));
   EXPECT_THAT(targets, ElementsAre(3, 4, 1, 2, 3, 4));
+}
+
+TEST(TokenStream, KnowsByNamesWhetherTextIsRead) {
+  const TemporaryFolder folder;
+  const auto tokens = folder.write("tokens/a.bin", "12"), text = folder.write("text/a.txt", "1");
+  folder.write("mixed/a.bin", "12");
+  folder.write("mixed/a.txt", "1");
+  const auto reads = [](const std::filesystem::path& path, TokenFormat format) {
+    return reads_text({path}, format);
+  };
+  EXPECT_FALSE(reads(tokens, TokenFormat::automatic));
+  EXPECT_FALSE(reads(folder.path() / "tokens", TokenFormat::automatic));
+  EXPECT_TRUE(reads(text, TokenFormat::automatic));
+  EXPECT_TRUE(reads(folder.path() / "mixed", TokenFormat::automatic));
+  EXPECT_TRUE(reads(tokens, TokenFormat::text));
+  EXPECT_FALSE(reads(text, TokenFormat::uint16));
+  EXPECT_TRUE(reads_text({tokens, text}, TokenFormat::automatic));
+}
+
+/// The texts of two jobs on that many tokens, which are 0 but for one of the second job's.
+std::vector<std::string> texts_of_jobs_that_differ_at(const TemporaryFolder& folder,
+                                                      std::int64_t tokens, std::int64_t place) {
+  const auto model = folder.write("model/config.json", "{}").parent_path();
+  std::vector<std::string> texts;
+  for (const char* name : {"a.bin", "b.bin"}) {
+    const auto data = folder.write(name, "");
+    std::filesystem::resize_file(data, static_cast<std::uintmax_t>(2 * tokens));
+    if (!texts.empty()) std::fstream(data, std::ios::in | std::ios::out).seekp(2 * place).put('1');
+    Job job;
+    job.model = model;
+    job.data = {data};
+    job.token_format = TokenFormat::uint16;
+    texts.push_back(common_job_text(job));
+  }
+  return texts;
+}
+
+TEST(SameJob, ReadsAllOfTheDataUpTo64MiTokens) {
+  for (const std::int64_t place : {0, 5'000, 131'071, 399'999}) {
+    const TemporaryFolder folder;
+    const auto texts = texts_of_jobs_that_differ_at(folder, 400'000, place);
+    EXPECT_THAT(first_difference(texts).value_or("none"),
+                HasSubstr("data is 400000 tokens with digest "));
+  }
+}
+
+// 100 Mi tokens: 1024 pieces of 65,536 begin (100 Mi - 64 Ki) / 1023 = 102,436 apart, so the third
+// has token 205,000.
+TEST(SameJob, ReadsPiecesOfMoreUpToTheLastToken) {
+  constexpr std::int64_t tokens = 100LL << 20;
+  for (const std::int64_t place : {std::int64_t{0}, std::int64_t{205'000}, tokens - 1}) {
+    const TemporaryFolder folder;
+    const auto texts = texts_of_jobs_that_differ_at(folder, tokens, place);
+    EXPECT_NE(first_difference(texts), std::nullopt) << place;
+  }
 }
 
 TEST(TokenBatch, TakesTheRowsOfTheRankInEveryMicroBatch) {
