@@ -75,7 +75,10 @@ std::string to_json(const FirstCommand& command, const std::string& text,
 /// A file that one of the command's words names is an input.
 void refuse_over_words(const std::string& file, const std::vector<std::string>& words) {
   std::vector<std::filesystem::path> inputs;
-  for (const std::string& word : words) inputs.push_back(config_path(word));
+  for (const std::string& word : words) {
+    inputs.emplace_back(word);
+    inputs.push_back(config_path(word));
+  }
   refuse_over_input(file, inputs, "-o");
 }
 
