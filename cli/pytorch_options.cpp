@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -152,8 +151,11 @@ eager::LigerKernels liger_kernels_of(const PytorchOptions& options) {
   if (names == "off") return {};
   if (names == "on") return eager::all_liger_kernels;
   LigerKernels result;
-  for (const auto& name : std::views::split(names, '+'))
-    result.*chosen(kernels, std::string_view(name.begin(), name.end()), "--liger") = true;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find('+', begin), names.size());
+    result.*chosen(kernels, std::string_view(names).substr(begin, end - begin), "--liger") = true;
+    begin = end + 1;
+  }
   return result;
 }
 
