@@ -236,7 +236,6 @@ std::string rule_text(const planner::Answer& answer) {
   return text + (chosen.why.empty() ? "" : ": " + chosen.why) + "\n";
 }
 
-/// What would make the chosen one run out of memory.
 /// Of what follows training; none of other phases.
 std::string_view phase_name(std::string_view phase) {
   if (phase == "evaluate") return "an evaluation";
@@ -245,6 +244,7 @@ std::string_view phase_name(std::string_view phase) {
   return {};
 }
 
+/// What would make the chosen one run out of memory.
 std::string breaks_text(const planner::Limits& limits, const planner::Candidate& chosen,
                         const planner::Inputs& inputs) {
   std::vector<std::string> breaks;

@@ -73,11 +73,12 @@ std::string headline(const PytorchScenario& scenario, const HardwareChoice& hard
   const eager::TrainingSettings& loop = training.setup.loop;
   const std::string micro_batches =
       loop.micro_batches > 1 ? fmt::format(" x {} micro-batches", loop.micro_batches) : "";
-  return fmt::format("{} {} of {} on {} rank{}, batch {} x {} tokens{}, {}{}",
+  return fmt::format("{} {} of {} on {} rank{}, batch {} x {} tokens{}, {}{}{}",
                      name_of(training.runtime), training.strategy, scenario.model.class_name,
                      training.setup.world, training.setup.world == 1 ? "" : "s", loop.batch,
                      loop.length, micro_batches, training.precision,
-                     compiled_words(training.setup.compiled)) +
+                     compiled_words(training.setup.compiled),
+                     training.setup.model.liger.any() ? ", Liger's kernels" : "") +
          hardware_line(hardware);
 }
 

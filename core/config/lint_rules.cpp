@@ -39,7 +39,7 @@ const std::vector<LintRule>& lint_rules() {
       {"init-without-stage-3", "zero3_init_flag below stage 3"},
       {"loading-needs-sync", "the Trainer's cpu_ram_efficient_loading without sync_module_states"},
       {"local-state-dict", "version 2 has no LOCAL_STATE_DICT"},
-      {"machines", "num_machines, machine_rank or main_process_port that cannot be"},
+      {"machines", "num_machines, machine_rank or main_process_port is out of range"},
       {"min-num-params-alone", "min_num_params without the size policy"},
       {"missing-prefix", "a key of a section that needs its prefix is lost"},
       {"needs-call", "a section of DeepSpeed that the model's code must call for"},

@@ -132,6 +132,22 @@ bool is_hybrid(ShardingStrategy strategy) {
          strategy == ShardingStrategy::hybrid_shard_zero2;
 }
 
+int zero_stage(ShardingStrategy strategy) {
+  switch (strategy) {
+    case ShardingStrategy::no_shard:
+      return 0;
+    case ShardingStrategy::zero1:
+      return 1;
+    case ShardingStrategy::shard_grad_op:
+    case ShardingStrategy::hybrid_shard_zero2:
+      return 2;
+    case ShardingStrategy::full_shard:
+    case ShardingStrategy::hybrid_shard:
+      return 3;
+  }
+  return 0;
+}
+
 ShardingStrategy parse_sharding_strategy(std::string_view text, std::string_view where) {
   return parse_in(shardings, text, where);
 }

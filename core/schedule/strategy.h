@@ -28,6 +28,8 @@ enum class ShardingStrategy : std::uint8_t {
 std::string_view name_of(ShardingStrategy strategy);
 /// Shards inside groups and replicates across them.
 bool is_hybrid(ShardingStrategy strategy);
+/// 0 of no_shard to 3 of full_shard; a hybrid has the stage of its shards.
+int zero_stage(ShardingStrategy strategy);
 
 /// Ranks as a grid, shard varying fastest: rank = (pipeline * replicate_count + replicate) *
 /// shard_count + shard.

@@ -41,24 +41,37 @@ std::string provenance_json(const HardwareProfile& profile, std::string_view key
   return text;
 }
 
-void check_range(const JsonValue& value, Bandwidth bandwidth) {
-  constexpr Bandwidth least{1e6}, most{1e16};
-  if (bandwidth > Bandwidth{} && bandwidth < least)
+namespace {
+
+template <class Quantity>
+struct Range {
+  Quantity least, most;
+  std::string_view least_text, most_text;
+};
+
+template <class Quantity>
+void check_within(const JsonValue& value, Quantity given, const Range<Quantity>& range) {
+  if (given < range.least)
     throw value.error(fmt::format("{} is too low to simulate", value.string()),
-                      "give at least 1 MB/s");
-  if (bandwidth > most)
+                      fmt::format("give at least {}", range.least_text));
+  if (given > range.most)
     throw value.error(fmt::format("{} is too high to simulate", value.string()),
-                      "give at most 10000 TB/s");
+                      fmt::format("give at most {}", range.most_text));
+}
+
+constexpr Range<Bandwidth> bandwidths{{1e6}, {1e16}, "1 MB/s", "10000 TB/s"};
+constexpr Range<FlopRate> rates{{1e6}, {1e20}, "1 MFLOP/s", "100000000 TFLOP/s"};
+constexpr Range<Frequency> frequencies{{1e6}, {1e12}, "1 MHz", "1000 GHz"};
+constexpr Range<Power> powers{{1}, {1e6}, "1 W", "1 MW"};
+
+}  // namespace
+
+void check_range(const JsonValue& value, Bandwidth bandwidth) {
+  if (bandwidth != Bandwidth{}) check_within(value, bandwidth, bandwidths);
 }
 
 void check_range(const JsonValue& value, FlopRate rate) {
-  constexpr FlopRate least{1e6}, most{1e20};
-  if (rate > FlopRate{} && rate < least)
-    throw value.error(fmt::format("{} is too low to simulate", value.string()),
-                      "give at least 1 MFLOP/s");
-  if (rate > most)
-    throw value.error(fmt::format("{} is too high to simulate", value.string()),
-                      "give at most 100000000 TFLOP/s");
+  if (rate != FlopRate{}) check_within(value, rate, rates);
 }
 
 void check_range(const JsonValue& value, Duration time) {
@@ -69,23 +82,9 @@ void check_range(const JsonValue& value, Duration time) {
 }
 
 void check_range(const JsonValue& value, Frequency frequency) {
-  constexpr Frequency least{1e6}, most{1e12};
-  if (frequency < least)
-    throw value.error(fmt::format("{} is too low to simulate", value.string()),
-                      "give at least 1 MHz");
-  if (frequency > most)
-    throw value.error(fmt::format("{} is too high to simulate", value.string()),
-                      "give at most 1000 GHz");
+  check_within(value, frequency, frequencies);
 }
 
-void check_range(const JsonValue& value, Power power) {
-  constexpr Power least{1}, most{1e6};
-  if (power < least)
-    throw value.error(fmt::format("{} is too low to simulate", value.string()),
-                      "give at least 1 W");
-  if (power > most)
-    throw value.error(fmt::format("{} is too high to simulate", value.string()),
-                      "give at most 1 MW");
-}
+void check_range(const JsonValue& value, Power power) { check_within(value, power, powers); }
 
 }  // namespace shardscope

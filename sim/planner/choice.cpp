@@ -90,22 +90,10 @@ std::string mesh_text(const Mesh& mesh) {
   return fmt::format(" {} x {}", mesh.replicate, mesh.shard);
 }
 
-int stage_of(ShardingStrategy sharding) {
-  switch (sharding) {
-    case ShardingStrategy::no_shard:
-      return 0;
-    case ShardingStrategy::zero1:
-      return 1;
-    case ShardingStrategy::shard_grad_op:
-      return 2;
-    default:
-      return 3;
-  }
-}
-
 /// Below stage 3 of DeepSpeed nothing is gathered ahead: reductions beside the backward are all.
 std::string prefetch_text(const Choice& choice) {
-  const bool reduces_alone = choice.runtime == Runtime::deepspeed && stage_of(choice.sharding) < 3;
+  const bool reduces_alone =
+      choice.runtime == Runtime::deepspeed && zero_stage(choice.sharding) < 3;
   return reduces_alone ? "overlap_comm" : fmt::format("prefetch {}", name_of(choice.prefetch));
 }
 
@@ -118,7 +106,7 @@ Prefetch usual_prefetch(Runtime runtime, ShardingStrategy sharding) {
     case Runtime::ddp:
       return Prefetch::none;
     case Runtime::deepspeed:
-      return overlaps_by_default(stage_of(sharding)) ? Prefetch::pre : Prefetch::none;
+      return overlaps_by_default(zero_stage(sharding)) ? Prefetch::pre : Prefetch::none;
     default:
       return Prefetch::pre;
   }

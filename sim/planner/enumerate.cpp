@@ -146,7 +146,7 @@ class Enumerator {
         for (const int blocks : units_of(runtime))
           for (const Prefetch prefetch : prefetches_of(runtime, sharding, blocks))
             for (const Offload offload : offloads_of(runtime, sharding))
-              for (const eager::CheckpointChoice& checkpointing : checkpointings_of(runtime)) {
+              for (const eager::CheckpointChoice& checkpointing : checkpointings()) {
                 if (shares_with_nobody(sharding, offload)) continue;
                 add_batches({.runtime = runtime,
                              .sharding = sharding,
@@ -207,7 +207,7 @@ class Enumerator {
     return result;
   }
 
-  std::vector<eager::CheckpointChoice> checkpointings_of(Runtime runtime) const {
+  std::vector<eager::CheckpointChoice> checkpointings() const {
     if (blocks_ == 0) return {{}};
     std::vector<eager::CheckpointChoice> result{{}, {.every = 1}, {.every = 1, .selective = true}};
     for (int every = 2; every < blocks_; every *= 2) result.push_back({.every = every});

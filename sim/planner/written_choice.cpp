@@ -67,9 +67,7 @@ void add_own(const Choice& choice, PortableStrategy& strategy) {
   if (choice.runtime != Runtime::deepspeed) return;
   const bool overlaps = choice.prefetch != Prefetch::none;
   strategy.own.push_back(of_deepspeed("zero_optimization.overlap_comm", ConfigValue(overlaps)));
-  const bool is_stage_3 = choice.sharding == ShardingStrategy::full_shard ||
-                          choice.sharding == ShardingStrategy::hybrid_shard;
-  if (!overlaps && is_stage_3)
+  if (!overlaps && zero_stage(choice.sharding) == 3)
     strategy.own.push_back(of_deepspeed("zero_optimization.stage3_prefetch_bucket_size",
                                         ConfigValue(std::int64_t{0})));
 }

@@ -362,13 +362,32 @@ TEST_F(Pytorch, LigersKernelsNeedNoLogits) {
   EXPECT_GT(eager["memory"]["peak_allocated_bytes"].get<std::int64_t>() -
                 fused["memory"]["peak_allocated_bytes"].get<std::int64_t>(),
             2'490'000'000);
-  workplace_.write("arguments.json", R"({"output_dir": "out", "per_device_train_batch_size": 1,
-    "optim": "adamw_torch", "max_grad_norm": 0.0, "use_liger_kernel": true,
+}
+
+// The file's keys mean what the option means: only the loss is Liger's in one, all parts in
+// another.
+TEST_F(Pytorch, TrainingArgumentsTurnLigersKernelsOn) {
+  const std::string start = R"({"output_dir": "out", "per_device_train_batch_size": 1)";
+  workplace_.write("plain.json", start + "}");
+  workplace_.write("all.json", start + R"(, "use_liger_kernel": true})");
+  workplace_.write("loss.json", start + R"(, "use_liger_kernel": true,
     "liger_kernel_config": {"rope": false, "rms_norm": false, "swiglu": false}})");
-  const std::string rest = " --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
-                           " --cluster h100_sxm --world 1 --seq 4096";
-  const Json loss = answer("simulate --training-arguments arguments.json" + rest);
-  EXPECT_THAT(loss["assumed"].dump(), ::testing::Not(HasSubstr("liger")));
+  const auto peak = [&](const std::string& arguments) {
+    return answer("simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+                  " --cluster h100_sxm --world 1 --seq 1024 --training-arguments " +
+                  arguments)["memory"]["peak_allocated_bytes"]
+        .get<std::int64_t>();
+  };
+  const std::int64_t eager = peak("plain.json"), loss = peak("loss.json"), all = peak("all.json");
+  EXPECT_LT(loss, eager);
+  EXPECT_LT(all, loss);
+  EXPECT_EQ(loss, peak("plain.json --liger fused_linear_cross_entropy"));
+  EXPECT_EQ(all, peak("plain.json --liger on"));
+  EXPECT_EQ(eager, peak("all.json --liger off"));
+  EXPECT_THAT(
+      text("simulate --liger rope --runtime ddp --world 1 --seq 16 --cluster h100_sxm --model " +
+           (source_root / "examples/models/qwen2_5_0_5b").string()),
+      HasSubstr(", Liger's kernels\n"));
 }
 
 TEST_F(Pytorch, LigerIsLeftOutWhereItHasNoKernelsAndRefusedInCompiledCode) {

@@ -297,7 +297,8 @@ TEST(Recipe, SaysWhatIsNotModelled) {
 }
 
 // apply_liger_kernel_to_* without arguments has all four; axolotl's plug-in passes its keys on.
-// Source: LLaMA-Factory, model/model_utils/liger_kernel.py; axolotl, integrations/liger/plugin.py.
+// Source: LLaMA-Factory at 1212919, model/model_utils/liger_kernel.py; axolotl at 0206321,
+// integrations/liger/plugin.py.
 TEST(Recipe, SaysWhichOfLigersKernelsAreOn) {
   EXPECT_EQ(read(ConfigKind::llama_factory, "enable_liger_kernel: true\n").liger, "on");
   EXPECT_EQ(read(ConfigKind::llama_factory, "model_name_or_path: m\n").liger, "");
@@ -310,7 +311,10 @@ TEST(Recipe, SaysWhichOfLigersKernelsAreOn) {
   EXPECT_EQ(finding_about(with, "plugins"), nullptr);
   const Recipe without = read(ConfigKind::axolotl, keys);
   EXPECT_EQ(without.liger, "");
-  EXPECT_NE(finding_about(without, "liger_rope"), nullptr);
+  const Finding* finding = finding_about(without, "liger_rope");
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->rule, "ignored-key");
+  EXPECT_EQ(finding_about(without, "liger_fused_linear_cross_entropy"), nullptr);
 }
 
 TEST(Recipe, IsLintedAsItsTrainerReadsIt) {

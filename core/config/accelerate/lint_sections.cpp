@@ -86,7 +86,7 @@ void lint_fp8(LintContext& context) {
       *entry);
 }
 
-/// Numbers of machines, of this machine and of a port that cannot be; port 0 is any that is free.
+/// Numbers that are out of their range: of machines, of this machine, of the port.
 void lint_impossible_machines(LintContext& context) {
   constexpr std::int64_t largest_port = 65535;
   const auto number = [&](std::string_view name) -> std::optional<std::int64_t> {
@@ -103,16 +103,17 @@ void lint_impossible_machines(LintContext& context) {
   };
   const auto machines = number("num_machines");
   if (machines && *machines < 1)
-    add("num_machines", fmt::format("{} machines cannot be", *machines),
-        "write the number of machines, from 1 on");
+    add("num_machines", fmt::format("must be 1 or more, got {}", *machines),
+        "write the number of machines");
   const auto rank = number("machine_rank");
   if (rank && several_machines(context) && (*rank < 0 || *rank >= *machines))
-    add("machine_rank", fmt::format("{} machines have no machine {}", *machines, *rank),
-        fmt::format("write 0 to {}, another number on each machine", *machines - 1));
+    add("machine_rank",
+        fmt::format("must be 0 to {} of {} machines, got {}", *machines - 1, *machines, *rank),
+        "write another number on each machine, from 0 on");
   const auto port = number("main_process_port");
   if (port && (*port < 0 || *port > largest_port))
-    add("main_process_port", fmt::format("{} is no port", *port),
-        fmt::format("write a port from 1 to {}, or 0 for one that is free", largest_port));
+    add("main_process_port", fmt::format("must be 0 to {}, got {}", largest_port, *port),
+        "write the port of the first machine, or 0 for any that is free");
 }
 
 /// Several machines find each other by an address and start equal numbers of processes.

@@ -134,22 +134,6 @@ ShardingStrategy sharding_of(std::int64_t stage, std::int64_t hpz) {
   return hpz > 1 ? ShardingStrategy::hybrid_shard : ShardingStrategy::full_shard;
 }
 
-int stage_of(ShardingStrategy sharding) {
-  switch (sharding) {
-    case ShardingStrategy::no_shard:
-      return 0;
-    case ShardingStrategy::zero1:
-      return 1;
-    case ShardingStrategy::shard_grad_op:
-    case ShardingStrategy::hybrid_shard_zero2:
-      return 2;
-    case ShardingStrategy::full_shard:
-    case ShardingStrategy::hybrid_shard:
-      return 3;
-  }
-  return 0;
-}
-
 void set(ConfigValue& config, std::string_view key, ConfigValue value) {
   const std::size_t dot = key.find('.');
   if (dot == std::string_view::npos) {
@@ -203,7 +187,7 @@ PortableStrategy read_deepspeed_strategy(const ConfigValue& config) {
 }
 
 ConfigValue deepspeed_config(const PortableStrategy& strategy) {
-  const int stage = stage_of(strategy.sharding);
+  const int stage = zero_stage(strategy.sharding);
   ConfigValue config = ConfigValue::dict();
   if (strategy.mixed_precision != "no") set(config, strategy.mixed_precision + ".enabled", true);
   set(config, "zero_optimization.stage", stage);

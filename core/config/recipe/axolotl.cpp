@@ -19,16 +19,8 @@ constexpr LeftOut left_out[] = {
     {"tiled_mlp", "tiled layers need less memory than is predicted"},
     {"chunked_cross_entropy", "a loss in chunks needs less memory than is predicted"},
     {"cut_cross_entropy", "a loss without logits needs less memory than is predicted"},
-    {"liger_rope", "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
-    {"liger_rms_norm",
-     "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
     {"liger_layer_norm", "Liger's kernels need less memory than is predicted"},
-    {"liger_glu_activation",
-     "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
-    {"liger_swiglu", "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
     {"liger_cross_entropy", "Liger's kernels need less memory than is predicted"},
-    {"liger_fused_linear_cross_entropy",
-     "without the plug-in axolotl.integrations.liger.LigerPlugin it does nothing"},
     {"flash_attn_cross_entropy", "its loss is not modelled: PyTorch's is taken"},
     {"flash_attn_fuse_mlp", "fused layers are not modelled"},
     {"lora_target_parameters", "adapters on parameters of experts are left out"},
@@ -348,9 +340,8 @@ std::string attention_of(Keys& keys) {
   return named == "eager" || eager ? "eager" : "";
 }
 
-/// The switches of axolotl's plug-in for Liger, as --liger takes them. Source: axolotl 0.13,
-/// integrations/liger/plugin.py.
-std::string liger_of(Keys& keys) {
+/// Whether axolotl's plug-in for Liger is on. What other plug-ins change is said to be left out.
+bool has_liger_plugin(Keys& keys) {
   bool is_there = false;
   std::string others;
   for (const std::string& plugin : keys.names("plugins")) {
@@ -359,18 +350,30 @@ std::string liger_of(Keys& keys) {
     if (!liger) others += (others.empty() ? "" : ", ") + plugin;
   }
   if (!others.empty())
-    keys.warn("plugins", "not-modelled",
-              fmt::format("is not modelled: what the plug-in {} changes", others), {});
-  if (!is_there) return {};
-  const bool swiglu = keys.flag("liger_swiglu", false);
-  const std::pair<bool, std::string_view> kernels[] = {
-      {keys.flag("liger_rope", false), "rope"},
-      {keys.flag("liger_rms_norm", false), "rms_norm"},
-      {keys.flag("liger_glu_activation", false) || swiglu, "swiglu"},
-      {keys.flag("liger_fused_linear_cross_entropy", false), "fused_linear_cross_entropy"}};
+    keys.warn("plugins", "not-modelled", fmt::format("is not modelled: {}", others), {});
+  return is_there;
+}
+
+/// The switches of axolotl's plug-in for Liger, as --liger takes them. Source: axolotl at 0206321,
+/// integrations/liger/plugin.py.
+std::string liger_of(Keys& keys) {
+  constexpr std::pair<std::string_view, std::string_view> switches[] = {
+      {"liger_rope", "rope"},
+      {"liger_rms_norm", "rms_norm"},
+      {"liger_glu_activation", "swiglu"},
+      {"liger_swiglu", "swiglu"},  // its name of earlier
+      {"liger_fused_linear_cross_entropy", "fused_linear_cross_entropy"}};
+  const bool is_there = has_liger_plugin(keys);
   std::string names;
-  for (const auto& [on, name] : kernels)
-    if (on) names += (names.empty() ? "" : "+") + std::string(name);
+  for (const auto& [key, name] : switches) {
+    if (!keys.flag(key, false)) continue;
+    if (is_there)
+      names += (names.empty() ? "" : "+") + std::string(name);
+    else
+      keys.warn(key, "ignored-key",
+                "does nothing without the plug-in axolotl.integrations.liger.LigerPlugin",
+                "add it to plugins, or remove the key");
+  }
   return names;
 }
 

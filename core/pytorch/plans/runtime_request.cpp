@@ -229,20 +229,9 @@ ShardingPlan ddp_plan(const Model& model, const RuntimeRequest& request) {
 }
 
 int stage_of(const RuntimeRequest& request) {
-  switch (request.sharding) {
-    case ShardingStrategy::no_shard:
-      return 0;
-    case ShardingStrategy::zero1:
-      return 1;
-    case ShardingStrategy::shard_grad_op:
-      return 2;
-    case ShardingStrategy::full_shard:
-      return 3;
-    case ShardingStrategy::hybrid_shard:
-    case ShardingStrategy::hybrid_shard_zero2:
-      break;
-  }
-  throw no_such_strategy(request, "no_shard, zero1, shard_grad_op or full_shard: stages 0 to 3");
+  if (is_hybrid(request.sharding))
+    throw no_such_strategy(request, "no_shard, zero1, shard_grad_op or full_shard: stages 0 to 3");
+  return zero_stage(request.sharding);
 }
 
 ShardingPlan deepspeed_plan(const Model& model, const RuntimeRequest& request) {
