@@ -15,6 +15,7 @@
 #include "cli/terminal.h"
 #include "cli/verb.h"
 #include "core/base/error.h"
+#include "core/base/heap.h"
 #include "core/base/nearest_word.h"
 #include "core/base/version.h"
 
@@ -138,6 +139,7 @@ ExitCode run_or_complain(const std::vector<std::string>& arguments) {
 int main(int argc, char** argv) {
   // First of all: somebody may ask for a window as soon as there is a process to ask.
   if (argc > 1 && std::string_view(argv[1]) == "train") shardscope::ignore_profile_signal();
+  shardscope::keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that went away shows as EPIPE, and a run goes on
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on files shows as EFBIG, and nothing half written stays
   return static_cast<int>(shardscope::run_or_complain({argv + std::min(argc, 1), argv + argc}));
