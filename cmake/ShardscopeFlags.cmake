@@ -20,6 +20,11 @@ if(CMAKE_UNITY_BUILD)
 endif()
 target_compile_options(shardscope_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>" -fno-omit-frame-pointer)
 
+# g++ collects its garbage only from 384 MiB on: 5 to 10% less time for sources that are compiled as one, and some 100 MiB more memory.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(shardscope_flags INTERFACE "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=393216>")
+endif()
+
 if(SHARDSCOPE_SANITIZER STREQUAL "address")
   set(sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=undefined)
 elseif(SHARDSCOPE_SANITIZER STREQUAL "thread")
