@@ -217,18 +217,6 @@ void leave_prediction(const RecordedRun& run, const fs::path& path,
       folder);
 }
 
-/// Those beside the first one.
-std::vector<RecordedRun> other_ranks(const RecordingSettings& facts, const fs::path& folder,
-                                     const HardwareProfile& profile) {
-  std::vector<RecordedRun> runs;
-  for (const int rank : facts.ranks) {
-    RecordingSettings of_rank = facts;
-    of_rank.place.rank = rank;
-    if (rank != facts.place.rank) runs.push_back(predict_recording(of_rank, folder, profile));
-  }
-  return runs;
-}
-
 constexpr int interrupted = 128 + 2;
 
 /// The command finds a device to ask. What it leaves, an export of a model, is its own.
@@ -284,14 +272,14 @@ ExitCode run_record(const RecordOptions& options) {
   if (code != 0)
     options.output.note(
         fmt::format("the command ended with exit code {}; what it did is recorded", code));
-  const RecordedRun run = predict_recording(facts, command.folder, profile);
+  const std::vector<RecordedRun> runs = predict_recordings(facts, command.folder, profile);
+  const RecordedRun& run = runs.front();
   leave_prediction(run, command.folder, profile);
-  const std::vector<RecordedRun> others = other_ranks(facts, command.folder, profile);
   if (options.output.json) {
-    print(recorded_json(run, "record", others) + "\n");
+    print(recorded_json(runs, "record") + "\n");
   } else {
     note_assumptions(options.output, run.prediction.summary.assumed);
-    print(recorded_text(run, profile, options.output.painter()) + text_of(others));
+    print(recorded_text(runs, profile, options.output.painter()));
   }
   options.output.note(fmt::format("left in {}", command.folder.string()));
   if (code == interrupted) return ExitCode::interrupted;

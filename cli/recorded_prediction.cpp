@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "cli/summary_text.h"
@@ -13,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/json_reader.h"
+#include "sim/engine/peer_arrivals.h"
 
 namespace shardscope {
 namespace {
@@ -95,7 +97,30 @@ std::string first_of(const std::vector<std::string>& texts) {
                      texts.size() > most ? fmt::format("; {} more", texts.size() - most) : "");
 }
 
-std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording) {
+bool is_transfer(const Operation& operation) {
+  return operation.kind == OperationKind::send || operation.kind == OperationKind::receive;
+}
+
+/// What is not known of waiting for other ranks; empty: nothing.
+std::string doubt_of_waiting(const Recording& recording, const PeerArrivals& peers) {
+  const std::vector<Operation>& all = recording.schedule.operations;
+  if (std::ranges::none_of(all, is_transfer)) return {};
+  std::size_t alone = 0, transfers = 0;
+  for (const Step& step : recording.schedule.steps)
+    for (std::uint32_t i = step.operations.begin; i < step.operations.end; ++i) {
+      if (!is_transfer(all[i])) continue;
+      ++transfers;
+      if (peers.empty() || peers[i] == meets_nobody) ++alone;
+    }
+  if (alone == 0) return {};
+  return fmt::format(
+      "{} of {} sends and receives have no counterpart in a recorded rank: the wait for that rank "
+      "(a pipeline's bubble) is not counted; record one rank of each stage (--ranks)",
+      alone, transfers);
+}
+
+std::vector<std::string> doubts(const RecordingSettings& facts, const Recording& recording,
+                                const PeerArrivals& peers) {
   std::vector<std::string> texts{
       "results of large operators were not computed: losses, routing and lengths that follow from "
       "them are invented"};
@@ -106,13 +131,8 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
     texts.push_back(fmt::format("rank{} {} stand{} for all {}", facts.ranks.size() > 1 ? "s" : "",
                                 fmt::join(facts.ranks, ", "), facts.ranks.size() > 1 ? "" : "s",
                                 facts.place.world));
-  const auto is_between_stages = [](const Operation& one) {
-    return one.kind == OperationKind::send || one.kind == OperationKind::receive;
-  };
-  if (std::ranges::any_of(recording.schedule.operations, is_between_stages))
-    texts.emplace_back(
-        "a receive takes the time of its transfer: the wait for the sending rank (a pipeline's "
-        "bubble) is not counted");
+  if (std::string waiting = doubt_of_waiting(recording, peers); !waiting.empty())
+    texts.push_back(std::move(waiting));
   if (recording.unseen_kernels > 0)
     texts.push_back(fmt::format(
         "{} of {} kernels belong to no operator of PyTorch or Triton: their time is that "
@@ -125,6 +145,14 @@ std::vector<std::string> doubts(const RecordingSettings& facts, const Recording&
   if (recording.schedule.steps.size() < 2)
     texts.emplace_back("only one step was recorded, which the first allocations are in");
   return texts;
+}
+
+std::string line_of(const RecordedRun& run) {
+  const Summary& summary = run.prediction.summary;
+  return fmt::format("rank {}: {} a step, of it idle {}, allocated {}, reserved {}\n",
+                     run.settings.place.rank, rounded_text(summary.step_time),
+                     rounded_text(summary.time.idle), rounded_text(summary.memory.peak_allocated),
+                     rounded_text(summary.memory.peak_reserved));
 }
 
 }  // namespace
@@ -152,26 +180,59 @@ void write_settings(const RecordingSettings& facts, const Recording& recording,
                    json.dump(indent, ' ', true, Json::error_handler_t::replace) + "\n");
 }
 
-RecordedRun predict_recording(const RecordingSettings& facts, const fs::path& folder,
-                              const HardwareProfile& profile) {
-  const EventLog log(events_file(folder, facts));
-  RecordedRun run{
-      .settings = facts, .recording = read_recording(log, facts.place), .prediction = {}};
+namespace {
+
+/// Of the settings' rank, which waits for these peers.
+RecordedRun predict_rank(const RecordingSettings& facts, Recording recording, PeerArrivals peers,
+                         const HardwareProfile& profile) {
+  RecordedRun run{.settings = facts, .recording = std::move(recording), .prediction = {}};
   Schedule schedule = run.recording.schedule;
-  schedule.assumed = doubts(facts, run.recording);
+  schedule.assumed = doubts(facts, run.recording, peers);
   const Dtype dtype = compute_dtype(schedule);
   run.prediction = predict(std::move(schedule),
                            {.strategy = "recorded",
                             .runtime = std::string(recorded_runtime),
                             .precision = std::string(name_of(dtype)),
                             .compute = dtype == Dtype::float32 ? Dtype::float32 : Dtype::bfloat16,
-                            .tokens_per_step = facts.tokens},
+                            .tokens_per_step = facts.tokens,
+                            .peers = std::move(peers)},
                            profile);
   return run;
 }
 
-RecordedRun predict_recording(const fs::path& folder, const HardwareProfile& profile,
-                              std::optional<std::int64_t> rank) {
+/// The settings' own rank first.
+std::vector<RecordingSettings> settings_of_ranks(const RecordingSettings& facts) {
+  std::vector<RecordingSettings> all{facts};
+  for (const int rank : facts.ranks) {
+    if (rank == facts.place.rank) continue;
+    all.push_back(facts);
+    all.back().place.rank = rank;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts, const fs::path& folder,
+                                            const HardwareProfile& profile) {
+  const std::vector<RecordingSettings> settings = settings_of_ranks(facts);
+  std::vector<Recording> recordings;
+  std::vector<Schedule> schedules;
+  for (const RecordingSettings& one : settings) {
+    recordings.push_back(read_recording(EventLog(events_file(folder, one)), one.place));
+    schedules.push_back(recordings.back().schedule);
+  }
+  std::optional<std::vector<PeerArrivals>> peers;
+  if (schedules.size() > 1) peers = peer_arrivals(schedules, profile);
+  std::vector<RecordedRun> runs;
+  for (std::size_t i = 0; i < settings.size(); ++i)
+    runs.push_back(predict_rank(settings[i], std::move(recordings[i]),
+                                peers ? std::move((*peers)[i]) : PeerArrivals{}, profile));
+  return runs;
+}
+
+std::vector<RecordedRun> predict_recordings(const fs::path& folder, const HardwareProfile& profile,
+                                            std::optional<std::int64_t> rank) {
   RecordingSettings settings = read_settings(folder);
   if (rank) {
     if (std::ranges::find(settings.ranks, *rank) == settings.ranks.end())
@@ -180,11 +241,12 @@ RecordedRun predict_recording(const fs::path& folder, const HardwareProfile& pro
                                        fmt::join(settings.ranks, ", "))});
     settings.place.rank = static_cast<int>(*rank);
   }
-  return predict_recording(settings, folder, profile);
+  return predict_recordings(settings, folder, profile);
 }
 
-std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile,
+std::string recorded_text(const std::vector<RecordedRun>& runs, const HardwareProfile& profile,
                           const Painter& painter) {
+  const RecordedRun& run = runs.front();
   const Recording& recording = run.recording;
   std::string text = painter(
       Paint::bold, fmt::format("{} as rank {} of {}, {} step{}, {} kernels, torch {}",
@@ -203,24 +265,13 @@ std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile
                         fmt::join(recording.unknown, ", "));
   text += "\n";
   const std::string failure = out_of_memory_text(run.prediction.summary, painter);
-  return text + (failure.empty() ? "" : failure + "\n") +
-         summary_text(run.prediction.summary, painter);
-}
-
-std::string text_of(const std::vector<RecordedRun>& others) {
-  std::string text;
-  for (const RecordedRun& run : others) {
-    const Summary& summary = run.prediction.summary;
-    text +=
-        fmt::format("rank {}: {} a step, allocated {}, reserved {}\n", run.settings.place.rank,
-                    rounded_text(summary.step_time), rounded_text(summary.memory.peak_allocated),
-                    rounded_text(summary.memory.peak_reserved));
-  }
+  text += (failure.empty() ? "" : failure + "\n") + summary_text(run.prediction.summary, painter);
+  for (const RecordedRun& other : std::span(runs).subspan(1)) text += line_of(other);
   return text;
 }
 
-std::string recorded_json(const RecordedRun& run, std::string_view verb,
-                          const std::vector<RecordedRun>& others) {
+std::string recorded_json(const std::vector<RecordedRun>& runs, std::string_view verb) {
+  const RecordedRun& run = runs.front();
   Json json = Json::parse(to_json(run.prediction.summary, std::string(verb)));
   json["invented"] = run.recording.invented;
   json["recording"] = recording_json(run.recording);
@@ -229,8 +280,8 @@ std::string recorded_json(const RecordedRun& run, std::string_view verb,
   json["recording"]["ranks"] = run.settings.ranks;
   json["recording"]["time"] = run.settings.time;
   json["recording"]["exit_code"] = run.settings.exit_code;
-  if (!others.empty()) json["ranks"].push_back(rank_json(run, verb));
-  for (const RecordedRun& other : others) json["ranks"].push_back(rank_json(other, verb));
+  if (runs.size() > 1)
+    for (const RecordedRun& one : runs) json["ranks"].push_back(rank_json(one, verb));
   constexpr int indent = 2;
   return json.dump(indent, ' ', true, Json::error_handler_t::replace);
 }

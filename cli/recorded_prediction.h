@@ -40,21 +40,22 @@ std::filesystem::path events_file(const std::filesystem::path& folder,
                                   const RecordingSettings& settings);
 void write_settings(const RecordingSettings& facts, const Recording& recording,
                     const std::filesystem::path& folder);
-/// Reads the folder and plays it on the machine: the rank that it is asked for, or the first one.
-/// Throws Error naming the file, or the ranks that there are.
-RecordedRun predict_recording(const std::filesystem::path& folder, const HardwareProfile& profile,
-                              std::optional<std::int64_t> rank = std::nullopt);
-/// The same of a log that was just written.
-RecordedRun predict_recording(const RecordingSettings& facts, const std::filesystem::path& folder,
-                              const HardwareProfile& profile);
+/// Reads the folder and plays its ranks on the machine, the one that is asked for (or the first
+/// one) in front. Ranks wait for each other where they meet. Throws Error naming the file, or the
+/// ranks that there are.
+std::vector<RecordedRun> predict_recordings(const std::filesystem::path& folder,
+                                            const HardwareProfile& profile,
+                                            std::optional<std::int64_t> rank = std::nullopt);
+/// The same of logs that were just written.
+std::vector<RecordedRun> predict_recordings(const RecordingSettings& facts,
+                                            const std::filesystem::path& folder,
+                                            const HardwareProfile& profile);
 
-/// Command, ranks, what was not known; then the summary.
-std::string recorded_text(const RecordedRun& run, const HardwareProfile& profile,
+/// Command, ranks, what was not known; then the summary of the first rank, and a line for each
+/// other.
+std::string recorded_text(const std::vector<RecordedRun>& runs, const HardwareProfile& profile,
                           const Painter& painter);
-/// With the figures of other ranks that were recorded beside it.
-std::string recorded_json(const RecordedRun& run, std::string_view verb,
-                          const std::vector<RecordedRun>& others = {});
-/// A line for each of them.
-std::string text_of(const std::vector<RecordedRun>& others);
+/// The first rank; `ranks` has all of them where there are several.
+std::string recorded_json(const std::vector<RecordedRun>& runs, std::string_view verb);
 
 }  // namespace shardscope

@@ -240,13 +240,15 @@ ExitCode run_torchtitan(const SimulateOptions& options) {
 ExitCode run_recording(const SimulateOptions& options) {
   const HardwareChoice hardware =
       require_hardware(options.cluster.value_or(RunFolder{*options.recording}.hardware().string()));
-  RecordedRun run = predict_recording(*options.recording, hardware.profile, options.place.rank);
+  std::vector<RecordedRun> runs =
+      predict_recordings(*options.recording, hardware.profile, options.place.rank);
+  RecordedRun& run = runs.front();
   run.prediction.summary.margin = margin_of(options.margin, hardware.profile.memory);
   if (options.output.json) {
-    print(recorded_json(run, "simulate") + "\n");
+    print(recorded_json(runs, "simulate") + "\n");
   } else {
     note_assumptions(options.output, run.prediction.summary.assumed);
-    print(recorded_text(run, hardware.profile, options.output.painter()));
+    print(recorded_text(runs, hardware.profile, options.output.painter()));
   }
   if (options.folder) {
     const RunFolder folder{*options.folder};

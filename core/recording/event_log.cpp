@@ -80,6 +80,10 @@ std::int64_t LogLine::integer(std::size_t field, std::int64_t most) const {
   return *value;
 }
 
+bool LogLine::has(std::size_t field) const {
+  return static_cast<std::size_t>(std::ranges::count(fields, '\t')) >= field;
+}
+
 std::string_view LogLine::text(std::size_t field) const {
   std::optional<std::string_view> rest = fields;
   for (std::size_t i = 0; i < field && rest; ++i) rest = cut(*rest).second;

@@ -52,6 +52,7 @@ struct LogLine {
   /// A whole number of -1 to `most`; throws Error naming the line where there is none.
   std::int64_t integer(std::size_t field, std::int64_t most = largest) const;
   std::string_view text(std::size_t field) const;
+  bool has(std::size_t field) const;
 };
 
 /// The file's text and its lines, in the order in which they were written. Not copied: lines look

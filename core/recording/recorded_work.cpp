@@ -38,6 +38,15 @@ std::vector<int> ranks_in(std::string_view text) {
   return ranks;
 }
 
+/// The other rank of a transfer; -1: not told, or not known by its number in the job.
+int peer_of(const LogLine& line, OperationKind kind, const Ranks& members) {
+  constexpr std::size_t field = 6;
+  if (kind != OperationKind::send && kind != OperationKind::receive) return -1;
+  if (!line.has(field)) return -1;
+  const std::int64_t place = line.integer(field, static_cast<std::int64_t>(members.size()) - 1);
+  return place < 0 ? -1 : members[static_cast<std::size_t>(place)];
+}
+
 }  // namespace
 
 std::uint32_t RecordedWork::work_of_call(const RunningCall& call, std::int64_t outputs,
@@ -175,6 +184,7 @@ void RecordedWork::communicate(const LogLine& line) {
   const std::int64_t count = std::max<std::int64_t>(0, line.integer(3, most_elements));
   Collective collective = collective_of(kind, count, line.integer(4), ranks);
   collective.group = group->second;
+  collective.peer = peer_of(line, kind, schedule_.groups[group->second.value].ranks);
   auto& all = schedule_.collectives;
   const auto same = std::find(all.begin(), all.end(), collective);
   Operation operation =

@@ -150,6 +150,7 @@ struct Collective {
   std::int64_t elements_in = 0;
   std::int64_t elements_out = 0;
   Dtype dtype = Dtype::float32;
+  int peer = -1;  ///< of a transfer in a larger group: the other rank of the job; -1: not known
   bool operator==(const Collective&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/cost/cost_model.h"
 #include "sim/kernels/device_efficiency.h"
 
 namespace shardscope {
@@ -43,6 +44,15 @@ std::vector<StragglingSample> straggling_of(const Schedule& schedule,
                                             const HardwareProfile& profile) {
   const bool meets = is_native(schedule) && host_role(profile) == HostRole::computes;
   return meets ? profile.straggling : std::vector<StragglingSample>{};
+}
+
+StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile) {
+  const CostModel model(profile);
+  return {.times = operation_times(schedule, model),
+          .uses = link_uses(schedule, model),
+          .clock = clock_options(schedule, profile),
+          .straggling = straggling_of(schedule, profile),
+          .straggling_ranks = profile.ranks};
 }
 
 }  // namespace shardscope

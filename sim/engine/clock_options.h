@@ -22,4 +22,7 @@ DeviceClockOptions clock_options(const Schedule& schedule, const HardwareProfile
 std::vector<StragglingSample> straggling_of(const Schedule& schedule,
                                             const HardwareProfile& profile);
 
+/// All of what the schedule's steps cost on the machine.
+StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile);
+
 }  // namespace shardscope

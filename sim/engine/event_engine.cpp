@@ -89,6 +89,12 @@ std::uint32_t EventEngine::new_event() {
   return static_cast<std::uint32_t>(event_ns_.size() - 1);
 }
 
+std::uint32_t EventEngine::new_event_at(std::int64_t ns) {
+  const std::uint32_t event = new_event();
+  event_ns_[event] = ns;
+  return event;
+}
+
 void EventEngine::settle() {
   if (std::exchange(settled_, true)) return;
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane)

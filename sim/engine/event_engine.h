@@ -79,6 +79,8 @@ class EventEngine {
   /// A further lane, of that device; gives its number.
   std::size_t new_lane(std::size_t device);
   std::uint32_t new_event();
+  /// An event of elsewhere, which happens at that moment.
+  std::uint32_t new_event_at(std::int64_t ns);
 
   /// Lets happen what happens up to a moment, or until an event has happened: whether it has.
   void run_until(std::int64_t limit_ns);

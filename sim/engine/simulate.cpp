@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/cost/cost_model.h"
 #include "sim/engine/arena_memory.h"
 #include "sim/engine/clock_options.h"
 #include "sim/engine/program_player.h"
@@ -16,15 +15,6 @@
 namespace shardscope {
 namespace {
 
-StepCosts costs_of(const Schedule& schedule, const HardwareProfile& profile) {
-  const CostModel model(profile);
-  return {.times = operation_times(schedule, model),
-          .uses = link_uses(schedule, model),
-          .clock = clock_options(schedule, profile),
-          .straggling = straggling_of(schedule, profile),
-          .straggling_ranks = profile.ranks};
-}
-
 DeviceCapacity memory_of(const HardwareProfile& profile, const AllocatorChoice& choice) {
   if (choice.memory) return *choice.memory;
   constexpr Bytes endless{1ll << 60};
@@ -34,8 +24,10 @@ DeviceCapacity memory_of(const HardwareProfile& profile, const AllocatorChoice& 
 /// Plays the steps and keeps what becomes of them.
 class Run final : private ProgramPlayer::Watcher {
  public:
-  Run(const Schedule& schedule, const HardwareProfile& profile, const AllocatorChoice& choice)
+  Run(const Schedule& schedule, const HardwareProfile& profile, const AllocatorChoice& choice,
+      const PeerArrivals& peers)
       : schedule_(schedule),
+        peers_(peers),
         has_arena_(schedule.memory == MemorySource::arena),
         costs_(costs_of(schedule, profile)),
         device_(schedule, costs_),
@@ -52,7 +44,8 @@ class Run final : private ProgramPlayer::Watcher {
   Simulation play() {
     player_.play_until(schedule_.steps.empty() ? 0 : schedule_.steps.front().actions.begin);
     if (player_.failed()) note_failure("setup");
-    come_to_rest();
+    base_ = device_.come_to_rest();
+    if (!peers_.empty()) device_.meet_peers(peers_, base_);
     if (!costs_.straggling.empty()) play_unseen(schedule_.steps.front());
     in_setup_ = false;
     for (const Step& step : schedule_.steps) play(step);
@@ -63,19 +56,12 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
  private:
-  /// What follows begins when everything before has ended.
-  void come_to_rest() {
-    device_.finish();
-    base_ = std::max(device_.last_end(), device_.host_time());
-    device_.host_waits_until(base_);
-  }
-
   /// Where ranks straggle, a step begins with what the one before has left of it.
   void play_unseen(const Step& step) {
     device_.meet();
     device_.begin_step();
     player_.play_until(step.actions.end);
-    come_to_rest();
+    base_ = device_.come_to_rest();
     player_.go_back_to(step.actions.begin);
   }
 
@@ -199,6 +185,7 @@ class Run final : private ProgramPlayer::Watcher {
   }
 
   const Schedule& schedule_;
+  const PeerArrivals& peers_;
   bool has_arena_;
   StepCosts costs_;
   TimedDevice device_;
@@ -214,8 +201,8 @@ class Run final : private ProgramPlayer::Watcher {
 }  // namespace
 
 Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
-                    const AllocatorChoice& allocator) {
-  Simulation simulation = Run(schedule, profile, allocator).play();
+                    const AllocatorChoice& allocator, const PeerArrivals& peers) {
+  Simulation simulation = Run(schedule, profile, allocator, peers).play();
   simulation.trace.device = fmt::format("{}: {}", profile.device, profile.name);
   return simulation;
 }

@@ -8,6 +8,7 @@
 #include "core/schedule/schedule.h"
 #include "sim/allocator/caching_allocator.h"
 #include "sim/engine/event_engine.h"
+#include "sim/engine/peer_arrivals.h"
 #include "sim/hardware/hardware_profile.h"
 #include "traces/intervals.h"
 #include "traces/trace.h"
@@ -58,8 +59,9 @@ struct AllocatorChoice {
 /// Plays one rank's schedule, action by action of its host program; ranks are symmetric, so that
 /// the cost does not grow with the world. Memory comes from the caching allocator or, of a schedule
 /// with an arena, follows from the operations: it changes when the host reaches one. Throws Error
-/// where the profile lacks a figure that the schedule needs.
+/// where the profile lacks a figure that the schedule needs. `peers`: other ranks that this one
+/// waits for.
 Simulation simulate(const Schedule& schedule, const HardwareProfile& profile,
-                    const AllocatorChoice& allocator = {});
+                    const AllocatorChoice& allocator = {}, const PeerArrivals& peers = {});
 
 }  // namespace shardscope

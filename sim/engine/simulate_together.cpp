@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <tuple>
 
 #include "core/base/error.h"
 #include "sim/cost/cost_model.h"
 #include "sim/engine/arena_memory.h"
 #include "sim/engine/clock_options.h"
+#include "sim/engine/meetings.h"
 #include "traces/analysis.h"
 #include "traces/schedule_trace.h"
 
@@ -24,52 +22,6 @@ std::vector<std::uint32_t> first_subjects(std::span<const Schedule> schedules) {
     first.push_back(first.back() + static_cast<std::uint32_t>(schedule.operations.size()));
   return first;
 }
-
-/// What all ranks of a group that are played come to: a collective, or a transfer of one direction.
-/// The n-th of one rank is the n-th of every other.
-struct Meeting {
-  std::string group;
-  std::vector<std::size_t> members;  ///< which of the schedules
-  std::size_t sender = 0;            ///< of a transfer: schedule, and 1 more; else 0
-  std::size_t nth = 0;
-  auto operator<=>(const Meeting&) const = default;
-};
-
-/// Finds what each operation of a rank meets at.
-class MeetingFinder {
- public:
-  explicit MeetingFinder(std::span<const Schedule> schedules) : schedules_(schedules) {
-    for (std::size_t i = 0; i < schedules.size(); ++i) place_of_rank_[schedules[i].rank] = i;
-  }
-
-  /// None where no other rank that is played takes part.
-  std::optional<Meeting> of(std::size_t place, const Operation& op) {
-    if (!is_collective(op.kind)) return std::nullopt;
-    const Schedule& schedule = schedules_[place];
-    const Group& group = schedule.groups[schedule.collectives[op.detail].group.value];
-    Meeting meeting{.group = group.name, .members = members_of(group), .nth = 0};
-    if (meeting.members.size() < 2) return std::nullopt;
-    if (op.kind == OperationKind::send) meeting.sender = place + 1;
-    if (op.kind == OperationKind::receive) {
-      const bool first = meeting.members.front() == place;
-      meeting.sender = (first ? meeting.members.back() : meeting.members.front()) + 1;
-    }
-    meeting.nth = met_[{place, meeting}]++;
-    return meeting;
-  }
-
- private:
-  std::vector<std::size_t> members_of(const Group& group) const {
-    std::vector<std::size_t> members;
-    for (const auto& [rank, place] : place_of_rank_)
-      if (group.ranks.place_of(rank)) members.push_back(place);
-    return members;
-  }
-
-  std::span<const Schedule> schedules_;
-  std::map<int, std::size_t> place_of_rank_;
-  std::map<std::pair<std::size_t, Meeting>, std::size_t> met_;  ///< with `nth` 0
-};
 
 /// Issues the host program of one rank to the engine.
 class RankIssuer {
@@ -162,30 +114,24 @@ using Arrivals = std::vector<std::vector<std::uint32_t>>;
 
 Arrivals find_arrivals(std::span<const Schedule> schedules, const std::vector<std::uint32_t>& first,
                        EventEngine& engine) {
-  MeetingFinder finder(schedules);
-  std::map<Meeting, std::map<std::size_t, std::uint32_t>> events;  // by place
-  std::vector<std::tuple<std::uint32_t, std::size_t, Meeting>> operations;
-  for (std::size_t place = 0; place < schedules.size(); ++place) {
-    const IndexRange step = schedules[place].steps.back().operations;
-    for (std::uint32_t op = step.begin; op < step.end; ++op) {
-      std::optional<Meeting> meeting = finder.of(place, schedules[place].operations[op]);
-      if (!meeting) continue;
-      events[*meeting][place] = engine.new_event();
-      operations.emplace_back(first[place] + op, place, std::move(*meeting));
-    }
-  }
+  std::vector<IndexRange> steps;
+  for (const Schedule& schedule : schedules) steps.push_back(schedule.steps.back().operations);
   Arrivals arrivals(first.back());
-  for (const auto& [subject, place, meeting] : operations) {
-    const auto& of_meeting = events.at(meeting);
-    if (of_meeting.size() != meeting.members.size()) {
+  for (const Meeting& meeting : find_meetings(schedules, steps)) {
+    if (!meeting.is_whole())
       throw Error({.where = "simulation",
                    .what = fmt::format("{} of {} ranks of group \"{}\" come to its collective {}",
-                                       of_meeting.size(), meeting.members.size(), meeting.group,
+                                       meeting.present.size(), meeting.members, meeting.group,
                                        meeting.nth)});
+    std::vector<std::uint32_t> events;
+    for (std::size_t i = 0; i < meeting.present.size(); ++i) events.push_back(engine.new_event());
+    for (std::size_t i = 0; i < meeting.present.size(); ++i) {
+      const RankOperation& own = meeting.present[i];
+      std::vector<std::uint32_t>& of_own = arrivals[first[own.place] + own.operation];
+      of_own.push_back(events[i]);
+      for (std::size_t other = 0; other < events.size(); ++other)
+        if (other != i) of_own.push_back(events[other]);
     }
-    arrivals[subject].push_back(of_meeting.at(place));
-    for (const auto& [other, event] : of_meeting)
-      if (other != place) arrivals[subject].push_back(event);
   }
   return arrivals;
 }

@@ -29,7 +29,48 @@ void TimedDevice::issue(DeviceStream stream, OperationId operation, bool on_host
                 .subject = operation.value,
                 .group = channel_of(schedule_, op, costs_.clock.sharing)};
   if (item.share == Share::collective) item.turn = collectives_++;
-  engine_.issue(lane_of(stream), item, host_ns_);
+  const std::uint8_t lane = lane_of(stream);
+  if (peers_ != nullptr && (*peers_)[operation.value] != meets_nobody)
+    come_to_meeting(lane, operation);
+  else
+    open_[lane].reset();
+  engine_.issue(lane, item, host_ns_);
+}
+
+// Transfers of one ncclGroup begin in any order: between them nothing else is on the stream. A
+// transfer of its own comes behind an event that its stream waits for.
+void TimedDevice::come_to_meeting(std::uint8_t lane, OperationId operation) {
+  const OperationKind kind = schedule_.at(operation).kind;
+  const bool is_transfer = kind == OperationKind::send || kind == OperationKind::receive;
+  std::optional<Arrival>& open = open_[lane];
+  if (!is_transfer || !open) {
+    open = Arrival{.event = engine_.new_event(), .host_ns = host_ns_};
+    engine_.issue(lane, {.kind = LaneItem::Kind::record, .subject = open->event}, host_ns_);
+  }
+  arrivals_[operation.value] = *open;
+  if (!is_transfer) open.reset();
+  const std::uint32_t there = engine_.new_event_at(origin_ns_ + (*peers_)[operation.value].ns);
+  engine_.issue(lane, {.kind = LaneItem::Kind::wait, .subject = there}, host_ns_);
+}
+
+void TimedDevice::meet_peers(const PeerArrivals& peers, Duration origin) {
+  peers_ = &peers;
+  origin_ns_ = origin.ns;
+  arrivals_.resize(peers.size());
+}
+
+std::vector<Duration> TimedDevice::arrivals() const {
+  std::vector<Duration> times(arrivals_.size());
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (const std::optional<Arrival>& one = arrivals_[i])
+      times[i] = {std::max(engine_.event_ns(one->event), one->host_ns) - origin_ns_};
+  return times;
+}
+
+Duration TimedDevice::come_to_rest() {
+  finish();
+  host_ns_ = std::max(host_ns_, engine_.last_end_ns());
+  return {host_ns_};
 }
 
 void TimedDevice::launch(DeviceStream stream, OperationId operation) {
@@ -43,13 +84,16 @@ void TimedDevice::run(DeviceStream stream, OperationId operation) {
 
 DeviceEvent TimedDevice::record(DeviceStream stream) {
   const DeviceEvent event{engine_.new_event()};
-  engine_.issue(lane_of(stream), {.kind = LaneItem::Kind::record, .subject = event.value},
-                host_ns_);
+  const std::uint8_t lane = lane_of(stream);
+  open_[lane].reset();
+  engine_.issue(lane, {.kind = LaneItem::Kind::record, .subject = event.value}, host_ns_);
   return event;
 }
 
 void TimedDevice::stream_waits(DeviceStream stream, DeviceEvent event) {
-  engine_.issue(lane_of(stream), {.kind = LaneItem::Kind::wait, .subject = event.value}, host_ns_);
+  const std::uint8_t lane = lane_of(stream);
+  open_[lane].reset();
+  engine_.issue(lane, {.kind = LaneItem::Kind::wait, .subject = event.value}, host_ns_);
 }
 
 bool TimedDevice::done(DeviceEvent event) {

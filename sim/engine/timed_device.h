@@ -9,6 +9,7 @@
 #include "core/schedule/schedule.h"
 #include "sim/allocator/device_events.h"
 #include "sim/engine/event_engine.h"
+#include "sim/engine/peer_arrivals.h"
 
 namespace shardscope {
 
@@ -33,7 +34,14 @@ class TimedDevice final : public DeviceEvents {
 
   /// All that was issued has ended.
   void finish();
-  void host_waits_until(Duration time) { host_ns_ = std::max(host_ns_, time.ns); }
+  /// What follows begins when everything before has ended: that moment.
+  Duration come_to_rest();
+  /// From here on operations begin when the peers have come to them. `peers` must outlive the
+  /// device; its times count from `origin`.
+  void meet_peers(const PeerArrivals& peers, Duration origin);
+  /// When this rank came to what it meets peers at, by operation, from the origin. Transfers that
+  /// NCCL issues as one group come together. After finish().
+  std::vector<Duration> arrivals() const;
   /// Of the schedule: whose turn it is to be the last rank is counted from here.
   void begin_step() { collectives_ = 0; }
   /// Ranks meet: none of them is late for what it has computed so far.
@@ -52,6 +60,13 @@ class TimedDevice final : public DeviceEvents {
   void issue(DeviceStream stream, OperationId operation, bool on_host);
   std::uint8_t lane_of(DeviceStream stream);
   std::int64_t happens_ns(DeviceEvent event);
+  void come_to_meeting(std::uint8_t lane, OperationId operation);
+
+  /// Of this rank at a meeting.
+  struct Arrival {
+    std::uint32_t event = 0;   ///< all before it on its lane has ended
+    std::int64_t host_ns = 0;  ///< the host has issued it
+  };
 
   const Schedule& schedule_;
   const StepCosts& costs_;
@@ -62,6 +77,10 @@ class TimedDevice final : public DeviceEvents {
   std::vector<HostWait> host_waits_;
   std::int64_t host_ns_ = 0;
   std::uint32_t collectives_ = 0;  // issued in this step
+  const PeerArrivals* peers_ = nullptr;
+  std::int64_t origin_ns_ = 0;
+  std::vector<std::optional<Arrival>> arrivals_;                 ///< by operation
+  std::array<std::optional<Arrival>, max_device_streams> open_;  ///< last on a lane, if a transfer
 };
 
 }  // namespace shardscope

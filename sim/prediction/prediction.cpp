@@ -79,7 +79,7 @@ Prediction predict_program(Schedule schedule, const PredictedRun& run,
   if (run.compiled != CompileScope::none)
     result.schedule = with_kernels(with_compiled_memory(std::move(result.schedule), run.compiled),
                                    {.fusion = KernelFusion::compiled, .scope = run.compiled});
-  Simulation simulation = simulate(result.schedule, profile, allocator);
+  Simulation simulation = simulate(result.schedule, profile, allocator, run.peers);
   facts.steps = steps_of(result.schedule, simulation, facts.outside);
   if (simulation.out_of_memory) {
     const Bytes left = facts.device_memory.value_or(Bytes{}) - facts.outside;

@@ -9,6 +9,7 @@
 #include "core/schedule/compile_scope.h"
 #include "core/schedule/schedule.h"
 #include "sim/allocator/allocator_settings.h"
+#include "sim/engine/peer_arrivals.h"
 #include "sim/hardware/hardware_profile.h"
 #include "traces/summary.h"
 #include "traces/trace.h"
@@ -27,6 +28,7 @@ struct PredictedRun {
   AllocatorSettings allocator = {};  ///< of schedules whose memory comes from it
   /// Costs several plays of the step more; without it the step time has no band.
   bool with_band = true;
+  PeerArrivals peers = {};  ///< of other ranks that are played, too
 };
 
 /// Of a schedule of the native runtime, which says everything itself.

@@ -74,11 +74,15 @@ std::string members_text(const Communicator* in) {
   return text;
 }
 
-/// `bytes`: the larger of what goes in and what comes out on this rank.
+constexpr int no_peer = -1;
+
+/// `bytes`: the larger of what goes in and what comes out on this rank. `peer`: of a transfer.
 void collective(const char* name, Communicator* in, std::size_t count, int type, std::size_t bytes,
-                void* stream) {
+                void* stream, int peer = no_peer) {
   tell_call(name, count);
-  issue("nccl", stream_of(stream), "%s\t%d\t%zu\t%d\t%zu", name, in->number, count, type, bytes);
+  const std::string other = peer == no_peer ? "" : "\t" + std::to_string(peer);
+  issue("nccl", stream_of(stream), "%s\t%d\t%zu\t%d\t%zu%s", name, in->number, count, type, bytes,
+        other.c_str());
   spend(stream_of(stream), "collective\t" + std::string(name) + "\t" + std::to_string(count) +
                                "\t" + std::to_string(type) + "\t" + members_text(in));
 }
@@ -273,7 +277,7 @@ Status ncclAlltoAll(const void* from, void* to, std::size_t count, int type, Com
 Status ncclSend(const void* from, std::size_t count, int type, int peer, Communicator* in,
                 void* stream) {
   const std::size_t bytes = count * size_of(type);
-  collective("send", in, count, type, bytes, stream);
+  collective("send", in, count, type, bytes, stream, peer);
   if (lives(in, peer))
     post(way_of(in, in->rank, peer), from, bytes);
   else
@@ -283,7 +287,7 @@ Status ncclSend(const void* from, std::size_t count, int type, int peer, Communi
 /// From a rank that is not there it gives what was sent to that rank.
 Status ncclRecv(void* to, std::size_t count, int type, int peer, Communicator* in, void* stream) {
   const std::size_t bytes = count * size_of(type);
-  collective("receive", in, count, type, bytes, stream);
+  collective("receive", in, count, type, bytes, stream, peer);
   if (lives(in, peer)) {
     take_later(way_of(in, peer, in->rank), to, bytes);
     return success;

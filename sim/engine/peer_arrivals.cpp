@@ -1,0 +1,89 @@
+#include "sim/engine/peer_arrivals.h"
+
+#include <algorithm>
+
+#include "sim/engine/clock_options.h"
+#include "sim/engine/meetings.h"
+#include "sim/engine/program_player.h"
+#include "sim/engine/timed_device.h"
+
+namespace shardscope {
+namespace {
+
+IndexRange operations_of_steps(const Schedule& schedule) {
+  if (schedule.steps.empty()) return {};
+  return {schedule.steps.front().operations.begin, schedule.steps.back().operations.end};
+}
+
+/// Meetings to which all members come.
+std::vector<Meeting> whole_meetings(std::span<const Schedule> schedules) {
+  std::vector<IndexRange> operations;
+  for (const Schedule& schedule : schedules) operations.push_back(operations_of_steps(schedule));
+  std::vector<Meeting> meetings = find_meetings(schedules, operations);
+  std::erase_if(meetings, [](const Meeting& meeting) { return !meeting.is_whole(); });
+  return meetings;
+}
+
+/// When the rank comes to its meetings, by operation.
+std::vector<Duration> arrivals_of(const Schedule& schedule, const StepCosts& costs,
+                                  const PeerArrivals& peers) {
+  TimedDevice device(schedule, costs);
+  ProgramPlayer player({.schedule = schedule, .allocator = nullptr, .device = device});
+  player.play_until(schedule.steps.front().actions.begin);
+  const Duration origin = device.come_to_rest();
+  device.meet_peers(peers, origin);
+  for (const Step& step : schedule.steps) {
+    device.begin_step();
+    player.play_until(step.actions.end);
+  }
+  device.finish();
+  return device.arrivals();
+}
+
+/// What one rank's arrivals mean for its peers: whether anything changed.
+bool tell_peers(const std::vector<Meeting>& meetings,
+                const std::vector<std::vector<Duration>>& arrivals,
+                std::vector<PeerArrivals>& peers) {
+  bool changed = false;
+  for (const Meeting& meeting : meetings) {
+    for (const RankOperation& own : meeting.present) {
+      Duration last;
+      for (const RankOperation& other : meeting.present)
+        if (other.place != own.place) last = std::max(last, arrivals[other.place][other.operation]);
+      changed |= peers[own.place][own.operation] != last;
+      peers[own.place][own.operation] = last;
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
+std::optional<std::vector<PeerArrivals>> peer_arrivals(std::span<const Schedule> schedules,
+                                                       const HardwareProfile& profile) {
+  const std::vector<Meeting> meetings = whole_meetings(schedules);
+  std::vector<StepCosts> costs;
+  std::vector<PeerArrivals> peers;
+  std::vector<std::vector<Duration>> arrivals;
+  for (const Schedule& schedule : schedules) {
+    costs.push_back(costs_of(schedule, profile));
+    peers.emplace_back(schedule.operations.size(), meets_nobody);
+    arrivals.emplace_back(schedule.operations.size());
+  }
+  for (const Meeting& meeting : meetings)
+    for (const RankOperation& own : meeting.present) peers[own.place][own.operation] = {};
+
+  // Each sweep settles at least the next meeting of those that are left.
+  for (std::size_t sweep = 0; sweep <= meetings.size() + 1; ++sweep) {
+    bool changed = false;
+    for (std::size_t place = 0; place < schedules.size(); ++place) {
+      if (schedules[place].steps.empty()) continue;
+      arrivals[place] = arrivals_of(schedules[place], costs[place], peers[place]);
+      changed |= tell_peers(meetings, arrivals, peers);
+    }
+    if (!changed) return peers;
+  }
+  return std::nullopt;
+}
+
+}  // namespace shardscope
