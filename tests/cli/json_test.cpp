@@ -119,6 +119,18 @@ TEST_F(JsonOutput, SimulateSumsItsTimeToTheStep) {
   EXPECT_LE(json["step_time_ns"], json["step_time_high_ns"]);
 }
 
+// The native runtime's schedules count no CUDA context and no buffers of NCCL; a pipeline's no more.
+TEST_F(JsonOutput, MemoryOfTheNativeRuntimeMayLieAboveItsArena) {
+  for (const std::string mesh : {"", " --mesh pipeline=2 --accumulate 2"}) {
+    const Json json =
+        answer(workplace_, "simulate --cluster h100_sxm --model model" + on_two_ranks + mesh);
+    EXPECT_EQ(json["memory_low_bytes"], json["needs_bytes"]) << mesh;
+    EXPECT_GT(json["memory_high_bytes"].get<std::int64_t>(),
+              json["needs_bytes"].get<std::int64_t>() + (550LL << 20))
+        << mesh;
+  }
+}
+
 TEST_F(JsonOutput, WhatWasNotGivenIsListedAsAssumed) {
   EXPECT_EQ(
       answer(workplace_, "simulate --cluster h100_sxm --model model" + on_two_ranks)["assumed"],

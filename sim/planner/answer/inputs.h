@@ -34,7 +34,7 @@ struct Inputs {
   HardwareProfile profile;
   Target native_target;         ///< what the native runtime's device asks of its schedules
   AllocatorSettings allocator;  ///< of PyTorch's runtimes
-  std::optional<Bytes> margin;  ///< of a device that stays free; none: memory not known
+  std::optional<Bytes> margin;  ///< asked to stay free of a device; none: the usual one
   Objective objective = Objective::time;
   std::size_t places = 5;                    ///< strategies to rank
   std::vector<ShardingStrategy> strategies;  ///< those that are weighed; empty: all
