@@ -52,6 +52,7 @@ std::string band_text(const Summary& summary) {
                      rounded_text(summary.step_time_high));
 }
 
+/// The best few, then those that are slower and leave more memory.
 std::string places_table(const planner::Answer& answer, const Painter& painter) {
   Table table({{"", Align::right},
                {"strategy"},
@@ -62,8 +63,9 @@ std::string places_table(const planner::Answer& answer, const Painter& painter) 
                {"exposed comm.", Align::right},
                {"memory", Align::right},
                {"margin", Align::right}});
-  for (std::size_t i = 0; i < answer.best_few; ++i) {
+  for (std::size_t i = 0; i < answer.candidates.size(); ++i) {
     const planner::Candidate& candidate = answer.candidates[i];
+    if (i == answer.best_few) table.row({"", {"slower, in less memory:", Paint::dim}});
     const Summary& summary = candidate.summary;
     const Paint paint = i == 0 ? Paint::bold : Paint::plain;
     table.row({{std::to_string(candidate.place), paint},
@@ -154,13 +156,13 @@ std::string ties_text(const planner::Answer& answer) {
 
 std::string why_text(const planner::Answer& answer) {
   std::string text = "why the others lost\n";
-  for (std::size_t i = 1; i < answer.best_few; ++i) {
+  for (std::size_t i = 1; i < answer.candidates.size(); ++i) {
     const planner::Candidate& candidate = answer.candidates[i];
     text += fmt::format("  {:<30}  {}\n", planner::strategy_text(candidate.choice), candidate.why);
   }
   for (const planner::Rejected& one : answer.rejected)
     text += fmt::format("  {:<30}  {}\n", one.strategy, one.why);
-  return answer.best_few > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
+  return answer.candidates.size() > 1 || !answer.rejected.empty() ? text + "\n" : std::string();
 }
 
 /// "ddp zero1, full_shard": what one runtime lacks for one reason stands in one line.

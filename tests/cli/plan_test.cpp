@@ -147,6 +147,21 @@ TEST_F(Plan, TextSaysWhatAPersonAsks) {
   EXPECT_THAT(outcome.errors, HasSubstr("assumed: "));
 }
 
+// The places behind the best one stand in the table too: slower, and in less memory.
+TEST_F(Plan, APlaceInLessMemoryIsARow) {
+  const std::string asked = std::string(question) + two_runtimes + " --places 1 ";
+  const Json plan = answer(asked);
+  ASSERT_GT(plan["candidates"].size(), 1u);
+  const Json& smaller = plan["candidates"].back();
+  EXPECT_LT(smaller["needs_bytes"], plan["candidates"][0]["needs_bytes"]);
+  EXPECT_GE(smaller["step_time_ns"], plan["candidates"][0]["step_time_ns"]);
+  const std::string text = workplace_.run(asked).output;
+  const std::size_t head = text.find("slower, in less memory:");
+  ASSERT_NE(head, std::string::npos) << text;
+  const std::string row = "\n  " + std::to_string(smaller["place"].get<int>()) + "  ";
+  EXPECT_LT(text.find(row, head), text.find("memory at the peak")) << text;
+}
+
 TEST_F(Plan, AGivenFileIsToldWhereItStands) {
   workplace_.write("accelerate.yaml",
                    "distributed_type: FSDP\nnum_processes: 4\nmixed_precision: bf16\n"
