@@ -32,8 +32,8 @@ namespace shardscope {
 namespace {
 
 struct ReportOptions {
-  std::optional<std::string> path, definitions, rules, kernel_gap, output_path;
-  bool print_rules = false;
+  std::optional<std::string> path, definitions, rules, kernel_gap, output_path, memory;
+  bool print_rules = false, one_run = false;
   OutputOptions output;
 };
 
@@ -178,9 +178,11 @@ ExitCode run_report(const ReportOptions& options) {
   if (options.output_path) check_report_path(options);
   const std::filesystem::path from = traces_in(*options.path);
   if (from != *options.path) refuse_out_of_memory(*options.path);
-  Imported imported = read_traces({from}, options.output);
+  Imported imported = read_traces(
+      {from}, options.output,
+      {.most = trace_memory(options.memory), .converts = options.output_path.has_value()});
   require_events(imported, from);
-  note_several_runs(imported, options.output);
+  if (!options.one_run) refuse_several_runs(imported, from);
   for (ImportedTrace& trace : imported.traces) classify(trace, rules.events);
   const Duration kernel_gap =
       options.kernel_gap ? parse_duration(*options.kernel_gap, "--kernel-gap") : default_kernel_gap;
@@ -204,6 +206,8 @@ void declare_report(Command& command) {
   command.positional("FILE", options->path,
                      "a trace (Chrome JSON, .gz, .tar.gz, Nsight's .sqlite), a memory snapshot or "
                      "timeline, a folder of them, or a run folder");
+  command.flag("--one-run", options->one_run,
+               "takes all traces of a folder for ranks of one run, whatever they say");
   command.heading("Analysis");
   command.option(
       "--definitions", options->definitions,
@@ -215,6 +219,7 @@ void declare_report(Command& command) {
   command.option(
       "--kernel-gap", options->kernel_gap,
       {"TIME", "shorter idle time counts as the gap between two kernels (default: 30 us)"});
+  declare_memory_option(command, options->memory);
   command.option("-o", options->output_path,
                  {"PATH",
                   "file for the report: .txt, .json, .html, .svg (streams or memory over time), "
