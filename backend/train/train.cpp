@@ -102,13 +102,18 @@ LineFile metrics_file(const std::filesystem::path& path, const CheckpointReader*
   return LineFile(path, LineFile::Existing::continued);
 }
 
-/// What rank 0 leaves in the run folder before the first step.
+/// What rank 0 leaves in the run folder before the first step. Its job needs no file outside of the
+/// folder to be predicted again, and to be trained again no more than the data, and the weights that
+/// it began with.
 LineFile start_run_folder(const Job& job, const CheckpointReader* resumed_from) {
   const RunFolder folder{job.output};
+  Job left = job;
   const std::filesystem::path config = config_path(job.model);
-  if (config.extension() == ".json" && is_there(config))
+  if (config.extension() == ".json" && is_there(config)) {
     write_atomically(folder.config(), read_whole(config));
-  write_atomically(folder.job(), to_json(job));
+    if (job.weights != StartWeights::pretrained) left.model = folder.config();
+  }
+  write_atomically(folder.job(), to_json(left, folder.root));
   return metrics_file(folder.metrics(), resumed_from);
 }
 

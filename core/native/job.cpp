@@ -508,7 +508,9 @@ void read_key(const Key& key, const JsonValue& file, Job& job) {
 }
 
 void make_absolute(std::filesystem::path& path, const std::filesystem::path& folder) {
-  if (!path.empty()) path = (folder / path).lexically_normal();
+  if (path.empty()) return;
+  path = (folder / path).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
 }
 
 /// Of a cluster, which may be a ready profile's name, too.
