@@ -54,6 +54,12 @@ std::vector<fs::path> checkpoints_at(const fs::path& place) {
         {.where = place.string(),
          .what = "is not there",
          .way_out = "give a run folder, or a checkpoint like RUN/checkpoints/step-00000050"});
+  std::error_code ignored;
+  if (!fs::is_directory(place, ignored))
+    throw Error({.where = place.string(),
+                 .what = "is a file, and a checkpoint is a folder",
+                 .way_out = "give a run folder, or a checkpoint like "
+                            "RUN/checkpoints/step-00000050"});
   std::vector<fs::path> found;
   for (const fs::path& folder : {checkpoints_of(place), place})
     for (const NamedCheckpoint& one : named_checkpoints(folder)) found.push_back(one.folder);
@@ -306,6 +312,21 @@ Layout layout_of(const CheckpointOptions& options) {
                .way_out = "give --to sharded, --to full or --to dcp"});
 }
 
+/// `list` and `verify` only read.
+void refuse_what_writes(const CheckpointOptions& options, const std::string& action) {
+  const std::pair<bool, std::string_view> given[] = {
+      {options.folder.has_value(), "-o"},
+      {options.to.has_value(), "--to"},
+      {options.world.has_value(), "--world"},
+      {options.model.has_value(), "--model"},
+      {options.next_token.has_value(), "--next-token"}};
+  for (const auto& [is_given, name] : given)
+    if (is_given)
+      throw Error({.where = std::string(name),
+                   .what = fmt::format("{} only reads checkpoints, and has no such option", action),
+                   .way_out = "leave it out; merge, reshard and convert write"});
+}
+
 ExitCode run_checkpoint(const CheckpointOptions& options) {
   const std::string action = options.arguments.empty() ? "" : options.arguments.front();
   if (options.arguments.size() == 1) {
@@ -319,6 +340,7 @@ ExitCode run_checkpoint(const CheckpointOptions& options) {
                  .what = "nothing was asked for",
                  .way_out = "say list, verify, convert, merge or reshard"});
   const std::vector<fs::path> places(options.arguments.begin() + 1, options.arguments.end());
+  if (action == "list" || action == "verify") refuse_what_writes(options, action);
   if (action == "list") return list(options, places);
   if (action == "verify") return verify(options, places);
   if (action == "merge") return rewrite(options, places, Layout::full);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "core/config/values/config_json.h"
 #include "core/format/is_there.h"
 #include "core/model/huggingface.h"
+#include "core/native/job.h"
 
 namespace shardscope {
 namespace {
@@ -84,6 +87,31 @@ void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
                                         .text = json_text(recipe.training_arguments)};
 }
 
+/// The model_type of the config.json; "" where there is none, as of an export.
+std::string family_of(const JobOptions& job) {
+  if (!job.model && !job.job) return {};
+  const auto config = config_path(job.model ? std::filesystem::path(*job.model)
+                                            : read_job(*job.job).model);
+  if (config.extension() != ".json" || !is_there(config)) return {};
+  const JsonValue value = JsonValue::read_file(config, DuplicateKeys::last_wins);
+  const auto family = value.is_object() ? value.find("model_type") : std::nullopt;
+  return family ? family->string() : std::string();
+}
+
+/// A tool that turns Liger on by the model's family leaves others as they are.
+void take_liger(const Recipe& recipe, const JobSettings& settings) {
+  if (recipe.liger.empty() || settings.pytorch.liger) return;
+  const std::string family = recipe.liger_families.empty() ? "" : family_of(settings.job);
+  if (family.empty() || std::ranges::find(recipe.liger_families, family) !=
+                            recipe.liger_families.end()) {
+    settings.pytorch.liger = recipe.liger;
+    return;
+  }
+  settings.sharding.recipe_notes.push_back(
+      fmt::format("no kernels of Liger: the tool turns them on for other families than {}",
+                  family));
+}
+
 void note(const Recipe& recipe, const OutputOptions& output) {
   for (const Finding& finding : recipe.findings)
     output.note(fmt::format("{}{}: {}: {}: {}{}", finding.file,
@@ -112,7 +140,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   take_adapter(recipe, settings.pytorch.fine_tuning);
   if (recipe.length) fill(settings.job.seq, *recipe.length);
   if (!recipe.attention.empty()) fill(settings.pytorch.attention, recipe.attention);
-  if (!recipe.liger.empty()) fill(settings.pytorch.liger, recipe.liger);
+  take_liger(recipe, settings);
   if (recipe.world) fill(place.world, *recipe.world);
   if (recipe.own_loop)
     take_loop(*recipe.own_loop, settings);

@@ -31,6 +31,8 @@ struct Recipe {
   std::optional<std::int64_t> length;    ///< tokens of a sequence
   std::string attention;                 ///< as --attention takes it; empty: the default
   std::string liger;                     ///< as --liger takes it; empty: none
+  /// The model types that the tool turns Liger on for; empty: all that Liger has.
+  std::vector<std::string_view> liger_families = {};
 
   /// Of tools with a training loop of their own.
   struct OwnLoop {
