@@ -285,6 +285,7 @@ TEST(Doctor, AnswersNoWhereTorchCannotUseTheGpus) {
 TEST(Doctor, SaysWhatIsNotHere) {
   const Workplace place;
   std::filesystem::create_directory(place.path() / "bin");
+  write_tool(place, "python3", "exit 1\n");
   const Outcome outcome = doctor_among(place);
   const auto json = nlohmann::json::parse(outcome.output);
   EXPECT_TRUE(json.at("python").is_null());

@@ -149,7 +149,10 @@ TEST_F(Plan, TextSaysWhatAPersonAsks) {
 
 // The places behind the best one stand in the table too: slower, and in less memory.
 TEST_F(Plan, APlaceInLessMemoryIsARow) {
-  const std::string asked = std::string(question) + two_runtimes + " --places 1 ";
+  const std::string asked =
+      "plan --cluster h100_sxm --runtime ddp --world 1 --tokens-per-batch 8192 --seq 1024 "
+      "--precision bf16_mixed --places 1 --model " +
+      (source_root / "examples/models/gpt2").string() + " ";
   const Json plan = answer(asked);
   ASSERT_GT(plan["candidates"].size(), 1u);
   const Json& smaller = plan["candidates"].back();

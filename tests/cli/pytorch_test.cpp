@@ -734,8 +734,9 @@ TEST_F(Pytorch, LlamaFactoryTurnsLigerOnForItsFamiliesAlone) {
     return answer("simulate --config sft.yaml --model model --cluster h100_sxm --world 1");
   };
   workplace_.write("sft.yaml",
-                   "stage: sft\ndo_train: true\nfinetuning_type: full\ncutoff_len: 64\n"
-                   "output_dir: out\nenable_liger_kernel: true\nbf16: true\n");
+                   "model_name_or_path: model\nstage: sft\ndo_train: true\ntemplate: llama3\n"
+                   "finetuning_type: full\ncutoff_len: 64\ndataset: x\noutput_dir: out\n"
+                   "enable_liger_kernel: true\nbf16: true\n");
   const std::string shape =
       R"("vocab_size": 4096, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": false,
