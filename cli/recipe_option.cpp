@@ -90,8 +90,8 @@ void take_training_arguments(const ConfigFile& file, const Recipe& recipe,
 /// The model_type of the config.json; "" where there is none, as of an export.
 std::string family_of(const JobOptions& job) {
   if (!job.model && !job.job) return {};
-  const auto config = config_path(job.model ? std::filesystem::path(*job.model)
-                                            : read_job(*job.job).model);
+  const auto config =
+      config_path(job.model ? std::filesystem::path(*job.model) : read_job(*job.job).model);
   if (config.extension() != ".json" || !is_there(config)) return {};
   const JsonValue value = JsonValue::read_file(config, DuplicateKeys::last_wins);
   const auto family = value.is_object() ? value.find("model_type") : std::nullopt;
@@ -102,14 +102,13 @@ std::string family_of(const JobOptions& job) {
 void take_liger(const Recipe& recipe, const JobSettings& settings) {
   if (recipe.liger.empty() || settings.pytorch.liger) return;
   const std::string family = recipe.liger_families.empty() ? "" : family_of(settings.job);
-  if (family.empty() || std::ranges::find(recipe.liger_families, family) !=
-                            recipe.liger_families.end()) {
+  if (family.empty() ||
+      std::ranges::find(recipe.liger_families, family) != recipe.liger_families.end()) {
     settings.pytorch.liger = recipe.liger;
     return;
   }
-  settings.sharding.recipe_notes.push_back(
-      fmt::format("no kernels of Liger: the tool turns them on for other families than {}",
-                  family));
+  settings.sharding.recipe_notes.push_back(fmt::format(
+      "no kernels of Liger: the tool turns them on for other families than {}", family));
 }
 
 void note(const Recipe& recipe, const OutputOptions& output) {

@@ -88,8 +88,7 @@ class MemoryLimit {
  private:
   static constexpr std::int64_t laid_out_bytes = 4;  ///< ImportedTrace::by_track
   /// DeviceActivity, and indices in orders of several kinds.
-  static constexpr std::int64_t activity_bytes =
-      sizeof(DeviceActivity) + 4 * sizeof(std::uint32_t);
+  static constexpr std::int64_t activity_bytes = sizeof(DeviceActivity) + 4 * sizeof(std::uint32_t);
 
   std::string file_;
   TraceMemory memory_;

@@ -37,8 +37,8 @@ struct MemoryBand {
   bool is_exact() const { return low == high; }
 };
 /// What is needed less and plus its allowances, whose squares are added up: what they are for is
-/// independent. Example: 100 MiB needed, 3 and 4 MiB above: high is 105 MiB. Of a run out of memory,
-/// what it would need in the end is not known, so that both ends are `needed_memory`.
+/// independent. Example: 100 MiB needed, 3 and 4 MiB above: high is 105 MiB. Of a run out of
+/// memory, what it would need in the end is not known, so that both ends are `needed_memory`.
 MemoryBand memory_band(const Summary& summary);
 
 /// What was asked for, else the larger of the usual one and what the band lies above what is

@@ -103,8 +103,8 @@ LineFile metrics_file(const std::filesystem::path& path, const CheckpointReader*
 }
 
 /// What rank 0 leaves in the run folder before the first step. Its job needs no file outside of the
-/// folder to be predicted again, and to be trained again no more than the data, and the weights that
-/// it began with.
+/// folder to be predicted again, and to be trained again no more than the data, and the weights
+/// that it began with.
 LineFile start_run_folder(const Job& job, const CheckpointReader* resumed_from) {
   const RunFolder folder{job.output};
   Job left = job;

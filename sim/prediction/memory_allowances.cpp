@@ -16,12 +16,9 @@ Bytes scaled(Bytes bytes, double factor) {
 /// `counted`: the prediction's bytes have it.
 MemoryAllowance outside_allowance(const OutsideFigure& figure, bool counted) {
   const OutsideItem& item = figure.item;
-  MemoryAllowance result =
-      allowance({.item = item.item,
-                 .below = figure.spread,
-                 .above = figure.spread,
-                 .source = item.source},
-                item.bytes);
+  MemoryAllowance result = allowance(
+      {.item = item.item, .below = figure.spread, .above = figure.spread, .source = item.source},
+      item.bytes);
   if (counted) return result;
   result.item += ", not counted";
   result.above += item.bytes;
@@ -79,8 +76,7 @@ std::vector<MemoryAllowance> memory_allowances(const Schedule& schedule, const P
     for (const OutsideFigure& figure : outside_figures(schedule, profile))
       if (figure.item.bytes > Bytes{}) result.push_back(outside_allowance(figure, counted));
   const HeldSpread spread = held_spread(run);
-  if (spread.below > 0 || spread.above > 0)
-    result.push_back(allowance(spread, held));
+  if (spread.below > 0 || spread.above > 0) result.push_back(allowance(spread, held));
   return result;
 }
 

@@ -24,8 +24,8 @@ struct HeldSpread {
 /// Of a run's reserved bytes. Figures: docs/measured/2026-11-28_memory_band.md.
 HeldSpread held_spread(const PredictedRun& run);
 
-/// Nine of ten runs need from `bytes` - below to `bytes` + above: factors exp(-+1.645 spread), as in
-/// the step time's band. Example: 550 MiB, spread 0.3: 214 MiB below, 351 MiB above.
+/// Nine of ten runs need from `bytes` - below to `bytes` + above: factors exp(-+1.645 spread), as
+/// in the step time's band. Example: 550 MiB, spread 0.3: 214 MiB below, 351 MiB above.
 MemoryAllowance allowance(const HeldSpread& spread, Bytes bytes);
 
 /// Of what lies outside the allocator, by the spread of the profile's figures, and of the `held`

@@ -119,7 +119,8 @@ TEST_F(JsonOutput, SimulateSumsItsTimeToTheStep) {
   EXPECT_LE(json["step_time_ns"], json["step_time_high_ns"]);
 }
 
-// The native runtime's schedules count no CUDA context and no buffers of NCCL; a pipeline's no more.
+// The native runtime's schedules count no CUDA context and no buffers of NCCL; a pipeline's no
+// more.
 TEST_F(JsonOutput, MemoryOfTheNativeRuntimeMayLieAboveItsArena) {
   for (const std::string mesh : {"", " --mesh pipeline=2 --accumulate 2"}) {
     const Json json =

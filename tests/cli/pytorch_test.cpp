@@ -686,8 +686,8 @@ TEST_F(Pytorch, FitsIsYesTightOrNo) {
   EXPECT_EQ(answer(run + "small.json", 1)["fits_word"], "no");
 }
 
-// 550 MiB of context and 220 of NCCL, known to 30%: factors exp(+-1.645 * 0.3). Above: 351 and 140 MiB,
-// together sqrt(351^2 + 140^2) = 378; below: 214 and 86, together 230.
+// 550 MiB of context and 220 of NCCL, known to 30%: factors exp(+-1.645 * 0.3). Above: 351 and 140
+// MiB, together sqrt(351^2 + 140^2) = 378; below: 214 and 86, together 230.
 TEST_F(Pytorch, MemoryIsABandOfWhatLiesOutside) {
   set_up_tiny_job(workplace_);
   const std::string run = "simulate --model model --seq 16 --runtime ddp --world 2 --cluster ";

@@ -144,7 +144,8 @@ TEST(Summary, OutOfMemoryNeedsWhatWasAskedForAndHasNoTimes) {
   EXPECT_EQ(parse_summary(text, "summary.json"), summary);
 }
 
-/// 9,000 bytes of an arena and 100 outside, of a device of 10,000; 3 and 4 hundred more or none less.
+/// 9,000 bytes of an arena and 100 outside, of a device of 10,000; 3 and 4 hundred more or none
+/// less.
 RunFacts uncertain_facts() {
   RunFacts facts = run_facts();
   facts.arena = 9000_B;
@@ -166,8 +167,7 @@ TEST(Summary, HasABandOfMemoryWhoseSquaresAdd) {
 }
 
 TEST(Summary, ExactMemoryHasNoWidth) {
-  const auto json =
-      nlohmann::json::parse(to_json(summarize(two_steps(), run_facts()), "simulate"));
+  const auto json = nlohmann::json::parse(to_json(summarize(two_steps(), run_facts()), "simulate"));
   EXPECT_EQ(json["memory_low_bytes"], json["needs_bytes"]);
   EXPECT_EQ(json["memory_high_bytes"], json["needs_bytes"]);
 }

@@ -193,9 +193,8 @@ std::vector<IdleTime> idle_times(const ImportedTrace& trace, const DeviceActivit
   Activities order = by_begin(device);
   std::vector<IdleTime> idle{times.between(order)};
   const auto stream_of = [&](std::uint32_t activity) { return device.activities[activity].stream; };
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return stream_of(a) < stream_of(b);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return stream_of(a) < stream_of(b); });
   for (auto begin = order.begin(); begin != order.end();) {
     const std::uint32_t stream = stream_of(*begin);
     const auto end =

@@ -38,8 +38,8 @@ constexpr LeftOut left_out[] = {
 /// Of our families. Source: llamafactory 0.9.5, model/model_utils/liger_kernel.py; others get a
 /// warning.
 constexpr std::string_view liger_families[] = {
-    "gemma",   "gemma2", "gemma3_text", "glm",   "glm4",      "gpt_oss", "granite", "llama",
-    "mistral", "mixtral", "olmo2",      "phi3", "qwen2",     "qwen3",   "qwen3_moe"};
+    "gemma",   "gemma2",  "gemma3_text", "glm",  "glm4",  "gpt_oss", "granite",  "llama",
+    "mistral", "mixtral", "olmo2",       "phi3", "qwen2", "qwen3",   "qwen3_moe"};
 
 constexpr std::string_view no_bearing[] = {"adapter_folder",
                                            "cache_dir",

@@ -32,8 +32,7 @@ Rejected beyond_the_allocator(const Candidate& candidate) {
 std::vector<Rejected> take_out_unfit(std::vector<Candidate>& candidates) {
   std::vector<Rejected> rejected;
   for (const Candidate& candidate : candidates)
-    if (!leaves_margin(candidate.summary))
-      rejected.push_back(beyond_the_allocator(candidate));
+    if (!leaves_margin(candidate.summary)) rejected.push_back(beyond_the_allocator(candidate));
   std::erase_if(candidates, [](const Candidate& c) { return !leaves_margin(c.summary); });
   return rejected;
 }

@@ -152,8 +152,7 @@ TEST(Enumerate, OneRankHasNothingToShareButStillOffloads) {
 
 // DeepSpeed's stage 1 shards optimizer states, and one rank has all of them.
 TEST(Enumerate, OneRankUnderDeepSpeedHasNoStage1) {
-  const Enumeration alone =
-      enumerate(model_with_blocks(2), question({Runtime::deepspeed}, 1, 8));
+  const Enumeration alone = enumerate(model_with_blocks(2), question({Runtime::deepspeed}, 1, 8));
   EXPECT_THAT(of(alone, ShardingStrategy::zero1), IsEmpty());
   EXPECT_THAT(of(alone, ShardingStrategy::shard_grad_op), Not(IsEmpty()));
   EXPECT_THAT(alone.dropped,

@@ -128,7 +128,7 @@ Dtype dtype_of_product(const Layer& layer, Dtype dtype) {
 
 /// float8_mm: row-major by column-major, as the tensor cores take them.
 Tensor scaled_product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
-               Dtype dtype, bool fast_accumulation) {
+                      Dtype dtype, bool fast_accumulation) {
   static constexpr Operator op{"aten._scaled_mm.default", OperatorKind::matmul};
   Tensor a_data = a.data, b_data = b.data;
   if (layer.pads) {
@@ -159,8 +159,8 @@ Tensor scaled_product(Session& s, const Layer& layer, const Float8Tensor& a, con
 Tensor product(Session& s, const Layer& layer, const Float8Tensor& a, const Float8Tensor& b,
                Dtype dtype, bool fast_accumulation) {
   static constexpr Operator op{"aten.mm.default", OperatorKind::matmul};
-  return as_one_operator(
-      s, op, [&] { return scaled_product(s, layer, a, b, dtype, fast_accumulation); });
+  return as_one_operator(s, op,
+                         [&] { return scaled_product(s, layer, a, b, dtype, fast_accumulation); });
 }
 
 Float8Tensor as_rows(Session& s, const Float8Tensor& self) {
