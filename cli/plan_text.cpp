@@ -241,6 +241,7 @@ std::string_view phase_name(std::string_view phase) {
   if (phase == "evaluate") return "an evaluation";
   if (phase == "save") return "a save of the whole model";
   if (phase == "save_optimizer") return "a save of the optimizer's whole state";
+  if (phase == "resume") return "going on from a checkpoint";
   return {};
 }
 
