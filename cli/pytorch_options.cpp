@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 #include <utility>
 
@@ -65,8 +66,46 @@ constexpr std::array<Choice<OptimizerImplementation>, 3> implementations{
 
 constexpr std::array<Choice<bool>, 2> on_off{{{"on", true}, {"off", false}}};
 
-constexpr std::array<Choice<eager::LossPlace>, 2> loss_places{
-    {{"model", eager::LossPlace::in_model}, {"outside", eager::LossPlace::after_model}}};
+/// Who makes the loss, and of what.
+struct LossChoice {
+  eager::LossPlace place = eager::LossPlace::in_model;
+  eager::LanguageLoss of_model = eager::LanguageLoss::upcast;
+  bool float_logits = false;
+  int chunks = 0;
+};
+constexpr std::array<Choice<LossChoice>, 4> losses{
+    {{"model", {}},
+     {"cut", {.of_model = eager::LanguageLoss::cut}},
+     {"outside", {.place = eager::LossPlace::after_model}},
+     {"float", {.place = eager::LossPlace::after_model, .float_logits = true}}}};
+
+/// "chunks:8" or one of the names.
+LossChoice loss_of(std::string_view text) {
+  constexpr std::string_view prefix = "chunks:";
+  if (!text.starts_with(prefix)) return chosen(losses, text, "--loss");
+  constexpr int most = 1024;
+  int chunks = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + prefix.size(), end, chunks);
+  if (read.ec != std::errc() || read.ptr != end || chunks < 2 || chunks > most)
+    throw Error({.where = "--loss",
+                 .what = fmt::format("\"{}\" is no number of chunks", text),
+                 .way_out = fmt::format("give chunks:2 to chunks:{}", most)});
+  return {.place = eager::LossPlace::after_model, .chunks = chunks};
+}
+
+void apply_loss(const PytorchOptions& options, const Model& model, eager::TrainingSetup& setup) {
+  const LossChoice loss = loss_of(options.loss.value_or("model"));
+  setup.loop.loss = loss.place;
+  setup.model.loss = loss.of_model;
+  setup.model.float_logits = loss.float_logits;
+  if (loss.chunks > 0) setup.model.logit_chunks = setup.loop.loss_chunks = loss.chunks;
+  const bool is_special = loss.of_model == eager::LanguageLoss::cut || loss.chunks > 0;
+  if (is_special && !eager::makes_language_loss(model))
+    throw Error({.where = "--loss",
+                 .what = fmt::format("{} makes no logits that this loss takes", model.class_name),
+                 .way_out = "give --loss model or outside"});
+}
 
 /// Of a family without it, transformers raises where it is asked for.
 void check_sdpa(std::string_view attention, const Model& model) {
@@ -269,9 +308,11 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"foreach|fused|loop", "default: foreach, as PyTorch on GPUs"});
   command.option("--dropout", options.dropout, {"on|off", "on: the values of the config"});
   command.option("--loss", options.loss,
-                 {"model|outside",
-                  "model: the model computes the loss from labels. outside: cross-entropy after "
-                  "the model (default: model)"});
+                 {"model|cut|outside|float|chunks:N",
+                  "model: the model computes the loss from labels. cut: so, by "
+                  "cut-cross-entropy. outside: cross-entropy after the model. float: so, of logits "
+                  "that the model makes float32. chunks:N: so, of logits in N parts, as "
+                  "torchtune's CEWithChunkedOutputLoss (default: model)"});
   command.option(
       "--float8", options.float8,
       {"tensorwise|rowwise",
@@ -302,7 +343,7 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
   else
     setup.loop.clips =
         std::get<eager::DeepSpeedSetup>(setup.runtime).settings.gradient_clipping > 0;
-  setup.loop.loss = chosen(loss_places, options.loss.value_or("model"), "--loss");
+  apply_loss(options, model, setup);
   setup.model.dropout = chosen(on_off, options.dropout.value_or("on"), "--dropout");
   apply_attention(options, gpu, model, setup);
   apply_optimizer(options, given, job, setup);

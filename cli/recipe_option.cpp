@@ -113,6 +113,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
   if (recipe.length) fill(settings.job.seq, *recipe.length);
   if (!recipe.attention.empty()) fill(settings.pytorch.attention, recipe.attention);
   if (!recipe.liger.empty()) fill(settings.pytorch.liger, recipe.liger);
+  if (!recipe.loss.empty()) fill(settings.pytorch.loss, recipe.loss);
   if (recipe.world) fill(place.world, *recipe.world);
   if (recipe.own_loop)
     take_loop(*recipe.own_loop, settings);

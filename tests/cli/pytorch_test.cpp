@@ -364,6 +364,56 @@ TEST_F(Pytorch, LigersKernelsNeedNoLogits) {
             2'490'000'000);
 }
 
+// Cut-cross-entropy makes no logits: without it those of 4096 x 151936 in float32 and their copies.
+// In eight chunks the gradient of an eighth of them is float32 at a time, not that of all.
+TEST_F(Pytorch, LossesWithoutWholeLogitsNeedLess) {
+  const std::string training = "simulate --model " +
+                               (source_root / "examples/models/qwen2_5_0_5b").string() +
+                               " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 "
+                               "--seq 4096 --loss ";
+  const auto peak = [&](const char* loss) {
+    return answer(training + loss)["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  constexpr std::int64_t logits = std::int64_t{4096} * 151'936;
+  const std::int64_t whole = peak("float");
+  EXPECT_GT(peak("model") - peak("cut"), 4 * logits);
+  EXPECT_GT(whole - peak("chunks:8"), 4 * logits * 7 / 8);
+  EXPECT_EQ(whole, peak("outside"));
+}
+
+TEST_F(Pytorch, ALossThatTheModelCannotTakeIsRefused) {
+  const auto errors_of = [&](const std::string& more) {
+    const Outcome run = workplace_.run(
+        "simulate --cluster h100_sxm --world 1 --runtime ddp --seq "
+        "128 --model " +
+        more);
+    EXPECT_EQ(run.code, 2);
+    return run.errors;
+  };
+  const std::string qwen = (source_root / "examples/models/qwen2_5_0_5b").string();
+  EXPECT_THAT(errors_of(qwen + " --loss chunks:x"), HasSubstr("is no number of chunks"));
+  EXPECT_THAT(errors_of(qwen + " --loss sum"), HasSubstr("\"sum\" is none of"));
+  EXPECT_THAT(errors_of(qwen + " --precision fp32 --loss cut"),
+              HasSubstr("embeddings to be bf16 or fp16"));
+}
+
+// bitsandbytes before 0.43.2 keeps the input of each of its layers: of a block of Qwen2.5-0.5B the
+// 896 that q, k and v share, the 896 that gate and up share and the 4864 of down; that of o_proj is
+// attention's output, which is kept anyway.
+TEST_F(Pytorch, OldBitsAndBytesKeepsInputs) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 --seq 512 "
+      "--peft r=8,targets=q_proj+v_proj --quantization nf4";
+  const auto peak = [&](const char* more) {
+    return answer(training + more)["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  constexpr std::int64_t shared = std::int64_t{24} * 512 * (896 + 896 + 4864) * 2;
+  const std::int64_t more = peak(",bitsandbytes=0.43.1") - peak(",bitsandbytes=0.43.2");
+  EXPECT_GE(more, shared * 98 / 100);
+  EXPECT_LE(more, shared + std::int64_t{24} * 512 * 896 * 2);
+}
+
 // The file's keys mean what the option means: only the loss is Liger's in one, all parts in
 // another.
 TEST_F(Pytorch, TrainingArgumentsTurnLigersKernelsOn) {

@@ -31,6 +31,7 @@ struct Recipe {
   std::optional<std::int64_t> length;    ///< tokens of a sequence
   std::string attention;                 ///< as --attention takes it; empty: the default
   std::string liger;                     ///< as --liger takes it; empty: none
+  std::string loss;                      ///< as --loss takes it; empty: the model's
 
   /// Of tools with a training loop of their own.
   struct OwnLoop {

@@ -128,6 +128,21 @@ std::string precision_of(Keys& keys) {
   throw keys.error("dtype", fmt::format("{} is not modelled", dtype), "bf16 and fp32 are");
 }
 
+/// As --loss takes it. TransformerDecoder makes its logits float32 unless the loss takes them in
+/// chunks; LinearCrossEntropyLoss makes the chunks itself. Source: torchtune 0.6,
+/// modules/transformer.py, modules/loss.
+std::string loss_of(Keys& keys) {
+  const ConfigValue given = keys.take("loss");
+  const std::string loss = component(given);
+  const bool in_chunks = loss.find("LinearCrossEntropyLoss") != std::string::npos ||
+                         loss.find("CEWithChunkedOutputLoss") != std::string::npos;
+  if (!in_chunks) return "float";
+  constexpr std::int64_t usual = 8;
+  const ConfigValue chunks = given.get("num_output_chunks");
+  const std::int64_t count = chunks.is_integer() ? chunks.integer() : usual;
+  return count > 1 ? fmt::format("chunks:{}", count) : "float";
+}
+
 }  // namespace
 
 Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
@@ -152,11 +167,7 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
   const ConfigValue length = keys.take("tokenizer").get("max_seq_len");
   if (length.is_integer() && length.integer() > 0) recipe.length = length.integer();
   keys.take("dataset");
-  const std::string loss = component(keys.take("loss"));
-  if (loss.find("LinearCrossEntropy") != std::string::npos ||
-      loss.find("Chunked") != std::string::npos)
-    keys.warn("loss", "not-modelled",
-              "is not modelled: a loss in chunks needs less memory than is predicted", {});
+  recipe.loss = loss_of(keys);
   recipe.assumed.emplace_back("torchtune's modules are taken as those of transformers");
   keys.finish(left_out, no_bearing, {}, "torchtune");
   recipe.findings = by_line(keys.take_findings(), recipe.findings);

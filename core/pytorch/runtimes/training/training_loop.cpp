@@ -5,6 +5,7 @@
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/pointwise.h"
+#include "core/pytorch/engine/reductions.h"
 #include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
@@ -140,6 +141,23 @@ Tensor TrainingLoop::loss_after_model(const Tensor& labels) {
   return cross_entropy(s_, std::move(rows), view(s_, labels, {-1}));
 }
 
+/// CEWithChunkedOutputLoss.forward; `chunks` are what the model returned, of which the first is
+/// none.
+Tensor TrainingLoop::loss_of_chunks(Tensors chunks, const Tensor& labels) {
+  const Tensor labelled = sum(s_, compare(s_, Comparison::ne, labels, -100));
+  Tensor total;
+  std::int64_t begin = 0;
+  for (std::size_t i = 1; i < chunks.size(); ++i) {
+    const std::int64_t tokens = chunks[i].size(1);
+    const Tensor targets = contiguous(s_, slice(s_, labels, 1, begin, begin + tokens));
+    begin += tokens;
+    Tensor rows = to(s_, view(s_, chunks[i], {-1, chunks[i].size(-1)}), Dtype::float32);
+    Tensor loss = cross_entropy(s_, std::move(rows), view(s_, targets, {-1}));
+    total = total ? add(s_, total, loss) : std::move(loss);
+  }
+  return div(s_, total, labelled);
+}
+
 Tensor TrainingLoop::evaluated() {
   if (exported_) return exported_->loss(s_, call(s_, model_.module(), batch_of(0)));
   return call(s_, model_.module(), {inputs_[0], Tensor(), inputs_[1]})[1];
@@ -164,6 +182,10 @@ void TrainingLoop::forward_and_loss(int number, const Probe& probe) {
     logits_ = settings_.holds_logits ? outputs[1] : Tensor();
     outputs.clear();
     probe(Moment::forward, number);
+  } else if (settings_.loss_chunks > 1) {
+    Tensors chunks = forward(batch_of(number));
+    probe(Moment::forward, number);
+    loss_ = loss_of_chunks(std::move(chunks), inputs_[2 * static_cast<std::size_t>(number) + 1]);
   } else {
     logits_ = forward(batch_of(number))[1];
     probe(Moment::forward, number);

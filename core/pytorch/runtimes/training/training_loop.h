@@ -27,6 +27,10 @@ struct TrainingSettings {
   /// Gradients of all micro-batches but the last are not communicated.
   bool syncs_once = false;
   LossPlace loss = LossPlace::in_model;
+  /// With the loss after the model: parts of the logits that it returns
+  /// (ModelSettings::logit_chunks), each with a cross-entropy of its own. Source: torchtune,
+  /// CEWithChunkedOutputLoss.
+  int loss_chunks = 1;
   /// The loss over micro-batches is a tensor beside the loss, even of one micro-batch:
   /// Accelerator.backward.
   bool divides_in_backward = false;
@@ -109,6 +113,7 @@ class TrainingLoop {
   void step_optimizer();
   void forward_and_loss(int number, const Probe& probe);
   Tensor loss_after_model(const Tensor& labels);
+  Tensor loss_of_chunks(Tensors chunks, const Tensor& labels);
   void measure(int number);
   Arguments batch_of(int number) const;
   void make_batches();
