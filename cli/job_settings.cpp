@@ -50,6 +50,8 @@ std::vector<TextOption> text_options(const JobSettings& settings) {
           {"float8", pytorch.float8},
           {"compile", pytorch.compile},
           {"liger", pytorch.liger},
+          {"optimizer_in_backward", pytorch.optimizer_in_backward},
+          {"activation_offloading", pytorch.activation_offloading},
           {"peft", pytorch.fine_tuning.peft},
           {"quantization", pytorch.fine_tuning.quantization},
           {"prepare_kbit", pytorch.fine_tuning.prepare_kbit},

@@ -161,6 +161,34 @@ void apply_optimizer(const PytorchOptions& options, const JobOptions& given, con
         chosen(implementations, *options.optimizer_implementation, "--optimizer-implementation");
 }
 
+/// DDP's hooks come after the update, so that one device has no DDP.
+void apply_optimizer_in_backward(const PytorchOptions& options, eager::TrainingSetup& setup) {
+  constexpr std::string_view name = "--optimizer-in-backward";
+  if (!chosen(on_off, options.optimizer_in_backward.value_or("off"), name)) return;
+  const bool one =
+      setup.world == 1 && (std::holds_alternative<eager::ddp::Options>(setup.runtime) ||
+                           std::holds_alternative<eager::PlainSetup>(setup.runtime));
+  if (!one || setup.loop.micro_batches > 1 || setup.loop.clips)
+    throw Error(
+        {.where = std::string(name),
+         .what = "gradients go at once, which several ranks, several micro-batches and "
+                 "clipping do not allow",
+         .way_out = "give --runtime ddp --world 1 --accumulate 1 --clip 0, or leave it out"});
+  setup.runtime = eager::PlainSetup{};
+  setup.loop.steps_in_backward = true;
+}
+
+void apply_activation_offloading(const PytorchOptions& options, const JobOptions& given,
+                                 eager::TrainingSetup& setup) {
+  constexpr std::string_view name = "--activation-offloading";
+  if (!chosen(on_off, options.activation_offloading.value_or("off"), name)) return;
+  if (given.checkpointing.value_or("none") == "none")
+    throw Error({.where = std::string(name),
+                 .what = "torchtune refuses it without checkpointing",
+                 .way_out = "give --checkpointing full, or leave it out"});
+  setup.loop.offloads_activations = true;
+}
+
 /// DeepSpeed's optimizers keep masters of their own; bitsandbytes' states are not modelled there.
 void check_engine(const eager::TrainingSetup& setup) {
   if (setup.loop.optimizer.bitsandbytes &&
@@ -259,6 +287,8 @@ void PytorchOptions::refuse_under_native() const {
       {float8.has_value(), "--float8"},
       {compile.has_value(), "--compile"},
       {liger.has_value(), "--liger"},
+      {optimizer_in_backward.has_value(), "--optimizer-in-backward"},
+      {activation_offloading.has_value(), "--activation-offloading"},
       {fine_tuning.peft.has_value(), "--peft"},
       {fine_tuning.quantization.has_value(), "--quantization"},
       {fine_tuning.prepare_kbit.has_value(), "--prepare-kbit"},
@@ -328,6 +358,14 @@ void declare_pytorch_options(Command& command, PytorchOptions& options) {
                  {"on|off|NAME+NAME",
                   "Liger's kernels, as use_liger_kernel: rope, rms_norm, swiglu, "
                   "fused_linear_cross_entropy; on: all four"});
+  command.option("--optimizer-in-backward", options.optimizer_in_backward,
+                 {"on|off",
+                  "on: on one device each parameter is updated in the backward, and its gradient "
+                  "goes, as torchtune's optimizer_in_bwd"});
+  command.option("--activation-offloading", options.activation_offloading,
+                 {"on|off",
+                  "on: with --checkpointing full what the forward saves waits on the host, as "
+                  "torchtune's enable_activation_offloading"});
   declare_fine_tuning_options(command, options.fine_tuning);
 }
 
@@ -366,6 +404,8 @@ void apply_pytorch_options(const PytorchOptions& options, const JobOptions& give
     setup.assumed.emplace_back(eager_float8_memory);
   check_engine(setup);
   apply_to_engine(given, job, setup);
+  apply_optimizer_in_backward(options, setup);
+  apply_activation_offloading(options, given, setup);
 }
 
 }  // namespace shardscope

@@ -66,6 +66,8 @@ void take_loop(const Recipe::OwnLoop& loop, const JobSettings& settings) {
       fill(settings.pytorch.optimizer_implementation, loop.implementation);
   }
   if (loop.checkpoints) fill(job.checkpointing, "full");
+  if (loop.steps_in_backward) fill(settings.pytorch.optimizer_in_backward, "on");
+  if (loop.offloads_activations) fill(settings.pytorch.activation_offloading, "on");
   if (settings.sharding.names_file()) return;
   fill(settings.sharding.runtime, loop.runtime);
   fill(job.precision, loop.precision);

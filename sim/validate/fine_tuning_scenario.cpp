@@ -82,9 +82,9 @@ bool is_packed(const FineTuningRow& row) {
 bool in_float16(const FineTuningRow& row) { return row.precision.starts_with("fp16"); }
 
 /// torchtune's table turns one setting more on in each row: 2 torch.compile, 3 chunks of the loss,
-/// 4 checkpointing, 5 the optimizer in the backward, 6 activations on the host, which stays. 0: no
-/// row of it.
-constexpr int compiled_from = 2, chunks_from = 3, optimizer_in_backward = 5;
+/// 4 checkpointing, 5 the optimizer in the backward, 6 activations on the host, 7 another
+/// optimizer, 8 LoRA, which leaves out the fifth. 0: no row of it.
+constexpr int compiled_from = 2, chunks_from = 3, steps_in_backward_from = 5, offloads_from = 6;
 int ablation_step(const FineTuningRow& row) {
   return holds(row.notes, "each row adds") ? number_after(row.notes, "step ").value_or(0) : 0;
 }
@@ -101,12 +101,8 @@ std::string why_other_method(const FineTuningRow& row) {
   if (holds(row.precision, "int8 weight-only")) return "quantised training is not modelled";
   if (!is_lora(row) && row.method != "full" && row.method != "full (pre-training step)")
     return fmt::format("the method {} is not modelled", row.method);
-  if (ablation_step(row) == optimizer_in_backward)
-    return "the optimizer in the backward is not modelled";
-  if (ablation_step(row) > optimizer_in_backward) return "activations on the host are not modelled";
   if (holds(row.notes, "not packed"))
     return "samples are shorter than the stated length, by how much is not stated";
-  if (holds(row.notes, "activation_offloading")) return "activations on the host are not modelled";
   if (holds(row.notes, "galore") || holds(row.notes, "lisa"))
     return "the optimizer is not modelled";
   return {};
@@ -167,8 +163,12 @@ LoraConfig adapter_of(const FineTuningRow& row, const FineTuningStack& stack,
   return lora;
 }
 
+bool is_of(const FineTuningRow& row, std::string_view part) {
+  return !part.empty() && holds(row.source, part);
+}
+
 bool is_recent(const FineTuningRow& row, const FineTuningStack& stack) {
-  return !stack.recent_part.empty() && holds(row.source, stack.recent_part);
+  return is_of(row, stack.recent_part);
 }
 
 Quantization quantization_of(const FineTuningRow& row, const FineTuningStack& stack) {
@@ -359,7 +359,7 @@ class Builder {
     loop.syncs_once = true;
     loop.loss = stack_.loss_in_model ? eager::LossPlace::in_model : eager::LossPlace::after_model;
     loop.clips = !stack_.pure;
-    loop.holds_logits = stack_.holds_logits;
+    loop.holds_logits = stack_.holds_logits && !is_of(row_, stack_.longest_first_part);
     loop.optimizer = optimizer_of(row_);
     loop.optimizer.denominator_apart = stack_.old_adamw;
     if (stack_.fused_adamw && !loop.optimizer.bitsandbytes)
@@ -380,6 +380,9 @@ class Builder {
     else if (!is_recent(row_, stack_))
       setup().model.loss = stack_.loss;
     setup().model.float_logits = stack_.float_logits;
+    loop.steps_in_backward = ablation_step(row_) >= steps_in_backward_from && !is_lora(row_);
+    loop.offloads_activations =
+        ablation_step(row_) >= offloads_from || holds(row_.notes, "activation_offloading");
     if (ablation_step(row_) >= chunks_from) {
       constexpr int chunks = 8;  // CEWithChunkedOutputLoss's default
       setup().model.logit_chunks = loop.loss_chunks = chunks;

@@ -16,6 +16,7 @@ constexpr std::array<FineTuningStack, 10> stacks{
       .pure = true,
       .loss_in_model = false,
       .holds_logits = true,
+      .longest_first_part = "resource-tables",  // get_longest_seq_length of 2023
       .flattens = true,
       .model = {.may_tie = false, .fused_gelu = true},  // litgpt/model.py
       .keeps_inputs = true,                             // bitsandbytes 0.41.1, later 0.42.0

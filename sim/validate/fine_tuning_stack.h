@@ -29,6 +29,8 @@ struct FineTuningStack {
   bool float_logits = false;  ///< the model's output is in float32, before the loss
   /// Variables of the training loop hold logits and loss until the next ones take their place.
   bool holds_logits = false;
+  /// Rows of this part of the source had their longest batch first, with none held beside it.
+  std::string_view longest_first_part = {};
   bool flattens = false;  ///< FSDP1, not FSDP2
   KnownModelForm model = {};
   /// FSDP1 has a unit for each adapter beside those of blocks, and use_orig_params=False.

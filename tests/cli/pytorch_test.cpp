@@ -397,6 +397,42 @@ TEST_F(Pytorch, ALossThatTheModelCannotTakeIsRefused) {
               HasSubstr("embeddings to be bf16 or fp16"));
 }
 
+// All gradients are 988,065,536 bytes at once; in the backward only those of one parameter are
+// there, the largest the embedding's 272 MB, which is tied: two of them.
+TEST_F(Pytorch, AnOptimizerInTheBackwardKeepsNoGradients) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 --seq 16 --clip 0 "
+      "--optimizer-implementation fused ";
+  const auto peak = [&](const char* more) {
+    return answer(training + more)["memory"]["peak_allocated_bytes"].get<std::int64_t>();
+  };
+  EXPECT_GT(peak("") - peak("--optimizer-in-backward on"), 988'065'536 - 2 * 272'269'312);
+  const Outcome accumulated =
+      workplace_.run(training + "--optimizer-in-backward on --accumulate 2");
+  EXPECT_EQ(accumulated.code, 2);
+  EXPECT_THAT(accumulated.errors, HasSubstr("--optimizer-in-backward"));
+}
+
+// With every block computed again only the inputs of 24 blocks wait: 4096 x 896 in bfloat16 each.
+TEST_F(Pytorch, OffloadedActivationsWaitOnTheHost) {
+  const std::string training =
+      "simulate --model " + (source_root / "examples/models/qwen2_5_0_5b").string() +
+      " --cluster h100_sxm --world 1 --runtime ddp --precision bf16 --seq 4096 --loss cut "
+      "--peft r=8,targets=q_proj+v_proj ";
+  const auto peak = [&](const char* more) {
+    return answer(training + "--checkpointing full " + more)["memory"]["peak_allocated_bytes"]
+        .get<std::int64_t>();
+  };
+  constexpr std::int64_t input = std::int64_t{4096} * 896 * 2;
+  const std::int64_t less = peak("") - peak("--activation-offloading on");
+  EXPECT_GE(less, 20 * input);
+  EXPECT_LE(less, 26 * input);
+  const Outcome without = workplace_.run(training + "--activation-offloading on");
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.errors, HasSubstr("refuses it without checkpointing"));
+}
+
 // bitsandbytes before 0.43.2 keeps the input of each of its layers: of a block of Qwen2.5-0.5B the
 // 896 that q, k and v share, the 896 that gate and up share and the 4864 of down; that of o_proj is
 // attention's output, which is kept anyway.

@@ -221,6 +221,17 @@ TEST(TorchtuneRecipe, ReadsThePublishedQlora) {
   EXPECT_EQ(recipe.loss, "chunks:8");
 }
 
+TEST(TorchtuneRecipe, ReadsWhatGoesEarly) {
+  const Recipe recipe = read(ConfigKind::torchtune,
+                             "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n"
+                             "enable_activation_checkpointing: true\n"
+                             "enable_activation_offloading: true\noptimizer_in_bwd: true\n");
+  ASSERT_TRUE(recipe.own_loop);
+  EXPECT_TRUE(recipe.own_loop->offloads_activations);
+  EXPECT_TRUE(recipe.own_loop->steps_in_backward);
+  EXPECT_EQ(finding_about(recipe, "optimizer_in_bwd"), nullptr);
+}
+
 // torchtune 0.6, modules/transformer.py, unembed: `output = self.output(h).float()` without chunks.
 TEST(TorchtuneRecipe, SaysWhatTheLossTakes) {
   const std::string model = "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n";

@@ -43,6 +43,8 @@ struct Recipe {
     std::string implementation;  ///< of torch.optim; empty: bitsandbytes'
     double clip = 0;
     bool checkpoints = false;
+    bool steps_in_backward = false;
+    bool offloads_activations = false;
   };
   std::optional<OwnLoop> own_loop;
   std::optional<std::int64_t> world;  ///< where the file says it

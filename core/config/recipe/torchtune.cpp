@@ -8,8 +8,6 @@ namespace {
 
 constexpr LeftOut left_out[] = {
     {"compile", "torch.compile is left out: compiled kernels need less memory"},
-    {"enable_activation_offloading", "activations in host memory need less device memory"},
-    {"optimizer_in_bwd", "gradients that go at once need less memory than is predicted"},
     {"fsdp_cpu_offload", "parameters on the host need less device memory"},
     {"fsdp_reshard_after_forward", "units are taken to be resharded after the forward"},
     {"custom_sharded_layers", "layers that are units of their own are left out"},
@@ -160,6 +158,8 @@ Recipe read_torchtune(const ConfigValue& value, const std::string& file) {
   loop.micro_batches = keys.count("gradient_accumulation_steps", 1);
   loop.clip = keys.number("clip_grad_norm", 0);
   loop.checkpoints = keys.flag("enable_activation_checkpointing", false);
+  loop.offloads_activations = keys.flag("enable_activation_offloading", false);
+  loop.steps_in_backward = keys.flag("optimizer_in_bwd", false);
   read_optimizer(keys, keys.take("optimizer"), loop);
   const ConfigValue checkpointer = keys.take("checkpointer");
   if (const ConfigValue folder = checkpointer.get("checkpoint_dir"); folder.is_string())

@@ -132,11 +132,19 @@ TEST(FineTuningScenario, AddsUpTorchtunesTable) {
       "default,24.9,active,step 4: +activation checkpointing; each row adds to the one above"));
   EXPECT_EQ(scenario.training.setup.compiled, CompileScope::blocks_and_loss);
   EXPECT_EQ(scenario.training.setup.loop.loss_chunks, 8);
-  EXPECT_EQ(
-      why_not_predicted(row_of("pytorch/torchtune README,Llama-3.2-3B,full,bf16,1,A100,single "
-                               "device,2,4096,on,config default,21.8,active,step 6: "
-                               "+activation offloading; each row adds to the one above")),
-      "activations on the host are not modelled");
+  EXPECT_FALSE(scenario.training.setup.loop.steps_in_backward);
+  const auto loop_of = [](const char* method, const char* step) {
+    return fine_tuning_scenario(row_of(std::string("pytorch/torchtune README,Llama-3.2-3B,") +
+                                       method +
+                                       ",bf16,1,A100,single device,2,4096,on,config default,21.8,"
+                                       "active," +
+                                       step + "; each row adds to the one above"))
+        .training.setup.loop;
+  };
+  EXPECT_TRUE(loop_of("full", "step 6: +activation offloading").steps_in_backward);
+  EXPECT_TRUE(loop_of("full", "step 6: +activation offloading").offloads_activations);
+  EXPECT_FALSE(loop_of("lora", "step 8: LoRA").steps_in_backward);
+  EXPECT_TRUE(loop_of("lora", "step 8: LoRA").offloads_activations);
 }
 
 // "95.1G", which the row takes for the sum over four GPUs: 23.775 GiB each.

@@ -31,17 +31,21 @@ Tensor places_of_targets(Session& s, const Tensor& labels) {
   return sum(s, places, {1});
 }
 
+struct CutInputs {
+  Tensor hidden, weight, targets, places;
+};
+
 struct CutForward {
   Tensor loss, log_sums, mean_logits;
 };
 
 /// cce_lse_forward_kernel and indexed_neg_dot_forward_kernel.
-CutForward cut_forward(Session& s, const Tensor& hidden, const Tensor& weight,
-                       const Tensor& targets, const Tensor& places, bool needs_gradient) {
+CutForward cut_forward(Session& s, const CutInputs& inputs, bool needs_gradient) {
   static constexpr Operator lse_op{"cut_cross_entropy._cce_lse_forward_kernel",
                                    OperatorKind::matmul};
   static constexpr Operator dot_op{"cut_cross_entropy._indexed_neg_dot_forward_kernel",
                                    OperatorKind::reduction};
+  const auto& [hidden, weight, targets, places] = inputs;
   const std::int64_t rows = places.size(0);
   const Like sums = like(hidden, Dtype::float32);
   CutForward result;
@@ -111,7 +115,7 @@ Tensor cut_cross_entropy(Session& s, const Tensor& hidden, const Tensor& weight,
   const Tensor targets = view(s, labels, {-1});
   const bool needs_gradient = rows.requires_grad() || weight.requires_grad();
   const auto run = [&](Session& in, const NodeRef& node) -> Tensors {
-    CutForward forward = cut_forward(in, rows, weight, targets, places, needs_gradient);
+    CutForward forward = cut_forward(in, {rows, weight, targets, places}, needs_gradient);
     if (node) {
       node->save(in, "e", rows);
       node->save(in, "c", weight);

@@ -1,12 +1,15 @@
 #include "core/pytorch/runtimes/training/training_loop.h"
 
+#include "core/base/error.h"
 #include "core/pytorch/engine/aten/loss.h"
 #include "core/pytorch/engine/autocast.h"
 #include "core/pytorch/engine/copies.h"
 #include "core/pytorch/engine/engine.h"
 #include "core/pytorch/engine/pointwise.h"
 #include "core/pytorch/engine/reductions.h"
+#include "core/pytorch/engine/saved_tensor_scope.h"
 #include "core/pytorch/engine/views.h"
+#include "core/pytorch/runtimes/training/activation_offloading.h"
 
 namespace shardscope::eager {
 
@@ -25,7 +28,26 @@ TrainingLoop::TrainingLoop(Session& s, ParallelModel& model, const ProcessGroup&
       exported_(std::move(exported)) {
   if (settings.zero_redundancy) own_.emplace(s, world, optimizer_);
   if (settings.scales_loss) scaler_.emplace(model.infinity_sharing());
+  if (settings.steps_in_backward) step_in_backward();
   make_batches();
+}
+
+void TrainingLoop::step_in_backward() {
+  if (settings_.micro_batches > 1 || settings_.clips || scaler_ || own_ || model_.engine())
+    throw Error({.where = "optimizer in the backward",
+                 .what = "gradients of several micro-batches, their clipping, a loss scale and "
+                         "sharded states need them all at once",
+                 .way_out = "give --accumulate 1 and --clip 0, or leave it out"});
+  for (const Tensor& parameter : model_.parameters()) {
+    if (!parameter.requires_grad()) continue;
+    in_backward_.push_back(
+        std::make_unique<ParameterOptimizer>(Tensors{parameter}, settings_.optimizer));
+    register_post_accumulate_grad_hook(
+        s_, parameter, [own = in_backward_.back().get()](Session& s, const Tensor&) {
+          own->step(s);
+          own->zero_grad(s);
+        });
+  }
 }
 
 void TrainingLoop::make_batches() {
@@ -71,6 +93,11 @@ void TrainingLoop::update(const Probe& probe) {
     model_.clip(s_);
     probe(Moment::clip, last);
   }
+  if (!in_backward_.empty()) {
+    probe(Moment::step, last);
+    probe(Moment::zero_grad, last);
+    return;
+  }
   if (scaler_) {
     scaler_->step(s_, optimizer_);
     scaler_->update(s_);
@@ -91,6 +118,8 @@ void TrainingLoop::step_optimizer() {
 }
 
 Tensors TrainingLoop::forward(Arguments batch) {
+  std::optional<SavedTensorScope> offloading;
+  if (settings_.offloads_activations) offloading.emplace(s_, activation_offloading_hooks());
   if (ModelEngine* engine = model_.engine()) return engine->forward(std::move(batch));
   return call(s_, model_.module(), std::move(batch));
 }
@@ -112,6 +141,7 @@ Tensors TrainingLoop::optimizer_states() const {
     for (const Tensor& table : optimizer.code_tables()) states.push_back(table);
   };
   add(own_ ? own_->optimizer : optimizer_);
+  for (const auto& of_parameter : in_backward_) add(*of_parameter);
   if (const ModelEngine* engine = model_.engine())
     for (const ParameterOptimizer& group : engine->optimizers()) add(group);
   return states;
