@@ -1,6 +1,9 @@
 #include "core/pytorch/runtimes/training/activation_offloading.h"
 
+#include <set>
+
 #include "core/pytorch/engine/copies.h"
+#include "core/pytorch/engine/views.h"
 
 namespace shardscope::eager {
 namespace {
@@ -12,9 +15,12 @@ struct OffloadedTensor {
   Device device;
 };
 
-bool stays_on_device(const Tensor& tensor) {
-  const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-  return is_parameter || tensor.device() == Device::cpu || tensor.bytes().count < least_bytes;
+using Storages = std::set<const StorageImpl*>;
+
+Storages storages_of(const Tensors& parameters) {
+  Storages storages;
+  for (const Tensor& parameter : parameters) storages.insert(&*parameter.storage());
+  return storages;
 }
 
 Tensor moved_to(Session& s, const Tensor& tensor, Device device) {
@@ -24,12 +30,17 @@ Tensor moved_to(Session& s, const Tensor& tensor, Device device) {
 
 }  // namespace
 
-std::shared_ptr<SavedTensorHooks> activation_offloading_hooks() {
+std::shared_ptr<SavedTensorHooks> activation_offloading_hooks(const Tensors& parameters) {
   auto hooks = std::make_shared<SavedTensorHooks>();
-  hooks->pack = [](Session& s, const Tensor& tensor) -> std::shared_ptr<void> {
+  hooks->pack = [kept = storages_of(parameters)](Session& s,
+                                                 const Tensor& tensor) -> std::shared_ptr<void> {
     const Device device = tensor.device();
-    if (stays_on_device(tensor)) return std::make_shared<OffloadedTensor>(OffloadedTensor{tensor, device});
-    return std::make_shared<OffloadedTensor>(OffloadedTensor{moved_to(s, tensor, Device::cpu), device});
+    const bool stays = device == Device::cpu || tensor.bytes().count < least_bytes ||
+                       kept.contains(&*tensor.storage());
+    // An output of the node must not hold the node.
+    const Tensor detached = tensor.is_leaf() ? tensor : shallow_detach(s, tensor);
+    return std::make_shared<OffloadedTensor>(
+        OffloadedTensor{stays ? detached : moved_to(s, detached, Device::cpu), device});
   };
   hooks->unpack = [](Session& s, const std::shared_ptr<void>& given) {
     const auto packed = std::static_pointer_cast<OffloadedTensor>(given);

@@ -119,7 +119,8 @@ void TrainingLoop::step_optimizer() {
 
 Tensors TrainingLoop::forward(Arguments batch) {
   std::optional<SavedTensorScope> offloading;
-  if (settings_.offloads_activations) offloading.emplace(s_, activation_offloading_hooks());
+  if (settings_.offloads_activations)
+    offloading.emplace(s_, activation_offloading_hooks(model_.parameters()));
   if (ModelEngine* engine = model_.engine()) return engine->forward(std::move(batch));
   return call(s_, model_.module(), std::move(batch));
 }
