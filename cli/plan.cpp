@@ -8,10 +8,13 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "backend/job/folder_lock.h"
 #include "backend/train/stop_request.h"
 #include "cli/html_page.h"
+#include "cli/plan_clusters.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
 #include "cli/plan_places.h"
@@ -95,24 +98,65 @@ planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& ou
                .stop = stop.token()});
 }
 
-ExitCode run_plan(PlanOptions options) {
-  take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
-                      options.place, options.output);
-  const planner::Inputs inputs = resolve_plan(options);
-  std::optional<FolderLock> lock;  // before the work, which may take minutes
-  if (options.folder) {
-    create_folder(*options.folder);
-    lock.emplace(*options.folder);
+/// Left in `folder`, and what follows the answer.
+void leave(const std::string& folder, const planner::Answer& answer, const planner::Inputs& inputs,
+           const PlanOptions& options, const std::string& json) {
+  leave_in(folder, answer, inputs, json);
+  const StopOnInterrupt stop;
+  leave_places(folder, answer, inputs, options, stop.token());
+  options.output.note(fmt::format("left in {}", folder));
+}
+
+std::optional<FolderLock> locked(const std::optional<std::string>& folder) {
+  if (!folder) return std::nullopt;
+  create_folder(*folder);
+  return std::optional<FolderLock>(std::in_place, *folder);
+}
+
+/// Every cluster's own plan is left in FOLDER/clusters/1, 2 and so on.
+ExitCode plan_side_by_side(const std::vector<PlanOptions>& each) {
+  const PlanOptions& first = each.front();
+  const std::optional<FolderLock> lock = locked(first.folder);
+  std::vector<ClusterAnswer> all;
+  for (const PlanOptions& options : each)  // before the work: a bad input of the last one, too
+    all.push_back({.cluster = *options.cluster, .inputs = resolve_plan(options), .answer = {}});
+  bool interrupted = false;
+  for (std::size_t i = 0; i < each.size() && !interrupted; ++i) {
+    ClusterAnswer& one = all[i];
+    if (!first.output.json) note_assumptions(first.output, one.inputs.assumed);
+    one.answer = answer_to(one.inputs, first.output);
+    interrupted = one.answer.interrupted;
+    if (interrupted) all.erase(all.begin() + std::ptrdiff_t(i) + 1, all.end());
   }
+  const std::string json = clusters_json(all);
+  print(first.output.json ? json + "\n" : clusters_text(all, first.output.painter()));
+  if (first.folder) {
+    write_atomically(std::filesystem::path(*first.folder) / "clusters.json", json + "\n");
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto folder = std::filesystem::path(*first.folder) / "clusters" / std::to_string(i + 1);
+      create_folder(folder);
+      leave(folder.string(), all[i].answer, all[i].inputs, each[i],
+            planner::answer_json(all[i].answer, all[i].inputs));
+    }
+  }
+  if (interrupted) return ExitCode::interrupted;
+  return best_of(all).fastest ? ExitCode::done : ExitCode::no;
+}
+
+ExitCode run_plan(PlanOptions given) {
+  take_recipe_to_plan({given.job, given.sharding, given.pytorch, given.cluster}, given.place,
+                      given.output);
+  const std::vector<PlanOptions> each = given.by_cluster();
+  if (each.size() > 1) return plan_side_by_side(each);
+  const PlanOptions& options = each.front();
+  const planner::Inputs inputs = resolve_plan(options);
+  const std::optional<FolderLock> lock = locked(options.folder);  // the work may take minutes
   const planner::Answer answer = answer_to(inputs, options.output);
   const std::string json = planner::answer_json(answer, inputs);
   if (!options.output.json) note_assumptions(options.output, inputs.assumed);
   print(options.output.json ? json + "\n" : plan_text(answer, inputs, options.output.painter()));
   if (options.folder) {
-    leave_in(*options.folder, answer, inputs, json);
-    const StopOnInterrupt stop;
-    leave_places(*options.folder, answer, inputs, options, stop.token());
-    options.output.note(fmt::format("left in {}", *options.folder));
+    leave(*options.folder, answer, inputs, options, json);
     if (answer.written && !options.output.json) options.output.note(written_text(*answer.written));
   } else if (answer.written && !options.output.json) {
     options.output.note(fmt::format("-o FOLDER writes it as {}", answer.written->file));

@@ -226,6 +226,22 @@ std::string run_text(const planner::Candidate& best, const planner::Inputs& inpu
   return text + "\n";
 }
 
+/// Of the GPUs at their power limit.
+std::string energy_text(const planner::Candidate& best, const planner::Inputs& inputs) {
+  const auto energy = planner::most_energy_kwh(best.gpu_hours, inputs.profile);
+  if (!energy) return {};
+  std::string text = fmt::format("energy    at most {:.4g} kWh for 10^9 tokens", *energy);
+  const auto run = planner::run_cost(best.summary.step_time, best.choice.mesh.world(),
+                                     inputs.question.tokens_per_batch, inputs.goals);
+  if (run)
+    text += fmt::format(
+        ", {} kWh in all",
+        grouped(std::llround(*planner::most_energy_kwh(run->gpu_hours, inputs.profile))));
+  return text +
+         fmt::format(": {:.0f} W of each GPU, its limit; without hosts, network and cooling\n",
+                     inputs.profile.gpu->power_limit.watts);
+}
+
 /// Which rule chose among the places that cannot be told apart.
 std::string rule_text(const planner::Answer& answer) {
   const planner::Chosen& chosen = answer.chosen;
@@ -291,6 +307,7 @@ std::string chosen_text(const planner::Answer& answer, const planner::Inputs& in
       painter(Paint::bold, fmt::format("chosen    {}", planner::text_of(best.choice))) + "\n";
   text += rule_text(answer);
   text += cost_text(best.gpu_hours, inputs.goals.price_per_gpu_hour) + run_text(best, inputs);
+  text += energy_text(best, inputs);
   text += time_text(answer.limits) + breaks_text(answer.limits, best, inputs);
   if (!best.summary.mfu_formula.empty())
     text += fmt::format("MFU       {}\n", best.summary.mfu_formula);

@@ -57,6 +57,43 @@ class Plan : public ::testing::Test {
   Workplace workplace_;
 };
 
+// Both GPUs have the figures of one, so the price alone tells them apart: 2 and 1 an hour.
+TEST_F(Plan, ComparesClusters) {
+  write_cluster("79 GiB");
+  const std::string two = std::string(question) +
+                          "--cluster cluster.json --price-per-gpu-hour 2 --price-per-gpu-hour 1 "
+                          "--train-tokens 12800 " +
+                          two_runtimes;
+  const Json json = answer(two);
+  ASSERT_EQ(json["clusters"].size(), 2u);
+  const Json &first = json["clusters"][0]["chosen"], &second = json["clusters"][1]["chosen"];
+  EXPECT_EQ(json["clusters"][0]["cluster"], "h100_sxm");
+  EXPECT_EQ(first["step_time_ns"], second["step_time_ns"]);
+  EXPECT_EQ(json["fastest"], "h100_sxm");
+  EXPECT_EQ(json["cheapest"], "cluster.json");
+  // 4 GPUs, 100 steps, 700 W.
+  const double hours = first["step_time_ns"].get<double>() * 1e-9 * 100 * 4 / 3600;
+  EXPECT_NEAR(first["gpu_hours"].get<double>(), hours, hours * 1e-9);
+  EXPECT_NEAR(first["price"].get<double>(), 2 * hours, hours * 1e-6);
+  EXPECT_NEAR(second["price"].get<double>(), hours, hours * 1e-6);
+  EXPECT_NEAR(first["energy_at_most_kwh_per_1e9_tokens"].get<double>(),
+              first["gpu_hours_per_1e9_tokens"].get<double>() * 0.7, 1e-6);
+  EXPECT_EQ(json["clusters"][1]["plan"]["schema"], "shardscope.plan/1");
+  const Outcome text = workplace_.run(two);
+  EXPECT_THAT(text.output,
+              AllOf(HasSubstr("fastest   h100_sxm"), HasSubstr("cheapest  cluster.json")));
+}
+
+TEST_F(Plan, RefusesClustersThatCannotBeCompared) {
+  EXPECT_THAT(refused(std::string(question) + "--cluster h100_sxm").errors,
+              HasSubstr("--cluster: h100_sxm stands twice"));
+  EXPECT_THAT(
+      refused(std::string(question) + "--price-per-gpu-hour 2 --price-per-gpu-hour 1").errors,
+      HasSubstr("--price-per-gpu-hour: 2 prices for 1 cluster"));
+  EXPECT_THAT(refused(std::string(question) + "--price-per-gpu-hour much").errors,
+              HasSubstr("expected a number, got \"much\""));
+}
+
 TEST_F(Plan, RanksStrategiesFastestFirst) {
   const Json plan = answer(std::string(question) + two_runtimes);
   EXPECT_EQ(plan["schema"], "shardscope.plan/1");

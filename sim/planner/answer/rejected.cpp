@@ -15,7 +15,9 @@ namespace {
 /// else what needs least memory.
 bool says_more(const Outcome& a, const Outcome& b) {
   if (a.reason != b.reason) return a.reason < b.reason;
-  if (a.reason == Reason::out_of_memory || a.reason == Reason::larger) return a.memory < b.memory;
+  if (a.reason == Reason::out_of_memory || a.reason == Reason::out_of_host_memory ||
+      a.reason == Reason::larger)
+    return a.memory < b.memory;
   return a.time < b.time;
 }
 

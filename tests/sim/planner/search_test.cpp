@@ -179,6 +179,67 @@ TEST_P(EverySearch, AStopLeavesTheBestSoFar) {
       EXPECT_GE(outcome.time, stopped.ranked.front().trial.time.span);
 }
 
+// The fastest one's tensors fit to the byte, and what the allocator holds for them does not.
+TEST_P(EverySearch, AStopPassesOverWhatTheAllocatorCannotHold) {
+  profile_.memory = 80_GiB;
+  const SearchResult all = searched({.places = 50});
+  ASSERT_FALSE(all.ranked.empty());
+  const auto held = [](const Ranked& one) { return one.full.reserved + one.full.outside; };
+  const auto larger = std::find_if(all.ranked.begin(), all.ranked.end(), [&](const Ranked& one) {
+    return held(one) > one.trial.needed();
+  });
+  if (larger == all.ranked.end()) GTEST_SKIP() << "the allocator holds what the tensors take";
+  const auto smaller = std::find_if(larger, all.ranked.end(), [&](const Ranked& one) {
+    return held(one) <= larger->trial.needed();
+  });
+  if (smaller == all.ranked.end()) GTEST_SKIP() << "no slower one is smaller";
+  const std::vector<Choice> two{choices_[larger->choice], choices_[smaller->choice]};
+  profile_.memory = larger->trial.needed();
+  std::stop_source source;
+  const SearchResult stopped =
+      search(two, inputs_,
+             {.places = 2,
+              .threads = 1,
+              .on_progress = [&](const Progress&) { source.request_stop(); },
+              .stop = source.get_token()});
+  EXPECT_TRUE(stopped.interrupted);
+  ASSERT_EQ(stopped.ranked.size(), 1U);
+  EXPECT_EQ(stopped.ranked[0].choice, 1U);
+}
+
+// A few choices of each kind are tried before all are bounded.
+TEST_P(EverySearch, AFirstLookChangesNoPlace) {
+  const auto kind = [](const Choice& choice) {
+    return std::string(name_of(choice.runtime)) + std::string(name_of(choice.sharding));
+  };
+  EXPECT_EQ(places_of(searched({.places = 5, .kind = kind})),
+            places_of(searched({.places = 5, .kind = kind, .screen = false})));
+}
+
+// A byte less than what a node of 2 ranks keeps on the host: that choice is told so, and what keeps
+// less is weighed.
+TEST_P(EverySearch, LeavesOutWhatTheHostCannotHold) {
+  const auto offloading = std::find_if(choices_.begin(), choices_.end(), [](const Choice& choice) {
+    return choice.runtime == Runtime::fsdp2 && choice.offload == Offload::all &&
+           choice.sharding == ShardingStrategy::full_shard;
+  });
+  ASSERT_NE(offloading, choices_.end());
+  const Bytes kept = host_memory_of_node(*offloading, inputs_);
+  ASSERT_GT(kept, Bytes{});
+  const std::vector<Choice> one{*offloading};
+  profile_.memory = 80_GiB;
+  profile_.node = Node{.gpus = 2, .host_memory = kept};
+  EXPECT_EQ(search(one, inputs_, {}).ranked.size(), 1U);
+  profile_.node->host_memory = kept - Bytes{1};
+  const SearchResult result = search(one, inputs_, {});
+  ASSERT_EQ(result.others.size(), 1U);
+  EXPECT_EQ(result.others[0].reason, Reason::out_of_host_memory);
+  EXPECT_EQ(result.others[0].memory, kept);
+  EXPECT_EQ(why(result.others[0], inputs_, std::nullopt),
+            "out of the host's memory: a node keeps at least " + rounded_text(kept) +
+                " there and has " + rounded_text(kept - Bytes{1}));
+}
+
 INSTANTIATE_TEST_SUITE_P(Planner, EverySearch,
                          ::testing::Values(Case{"llama_fast_links",
                                                 llama,
