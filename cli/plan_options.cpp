@@ -234,6 +234,10 @@ void declare_plan_options(Command& command, PlanOptions& options) {
        "the answer shows what more ranks gain"});
   command.option("--device-memory", options.device_memory,
                  {"BYTES", "memory of a device, \"40 GiB\" (default: the cluster's)"});
+  command.option("--host-memory", options.host_memory,
+                 {"BYTES",
+                  "host's memory of a node, \"2 TB\": what offloads more is left out (default: not "
+                  "checked)"});
   command.option("--ranks-per-node", options.sharding.ranks_per_node,
                  {"N", "ranks of a node in the file's run (default: the cluster's)"});
   declare_margin_option(command, options.margin);

@@ -52,7 +52,6 @@ struct Node {
   std::optional<Bandwidth> host_bridge;
   CpuVendor cpu = CpuVendor::intel;
   std::optional<Bandwidth> host_memory_bandwidth;  ///< of all sockets together
-  std::optional<Bytes> host_memory;                ///< the same
   /// Share of the rate that NCCL reckons with for its links; more than 1: what if they were faster.
   double efficiency = 1;
   double latency_factor = 1;  ///< on the latencies that NCCL reckons with, adapters' included

@@ -70,8 +70,8 @@ void check_fabric(const JsonValue& value, const Node& node) {
 
 Node read_node(const JsonValue& value) {
   value.only_keys({"gpus", "fabric", "nvlinks", "pcie_generation", "peer_to_peer", "host_bridge",
-                   "host_memory_bandwidth", "host_memory", "cpu", "efficiency", "latency_factor",
-                   "origin", "source", "date", "spread"});
+                   "host_memory_bandwidth", "cpu", "efficiency", "latency_factor", "origin",
+                   "source", "date", "spread"});
   Node node{
       .gpus = static_cast<int>(value.at("gpus").integer(1, most_of_a_node)),
       .fabric = read_name(
@@ -88,8 +88,6 @@ Node read_node(const JsonValue& value) {
     node.host_bridge = read_quantity(*bridge, parse_bandwidth);
   if (const auto host = value.find("host_memory_bandwidth"))
     node.host_memory_bandwidth = read_quantity(*host, parse_bandwidth);
-  if (const auto host = value.find("host_memory"))
-    node.host_memory = read_quantity(*host, parse_bytes);
   check_fabric(value, node);
   return node;
 }
@@ -151,8 +149,6 @@ std::string node_json(const Node& node) {
   if (node.host_memory_bandwidth)
     text +=
         fmt::format(", \"host_memory_bandwidth\": \"{}\"", exact_text(*node.host_memory_bandwidth));
-  if (node.host_memory)
-    text += fmt::format(", \"host_memory\": \"{}\"", exact_text(*node.host_memory));
   return text;
 }
 

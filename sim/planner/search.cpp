@@ -76,8 +76,7 @@ class Search {
     }
   }
   bool exceeds_host(Bytes memory) const {
-    const std::optional<Bytes> there = host_memory_there(inputs_.profile);
-    return there && memory > *there;
+    return inputs_.host_memory && memory > *inputs_.host_memory;
   }
   bool is_too_slow(Duration time) const { return options_.slowest && time > *options_.slowest; }
 
@@ -476,7 +475,7 @@ std::string why(const Outcome& outcome, const TrialInputs& inputs,
     case Reason::out_of_host_memory:
       return fmt::format("out of the host's memory: a node keeps at least {} there and has {}",
                          rounded_text(outcome.memory),
-                         rounded_text(host_memory_there(inputs.profile).value_or(Bytes{})));
+                         rounded_text(inputs.host_memory.value_or(Bytes{})));
     case Reason::refused:
       return outcome.text;
     case Reason::not_reached:

@@ -89,10 +89,6 @@ Bytes host_memory_of_node(const Choice& choice, const TrialInputs& inputs) {
                              inputs.profile);
 }
 
-std::optional<Bytes> host_memory_there(const HardwareProfile& profile) {
-  return profile.node ? profile.node->host_memory : std::nullopt;
-}
-
 Schedule schedule_of(const Choice& choice, const TrialInputs& inputs, Steps steps,
                      const std::stop_token& stop) {
   if (choice.runtime == Runtime::native) return native(choice, inputs);

@@ -132,14 +132,6 @@ TEST(HardwareProfile, ProductsOfFloat16HaveTheirOwnPeak) {
   EXPECT_EQ(peak_of(find_hardware_profile("v100_sxm", ""), Dtype::bfloat16).flops_per_s, 15.7e12);
 }
 
-// NVIDIA DGX H100 data sheet: 2 TB of system memory.
-TEST(HardwareProfile, KeepsTheHostsMemoryOfANode) {
-  const HardwareProfile profile = find_hardware_profile("h100_sxm", "");
-  EXPECT_EQ(profile.node->host_memory, Bytes{2'000'000'000'000});
-  EXPECT_EQ(read_hardware_profile(JsonValue::parse(to_json(profile), "profile")).node,
-            profile.node);
-}
-
 TEST(HardwareProfile, AFileNeedsOnlyWhatDiffersFromTheOneItIsBasedOn) {
   const HardwareProfile profile =
       read(R"({"schema": "shardscope.hardware/1", "based_on": "h100_sxm",

@@ -14,6 +14,7 @@ Basis::Basis(const Inputs& of)
              .native_target = of.native_target,
              .allocator = of.allocator,
              .margin = of.margin.value_or(Bytes{}),
-             .findings = &findings} {}
+             .findings = &findings,
+             .host_memory = of.host_memory} {}
 
 }  // namespace shardscope::planner

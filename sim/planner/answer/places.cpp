@@ -35,8 +35,9 @@ SearchResult fastest_within(Bytes memory, const std::vector<Choice>& choices, co
   HardwareProfile smaller = basis.inputs.profile;
   smaller.memory = memory;
   const TrialInputs& on = basis.trials;
-  const TrialInputs trials{on.model,         on.config,    on.training, smaller,    on.costs,
-                           on.native_target, on.allocator, Bytes{},     on.findings};
+  const TrialInputs trials{on.model,    on.config,        on.training,  smaller,
+                           on.costs,    on.native_target, on.allocator, Bytes{},
+                           on.findings, on.host_memory};
   return search(choices, trials, {.places = 1, .stop = watcher.stop});
 }
 

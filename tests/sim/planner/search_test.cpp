@@ -228,9 +228,9 @@ TEST_P(EverySearch, LeavesOutWhatTheHostCannotHold) {
   ASSERT_GT(kept, Bytes{});
   const std::vector<Choice> one{*offloading};
   profile_.memory = 80_GiB;
-  profile_.node = Node{.gpus = 2, .host_memory = kept};
+  inputs_.host_memory = kept;
   EXPECT_EQ(search(one, inputs_, {}).ranked.size(), 1U);
-  profile_.node->host_memory = kept - Bytes{1};
+  inputs_.host_memory = kept - Bytes{1};
   const SearchResult result = search(one, inputs_, {});
   ASSERT_EQ(result.others.size(), 1U);
   EXPECT_EQ(result.others[0].reason, Reason::out_of_host_memory);
