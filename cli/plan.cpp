@@ -14,6 +14,7 @@
 #include "backend/job/folder_lock.h"
 #include "backend/train/stop_request.h"
 #include "cli/html_page.h"
+#include "cli/lengths_option.h"
 #include "cli/plan_clusters.h"
 #include "cli/plan_inputs.h"
 #include "cli/plan_options.h"
@@ -98,6 +99,16 @@ planner::Answer answer_to(const planner::Inputs& inputs, const OutputOptions& ou
                .stop = stop.token()});
 }
 
+/// Of the chosen place; none without one.
+std::optional<LengthsReport> report_of(const std::optional<planner::SequenceLengths>& sequences,
+                                       const planner::Answer& answer,
+                                       const planner::Inputs& inputs) {
+  if (!sequences || answer.candidates.empty()) return std::nullopt;
+  const planner::Candidate& chosen = answer.candidates[answer.chosen.candidate];
+  return LengthsReport{*sequences, inputs.question.training.length, chosen.choice.batch,
+                       chosen.summary.tokens_per_s};
+}
+
 /// Left in `folder`, and what follows the answer.
 void leave(const std::string& folder, const planner::Answer& answer, const planner::Inputs& inputs,
            const PlanOptions& options, const std::string& json) {
@@ -146,15 +157,19 @@ ExitCode plan_side_by_side(const std::vector<PlanOptions>& each) {
 ExitCode run_plan(PlanOptions given) {
   take_recipe_to_plan({given.job, given.sharding, given.pytorch, given.cluster}, given.place,
                       given.output);
+  const auto sequences = take_lengths(given.lengths, given.job);
   const std::vector<PlanOptions> each = given.by_cluster();
   if (each.size() > 1) return plan_side_by_side(each);
   const PlanOptions& options = each.front();
   const planner::Inputs inputs = resolve_plan(options);
   const std::optional<FolderLock> lock = locked(options.folder);  // the work may take minutes
   const planner::Answer answer = answer_to(inputs, options.output);
-  const std::string json = planner::answer_json(answer, inputs);
+  const std::optional<LengthsReport> lengths = report_of(sequences, answer, inputs);
+  const std::string answered = planner::answer_json(answer, inputs);
+  const std::string json = lengths ? with_lengths(answered, *lengths) : answered;
   if (!options.output.json) note_assumptions(options.output, inputs.assumed);
   print(options.output.json ? json + "\n" : plan_text(answer, inputs, options.output.painter()));
+  if (lengths && !options.output.json) print(lengths_text(*lengths));
   if (options.folder) {
     leave(*options.folder, answer, inputs, options, json);
     if (answer.written && !options.output.json) options.output.note(written_text(*answer.written));

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "cli/allocator_option.h"
+#include "cli/lengths_option.h"
 #include "cli/recipe_option.h"
 #include "core/base/error.h"
 
@@ -20,6 +21,7 @@ void declare_training(Command& command, PlanOptions& options) {
                  {"N", "tokens of one optimizer step, summed over all ranks"});
   command.option("--seq", job.seq,
                  {"T", "tokens of a sequence (default: 2048, or what the model allows)"});
+  declare_lengths_option(command, options.lengths);
   command.option("--optimizer", job.optimizer, {"adamw|adam|sgd", "adamw unless given"});
   command.option("--clip", job.clip, {"NORM", "largest gradient norm; 0 turns clipping off"});
   command.option(
@@ -199,6 +201,10 @@ std::vector<PlanOptions> PlanOptions::by_cluster() const {
     throw Error({.where = "--cluster",
                  .what = "a file runs on one cluster, not on several",
                  .way_out = "give one cluster, or leave the file out"});
+  if (clusters.size() > 1 && lengths)
+    throw Error({.where = "--lengths",
+                 .what = "lengths are shown of one cluster, not of several",
+                 .way_out = "give one cluster, or leave --lengths out"});
   std::vector<PlanOptions> each;
   for (std::size_t i = 0; i < count; ++i) {
     PlanOptions one = *this;

@@ -28,7 +28,7 @@ struct PlanOptions {
   OutputOptions output;
   std::optional<std::string> cluster, runtimes, objective, folder, margin;
   std::optional<std::int64_t> places;
-  std::optional<std::string> worlds, device_memory, host_memory;
+  std::optional<std::string> worlds, device_memory, host_memory, lengths;
   std::optional<double> price;                ///< of one GPU and hour, in whatever currency
   std::vector<std::string> clusters, prices;  ///< as they were given; see by_cluster
   std::optional<double> train_tokens, at_least, deadline_days, budget;

@@ -11,6 +11,7 @@
 #include "cli/figures.h"
 #include "cli/hardware_choice.h"
 #include "cli/job_settings.h"
+#include "cli/lengths_option.h"
 #include "cli/native_scenario.h"
 #include "cli/output_options.h"
 #include "cli/output_path.h"
@@ -44,7 +45,7 @@ struct SimulateOptions {
   OutputOptions output;
   ShardingOptions sharding;
   PytorchOptions pytorch;
-  std::optional<std::string> cluster, folder, margin, recording;
+  std::optional<std::string> cluster, folder, margin, recording, lengths;
   bool explain = false, phases = false;
 };
 
@@ -80,6 +81,13 @@ std::string headline(const PytorchScenario& scenario, const HardwareChoice& hard
                      compiled_words(training.setup.compiled),
                      training.setup.model.liger.any() ? ", Liger's kernels" : "") +
          hardware_line(hardware);
+}
+
+/// The summary's JSON, with what --lengths says.
+std::string summary_json(const Prediction& prediction,
+                         const std::optional<LengthsReport>& lengths) {
+  const std::string json = to_json(prediction.summary, "simulate");
+  return lengths ? with_lengths(json, *lengths) : json;
 }
 
 /// What is read is not written over.
@@ -164,6 +172,7 @@ void take_place(PytorchScenario& scenario, const std::string& file,
 }
 
 ExitCode run_pytorch(SimulateOptions& options) {
+  const auto sequences = take_lengths(options.lengths, options.job);
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
   PytorchScenario scenario = resolve_pytorch_scenario({.job = options.job,
@@ -176,6 +185,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
   training.allocator = allocator_settings(options.pytorch.allocator, training.assumed);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
+  std::optional<LengthsReport> lengths;
+  if (sequences)
+    lengths = {*sequences, training.setup.loop.length, training.setup.loop.batch,
+               prediction.summary.tokens_per_s};
   std::vector<planner::PhaseMemory> phases;
   if (options.phases)
     phases = planner::phases_of(training, scenario.model, scenario.config, hardware.profile);
@@ -189,13 +202,14 @@ ExitCode run_pytorch(SimulateOptions& options) {
     leave_in(folder, prediction, world, hardware.profile);
   }
   if (options.output.json) {
-    const std::string json = to_json(prediction.summary, "simulate");
+    const std::string json = summary_json(prediction, lengths);
     print((options.phases ? with_phases(json, phases, prediction.summary) : json) + "\n");
   } else {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, prediction.summary.assumed);
     print(painter(Paint::bold, headline(scenario, hardware)) + "\n\n");
     print(answer_text(scenario, prediction, hardware.profile, options.explain, painter));
+    if (lengths) print("\n" + lengths_text(*lengths));
     if (options.phases) print("\n" + phases_text(phases, prediction.summary, painter));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
@@ -203,6 +217,10 @@ ExitCode run_pytorch(SimulateOptions& options) {
 }
 
 ExitCode run_torchtitan(const SimulateOptions& options) {
+  if (options.lengths)
+    throw Error({.where = "--lengths",
+                 .what = "lengths are not weighed under torchtitan, which packs its sequences",
+                 .way_out = "leave it out, or give another --runtime"});
   if (options.phases)
     throw Error({.where = "--phases",
                  .what = "phases beside training are not predicted under torchtitan yet",
@@ -280,9 +298,14 @@ ExitCode run_simulate(SimulateOptions options) {
                  .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
+  const auto sequences = take_lengths(options.lengths, options.job);
   const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
   Prediction prediction = predict(scenario, hardware.profile);
   prediction.summary.margin = margin;
+  std::optional<LengthsReport> lengths;
+  if (sequences)
+    lengths = {*sequences, scenario.workload.length, scenario.workload.batch,
+               prediction.summary.tokens_per_s};
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
@@ -290,7 +313,7 @@ ExitCode run_simulate(SimulateOptions options) {
     leave_in(folder, prediction, scenario.world, hardware.profile);
   }
   if (options.output.json) {
-    print(to_json(prediction.summary, "simulate") + "\n");
+    print(summary_json(prediction, lengths) + "\n");
   } else {
     const Painter painter = options.output.painter();
     note_assumptions(options.output, prediction.summary.assumed);
@@ -298,6 +321,7 @@ ExitCode run_simulate(SimulateOptions options) {
     print(options.explain ? explain_peak(prediction.schedule, painter) + "\n" +
                                 collectives_text(prediction.summary, painter)
                           : summary_text(prediction.summary, painter));
+    if (lengths) print("\n" + lengths_text(*lengths));
   }
   if (options.folder) options.output.note(fmt::format("left in {}", *options.folder));
   return prediction.summary.fits ? ExitCode::done : ExitCode::no;
@@ -320,6 +344,7 @@ void declare_simulate(Command& command) {
                  {"FOLDER",
                   "predicts what `shardscope record` left, instead of a job; --cluster is "
                   "the recording's own unless given"});
+  declare_lengths_option(command, options->lengths);
   declare_margin_option(command, options->margin);
   declare_output_options(command, options->output);
   command.flag("--explain", options->explain,

@@ -84,6 +84,31 @@ TEST_F(Plan, ComparesClusters) {
               AllOf(HasSubstr("fastest   h100_sxm"), HasSubstr("cheapest  cluster.json")));
 }
 
+// Of 8 and 24 tokens, padded to 24: 16 of 24 are tokens. Packed, both take a row each.
+TEST_F(Plan, ShowsWhatLengthsCost) {
+  workplace_.write("lengths.txt", "8\n24\n");
+  const Json json = answer(std::string("plan --model config.json --cluster h100_sxm --world 4 "
+                                       "--tokens-per-batch 192 --lengths lengths.txt ") +
+                           two_runtimes);
+  const Json& lengths = json["lengths"];
+  EXPECT_EQ(lengths["longest_tokens"], 24);
+  EXPECT_NEAR(lengths["padding_to_seq_share"].get<double>(), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(lengths["padding_when_packed_share"].get<double>(), 1.0 / 3, 1e-12);
+  const int chosen = json["chosen"]["place"].get<int>();
+  EXPECT_NEAR(lengths["real_tokens_per_s_packed"].get<double>(),
+              json["candidates"][chosen - 1]["tokens_per_s"].get<double>() * 2 / 3, 1e-3);
+  const Outcome simulated = workplace_.run(
+      "simulate --model config.json --cluster h100_sxm --runtime fsdp2 --world 4 --batch 2 "
+      "--lengths lengths.txt");
+  EXPECT_EQ(simulated.code, 0) << simulated.errors;
+  EXPECT_THAT(simulated.output, HasSubstr("2 sequences, mean 16 tokens, longest 24"));
+  workplace_.write("lengths.txt", "8\nmany\n");
+  EXPECT_THAT(refused("plan --model config.json --cluster h100_sxm --world 4 "
+                      "--tokens-per-batch 192 --lengths lengths.txt")
+                  .errors,
+              HasSubstr("lengths.txt:2: expected a length of 1 to 100000000 tokens, got \"many\""));
+}
+
 TEST_F(Plan, RefusesClustersThatCannotBeCompared) {
   EXPECT_THAT(refused(std::string(question) + "--cluster h100_sxm").errors,
               HasSubstr("--cluster: h100_sxm stands twice"));
