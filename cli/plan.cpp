@@ -13,6 +13,7 @@
 
 #include "backend/job/folder_lock.h"
 #include "backend/train/stop_request.h"
+#include "cli/hardware_choice.h"
 #include "cli/html_page.h"
 #include "cli/lengths_option.h"
 #include "cli/plan_clusters.h"
@@ -154,9 +155,21 @@ ExitCode plan_side_by_side(const std::vector<PlanOptions>& each) {
   return best_of(all).fastest ? ExitCode::done : ExitCode::no;
 }
 
+/// The file of another tool says tokens of a rank: those of a step are for the ranks that are asked
+/// for, else for one node.
+void take_config(PlanOptions& options) {
+  if (!options.sharding.config) return;
+  const std::vector<int> worlds = options.asked_worlds();
+  if (!worlds.empty()) options.place.world = worlds.back();
+  const std::optional<std::string> cluster =
+      options.clusters.empty() ? std::nullopt : std::optional(options.clusters.front());
+  take_recipe_to_plan({options.job, options.sharding, options.pytorch, options.cluster},
+                      options.place, ranks_of_a_node(require_hardware(cluster).profile),
+                      options.output);
+}
+
 ExitCode run_plan(PlanOptions given) {
-  take_recipe_to_plan({given.job, given.sharding, given.pytorch, given.cluster}, given.place,
-                      given.output);
+  take_config(given);
   const auto sequences = take_lengths(given.lengths, given.job);
   const std::vector<PlanOptions> each = given.by_cluster();
   if (each.size() > 1) return plan_side_by_side(each);

@@ -219,7 +219,7 @@ class Resolver {
              .what = fmt::format("expected 1 to {}, got {}", 1 << 20, *options_.place.world)});
       return static_cast<int>(*options_.place.world);
     }
-    const int world = std::max({profile_.ranks_per_node, profile_.ranks, 1});
+    const int world = ranks_of_a_node(profile_);
     assumed_.push_back(
         fmt::format("{} rank{}, one node of the cluster (--world)", world, world == 1 ? "" : "s"));
     return world;
@@ -331,6 +331,10 @@ class Resolver {
 };
 
 }  // namespace
+
+int ranks_of_a_node(const HardwareProfile& profile) {
+  return std::max({profile.ranks_per_node, profile.ranks, 1});
+}
 
 planner::Inputs resolve_plan(const PlanOptions& options) {
   if (!options.job.model)

@@ -122,7 +122,7 @@ void take_recipe(const JobSettings& settings, PlaceOptions& place, const OutputO
                                recipe.assumed.end());
 }
 
-void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
+void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place, int ranks_of_a_node,
                          const OutputOptions& output) {
   ShardingOptions& sharding = settings.sharding;
   if (!sharding.config) return;
@@ -145,8 +145,10 @@ void take_recipe_to_plan(const JobSettings& settings, PlaceOptions& place,
     }
     sharding.recipe.reset();
   }
-  if (!job.tokens_per_batch && job.seq && place.world)
-    job.tokens_per_batch = sequences * *job.seq * *place.world;
+  const bool is_recipe = !sharding.accelerate && !sharding.deepspeed &&
+                         !sharding.training_arguments && !sharding.fsdp_config;
+  if (is_recipe && !job.tokens_per_batch && job.seq)
+    job.tokens_per_batch = sequences * *job.seq * place.world.value_or(ranks_of_a_node);
   sharding.runtime.reset();
   job.precision = precision;
   job.batch = batch;

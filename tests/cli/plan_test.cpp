@@ -109,6 +109,18 @@ TEST_F(Plan, ShowsWhatLengthsCost) {
               HasSubstr("lengths.txt:2: expected a length of 1 to 100000000 tokens, got \"many\""));
 }
 
+// TRL: 2 x 4 sequences of 16 tokens of each rank. On 4 ranks 512 tokens a step, on a node of 8
+// 1,024.
+TEST_F(Plan, TakesTokensOfAStepFromTheFileOfATool) {
+  workplace_.write("trl.yaml",
+                   "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
+                   "max_length: 16\nbf16: true\npacking: true\ndataset_name: d\n");
+  const std::string of_file = std::string("plan --model config.json --config trl.yaml ") +
+                              "--cluster h100_sxm " + two_runtimes;
+  EXPECT_EQ(answer(of_file + "--world 4")["tokens_per_batch"], 512);
+  EXPECT_EQ(answer(of_file)["tokens_per_batch"], 1024);
+}
+
 TEST_F(Plan, RefusesClustersThatCannotBeCompared) {
   EXPECT_THAT(refused(std::string(question) + "--cluster h100_sxm").errors,
               HasSubstr("--cluster: h100_sxm stands twice"));
