@@ -113,8 +113,9 @@ TEST_F(Plan, ShowsWhatLengthsCost) {
 // 1,024.
 TEST_F(Plan, TakesTokensOfAStepFromTheFileOfATool) {
   workplace_.write("trl.yaml",
-                   "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
-                   "max_length: 16\nbf16: true\npacking: true\ndataset_name: d\n");
+                   "model_name_or_path: m\ndataset_name: d\nlearning_rate: "
+                   "2.0e-5\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
+                   "max_length: 16\nbf16: true\npacking: true\n");
   const std::string of_file = std::string("plan --model config.json --config trl.yaml ") +
                               "--cluster h100_sxm " + two_runtimes;
   EXPECT_EQ(answer(of_file + "--world 4")["tokens_per_batch"], 512);
