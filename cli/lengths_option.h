@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/job_options.h"
 #include "sim/planner/sequence_lengths.h"
-#include "traces/summary.h"
 
 namespace shardscope {
 

@@ -113,8 +113,8 @@ TEST_F(Plan, ShowsWhatLengthsCost) {
 // 1,024.
 TEST_F(Plan, TakesTokensOfAStepFromTheFileOfATool) {
   workplace_.write("trl.yaml",
-                   "model_name_or_path: m\ndataset_name: d\nlearning_rate: "
-                   "2.0e-5\nper_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
+                   "model_name_or_path: m\ndataset_name: d\nlearning_rate: 2.0e-5\n"
+                   "per_device_train_batch_size: 2\ngradient_accumulation_steps: 4\n"
                    "max_length: 16\nbf16: true\npacking: true\n");
   const std::string of_file = std::string("plan --model config.json --config trl.yaml ") +
                               "--cluster h100_sxm " + two_runtimes;
