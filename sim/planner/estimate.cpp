@@ -13,8 +13,8 @@ namespace shardscope::planner {
 namespace {
 
 /// After so many blocks the buckets that DeepSpeed reduces lie in blocks much as they did before,
-/// unless a bucket holds more than these. Of Llama with 8, 13 and 70 billion parameters estimates
-/// are then at most 0.5% above the trial; of Qwen2.5-0.5B, whose bucket holds all blocks, 1.1%.
+/// unless a bucket holds more than these. Of Llama with 8 and 13 billion parameters estimates are
+/// then at most 0.5% above the trial; of Qwen2.5-0.5B, whose bucket holds all blocks, 1.1%.
 constexpr int blocks_of_buckets = 4;
 
 bool repeats_with_blocks(Runtime runtime, std::int64_t elements_of_block) {
