@@ -6,29 +6,13 @@
 #include <functional>
 #include <numeric>
 
-#include "core/pytorch/runtimes/deepspeed/settings.h"
 #include "core/pytorch/runtimes/training/requested_setup.h"
 
 namespace shardscope::planner {
 namespace {
 
-/// After so many blocks the buckets that DeepSpeed reduces lie in blocks much as they did before,
-/// unless a bucket holds more than these. Of Llama with 8 and 13 billion parameters estimates are
-/// then at most 0.5% above the trial; of Qwen2.5-0.5B, whose bucket holds all blocks, 1.1%.
-constexpr int blocks_of_buckets = 4;
-
-bool repeats_with_blocks(Runtime runtime, std::int64_t elements_of_block) {
-  switch (runtime) {
-    case Runtime::fsdp1:
-    case Runtime::fsdp2:
-    case Runtime::ddp:
-      return true;
-    case Runtime::deepspeed:  // all choices have its usual buckets
-      return elements_of_block * blocks_of_buckets >= DeepSpeedSettings{}.reduce_bucket_elements;
-    case Runtime::native:
-      break;
-  }
-  return false;
+bool repeats_with_blocks(Runtime runtime) {
+  return runtime == Runtime::fsdp1 || runtime == Runtime::fsdp2 || runtime == Runtime::ddp;
 }
 
 template <class Combine>
@@ -103,11 +87,10 @@ std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
   if (choice.blocks_per_unit == 0 && choice.runtime == Runtime::fsdp1) return std::nullopt;
   Choice base = choice;
   if (is_sparse(choice.checkpointing)) base.checkpointing = {};
-  const bool repeats =
-      repeats_with_blocks(choice.runtime, inputs.findings->shallow().elements_of_block());
-  int period = std::lcm(std::max(1, choice.blocks_per_unit), std::max(1, base.checkpointing.every));
-  if (repeats && choice.runtime == Runtime::deepspeed) period = std::lcm(period, blocks_of_buckets);
+  const int period =
+      std::lcm(std::max(1, choice.blocks_per_unit), std::max(1, base.checkpointing.every));
   const auto depths = depths_of(blocks, period, periods);
+  const bool repeats = repeats_with_blocks(choice.runtime);
   if (!depths || (base == choice && !repeats)) return std::nullopt;
   const ShallowTrials trials(inputs, stop);
   const Trial estimate =

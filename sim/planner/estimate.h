@@ -61,8 +61,8 @@ inline constexpr double estimate_slack = 0.005;
 /// From two numbers of blocks. Of checkpointing every:K what one checkpointed block adds to a few
 /// is added as often as there are such blocks. None where `inputs` has no findings, blocks are not
 /// alike, or the runtime's program does not repeat with them: the native one's own schedule,
-/// FSDP1's one unit. Of DeepSpeed, where a bucket of gradients holds more than four blocks, what
-/// checkpointing every:K adds is estimated alone. `periods`: as depths_of's.
+/// FSDP1's one unit. DeepSpeed's buckets do not repeat either: of what it checkpoints the rest is
+/// tried out whole. `periods`: as depths_of's.
 std::optional<Trial> estimated(const Choice& choice, const TrialInputs& inputs,
                                const std::stop_token& stop = {}, int periods = 1);
 

@@ -90,11 +90,8 @@ ShallowModels::ShallowModels(const Model& model, const JsonValue& config)
       text_(config.dump()) {
   const Json json = Json::parse(text_, nullptr, false);
   if (names_.size() > 1 && json.is_object() && says_depth(json, names_.size()) &&
-      !tells_layers_apart(json) && are_alike(model, names_)) {
+      !tells_layers_apart(json) && are_alike(model, names_))
     blocks_ = static_cast<int>(names_.size());
-    for (const auto& [name, parameter] : inside(model, names_.front()))
-      elements_of_block_ += parameter.elements();
-  }
 }
 
 const ShallowModels::Cut& ShallowModels::with(int blocks) const {

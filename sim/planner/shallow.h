@@ -1,7 +1,6 @@
 // A model with fewer of its equal blocks: what a block adds is recorded once, not once for each.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,8 +36,6 @@ class ShallowModels {
   /// 0 where the model cannot be cut: blocks that are not alike, or a config that does not say how
   /// many they are.
   int blocks() const { return blocks_; }
-  /// Parameters of one block; 0 where the model cannot be cut.
-  std::int64_t elements_of_block() const { return elements_of_block_; }
 
   struct Cut {
     Model model;
@@ -52,7 +49,6 @@ class ShallowModels {
   std::vector<std::string> names_;
   std::string text_;  ///< of the config
   int blocks_ = 0;
-  std::int64_t elements_of_block_ = 0;
   mutable std::mutex mutex_;
   mutable std::map<int, std::unique_ptr<Cut>> cuts_;
 };

@@ -75,36 +75,6 @@ TEST_F(Estimate, OfNoChoiceIsHigherThanItsSlackAllows) {
   EXPECT_GT(estimates, 20);
 }
 
-/// A block has 192,946,176 elements, so four of them fill a bucket of DeepSpeed (500,000,000).
-constexpr std::string_view wide_llama = R"({
-  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu",
-  "hidden_size": 4096, "intermediate_size": 12288, "max_position_embeddings": 512,
-  "num_attention_heads": 32, "num_hidden_layers": 24, "num_key_value_heads": 8,
-  "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
-  "use_cache": false, "vocab_size": 4096})";
-
-TEST(EstimateOfDeepSpeed, IsNotHigherThanItsSlackAllows) {
-  Inputs inputs = tiny_plan();
-  inputs.config = JsonValue::parse(wide_llama, "config.json");
-  inputs.model = model_of_config(inputs.config);
-  inputs.profile.memory = 640_GiB;
-  inputs.question.runtimes = {Runtime::deepspeed};
-  inputs.question.tokens_per_batch = 4 * 4 * 64;
-  const Basis basis(inputs);
-  int estimates = 0;
-  const std::vector<Choice> all = choices_of(inputs, 4).choices;
-  for (std::size_t i = 0; i < all.size(); i += 23) {
-    if (all[i].offload != Offload::none) continue;
-    const auto trial = estimated(all[i], basis.trials);
-    if (!trial) continue;
-    const Trial whole = try_out(all[i], basis.trials);
-    EXPECT_LE(trial->time.span.seconds(), whole.time.span.seconds() * (1 + estimate_slack))
-        << text_of(all[i]);
-    ++estimates;
-  }
-  EXPECT_GT(estimates, 3);
-}
-
 TEST_F(Estimate, LeadsToTheSamePlaces) {
   const TrialInputs& without = basis_.trials;
   std::vector<Choice> some;
