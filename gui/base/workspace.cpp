@@ -150,6 +150,8 @@ void Workspace::set_cursors(const Cursors& cursors) {
   Q_EMIT cursors_changed();
 }
 
+void Workspace::show_selection_in(const QString& view_id) { Q_EMIT view_wanted(view_id); }
+
 void Workspace::measure_axis() {
   std::optional<TimeRange> all;
   for (const ScenarioPointer& scenario : {a_, b_}) {

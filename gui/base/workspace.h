@@ -33,7 +33,7 @@ struct Selection {
 
 /// Marks on the axis, nanoseconds.
 struct Cursors {
-  std::optional<double> a, b;      ///< set by the user, to compare two instants
+  std::optional<double> a, b;      ///< 1 and 2 on the screen: set by the user, to compare instants
   std::optional<double> hover;     ///< under the mouse, in whichever view
   std::optional<TimeRange> range;  ///< dragged
   bool operator==(const Cursors&) const = default;
@@ -83,6 +83,9 @@ class Workspace : public QObject {
   const Cursors& cursors() const { return cursors_; }
   void set_cursors(const Cursors& cursors);
 
+  /// Views do not know each other: one that wants the selection shown in another says which.
+  void show_selection_in(const QString& view_id);
+
  Q_SIGNALS:
   void scenarios_changed();
   void pair_changed();  ///< A or B
@@ -91,6 +94,7 @@ class Workspace : public QObject {
   void axis_changed();  ///< time mode or `whole`
   void visible_changed();
   void cursors_changed();
+  void view_wanted(const QString& view_id);  ///< the selection is to be seen there
 
  private:
   void measure_axis();

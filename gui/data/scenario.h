@@ -62,6 +62,7 @@ struct Finding {
   Severity severity = Severity::note;
   std::string where;  ///< file, rank or side
   std::string what;   ///< one line with its numbers
+  bool is_gap = false;  ///< so that figures do not stand for the whole run: told at once
 };
 
 struct Scenario {

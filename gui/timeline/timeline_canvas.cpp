@@ -220,7 +220,14 @@ void TimelineCanvas::find_selection() {
       [this](const std::optional<SpanPlace>& place) {
         selected_ = place;
         find_links();
+        if (std::exchange(wants_sight_, false) && selected_) bring_into_sight(*selected_);
       });
+}
+
+void TimelineCanvas::bring_selection_into_sight() {
+  if (selected_) return bring_into_sight(*selected_);
+  wants_sight_ = true;
+  find_selection();
 }
 
 void TimelineCanvas::find_links() {

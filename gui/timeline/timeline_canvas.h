@@ -38,6 +38,8 @@ class TimelineCanvas : public TimeCanvas {
 
   /// Selects the span, brings its row and time into sight.
   void go_to(const SpanPlace& place);
+  /// Brings what is selected into sight, once it is found.
+  void bring_selection_into_sight();
   const std::optional<SpanPlace>& selected() const { return selected_; }
   const std::vector<SpanPlace>& linked() const { return linked_; }
   std::optional<SpanPlace> place_at(QPointF at) const;
@@ -92,6 +94,7 @@ class TimelineCanvas : public TimeCanvas {
   std::vector<SpanPlace> linked_;
   std::stop_source linking_;
   bool is_selecting_ = false;
+  bool wants_sight_ = false;  ///< of what is being looked for
   std::shared_ptr<const SearchHits> hits_ = std::make_shared<const SearchHits>();
   std::optional<SearchHit> current_hit_;
   QImage frame_;

@@ -17,8 +17,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/table/names_column.h"
+#include "gui/timeline/exposed_reason.h"
 #include "gui/timeline/range_rows.h"
 #include "gui/timeline/spans_model.h"
 #include "gui/timeline/text_rows_model.h"
@@ -133,8 +135,24 @@ QWidget* TimelineView::make_canvas() {
 }
 
 QWidget* TimelineView::make_panel() {
-  panel_ = new QTabWidget(this);
+  auto* box = new QWidget(this);
+  why_ = new QLabel(box);
+  why_->setObjectName(QStringLiteral("exposed_reason"));
+  why_->setTextFormat(Qt::PlainText);
+  why_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+  why_->setWordWrap(true);
+  why_->setMargin(5);
+  QFont bold = why_->font();
+  bold.setBold(true);
+  why_->setFont(bold);
+  why_->hide();
+  panel_ = new QTabWidget(box);
   panel_->setDocumentMode(true);
+  auto* column = new QVBoxLayout(box);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addWidget(why_);
+  column->addWidget(panel_, 1);
   details_ = new TextRowsModel({tr("What"), tr("Value")}, this);
   identity_ =
       new TextRowsModel({tr("Rank"), tr("Side"), tr("Span"), tr("= Compute"), tr("+ Exposed comm."),
@@ -160,7 +178,7 @@ QWidget* TimelineView::make_panel() {
   panel_->addTab(jumps, tr("Exposed communication"));
   auto* details = table_of(details_, tr("Details of the selected span"), panel_);
   panel_->addTab(details, tr("Selection"));
-  return panel_;
+  return box;
 }
 
 void TimelineView::connect_all() {
@@ -178,6 +196,9 @@ void TimelineView::connect_all() {
     });
   connect(range_delay_, &QTimer::timeout, this, &TimelineView::sum_range);
   connect(canvas_, &TimelineCanvas::place_selected, this, &TimelineView::show_details);
+  connect(&from, &Workspace::view_wanted, canvas_, [this](const QString& id) {
+    if (id == objectName()) canvas_->bring_selection_into_sight();
+  });
   connect(canvas_, &TimelineCanvas::rows_changed, this, &TimelineView::fit_scroll_bar);
   connect(canvas_, &TimelineCanvas::scrolled, this, &TimelineView::fit_scroll_bar);
   connect(scroll_bar_, &QScrollBar::valueChanged, canvas_,
@@ -219,24 +240,60 @@ void TimelineView::forget_figures() {
   current_hit_.reset();
   spans_->show(data_, {});
   for (TextRowsModel* rows : {details_, identity_, operations_, exposed_}) rows->show({});
+  explaining_.request_stop();
+  tell_why({});
   panel_->setTabText(range_tab, tr("Range"));
   panel_->setTabText(exposed_tab, tr("Exposed communication"));
   hit_count_->clear();
 }
 
 void TimelineView::show_details() {
-  std::vector<std::vector<TextCell>> rows;
-  if (canvas_->selected())
-    for (const SpanDetail& detail : span_details(*data_, *canvas_->selected()))
-      rows.push_back(
-          {{QString::fromStdString(detail.what)}, {QString::fromStdString(detail.value)}});
-  if (!rows.empty()) {
-    canvas_->setAccessibleDescription(rows.front()[1].text);
-    // Who goes down the list of exposed communication wants to keep it.
-    if (panel_->currentIndex() != exposed_tab) panel_->setCurrentIndex(selection_tab);
-  }
-  details_->show(std::move(rows));
+  explaining_.request_stop();
+  tell_why({});
+  if (!canvas_->selected()) return details_->show({});
+  // Who goes down the list of exposed communication wants to keep it.
+  if (panel_->currentIndex() != exposed_tab) panel_->setCurrentIndex(selection_tab);
+  using Explained = std::pair<std::vector<SpanDetail>, std::string>;
+  explaining_ = workspace().tasks().run(
+      this,
+      [data = data_, place = *canvas_->selected()](const std::stop_token&) {
+        return Explained{span_details(*data, place), exposed_reason(*data, place)};
+      },
+      [this, place = *canvas_->selected()](const Explained& explained) {
+        take_details(place, explained.first, explained.second);
+      });
 }
+
+void TimelineView::take_details(const SpanPlace& place, const std::vector<SpanDetail>& details,
+                                const std::string& reason) {
+  std::vector<std::vector<TextCell>> rows;
+  for (const SpanDetail& detail : details)
+    rows.push_back({{text_of(detail.what)}, {text_of(detail.value)}});
+  if (!reason.empty()) rows.insert(rows.begin() + 1, {{tr("why")}, {text_of(reason)}});
+  details_->show(std::move(rows));
+  tell_why(text_of(reason));
+  canvas_->setAccessibleDescription(text_of(announcement(details, reason)));
+  if (!reason.empty()) ask_for_remedy(place);
+}
+
+void TimelineView::ask_for_remedy(const SpanPlace& place) {
+  explaining_ = workspace().tasks().run(
+      this,
+      [data = data_, place](const std::stop_token& stop) {
+        return prefetch_remedy(*data, place, stop);
+      },
+      [this](const std::string& remedy) {
+        if (!remedy.empty()) tell_why(why_->text() + QStringLiteral("; ") + text_of(remedy));
+      });
+}
+
+void TimelineView::tell_why(const QString& sentence) {
+  why_->setText(sentence);
+  why_->setAccessibleName(sentence);
+  why_->setVisible(!sentence.isEmpty());
+}
+
+QString TimelineView::why() const { return why_->text(); }
 
 void TimelineView::sum_range() {
   const TimeRange range = workspace().cursors().range.value_or(workspace().visible());

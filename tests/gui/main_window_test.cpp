@@ -17,6 +17,7 @@
 #include <fstream>
 
 #include "gui/window/message_banner.h"
+#include "gui/window/mnemonics.h"
 #include "gui/window/view_pane.h"
 #include "tests/gui/run_samples.h"
 #include "tests/gui/scenarios.h"
@@ -217,7 +218,7 @@ TEST_F(TwoRuns, MemoryOverTimelineLeavesTheWindowAsLargeAsItWas) {
 
 TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
   QStringList titles;
-  for (const QAction* action : window.menuBar()->actions()) titles += action->text();
+  for (const QAction* action : window.menuBar()->actions()) titles += without_mnemonic(action->text());
   EXPECT_EQ(titles.removeDuplicates(), 0) << titles.join(u' ').toStdString();
   EXPECT_TRUE(titles.contains(QStringLiteral("Compare")));
 }
@@ -225,7 +226,7 @@ TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
 TEST_F(TwoRuns, QuitAndSaveStandOnceInTheFileMenuWithTheirKeys) {
   const QMenu* file = nullptr;
   for (const QAction* action : window.menuBar()->actions())
-    if (action->text() == QStringLiteral("File")) file = action->menu();
+    if (without_mnemonic(action->text()) == "File") file = action->menu();
   ASSERT_NE(file, nullptr);
   for (const char* key : {"Ctrl+Q", "Ctrl+S"}) {
     SCOPED_TRACE(key);
@@ -279,11 +280,12 @@ TEST_F(TwoRuns, TheMenuOfThisViewHasWhatCanBeDoneThere) {
   window.show_view(view);
   QMenu* menu = nullptr;
   for (const QAction* action : window.menuBar()->actions())
-    if (action->text() == "This view") menu = action->menu();
+    if (without_mnemonic(action->text()) == "This view") menu = action->menu();
   ASSERT_NE(menu, nullptr);
   Q_EMIT menu->aboutToShow();
   QStringList texts;
-  for (const QAction* action : menu->actions()) texts += action->text().section('\t', 0, 0);
+  for (const QAction* action : menu->actions())
+    texts += without_mnemonic(action->text()).section('\t', 0, 0);
   EXPECT_TRUE(texts.contains("Export..."));
   for (const Command& command : view->commands())
     EXPECT_TRUE(texts.join('\n').contains(command.text)) << command.text.toStdString();

@@ -22,7 +22,16 @@ TEST(ShortName, LeavesOuterModulesAwayUntilItFits) {
   EXPECT_EQ(shortened(name, 38), QStringLiteral("h.0.mlp.c_fc linear_forward"));
   EXPECT_EQ(shortened(name, 26), QStringLiteral("mlp.c_fc linear_forward"));
   EXPECT_EQ(shortened(name, 20), QStringLiteral("c_fc linear_forward"));
-  EXPECT_EQ(shortened(name, 10), QStringLiteral("c_fc line…"));
+}
+
+TEST(ShortName, NamesTheLeafAndTheDirectionOfABar) {
+  constexpr const char* forward = "transformer.h.0.mlp.c_fc linear_forward";
+  EXPECT_EQ(shortened(forward, 10), QStringLiteral("c_fc fwd"));
+  EXPECT_EQ(shortened(forward, 7), QStringLiteral("c_fc"));
+  EXPECT_EQ(shortened(forward, 3), QStringLiteral("c_…"));
+  constexpr const char* backward = "transformer.h.0.mlp.c_fc linear_backward_weight";
+  EXPECT_EQ(shortened(backward, 20), QStringLiteral("c_fc bwd"));
+  EXPECT_EQ(shortened("transformer.h.0.mlp.gelu gelu_backward", 8), QStringLiteral("gelu bwd"));
 }
 
 TEST(ShortName, KeepsANumberWithWhatItCounts) {
@@ -33,12 +42,14 @@ TEST(ShortName, KeepsANumberWithWhatItCounts) {
 
 TEST(ShortName, KeepsTheKindOfACollective) {
   EXPECT_EQ(shortened("all_gather:transformer.h.1", 20), QStringLiteral("all_gather:h.1"));
-  EXPECT_EQ(shortened("all_gather:root", 8), QStringLiteral("all_gat…"));
+  EXPECT_EQ(shortened("all_gather:root", 8), QStringLiteral("root"));
+  EXPECT_EQ(shortened("all_gather:transformer.h.1", 5), QStringLiteral("h.1"));
 }
 
 TEST(ShortName, LeavesAloneWhatHasNoModules) {
   EXPECT_EQ(shortened("", 3), QString());
   EXPECT_EQ(shortened("forward", 7), QStringLiteral("forward"));
+  EXPECT_EQ(shortened("at::native::copy_kernel", 8), QStringLiteral("at::nat…"));
   EXPECT_EQ(shortened("1.5 ms late.", 6), QStringLiteral("1.5 m…"));
 }
 

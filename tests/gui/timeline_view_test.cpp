@@ -101,6 +101,27 @@ TEST_F(TimelineTest, WhatOtherViewsSelectIsShown) {
   EXPECT_EQ(view_.details().index(0, 1).data().toString(), QStringLiteral("all_gather layers.1"));
 }
 
+TEST_F(TimelineTest, AClickedExposedCollectiveSaysWhy) {
+  QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::predicted, 1)));
+  settle();
+  EXPECT_EQ(view_.why(), QStringLiteral("40.0 us of 60.0 us exposed: nothing is left to compute "
+                                        "behind it in this step"));
+  EXPECT_TRUE(canvas().accessibleDescription().contains(view_.why()))
+      << canvas().accessibleDescription().toStdString();
+  QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::predicted, 0)));
+  settle();
+  EXPECT_EQ(view_.why(), QString()) << "compute is not exposed";
+}
+
+TEST_F(TimelineTest, WhatAnotherViewWantsToShowIsBroughtIntoSight) {
+  workspace_.select({.scenario = workspace_.a(), .side = SideKind::profiled, .operation = {2}});
+  workspace_.show({.begin = 0, .end = 10e3});
+  workspace_.show_selection_in(QStringLiteral("timeline"));
+  settle();
+  ASSERT_EQ(canvas().selected(), place_of(SideKind::profiled, 1));
+  EXPECT_FALSE(canvas().rectangle_of(*canvas().selected()).isNull()) << "[50, 125) us is shown";
+}
+
 TEST_F(TimelineTest, ABracketFollowsToTheOtherSide) {
   QTest::mouseClick(&canvas(), Qt::LeftButton, {}, middle_of(place_of(SideKind::profiled, 1)));
   settle();
