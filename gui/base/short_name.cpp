@@ -44,4 +44,12 @@ QString short_name(const QString& name, qsizetype most) {
   return shorter.left(most - 1) + QChar(0x2026);
 }
 
+QString elided_name(const QString& name, const QString& common, const QFontMetrics& metrics,
+                    int width) {
+  if (metrics.horizontalAdvance(name) <= width) return name;
+  const bool is_common = !common.isEmpty() && name.startsWith(common);
+  const QString shown = is_common ? QChar(0x2026) + name.mid(common.size()) : name;
+  return metrics.elidedText(shown, Qt::ElideMiddle, width);
+}
+
 }  // namespace shardscope::gui

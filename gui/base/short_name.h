@@ -1,6 +1,7 @@
 // Names of modules and operations where there is little room.
 #pragma once
 
+#include <QFontMetrics>
 #include <QString>
 
 namespace shardscope::gui {
@@ -11,5 +12,10 @@ namespace shardscope::gui {
 /// becomes "fwd" or "bwd" ("c_fc bwd"), then the innermost module stays alone ("c_fc", "h.0"), and
 /// what is still too long is cut behind an ellipsis.
 QString short_name(const QString& name, qsizetype most);
+
+/// The name in `width` pixels, as one of several that all begin with `common`: where it does not fit
+/// an ellipsis stands for that, and what is still too long is cut in its middle.
+QString elided_name(const QString& name, const QString& common, const QFontMetrics& metrics,
+                    int width);
 
 }  // namespace shardscope::gui

@@ -3,6 +3,7 @@
 #include <QPainter>
 #include <cmath>
 
+#include "gui/base/short_name.h"
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/table/column_table_model.h"
@@ -83,16 +84,6 @@ void draw_bands(QPainter& painter, QRectF cell, const Column& column, const Cate
 
 }  // namespace
 
-QString shown_text(const QString& whole, const Column& column, const QFontMetrics& metrics,
-                   double width) {
-  const auto room = static_cast<int>(width);
-  if (metrics.horizontalAdvance(whole) <= room) return whole;
-  const QString common = text_of(column.common);
-  const bool is_common = !common.isEmpty() && whole.startsWith(common);
-  const QString text = is_common ? QChar(0x2026) + whole.mid(common.size()) : whole;
-  return metrics.elidedText(text, Qt::ElideMiddle, room);
-}
-
 CellDelegate::CellDelegate(const ColumnTableModel& model, QObject* parent)
     : QStyledItemDelegate(parent), model_(model) {}
 
@@ -122,7 +113,8 @@ void CellDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option,
     const bool is_dashed = column.look == CellLook::predicted;
     if (is_dashed) clear_behind(*painter, room, alignment, whole, option, theme);
     painter->drawText(room, static_cast<int>(alignment),
-                      shown_text(whole, column, option.fontMetrics, room.width()));
+                      elided_name(whole, text_of(column.common), option.fontMetrics,
+                                  static_cast<int>(room.width())));
     if (shows_changes_) draw_change(*painter, index, option, theme);
   }
   if (index.column() == 0) draw_marks(*painter, cell, index, theme);

@@ -2,8 +2,6 @@
 // shaded, categories as bands.
 #pragma once
 
-#include <QFontMetrics>
-#include <QString>
 #include <QStyledItemDelegate>
 
 namespace shardscope::gui {
@@ -11,11 +9,6 @@ namespace shardscope::gui {
 class ColumnTableModel;
 struct Column;
 struct Theme;
-
-/// A text in `width` pixels: where it does not fit the outer modules that all of its column have are
-/// left away, and what is still too long is cut in its middle.
-QString shown_text(const QString& whole, const Column& column, const QFontMetrics& metrics,
-                   double width);
 
 /// Bars are as long as the number is beside the largest of its scale. Of cells that differ from the
 /// pinned row's by some share, that is written small.

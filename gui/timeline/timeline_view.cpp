@@ -20,6 +20,7 @@
 #include "gui/base/text.h"
 #include "gui/base/theme.h"
 #include "gui/table/names_column.h"
+#include "gui/table/names_delegate.h"
 #include "gui/timeline/exposed_reason.h"
 #include "gui/timeline/range_rows.h"
 #include "gui/timeline/spans_model.h"
@@ -35,7 +36,7 @@ enum PanelTab { range_tab, exposed_tab, selection_tab };
 
 constexpr int range_delay_ms = 60;  ///< while a range is dragged, sums come this much later
 
-QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* parent) {
+QTableView* table_of(TextRowsModel* model, const QString& name, QWidget* parent) {
   auto* table = new QTableView(parent);
   table->setModel(model);
   table->setAccessibleName(name);
@@ -45,6 +46,8 @@ QTableView* table_of(QAbstractItemModel* model, const QString& name, QWidget* pa
   table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
   table->horizontalHeader()->setDefaultSectionSize(112);
   widen_names(*table, 200);
+  table->setItemDelegateForColumn(
+      0, new NamesDelegate([model] { return model->common_modules(); }, table));
   return table;
 }
 

@@ -194,7 +194,7 @@ void MainWindow::make_progress() {
   cancel_ = new QPushButton(tr("Cancel"), this);
   cancel_->setObjectName(QStringLiteral("cancel_opening"));
   cancel_->setToolTip(tr("Stop reading; what is open stays"));
-  statusBar()->addPermanentWidget(reading_, 1);
+  statusBar()->addPermanentWidget(reading_);
   statusBar()->addPermanentWidget(progress_);
   statusBar()->addPermanentWidget(cancel_);
   connect(cancel_, &QPushButton::clicked, opening_, &Opening::cancel);
@@ -232,6 +232,7 @@ void MainWindow::show_progress() {
   constexpr int steps = 1000;
   const bool is_reading = !opening_->idle();
   reading_->setText(is_reading ? tr("Reading %1").arg(opening_->what()) : QString());
+  reading_->setVisible(is_reading);  // else nothing is left for messages
   progress_->setRange(0, is_reading ? steps : 0);
   progress_->setValue(static_cast<int>(std::lround(opening_->share() * steps)));
   progress_->setVisible(!workspace_.tasks().idle());

@@ -108,7 +108,7 @@ class PrefetchRemedy : public ::testing::Test {
     const std::string command =
         std::string("'") + SHARDSCOPE_PROGRAM +
         "' simulate --model '" SOURCE_ROOT
-        "/examples/demo/model' --world 2 --strategy full_shard --batch 4 --seq 128 --prefetch none "
+        "/examples/demo/model' --world 2 --strategy full_shard --batch 4 --seq 128 --prefetch off "
         "--cluster '" SOURCE_ROOT "/tests/gui/two_ranks.json' --quiet --json -o '" +
         folder_.string() + "' > /dev/null";
     ASSERT_EQ(std::system(command.c_str()), 0);

@@ -8,6 +8,7 @@
 #include <QTest>
 
 #include "gui/table/names_column.h"
+#include "gui/timeline/text_rows_model.h"
 
 namespace shardscope::gui {
 namespace {
@@ -51,6 +52,23 @@ TEST(ShortName, LeavesAloneWhatHasNoModules) {
   EXPECT_EQ(shortened("forward", 7), QStringLiteral("forward"));
   EXPECT_EQ(shortened("at::native::copy_kernel", 8), QStringLiteral("at::nat…"));
   EXPECT_EQ(shortened("1.5 ms late.", 6), QStringLiteral("1.5 m…"));
+}
+
+TEST(ElidedName, LeavesWhatAllNamesShareAwayWhereThereIsLittleRoom) {
+  const QFontMetrics metrics{QFont()};
+  const QString whole = QStringLiteral("transformer.h.1.mlp");
+  const QString common = QStringLiteral("transformer.");
+  const int room = metrics.horizontalAdvance(whole);
+  EXPECT_EQ(elided_name(whole, common, metrics, room), whole);
+  EXPECT_EQ(elided_name(whole, common, metrics, room - 1), QStringLiteral("…h.1.mlp"));
+  EXPECT_EQ(elided_name(QStringLiteral("(root)"), common, metrics, room), QStringLiteral("(root)"));
+}
+
+TEST(TextRowsModel, KnowsWhatItsNamesShare) {
+  TextRowsModel model({QStringLiteral("Operation")}, nullptr);
+  model.show({{{QStringLiteral("transformer.h.0.mlp fwd")}},
+              {{QStringLiteral("transformer.h.1.mlp fwd")}}});
+  EXPECT_EQ(model.common_modules(), QStringLiteral("transformer."));
 }
 
 /// 3 columns of 100 pixels, the first of at least 60.

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "gui/base/theme.h"
-#include "gui/table/cell_delegate.h"
 #include "gui/table/column_table_model.h"
 #include "gui/table/table_pane.h"
 #include "tests/gui/scenarios.h"
@@ -102,16 +101,6 @@ TEST_F(UnitsAndOperations, AWhatIfStandsInAColumnOfItsOwn) {
       view_.pane(UnitsView::operations_tab).rows().table().find("duration_what_if");
   ASSERT_NE(tried, nullptr);
   EXPECT_EQ(tried->numbers[1], 60e3);
-}
-
-TEST(ShownText, LeavesTheCommonModulesAwayWhereThereIsLittleRoom) {
-  Column column;
-  set_texts(column, {"transformer.h.0.mlp", "transformer.h.1.mlp"});
-  const QFontMetrics metrics{QFont()};
-  const QString whole = QStringLiteral("transformer.h.1.mlp");
-  const int room = metrics.horizontalAdvance(whole);
-  EXPECT_EQ(shown_text(whole, column, metrics, room), whole);
-  EXPECT_EQ(shown_text(whole, column, metrics, room - 1), QStringLiteral("…h.1.mlp"));
 }
 
 TEST_F(UnitsAndOperations, AClickSelectsTheOperationForAllViews) {
