@@ -20,7 +20,7 @@ struct Curve {
   std::optional<double> predicted = {};  ///< drawn across, on the scale of the values
 };
 
-QString time_text(Duration time) { return text_of(rounded_text(time)); }
+QString time_text(Duration time) { return gui::text_of(rounded_text(time)); }
 
 void draw(QPainter& painter, const QRectF& box, const Curve& curve, const Theme& theme) {
   painter.setBrush(Qt::NoBrush);  // the curve before this one left its own

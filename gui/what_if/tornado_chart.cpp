@@ -18,7 +18,7 @@ namespace {
 constexpr int most_rows = 7;
 
 QString name_of_row(const Sensitivity& row) {
-  return text_of(machine_words(row.figure));
+  return gui::text_of(machine_words(row.figure));
 }
 
 QString signed_time(Duration time) {

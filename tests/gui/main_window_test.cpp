@@ -4,6 +4,7 @@
 
 #include <QAbstractItemView>
 #include <QApplication>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QDropEvent>
 #include <QMenu>
@@ -11,8 +12,10 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QStatusBar>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QToolBar>
 #include <filesystem>
 #include <fstream>
 
@@ -214,6 +217,39 @@ TEST_F(TwoRuns, MemoryOverTimelineLeavesTheWindowAsLargeAsItWas) {
   EXPECT_TRUE(shows(QStringLiteral("memory")));
   EXPECT_TRUE(shows(QStringLiteral("timeline")));
   EXPECT_EQ(window.size(), QSize(1280, 800));
+}
+
+TEST(OpenedFile, IsSaidInTheStatusBar) {
+  const shardscope::testing::ScratchFolder folder;
+  shardscope::testing::write_sample_run(folder / "one");
+  MainWindow window;
+  window.show();
+  window.open(folder / "one");
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  const QString said = window.statusBar()->currentMessage();
+  EXPECT_TRUE(said.startsWith(QStringLiteral("Opened one: full_shard x2 (predicted: 1 rank, ")))
+      << said.toStdString();
+  EXPECT_TRUE(said.contains(QStringLiteral("profiled: 2 ranks"))) << said.toStdString();
+  EXPECT_TRUE(window.findChild<MessageBanner*>()->messages().isEmpty());
+}
+
+TEST(OpenedFile, ThatIsCutOffIsToldOverTheViewsAndMarkedInTheChoosers) {
+  const shardscope::testing::ScratchFolder folder;
+  std::ofstream(folder / "cut.json")
+      << R"({"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7,
+             "ts": 10, "dur": 5, "args": {"stream": 7}}, {"ph": "X", "cat": "ker)";
+  MainWindow window;
+  window.show();
+  window.open(folder / "cut.json");
+  ASSERT_TRUE(window.workspace().tasks().wait_until_idle(patience_ms));
+  ASSERT_EQ(window.workspace().scenarios().size(), 1u);
+  const QString told = window.findChild<MessageBanner*>()->messages().join(u'\n');
+  EXPECT_TRUE(told.contains(QStringLiteral("cut.json")) && told.contains(QStringLiteral("cut off")))
+      << told.toStdString();
+  const auto* bar = window.findChild<QToolBar*>(QStringLiteral("pair_bar"));
+  const auto* chooser = bar->findChild<QComboBox*>();
+  EXPECT_FALSE(chooser->itemIcon(0).isNull());
+  EXPECT_TRUE(chooser->toolTip().contains(QStringLiteral("cut off")));
 }
 
 TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
