@@ -15,8 +15,8 @@ struct Command {
   QString text;   ///< "Zoom in"
   QList<QKeySequence> keys = {};
   std::function<void()> run;
-  std::function<bool()> is_enabled = {};  ///< null: always
-  std::function<bool()> is_checked = {};  ///< null: it has no state
+  std::function<bool()> is_enabled = {};            ///< null: always
+  std::function<bool()> is_checked = {};            ///< null: it has no state
   std::optional<QStyle::StandardPixmap> icon = {};  ///< in its menu
 };
 

@@ -24,8 +24,8 @@ std::string scales_text(const MachineScales& scales) {
   std::string text;
   for (const MachineFigure& figure : machine_figures)
     if (const double factor = scales.*figure.factor; factor != 1)
-      text += fmt::format("{}{} x {:g}", text.empty() ? "" : ", ", machine_words(figure.name),
-                          factor);
+      text +=
+          fmt::format("{}{} x {:g}", text.empty() ? "" : ", ", machine_words(figure.name), factor);
   return text;
 }
 

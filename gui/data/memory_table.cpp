@@ -81,16 +81,16 @@ RowTable table_of(const std::vector<HeldByUnit>& held, const Heads& heads) {
     return column;
   };
   const char* about = "Alive at that side's own peak of the shown step";
-  result.table.columns = {
-      std::move(unit), std::move(category),
-      numbers(heads.id_a, heads.title_a, about, heads.look_a,
-              [](const HeldByUnit& row) { return row.a; }),
-      numbers(heads.id_b, heads.title_b, about, heads.look_b,
-              [](const HeldByUnit& row) { return row.b; }),
-      numbers("difference", heads.difference, heads.about, CellLook::difference,
-              [&](const HeldByUnit& row) {
-                return heads.is_b_less_a ? row.difference() : Bytes{-row.difference().count};
-              })};
+  result.table.columns = {std::move(unit), std::move(category),
+                          numbers(heads.id_a, heads.title_a, about, heads.look_a,
+                                  [](const HeldByUnit& row) { return row.a; }),
+                          numbers(heads.id_b, heads.title_b, about, heads.look_b,
+                                  [](const HeldByUnit& row) { return row.b; }),
+                          numbers("difference", heads.difference, heads.about, CellLook::difference,
+                                  [&](const HeldByUnit& row) {
+                                    return heads.is_b_less_a ? row.difference()
+                                                             : Bytes{-row.difference().count};
+                                  })};
   set_units(result.table);
   return result;
 }
@@ -118,16 +118,15 @@ RowTable memory_pair_table(const Scenario& a, const Scenario& b, std::size_t ran
     const bool is_predicted = kind == SideKind::predicted;
     const CellLook look = is_predicted ? CellLook::predicted : CellLook::profiled;
     const std::string side = is_predicted ? " predicted" : " profiled";
-    return table_of(held_by_unit(*of_a, *of_b),
-                    {.id_a = "memory_a",
-                     .id_b = "memory_b",
-                     .title_a = "At the peak, A" + side,
-                     .title_b = "At the peak, B" + side,
-                     .look_a = look,
-                     .look_b = look,
-                     .difference = "Difference, B less A",
-                     .about = "B - A: above 0 where B holds more",
-                     .is_b_less_a = true});
+    return table_of(held_by_unit(*of_a, *of_b), {.id_a = "memory_a",
+                                                 .id_b = "memory_b",
+                                                 .title_a = "At the peak, A" + side,
+                                                 .title_b = "At the peak, B" + side,
+                                                 .look_a = look,
+                                                 .look_b = look,
+                                                 .difference = "Difference, B less A",
+                                                 .about = "B - A: above 0 where B holds more",
+                                                 .is_b_less_a = true});
   }
   return {.problem = "A and B have no memory of one side in common"};
 }

@@ -38,10 +38,9 @@ std::string contents_of(const Scenario& scenario) {
 }
 
 bool is_empty(const Side& side) {
-  const bool has_spans =
-      std::any_of(side.ranks.begin(), side.ranks.end(), [](const auto& trace) {
-        return !trace->spans.empty() || !trace->memory.empty();
-      });
+  const bool has_spans = std::any_of(side.ranks.begin(), side.ranks.end(), [](const auto& trace) {
+    return !trace->spans.empty() || !trace->memory.empty();
+  });
   return !has_spans && side.snapshots.empty() && side.timelines.empty() && !side.summary;
 }
 
@@ -49,7 +48,7 @@ bool is_empty(const Side& side) {
 
 std::string opened_text(const std::filesystem::path& path,
                         const std::vector<ScenarioPointer>& scenarios) {
-  const std::filesystem::path name = path.has_filename() ? path.filename() : path.parent_path();
+  const std::filesystem::path name = (path.has_filename() ? path : path.parent_path()).filename();
   if (scenarios.empty()) return fmt::format("Opened {}: nothing to show in it", name.string());
   const std::string first = contents_of(*scenarios.front());
   if (scenarios.size() == 1) return fmt::format("Opened {}: {}", name.string(), first);
@@ -69,9 +68,9 @@ std::vector<std::string> incomplete(const Scenario& scenario) {
     if (side == nullptr) continue;
     for (const auto& trace : side->ranks)
       if (trace->recording.dropped_records > 0)
-        add("", fmt::format("rank {}: {} were lost while it was recorded", trace->rank,
-                            counted(static_cast<std::size_t>(trace->recording.dropped_records),
-                                    "record")));
+        add("", fmt::format(
+                    "rank {}: {} were lost while it was recorded", trace->rank,
+                    counted(static_cast<std::size_t>(trace->recording.dropped_records), "record")));
     if (lines.empty() && is_empty(*side))
       add(side->source.string(), "has no usable event: there is nothing to draw");
   }

@@ -14,9 +14,9 @@ namespace shardscope::gui {
 std::string opened_text(const std::filesystem::path& path,
                         const std::vector<ScenarioPointer>& scenarios);
 
-/// Why its figures do not stand for the whole run: records that were lost, a history whose beginning
-/// is missing, a file that ends early, nothing that can be drawn. One line each; none of a whole
-/// one.
+/// Why its figures do not stand for the whole run: records that were lost, a history whose
+/// beginning is missing, a file that ends early, nothing that can be drawn. One line each; none of
+/// a whole one.
 std::vector<std::string> incomplete(const Scenario& scenario);
 
 }  // namespace shardscope::gui

@@ -128,8 +128,7 @@ RowTable operation_pair_table(const Scenario& a, const Scenario& b, std::size_t 
   difference.about = "B - A: above 0 where B takes longer";
   difference.look = CellLook::difference;
   difference.is_signed = true;
-  columns.push_back(
-      numbers(duration, rows, [](const PairRow& row) { return duration_of(row.a); }));
+  columns.push_back(numbers(duration, rows, [](const PairRow& row) { return duration_of(row.a); }));
   columns.push_back(
       numbers(duration_b, rows, [](const PairRow& row) { return duration_of(row.b); }));
   columns.push_back(numbers(difference, rows, [](const PairRow& row) {

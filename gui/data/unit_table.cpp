@@ -59,9 +59,9 @@ class UnitRows {
 void add_trace(UnitRows& rows, const Trace& trace, Place place) {
   for (const UnitAccounting& unit : account_by_unit(trace, shown_step(trace)))
     rows.row(unit.unit).of[place] = {.compute = unit.compute,
-                                 .communication = unit.communication,
-                                 .exposed = unit.exposed_communication,
-                                 .bytes = unit.communication_bytes};
+                                     .communication = unit.communication,
+                                     .exposed = unit.exposed_communication,
+                                     .bytes = unit.communication_bytes};
 }
 
 /// Of matched operations only, so that both sides have the same ones.
@@ -124,9 +124,8 @@ void add_figure(ColumnTable& table, const Figure& figure, const std::vector<Unit
   Column difference = column("difference", less.title, less.about);
   difference.look = CellLook::difference;
   difference.is_signed = true;
-  add(std::move(difference), [&](const UnitRow& row) {
-    return number_of(row, less.from) - number_of(row, less.less);
-  });
+  add(std::move(difference),
+      [&](const UnitRow& row) { return number_of(row, less.from) - number_of(row, less.less); });
 }
 
 /// (predicted - profiled) / profiled of compute and communication together.
@@ -174,8 +173,8 @@ std::map<std::string, TimeWindow> first_runs(const Trace& trace) {
     const Span& span = trace.spans[i];
     const OperationFacts* of = facts.find(span.operation);
     if (of == nullptr || span.span_class != SpanClass::compute) continue;
-    const auto [place, is_new] = firsts.try_emplace(
-        of->unit, First{of->phase, of->micro_batch, {span.start, span.end()}});
+    const auto [place, is_new] =
+        firsts.try_emplace(of->unit, First{of->phase, of->micro_batch, {span.start, span.end()}});
     First& first_run = place->second;
     if (first_run.phase == of->phase && first_run.micro_batch == of->micro_batch)
       first_run.window.end = std::max(first_run.window.end, span.end());
@@ -231,8 +230,8 @@ RowTable unit_table(const Scenario& scenario, std::size_t rank, const Scenario* 
     heads.push_back({"what_if", "what-if", CellLook::predicted, third});
   }
   const std::vector<UnitRow> rows = collected.take();
-  RowTable result = rows_table(
-      rows, heads, {"predicted less profiled", "predicted - profiled", first, second});
+  RowTable result =
+      rows_table(rows, heads, {"predicted less profiled", "predicted - profiled", first, second});
   result.table.columns.push_back(error_column(rows));
   place_units(result, traces.predicted, &RowTarget::predicted);
   place_units(result, traces.profiled, &RowTarget::profiled);
@@ -242,16 +241,17 @@ RowTable unit_table(const Scenario& scenario, std::size_t rank, const Scenario* 
 
 RowTable unit_pair_table(const Scenario& a, const Scenario& b, std::size_t rank) {
   const PairedTraces pair = paired_traces(a, b, rank);
-  if (pair.a == nullptr) return {.problem = "A and B have no side in common: profile or predict both"};
+  if (pair.a == nullptr)
+    return {.problem = "A and B have no side in common: profile or predict both"};
   UnitRows collected;
   add_trace(collected, *pair.a, first);
   add_trace(collected, *pair.b, second);
   const bool is_predicted = pair.kind == SideKind::predicted;
   const CellLook look = is_predicted ? CellLook::predicted : CellLook::profiled;
   const std::string kind = is_predicted ? " predicted" : " profiled";
-  RowTable result =
-      rows_table(collected.take(), {{"a", "A" + kind, look, first}, {"b", "B" + kind, look, second}},
-                 {"B less A", "B - A: above 0 where B has more", second, first});
+  RowTable result = rows_table(collected.take(),
+                               {{"a", "A" + kind, look, first}, {"b", "B" + kind, look, second}},
+                               {"B less A", "B - A: above 0 where B has more", second, first});
   place_units(result, pair.a, is_predicted ? &RowTarget::predicted : &RowTarget::profiled);
   set_units(result.table);
   return result;

@@ -126,9 +126,8 @@ std::string claim(const Pair& pair) {
   if (pair.time() == Direction::same)
     return fmt::format("makes no difference here: {} and {}", same_memory_text(pair),
                        same_time_text(pair));
-  return fmt::format("{} {} of {} here with {}",
-                     pair.time() == Direction::less ? "saves" : "costs", time, pair.time_word,
-                     same_memory_text(pair));
+  return fmt::format("{} {} of {} here with {}", pair.time() == Direction::less ? "saves" : "costs",
+                     time, pair.time_word, same_memory_text(pair));
 }
 
 std::string memory_because(const Pair& pair) {
@@ -187,10 +186,9 @@ SideFigures of_tokens(SideFigures figures, double share) {
     time.ns = std::llround(static_cast<double>(time.ns) * share);
   };
   scale(figures.step);
-  for (const auto part :
-       {&Accounting::span, &Accounting::compute, &Accounting::exposed_communication,
-        &Accounting::exposed_copy, &Accounting::idle, &Accounting::communication,
-        &Accounting::overlap})
+  for (const auto part : {&Accounting::span, &Accounting::compute,
+                          &Accounting::exposed_communication, &Accounting::exposed_copy,
+                          &Accounting::idle, &Accounting::communication, &Accounting::overlap})
     scale(figures.time.*part);
   figures.traffic.reset();
   return figures;
@@ -364,7 +362,8 @@ Verdict compared(const StrategyRow& baseline, const StrategyRow& other) {
       .baseline = baseline, .other = other, .kind = *kind, .before = before, .after = after};
   const auto tokens_before = tokens_of(before), tokens_after = tokens_of(after);
   const bool is_per_token = is_unlike(tokens_before, tokens_after);
-  const SideFigures scaled = is_per_token ? of_tokens(after, *tokens_before / *tokens_after) : after;
+  const SideFigures scaled =
+      is_per_token ? of_tokens(after, *tokens_before / *tokens_after) : after;
   const Pair pair{.baseline = baseline,
                   .other = other,
                   .kind = *kind,

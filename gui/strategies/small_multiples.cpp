@@ -196,15 +196,14 @@ void SmallMultiples::draw_axes(QPainter& painter, const QRectF& memory, const QR
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(memory.left(), y), QPointF(memory.right(), y));
     painter.setPen(theme.faint_ink);
-    painter.drawText(
-        QRectF(memory.left() - axis_width + 4, y - line / 2.0, axis_width - 9, line),
-        Qt::AlignRight | Qt::AlignVCenter,
-        QStringLiteral("%1 %2").arg(tick, 0, 'g', 4).arg(text(unit.name)));
+    painter.drawText(QRectF(memory.left() - axis_width + 4, y - line / 2.0, axis_width - 9, line),
+                     Qt::AlignRight | Qt::AlignVCenter,
+                     QStringLiteral("%1 %2").arg(tick, 0, 'g', 4).arg(text(unit.name)));
   }
   const int across = std::max(1, static_cast<int>(memory.width() / 90));
   for (const TimeTicks::Tick& tick : time_ticks(scale.shown, across).ticks) {
-    const double x = memory.left() + (tick.time - scale.shown.begin) / scale.shown.length() *
-                                         memory.width();
+    const double x =
+        memory.left() + (tick.time - scale.shown.begin) / scale.shown.length() * memory.width();
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(x, memory.top()), QPointF(x, all.bottom() + 3));
     painter.setPen(theme.faint_ink);

@@ -16,14 +16,14 @@ namespace shardscope::gui {
 /// One strategy's picture.
 struct Multiple {
   QString label;
-  QString marks;  ///< "A", "B", the star
+  QString marks;                                        ///< "A", "B", the star
   std::shared_ptr<const std::vector<SideCurve>> sides;  ///< never null
-  bool is_tried = false;  ///< a What-if, which is dashed
+  bool is_tried = false;                                ///< a What-if, which is dashed
 };
 
 /// Memory by category over time, with its axes: predicted is an outline over the profiled bands, or
-/// over pale ones where nothing was profiled. Below, the ribbons of compute, overlapped, exposed and
-/// idle, the predicted one above the profiled one. A click chooses the row.
+/// over pale ones where nothing was profiled. Below, the ribbons of compute, overlapped, exposed
+/// and idle, the predicted one above the profiled one. A click chooses the row.
 class SmallMultiples : public QWidget {
   Q_OBJECT
  public:
@@ -78,7 +78,7 @@ class SmallMultiples : public QWidget {
   void draw_multiple(QPainter& painter, const QRectF& cell, const Multiple& multiple,
                      bool is_current) const;
   void draw_outline(QPainter& painter, const QRectF& room, const SideCurve& side,
-                   const Scale& scale) const;
+                    const Scale& scale) const;
   void draw_peak(QPainter& painter, const QRectF& room, const SideCurve& side,
                  const Scale& scale) const;
   void draw_ribbon(QPainter& painter, const QRectF& room, const SideCurve& side,
@@ -87,7 +87,7 @@ class SmallMultiples : public QWidget {
 
   std::vector<Multiple> multiples_;
   Scale scale_;
-  BandSet held_;  ///< bands that any of them ever has
+  BandSet held_;                   ///< bands that any of them ever has
   std::vector<Scale> own_scales_;  ///< of each multiple
   bool has_own_scales_ = false;
   std::vector<std::size_t> order_, places_;  ///< row at each place, place of each row

@@ -142,8 +142,8 @@ void StrategiesView::read_rows() {
           rows.push_back(same == known.end() ? strategy_row(scenario) : same->second);
           rows.back().is_tried = false;
         }
-        const bool is_pinned = std::find(scenarios.begin(), scenarios.end(), ghost) !=
-                               scenarios.end();
+        const bool is_pinned =
+            std::find(scenarios.begin(), scenarios.end(), ghost) != scenarios.end();
         if (ghost && !is_pinned && !stop.stop_requested()) {
           rows.push_back(strategy_row(ghost));
           rows.back().is_tried = true;

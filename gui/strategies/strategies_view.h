@@ -20,8 +20,8 @@ class SmallMultiples;
 class TablePane;
 class VerdictPanel;
 
-/// A What-if is the last row, with a "?". A click on a row makes it A, Ctrl+click B; Return and Shift+Return do the same. Without B, A is
-/// compared with the baseline, which has a star.
+/// A What-if is the last row, with a "?". A click on a row makes it A, Ctrl+click B; Return and
+/// Shift+Return do the same. Without B, A is compared with the baseline, which has a star.
 class StrategiesView : public View {
   Q_OBJECT
  public:

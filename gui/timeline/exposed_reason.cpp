@@ -141,9 +141,8 @@ std::string prefetch_remedy(const TimelineData& data, const SpanPlace& place,
     const auto now = exposed_in(*as_it_is.scenario, *of->facts);
     if (!now || *now <= Duration{}) return "";
     std::optional<std::pair<Duration, std::string>> best;
-    for (const planner::Prefetch prefetch :
-         planner::prefetches_of(start.choice.runtime, start.choice.sharding,
-                                start.choice.blocks_per_unit)) {
+    for (const planner::Prefetch prefetch : planner::prefetches_of(
+             start.choice.runtime, start.choice.sharding, start.choice.blocks_per_unit)) {
       if (prefetch == start.choice.prefetch) continue;
       WhatIfSettings other = start;
       other.choice.prefetch = prefetch;

@@ -148,12 +148,12 @@ std::vector<Command> UnitsView::commands() {
                  .run = [this] { filter_->setFocus(); }});
   all.push_back(
       {.group = title(), .text = tr("Show units"), .run = [this] { show_tab(units_tab); }});
-  all.push_back({.group = title(),
-                 .text = tr("Show operations"),
-                 .run = [this] { show_tab(operations_tab); }});
-  all.push_back({.group = title(),
-                 .text = tr("Show memory by unit"),
-                 .run = [this] { show_tab(memory_tab); }});
+  all.push_back({.group = title(), .text = tr("Show operations"), .run = [this] {
+                   show_tab(operations_tab);
+                 }});
+  all.push_back({.group = title(), .text = tr("Show memory by unit"), .run = [this] {
+                   show_tab(memory_tab);
+                 }});
   all.push_back({.group = title(),
                  .text = tr("A against B"),
                  .run = [this] { show_pair(); },

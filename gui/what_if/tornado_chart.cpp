@@ -17,9 +17,7 @@ namespace {
 
 constexpr int most_rows = 7;
 
-QString name_of_row(const Sensitivity& row) {
-  return gui::text_of(machine_words(row.figure));
-}
+QString name_of_row(const Sensitivity& row) { return gui::text_of(machine_words(row.figure)); }
 
 QString signed_time(Duration time) {
   const QString magnitude = QString::fromStdString(rounded_text(Duration{std::abs(time.ns)}));

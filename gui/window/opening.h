@@ -33,8 +33,7 @@ class Opening : public QObject {
  Q_SIGNALS:
   void progressed();
   /// Before `opened`: what it holds.
-  void was_read(const std::filesystem::path& path,
-                const std::vector<ScenarioPointer>& scenarios);
+  void was_read(const std::filesystem::path& path, const std::vector<ScenarioPointer>& scenarios);
   void opened(const std::filesystem::path& path);
   void failed(const QString& message);  ///< one line
 

@@ -141,19 +141,19 @@ std::vector<Command> MainWindow::view_commands() {
                 .run = [this] { set_focus_mode(!docks_->shows_only_one()); },
                 .is_enabled = has_views,
                 .is_checked = [this] { return docks_->shows_only_one(); },
-           .icon = QStyle::SP_TitleBarMaxButton},
+                .icon = QStyle::SP_TitleBarMaxButton},
                {.group = group,
                 .text = tr("Undo zoom"),
                 .keys = {QKeySequence::Undo},
                 .run = [this] { workspace_.undo_zoom(); },
                 .is_enabled = [this] { return workspace_.zoom_history().can_undo(); },
-           .icon = QStyle::SP_ArrowBack},
+                .icon = QStyle::SP_ArrowBack},
                {.group = group,
                 .text = tr("Redo zoom"),
                 .keys = {QKeySequence(Qt::CTRL | Qt::Key_Y)},
                 .run = [this] { workspace_.redo_zoom(); },
                 .is_enabled = [this] { return workspace_.zoom_history().can_redo(); },
-           .icon = QStyle::SP_ArrowForward}});
+                .icon = QStyle::SP_ArrowForward}});
   return all;
 }
 
@@ -192,17 +192,21 @@ std::vector<Command> MainWindow::appearance_commands() {
 
 std::vector<Command> MainWindow::help_commands() {
   const QString group = tr("Help");
-  return {{.group = group,
-           .text = tr("Find a command..."),
-           .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), Qt::Key_F1},
-           .run = [this] { (new CommandPalette(commands(), this))->show(); },
-           .icon = QStyle::SP_FileDialogContentsView},
-          {.group = group,
-           .text = tr("Keys"),
-           .keys = {Qt::Key_Question},
-           .run = [this] { (new KeySheet(commands(), this))->show(); },
-           .icon = QStyle::SP_DialogHelpButton},
-          {.group = group, .text = tr("About"), .run = [this] {
+  return {
+      {.group = group,
+       .text = tr("Find a command..."),
+       .keys = {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P), Qt::Key_F1},
+       .run = [this] { (new CommandPalette(commands(), this))->show(); },
+       .icon = QStyle::SP_FileDialogContentsView},
+      {.group = group,
+       .text = tr("Keys"),
+       .keys = {Qt::Key_Question},
+       .run = [this] { (new KeySheet(commands(), this))->show(); },
+       .icon = QStyle::SP_DialogHelpButton},
+      {.group = group,
+       .text = tr("About"),
+       .run =
+           [this] {
              const std::string_view version = program_version();
              QMessageBox::about(
                  this, tr("Shardscope"),
@@ -211,7 +215,7 @@ std::vector<Command> MainWindow::help_commands() {
                      .arg(QString::fromUtf8(version.data(), static_cast<qsizetype>(version.size())),
                           QString::fromLatin1(qVersion())));
            },
-           .icon = QStyle::SP_MessageBoxInformation}};
+       .icon = QStyle::SP_MessageBoxInformation}};
 }
 
 void MainWindow::ask_for_files() {

@@ -16,10 +16,10 @@
 namespace shardscope::gui {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using ::shardscope::testing::late_rank_scenario;
 using ::shardscope::testing::small_scenario;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// Where the all_gather of that side's rank is drawn.
 SpanPlace gather_of(const TimelineData& data, SideKind side, std::size_t rank = 0) {
@@ -103,8 +103,8 @@ class PrefetchRemedy : public ::testing::Test {
   void SetUp() override {
     if (!std::filesystem::exists(SHARDSCOPE_PROGRAM))
       GTEST_SKIP() << "the program shardscope is not built";
-    folder_ = std::filesystem::temp_directory_path() /
-              ("prefetch_remedy." + std::to_string(getpid()));
+    folder_ =
+        std::filesystem::temp_directory_path() / ("prefetch_remedy." + std::to_string(getpid()));
     const std::string command =
         std::string("'") + SHARDSCOPE_PROGRAM +
         "' simulate --model '" SOURCE_ROOT
@@ -123,8 +123,7 @@ TEST_F(PrefetchRemedy, SaysWhichPrefetchWouldHideAGatherOfTheForward) {
   // Gathers of the forward but the first of the step wait for the block before: with forward
   // prefetch they run behind it.
   std::string sentence;
-  for (const ExposedStretch& stretch :
-       longest_exposed(data, {.begin = 0, .end = 1e12})) {
+  for (const ExposedStretch& stretch : longest_exposed(data, {.begin = 0, .end = 1e12})) {
     const TimelineRank& rank = *data.sources[stretch.place.source];
     const auto span = span_of(data, stretch.place);
     const OperationFacts* facts = span ? rank.facts_of(rank.operation_of(*span)) : nullptr;

@@ -254,7 +254,8 @@ TEST(OpenedFile, ThatIsCutOffIsToldOverTheViewsAndMarkedInTheChoosers) {
 
 TEST_F(TwoRuns, EachMenuStandsInTheBarOnce) {
   QStringList titles;
-  for (const QAction* action : window.menuBar()->actions()) titles += without_mnemonic(action->text());
+  for (const QAction* action : window.menuBar()->actions())
+    titles += without_mnemonic(action->text());
   EXPECT_EQ(titles.removeDuplicates(), 0) << titles.join(u' ').toStdString();
   EXPECT_TRUE(titles.contains(QStringLiteral("Compare")));
 }

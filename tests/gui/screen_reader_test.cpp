@@ -63,15 +63,14 @@ TEST_F(ScreenReader, TheVerdictIsReadAsItsSentence) {
 
 TEST_F(ScreenReader, ASelectedSpanIsReadWithItsTimesItsUnitAndWhyItIsExposed) {
   window_.show_view(window_.view("timeline"));
-  window_.workspace().select({.scenario = window_.workspace().a(),
-                              .side = SideKind::predicted,
-                              .operation = {2}});
+  window_.workspace().select(
+      {.scenario = window_.workspace().a(), .side = SideKind::predicted, .operation = {2}});
   ASSERT_TRUE(window_.workspace().tasks().wait_until_idle(patience_ms));
   auto* canvas = window_.findChild<TimelineCanvas*>(QStringLiteral("timeline_canvas"));
   QAccessibleInterface* told = QAccessible::queryAccessibleInterface(canvas);
   const QString said = told->text(QAccessible::Description);
-  for (const char* part : {"all_gather layers.1", "rank 0", "60.0 us", "unit layers.1",
-                           "40.0 us of 60.0 us exposed"})
+  for (const char* part :
+       {"all_gather layers.1", "rank 0", "60.0 us", "unit layers.1", "40.0 us of 60.0 us exposed"})
     EXPECT_TRUE(said.contains(QLatin1String(part))) << part << ": " << said.toStdString();
 }
 

@@ -1,5 +1,5 @@
-// Ten tasks as a person does them, from a window that has what is asked about open, and how many keys
-// and clicks each takes. docs/desktop.md has the counts.
+// Ten tasks as a person does them, from a window that has what is asked about open, and how many
+// keys and clicks each takes. docs/desktop.md has the counts.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -110,8 +110,8 @@ class TenTasks : public ::testing::Test {
   fs::path simulated(const std::string& strategy) {
     const fs::path to = folder_ / strategy;
     run("simulate --model '" + root + "/examples/demo/model' --world 2 --strategy " + strategy +
-        " --batch 4 --seq 128 --cluster '" + root + "/tests/gui/two_ranks.json' --quiet --json -o '" +
-        to.string() + "'");
+        " --batch 4 --seq 128 --cluster '" + root +
+        "/tests/gui/two_ranks.json' --quiet --json -o '" + to.string() + "'");
     return to;
   }
   /// What was there before the task.
@@ -264,8 +264,8 @@ TEST_F(TenTasks, ALateRankIsFoundWithTwo) {
   while (canvas.data().sources[profiled]->side != SideKind::profiled) ++profiled;
   const auto place = place_of(canvas.data(), profiled, LaneItems::spans, 1);
   click(&canvas, canvas.rectangle_of(*place).center().toPoint());
-  EXPECT_TRUE(view<TimelineView>("timeline").why().contains(
-      QStringLiteral("rank 1 came 30.0 us late")));
+  EXPECT_TRUE(
+      view<TimelineView>("timeline").why().contains(QStringLiteral("rank 1 came 30.0 us late")));
   EXPECT_EQ(actions_, 2);
 }
 
@@ -277,8 +277,7 @@ TEST_F(TenTasks, AWhatIfToAnAccelerateFileTakesFive) {
   has_open(folder_ / "fsdp2");
   press(Qt::Key_5, Qt::ControlModifier);
   auto& what_if = view<WhatIfView>("what_if");
-  auto* checkpointing =
-      what_if.controls().findChild<QComboBox*>(QStringLiteral("checkpointing"));
+  auto* checkpointing = what_if.controls().findChild<QComboBox*>(QStringLiteral("checkpointing"));
   ++actions_;  // a click opens the choices, the next takes one
   checkpointing->setFocus();
   press(Qt::Key_Down);

@@ -213,15 +213,15 @@ TEST_F(WhatIfViewTest, SettingsAreNamedInWords) {
 TEST(RunChart, ShowsWhatWasPredictedOfAStepBesideWhatItTakes) {
   RunChart chart;
   chart.resize(600, 100);
-  const std::vector<RunPoint> points{{.step = 1, .loss = 4, .elapsed_s = 0.2},
-                                     {.step = 2, .loss = 3, .elapsed_s = 0.3}};
+  const std::vector<RunPoint> points{{.step = 1, .loss = 4, .elapsed_s = 0.25},
+                                     {.step = 2, .loss = 3, .elapsed_s = 0.5}};
   chart.show(points, {});
   const QImage without = chart.grab().toImage();
   chart.show(points, 80_ms);
   EXPECT_NE(chart.grab().toImage(), without) << "the predicted line";
-  // From 0.2 s to 0.3 s.
+  // From 0.25 s to 0.5 s.
   EXPECT_EQ(chart.accessibleDescription(),
-            QStringLiteral("step 2, loss 3.0000, step time 100 ms, 80.0 ms a step were predicted"));
+            QStringLiteral("step 2, loss 3.0000, step time 250 ms, 80.0 ms a step were predicted"));
 }
 
 TEST_F(WhatIfViewTest, AStoppedRunKeepsItsSteps) {

@@ -9,11 +9,11 @@
 namespace shardscope::gui {
 namespace {
 
+using ::shardscope::testing::small_scenario;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using ::shardscope::testing::small_scenario;
 
 TEST(OpenedText, SaysWhatTheFileHolds) {
   EXPECT_EQ(opened_text("/runs/one", {small_scenario("full_shard x2")}),
