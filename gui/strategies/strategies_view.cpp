@@ -119,7 +119,8 @@ ScenarioPointer StrategiesView::current_scenario() const {
 
 void StrategiesView::choose(const ScenarioPointer& scenario, Qt::KeyboardModifiers modifiers) {
   // It is no scenario before it is pinned there.
-  if (scenario == workspace().ghost())
+  const StrategyRow* row = row_of(scenario);
+  if (row != nullptr && row->is_tried)
     return workspace().show_selection_in(QStringLiteral("what_if"));
   if (modifiers & (Qt::ControlModifier | Qt::ShiftModifier))
     workspace().set_b(scenario);

@@ -51,8 +51,8 @@ void Opening::open(const std::filesystem::path& path, const Read& read) {
     file->deliver = [this, path, result] {
       for (const ScenarioPointer& scenario : result.scenarios) workspace_.add(scenario);
       if (!result.failure.isEmpty()) return Q_EMIT failed(result.failure);
-      Q_EMIT was_read(path, result.scenarios);
       Q_EMIT opened(path);
+      Q_EMIT was_read(path, result.scenarios);
     };
     deliver_in_order();
   };
