@@ -64,7 +64,11 @@ UnitsView::UnitsView(Workspace& workspace, QWidget* parent)
     fill_choices();
     read_tables();
   });
-  connect(&workspace, &Workspace::ghost_changed, this, &UnitsView::read_tables);
+  connect(&workspace, &Workspace::ghost_changed, this, [this] {
+    // While a control of What-if is dragged nobody waits for tables that are out of sight.
+    is_stale_ = !isVisible();
+    if (!is_stale_) read_tables();
+  });
   connect(&workspace, &Workspace::selection_changed, this, &UnitsView::reveal_selection);
   setFocusProxy(stack_);
   fill_choices();
@@ -128,6 +132,11 @@ QWidget* UnitsView::make_bar() {
   layout->addWidget(rank_);
   layout->addWidget(filter_, 1);
   return bar;
+}
+
+void UnitsView::showEvent(QShowEvent* event) {
+  View::showEvent(event);
+  if (std::exchange(is_stale_, false)) read_tables();
 }
 
 QAbstractItemModel* UnitsView::table() { return current().model; }

@@ -44,6 +44,9 @@ class UnitsView : public View {
   QLineEdit& filter_box() const { return *filter_; }
   QString summary() const;
 
+ protected:
+  void showEvent(QShowEvent* event) override;
+
  private:
   struct Table {
     ColumnTableModel* model = nullptr;
@@ -94,6 +97,7 @@ class UnitsView : public View {
   QLabel* summary_;
   std::stop_source reading_;
   bool is_revealing_ = false;
+  bool is_stale_ = false;  ///< What-if has changed since the tables were read
 };
 
 }  // namespace shardscope::gui
