@@ -26,7 +26,7 @@ constexpr int least_height = 170, most_height = 600;  ///< of a cell
 constexpr int legend_line = 20;
 constexpr int legend_height = 2 * legend_line + 4;
 constexpr double title_height = 20, ribbon_height = 13, gap = 3;
-constexpr double axis_width = 56, axis_height = 16;
+constexpr double axis_width = 64, axis_height = 16;
 
 QString text(const std::string& from) { return QString::fromStdString(from); }
 
@@ -166,9 +166,7 @@ void SmallMultiples::draw_legend(QPainter& painter) const {
     painter.drawRect(box);
     x += 18;
   };
-  word(has_own_scales_ ? tr("Memory, each on its own scale:") : tr("Memory, on one scale:"));
-  sample(theme.ink, false, false);
-  word(tr("predicted"));
+  word(tr("Memory:"));
   for (std::size_t band = 0; band < memory_band_count; ++band) {
     if (!held_[band]) continue;
     sample(theme.of_band(band), true, false);
@@ -176,12 +174,16 @@ void SmallMultiples::draw_legend(QPainter& painter) const {
   }
   x = 10;
   y += legend_line;
-  word(tr("Time, predicted over profiled:"));
+  word(tr("Time:"));
   for (const Part& part : parts) {
     if (part.share == &TimeShares::copies) continue;
     sample(colour_of(theme, part), true, part.is_hatched);
     word(QString::fromLatin1(part.name));
   }
+  x += 10;
+  sample(theme.ink, false, false);
+  word(tr("predicted"));
+  word(has_own_scales_ ? tr("Each on its own scale") : tr("One scale for all"));
 }
 
 /// Memory at the left, time below the ribbons, grid lines in the memory's room.
@@ -191,7 +193,9 @@ void SmallMultiples::draw_axes(QPainter& painter, const QRectF& memory, const QR
   const int line = painter.fontMetrics().height();
   const NumberUnit unit = unit_for(Quantity::bytes, scale.most_bytes, scale.most_bytes);
   const int down = std::max(1, static_cast<int>(memory.height() / (2.2 * line)));
-  for (const double tick : round_ticks(0, scale.most_bytes / unit.size, down)) {
+  const bool has_memory = scale.most_bytes > Scale().most_bytes;
+  for (const double tick :
+       has_memory ? round_ticks(0, scale.most_bytes / unit.size, down) : std::vector<double>()) {
     const double y = memory.bottom() - tick * unit.size / scale.most_bytes * memory.height();
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(memory.left(), y), QPointF(memory.right(), y));

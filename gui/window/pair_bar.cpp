@@ -45,8 +45,9 @@ class NameBox : public QComboBox {
     painter.drawComplexControl(QStyle::CC_ComboBox, option);
     const QRect room =
         style()->subControlRect(QStyle::CC_ComboBox, &option, QStyle::SC_ComboBoxEditField, this);
+    const int icon = option.currentIcon.isNull() ? 0 : option.iconSize.width() + 4;
     option.currentText =
-        option.fontMetrics.elidedText(option.currentText, Qt::ElideMiddle, room.width() - 4);
+        option.fontMetrics.elidedText(option.currentText, Qt::ElideMiddle, room.width() - 4 - icon);
     painter.drawControl(QStyle::CE_ComboBoxLabel, option);
   }
 };
