@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gui/base/step_picker.h"
 #include "gui/base/theme.h"
 #include "gui/table/names_column.h"
 #include "gui/timeline/range_rows.h"
@@ -112,6 +113,11 @@ QWidget* TimelineView::make_bar() {
   layout->addStretch(1);
   layout->addWidget(label);
   layout->addWidget(mode_);
+  auto* steps = new StepPicker(workspace(), bar);
+  auto* step_label = new QLabel(tr("Step"), bar);
+  step_label->setBuddy(steps);
+  layout->addWidget(step_label);
+  layout->addWidget(steps);
   return bar;
 }
 
@@ -191,7 +197,11 @@ void TimelineView::prepare() {
                           .b = workspace().b(),
                           .ghost = workspace().ghost(),
                           .mode = workspace().time_mode(),
+                          .step = workspace().step(),
                           .known = data_->sources};
+  for (const TimelineBlock& block : data_->blocks)
+    for (const MemoryTrackPointer& track : {block.predicted_memory, block.profiled_memory})
+      if (track) request.known_memory.push_back(track);
   preparing_ = workspace().tasks().run(
       this,
       [request = std::move(request)](std::stop_token stop) {

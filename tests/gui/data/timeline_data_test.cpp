@@ -50,8 +50,41 @@ TEST(TimelineRows, OfManyRanksTheFirstIsOpenAndOthersShowTheirOverlap) {
   for (const TimelineRow& row : rows.rows)
     if (row.kind != RowKind::lane) labels.push_back(row.label);
   EXPECT_THAT(labels,
-              ::testing::ElementsAre("one, rank 0", "overlap", "overlap", "one, rank 1", "overlap",
-                                     "overlap", "one, rank 2", "overlap", "overlap"));
+              ::testing::ElementsAre("one, rank 0", "overlap", "overlap", "memory, host's clock",
+                                     "memory, device's clock", "one, rank 1", "overlap", "overlap",
+                                     "one, rank 2", "overlap", "overlap"));
+}
+
+TEST(TimelineMemory, LiesOnTheAxisOfItsSideOnOneScale) {
+  // 10 MiB, then 15 MiB from 20 us on; profiled 1.25 times as long and on another clock.
+  const TimelineData data = data_of(small_scenario("one", 1.25, 500));
+  const TimelineBlock& block = data.blocks[0];
+  ASSERT_TRUE(block.predicted_memory && block.profiled_memory);
+  EXPECT_EQ(level_at(*block.predicted_memory, 19'999)->bytes.total(), Bytes{10 << 20});
+  EXPECT_EQ(level_at(*block.predicted_memory, 20'001)->bytes.total(), Bytes{15 << 20});
+  EXPECT_EQ(level_at(*block.profiled_memory, 24'999)->bytes.total(), Bytes{10 << 20});
+  EXPECT_EQ(level_at(*block.profiled_memory, 25'001)->bytes.total(), Bytes{15 << 20});
+  EXPECT_EQ(level_at(*block.profiled_memory, 200'000), nullptr) << "after its end";
+  EXPECT_EQ(block.highest_memory(), Bytes{15 << 20});
+}
+
+TEST(TimelineMemory, TellsTheHostsClockFromTheDevices) {
+  const TimelineData data = data_of(small_scenario("one"));
+  EXPECT_EQ(data.blocks[0].predicted_memory->clock, MemoryClock::host);
+  EXPECT_EQ(data.blocks[0].profiled_memory->clock, MemoryClock::device);
+}
+
+TEST(TimelineMemory, IsKeptWhileTheAxisIsTheSame) {
+  const ScenarioPointer one = small_scenario("one");
+  const TimelineData data = data_of(one);
+  const auto again = [&](TimeMode mode) {
+    return prepare_timeline({.a = one,
+                             .mode = mode,
+                             .known = data.sources,
+                             .known_memory = {data.blocks[0].profiled_memory}});
+  };
+  EXPECT_EQ(again(TimeMode::step).blocks[0].profiled_memory, data.blocks[0].profiled_memory);
+  EXPECT_NE(again(TimeMode::unit).blocks[0].profiled_memory, data.blocks[0].profiled_memory);
 }
 
 TEST(TimelineRows, FollowOneAnotherWithoutOverlap) {
