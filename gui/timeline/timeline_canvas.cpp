@@ -2,6 +2,8 @@
 
 #include <QEvent>
 #include <QHelpEvent>
+#include <QInputDialog>
+#include <QLineEdit>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QToolTip>
@@ -10,6 +12,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/base/text.h"
 #include "gui/timeline/span_details.h"
 #include "gui/timeline/span_links.h"
 #include "gui/timeline/timeline_drawing.h"
@@ -21,6 +24,9 @@ constexpr double axis_height = 20;
 constexpr double wheel_rows = 60;  ///< logical pixels for a notch
 constexpr double snap_pixels = 8;
 constexpr double least_lane = 8, most_lane = 60;
+constexpr double widest_note = 220;
+constexpr qsizetype most_note_text = 500;       ///< characters
+constexpr std::size_t most_drawn_marks = 2000;  ///< evenly chosen where there are more
 /// Of a lane whose height was not chosen: more where there is room.
 constexpr double usual_lane = 18, widest_usual_lane = 26;
 
@@ -31,6 +37,8 @@ TimelineCanvas::TimelineCanvas(Workspace& workspace, QWidget* parent)
   setAccessibleName(tr("Timeline of streams"));
   setObjectName(QStringLiteral("timeline_canvas"));
   connect(&workspace, &Workspace::selection_changed, this, &TimelineCanvas::find_selection);
+  for (const auto signal : {&Workspace::notes_changed, &Workspace::marks_changed})
+    connect(&workspace, signal, this, [this] { update(); });
 }
 
 void TimelineCanvas::show_data(std::shared_ptr<const TimelineData> prepared) {
@@ -168,6 +176,7 @@ QRectF TimelineCanvas::rectangle_of(const SpanPlace& place) const {
 }
 
 void TimelineCanvas::click(QPointF at, Qt::KeyboardModifiers) {
+  if (const auto note = note_at(at)) return change_note(*note);
   const TimelineRow* row = row_under(at);
   if (row != nullptr && row->is_heading()) return toggle(row->key);
   if (at.x() < scale().left) return;
@@ -298,6 +307,7 @@ std::vector<Command> TimelineCanvas::commands() {
   add(tr("Follow: other side, other ranks, launch"), {Qt::Key_BracketRight},
       [this] { follow_link(1); });
   add(tr("Follow backwards"), {Qt::Key_BracketLeft}, [this] { follow_link(-1); });
+  add(tr("Write a note at this instant"), {Qt::Key_M}, [this] { write_note(); });
   add(tr("Pin or release the lane"), {Qt::Key_T}, [this] { pin_row(); });
   add(tr("Higher lanes"), {Qt::Key_Plus, Qt::Key_Equal},
       [this] { set_lane_height(choices_.lane_height + 4); });
@@ -366,7 +376,88 @@ void TimelineCanvas::draw(QPainter& painter, QSize size) {
   draw_marks(painter);
   draw_labels(painter, size);
   painter.restore();
+  draw_found(painter, size);
+  draw_notes(painter, size);
   draw_cursors(painter, scale_for(size.width()), axis_height, size.height());
+}
+
+/// What a query found: a bar at the axis, and its stretch over all rows.
+void TimelineCanvas::draw_found(QPainter& painter, QSize size) const {
+  const std::vector<TimeRange>& marks = *workspace().marks();
+  const TimeScale now = scale_for(size.width());
+  const Theme& theme = theme_of(*this);
+  QColor veil = theme.more;
+  veil.setAlpha(46);
+  const std::size_t step = 1 + marks.size() / most_drawn_marks;
+  for (std::size_t i = 0; i < marks.size(); i += step) {
+    const double from = std::max(now.left, now.x_of(marks[i].begin));
+    const double to = std::min(now.left + now.width, now.x_of(marks[i].end));
+    if (to < from) continue;
+    const double width = std::max(1.5, to - from);
+    painter.fillRect(QRectF(from, axis_height - 4, width, 4), theme.more);
+    painter.fillRect(QRectF(from, axis_height, width, size.height() - axis_height), veil);
+  }
+}
+
+QRectF TimelineCanvas::rectangle_of(const TimeNote& note) const {
+  const auto time = workspace().axis_time_of(note);
+  if (!time) return {};
+  const TimeScale now = scale();
+  const double x = now.x_of(*time);
+  if (x < now.left || x > now.left + now.width) return {};
+  const QFontMetricsF metrics(font());
+  const double text = metrics.horizontalAdvance(text_of(note.text)) + 10;
+  return QRectF(x, axis_height + 2, std::min(widest_note, text), metrics.height() + 4);
+}
+
+void TimelineCanvas::draw_notes(QPainter& painter, QSize size) const {
+  const Theme& theme = theme_of(*this);
+  for (const TimeNote& note : workspace().notes()) {
+    const QRectF where = rectangle_of(note);
+    if (where.isNull()) continue;
+    painter.setPen(QPen(theme.accent, 1.5));
+    painter.drawLine(QPointF(where.left(), axis_height - 6), QPointF(where.left(), size.height()));
+    painter.fillRect(where, theme.accent);
+    painter.setPen(theme.text_on(theme.accent));
+    const QFontMetricsF metrics(painter.font());
+    painter.drawText(where.adjusted(5, 0, -3, 0), Qt::AlignVCenter | Qt::TextSingleLine,
+                     metrics.elidedText(text_of(note.text), Qt::ElideRight, where.width() - 8));
+  }
+}
+
+std::optional<std::size_t> TimelineCanvas::note_at(QPointF at) const {
+  const std::vector<TimeNote>& notes = workspace().notes();
+  for (std::size_t i = notes.size(); i-- > 0;)
+    if (rectangle_of(notes[i]).contains(at)) return i;
+  return std::nullopt;
+}
+
+void TimelineCanvas::write_note() {
+  const auto& selected = workspace().selection().time;
+  const double time = workspace().cursors().hover.value_or(
+      selected ? selected->begin : workspace().visible().middle());
+  if (!workspace().note_at(time, {})) return;
+  bool is_wanted = false;
+  const QString text = QInputDialog::getText(this, tr("Note"), tr("Text of the note:"),
+                                             QLineEdit::Normal, {}, &is_wanted);
+  if (!is_wanted || text.trimmed().isEmpty()) return;
+  std::vector<TimeNote> notes = workspace().notes();
+  notes.push_back(*workspace().note_at(time, text.trimmed().left(most_note_text).toStdString()));
+  workspace().set_notes(std::move(notes));
+}
+
+void TimelineCanvas::change_note(std::size_t note) {
+  std::vector<TimeNote> notes = workspace().notes();
+  bool is_wanted = false;
+  const QString text =
+      QInputDialog::getText(this, tr("Note"), tr("Text of the note (empty: remove it):"),
+                            QLineEdit::Normal, text_of(notes[note].text), &is_wanted);
+  if (!is_wanted) return;
+  if (text.trimmed().isEmpty())
+    notes.erase(notes.begin() + static_cast<std::ptrdiff_t>(note));
+  else
+    notes[note].text = text.trimmed().left(most_note_text).toStdString();
+  workspace().set_notes(std::move(notes));
 }
 
 void TimelineCanvas::draw_rows(QPainter& painter, QSize size) {
@@ -420,17 +511,31 @@ void TimelineCanvas::draw_marks(QPainter& painter) const {
   if (current_hit_) mark(*current_hit_, 3);
   if (!selected_) return;
   const QRectF own = rectangle_of(*selected_);
+  draw_links(painter, own);
+  if (own.isNull()) return;
+  painter.setPen(QPen(theme.ink, 2.5));
+  painter.drawRect(own.adjusted(0, 0, 0, -1));
+}
+
+/// What belongs to the selection: the same operation elsewhere by a dashed line; what a flow or a
+/// launch leads to by an arrow from the producer's end to the consumer's begin.
+void TimelineCanvas::draw_links(QPainter& painter, const QRectF& own) const {
+  const Theme& theme = theme_of(*this);
   for (const SpanPlace& other : linked_) {
     if (other == *selected_) continue;
     const QRectF there = rectangle_of(other);
     if (there.isNull()) continue;
     painter.setPen(QPen(theme.ink, 1.5, Qt::DashLine));
     painter.drawRect(there.adjusted(0, 0, 0, -1));
-    if (!own.isNull()) painter.drawLine(own.center(), there.center());
+    if (own.isNull()) continue;
+    if (other.source != selected_->source) {
+      painter.drawLine(own.center(), there.center());
+      continue;
+    }
+    const bool leads_there =
+        axis_range(*data_, *selected_).begin <= axis_range(*data_, other).begin;
+    draw_arrow(painter, theme, leads_there ? own : there, leads_there ? there : own);
   }
-  if (own.isNull()) return;
-  painter.setPen(QPen(theme.ink, 2.5));
-  painter.drawRect(own.adjusted(0, 0, 0, -1));
 }
 
 void TimelineCanvas::draw_empty(QPainter& painter, QSize size) const {

@@ -44,6 +44,11 @@ class TimelineCanvas : public TimeCanvas {
   /// Where the span is drawn now; null where its row is closed or out of sight.
   QRectF rectangle_of(const SpanPlace& place) const;
 
+  /// Where the note's text stands now, its instant at the left edge; null: out of sight.
+  QRectF rectangle_of(const TimeNote& note) const;
+  /// Asks for the text of a note under the mouse, else of the selection, else in the middle.
+  void write_note();
+
   void set_lane_height(double height);
   std::vector<Command> commands() override;
   void draw(QPainter& painter, QSize size) override;
@@ -80,6 +85,11 @@ class TimelineCanvas : public TimeCanvas {
   void draw_labels(QPainter& painter, QSize size) const;
   void draw_row_label(QPainter& painter, const TimelineRow& row, double top) const;
   void draw_marks(QPainter& painter) const;
+  void draw_links(QPainter& painter, const QRectF& own) const;
+  void draw_found(QPainter& painter, QSize size) const;
+  void draw_notes(QPainter& painter, QSize size) const;
+  std::optional<std::size_t> note_at(QPointF at) const;
+  void change_note(std::size_t note);
   void draw_empty(QPainter& painter, QSize size) const;
   bool is_pinned(const TimelineRow& row) const;
 

@@ -3,6 +3,7 @@
 #include <QCoreApplication>
 #include <QFontMetricsF>
 #include <QPainter>
+#include <QPainterPath>
 #include <algorithm>
 #include <cmath>
 
@@ -115,6 +116,24 @@ void draw_label(QPainter& painter, const Theme& theme, const TimelineRow& row, Q
                    metrics.elidedText(text, Qt::ElideMiddle, where.width() - left - side_width));
   painter.setPen(theme.faint_ink);
   painter.drawText(first.adjusted(0, 0, -6, 0), Qt::AlignVCenter | Qt::AlignRight, side);
+  painter.restore();
+}
+
+void draw_arrow(QPainter& painter, const Theme& theme, const QRectF& from, const QRectF& to) {
+  const QPointF begin(from.right(), from.center().y()), end(to.left(), to.center().y());
+  const double bend = std::clamp(std::abs(end.x() - begin.x()) / 2, 16.0, 90.0);
+  QPainterPath path(begin);
+  path.cubicTo(begin + QPointF(bend, 0), end - QPointF(bend, 0), end);
+  painter.save();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setBrush(Qt::NoBrush);
+  painter.setPen(QPen(theme.background, 4));
+  painter.drawPath(path);
+  painter.setPen(QPen(theme.accent, 1.8));
+  painter.drawPath(path);
+  painter.setPen(Qt::NoPen);
+  painter.setBrush(theme.accent);
+  painter.drawPolygon(QPolygonF({end, end + QPointF(-9, -4.5), end + QPointF(-9, 4.5)}));
   painter.restore();
 }
 

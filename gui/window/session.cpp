@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view schema = "shardscope.session/1";
 constexpr std::int64_t most_bytes = 4 << 20;
 constexpr std::size_t most_open = 256, most_notes = 1000;
+constexpr std::int64_t most_rank = 1 << 20;
 constexpr double latest_ns = 9e15;  ///< exact in a double; 104 days
 constexpr std::array time_modes{TimeMode::time, TimeMode::step, TimeMode::unit};
 
@@ -55,7 +56,7 @@ class Reader {
     std::string_view name;
     void (Reader::*read)(const JsonValue&);
   };
-  static const std::array<Key, 10> keys;
+  static const std::array<Key, 11> keys;
 
   fs::path path_of(const JsonValue& value) const {
     const std::string text = value.string();
@@ -113,13 +114,29 @@ class Reader {
   void read_notes(const JsonValue& value) {
     each(value, most_notes, [&](const JsonValue& one) { session().notes.push_back(one.string()); });
   }
+  TimeNote time_note_of(const JsonValue& value) const {
+    TimeNote note;
+    note.scenario = path_of(value.at("of"));
+    const std::string side = value.at("side").string();
+    if (side != name_of(SideKind::predicted) && side != name_of(SideKind::profiled))
+      throw value.at("side").error("expected predicted or profiled, got \"" + side + "\"");
+    note.side = side == name_of(SideKind::predicted) ? SideKind::predicted : SideKind::profiled;
+    note.rank = static_cast<std::size_t>(value.at("rank").integer(0, most_rank));
+    note.clock_ns = value.at("clock_ns").number(-latest_ns, latest_ns);
+    note.text = value.at("text").string();
+    return note;
+  }
+  void read_time_notes(const JsonValue& value) {
+    each(value, most_notes,
+         [&](const JsonValue& one) { session().time_notes.push_back(time_note_of(one)); });
+  }
 
   const JsonValue& json_;
   fs::path folder_;
   ReadSession result_;
 };
 
-const std::array<Reader::Key, 10> Reader::keys{{{"schema", &Reader::read_schema},
+const std::array<Reader::Key, 11> Reader::keys{{{"schema", &Reader::read_schema},
                                                 {"open", &Reader::read_open},
                                                 {"a", &Reader::read_a},
                                                 {"b", &Reader::read_b},
@@ -128,7 +145,8 @@ const std::array<Reader::Key, 10> Reader::keys{{{"schema", &Reader::read_schema}
                                                 {"cursors_ns", &Reader::read_cursors},
                                                 {"layout", &Reader::read_layout},
                                                 {"appearance", &Reader::read_appearance},
-                                                {"notes", &Reader::read_notes}}};
+                                                {"notes", &Reader::read_notes},
+                                                {"timeline_notes", &Reader::read_time_notes}}};
 
 class Writer {
  public:
@@ -147,6 +165,9 @@ class Writer {
       member("appearance", quoted(appearance_names[static_cast<std::size_t>(*session.appearance)]));
     if (!session.notes.empty())
       member("notes", list(session.notes, [](const std::string& note) { return quoted(note); }));
+    if (!session.time_notes.empty())
+      member("timeline_notes",
+             list(session.time_notes, [&](const TimeNote& note) { return note_text(note); }));
     if (!session.layout.empty()) member("layout", quoted(session.layout));
     return "{" + text_ + "\n}\n";
   }
@@ -174,6 +195,12 @@ class Writer {
     const fs::path whole = fs::absolute(path, ignored).lexically_normal();
     const fs::path relative = whole.lexically_relative(folder_);
     return quoted((relative.empty() ? whole : relative).string());
+  }
+
+  std::string note_text(const TimeNote& note) const {
+    return fmt::format(R"({{"of": {}, "side": "{}", "rank": {}, "clock_ns": {}, "text": {}}})",
+                       path_text(note.scenario), name_of(note.side), note.rank, note.clock_ns,
+                       quoted(note.text));
   }
 
   static std::string range_text(TimeRange range) {

@@ -9,6 +9,7 @@
 
 #include "gui/data/appearance_choice.h"
 #include "gui/data/time_map.h"
+#include "gui/data/time_note.h"
 #include "gui/data/time_range.h"
 
 namespace shardscope::gui {
@@ -29,6 +30,7 @@ struct Session {
   std::string layout;  ///< QMainWindow::saveState() in base64; "": as it is
   std::optional<AppearanceChoice> appearance;
   std::vector<std::string> notes;
+  std::vector<TimeNote> time_notes;  ///< paths as in `open`
   bool operator==(const Session&) const = default;
 };
 

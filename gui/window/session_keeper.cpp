@@ -86,6 +86,11 @@ void SessionKeeper::show(const Session& session) {
   cursors.b = session.cursor_b;
   cursors.range = session.cursor_range;
   workspace_.set_cursors(cursors);
+  // A note is of the scenario that was opened by its path, however that is written.
+  std::vector<TimeNote> notes = session.time_notes;
+  for (TimeNote& note : notes)
+    if (const ScenarioPointer of = at_path(workspace_, note.scenario)) note.scenario = of->path;
+  workspace_.set_notes(std::move(notes));
 }
 
 Session SessionKeeper::session() const {
@@ -106,6 +111,8 @@ Session SessionKeeper::session() const {
   session.layout = window_.saveState().toBase64().toStdString();
   session.appearance = appearances_.now();
   session.notes = notes_;
+  session.time_notes = workspace_.notes();
+  for (TimeNote& note : session.time_notes) note.scenario = whole(note.scenario);
   return session;
 }
 
