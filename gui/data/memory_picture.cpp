@@ -57,8 +57,8 @@ std::optional<MemorySource> chosen_source(const MemoryPictureRequest& request) {
 
 /// The rank whose trace has the source's clock, and by how much its times are later there. None:
 /// its times are since its first event.
-std::optional<std::pair<std::size_t, double>> clock_of(const Side& side,
-                                                       const MemorySource& source) {
+std::optional<std::pair<std::size_t, double>> clock_rank(const Side& side,
+                                                         const MemorySource& source) {
   if (source.kind == MemorySource::Kind::rank || source.kind == MemorySource::Kind::profiler_events)
     return std::pair(source.index, 0.0);
   if (source.kind != MemorySource::Kind::snapshot) return std::nullopt;
@@ -163,19 +163,24 @@ void add_held(const ScenarioCurves& curves, BandSet& held) {
 
 }  // namespace
 
+SourceClock source_clock(const Scenario& scenario, const MemorySource& source,
+                         const MemoryPictureRequest& request) {
+  const auto clock = clock_rank(*scenario.side(source.side), source);
+  if (!clock) return {.map = TimeMap()};
+  return {.map = time_map(scenario, source.side, clock->first, request.mode, request.a.get(),
+                          request.step),
+          .shift = clock->second};
+}
+
 MemorySideCurve memory_side_curve(const Scenario& scenario, const MemorySource& source,
                                   const MemoryPictureRequest& request) {
-  const SideKind kind = source.side;
-  const Side& side = *scenario.side(kind);
+  const Side& side = *scenario.side(source.side);
   MemorySideCurve curve{.source = source};
   MemoryLevels levels = memory_levels(side, source);
-  TimeMap map;
-  if (const auto clock = clock_of(side, source)) {
-    map = time_map(scenario, kind, clock->first, request.mode, request.a.get(), request.step);
-    for (MemoryLevel& level : levels.levels) level.begin += clock->second;
-    levels.end += clock->second;
-  }
-  curve.levels = on_axis(std::move(levels), map);
+  const SourceClock clock = source_clock(scenario, source, request);
+  for (MemoryLevel& level : levels.levels) level.begin += clock.shift;
+  levels.end += clock.shift;
+  curve.levels = on_axis(std::move(levels), clock.map);
   curve.begins = begins_of(curve.levels);
   curve.totals = shown_totals(curve.levels, request.shown);
   curve.reserved = figures_of(curve.levels, [](const MemoryLevel& l) { return l.reserved; });

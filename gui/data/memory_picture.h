@@ -81,6 +81,14 @@ struct MemoryPicture {
   bool empty() const { return !a || a->empty(); }
 };
 
+/// From a source's times to the axis: `map.axis_of(time + shift)`.
+struct SourceClock {
+  TimeMap map;
+  double shift = 0;
+};
+SourceClock source_clock(const Scenario& scenario, const MemorySource& source,
+                         const MemoryPictureRequest& request);
+
 /// One source of the scenario, laid on the request's axis; `request.a` is what it is laid on. A
 /// snapshot beside a trace of the same time lies by the wall clock, else from its first event on.
 MemorySideCurve memory_side_curve(const Scenario& scenario, const MemorySource& source,

@@ -198,6 +198,15 @@ std::optional<std::int64_t> snapshot_begin(const MemorySnapshot& snapshot, std::
   return first;
 }
 
+std::vector<double> snapshot_event_times(const MemorySnapshot& snapshot, std::int64_t device) {
+  std::vector<double> times;
+  const SnapshotEvents* events = snapshot.events_of(device);
+  if (events == nullptr) return times;
+  const EventClock clock = clock_of(*events);
+  for (std::size_t i = 0; i < events->count(); ++i) times.push_back(clock.at(i));
+  return times;
+}
+
 double snapshot_length(const MemorySnapshot& snapshot, std::int64_t device) {
   const SnapshotEvents* events = snapshot.events_of(device);
   return events == nullptr || events->count() == 0 ? 1 : clock_of(*events).end();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "gui/data/memory_bands.h"
 #include "traces/import/memory_snapshot.h"
@@ -16,6 +17,8 @@ namespace shardscope::gui {
 MemoryLevels snapshot_levels(const MemorySnapshot& snapshot, std::int64_t device);
 /// Wall clock of time 0, Unix nanoseconds; none where no event says when it was.
 std::optional<std::int64_t> snapshot_begin(const MemorySnapshot& snapshot, std::int64_t device);
+/// When each event was, of the same clock.
+std::vector<double> snapshot_event_times(const MemorySnapshot& snapshot, std::int64_t device);
 double snapshot_length(const MemorySnapshot& snapshot, std::int64_t device);
 
 /// PyTorch's categories as ours: temporary and autograd detail are both `temporaries`. Of rows,
