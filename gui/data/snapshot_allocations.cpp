@@ -112,11 +112,30 @@ class Allocations {
     std::stable_sort(result_.blocks.begin(), result_.blocks.end(),
                      [](const auto& a, const auto& b) { return a.size > b.size; });
     result_.state = snapshot_state(snapshot_, device_);
+    add_segments(categories);
     result_.table = std::make_shared<const ColumnTable>(table());
     return std::move(result_);
   }
 
  private:
+  void add_segments(BlockCategories& categories) {
+    result_.final_bands.assign(snapshot_.blocks.size(), unknown_band);
+    for (std::uint32_t i = 0; i < snapshot_.segments.size(); ++i) {
+      const SnapshotSegment& segment = snapshot_.segments[i];
+      if (segment.device != device_) continue;
+      result_.segments.push_back(i);
+      for (std::uint32_t b = 0; b < segment.block_count; ++b) {
+        const SnapshotBlock& block = snapshot_.blocks[segment.first_block + b];
+        const auto category = categories.of({.size = block.requested, .stack = block.stack});
+        if (category)
+          result_.final_bands[segment.first_block + b] = static_cast<std::uint8_t>(*category);
+      }
+    }
+    std::stable_sort(result_.segments.begin(), result_.segments.end(), [&](auto a, auto b) {
+      return snapshot_.segments[a].total > snapshot_.segments[b].total;
+    });
+  }
+
   double axis_of(double since_first) const {
     return clock_.map.axis_of(since_first + clock_.shift);
   }
@@ -232,6 +251,20 @@ std::string all_frames(const MemorySnapshot& snapshot, std::uint32_t stack) {
   for (std::size_t i = 0; i < std::min(frames.size(), most_frames); ++i)
     text += frame_text(snapshot, frames[i]) + "\n";
   return text;
+}
+
+std::string short_frame(std::string_view frame) {
+  const std::size_t name = frame.rfind(':');
+  const std::size_t line =
+      name == 0 || name == frame.npos ? frame.npos : frame.rfind(':', name - 1);
+  const bool is_python = line != frame.npos && frame[name - 1] >= '0' && frame[name - 1] <= '9';
+  if (!is_python) {
+    const std::size_t scope = frame.rfind("::");
+    return std::string(scope == frame.npos ? frame : frame.substr(scope + 2));
+  }
+  const std::size_t folder = frame.rfind('/', line);
+  const std::size_t file = folder == frame.npos ? 0 : folder + 1;
+  return fmt::format("{}, {}", frame.substr(name + 1), frame.substr(file, name - file));
 }
 
 std::string fragmentation_text(const SnapshotState& state) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gui/data/column_table.h"
@@ -55,8 +56,12 @@ struct SnapshotAllocations {
   double height = 0;                       ///< bytes of all regions
   TimeRange time;                          ///< of the whole history, on the axis
   std::vector<std::string> names;          ///< of each stack in use, by id; "": no frame
-  SnapshotState state;                     ///< when the snapshot was taken
-  ColumnTablePointer table;                ///< a row for each of `blocks`, in that order
+  /// Segments of the device by falling size: indices into MemorySnapshot::segments; and the band of
+  /// each of MemorySnapshot::blocks.
+  std::vector<std::uint32_t> segments;
+  std::vector<std::uint8_t> final_bands;
+  SnapshotState state;       ///< when the snapshot was taken
+  ColumnTablePointer table;  ///< a row for each of `blocks`, in that order
 
   /// Index into `blocks` of what lies at that address and time; none: nothing.
   std::optional<std::size_t> at(double time, double bottom) const;
@@ -69,6 +74,10 @@ SnapshotAllocations snapshot_allocations(const SnapshotPlace& place,
 
 /// A stack's frames, one a line, innermost first; at most 200. "" where nothing was recorded.
 std::string all_frames(const MemorySnapshot& snapshot, std::uint32_t stack);
+
+/// A frame where there is little room: "forward, model.py:12" of "a/b/model.py:12:forward"; of C++
+/// the name alone, without its namespaces.
+std::string short_frame(std::string_view frame);
 
 /// What the allocator held in segments when the snapshot was taken, in a sentence with figures:
 /// how much of what is reserved is free, and the largest free block.
