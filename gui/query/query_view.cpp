@@ -24,6 +24,8 @@
 namespace shardscope::gui {
 namespace {
 
+constexpr double longest_rerun_s = 2;  ///< of a query that is asked again when the axis changes
+
 struct QueryExample {
   const char* title;
   const char* sql;
@@ -96,7 +98,10 @@ QueryView::QueryView(Workspace& workspace, QWidget* parent)
           });
   // Rows of other scenarios, or on another axis, would point elsewhere.
   connect(&workspace, &Workspace::axis_changed, this, [this] {
-    if (has_asked_ && !is_running_) run();
+    if (!has_asked_ || is_running_) return;
+    if (answer_.seconds <= longest_rerun_s) return run();
+    clear_marks();
+    say(tr("The axis has changed: run the query again to mark its rows."), false);
   });
   setFocusProxy(sql_);
   set_running(false);

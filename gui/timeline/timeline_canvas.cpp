@@ -25,8 +25,7 @@ constexpr double wheel_rows = 60;  ///< logical pixels for a notch
 constexpr double snap_pixels = 8;
 constexpr double least_lane = 8, most_lane = 60;
 constexpr double widest_note = 220;
-constexpr qsizetype most_note_text = 500;       ///< characters
-constexpr std::size_t most_drawn_marks = 2000;  ///< evenly chosen where there are more
+constexpr qsizetype most_note_text = 500;  ///< characters
 /// Of a lane whose height was not chosen: more where there is room.
 constexpr double usual_lane = 18, widest_usual_lane = 26;
 
@@ -75,12 +74,10 @@ void TimelineCanvas::fit_lane_height() {
   choices_.lane_height = usual_lane;
   const TimelineRows rows = lay_out_rows(*data_, choices_);
   const double room = height() - axis_height - rows.pinned_height;
-  const auto lanes = std::count_if(rows.rows.begin(), rows.rows.end(),
-                                   [](const TimelineRow& row) { return !row.is_heading(); });
-  if (lanes > 0 && room > rows.height)
-    choices_.lane_height =
-        std::min(widest_usual_lane,
-                 usual_lane + std::floor((room - rows.height) / static_cast<double>(lanes)));
+  choices_.lane_height = usual_lane + 1;
+  const double for_each_pixel = lay_out_rows(*data_, choices_).height - rows.height;
+  const double more = for_each_pixel > 0 ? std::floor((room - rows.height) / for_each_pixel) : 0.0;
+  choices_.lane_height = std::clamp(usual_lane + more, usual_lane, widest_usual_lane);
 }
 
 double TimelineCanvas::content_height() const {
@@ -386,16 +383,27 @@ void TimelineCanvas::draw_found(QPainter& painter, QSize size) const {
   const std::vector<TimeRange>& marks = *workspace().marks();
   const TimeScale now = scale_for(size.width());
   const Theme& theme = theme_of(*this);
+  // By pixel: marks may be many, and lie over one another.
+  const auto width = static_cast<std::size_t>(now.width) + 1;
+  std::vector<int> change(width + 1);
+  for (const TimeRange& mark : marks) {
+    const double from = now.x_of(mark.begin) - now.left, to = now.x_of(mark.end) - now.left;
+    if (to < 0 || from >= static_cast<double>(width)) continue;
+    ++change[static_cast<std::size_t>(std::max(0.0, from))];
+    --change[std::min(width, static_cast<std::size_t>(std::max(0.0, to)) + 1)];
+  }
   QColor veil = theme.more;
   veil.setAlpha(46);
-  const std::size_t step = 1 + marks.size() / most_drawn_marks;
-  for (std::size_t i = 0; i < marks.size(); i += step) {
-    const double from = std::max(now.left, now.x_of(marks[i].begin));
-    const double to = std::min(now.left + now.width, now.x_of(marks[i].end));
-    if (to < from) continue;
-    const double width = std::max(1.5, to - from);
-    painter.fillRect(QRectF(from, axis_height - 4, width, 4), theme.more);
-    painter.fillRect(QRectF(from, axis_height, width, size.height() - axis_height), veil);
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t x = 0; x <= width; ++x) {
+    const int before = std::exchange(depth, x < width ? depth + change[x] : 0);
+    if (before == 0 && depth > 0) begin = x;
+    if (before == 0 || depth > 0) continue;
+    const double from = now.left + static_cast<double>(begin);
+    const auto length = static_cast<double>(x - begin);
+    painter.fillRect(QRectF(from, axis_height - 4, length, 4), theme.more);
+    painter.fillRect(QRectF(from, axis_height, length, size.height() - axis_height), veil);
   }
 }
 
