@@ -59,7 +59,7 @@ TEST_F(Query, MarksMoveWithTheAxis) {
 }
 
 TEST_F(Query, SaysWhatIsWrongAndKeepsRunning) {
-  ask_for(QStringLiteral("select nothing from nowhere"));
+  ask_for(QStringLiteral("select x from nowhere"));
   EXPECT_TRUE(view_.status().contains(QStringLiteral("no such table")))
       << view_.status().toStdString();
   ask_for(QStringLiteral("delete from spans"));

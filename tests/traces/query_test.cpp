@@ -106,8 +106,8 @@ TEST(Query, SaysWhichTablesThereAre) {
   EXPECT_THAT(names, ElementsAre(Row{text("allocations")}, Row{text("buffers")},
                                  Row{text("events")}, Row{text("memory")}, Row{text("spans")},
                                  Row{text("steps")}, Row{text("units")}));
-  EXPECT_THAT(error_of("select nothing from nowhere"), HasSubstr("no such table: nowhere"));
-  EXPECT_THAT(error_of("select nothing from nowhere"), HasSubstr("spans, units"));
+  EXPECT_THAT(error_of("select x from nowhere"), HasSubstr("no such table: nowhere"));
+  EXPECT_THAT(error_of("select x from nowhere"), HasSubstr("spans, units"));
 }
 
 TEST(Query, ReadsAndNothingElse) {

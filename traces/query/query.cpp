@@ -20,9 +20,15 @@ constexpr int most_sql_bytes = 1 << 17;
 /// Of all that SQLite takes in this process: a sort or a join in memory ends there.
 constexpr std::int64_t most_memory = std::int64_t{2} << 30;
 
+/// What connecting a table needs.
+struct Connection {
+  const QueryTable& table;
+  bool& is_declaring;  ///< SQLite takes the declaration of a table for a change of its schema
+};
+
 // SQLite's modules are structs of C functions, which get what they hang on by downcasts.
-struct Table : sqlite3_vtab {
-  explicit Table(const QueryTable& of) : sqlite3_vtab{}, table(of) {}
+struct QueriedTable : sqlite3_vtab {
+  explicit QueriedTable(const QueryTable& of) : sqlite3_vtab{}, table(of) {}
   const QueryTable& table;
 };
 
@@ -54,31 +60,36 @@ int guarded(Work work) {
   }
 }
 
-int connect(sqlite3* database, void* table, int, const char* const*, sqlite3_vtab** made, char**) {
-  return guarded([&] {
-    const auto& of = *static_cast<const QueryTable*>(table);
-    if (sqlite3_declare_vtab(database, declaration_of(of).c_str()) != SQLITE_OK)
-      throw std::bad_alloc();
-    *made = new Table(of);
+int connect(sqlite3* database, void* connection, int, const char* const*, sqlite3_vtab** made,
+            char**) {
+  const auto& of = *static_cast<const Connection*>(connection);
+  int status = SQLITE_OK;
+  const int thrown = guarded([&] {
+    const std::string declaration = declaration_of(of.table);
+    of.is_declaring = true;
+    status = sqlite3_declare_vtab(database, declaration.c_str());
+    of.is_declaring = false;
+    if (status == SQLITE_OK) *made = new QueriedTable(of.table);
   });
+  return thrown == SQLITE_OK ? status : thrown;
 }
 
 int disconnect(sqlite3_vtab* table) {
-  delete static_cast<Table*>(table);
+  delete static_cast<QueriedTable*>(table);
   return SQLITE_OK;
 }
 
 /// Every row is looked at: a table that is joined inside another goes outside by this cost.
 int best_index(sqlite3_vtab* table, sqlite3_index_info* info) {
   return guarded([&] {
-    const std::size_t rows = static_cast<Table*>(table)->table.rows();
+    const std::size_t rows = static_cast<QueriedTable*>(table)->table.rows();
     info->estimatedCost = static_cast<double>(rows);
     info->estimatedRows = static_cast<sqlite3_int64>(rows);
   });
 }
 
 int open_cursor(sqlite3_vtab* table, sqlite3_vtab_cursor** cursor) {
-  return guarded([&] { *cursor = new TableCursor(static_cast<Table*>(table)->table); });
+  return guarded([&] { *cursor = new TableCursor(static_cast<QueriedTable*>(table)->table); });
 }
 
 int close_cursor(sqlite3_vtab_cursor* cursor) {
@@ -146,7 +157,9 @@ constexpr sqlite3_module make_module() {
 constexpr sqlite3_module read_only_module = make_module();
 
 /// Reading, functions and recursive selects; all else is refused.
-int authorize(void*, int action, const char*, const char* function, const char*, const char*) {
+int authorize(void* is_declaring, int action, const char*, const char* function, const char*,
+              const char*) {
+  if (*static_cast<const bool*>(is_declaring)) return SQLITE_OK;
   switch (action) {
     case SQLITE_SELECT:
     case SQLITE_READ:
@@ -181,10 +194,10 @@ std::string known_tables() {
 struct CloseDatabase {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
 };
-struct FinalizeStatement {
+struct FinalizeQuery {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
-using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+using Statement = std::unique_ptr<sqlite3_stmt, FinalizeQuery>;
 
 class Database {
  public:
@@ -198,9 +211,12 @@ class Database {
         nullptr);
     database_.reset(opened);
     if (status != SQLITE_OK) fail(status);
-    for (const QueryTable& table : tables)
+    connections_.reserve(tables.size());
+    for (const QueryTable& table : tables) {
+      connections_.push_back({.table = table, .is_declaring = is_declaring_});
       sqlite3_create_module(opened, table.help.name.c_str(), &read_only_module,
-                            const_cast<QueryTable*>(&table));
+                            &connections_.back());
+    }
     restrict();
   }
 
@@ -239,7 +255,7 @@ class Database {
     sqlite3_limit(database, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_limit(database, SQLITE_LIMIT_WORKER_THREADS, 0);
     sqlite3_progress_handler(database, steps_between_looks, look, &watch_);
-    sqlite3_set_authorizer(database, authorize, nullptr);
+    sqlite3_set_authorizer(database, authorize, &is_declaring_);
   }
 
   Statement prepare(const std::string& sql) {
@@ -302,6 +318,8 @@ class Database {
 
   QueryLimits limits_;
   Watch watch_;
+  bool is_declaring_ = false;
+  std::vector<Connection> connections_;
   std::unique_ptr<sqlite3, CloseDatabase> database_;
 };
 
