@@ -10,21 +10,13 @@ namespace {
 
 constexpr double pale_share = 0.38;  ///< of the colour, in a predicted band
 
-QRgb mixed(const QColor& colour, const QColor& ground, double share) {
-  const auto part = [&](int a, int b) {
-    return static_cast<int>(std::lround(b + (a - b) * share));
-  };
-  return qRgb(part(colour.red(), ground.red()), part(colour.green(), ground.green()),
-              part(colour.blue(), ground.blue()));
-}
-
 class MemoryLane {
  public:
   MemoryLane(QImage& image, const Theme& theme, LaneBand band, const MemoryTrack& track, Bytes top)
       : image_(image), band_(band), track_(track), top_(static_cast<double>(top.count)) {
     const bool is_predicted = track.side == SideKind::predicted;
     for (std::size_t i = 0; i < memory_band_count; ++i)
-      colours_[i] = mixed(theme.of_band(i), theme.background, is_predicted ? pale_share : 1.0);
+      colours_[i] = mixed(theme.background, theme.of_band(i), is_predicted ? pale_share : 1.0);
     edge_ = theme.ink.rgb();
     reserved_ = theme.faint_ink.rgb();
     has_edge_ = is_predicted;
