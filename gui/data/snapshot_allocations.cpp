@@ -28,7 +28,9 @@ void add_places(const ScenarioPointer& scenario, std::vector<SnapshotPlace>& pla
         places.push_back({.scenario = scenario,
                           .side = kind,
                           .source = source,
-                          .label = scenario->label + ": " + source.label});
+                          .label = source.label.starts_with(scenario->label)
+                                       ? source.label
+                                       : scenario->label + ": " + source.label});
   }
 }
 

@@ -218,7 +218,8 @@ void SnapshotCanvas::draw_scale(QPainter& painter, QSize size) const {
     painter.setPen(theme.grid);
     painter.drawLine(QPointF(left, y), QPointF(size.width(), y));
     painter.setPen(theme.faint_ink);
-    painter.drawText(QRectF(0, y - 9, left - 6, 18), Qt::AlignRight | Qt::AlignVCenter,
+    const double top = std::min(y - 9, size.height() - 18.0);
+    painter.drawText(QRectF(0, top, left - 6, 18), Qt::AlignRight | Qt::AlignVCenter,
                      QStringLiteral("%1 %2")
                          .arg(tick, 0, 'g', 6)
                          .arg(QLatin1String(unit == mib ? "MiB" : "KiB")));
@@ -228,6 +229,22 @@ void SnapshotCanvas::draw_scale(QPainter& painter, QSize size) const {
     painter.setPen(QPen(theme.faint_ink, 1, Qt::DotLine));
     const double y = std::round(y_of(region.bottom, size.height()));
     painter.drawLine(QPointF(left, y), QPointF(size.width(), y));
+  }
+}
+
+void SnapshotCanvas::draw_legend(QPainter& painter, QRectF where) const {
+  const Theme& theme = theme_of(*this);
+  BandSet held;
+  for (const SnapshotAllocation& block : all_->blocks) held.set(block.band);
+  const QFontMetricsF metrics(painter.font());
+  double x = where.left() + 6;
+  for (std::size_t band = 0; band < memory_band_count; ++band) {
+    if (!held[band]) continue;
+    const QString name = text_of(band_name(band));
+    painter.fillRect(QRectF(x, where.center().y() - 5, 12, 10), theme.of_band(band));
+    painter.setPen(theme.faint_ink);
+    painter.drawText(QPointF(x + 17, where.center().y() + metrics.ascent() / 2 - 1), name);
+    x += 32 + metrics.horizontalAdvance(name);
   }
 }
 

@@ -29,6 +29,9 @@ class SnapshotCanvas : public TimeCanvas {
   QRectF rectangle_of(std::size_t block, QSize size) const;
   std::optional<std::size_t> block_at(QPointF at) const;
 
+  /// Colours of the categories that blocks have, in one line.
+  void draw_legend(QPainter& painter, QRectF where) const;
+
   std::vector<Command> commands() override;
   void draw(QPainter& painter, QSize size) override;
 

@@ -42,6 +42,24 @@ void add_labelled(QHBoxLayout& line, const QString& text, QWidget* widget) {
   line.addWidget(widget);
 }
 
+/// Below the canvas, as its blocks are.
+class SnapshotLegend : public QWidget {
+ public:
+  SnapshotLegend(SnapshotCanvas& canvas, QWidget* parent) : QWidget(parent), canvas_(canvas) {
+    setFixedHeight(fontMetrics().height() + 6);
+    setAccessibleName(SnapshotsView::tr("Colours of categories"));
+  }
+
+ protected:
+  void paintEvent(QPaintEvent*) override {
+    QPainter painter(this);
+    canvas_.draw_legend(painter, rect());
+  }
+
+ private:
+  SnapshotCanvas& canvas_;
+};
+
 QComboBox* box_named(const QString& name, QWidget* parent) {
   auto* box = new QComboBox(parent);
   box->setAccessibleName(name);
@@ -114,6 +132,8 @@ QWidget* SnapshotsView::make_blocks() {
   auto* column = new QVBoxLayout(below);
   column->setContentsMargins(0, 2, 0, 0);
   column->setSpacing(2);
+  legend_ = new SnapshotLegend(*canvas_, below);
+  column->addWidget(legend_);
   column->addWidget(filter_);
   column->addWidget(blocks_pane_, 1);
   auto* splitter = new QSplitter(Qt::Vertical, this);
@@ -194,6 +214,7 @@ void SnapshotsView::prepare() {
 void SnapshotsView::show_prepared(std::shared_ptr<const SnapshotAllocations> prepared) {
   all_ = std::move(prepared);
   canvas_->show_allocations(all_);
+  legend_->update();
   segments_->show_allocations(all_->place.scenario ? all_ : nullptr);
   blocks_->show(all_->table ? all_->table : std::make_shared<const ColumnTable>());
   const QString text = all_->place.scenario ? text_of(fragmentation_text(all_->state))
@@ -278,7 +299,8 @@ void SnapshotsView::draw_page(QPainter& painter, QSize size) {
   const int line = painter.fontMetrics().height() + 8;
   const Theme& theme = theme_of(*this);
   painter.fillRect(QRect(QPoint(), size), theme.background);
-  canvas_->draw(painter, QSize(size.width(), size.height() - line));
+  canvas_->draw(painter, QSize(size.width(), size.height() - 2 * line));
+  canvas_->draw_legend(painter, QRectF(0, size.height() - 2 * line, size.width(), line));
   painter.setPen(theme.faint_ink);
   painter.drawText(
       QRect(6, size.height() - line, size.width() - 12, line), Qt::AlignVCenter,

@@ -62,6 +62,7 @@ class SnapshotsView : public View {
   QLabel* summary_;
   QTabWidget* tabs_;
   SnapshotCanvas* canvas_;
+  QWidget* legend_;
   ColumnTableModel* blocks_;
   TablePane* blocks_pane_;
   QLineEdit* filter_;

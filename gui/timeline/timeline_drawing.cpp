@@ -107,8 +107,9 @@ void draw_label(QPainter& painter, const Theme& theme, const TimelineRow& row, Q
   const QRectF first = has_detail ? where.adjusted(0, 0, 0, -line) : where;
   if (has_detail) {
     painter.setPen(theme.faint_ink);
-    painter.drawText(where.adjusted(left, where.height() / 2, -6, 0),
-                     Qt::AlignVCenter | Qt::TextSingleLine, text_of(row.detail));
+    painter.drawText(
+        where.adjusted(left, where.height() / 2, -6, 0), Qt::AlignVCenter | Qt::TextSingleLine,
+        metrics.elidedText(text_of(row.detail), Qt::ElideRight, where.width() - left - 6));
   }
   painter.setPen(theme.ink);
   if (is_pinned) text = QChar(0x25C6) + text;

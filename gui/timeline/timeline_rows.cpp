@@ -78,8 +78,9 @@ class Layout {
     if (track == nullptr) return;
     push({.kind = RowKind::memory,
           .key = fmt::format("{}/memory/{}", key_, name_of(side)),
-          .label = fmt::format("memory, {}", name_of(track->clock)),
-          .detail = "0 to " + rounded_text(block.highest_memory()),
+          .label = "memory",
+          .detail =
+              fmt::format("{}, to {}", name_of(track->clock), rounded_text(block.highest_memory())),
           .source = block.of(side).value_or(0),
           .side = side,
           .depth = 1},

@@ -52,10 +52,9 @@ TEST(TimelineRows, OfManyRanksTheFirstIsOpenAndOthersShowTheirOverlap) {
   std::vector<std::string> labels;
   for (const TimelineRow& row : rows.rows)
     if (row.kind != RowKind::lane) labels.push_back(row.label);
-  EXPECT_THAT(labels,
-              ::testing::ElementsAre("one, rank 0", "overlap", "overlap", "memory, host's clock",
-                                     "memory, device's clock", "one, rank 1", "overlap", "overlap",
-                                     "one, rank 2", "overlap", "overlap"));
+  EXPECT_THAT(labels, ::testing::ElementsAre("one, rank 0", "overlap", "overlap", "memory",
+                                             "memory", "one, rank 1", "overlap", "overlap",
+                                             "one, rank 2", "overlap", "overlap"));
 }
 
 TEST(TimelineMemory, LiesOnTheAxisOfItsSideOnOneScale) {
@@ -75,6 +74,11 @@ TEST(TimelineMemory, TellsTheHostsClockFromTheDevices) {
   const TimelineData data = data_of(small_scenario("one"));
   EXPECT_EQ(data.blocks[0].predicted_memory->clock, MemoryClock::host);
   EXPECT_EQ(data.blocks[0].profiled_memory->clock, MemoryClock::device);
+  std::vector<std::string> details;
+  for (const TimelineRow& row : lay_out_rows(data, {}).rows)
+    if (row.kind == RowKind::memory) details.push_back(row.detail);
+  EXPECT_THAT(details,
+              ::testing::ElementsAre("host's clock, to 15.0 MiB", "device's clock, to 15.0 MiB"));
 }
 
 TEST(TimelineMemory, IsKeptWhileTheAxisIsTheSame) {
