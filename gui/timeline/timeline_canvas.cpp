@@ -525,6 +525,19 @@ void TimelineCanvas::draw_marks(QPainter& painter) const {
   painter.drawRect(own.adjusted(0, 0, 0, -1));
 }
 
+/// As `rectangle_of`, at the edge where it is out of sight; null where its row is closed.
+QRectF TimelineCanvas::anchor_of(const SpanPlace& place) const {
+  const TimelineRow* row = row_of(place);
+  if (row == nullptr) return {};
+  const TimeScale now = scale();
+  const TimeRange range = axis_range(*data_, place);
+  const auto seen = [&](double time) {
+    return std::clamp(now.x_of(time), now.left, now.left + now.width);
+  };
+  const double from = seen(range.begin), to = seen(range.end);
+  return QRectF(from, top_of(*row), std::max(1.0, to - from), row->height);
+}
+
 /// What belongs to the selection: the same operation elsewhere by a dashed line; what a flow or a
 /// launch leads to by an arrow from the producer's end to the consumer's begin.
 void TimelineCanvas::draw_links(QPainter& painter, const QRectF& own) const {
@@ -532,17 +545,19 @@ void TimelineCanvas::draw_links(QPainter& painter, const QRectF& own) const {
   for (const SpanPlace& other : linked_) {
     if (other == *selected_) continue;
     const QRectF there = rectangle_of(other);
-    if (there.isNull()) continue;
-    painter.setPen(QPen(theme.ink, 1.5, Qt::DashLine));
-    painter.drawRect(there.adjusted(0, 0, 0, -1));
-    if (own.isNull()) continue;
+    if (!there.isNull()) {
+      painter.setPen(QPen(theme.ink, 1.5, Qt::DashLine));
+      painter.drawRect(there.adjusted(0, 0, 0, -1));
+    }
     if (other.source != selected_->source) {
-      painter.drawLine(own.center(), there.center());
+      if (!own.isNull() && !there.isNull()) painter.drawLine(own.center(), there.center());
       continue;
     }
+    const QRectF from = anchor_of(*selected_), to = anchor_of(other);
+    if (from.isNull() || to.isNull()) continue;
     const bool leads_there =
         axis_range(*data_, *selected_).begin <= axis_range(*data_, other).begin;
-    draw_arrow(painter, theme, leads_there ? own : there, leads_there ? there : own);
+    draw_arrow(painter, theme, leads_there ? from : to, leads_there ? to : from);
   }
 }
 

@@ -85,6 +85,7 @@ class TimelineCanvas : public TimeCanvas {
   void draw_labels(QPainter& painter, QSize size) const;
   void draw_row_label(QPainter& painter, const TimelineRow& row, double top) const;
   void draw_marks(QPainter& painter) const;
+  QRectF anchor_of(const SpanPlace& place) const;
   void draw_links(QPainter& painter, const QRectF& own) const;
   void draw_found(QPainter& painter, QSize size) const;
   void draw_notes(QPainter& painter, QSize size) const;
