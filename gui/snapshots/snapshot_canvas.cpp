@@ -44,6 +44,8 @@ SnapshotCanvas::SnapshotCanvas(Workspace& workspace, QWidget* parent)
 
 void SnapshotCanvas::show_allocations(std::shared_ptr<const SnapshotAllocations> allocations) {
   all_ = std::move(allocations);
+  held_.reset();
+  for (const SnapshotAllocation& block : all_->blocks) held_.set(block.band);
   chosen_.reset();
   low_ = 0;
   high_ = std::max(1.0, all_->height);
@@ -234,12 +236,10 @@ void SnapshotCanvas::draw_scale(QPainter& painter, QSize size) const {
 
 void SnapshotCanvas::draw_legend(QPainter& painter, QRectF where) const {
   const Theme& theme = theme_of(*this);
-  BandSet held;
-  for (const SnapshotAllocation& block : all_->blocks) held.set(block.band);
   const QFontMetricsF metrics(painter.font());
   double x = where.left() + 6;
   for (std::size_t band = 0; band < memory_band_count; ++band) {
-    if (!held[band]) continue;
+    if (!held_[band]) continue;
     const QString name = text_of(band_name(band));
     painter.fillRect(QRectF(x, where.center().y() - 5, 12, 10), theme.of_band(band));
     painter.setPen(theme.faint_ink);

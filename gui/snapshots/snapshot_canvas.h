@@ -66,6 +66,7 @@ class SnapshotCanvas : public TimeCanvas {
   void draw_scale(QPainter& painter, QSize size) const;
 
   std::shared_ptr<const SnapshotAllocations> all_ = std::make_shared<const SnapshotAllocations>();
+  BandSet held_;  ///< categories that blocks have
   std::optional<std::size_t> chosen_;
   double low_ = 0, high_ = 1;  ///< the addresses that are seen, as SnapshotAllocation::bottom
   QPixmap layer_;
