@@ -10,7 +10,6 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
-#include "gui/base/step_picker.h"
 #include "gui/base/text.h"
 #include "gui/data/source_match.h"
 #include "gui/memory/band_legend.h"
@@ -77,8 +76,6 @@ void MemoryView::make_bar(QHBoxLayout* bar) {
       tr("time: each side's own clock; step: since the step's begin; unit: units are "
          "laid where they begin in the prediction"));
   add(tr("By"), mode_, tr("What the time axis means"));
-  auto* steps = new StepPicker(workspace(), this);
-  add(tr("Step"), steps, steps->accessibleName());
   for (const QString& text : {tr("hidden"), tr("below"), tr("outline")}) other_->addItem(text);
   other_->setCurrentIndex(static_cast<int>(canvas_->look().other));
   add(tr("B"), other_, tr("Where the second scenario is drawn"));
