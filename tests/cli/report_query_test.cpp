@@ -36,12 +36,12 @@ class ReportQuery : public ::testing::Test {
 TEST_F(ReportQuery, AnswersOverTheTraceOfAnotherTool) {
   const Outcome outcome =
       ask("select name, rank, count(*) as runs, sum(duration_ns) as sum_ns, "
-          "0.5 as half, null as nothing from spans group by name",
+          "0.5 as half, null as absent from spans group by name",
           "--json");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json json = Json::parse(outcome.output);
   EXPECT_EQ(json["schema"], "shardscope.query/1");
-  EXPECT_EQ(json["columns"], Json({"name", "rank", "runs", "sum_ns", "half", "nothing"}));
+  EXPECT_EQ(json["columns"], Json({"name", "rank", "runs", "sum_ns", "half", "absent"}));
   EXPECT_EQ(json["rows"], Json::parse(R"([["gemm", 4, 2, 8000, 0.5, null]])"));
   EXPECT_EQ(json["is_cut"], false);
 }
