@@ -69,7 +69,9 @@ std::optional<std::pair<std::size_t, double>> clock_rank(const Side& side,
     if (side.ranks.size() > 1 && trace.local_rank != source.device) continue;
     const TimeWindow window = times_of(side.ranks[rank])->device;
     const double length = snapshot_length(*side.snapshots[source.index], source.device);
-    const auto since = static_cast<double>(*begin - trace.base_ns);
+    std::int64_t later = 0;  // a foreign file may say anything of its clock
+    if (__builtin_sub_overflow(*begin, trace.base_ns, &later)) continue;
+    const auto since = static_cast<double>(later);
     if (since <= static_cast<double>(window.end.ns) &&
         since + length >= static_cast<double>(window.begin.ns))
       return std::pair(rank, since);

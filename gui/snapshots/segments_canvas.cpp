@@ -69,7 +69,8 @@ QRectF SegmentsCanvas::rectangle_of(std::size_t row, std::uint32_t number) const
   const auto longest = static_cast<double>(std::max<std::int64_t>(1, segment(0).total.count));
   const double pixels = (width() - segment_label_width - 8) / longest;
   const double left =
-      segment_label_width + static_cast<double>(block.address - of.address) * pixels;
+      segment_label_width +
+      (static_cast<double>(block.address) - static_cast<double>(of.address)) * pixels;
   return QRectF(left, row_height() * static_cast<double>(row) + 3,
                 static_cast<double>(block.size.count) * pixels, row_height() - 5);
 }

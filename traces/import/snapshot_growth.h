@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/quantities.h"
+#include "traces/import/held_sum.h"
 #include "traces/import/memory_snapshot.h"
 #include "traces/import/snapshot_replay.h"
 
@@ -28,7 +29,7 @@ struct MemoryGrowth {
   Bytes block;        ///< size of one block; 0 where sizes are summed
   std::int64_t blocks_before = 0, blocks_after = 0;
   Bytes before, after;  ///< as requested
-  Bytes growth() const { return after - before; }
+  Bytes growth() const { return held_sum(after, held_negative(before)); }
   bool operator==(const MemoryGrowth&) const = default;
 };
 
