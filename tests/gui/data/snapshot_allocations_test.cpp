@@ -96,6 +96,26 @@ TEST(SnapshotGrowthTable, ComparesTwoSnapshotsByFrame) {
             2000);
 }
 
+/// A recording of FSDP1 with frames of C++, which is not part of the repository: cuBLAS asks for 32
+/// MiB again and again, in forward and in backward.
+TEST(SnapshotAllocations, WorkspacesOfCublasAreWorkspaceInARecording) {
+  const std::filesystem::path file =
+      SOURCE_ROOT "/../shared/data/pytorch/snapshots/fsdp1-gpt2-cpp-frames.pickle.gz";
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+  Imported imported = import_files(file);
+  auto scenario = std::make_shared<Scenario>();
+  scenario->profiled = Side{.kind = SideKind::profiled};
+  scenario->profiled->snapshots = {
+      std::make_shared<const MemorySnapshot>(std::move(imported.snapshots.at(0)))};
+  const SnapshotAllocations all = allocations_of(scenario);
+  ASSERT_FALSE(all.blocks.empty());
+  EXPECT_EQ(all.blocks.front().size, Bytes{32 << 20});
+  for (const SnapshotAllocation& block : all.blocks) {
+    if (block.size < Bytes{32 << 20}) break;
+    EXPECT_EQ(band_name(block.band), "workspace");
+  }
+}
+
 /// What PyTorch itself recorded: blocks that are alive at the end are those of its segments.
 TEST(SnapshotAllocations, OfRecordingsEndWithTheBlocksOfTheirSegments) {
   namespace fs = std::filesystem;
