@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view schema = "shardscope.session/1";
 constexpr std::int64_t most_bytes = 4 << 20;
 constexpr std::size_t most_open = 256, most_notes = 1000;
-constexpr std::int64_t most_rank = 1 << 20;
+constexpr std::int64_t most_rank = 1 << 20, most_step = 1 << 30;
 constexpr double latest_ns = 9e15;  ///< exact in a double; 104 days
 constexpr std::array time_modes{TimeMode::time, TimeMode::step, TimeMode::unit};
 
@@ -56,7 +56,7 @@ class Reader {
     std::string_view name;
     void (Reader::*read)(const JsonValue&);
   };
-  static const std::array<Key, 11> keys;
+  static const std::array<Key, 12> keys;
 
   fs::path path_of(const JsonValue& value) const {
     const std::string text = value.string();
@@ -97,6 +97,9 @@ class Reader {
     if (!session().time_mode)
       throw value.error("expected time, step or unit, got \"" + name + "\"");
   }
+  void read_step(const JsonValue& value) {
+    session().step = static_cast<int>(value.integer(1, most_step));
+  }
   void read_visible(const JsonValue& value) { session().visible = range_of(value); }
   void read_cursors(const JsonValue& value) {
     if (const auto a = value.find("a")) session().cursor_a = a->number(-latest_ns, latest_ns);
@@ -136,11 +139,12 @@ class Reader {
   ReadSession result_;
 };
 
-const std::array<Reader::Key, 11> Reader::keys{{{"schema", &Reader::read_schema},
+const std::array<Reader::Key, 12> Reader::keys{{{"schema", &Reader::read_schema},
                                                 {"open", &Reader::read_open},
                                                 {"a", &Reader::read_a},
                                                 {"b", &Reader::read_b},
                                                 {"time_mode", &Reader::read_time_mode},
+                                                {"step", &Reader::read_step},
                                                 {"visible_ns", &Reader::read_visible},
                                                 {"cursors_ns", &Reader::read_cursors},
                                                 {"layout", &Reader::read_layout},
@@ -158,6 +162,7 @@ class Writer {
     if (session.a) member("a", path_text(*session.a));
     if (session.b) member("b", path_text(*session.b));
     if (session.time_mode) member("time_mode", quoted(name_of(*session.time_mode)));
+    if (session.step) member("step", fmt::format("{}", *session.step));
     if (session.visible) member("visible_ns", range_text(*session.visible));
     if (const std::string cursors = cursors_text(session); cursors != "{}")
       member("cursors_ns", cursors);

@@ -24,6 +24,7 @@ struct Session {
   std::vector<std::filesystem::path> open;
   std::optional<std::filesystem::path> a, b;  ///< among `open`
   std::optional<TimeMode> time_mode;
+  std::optional<int> step;  ///< that the axis begins with; none: the typical one
   std::optional<TimeRange> visible;
   std::optional<double> cursor_a, cursor_b;
   std::optional<TimeRange> cursor_range;

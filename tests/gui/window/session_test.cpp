@@ -19,6 +19,7 @@ Session full_session(const ScratchFolder& folder) {
           .a = folder / "runs/zero1",
           .b = folder / "runs/full_shard",
           .time_mode = TimeMode::unit,
+          .step = 2,
           .visible = TimeRange{.begin = -1.5, .end = 173574699.25},
           .cursor_a = 12,
           .cursor_b = 0.1,
