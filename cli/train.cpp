@@ -54,7 +54,7 @@ struct TrainCommand {
   std::optional<std::string> file;
   JobOptions job;
   std::vector<std::string> data;
-  std::optional<std::int64_t> ranks, threads, profile_steps, max_restarts;
+  std::optional<std::int64_t> ranks, threads, profile_steps, max_restarts, next_token;
   std::optional<std::string> device, communicator, cluster, folder, profile, resume;
   bool check = false;
   bool help_job = false;
@@ -428,7 +428,24 @@ bool is_restart(const Variables& variables) {
   return count != variables.end() && count->second != "0" && !count->second.empty();
 }
 
+/// The place in the data belongs to a checkpoint that does not say it.
+void check_next_token(const TrainCommand& options) {
+  if (!options.next_token) return;
+  if (*options.next_token < 0) {
+    throw Error({.where = "--next-token",
+                 .what = fmt::format("expected 0 or more, got {}", *options.next_token)});
+  }
+  const std::filesystem::path given = options.resume.value_or("");
+  if (given.empty() || is_there(given / checkpoint_index_name)) {
+    throw Error({.where = "--next-token",
+                 .what = "is for a checkpoint of another library; ours say where the data goes on",
+                 .way_out = "leave it out, or give --resume FOLDER of PyTorch's, accelerate's or "
+                            "DeepSpeed's"});
+  }
+}
+
 std::optional<ResumeChoice> resume_choice(const TrainCommand& options, const Variables& variables) {
+  check_next_token(options);
   const bool restarts = is_restart(variables);
   if (!options.resume && !restarts) return std::nullopt;
   const std::string given = options.resume.value_or("");
@@ -440,6 +457,7 @@ std::optional<ResumeChoice> resume_choice(const TrainCommand& options, const Var
   ResumeChoice choice{
       .newest = restarts || given.empty(), .checkpoint = {}, .may_start_anew = !options.resume};
   if (!given.empty()) choice.checkpoint = std::filesystem::absolute(given).lexically_normal();
+  choice.next_token = options.next_token;
   return choice;
 }
 
@@ -539,6 +557,10 @@ void declare_training_options(Command& command, TrainCommand& options) {
                           "goes on from the newest whole checkpoint of the run folder, or from "
                           "this one; under another "
                           "strategy or number of ranks, too"});
+  command.option("--next-token", options.next_token,
+                 {"N",
+                  "with --resume of another library's checkpoint: global token offset at which the "
+                  "data goes on (default: behind as many steps of this job as it has done)"});
   command.option("--max-restarts", options.max_restarts,
                  {"N",
                   "starts the job again so often after a rank is lost or the disk fails, from "
@@ -570,6 +592,9 @@ void declare_train(Command& command) {
        {"shardscope train job.json --ranks 4 --resume",
         "goes on from the newest checkpoint of runs/job, here with more ranks; the job's key "
         "checkpoint.every makes a run leave them"},
+       {"shardscope train job.json --ranks 4 --resume accelerate_checkpoint",
+        "goes on from what PyTorch (torch.distributed.checkpoint, FSDP), accelerate or DeepSpeed "
+        "saved"},
        {"shardscope train --model gpt2/ --data text/ --batch 2 --seq 128 --steps 10",
         "without a job file"}});
   command.action([options] { return run_train(*options); });
