@@ -205,7 +205,7 @@ struct OptimFile {
   StatesFile file;
   PickleValue state;  ///< optimizer_state_dict
   RankGroups weights;
-  std::map<std::string, RankGroups> states;  ///< those that every group has, as large as its weights
+  std::map<std::string, RankGroups> states;  ///< those that every group has, as long as its weights
 };
 
 RankGroups flat_tensors(const StatesFile& file, PickleValue list) {
@@ -245,7 +245,11 @@ void find_states(OptimFile& optim, PickleValue optimizer) {
       const auto value = optim.file.find(groups[g], name);
       if (!value || !optim.file.is_tensor(*value)) break;
       found.push_back({.file = optim.file.number(), .tensor = optim.file.tensor(*value)});
-      if (found.back().tensor.shape != optim.weights[g].tensor.shape) return;
+      // Weights are saved without the padding behind the last rank's, states with it.
+      if (found.back().elements() < optim.weights[g].elements())
+        throw optim.file.wrong(fmt::format("has {} of {} elements for a group of {}", name,
+                                           found.back().elements(), optim.weights[g].elements()));
+      found.back().tensor.shape = optim.weights[g].tensor.shape;
     }
     if (found.size() == groups.size()) optim.states.emplace(name, std::move(found));
   }

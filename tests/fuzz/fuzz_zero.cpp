@@ -38,8 +38,8 @@ constexpr std::array<Target, 8> targets{
      {"deepspeed_zero3", "global_step3/zero_pp_rank_1_mp_rank_00_optim_states.pt"},
      {"deepspeed_zero3_frozen", "global_step3/zero_pp_rank_0_mp_rank_00_model_states.pt"},
      {"deepspeed_zero1", "latest"},
-     {"accelerate_fsdp1_full", "optimizer.bin"},
-     {"accelerate_fsdp1_full", "pytorch_model_fsdp.bin"},
+     {"accelerate_fsdp2_full", "optimizer.bin"},
+     {"accelerate_fsdp2_full", "pytorch_model_fsdp.bin"},
      {"accelerate_ddp", "optimizer.bin"}}};
 
 /// A copy of all folders for this process, gone with it.

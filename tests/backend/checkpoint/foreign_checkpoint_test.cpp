@@ -114,7 +114,7 @@ TEST_P(RealCheckpoint, BecomesOneOfOurs) {
 INSTANTIATE_TEST_SUITE_P(
     All, RealCheckpoint,
     ::testing::Values(Saved{"accelerate_fsdp1_sharded", "accelerate", "fsdp"},
-                      Saved{"accelerate_fsdp1_full", "accelerate", "fsdp"},
+                      Saved{"accelerate_fsdp2_full", "accelerate", "fsdp"},
                       Saved{"accelerate_ddp", "accelerate", ""},
                       Saved{"deepspeed_zero1", "deepspeed", "zero1"},
                       Saved{"deepspeed_zero2", "deepspeed", "zero2"},
@@ -194,7 +194,7 @@ TEST_F(ForeignCheckpoints, WhatIsCutOffIsRefused) {
 }
 
 TEST_F(ForeignCheckpoints, PartsOfOneRankAreRefused) {
-  const fs::path folder = copy("accelerate_fsdp1_full");
+  const fs::path folder = copy("accelerate_fsdp2_full");
   fs::rename(folder / "pytorch_model_fsdp.bin", folder / "pytorch_model_fsdp_rank0.bin");
   EXPECT_THAT(refusal(folder), HasSubstr("save with SHARDED_STATE_DICT"));
 }
