@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/format/atomic_file.h"
 #include "core/format/is_there.h"
+#include "core/model/read_model.h"
 #include "traces/import/pickle.h"
 #include "traces/import/text_input.h"
 
@@ -249,7 +250,25 @@ struct Exported {
   Shape shape;
   std::function<void(std::int64_t first, std::span<float> out)> values;
   std::int64_t offset = 0, length = 0;  ///< of its archive
+  std::optional<std::size_t> same_as = {};  ///< an earlier one, whose archive it shares
 };
+
+/// FSDP1's state dict has a tied parameter under each of its names, and loads each of them.
+void add_tied(const Checkpoint& from, std::vector<Exported>& tensors) {
+  if (!is_there(from.config())) return;
+  const Model model = read_model(from.config(), {.class_name = {}, .dtype = Dtype::float32});
+  for (const TiedName& tied : model.tied) {
+    const std::string first = fmt::format("model.{}", tied.first);
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const Exported& one) { return one.name == first; });
+    if (found == tensors.end()) continue;
+    const auto number = static_cast<std::size_t>(found - tensors.begin());
+    tensors.push_back({.name = fmt::format("model.{}", tied.later),
+                       .shape = tensors[number].shape,
+                       .values = tensors[number].values,
+                       .same_as = number});
+  }
+}
 
 std::vector<Exported> exported(Checkpoint& from) {
   std::vector<Exported> all;
@@ -286,6 +305,11 @@ void write_data(const fs::path& path, std::vector<Exported>& tensors) {
   AtomicFile file(path);
   std::int64_t offset = 0;
   for (Exported& tensor : tensors) {
+    if (tensor.same_as) {
+      tensor.offset = tensors[*tensor.same_as].offset;
+      tensor.length = tensors[*tensor.same_as].length;
+      continue;
+    }
     if (elements_of(tensor.shape) * 4 > largest_chunk) {
       throw Error({.where = tensor.name,
                    .what = fmt::format("has {} elements, and an archive of PyTorch at most 4 GiB",
@@ -362,6 +386,7 @@ std::string metadata_text(const std::vector<Exported>& tensors) {
 void export_dcp(Checkpoint& from, const fs::path& place) {
   NewFolder folder(place);
   std::vector<Exported> tensors = exported(from);
+  add_tied(from, tensors);
   write_data(folder.path() / data_name, tensors);
   write_atomically(folder.path() / metadata_name, metadata_text(tensors));
   folder.take_place();

@@ -65,7 +65,8 @@ class DcpReader {
 };
 
 /// Writes `.metadata` and `__0_0.distcp` that torch.distributed.checkpoint loads: "model.NAME" and
-/// "optim.state.NAME.exp_avg", exp_avg_sq, step, as get_state_dict names them; all in float32. No
+/// "optim.state.NAME.exp_avg", exp_avg_sq, step, as get_state_dict names them; all in float32. Tied
+/// parameters are there under all their names, where the checkpoint has its config.json. No
 /// param_groups: load with DefaultLoadPlanner(allow_partial_load=True).
 void export_dcp(Checkpoint& from, const std::filesystem::path& place);
 
