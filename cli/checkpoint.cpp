@@ -79,7 +79,8 @@ std::int64_t bytes_below(const fs::path& folder) {
   std::int64_t bytes = 0;
   std::error_code ignored;
   for (const auto& entry : fs::recursive_directory_iterator(folder, ignored))
-    if (entry.is_regular_file(ignored)) bytes += static_cast<std::int64_t>(entry.file_size(ignored));
+    if (entry.is_regular_file(ignored))
+      bytes += static_cast<std::int64_t>(entry.file_size(ignored));
   return bytes;
 }
 
@@ -403,8 +404,9 @@ void declare_checkpoint(Command& command) {
   command.option("--world", options->world,
                  {"N", "of reshard and convert: files, one a rank (default: as it was saved)"});
   command.heading("Of a checkpoint of PyTorch's, accelerate's or DeepSpeed's");
-  command.option("--model", options->model,
-                 {"PATH", "the model's folder or config.json (default: one beside the checkpoint)"});
+  command.option(
+      "--model", options->model,
+      {"PATH", "the model's folder or config.json (default: one beside the checkpoint)"});
   command.option("--next-token", options->next_token,
                  {"N", "global token offset at which the data goes on (default: 0)"});
   declare_output_options(command, options->output);
@@ -419,7 +421,8 @@ void declare_checkpoint(Command& command) {
        {"shardscope checkpoint convert runs/job --to dcp -o for_pytorch",
         "for torch.distributed.checkpoint.load, FSDP1 and FSDP2"},
        {"shardscope checkpoint convert from_pytorch --to sharded --model gpt2/ -o ours",
-        "what torch.distributed.checkpoint, FSDP, accelerate or DeepSpeed saved, for `train --resume "
+        "what torch.distributed.checkpoint, FSDP, accelerate or DeepSpeed saved, for `train "
+        "--resume "
         "ours`"},
        {"shardscope checkpoint merge zero3 --model gpt2/ -o model",
         "DeepSpeed's ZeRO folder as one for from_pretrained, as zero_to_fp32.py does"}});

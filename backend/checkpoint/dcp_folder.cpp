@@ -249,7 +249,7 @@ struct Exported {
   std::string name;
   Shape shape;
   std::function<void(std::int64_t first, std::span<float> out)> values;
-  std::int64_t offset = 0, length = 0;  ///< of its archive
+  std::int64_t offset = 0, length = 0;      ///< of its archive
   std::optional<std::size_t> same_as = {};  ///< an earlier one, whose archive it shares
 };
 

@@ -62,11 +62,11 @@ void add_safetensors(const fs::path& folder, std::map<std::string, ForeignTensor
     for (const SafetensorsTensor& tensor : file->header().tensors) {
       if (!is_floating(tensor.dtype)) continue;
       tensors.insert_or_assign(
-          tensor.name, ForeignTensor{.shape = tensor.shape,
-                                     .read = [file, &tensor](std::int64_t first,
-                                                             std::span<float> out) {
-                                       file->read_floats(tensor, first, out);
-                                     }});
+          tensor.name,
+          ForeignTensor{.shape = tensor.shape,
+                        .read = [file, &tensor](std::int64_t first, std::span<float> out) {
+                          file->read_floats(tensor, first, out);
+                        }});
     }
   }
 }

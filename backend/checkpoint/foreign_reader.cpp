@@ -53,8 +53,7 @@ class Names {
   static bool number_behind_state(const std::string& name) {
     const std::size_t at = name.rfind("state.") + std::string_view("state.").size();
     const std::size_t dot = name.find('.', at);
-    return dot != std::string::npos && dot > at &&
-           name.find_first_not_of("0123456789", at) == dot;
+    return dot != std::string::npos && dot > at && name.find_first_not_of("0123456789", at) == dot;
   }
 
   /// Views of the checkpoint's own names.
@@ -174,21 +173,21 @@ std::int64_t step_of(const ForeignCheckpoint& checkpoint) {
 ForeignReader::ForeignReader(ForeignCheckpoint checkpoint, const ForeignModel& model)
     : checkpoint_(std::move(checkpoint)),
       config_(model.config),
-      index_{.kind = CheckpointKind::sharded,
-             .progress = {.step = step_of(checkpoint_),
-                          .skipped_steps = checkpoint_.skipped_steps,
-                          .next_token = model.next_token},
-             .layout = {.world = checkpoint_.world,
-                        .strategy = checkpoint_.strategy.empty() ? "of PyTorch"
-                                                                 : checkpoint_.strategy,
-                        .mesh = {},
-                        .wrap = {},
-                        .precision = "fp32"},
-             .job = "{}",
-             .files = {}},
-      entries_(Binding(checkpoint_,
-                       read_model(config_, {.class_name = {}, .dtype = Dtype::float32}))
-                   .entries()) {}
+      index_{
+          .kind = CheckpointKind::sharded,
+          .progress = {.step = step_of(checkpoint_),
+                       .skipped_steps = checkpoint_.skipped_steps,
+                       .next_token = model.next_token},
+          .layout = {.world = checkpoint_.world,
+                     .strategy = checkpoint_.strategy.empty() ? "of PyTorch" : checkpoint_.strategy,
+                     .mesh = {},
+                     .wrap = {},
+                     .precision = "fp32"},
+          .job = "{}",
+          .files = {}},
+      entries_(
+          Binding(checkpoint_, read_model(config_, {.class_name = {}, .dtype = Dtype::float32}))
+              .entries()) {}
 
 std::vector<Checkpoint::Tensor> ForeignReader::tensors() const {
   std::vector<Tensor> all;

@@ -11,7 +11,8 @@
 
 namespace shardscope {
 
-/// Training steps done: as the folder counts them, else as the optimizer does; 0 where neither says.
+/// Training steps done: as the folder counts them, else as the optimizer does; 0 where neither
+/// says.
 std::int64_t step_of(const ForeignCheckpoint& checkpoint);
 
 /// What such a folder does not say.

@@ -64,8 +64,8 @@ std::uint32_t number_at(std::string_view bytes, std::size_t at, std::size_t widt
 }
 
 std::int64_t wide_number_at(std::string_view bytes, std::size_t at) {
-  const std::uint64_t value = std::uint64_t{number_at(bytes, at + 4, 4)} << 32 |
-                              number_at(bytes, at, 4);
+  const std::uint64_t value =
+      std::uint64_t{number_at(bytes, at + 4, 4)} << 32 | number_at(bytes, at, 4);
   return static_cast<std::int64_t>(value);
 }
 
@@ -310,9 +310,9 @@ TorchArchive::Directory TorchArchive::find_directory(const PositionedFile& file)
 TorchArchive::Directory TorchArchive::wide_directory(const PositionedFile& file,
                                                      std::int64_t locator) const {
   const std::string place = locator < 0 ? "" : text_at(file, locator, wide_locator_bytes);
-  const std::int64_t at =
-      !place.empty() && number_at(place, 0, 4) == wide_locator_signature ? wide_number_at(place, 8)
-                                                                         : -1;
+  const std::int64_t at = !place.empty() && number_at(place, 0, 4) == wide_locator_signature
+                              ? wide_number_at(place, 8)
+                              : -1;
   if (at < 0 || at > length_ - wide_end_bytes) throw error("the end of the archive is damaged");
   const std::string end = text_at(file, at, wide_end_bytes);
   if (number_at(end, 0, 4) != wide_end_signature) throw error("the end of the archive is damaged");
@@ -391,10 +391,9 @@ std::span<const PickleValue> TorchArchive::rebuilt(PickleValue value) const {
       return arguments.size() >= 4 ? arguments : std::span<const PickleValue>();
     // A tensor with attributes: (function, class, the function's arguments, attributes).
     if (function == "torch._tensor._rebuild_from_type_v2") {
-      const bool is_plain = arguments.size() >= 3 &&
-                            pickle_.text(arguments[0]) == "torch._utils._rebuild_tensor_v2";
-      const auto inner =
-          is_plain ? pickle_.elements(arguments[2]) : std::span<const PickleValue>();
+      const bool is_plain =
+          arguments.size() >= 3 && pickle_.text(arguments[0]) == "torch._utils._rebuild_tensor_v2";
+      const auto inner = is_plain ? pickle_.elements(arguments[2]) : std::span<const PickleValue>();
       return inner.size() >= 4 ? inner : std::span<const PickleValue>();
     }
     if (function != "torch._utils._rebuild_parameter" || arguments.empty()) return {};
@@ -468,11 +467,11 @@ void check_storage(const PositionedFile& file, const ArchivedTensor& tensor,
     crc = crc32_of(scratch, crc);
   }
   if (crc != tensor.storage_crc32) {
-    throw Error({.where = file.path().string(),
-                 .what = fmt::format("the storage of {} is damaged: its checksum is {} and was {}",
-                                     tensor_name, crc32_text(crc),
-                                     crc32_text(tensor.storage_crc32)),
-                 .way_out = "take another checkpoint, or copy this one again"});
+    throw Error(
+        {.where = file.path().string(),
+         .what = fmt::format("the storage of {} is damaged: its checksum is {} and was {}",
+                             tensor_name, crc32_text(crc), crc32_text(tensor.storage_crc32)),
+         .way_out = "take another checkpoint, or copy this one again"});
   }
 }
 

@@ -110,9 +110,7 @@ class StatesFile {
     return *found;
   }
   bool is_tensor(PickleValue value) const { return files_->archive(number_).is_tensor(value); }
-  ArchivedTensor tensor(PickleValue value) const {
-    return files_->archive(number_).tensor(value);
-  }
+  ArchivedTensor tensor(PickleValue value) const { return files_->archive(number_).tensor(value); }
   /// Of an integer, or an Enum's value.
   std::optional<std::int64_t> integer(PickleValue value) const {
     if (value.kind == PickleKind::object) {
@@ -142,9 +140,9 @@ struct NamedShape {
 Shape size_of_torch(const StatesFile& file, PickleValue value) {
   constexpr std::int64_t most = std::int64_t{1} << 40;
   const auto parts = file.pickle().elements(value);
-  const auto arguments =
-      value.kind == PickleKind::object && parts.size() >= 2 ? file.pickle().elements(parts[1])
-                                                            : std::span<const PickleValue>();
+  const auto arguments = value.kind == PickleKind::object && parts.size() >= 2
+                             ? file.pickle().elements(parts[1])
+                             : std::span<const PickleValue>();
   if (arguments.size() != 1) throw file.wrong("has a shape that is no torch.Size");
   Shape shape;
   std::int64_t elements = 1;
@@ -264,7 +262,8 @@ OptimFile read_optim_file(const std::shared_ptr<TorchFiles>& files, const fs::pa
   if (stage < 0 || stage > 3) throw file.wrong(fmt::format("has the zero_stage {}", stage));
   const bool is_third = stage == 3;
   optim.weights = flat_tensors(
-      file, file.at(optim.state, is_third ? "fp32_flat_groups" : "single_partition_of_fp32_groups"));
+      file,
+      file.at(optim.state, is_third ? "fp32_flat_groups" : "single_partition_of_fp32_groups"));
   if (const auto optimizer =
           file.find(optim.state, is_third ? "optimizer_state_dict" : "base_optimizer_state"))
     find_states(optim, *optimizer);
@@ -319,9 +318,8 @@ class ZeroFolder {
     const StatesFile& model = models_.front();
     opened_.step = model.integer_at(model.root(), "global_steps", 0);
     opened_.skipped_steps = model.integer_at(model.root(), "skipped_steps", 0);
-    opened_.world =
-        static_cast<int>(std::clamp<std::int64_t>(model.integer_at(model.root(), "dp_world_size", 1),
-                                                  1, std::int64_t{1} << 20));
+    opened_.world = static_cast<int>(std::clamp<std::int64_t>(
+        model.integer_at(model.root(), "dp_world_size", 1), 1, std::int64_t{1} << 20));
     if (model.integer_at(model.root(), "mp_world_size", 1) > 1)
       throw model.wrong("is of tensor or pipeline parallelism, which is not read");
   }
@@ -334,8 +332,8 @@ class ZeroFolder {
     if (!optimizer) return;
     add_state_dict(files_, model.number(), *optimizer, "", opened_.tensors);
     const auto groups = model.find(*optimizer, "param_groups");
-    for (const PickleValue& group : groups ? model.pickle().elements(*groups)
-                                           : std::span<const PickleValue>())
+    for (const PickleValue& group :
+         groups ? model.pickle().elements(*groups) : std::span<const PickleValue>())
       if (const auto parameters = model.find(group, "params"))
         opened_.group_sizes.push_back(
             static_cast<std::int64_t>(model.pickle().elements(*parameters).size()));
@@ -354,8 +352,7 @@ class ZeroFolder {
     add_frozen();
     const StatesFile& model = models_.front();
     std::vector<std::vector<NamedShape>> groups;
-    for (const PickleValue& group :
-         model.pickle().elements(model.at(model.root(), "param_shapes")))
+    for (const PickleValue& group : model.pickle().elements(model.at(model.root(), "param_shapes")))
       groups.push_back(named_shapes(model, group));
     stage_ == 3 ? add_third(groups) : add_first_or_second(groups);
   }
@@ -381,8 +378,8 @@ class ZeroFolder {
 
   void add(std::string_view state, const NamedShape& parameter, std::vector<TorchPiece> pieces) {
     const std::string name = name_of(state, parameter.name);
-    opened_.tensors.insert_or_assign(
-        name, tensor_of(files_, name, parameter.shape, std::move(pieces)));
+    opened_.tensors.insert_or_assign(name,
+                                     tensor_of(files_, name, parameter.shape, std::move(pieces)));
   }
 
   void add_of_each_state(const auto& add_one) {
@@ -424,8 +421,8 @@ class ZeroFolder {
     const auto all = file.find(ranks_.front().state, "param_alignment_paddings");
     if (!all) return paddings;
     const auto groups = file.pickle().elements(*all);
-    const auto values =
-        group < groups.size() ? file.pickle().elements(groups[group]) : std::span<const PickleValue>();
+    const auto values = group < groups.size() ? file.pickle().elements(groups[group])
+                                              : std::span<const PickleValue>();
     if (values.size() != parameters) throw file.wrong("has no padding for each parameter");
     constexpr std::int64_t most = 1 << 20;
     for (std::size_t p = 0; p < parameters; ++p) {
@@ -462,8 +459,8 @@ class ZeroFolder {
   void require_all_used(std::int64_t used, std::int64_t there, std::int64_t alignment) const {
     const auto rounded = [&](std::int64_t value) { return (value + alignment - 1) / alignment; };
     if (rounded(used) == rounded(there)) return;
-    throw error(folder_, fmt::format("has {} elements of weights, and the parameters take {}",
-                                     there, used));
+    throw error(folder_,
+                fmt::format("has {} elements of weights, and the parameters take {}", there, used));
   }
 
   /// Parameters that are not trained: whole in stages 1 and 2, a part in each rank's file in 3.
@@ -485,8 +482,8 @@ class ZeroFolder {
         first += taken;
       }
       if (first < elements)
-        throw model.wrong(fmt::format("has {} elements of {}, which has {}", first, parameter.name,
-                                      elements));
+        throw model.wrong(
+            fmt::format("has {} elements of {}, which has {}", first, parameter.name, elements));
       add("", parameter, std::move(pieces));
     }
   }

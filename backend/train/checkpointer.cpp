@@ -75,11 +75,12 @@ fs::path chosen_folder(const ResumeChoice& choice, const Job& job) {
   if (!choice.checkpoint.empty()) {
     if (is_there(choice.checkpoint / checkpoint_index_name)) return choice.checkpoint;
     if (is_foreign_checkpoint(choice.checkpoint)) return choice.checkpoint;
-    throw Error({.where = choice.checkpoint.string(),
-                 .what = fmt::format("is no checkpoint: it has no {}, and is no folder of PyTorch's, "
-                                     "accelerate's or DeepSpeed's",
-                                     checkpoint_index_name),
-                 .way_out = "give a folder like RUN/checkpoints/step-00000050"});
+    throw Error(
+        {.where = choice.checkpoint.string(),
+         .what = fmt::format("is no checkpoint: it has no {}, and is no folder of PyTorch's, "
+                             "accelerate's or DeepSpeed's",
+                             checkpoint_index_name),
+         .way_out = "give a folder like RUN/checkpoints/step-00000050"});
   }
   if (choice.may_start_anew) return {};
   throw Error({.where = checkpoints.string(),

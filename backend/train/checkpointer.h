@@ -90,6 +90,6 @@ struct ResumeChoice {
 /// Collective: rank 0 chooses, all open the same, ours or another library's. Null: there is none,
 /// and that is allowed. Throws Error.
 std::shared_ptr<Checkpoint> open_checkpoint(const ResumeChoice& choice, const Job& job,
-                                                  Communicator& world);
+                                            Communicator& world);
 
 }  // namespace shardscope

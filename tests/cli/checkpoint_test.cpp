@@ -205,8 +205,8 @@ TEST_F(Checkpoints, OfOtherLibrariesAreResumed) {
                                            " --resume " + (recorded / name).string());
     EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.errors;
     // 3 steps of 2 ranks with a sequence of 4.
-    EXPECT_THAT(outcome.errors, AllOf(HasSubstr("goes on behind step 3"),
-                                      HasSubstr("it is taken to be token 24")));
+    EXPECT_THAT(outcome.errors,
+                AllOf(HasSubstr("goes on behind step 3"), HasSubstr("it is taken to be token 24")));
     all.push_back(losses(name));
     EXPECT_THAT(all.back(), ::testing::StartsWith("{\"step\": 4")) << name;
     EXPECT_EQ(lines_of(all.back()), 2u) << name;
@@ -221,7 +221,8 @@ TEST_F(Checkpoints, OfOtherLibrariesAreResumed) {
   EXPECT_EQ(listed["step"], 3);
   EXPECT_EQ(json_of("checkpoint verify " + zero)["checkpoints"][0]["whole"], true);
   EXPECT_EQ(json_of("checkpoint merge " + zero + " --model model -o merged")["kind"], "full");
-  EXPECT_EQ(json_of("checkpoint reshard " + zero + " --model model --world 3 -o three")["files"], 3);
+  EXPECT_EQ(json_of("checkpoint reshard " + zero + " --model model --world 3 -o three")["files"],
+            3);
   EXPECT_THAT(train("-o run --next-token 4 --resume").errors, HasSubstr("of another library"));
 }
 

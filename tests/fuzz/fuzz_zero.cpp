@@ -45,8 +45,7 @@ constexpr std::array<Target, 8> targets{
 /// A copy of all folders for this process, gone with it.
 const fs::path& copies() {
   static const fs::path path = [] {
-    auto made =
-        fs::temp_directory_path() / ("shardscope_fuzz_zero_" + std::to_string(::getpid()));
+    auto made = fs::temp_directory_path() / ("shardscope_fuzz_zero_" + std::to_string(::getpid()));
     fs::copy(recorded(), made, fs::copy_options::recursive);
     std::atexit([] { fs::remove_all(copies()); });
     return made;
@@ -70,8 +69,7 @@ void read_all(const fs::path& folder) {
         static_cast<std::size_t>(std::min(most, shardscope::elements_of(tensor.shape))));
     tensor.read(0, values);
   }
-  shardscope::ForeignReader(shardscope::open_foreign(folder),
-                            {.config = copies() / "config.json"});
+  shardscope::ForeignReader(shardscope::open_foreign(folder), {.config = copies() / "config.json"});
 }
 
 }  // namespace

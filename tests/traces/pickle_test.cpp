@@ -184,7 +184,8 @@ TEST(Pickle, TakesOrphansForDamage) {
     EXPECT_THAT(read("\x80\x04"s + orphan).problem(), HasSubstr("the rest is lost")) << orphan;
 }
 
-// What Python writes for an OrderedDict {"a": 1} with the attribute _metadata: a call, items, state.
+// What Python writes for an OrderedDict {"a": 1} with the attribute _metadata: a call, items,
+// state.
 TEST(Pickle, AnOrderedDictIsADict) {
   const std::string bytes =
       "\x80\x02"
@@ -203,7 +204,9 @@ TEST(Pickle, WhatIsAddedToAnObjectIsPassedOver) {
   const std::string made =
       "\x80\x02"
       "ctrainer\nState\n)\x81"s;
-  for (const std::string& added : {"(X\x01\0\0\0aK\x01u."s, "(K\x01K\x02" "e."s}) {
+  for (const std::string& added : {"(X\x01\0\0\0aK\x01u."s,
+                                   "(K\x01K\x02"
+                                   "e."s}) {
     const Pickle pickle = read(made + added, {.keeps_objects = true});
     EXPECT_EQ(pickle.problem(), "");
     EXPECT_EQ(pickle.root().kind, PickleKind::object);

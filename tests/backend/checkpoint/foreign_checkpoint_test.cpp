@@ -23,9 +23,7 @@ using ::testing::HasSubstr;
 const fs::path recorded = fs::path(SOURCE_ROOT) / "tests/data/pytorch_checkpoints";
 const fs::path config = recorded / "config.json";
 
-Model saved_model() {
-  return read_model(config, {.class_name = {}, .dtype = Dtype::float32});
-}
+Model saved_model() { return read_model(config, {.class_name = {}, .dtype = Dtype::float32}); }
 
 /// Parameter n has n + i / 256 at element i, exp_avg minus that, exp_avg_sq twice that.
 float expected(std::string_view state, std::size_t parameter, std::size_t element) {
