@@ -69,7 +69,9 @@ void read_all(const fs::path& folder) {
         static_cast<std::size_t>(std::min(most, shardscope::elements_of(tensor.shape))));
     tensor.read(0, values);
   }
-  shardscope::ForeignReader(shardscope::open_foreign(folder), {.config = copies() / "config.json"});
+  const shardscope::ForeignReader reader(shardscope::open_foreign(folder),
+                                         {.config = copies() / "config.json"});
+  reader.tensors();
 }
 
 }  // namespace

@@ -202,9 +202,9 @@ TEST_F(ForeignCheckpoints, AnotherModelIsRefused) {
   text.replace(text.find("\"n_embd\": 6"), 11, "\"n_embd\": 8");
   write_atomically(place_.path() / "config.json", text);
   try {
-    ForeignReader(open_foreign(recorded / "deepspeed_zero1"),
-                  {.config = place_.path() / "config.json"});
-    FAIL();
+    const ForeignReader reader(open_foreign(recorded / "deepspeed_zero1"),
+                               {.config = place_.path() / "config.json"});
+    FAIL() << reader.folder();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("transformer.wte.weight has the shape [15, 6], and the "
                                         "model's [15, 8]"));
