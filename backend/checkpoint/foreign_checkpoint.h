@@ -2,6 +2,7 @@
 // accelerate's save_state, the Trainer's folders, DeepSpeed's ZeRO. Their pickles are read as data.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -9,11 +10,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/model/model.h"
 
 namespace shardscope {
+
+/// What is read of a torch optimizer's state of a parameter, under its names there.
+inline constexpr std::array<std::string_view, 3> states_of_torch{"exp_avg", "exp_avg_sq",
+                                                                 "momentum_buffer"};
 
 /// A tensor of floating-point numbers in another library's files.
 struct ForeignTensor {

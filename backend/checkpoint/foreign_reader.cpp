@@ -17,8 +17,6 @@
 namespace shardscope {
 namespace {
 
-constexpr std::array<std::string_view, 3> states{"exp_avg", "exp_avg_sq", "momentum_buffer"};
-
 bool is_of_state(const std::string& name) {
   return name.starts_with("state.") || name.find(".state.") != std::string::npos;
 }
@@ -120,7 +118,7 @@ class Binding {
   }
 
   void add_states(const Parameter& parameter) {
-    for (const std::string_view state : states) {
+    for (const std::string_view state : states_of_torch) {
       const ForeignTensor* const kept =
           find(fmt::format("state.{}.{}", parameter.name, state), true);
       if (kept && kept->shape == parameter.shape)
@@ -133,7 +131,7 @@ class Binding {
     if (order.empty()) refuse_numbers();
     for (std::size_t number = 0; number < order.size(); ++number) {
       const Parameter& parameter = model_.parameters[order[number]];
-      for (const std::string_view state : states) {
+      for (const std::string_view state : states_of_torch) {
         const ForeignTensor* const kept = find(fmt::format("state.{}.{}", number, state), true);
         if (kept && kept->shape != parameter.shape) refuse_numbers();
         if (kept) entries_.emplace(tensor_name(state, parameter.name), kept);

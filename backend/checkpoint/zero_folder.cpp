@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -28,7 +27,6 @@ constexpr std::string_view model_states = "mp_rank_00_model_states.pt";
 constexpr std::string_view optim_suffix = "_optim_states.pt";
 constexpr std::string_view model_suffix = "_model_states.pt";
 constexpr std::int64_t longest_tag = 4096;
-constexpr std::array<std::string_view, 3> states{"exp_avg", "exp_avg_sq", "momentum_buffer"};
 
 Error error(const fs::path& where, std::string what,
             std::string way_out = "give the folder that engine.save_checkpoint wrote, whole") {
@@ -237,7 +235,7 @@ std::vector<PickleValue> states_by_group(const StatesFile& file, PickleValue opt
 void find_states(OptimFile& optim, PickleValue optimizer) {
   const std::vector<PickleValue> groups = states_by_group(optim.file, optimizer);
   if (groups.size() != optim.weights.size()) return;
-  for (const std::string_view name : states) {
+  for (const std::string_view name : states_of_torch) {
     RankGroups found;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const auto value = optim.file.find(groups[g], name);
@@ -384,7 +382,7 @@ class ZeroFolder {
 
   void add_of_each_state(const auto& add_one) {
     add_one(std::string_view{}, *of_all_ranks(""));
-    for (const std::string_view state : states)
+    for (const std::string_view state : states_of_torch)
       if (const auto all = of_all_ranks(state)) add_one(state, *all);
   }
 

@@ -21,12 +21,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const fs::path recorded = fs::path(SOURCE_ROOT) / "tests/data/pytorch_checkpoints";
-const fs::path config = recorded / "config.json";
+const fs::path saved_config = recorded / "config.json";
 
-Model saved_model() { return read_model(config, {.class_name = {}, .dtype = Dtype::float32}); }
+Model saved_model() {
+  return read_model(saved_config, {.class_name = {}, .dtype = Dtype::float32});
+}
 
 /// Parameter n has n + i / 256 at element i, exp_avg minus that, exp_avg_sq twice that.
-float expected(std::string_view state, std::size_t parameter, std::size_t element) {
+float saved_value(std::string_view state, std::size_t parameter, std::size_t element) {
   const float value = static_cast<float>(parameter) + static_cast<float>(element) / 256;
   return state == "exp_avg" ? -value : state == "exp_avg_sq" ? 2 * value : value;
 }
@@ -42,15 +44,15 @@ std::string first_difference(Checkpoint& checkpoint, const std::string& state, s
   checkpoint.read(name, 0, std::span(values).first(half));
   checkpoint.read(name, static_cast<std::int64_t>(half), std::span(values).subspan(half));
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] != expected(state, number, i)) return name + " at " + std::to_string(i);
+    if (values[i] != saved_value(state, number, i)) return name + " at " + std::to_string(i);
   return "";
 }
 
 ForeignReader reader_of(const fs::path& folder) {
-  return ForeignReader(open_foreign(folder), {.config = config, .next_token = 40});
+  return ForeignReader(open_foreign(folder), {.config = saved_config, .next_token = 40});
 }
 
-std::string refusal(const fs::path& folder) {
+std::string refusal_of(const fs::path& folder) {
   try {
     ForeignReader reader = reader_of(folder);
     for (const Checkpoint::Tensor& tensor : reader.tensors()) {
@@ -133,7 +135,7 @@ class ForeignCheckpoints : public ::testing::Test {
 };
 
 TEST_F(ForeignCheckpoints, AFolderOfOneTagIsReadByItself) {
-  EXPECT_EQ(refusal(recorded / "deepspeed_zero3/global_step3"), "nothing");
+  EXPECT_EQ(refusal_of(recorded / "deepspeed_zero3/global_step3"), "nothing");
 }
 
 TEST_F(ForeignCheckpoints, AModelAloneIsNone) {
@@ -146,16 +148,16 @@ TEST_F(ForeignCheckpoints, AModelAloneIsNone) {
 TEST_F(ForeignCheckpoints, AMissingRankIsNamed) {
   const fs::path folder = copy("deepspeed_zero2");
   fs::remove(folder / "global_step3/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt");
-  EXPECT_THAT(refusal(folder), HasSubstr("has optimizer states of 1 ranks, and 2 saved it"));
+  EXPECT_THAT(refusal_of(folder), HasSubstr("has optimizer states of 1 ranks, and 2 saved it"));
   fs::remove(folder / "global_step3/mp_rank_00_model_states.pt");
-  EXPECT_THAT(refusal(folder), HasSubstr("mp_rank_00_model_states.pt"));
+  EXPECT_THAT(refusal_of(folder), HasSubstr("mp_rank_00_model_states.pt"));
 }
 
 TEST_F(ForeignCheckpoints, TensorParallelismIsRefused) {
   const fs::path folder = copy("deepspeed_zero2");
   fs::rename(folder / "global_step3/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
              folder / "global_step3/bf16_zero_pp_rank_0_mp_rank_01_optim_states.pt");
-  EXPECT_THAT(refusal(folder), HasSubstr("parallelism, which is not read"));
+  EXPECT_THAT(refusal_of(folder), HasSubstr("parallelism, which is not read"));
 }
 
 TEST_F(ForeignCheckpoints, LatestStaysInItsFolder) {
@@ -163,7 +165,7 @@ TEST_F(ForeignCheckpoints, LatestStaysInItsFolder) {
   write_atomically(folder / "latest", "../deepspeed_zero1/global_step3");
   EXPECT_FALSE(is_foreign_checkpoint(folder));
   write_atomically(folder / "latest", "global_step3\n");
-  EXPECT_EQ(refusal(folder), "nothing");
+  EXPECT_EQ(refusal_of(folder), "nothing");
 }
 
 TEST_F(ForeignCheckpoints, AFlippedBitIsFound) {
@@ -175,7 +177,7 @@ TEST_F(ForeignCheckpoints, AFlippedBitIsFound) {
   ASSERT_NE(at, std::string::npos);
   bytes[at] = '\x01';
   write_atomically(file, bytes);
-  EXPECT_THAT(refusal(folder), HasSubstr("is damaged: its checksum is"));
+  EXPECT_THAT(refusal_of(folder), HasSubstr("is damaged: its checksum is"));
 }
 
 TEST_F(ForeignCheckpoints, WhatIsCutOffIsRefused) {
@@ -185,7 +187,7 @@ TEST_F(ForeignCheckpoints, WhatIsCutOffIsRefused) {
     const std::string whole = read_whole(recorded / "deepspeed_zero2" / name);
     for (std::size_t bytes = 0; bytes < whole.size(); bytes += 397) {
       write_atomically(folder / name, whole.substr(0, bytes));
-      EXPECT_NE(refusal(folder), "nothing") << name << " " << bytes;
+      EXPECT_NE(refusal_of(folder), "nothing") << name << " " << bytes;
     }
     write_atomically(folder / name, whole);
   }
@@ -194,11 +196,11 @@ TEST_F(ForeignCheckpoints, WhatIsCutOffIsRefused) {
 TEST_F(ForeignCheckpoints, PartsOfOneRankAreRefused) {
   const fs::path folder = copy("accelerate_fsdp2_full");
   fs::rename(folder / "pytorch_model_fsdp.bin", folder / "pytorch_model_fsdp_rank0.bin");
-  EXPECT_THAT(refusal(folder), HasSubstr("save with SHARDED_STATE_DICT"));
+  EXPECT_THAT(refusal_of(folder), HasSubstr("save with SHARDED_STATE_DICT"));
 }
 
 TEST_F(ForeignCheckpoints, AnotherModelIsRefused) {
-  std::string text = read_whole(config);
+  std::string text = read_whole(saved_config);
   text.replace(text.find("\"n_embd\": 6"), 11, "\"n_embd\": 8");
   write_atomically(place_.path() / "config.json", text);
   try {
@@ -216,7 +218,7 @@ TEST_F(ForeignCheckpoints, NumbersOfOtherGroupsAreRefused) {
   ForeignCheckpoint opened = open_foreign(recorded / "accelerate_ddp");
   EXPECT_THAT(opened.group_sizes, ElementsAre(16));
   opened.group_sizes = {15};
-  EXPECT_THROW(ForeignReader(std::move(opened), {.config = config}), Error);
+  EXPECT_THROW(ForeignReader(std::move(opened), {.config = saved_config}), Error);
 }
 
 // transformers' Trainer: weights that decay first, then biases and norms. wte, wpe, the four
@@ -241,7 +243,7 @@ TEST_F(ForeignCheckpoints, TwoGroupsHaveTheMatricesFirst) {
     opened.tensors.emplace("state." + std::to_string(number) + ".exp_avg",
                            filled(static_cast<float>(number)));
   }
-  ForeignReader reader(std::move(opened), {.config = config});
+  ForeignReader reader(std::move(opened), {.config = saved_config});
   float value = -1;
   reader.read("exp_avg/transformer.h.0.attn.c_attn.weight", 0, {&value, 1});
   EXPECT_EQ(value, 2);
