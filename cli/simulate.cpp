@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/job/folder_lock.h"
 #include "cli/allocator_option.h"
@@ -103,6 +104,17 @@ void leave_in(const RunFolder& folder, const Prediction& prediction, int world,
   write_figures({&prediction.trace}, {nullptr},
                 fmt::format("{} on {} ranks, predicted", prediction.summary.strategy, world),
                 folder);
+}
+
+/// Of a pipeline, the traces of the other stages and the picture of all.
+void leave_stages(const RunFolder& folder, const std::vector<Prediction>& stages, std::size_t own,
+                  int world) {
+  write_stages(stages, own, folder);
+  StageTraces traces;
+  for (const Prediction& stage : stages) traces.predicted.push_back(&stage.trace);
+  write_stages_figure(traces,
+                      fmt::format("{} on {} ranks, predicted", stages[own].summary.strategy, world),
+                      folder);
 }
 
 /// What failed and what lived then, and the nearest setting with which it would not.
@@ -280,14 +292,17 @@ ExitCode run_simulate(SimulateOptions options) {
                  .way_out = "leave it out, or give --runtime, --accelerate or --deepspeed"});
   const HardwareChoice hardware = require_hardware(options.cluster);
   const std::optional<Bytes> margin = margin_of(options.margin, hardware.profile.memory);
-  const NativeScenario scenario = resolve_native_scenario(options.job, options.place);
-  Prediction prediction = predict(scenario, hardware.profile);
+  NativeScenario scenario = resolve_native_scenario(options.job, options.place);
+  deal_out_layers(scenario, &hardware.profile);
+  std::vector<Prediction> stages = predict_stages(scenario, hardware.profile);
+  Prediction& prediction = stages[own_stage(scenario)];
   prediction.summary.margin = margin;
   if (options.folder) {
     const RunFolder folder{*options.folder};
     const FolderLock lock = locked(folder);
     leave_job(folder, scenario.job, scenario.world, settings_of(options), std::nullopt);
     leave_in(folder, prediction, scenario.world, hardware.profile);
+    leave_stages(folder, stages, own_stage(scenario), scenario.world);
   }
   if (options.output.json) {
     print(to_json(prediction.summary, "simulate") + "\n");

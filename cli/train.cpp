@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -305,6 +306,17 @@ void check_model_space(const NativeScenario& scenario) {
                .code = ExitCode::outside});
 }
 
+/// Every rank finds the same, as it has the same figures of the machine.
+void deal_out_layers(const TrainCommand& options, ResolvedJob& resolved) {
+  const PipelineChoice& choice = resolved.job.pipeline;
+  if (!choice.layers.empty() || !needs_prediction(choice.balance)) return;
+  NativeScenario scenario = native_scenario_of(resolved.job, resolved.job.ranks, 0);
+  const std::optional<HardwareChoice> hardware = machine_of(options, resolved.job);
+  deal_out_layers(scenario, hardware ? &hardware->profile : nullptr);
+  resolved.job.pipeline = scenario.job.pipeline;
+  std::ranges::move(scenario.assumed, std::back_inserter(resolved.assumed));
+}
+
 /// Checks the job, and leaves the prediction in the run folder where this machine was measured.
 /// While what it returns lives, the run folder is this job's, and says that it starts.
 struct Prepared {
@@ -339,12 +351,14 @@ Prepared prepare(const TrainCommand& options, const ResolvedJob& resolved,
         "no prediction: this machine was not measured; `shardscope calibrate` does it");
     return prepared;
   }
-  Prediction prediction = predict(scenario, hardware->profile);
+  std::vector<Prediction> stages = predict_stages(scenario, hardware->profile);
+  Prediction& prediction = stages[own_stage(scenario)];
   for (const std::string& note : mismatches(hardware->profile, ranks_here, scenario.job.threads)) {
     options.output.note(note);
     prediction.summary.assumed.push_back(note);
   }
   write_prediction(prediction, "simulate", folder);
+  write_stages(stages, own_stage(scenario), folder);
   write_atomically(folder.hardware(), to_json(hardware->profile));
   return prepared;
 }
@@ -485,7 +499,8 @@ ExitCode run_train(const TrainCommand& options) {
   const Environment environment = read_environment(variables);
   check_restarts(options, environment);
   const std::optional<ResumeChoice> resume = resume_choice(options, variables);
-  const ResolvedJob resolved = resolved_job(options, environment);
+  ResolvedJob resolved = resolved_job(options, environment);
+  deal_out_layers(options, resolved);
   const Job& job = resolved.job;
   const bool is_rank = environment.started_by != StartedBy::user;
   const bool launched_by_us = environment.started_by == StartedBy::shardscope;

@@ -334,7 +334,7 @@ const std::vector<Key>& keys() {
        "order of a pipeline's forwards and backwards; `accumulate` are its micro-batches",
        [](V v, Job& j) { j.pipeline.schedule = parse_pipeline_schedule(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.pipeline.schedule); }},
-      {"pipeline.stages", "layers | work | numbers of layers such as \"3,4,4,3\"",
+      {"pipeline.stages", "layers | work | time | memory | numbers of layers such as \"3,4,4,3\"",
        "how layers are dealt out to stages: as many each, as much work each, or as given",
        [](V v, Job& j) { parse_stages(v.string(), v.where(), j.pipeline); },
        [](const Job& j) -> Json { return text_of_stages(j.pipeline); }},

@@ -1,0 +1,97 @@
+#include "sim/prediction/stage_balance.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace shardscope {
+namespace {
+
+std::vector<double> dearest_first(std::vector<double> costs) {
+  std::ranges::sort(costs, std::greater());
+  return costs;
+}
+
+/// Costs that differ by less are the same: sums of many operations in another order.
+bool is_less(const std::vector<double>& costs, const std::vector<double>& others) {
+  constexpr double same = 1e-9;
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    if (costs[i] < others[i] * (1 - same)) return true;
+    if (costs[i] > others[i] * (1 + same)) return false;
+  }
+  return false;
+}
+
+class Balance {
+ public:
+  Balance(std::vector<int> layers, const std::vector<int>& rank_of_stage, const RankCosts& costs)
+      : layers_(std::move(layers)), rank_of_stage_(rank_of_stage), costs_of_(costs) {}
+
+  std::vector<int> found() {
+    costs_ = costs_of_(layers_);
+    while (improve()) {
+    }
+    return std::move(layers_);
+  }
+
+ private:
+  /// Tries every rank as the one that takes a layer; the best of them stays.
+  bool improve() {
+    const auto dearest = static_cast<int>(std::ranges::max_element(costs_) - costs_.begin());
+    const std::optional<std::size_t> giver = most_layers(dearest);
+    if (!giver) return false;
+    std::optional<std::pair<std::vector<int>, std::vector<double>>> best;
+    for (int rank = 0; rank < static_cast<int>(costs_.size()); ++rank) {
+      if (rank == dearest) continue;
+      std::vector<int> changed = layers_;
+      --changed[*giver];
+      ++changed[fewest_layers(rank)];
+      std::vector<double> costs = costs_of_(changed);
+      const std::vector<double>& least = best ? best->second : costs_;
+      if (is_less(dearest_first(costs), dearest_first(least)))
+        best.emplace(std::move(changed), std::move(costs));
+    }
+    if (!best) return false;
+    std::tie(layers_, costs_) = std::move(*best);
+    return true;
+  }
+
+  int least_layers(std::size_t stage) const {
+    return stage == 0 || stage + 1 == layers_.size() ? 0 : 1;
+  }
+
+  std::optional<std::size_t> most_layers(int rank) const {
+    std::optional<std::size_t> most;
+    for (std::size_t stage = 0; stage < layers_.size(); ++stage) {
+      if (rank_of_stage_[stage] != rank || layers_[stage] <= least_layers(stage)) continue;
+      if (!most || layers_[stage] > layers_[*most]) most = stage;
+    }
+    return most;
+  }
+
+  std::size_t fewest_layers(int rank) const {
+    std::optional<std::size_t> fewest;
+    for (std::size_t stage = 0; stage < layers_.size(); ++stage) {
+      if (rank_of_stage_[stage] != rank) continue;
+      if (!fewest || layers_[stage] < layers_[*fewest]) fewest = stage;
+    }
+    return fewest.value_or(0);
+  }
+
+  std::vector<int> layers_;
+  const std::vector<int>& rank_of_stage_;
+  const RankCosts& costs_of_;
+  std::vector<double> costs_;
+};
+
+}  // namespace
+
+std::vector<int> balanced_stages(std::vector<int> layers, const std::vector<int>& rank_of_stage,
+                                 const RankCosts& costs) {
+  return Balance(std::move(layers), rank_of_stage, costs).found();
+}
+
+}  // namespace shardscope
