@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "cli/figures.h"
+#include "cli/finished_stages.h"
 #include "core/base/error.h"
 #include "core/format/is_there.h"
 #include "traces/chrome_reader.h"
@@ -22,40 +22,6 @@ const Trace* pointer(const std::optional<Predicted<Trace>>& trace) {
 }
 const Trace* pointer(const std::optional<Profiled<Trace>>& trace) {
   return trace ? &trace->value : nullptr;
-}
-
-/// Traces of one rank of every stage, on each side where all of them are there.
-struct ReadStages {
-  std::vector<Trace> predicted, profiled;
-};
-
-std::vector<Trace> all_of(const std::vector<std::filesystem::path>& files) {
-  std::vector<Trace> traces;
-  if (!std::ranges::all_of(files, [](const auto& file) { return is_there(file); })) return traces;
-  for (const std::filesystem::path& file : files)
-    traces.push_back(read_chrome_trace(file).trace);
-  return traces;
-}
-
-ReadStages read_stages(const FinishedRun& run) {
-  if (!run.predicted || !run.predicted->value.pipeline) return {};
-  const auto ranks = static_cast<int>(run.predicted->value.pipeline->ranks.size());
-  std::vector<std::filesystem::path> predicted, profiled;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::filesystem::path of_stage = run.folder.predicted_stage_trace(rank);
-    predicted.push_back(is_there(of_stage) ? of_stage : run.folder.predicted_trace());
-    profiled.push_back(run.folder.trace(rank * run.summary().world / ranks));
-  }
-  // One of them is the run's own; an older folder has no other.
-  const bool has_stages = std::ranges::count(predicted, run.folder.predicted_trace()) == 1;
-  return {.predicted = has_stages ? all_of(predicted) : std::vector<Trace>{},
-          .profiled = run.profiled ? all_of(profiled) : std::vector<Trace>{}};
-}
-
-std::vector<const Trace*> pointers(const std::vector<Trace>& traces) {
-  std::vector<const Trace*> result;
-  for (const Trace& trace : traces) result.push_back(&trace);
-  return result;
 }
 
 }  // namespace
@@ -110,8 +76,7 @@ void write_figures(const FinishedRun& run, const RunTraces& traces) {
   const std::string title =
       fmt::format("{} on {} ranks, {}", run.summary().strategy, run.summary().world, sides);
   write_figures({pointer(traces.predicted)}, {pointer(traces.profiled)}, title, run.folder);
-  const ReadStages stages = read_stages(run);
-  write_stages_figure({pointers(stages.predicted), pointers(stages.profiled)}, title, run.folder);
+  write_stages_figure(pointers(read_stages(run)), title, run.folder);
 }
 
 }  // namespace shardscope

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -58,19 +59,21 @@ std::vector<Schedule> schedules_of_stages(const NativeScenario& scenario,
   return schedules;
 }
 
-std::vector<double> compute_times(const std::vector<Schedule>& schedules,
-                                  const HardwareProfile& profile) {
-  std::vector<double> times;
-  for (const Simulation& one : simulate_together(schedules, profile))
-    times.push_back(one.accounting.compute.seconds());
-  return times;
+/// The step of all stages together, and what each rank computes in it.
+PipelineCosts times_of(const std::vector<Schedule>& schedules, const HardwareProfile& profile) {
+  PipelineCosts costs;
+  for (const Simulation& one : simulate_together(schedules, profile)) {
+    costs.whole = std::max(costs.whole, one.accounting.span.seconds());
+    costs.ranks.push_back(one.accounting.compute.seconds());
+  }
+  return costs;
 }
 
-std::vector<double> arenas(const std::vector<Schedule>& schedules) {
-  std::vector<double> sizes;
+PipelineCosts arenas_of(const std::vector<Schedule>& schedules) {
+  PipelineCosts costs;
   for (const Schedule& schedule : schedules)
-    sizes.push_back(static_cast<double>(arena_layout(schedule).size.count));
-  return sizes;
+    costs.ranks.push_back(static_cast<double>(arena_layout(schedule).size.count));
+  return costs;
 }
 
 /// Those of an earlier prediction, which may have had more stages.
@@ -105,8 +108,8 @@ void deal_out_layers(NativeScenario& scenario, const HardwareProfile* profile) {
   const auto costs = [&](const std::vector<int>& layers) {
     tried.job.pipeline.layers = layers;
     const std::vector<Schedule> schedules = schedules_of_stages(tried, device);
-    return choice.balance == StageBalance::time ? compute_times(schedules, *profile)
-                                                : arenas(schedules);
+    return choice.balance == StageBalance::time ? times_of(schedules, *profile)
+                                                : arenas_of(schedules);
   };
   choice.layers = balanced_stages(
       blocks_of_stages(scenario.model, by_work, setup.stages(), "--pipeline-stages"),

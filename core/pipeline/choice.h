@@ -14,7 +14,7 @@ namespace shardscope {
 enum class StageBalance : std::uint8_t {
   layers,  ///< as many layers each; the first stages have one more where they do not divide
   work,    ///< so that the stage with most matrix elements has as few as possible; the head counts
-  time,    ///< so that the rank that computes longest computes as short as possible
+  time,    ///< so that the step of all stages together takes as short as possible
   memory   ///< so that the rank with the largest peak has as small a one as possible
 };
 std::string_view name_of(StageBalance balance);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -15,19 +16,27 @@ std::vector<double> dearest_first(std::vector<double> costs) {
   return costs;
 }
 
+/// In the order in which they count.
+std::vector<double> counting(const PipelineCosts& costs) {
+  std::vector<double> all{costs.whole};
+  std::ranges::copy(dearest_first(costs.ranks), std::back_inserter(all));
+  return all;
+}
+
 /// Costs that differ by less are the same: sums of many operations in another order.
-bool is_less(const std::vector<double>& costs, const std::vector<double>& others) {
+bool is_less(const PipelineCosts& costs, const PipelineCosts& others) {
   constexpr double same = 1e-9;
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    if (costs[i] < others[i] * (1 - same)) return true;
-    if (costs[i] > others[i] * (1 + same)) return false;
+  const std::vector<double> own = counting(costs), other = counting(others);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    if (own[i] < other[i] * (1 - same)) return true;
+    if (own[i] > other[i] * (1 + same)) return false;
   }
   return false;
 }
 
 class Balance {
  public:
-  Balance(std::vector<int> layers, const std::vector<int>& rank_of_stage, const RankCosts& costs)
+  Balance(std::vector<int> layers, const std::vector<int>& rank_of_stage, const CostsOfLayers& costs)
       : layers_(std::move(layers)), rank_of_stage_(rank_of_stage), costs_of_(costs) {}
 
   std::vector<int> found() {
@@ -40,18 +49,18 @@ class Balance {
  private:
   /// Tries every rank as the one that takes a layer; the best of them stays.
   bool improve() {
-    const auto dearest = static_cast<int>(std::ranges::max_element(costs_) - costs_.begin());
+    const std::vector<double>& ranks = costs_.ranks;
+    const auto dearest = static_cast<int>(std::ranges::max_element(ranks) - ranks.begin());
     const std::optional<std::size_t> giver = most_layers(dearest);
     if (!giver) return false;
-    std::optional<std::pair<std::vector<int>, std::vector<double>>> best;
-    for (int rank = 0; rank < static_cast<int>(costs_.size()); ++rank) {
+    std::optional<std::pair<std::vector<int>, PipelineCosts>> best;
+    for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
       if (rank == dearest) continue;
       std::vector<int> changed = layers_;
       --changed[*giver];
       ++changed[fewest_layers(rank)];
-      std::vector<double> costs = costs_of_(changed);
-      const std::vector<double>& least = best ? best->second : costs_;
-      if (is_less(dearest_first(costs), dearest_first(least)))
+      PipelineCosts costs = costs_of_(changed);
+      if (is_less(costs, best ? best->second : costs_))
         best.emplace(std::move(changed), std::move(costs));
     }
     if (!best) return false;
@@ -83,14 +92,14 @@ class Balance {
 
   std::vector<int> layers_;
   const std::vector<int>& rank_of_stage_;
-  const RankCosts& costs_of_;
-  std::vector<double> costs_;
+  const CostsOfLayers& costs_of_;
+  PipelineCosts costs_;
 };
 
 }  // namespace
 
 std::vector<int> balanced_stages(std::vector<int> layers, const std::vector<int>& rank_of_stage,
-                                 const RankCosts& costs) {
+                                 const CostsOfLayers& costs) {
   return Balance(std::move(layers), rank_of_stage, costs).found();
 }
 

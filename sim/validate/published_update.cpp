@@ -30,9 +30,7 @@ Duration megatron_update_time(const MegatronUpdate& update, const HardwareProfil
                             .tensors = static_cast<std::int32_t>(update.tensors),
                             .bytes = Bytes{own * bytes_of_element}});
   };
-  // A gradient's copy is an operator outside of autograd.
-  const Duration launches =
-      (profile.host.value_or(HostCosts{}).view + profile.operation_overhead) * update.tensors;
+  const Duration launches = profile.host.value_or(HostCosts{}).operation * update.tensors;
   const Duration on_device = std::max(launches, all_tensors(copied)) + all_tensors(unscaled) +
                              all_tensors(normed) + all_tensors(by_adam) + all_tensors(copied_back);
   const std::int64_t of_gradient = size_of(update.reduced_in).count;
