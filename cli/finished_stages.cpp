@@ -17,8 +17,7 @@ namespace {
 std::vector<Trace> traces_in(const std::vector<std::filesystem::path>& files) {
   std::vector<Trace> traces;
   if (!std::ranges::all_of(files, [](const auto& file) { return is_there(file); })) return traces;
-  for (const std::filesystem::path& file : files)
-    traces.push_back(read_chrome_trace(file).trace);
+  for (const std::filesystem::path& file : files) traces.push_back(read_chrome_trace(file).trace);
   return traces;
 }
 

@@ -139,8 +139,7 @@ Prediction predict(const NativeScenario& scenario, const HardwareProfile& profil
   return std::move(predict_stages(scenario, profile)[own_stage(scenario)]);
 }
 
-void write_stages(const std::vector<Prediction>& stages, std::size_t own,
-                  const RunFolder& folder) {
+void write_stages(const std::vector<Prediction>& stages, std::size_t own, const RunFolder& folder) {
   const std::filesystem::path predicted = folder.predicted_summary().parent_path();
   create_folder(predicted);
   remove_stage_traces(predicted);

@@ -11,8 +11,8 @@
 
 namespace shardscope {
 
-/// Deals layers out to stages where the job asks for predicted time or memory: the job has a list of
-/// them then, and `assumed` says so. Throws Error where time is asked for and `profile` is null.
+/// Deals layers out to stages where the job asks for predicted time or memory: the job has a list
+/// of them then, and `assumed` says so. Throws Error where time is asked for and `profile` is null.
 void deal_out_layers(NativeScenario& scenario, const HardwareProfile* profile);
 
 /// Simulates the scenario's rank; of a pipeline with one rank of every other stage.

@@ -89,8 +89,8 @@ class RowMaker {
 
  private:
   void add(const Span& span) {
-    const TimeWindow window = clipped({span.start + shift_, span.end() + shift_},
-                                      {{}, step_.end - step_.begin});
+    const TimeWindow window =
+        clipped({span.start + shift_, span.end() + shift_}, {{}, step_.end - step_.begin});
     if (window.length() <= Duration{}) return;
     busy_.push_back(window);
     if (span.span_class != SpanClass::compute) return;
@@ -100,11 +100,18 @@ class RowMaker {
     if (!phase) return;
     const int micro_batch = *phase == Phase::optimizer ? 0 : facts->micro_batch;
     const bool goes_on = !chunks_.empty() && chunks_.back().phase == *phase &&
-                         chunks_.back().micro_batch == micro_batch;
+                         chunks_.back().micro_batch == micro_batch &&
+                         window.begin - chunks_.back().window.end <= longest_gap();
     if (goes_on)
       chunks_.back().window.end = std::max(chunks_.back().window.end, window.end);
     else
       chunks_.push_back({.phase = *phase, .micro_batch = micro_batch, .window = window});
+  }
+
+  /// A chunk that waits for longer than a pixel or two is drawn in parts.
+  Duration longest_gap() const {
+    constexpr std::int64_t parts = 500;
+    return Duration{(step_.end - step_.begin).ns / parts};
   }
 
   const Trace& trace_;
@@ -122,7 +129,8 @@ std::vector<Row> rows_of(const std::vector<const Trace*>& traces, std::string_vi
   const SharedStep step = shared_step(traces);
   longest = std::max(longest, step.end - step.begin);
   for (std::size_t rank = 0; rank < traces.size(); ++rank)
-    rows.push_back(RowMaker(*traces[rank], *traces.front(), step).row(static_cast<int>(rank), side));
+    rows.push_back(
+        RowMaker(*traces[rank], *traces.front(), step).row(static_cast<int>(rank), side));
   return rows;
 }
 
@@ -232,12 +240,11 @@ class StagesPicture {
     const bool has_border = to - from > 4;
     const bool is_update = chunk.phase == Phase::optimizer;
     const std::string number = is_update ? std::string() : fmt::format("{}", chunk.micro_batch);
-    svg_.rectangle(
-        {from, y, to - from, row_height},
-        {.fill = std::string(colour_of(chunk.phase)),
-         .stroke = has_border ? "#ffffff" : "",
-         .stroke_width = 0.7},
-        0, is_update ? "optimizer" : fmt::format("{} {}", name_of(chunk.phase), number));
+    svg_.rectangle({from, y, to - from, row_height},
+                   {.fill = std::string(colour_of(chunk.phase)),
+                    .stroke = has_border ? "#ffffff" : "",
+                    .stroke_width = 0.7},
+                   0, is_update ? "optimizer" : fmt::format("{} {}", name_of(chunk.phase), number));
     constexpr double size = 11, margin = 2;
     if (!number.empty() && text_width(number, size) + margin <= to - from) {
       const std::string colour =

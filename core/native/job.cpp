@@ -335,7 +335,8 @@ const std::vector<Key>& keys() {
        [](V v, Job& j) { j.pipeline.schedule = parse_pipeline_schedule(v.string(), v.where()); },
        [](const Job& j) -> Json { return name_of(j.pipeline.schedule); }},
       {"pipeline.stages", "layers | work | time | memory | numbers of layers such as \"3,4,4,3\"",
-       "how layers are dealt out to stages: as many each, as much work each, or as given",
+       "how layers are dealt out to stages: as many each, as much work each, by predicted time or "
+       "memory, or as given",
        [](V v, Job& j) { parse_stages(v.string(), v.where(), j.pipeline); },
        [](const Job& j) -> Json { return text_of_stages(j.pipeline); }},
       {"pipeline.stages_per_rank", "integer from 1 to 1024",

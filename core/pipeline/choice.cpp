@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 4> balances{"layers", "work", "time", "me
 
 [[noreturn]] void fail(std::string_view text, std::string_view where) {
   throw Error({.where = std::string(where),
-               .what = fmt::format("\"{}\" is none of layers, work, time, memory and numbers of layers",
-                                   text),
+               .what = fmt::format(
+                   "\"{}\" is none of layers, work, time, memory and numbers of layers", text),
                .way_out = "give for example layers, work or 3,4,4,3"});
 }
 

@@ -36,7 +36,8 @@ bool is_less(const PipelineCosts& costs, const PipelineCosts& others) {
 
 class Balance {
  public:
-  Balance(std::vector<int> layers, const std::vector<int>& rank_of_stage, const CostsOfLayers& costs)
+  Balance(std::vector<int> layers, const std::vector<int>& rank_of_stage,
+          const CostsOfLayers& costs)
       : layers_(std::move(layers)), rank_of_stage_(rank_of_stage), costs_of_(costs) {}
 
   std::vector<int> found() {

@@ -164,8 +164,8 @@ std::vector<ChunkTime> chunk_times(const PublishedPipeline& pipeline, const Stag
 
 int stages_of_rank(const PublishedRow& row) {
   const auto virtual_stages = number_after(row.strategy, "VP");
-  return std::max(1, virtual_stages ? *virtual_stages
-                                    : number_after(row.strategy, "interleave ").value_or(1));
+  return std::max(
+      1, virtual_stages ? *virtual_stages : number_after(row.strategy, "interleave ").value_or(1));
 }
 
 PublishedPipeline published_pipeline(const PublishedRow& row, const PublishedModel& model,

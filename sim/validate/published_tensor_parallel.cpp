@@ -143,8 +143,7 @@ class Inserter {
     const std::uint32_t event = schedule_.program.events++;
     actions.push_back(
         {.kind = HostActionKind::record_event, .lane = action.lane, .subject = event});
-    actions.push_back(
-        {.kind = HostActionKind::wait_event, .lane = own_lane(), .subject = event});
+    actions.push_back({.kind = HostActionKind::wait_event, .lane = own_lane(), .subject = event});
     return own_lane();
   }
 

@@ -24,8 +24,8 @@ struct TensorParallel {
 /// maxima, sums and logits of the labels; in the backward the gradients of what goes into products
 /// that are divided by columns. Compute waits for each, as Megatron's does, unless they overlap.
 /// Other groups are spread out: their ranks are as far apart as a tensor group is wide. Source:
-/// Megatron-LM core/tensor_parallel/{layers,mappings,cross_entropy}.py; arXiv:1909.08053, section 3;
-/// Transformer Engine module/{layernorm_linear,linear}.py (ub_overlap_ag, ub_overlap_rs).
+/// Megatron-LM core/tensor_parallel/{layers,mappings,cross_entropy}.py; arXiv:1909.08053, section
+/// 3; Transformer Engine module/{layernorm_linear,linear}.py (ub_overlap_ag, ub_overlap_rs).
 Schedule with_tensor_parallel(Schedule schedule, const TensorParallel& tensor);
 
 /// Norms, dropout and residual sums of the steady step with 1 / `ranks` of their bytes. `schedule`

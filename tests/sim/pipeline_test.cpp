@@ -144,8 +144,8 @@ TEST(PipelineStages, LayersAreDealtOutEquallyByWorkOrByHand) {
 }
 
 TEST(PipelineStages, WhatTakesAPredictionIsNotDealtOutWithoutOne) {
-  EXPECT_THROW(
-      blocks_of_stages(testing::small_gpt2(7), {.balance = StageBalance::time}, 2, "test"), Error);
+  EXPECT_THROW(blocks_of_stages(testing::small_gpt2(7), {.balance = StageBalance::time}, 2, "test"),
+               Error);
 }
 
 /// 32 layers of 1 on four ranks, and a head of 3: 35 in all, so no rank can have less than 9.
@@ -183,8 +183,7 @@ TEST(StageBalance, TheWholeCountsBeforeTheRanks) {
 /// Two stages a rank, one behind the other: the middle ones keep a layer, the ends need none.
 TEST(StageBalance, OnlyTheFirstAndTheLastStageMayHaveNone) {
   const CostsOfLayers costs = [](const std::vector<int>& layers) {
-    return PipelineCosts{
-        .ranks = {100.0 + layers[0] + layers[2], 1.0 * (layers[1] + layers[3])}};
+    return PipelineCosts{.ranks = {100.0 + layers[0] + layers[2], 1.0 * (layers[1] + layers[3])}};
   };
   EXPECT_EQ(balanced_stages({2, 2, 2, 2}, {0, 1, 0, 1}, costs), (std::vector{0, 4, 1, 3}));
 }

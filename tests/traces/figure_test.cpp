@@ -169,8 +169,7 @@ Trace of_stage(int rank, std::int64_t forward_us, std::int64_t backward_us,
   Trace trace = samples::empty_trace(kind);
   trace.rank = rank;
   const auto add = [&](Phase phase, std::uint32_t id, std::int64_t begin_us, std::int64_t end_us) {
-    Span& span =
-        samples::add_span(trace, SpanClass::compute, 1, begin_us * 1000, end_us * 1000);
+    Span& span = samples::add_span(trace, SpanClass::compute, 1, begin_us * 1000, end_us * 1000);
     span.operation = OperationId::of(id);
     span.step = 1;
     trace.facts.push_back({.operation = OperationId::of(id), .name = "op", .phase = phase});
@@ -202,6 +201,23 @@ TEST(StagesFigure, ClocksOfProfiledRanksAreLaidOverEachOther) {
       stages_figure({.predicted = {}, .profiled = {&first, &second}}, "profiled");
   EXPECT_THAT(svg, HasSubstr("bubble 50.0% profiled"));
   EXPECT_EQ(count_of(svg, ">bubble 50.0%</text>"), 2U);
+}
+
+/// A forward that waits in its middle: 10 us, 20 us of nothing, 10 us.
+TEST(StagesFigure, DrawsNothingWhereAChunkWaits) {
+  Trace waiting = samples::empty_trace(TraceKind::predicted);
+  for (std::uint32_t id = 0; id < 2; ++id) {
+    const std::int64_t begin_ns = id * 30'000;
+    Span& span = samples::add_span(waiting, SpanClass::compute, 1, begin_ns, begin_ns + 10'000);
+    span.operation = OperationId::of(id);
+    span.step = 1;
+    waiting.facts.push_back(
+        {.operation = OperationId::of(id), .name = "op", .phase = Phase::forward});
+  }
+  const std::string svg =
+      stages_figure({.predicted = {&waiting, &waiting}, .profiled = {}}, "waits");
+  EXPECT_EQ(count_of(svg, ">forward 0</title>"), 4U);
+  EXPECT_EQ(count_of(svg, ">bubble</title>"), 2U);
 }
 
 TEST(StagesFigure, NeedsATrace) { EXPECT_THROW(stages_figure({}, "none"), Error); }
