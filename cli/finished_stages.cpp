@@ -29,7 +29,7 @@ StageFigures figures_of(const Trace& trace) {
   return {.compute = time.compute,
           .exposed_communication = time.exposed_communication,
           .idle = time.idle,
-          .bubble_share = time.span.ns > 0 ? time.idle.seconds() / time.span.seconds() : 0,
+          .bubble_share = time.span.ns > 0 ? 1 - time.compute.seconds() / time.span.seconds() : 0,
           .peak = memory_peak(trace, window).total};
 }
 
@@ -93,7 +93,8 @@ std::string stages_text(const std::vector<StageSides>& stages, const Painter& pa
                cell_of(rank.profiled, bubble), cell_of(rank.predicted, peak),
                cell_of(rank.profiled, peak)});
   return "\n" + table.text(painter) +
-         "\n  bubble: nothing runs, of the rank's own step. Left of each \"profiled\" stands what "
+         "\n  bubble: nothing computes, of the rank's own step. Left of each \"profiled\" stands "
+         "what "
          "was predicted.\n";
 }
 

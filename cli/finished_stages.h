@@ -24,8 +24,10 @@ StageTraces pointers(const FinishedStages& stages);
 /// One side of a rank's steady step.
 struct StageFigures {
   Duration compute, exposed_communication, idle;
-  double bubble_share = 0;  ///< idle, of the step
-  Bytes peak;               ///< live bytes
+  /// What is not compute, of the step: a receive that waits for its peer may count as idle or as
+  /// communication.
+  double bubble_share = 0;
+  Bytes peak;  ///< live bytes
 };
 
 /// One rank of the pipeline; a side without traces is absent.

@@ -30,8 +30,8 @@ struct StageTraces {
 };
 
 /// Micro-batches over the ranks of a pipeline in the steady step: forwards and backwards with their
-/// micro-batch's number, the optimizer, and the bubble (nothing runs) hatched, with its share of
-/// the step for each rank; a predicted row above the profiled one. Clocks of profiled ranks are
+/// micro-batch's number, the optimizer, and the bubble (nothing computes) hatched, with its share
+/// of the step for each rank; a predicted row above the profiled one. Clocks of profiled ranks are
 /// their hosts'. Throws Error where both sides are empty.
 std::string stages_figure(const StageTraces& traces, std::string_view title);
 

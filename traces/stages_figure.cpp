@@ -92,8 +92,8 @@ class RowMaker {
     const TimeWindow window =
         clipped({span.start + shift_, span.end() + shift_}, {{}, step_.end - step_.begin});
     if (window.length() <= Duration{}) return;
-    busy_.push_back(window);
     if (span.span_class != SpanClass::compute) return;
+    busy_.push_back(window);
     const OperationFacts* facts = facts_.find(span.operation);
     if (facts == nullptr) return;
     const std::optional<Phase> phase = drawn_phase(*facts);
@@ -200,7 +200,7 @@ class StagesPicture {
     entry(palette::sky, "forward of a micro-batch");
     entry(palette::blue, "backward");
     entry(palette::green, "optimizer");
-    entry(fmt::format("url(#{})", bubble_hatch), "bubble: nothing runs");
+    entry(fmt::format("url(#{})", bubble_hatch), "bubble: nothing computes");
   }
 
   void draw_grid() {

@@ -196,7 +196,7 @@ TEST(StagesFigure, NamesTheBubbleOfEachRank) {
 TEST(StagesFigure, ClocksOfProfiledRanksAreLaidOverEachOther) {
   const Trace first = of_stage(0, 0, 40, TraceKind::profiled);
   Trace second = of_stage(1, 0, 10, TraceKind::profiled);
-  second.base_ns = 10'000;  // the same times on a clock that began 10 us later
+  second.base_ns = first.base_ns + 10'000;  // the same times on a clock that began 10 us later
   const std::string svg =
       stages_figure({.predicted = {}, .profiled = {&first, &second}}, "profiled");
   EXPECT_THAT(svg, HasSubstr("bubble 50.0% profiled"));
