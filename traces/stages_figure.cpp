@@ -92,7 +92,7 @@ class RowMaker {
     const TimeWindow window =
         clipped({span.start + shift_, span.end() + shift_}, {{}, step_.end - step_.begin});
     if (window.length() <= Duration{}) return;
-    if (span.span_class != SpanClass::compute) return;
+    if (span.span_class != SpanClass::compute || span.step != step_.step) return;
     busy_.push_back(window);
     const OperationFacts* facts = facts_.find(span.operation);
     if (facts == nullptr) return;

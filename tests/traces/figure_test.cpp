@@ -203,6 +203,16 @@ TEST(StagesFigure, ClocksOfProfiledRanksAreLaidOverEachOther) {
   EXPECT_EQ(count_of(svg, ">bubble 50.0%</text>"), 2U);
 }
 
+/// What another rank's earlier begin lets in of the step before is none of this one.
+TEST(StagesFigure, DrawsOneStep) {
+  const Trace first = of_stage(0, 0, 40);
+  Trace second = of_stage(1, 10, 20);
+  second.spans.front().step = 2;  // the forward
+  const std::string svg = stages_figure({.predicted = {&first, &second}, .profiled = {}}, "one");
+  EXPECT_EQ(count_of(svg, ">forward 0</title>"), 1U);
+  EXPECT_EQ(count_of(svg, ">backward 0</title>"), 2U);
+}
+
 /// A forward that waits in its middle: 10 us, 20 us of nothing, 10 us.
 TEST(StagesFigure, DrawsNothingWhereAChunkWaits) {
   Trace waiting = samples::empty_trace(TraceKind::predicted);
