@@ -72,6 +72,25 @@ TEST_F(JsonOutput, AModelThatTheNativeRuntimeCannotRunHasItsParametersAndNoUnits
   EXPECT_EQ(workplace_.run("model relu.json --world 2").code, 2);
 }
 
+/// Two layers on two stages: dealt out by prediction, written down as numbers, and drawn.
+TEST_F(JsonOutput, StagesByPredictionAreNumbersInTheRunFolder) {
+  for (const std::string by : {"time", "memory"}) {
+    const Json json =
+        answer(workplace_,
+               "simulate --model model --mesh pipeline=2 --strategy no_shard --batch 2 "
+               "--seq 8 --accumulate 4 --cluster h100_sxm -o run --pipeline-stages " +
+                   by);
+    const std::string layers = std::to_string(json["pipeline"]["ranks"][0]["layers"].get<int>()) +
+                               "," +
+                               std::to_string(json["pipeline"]["ranks"][1]["layers"].get<int>());
+    EXPECT_THAT(json["assumed"].dump(),
+                ::testing::HasSubstr("layers of stages by predicted " + by + ": " + layers));
+    EXPECT_EQ(Json::parse(workplace_.read("run/job.json"))["pipeline"]["stages"], layers);
+    EXPECT_THAT(workplace_.read("run/figures/stages.svg"), ::testing::HasSubstr("bubble"));
+    EXPECT_THAT(workplace_.run("compare run").output, ::testing::HasSubstr("rank of the pipeline"));
+  }
+}
+
 TEST_F(JsonOutput, ScheduleHasTheKeysOfTheContract) {
   const Json json = answer(workplace_, "schedule --model model" + on_two_ranks);
   EXPECT_EQ(json["schema"], "shardscope.schedule/1");
